@@ -190,7 +190,20 @@ typedef enum coffer_status {
     COFFER_ERR_MANIFEST_ROOT = 173,      /* the digest of all digests is not theirs */
     COFFER_ERR_KEY = 174,                /* not a key that can sign or verify */
     COFFER_ERR_NOT_SIGNED = 175,         /* a key was given, and the manifest has no signature */
-    COFFER_ERR_SIGNATURE = 176           /* the signature is not by this key for this manifest */
+    COFFER_ERR_SIGNATURE = 176,          /* the signature is not by this key for this manifest */
+
+    /* files of other programs */
+    COFFER_ERR_ARCHIVE = 180,  /* an archive (zip, tar) that is damaged, contradicts itself, or uses what is refused */
+    COFFER_ERR_PICKLE = 181,   /* a pickle that is damaged or uses opcodes that are refused */
+    COFFER_ERR_CHECKSUM = 182, /* bytes do not match the CRC-32 that the archive records */
+    COFFER_ERR_NO_EQUIVALENT = 183, /* a tensor that safetensors cannot express */
+    COFFER_ERR_ROOT = 184,          /* it is not clear which dict of a checkpoint is the model, or there is none */
+    COFFER_ERR_VIEW = 185, /* a tensor's sizes and strides lead out of its storage, or multiply it beyond measure */
+    COFFER_ERR_PLAN = 186, /* a plan that no reader makes */
+    COFFER_ERR_UNKNOWN_INPUT = 187, /* a file that no reader knows */
+    COFFER_ERR_NOT_EQUAL = 188,     /* what was written is not what was read */
+    COFFER_ERR_OPAQUE = 189,        /* an object of another program, where a strict conversion was asked for */
+    COFFER_ERR_ARRAY = 190          /* an array of NumPy that is damaged, or has another size than it says */
 } coffer_status;
 
 /* The offset of what has none. */

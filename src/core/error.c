@@ -113,6 +113,17 @@ static const struct status_row {
     { COFFER_ERR_KEY, "KEY" },
     { COFFER_ERR_NOT_SIGNED, "NOT_SIGNED" },
     { COFFER_ERR_SIGNATURE, "SIGNATURE" },
+    { COFFER_ERR_ARCHIVE, "ARCHIVE" },
+    { COFFER_ERR_PICKLE, "PICKLE" },
+    { COFFER_ERR_CHECKSUM, "CHECKSUM" },
+    { COFFER_ERR_NO_EQUIVALENT, "NO_EQUIVALENT" },
+    { COFFER_ERR_ROOT, "ROOT" },
+    { COFFER_ERR_VIEW, "VIEW" },
+    { COFFER_ERR_PLAN, "PLAN" },
+    { COFFER_ERR_UNKNOWN_INPUT, "UNKNOWN_INPUT" },
+    { COFFER_ERR_NOT_EQUAL, "NOT_EQUAL" },
+    { COFFER_ERR_OPAQUE, "OPAQUE" },
+    { COFFER_ERR_ARRAY, "ARRAY" },
 };
 
 /* Bytes that a quoted name and a path may take in a message, each with a NUL. message_put_quoted

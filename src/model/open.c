@@ -13,7 +13,7 @@
 /* Copies the options to the size that this version knows, and checks them. Enumerations are
    compared as unsigned, because a caller in another language may pass any number. Patterns are
    checked where they are used: every text is a valid pattern. */
-static coffer_status open_options(coffer_open_options *options, const coffer_open_options *given, coffer_error *err)
+coffer_status coffer__open_options(coffer_open_options *options, const coffer_open_options *given, coffer_error *err)
 {
     const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
     if (status != COFFER_OK) {
@@ -88,7 +88,7 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     }
     *model = NULL;
     coffer_open_options known;
-    coffer_status status = open_options(&known, options, err);
+    coffer_status status = coffer__open_options(&known, options, err);
     if (status == COFFER_OK && coffer__url_is(path)) {
         return coffer__open_url(model, path, &known, err);
     }
@@ -116,7 +116,7 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
     }
     *model = NULL;
     coffer_open_options known;
-    coffer_status status = open_options(&known, options, err);
+    coffer_status status = coffer__open_options(&known, options, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -148,7 +148,7 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
     }
     *model = NULL;
     coffer_open_options known;
-    coffer_status status = open_options(&known, options, err);
+    coffer_status status = coffer__open_options(&known, options, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -185,7 +185,7 @@ coffer_status coffer_open_source(coffer **model, const coffer_source *source, co
     }
     *model = NULL;
     coffer_open_options known;
-    coffer_status status = open_options(&known, options, err);
+    coffer_status status = coffer__open_options(&known, options, err);
     if (status == COFFER_OK && (source->borrow == NULL) != (source->give_back == NULL)) {
         status = coffer__fail(err, COFFER_ERR_ARGUMENT, "a source must have both borrow and give_back, or neither");
     }

@@ -12,6 +12,8 @@
 /* How often something that somebody changes in between is looked at. */
 #define COFFER__OPEN_MOST_ROUNDS 16u
 
+/* open.c: copies the options to the size that this version knows, and checks them; the allocator is never NULL. */
+coffer_status coffer__open_options(coffer_open_options *options, const coffer_open_options *given, coffer_error *err);
 /* open_file.c: takes over `source`, of the file `path` or of none (NULL): opens a model from it or
    closes it. The path is used to look at the file again and is not kept; coffer__open_hand_out
    keeps one. */

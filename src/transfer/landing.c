@@ -7,6 +7,9 @@
  *                             fill its memory; one transfer reads them all, in parallel
  *   a box larger than that    part by part, each read by a transfer and landed in stretches
  *   memory
+ *   a hole                    of a row with a checksum: zeros that nobody has to read or write
+ *
+ * What came into memory is checked and changed there (change.h) before it lands.
  *
  * The steps themselves are sequential: reading is parallel within a step, writing is not. When the
  * system could not copy once, the rest is read and written, without asking again: the answer depends on
@@ -32,8 +35,9 @@
 #define LANDING_MEMORY_OF_OTHERS ((uint64_t)16 << 20)
 /* Rows of one batch, at most: they take some hundred KiB, whatever the number of tensors. */
 #define LANDING_BATCH_ROWS 4096
-/* How a transposed box is cut into parts: what is contiguous in the result has to be worth a write. */
-static const coffer__tile_limits landing_tiles = { (uint64_t)16 << 20, 8192 - 64, 8192, 4096 };
+/* How a transposed box is cut into parts. A write costs several times as much as a read that the system has in memory,
+   so what is contiguous in the result is made long, and lines of the source are a page. */
+static const coffer__tile_limits landing_tiles = { (uint64_t)16 << 20, 4096 - 64, (uint64_t)64 << 10, 4096 };
 
 /* The cursor is (next, skip): row `next` is in progress, and `skip` bytes of it are done. For a box
    that lands in tiles, `skip` counts the bytes of the tiles that are done, wherever they landed.
@@ -47,11 +51,12 @@ typedef struct landing_job {
     uint64_t skip;
     uint64_t done; /* bytes of all rows that have landed */
     uint64_t total;
-    bool by_hand;       /* the system could not copy */
-    bool far;           /* one of the sources is far */
-    uint64_t most;      /* bytes of memory that may be used at once */
-    size_t room;        /* bytes that are used; set together with `batch` */
-    coffer__row *batch; /* landing_batch_rows() of them; NULL until something has to be read */
+    bool by_hand;               /* the system could not copy */
+    bool far;                   /* one of the sources is far */
+    uint64_t most;              /* bytes of memory that may be used at once */
+    size_t room;                /* bytes that are used; set together with `batch` */
+    coffer__row *batch;         /* landing_batch_rows() of them; NULL until something has to be read */
+    coffer__transfer_kept kept; /* by the transfers of the steps */
 } landing_job;
 
 /* Rows that are brought together: those of a small save are few, and take little memory. */
@@ -78,15 +83,22 @@ static void landing_on(landing_job *job, uint64_t size)
 
 /* ---- by the system ----------------------------------------------------------------------------------------------- */
 
-/* Whether the system may copy the row. A row with a map is written from the map instead. */
-static bool landing_is_copied(const landing_job *job, const coffer__row *row)
+/* Whether the row is a long run of a file, between which and the landing the system can copy. A row with a map is
+   written from the map instead. */
+static bool landing_could_copy(const landing_job *job, const coffer__row *row)
 {
     return !job->by_hand && row->box == NULL && row->map == NULL && row->size >= LANDING_LONG_RUN &&
            row->source->is.lends && job->landing->ops->copy != NULL;
 }
 
+/* Whether the system may copy the row: nobody has to see its bytes. */
+static bool landing_is_copied(const landing_job *job, const coffer__row *row)
+{
+    return landing_could_copy(job, row) && row->checksum == NULL && coffer__change_unit(&row->change) == 1;
+}
+
 /*
- * Lets the system copy the next piece of a long run. The descriptor is borrowed for this piece
+ * Lets the system copy the next piece of a long run, at most `most` bytes. The descriptor is borrowed for this piece
  * only, since a pool may need it for other files. A failure to borrow is one of reading and sets
  * `failed`. A failure to copy may be the fault of either side; what is known is that it was no
  * EOPNOTSUPP.
@@ -94,10 +106,10 @@ static bool landing_is_copied(const landing_job *job, const coffer__row *row)
  * A short copy is not an error: some file systems end a copy early without a reason. The rest is
  * then read, and reading tells whether the file really ends there.
  */
-static coffer_status landing_copy(landing_job *job, coffer_error *err)
+static coffer_status landing_copy(landing_job *job, uint64_t most, coffer_error *err)
 {
     const coffer__row *row = &job->rows[job->next];
-    const uint64_t piece = landing_min(row->size - job->skip, LANDING_PIECE);
+    const uint64_t piece = landing_min(landing_min(row->size - job->skip, LANDING_PIECE), most);
     uint64_t base = 0;
     uint64_t done = 0;
     int fd = -1;
@@ -117,6 +129,45 @@ static coffer_status landing_copy(landing_job *job, coffer_error *err)
     job->by_hand = done < piece;
     landing_on(job, done);
     return COFFER_OK;
+}
+
+/*
+ * Whether a row with a checksum continues with a hole that is worth a step, and how long it is. Holes stay holes only on
+ * a sink that is sparse; elsewhere zeros are written, and reading them costs nothing more.
+ */
+static coffer_status landing_find_hole(const landing_job *job, uint64_t *size, coffer_error *err)
+{
+    const coffer__row *row = &job->rows[job->next];
+    uint64_t base = 0;
+    int fd = -1;
+    *size = 0;
+    if (row->checksum == NULL || coffer__change_unit(&row->change) > 1 || job->landing->sink == NULL ||
+        !job->landing->sink->sparse || !landing_could_copy(job, row)) {
+        return COFFER_OK;
+    }
+    const coffer_status status = row->source->ops->borrow(row->source, &fd, &base, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const uint64_t at = base + row->offset + job->skip;
+    const uint64_t hole = landing_min(coffer__os_next_data(fd, at) - at, row->size - job->skip);
+    row->source->ops->give_back(row->source);
+    *size = hole >= LANDING_PIECE ? hole : 0;
+    return COFFER_OK;
+}
+
+/* Leaves a hole out, by the system's copy, which finds it again. The checksum learns of as many zeros. */
+static coffer_status landing_hole(landing_job *job, uint64_t size, coffer_error *err)
+{
+    const coffer__row *row = &job->rows[job->next];
+    const uint64_t before = job->done;
+    const uint64_t end = job->done + size;
+    coffer_status status = COFFER_OK;
+    while (job->done < end && !job->by_hand && status == COFFER_OK) {
+        status = landing_copy(job, end - job->done, err);
+    }
+    row->checksum->value = coffer__crc32_zeros(row->checksum->value, job->done - before);
+    return status;
 }
 
 /* ---- through memory ---------------------------------------------------------------------------------------------- */
@@ -175,11 +226,31 @@ static coffer_status landing_bring(landing_job *job, size_t row_count, coffer_er
     reading.progress = job->far && job->options->progress != NULL ? landing_watch : NULL;
     reading.progress_ctx = job;
     reading.failed = &failed;
+    reading.kept = &job->kept;
     const coffer_status status = coffer__transfer(job->batch, row_count, &reading, err);
     if (status != COFFER_OK && failed < row_count && job->options->failed != NULL) {
         *job->options->failed = job->next + failed;
     }
     return status;
+}
+
+/* How much of a row is taken into memory when there is room for `room` bytes: all, or a number of whole units. */
+static uint64_t landing_take(const coffer__row *row, uint64_t left, uint64_t room)
+{
+    const uint64_t unit = coffer__change_unit(&row->change);
+    return left <= room ? left : room - room % unit;
+}
+
+/* The stage after reading: checks and changes `size` bytes of a row that came into memory. */
+static void landing_refine(const coffer__row *row, uint8_t *bytes, uint64_t size)
+{
+    if (row->checksum != NULL) {
+        coffer__checksum *checksum = row->checksum;
+        checksum->value = coffer__crc32_update(checksum->crc32, checksum->value, bytes, (size_t)size);
+    }
+    if (coffer__change_unit(&row->change) > 1) {
+        coffer__change_bytes(&row->change, bytes, (size_t)size);
+    }
 }
 
 /* Plans a batch that begins at the cursor, and returns its bytes. A row is added while it follows
@@ -200,7 +271,10 @@ static uint64_t landing_plan_batch(const landing_job *job, uint8_t *memory, size
             (row->box != NULL && row->size > room)) {
             break;
         }
-        const uint64_t take = landing_min(row->size - skip, room);
+        const uint64_t take = landing_take(row, row->size - skip, room);
+        if (take == 0) {
+            break;
+        }
         coffer__row *planned = &job->batch[(*row_count)++];
         *planned = *row;
         planned->offset += skip;
@@ -222,6 +296,7 @@ static coffer_status landing_batch(landing_job *job, uint8_t *memory, coffer_err
         return status;
     }
     for (size_t i = 0; i < row_count; i++) {
+        landing_refine(&job->batch[i], job->batch[i].to, job->batch[i].size);
         landing_on(job, job->batch[i].size);
     }
     return job->landing->ops->landed(job->landing, at, memory, (size_t)size, err);
@@ -274,7 +349,11 @@ static coffer_status landing_part(landing_job *job, uint8_t *memory, const coffe
     job->batch[0].size = tile->size;
     job->batch[0].to = memory;
     const coffer_status status = landing_bring(job, 1, err);
-    return status == COFFER_OK ? landing_put(job, row, tile, memory, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    landing_refine(row, memory, tile->size);
+    return landing_put(job, row, tile, memory, err);
 }
 
 /* Tells the user how much has landed, and asks whether to continue. */
@@ -323,7 +402,7 @@ static coffer_status landing_run_part(landing_job *job, uint8_t *memory, coffer_
     const uint64_t run_size = row->box->run_size;
     const uint64_t inside = job->skip % run_size;
     const uint64_t at = row->at + job->skip;
-    const uint64_t size = landing_min(run_size - inside, job->room);
+    const uint64_t size = landing_take(row, run_size - inside, job->room);
     job->batch[0] = *row;
     job->batch[0].box = NULL;
     job->batch[0].offset += coffer__box_run(row->box, job->skip / run_size) + inside;
@@ -333,6 +412,7 @@ static coffer_status landing_run_part(landing_job *job, uint8_t *memory, coffer_
     if (status != COFFER_OK) {
         return status;
     }
+    landing_refine(row, memory, size);
     landing_on(job, size);
     return job->landing->ops->landed(job->landing, at, memory, (size_t)size, err);
 }
@@ -355,6 +435,20 @@ static coffer_status landing_by_hand(landing_job *job, coffer_error *err)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* One step from the cursor on, of a row with bytes. */
+static coffer_status landing_step(landing_job *job, coffer_error *err)
+{
+    uint64_t hole = 0;
+    if (landing_is_copied(job, &job->rows[job->next])) {
+        return landing_copy(job, LANDING_PIECE, err);
+    }
+    const coffer_status status = landing_find_hole(job, &hole, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return hole > 0 ? landing_hole(job, hole, err) : landing_by_hand(job, err);
+}
+
 /* The loop over steps. The user is told after each step that landed something, but not twice the
    same number, and that all is done exactly once, at the end. */
 static coffer_status landing_run(landing_job *job, coffer_error *err)
@@ -367,7 +461,7 @@ static coffer_status landing_run(landing_job *job, coffer_error *err)
             job->next++;
             continue;
         }
-        status = landing_is_copied(job, row) ? landing_copy(job, err) : landing_by_hand(job, err);
+        status = landing_step(job, err);
         if (status == COFFER_OK && job->done > told && job->done < job->total) {
             told = job->done;
             status = landing_progress(job, err);
@@ -394,6 +488,7 @@ coffer_status coffer__land(coffer__landing *landing, const coffer__row *rows, si
     }
     job.most = landing->most > 0 ? landing_min(job.most, landing->most) : job.most;
     const coffer_status status = landing_run(&job, err);
+    coffer__transfer_forget(&job.kept, options->allocator);
     coffer__free_array(options->allocator, job.batch, landing_batch_rows(&job), sizeof *job.batch);
     return status;
 }

@@ -45,7 +45,8 @@ struct coffer__landing {
 
 /*
  * Carries out `count` rows, whose places on the landing ascend and do not overlap. They have no `to` and
- * no digest.
+ * no digest; their elements may be changed, and checksums computed, on the way. A landing whose memory is
+ * bounded gives at least 16 bytes.
  *
  * The system copies a long run where it can. Short runs, and what the system cannot copy, are assembled in
  * memory, as many at a time as follow each other on the landing: so tens of thousands of small tensors

@@ -485,7 +485,7 @@ static coffer_status model_writer_usable(const coffer_model_writer *writer, coff
    model_writer_leave, because `users` keeps others from finishing it. A call that is refused
    leaves the whole writer failed: the caller cannot know which bytes are missing. After success
    model_writer_leave must follow, whatever happens. */
-static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shard, coffer_error *err)
+coffer_status coffer__model_writer_enter(coffer_model_writer *writer, size_t shard, coffer_error *err)
 {
     coffer__os_mutex_lock(&writer->mutex);
     model_writer_file *file = &writer->files[shard];
@@ -513,8 +513,8 @@ static coffer_status model_writer_enter(coffer_model_writer *writer, size_t shar
    all its bytes finishes it. That is decided once, under the mutex: `complete` stops any later
    call from entering. Finishing itself runs without the mutex. `working` drops only after the file
    is finished, so coffer_model_writer_finish cannot publish a file that is still being completed. */
-static coffer_status model_writer_leave(coffer_model_writer *writer, size_t shard, uint64_t size, coffer_status status,
-                                        coffer_error *err)
+coffer_status coffer__model_writer_leave(coffer_model_writer *writer, size_t shard, uint64_t size, coffer_status status,
+                                         coffer_error *err)
 {
     coffer__os_mutex_lock(&writer->mutex);
     model_writer_file *file = &writer->files[shard];
@@ -565,10 +565,10 @@ coffer_status coffer_model_writer_write(coffer_model_writer *writer, size_t i, u
     }
     /* The plan does not change, so it is read without the mutex. */
     const size_t shard = writer->shards.shard_of[i];
-    coffer_status status = model_writer_enter(writer, shard, err);
+    coffer_status status = coffer__model_writer_enter(writer, shard, err);
     if (status == COFFER_OK) {
         status = coffer_writer_write(writer->files[shard].writer, writer->place[i], offset, bytes, size, err);
-        status = model_writer_leave(writer, shard, size, status, err);
+        status = coffer__model_writer_leave(writer, shard, size, status, err);
     }
     return status;
 }
@@ -677,10 +677,10 @@ static coffer_status model_writer_copy_file(coffer_model_writer *writer, const m
     if (size == 0) {
         return COFFER_OK;
     }
-    coffer_status status = model_writer_enter(writer, shard, err);
+    coffer_status status = coffer__model_writer_enter(writer, shard, err);
     if (status == COFFER_OK) {
         status = coffer_writer_copy(writer->files[shard].writer, copies->sorted + first, *next - first, options, err);
-        status = model_writer_leave(writer, shard, size, status, err);
+        status = coffer__model_writer_leave(writer, shard, size, status, err);
     }
     /* Also after a failure; then nothing more is told. */
     parts->before += size;
@@ -711,6 +711,17 @@ coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer
     }
     model_writer_free_copies(&sorted);
     return status;
+}
+
+const coffer_header *coffer__model_writer_header(const coffer_model_writer *writer)
+{
+    return writer->header;
+}
+
+size_t coffer__model_writer_place(const coffer_model_writer *writer, size_t i, coffer_writer **file)
+{
+    *file = writer->files[writer->shards.shard_of[i]].writer;
+    return writer->place[i];
 }
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */

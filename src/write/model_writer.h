@@ -21,4 +21,17 @@ coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coff
                                         const coffer__model_writer_keeps *keeps,
                                         const coffer_model_writer_options *given, coffer_error *err);
 
+/*
+ * For what brings tensors in by itself (writer_carry.h): the first is called before anything is written to a file, the
+ * second after `size` bytes were, with what came of it, and only if the first succeeded. Between the two the file has a
+ * writer.
+ */
+coffer_status coffer__model_writer_enter(coffer_model_writer *writer, size_t shard, coffer_error *err);
+coffer_status coffer__model_writer_leave(coffer_model_writer *writer, size_t shard, uint64_t size, coffer_status status,
+                                         coffer_error *err);
+/* The header that declares all tensors. */
+const coffer_header *coffer__model_writer_header(const coffer_model_writer *writer);
+/* The number that tensor `i` has in its file, and the file's writer, if there is one now. */
+size_t coffer__model_writer_place(const coffer_model_writer *writer, size_t i, coffer_writer **file);
+
 #endif

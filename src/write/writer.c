@@ -26,11 +26,11 @@
 #include "parts.h"
 #include "sink.h"
 #include "sort.h"
-#include "spans.h"
 #include "table.h"
 #include "transfer.h"
 #include "trust.h"
 #include "writer_digests.h"
+#include "writer_own.h"
 
 #include <string.h>
 
@@ -41,22 +41,6 @@
    a remote source is not asked for each of them alone. It also bounds the memory of a batch,
    unless a single tensor is larger. */
 #define WRITER_BATCH_SIZE ((size_t)64 << 20)
-
-struct coffer_writer {
-    coffer_allocator allocator;
-    coffer_header *header;
-    const coffer_table *table; /* the header's */
-    coffer__sink sink;
-    bool sink_open; /* neither published nor discarded */
-    char *path;     /* as it was named; NULL when there is none */
-    size_t path_size;
-    coffer__mutex mutex; /* guards everything below */
-    coffer__writer_digests digests;
-    coffer__spans spans; /* of the file, what was written or is being written; the header is not in it */
-    size_t writing;      /* writes in progress */
-    bool finished;
-    bool failed;
-};
 
 /* Where the sink of a new writer comes from. Exactly one of path, fd, memory and custom is set. */
 typedef struct writer_target {
@@ -71,7 +55,7 @@ typedef struct writer_target {
 /* ---- open and free ----------------------------------------------------------------------------------------------- */
 
 /* Adds the path of the new file to an error, if the writer has one. */
-static coffer_status writer_fail(const coffer_writer *writer, coffer_status status, coffer_error *err)
+coffer_status coffer__writer_fail(const coffer_writer *writer, coffer_status status, coffer_error *err)
 {
     return writer->path == NULL ? status : coffer__fail_path(err, status, writer->path);
 }
@@ -348,7 +332,7 @@ static coffer_status writer_range_error(const coffer_tensor *tensor, const char 
 /* Fails when the writer takes nothing more. With the mutex held: the answer holds until the mutex
    is released. A write that was admitted before another one failed still completes, but nothing is
    published. */
-static coffer_status writer_usable(const coffer_writer *writer, coffer_error *err)
+coffer_status coffer__writer_usable(const coffer_writer *writer, coffer_error *err)
 {
     return writer->finished || writer->failed
                ? coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer has %s and can only be freed",
@@ -356,7 +340,7 @@ static coffer_status writer_usable(const coffer_writer *writer, coffer_error *er
                : COFFER_OK;
 }
 
-static coffer_status writer_no_tensor(coffer_error *err)
+coffer_status coffer__writer_no_tensor(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "no tensor of that number was declared");
 }
@@ -366,8 +350,8 @@ static coffer_status writer_no_tensor(coffer_error *err)
    it has written anything. An empty range is not entered: the account has no empty ranges, and an
    empty tensor needs no write. The bounds are compared without adding, since offset and size are
    the caller's and their sum may exceed 64 bits. */
-static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset, uint64_t size,
-                                  coffer_error *err)
+coffer_status coffer__writer_enter(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset, uint64_t size,
+                                   coffer_error *err)
 {
     if (offset > tensor->size || size > tensor->size - offset) {
         writer_range_error(tensor, "do not lie inside it", offset, size, err);
@@ -395,17 +379,17 @@ static coffer_status writer_enter(coffer_writer *writer, const coffer_tensor *te
 static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *tensor, uint64_t offset,
                                   const void *bytes, uint64_t size, coffer_error *err)
 {
-    coffer_status status = writer_usable(writer, err);
+    coffer_status status = coffer__writer_usable(writer, err);
     if (status != COFFER_OK) {
         return status;
     }
     if (tensor == NULL) {
-        return writer_no_tensor(err);
+        return coffer__writer_no_tensor(err);
     }
     if (bytes == NULL && size > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the bytes to write are NULL");
     }
-    status = writer_enter(writer, tensor, offset, size, err);
+    status = coffer__writer_enter(writer, tensor, offset, size, err);
     if (status == COFFER_OK && size > SIZE_MAX) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "this program cannot hold %z in memory: write pieces", size);
     }
@@ -416,7 +400,7 @@ static coffer_status writer_admit(coffer_writer *writer, const coffer_tensor *te
    has waited for that. With the mutex held, so it happens once. `sparse` is cleared first: the
    sink must not make more holes in space that is being reserved, and other threads may be copying
    to it. */
-static coffer_status writer_set_aside(coffer_writer *writer, coffer_error *err)
+coffer_status coffer__writer_set_aside(coffer_writer *writer, coffer_error *err)
 {
     if (!writer->sink.sparse) {
         return COFFER_OK;
@@ -430,7 +414,7 @@ static coffer_status writer_set_aside(coffer_writer *writer, coffer_error *err)
    cannot know which bytes are missing. With the mutex held, in the same critical section as the
    admission: otherwise finishing could come between the two and publish a file that is still being
    written. */
-static void writer_began(coffer_writer *writer, coffer_status admitted)
+void coffer__writer_began(coffer_writer *writer, coffer_status admitted)
 {
     writer->failed = writer->failed || admitted != COFFER_OK;
     writer->writing += admitted == COFFER_OK;
@@ -439,7 +423,7 @@ static void writer_began(coffer_writer *writer, coffer_status admitted)
 /* Ends a write. Its failure is the writer's, also if other threads are still writing. Takes the
    mutex. The caller must not touch the sink afterwards, because another thread may finish the
    writer as soon as `writing` is 0. */
-static void writer_ended(coffer_writer *writer, coffer_status status)
+void coffer__writer_ended(coffer_writer *writer, coffer_status status)
 {
     coffer__os_mutex_lock(&writer->mutex);
     writer->failed = writer->failed || status != COFFER_OK;
@@ -477,17 +461,17 @@ coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offs
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = writer_admit(writer, tensor, offset, bytes, size, err);
     if (status == COFFER_OK && size > 0) {
-        status = writer_set_aside(writer, err);
+        status = coffer__writer_set_aside(writer, err);
     }
     if (status == COFFER_OK && size > 0 && writer->digests.algorithm != COFFER_NO_ALGORITHM) {
         /* Only after the piece was entered: of overlapping pieces one alone gets here. */
         status = coffer__writer_digests_claim(&writer->digests, &writer->sink, i, offset, &hasher, err);
     }
     /* Still in the critical section of the checks, so finishing cannot come between. */
-    writer_began(writer, status);
+    coffer__writer_began(writer, status);
     coffer__os_mutex_unlock(&writer->mutex);
     if (status != COFFER_OK) {
-        return writer_fail(writer, status, err);
+        return coffer__writer_fail(writer, status, err);
     }
     /* Without the mutex from here on; the bytes are entered as this call's own. */
     if (hasher != NULL) {
@@ -496,10 +480,10 @@ coffer_status coffer_writer_write(coffer_writer *writer, size_t i, uint64_t offs
     if (status == COFFER_OK) {
         status = writer_put(writer, tensor->offset + offset, bytes, size, err);
     }
-    writer_ended(writer, status);
+    coffer__writer_ended(writer, status);
     if (status != COFFER_OK) {
         coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
-        return writer_fail(writer, status, err);
+        return coffer__writer_fail(writer, status, err);
     }
     return COFFER_OK;
 }
@@ -553,7 +537,7 @@ static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_ten
 {
     const coffer__shard *shard = copy->model == NULL ? NULL : coffer__model_shard(copy->model, copy->tensor);
     if (target == NULL) {
-        return writer_no_tensor(err);
+        return coffer__writer_no_tensor(err);
     }
     if (shard == NULL) {
         return coffer__model_stranger(err);
@@ -651,17 +635,17 @@ static bool writer_copies_holes(const writer_copies *copies)
 
 /* Enters every copy in the account. Space is reserved now unless the sources have holes to keep.
    With the mutex held. If one copy is refused, those before it stay in the account without being
-   written. That does no harm: writer_began then marks the writer as failed, and it is never
+   written. That does no harm: coffer__writer_began then marks the writer as failed, and it is never
    published. */
 static coffer_status writer_admit_copies(coffer_writer *writer, const writer_copies *copies, coffer_error *err)
 {
-    coffer_status status = writer_usable(writer, err);
+    coffer_status status = coffer__writer_usable(writer, err);
     if (status == COFFER_OK && writer->sink.sparse && !writer_copies_holes(copies)) {
-        status = writer_set_aside(writer, err);
+        status = coffer__writer_set_aside(writer, err);
     }
     for (size_t i = 0; i < copies->count && status == COFFER_OK; i++) {
         const coffer_tensor *target = writer_copy_target(copies, copies->order[i]);
-        status = writer_enter(writer, target, 0, target->size, err);
+        status = coffer__writer_enter(writer, target, 0, target->size, err);
     }
     return status;
 }
@@ -788,7 +772,7 @@ static coffer_status writer_copy_steady(coffer_writer *writer, const writer_copi
     if (failed < copies->move_count) {
         return writer_cannot_read(copies, &copies->moves[failed], status, err);
     }
-    return status == COFFER_OK ? status : writer_fail(writer, status, err);
+    return status == COFFER_OK ? status : coffer__writer_fail(writer, status, err);
 }
 
 /* ---- copies through memory --------------------------------------------------------------------------------------- */
@@ -917,12 +901,12 @@ static coffer_status writer_copy_batch(coffer_writer *writer, const writer_batch
         const uint64_t to = coffer_header_at(writer->header, writer_batch_copy(batch, i)->to)->offset;
         status = writer_put(writer, to, target->buffer, target->buffer_size, err);
     }
-    return status == COFFER_OK ? status : writer_fail(writer, status, err);
+    return status == COFFER_OK ? status : coffer__writer_fail(writer, status, err);
 }
 
 /* Carries out admitted copies: first the steady ones as moves, then the fickle ones batch by
    batch. One batch exists at a time, so memory does not grow with the number of copies. It ends
-   the write that writer_began counted, whatever happens, or the writer could never be finished. */
+   the write that coffer__writer_began counted, whatever happens, or the writer could never be finished. */
 static coffer_status writer_run_copies(coffer_writer *writer, const writer_copies *copies,
                                        const coffer_read_options *options, coffer_error *err)
 {
@@ -952,7 +936,7 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
         parts.before += batch.size;
         i += batch.count;
     }
-    writer_ended(writer, status);
+    coffer__writer_ended(writer, status);
     return status;
 }
 
@@ -978,10 +962,10 @@ coffer_status coffer_writer_copy(coffer_writer *writer, const coffer_copy *copie
     if (status == COFFER_OK) {
         status = writer_admit_copies(writer, &planned, err);
     }
-    writer_began(writer, status);
+    coffer__writer_began(writer, status);
     coffer__os_mutex_unlock(&writer->mutex);
     if (status != COFFER_OK) {
-        (void)writer_fail(writer, status, err);
+        (void)coffer__writer_fail(writer, status, err);
         goto done;
     }
     status = writer_run_copies(writer, &planned, &known, err);
@@ -1016,7 +1000,7 @@ static coffer_status writer_missing(const coffer_writer *writer, uint64_t gap, c
    stays true. */
 static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err)
 {
-    const coffer_status status = writer_usable(writer, err);
+    const coffer_status status = coffer__writer_usable(writer, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -1074,10 +1058,10 @@ coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
         status = writer_put_digests(writer, err);
     }
     if (status != COFFER_OK) {
-        return writer_fail(writer, status, err);
+        return coffer__writer_fail(writer, status, err);
     }
     /* publish releases the sink even if it fails, so it must not be discarded afterwards. */
     writer->sink_open = false;
     status = writer->sink.ops->publish(&writer->sink, err);
-    return status == COFFER_OK ? status : writer_fail(writer, status, err);
+    return status == COFFER_OK ? status : coffer__writer_fail(writer, status, err);
 }

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer/convert.h - files of other programs (PyTorch, NumPy, Paddle, …) read without running anything of them, and
+ * written as safetensors.
+ *
+ *     coffer_input *input;
+ *     coffer_import *imported;
+ *     coffer_input_open(&input, "pytorch_model.bin", NULL, &err);
+ *     coffer_import_open(&import, input, NULL, &err);             nothing is written: look at what would be
+ *     coffer_import_write(import, "model.safetensors", NULL, NULL, &err);
+ *     coffer_import_free(import);
+ *     coffer_input_free(input);
+ *
+ * An input is bytes: a file, what is behind a URL, or the caller's own functions. An import is what a reader made of
+ * them: which tensors there are, what becomes of each, and what else was found. Reading and writing may be done by two
+ * processes, of which the first need not be trusted: coffer_import_save gives the import as bytes, coffer_import_load
+ * takes it from them and checks every number again.
+ *
+ * Since 0.2. One thread at a time may use an input with its imports.
+ */
+#ifndef COFFER_CONVERT_H
+#define COFFER_CONVERT_H
+
+#include "write.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Inputs ------------------------------------------------------------------------------------------------------ */
+
+/* A file and, once a reader has asked for them, files beside it. Files are numbered in the order in which they were
+   opened; the input itself is 0. */
+typedef struct coffer_input coffer_input;
+
+/*
+ * The caller's own way to a file and to those beside it; the struct is copied, `path` too.
+ *
+ * read fills `size` bytes of a file from `offset` on (never past its end), or fails with a status of its choice; it may
+ * fill *err (never NULL), else the library does. It is called from several threads at once when tensors are carried,
+ * else by the caller's. beside opens a file by its plain name, which has no slash, and sets its size; files get the
+ * numbers 1, 2, … in the order of these calls. NULL: there is nothing beside. close (may be NULL) is called once, by
+ * coffer_input_free or by a failed open.
+ */
+typedef struct coffer_input_functions {
+    coffer_status (*read)(void *ctx, uint32_t file, uint64_t offset, void *buffer, size_t size, coffer_error *err);
+    coffer_status (*beside)(void *ctx, const char *name, size_t name_len, uint64_t *size, coffer_error *err);
+    void (*close)(void *ctx);
+    void *ctx;
+    uint64_t size;    /* of the input, in bytes */
+    const char *path; /* by whose ending some formats are recognised, and which messages show; NULL: none */
+    bool far;         /* as in coffer_source */
+} coffer_input_functions;
+
+/* Opens a path or a URL (docs/network.md). Of the options, the allocator, the token, the timeout and the progress are
+   used, the last also while coffer_input_read and readers wait for a server; NULL: the default. Files beside it are looked for as the files of an index are: nowhere but in its folder, also
+   where that has links (the Hub's cache). Fails as coffer_open does for what is not there. *input is NULL on
+   failure. */
+COFFER_API coffer_status coffer_input_open(coffer_input **input, const char *path, const coffer_open_options *options,
+                                           coffer_error *err);
+/* The same by the caller's functions. `allocator` NULL: coffer_libc_allocator(). */
+COFFER_API coffer_status coffer_input_open_functions(coffer_input **input, const coffer_input_functions *functions,
+                                                     const coffer_allocator *allocator, coffer_error *err);
+/* Opens a file beside the input, or gives the number of one that is open already. COFFER_ERR_SHARD_NAME for a name that
+   is not plain, COFFER_ERR_SHARD_MISSING. `size` may be NULL. */
+COFFER_API coffer_status coffer_input_beside(coffer_input *input, const char *name, size_t name_len, uint32_t *file,
+                                             uint64_t *size, coffer_error *err);
+/* Reads bytes of a file; COFFER_ERR_ARGUMENT when the range does not lie within it. */
+COFFER_API coffer_status coffer_input_read(coffer_input *input, uint32_t file, uint64_t offset, void *buffer,
+                                           size_t size, coffer_error *err);
+/* Bytes of a file; 0 when there is none of that number. */
+COFFER_API uint64_t coffer_input_size(const coffer_input *input, uint32_t file);
+/* Bytes that were read of all files together by coffer_input_read and by readers: what was looked at, without the
+   tensors that were carried. */
+COFFER_API uint64_t coffer_input_bytes_read(const coffer_input *input);
+/* Releases the input. NULL is ignored. No import of it may be used any more. */
+COFFER_API void coffer_input_free(coffer_input *input);
+
+/* ---- Imports ----------------------------------------------------------------------------------------------------- */
+
+/* What becomes of names that stand for the same view of the same bytes. */
+typedef enum coffer_ties {
+    COFFER_TIES_HF = 0,  /* one is written; the others go into the metadata, as the ecosystem does it */
+    COFFER_TIES_KEEP = 1 /* all are written */
+} coffer_ties;
+
+/* What becomes of numbers that lie in a checkpoint beside its tensors. */
+typedef enum coffer_scalars {
+    COFFER_SCALARS_SKIP = 0,
+    COFFER_SCALARS_METADATA = 1,
+    COFFER_SCALARS_TENSOR = 2 /* tensors without dimensions */
+} coffer_scalars;
+
+/* What is wanted of an import. */
+typedef struct coffer_import_options {
+    size_t struct_size;
+    const coffer_allocator *allocator; /* NULL: that of the input */
+    const char *root;         /* the dict whose tensors are wanted, its path joined by dots; "all"; NULL or "auto" */
+    const char *strip_prefix; /* removed from the beginnings of names; NULL: none */
+    coffer_ties ties;
+    coffer_scalars scalars;
+    coffer_dtype bytes_as; /* what NumPy's one-byte voids are: a dtype of 8 bits; COFFER_UNKNOWN_DTYPE: refuse them */
+    bool skip_unsupported; /* leave out tensors that have no equivalent instead of failing */
+    bool strict;           /* fail where an object of another program would be left out (COFFER_ERR_OPAQUE) */
+    bool complex128;       /* write complex128 as F64 with a last dimension of 2 */
+    bool allow_expand;     /* tensors may be larger than what they view by more than 64 MiB together */
+    bool scan;             /* findings alone are wanted: go on past what could not be converted, and list no tensors */
+    uint64_t max_metadata; /* bytes of memory that describing the file may take; 0: 256 MiB */
+} coffer_import_options;
+#define COFFER_IMPORT_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(coffer_import_options), NULL, NULL, NULL, COFFER_TIES_HF, COFFER_SCALARS_SKIP, COFFER_UNKNOWN_DTYPE,    \
+            false, false, false, false, false, 0                                                                       \
+    }
+
+/* What a file holds, and what becomes of it. */
+typedef struct coffer_import coffer_import;
+
+/*
+ * Reads what the input says of its tensors, by the reader that its content asks for; no tensor's bytes are read. The
+ * input is borrowed until the import is freed; the options' strings are not kept.
+ *
+ * COFFER_ERR_UNKNOWN_INPUT for a file that no reader knows, COFFER_ERR_ARCHIVE, COFFER_ERR_PICKLE and COFFER_ERR_ARRAY
+ * for what is damaged or refused, COFFER_ERR_ROOT when it is not clear what the model is, COFFER_ERR_NO_EQUIVALENT,
+ * COFFER_ERR_VIEW, COFFER_ERR_NAME and COFFER_ERR_DUPLICATE_NAME for tensors that cannot be written; err->tensor names
+ * the tensor, err->offset the byte of the file. *imported is NULL on failure.
+ */
+COFFER_API coffer_status coffer_import_open(coffer_import **imported, coffer_input *input,
+                                            const coffer_import_options *options, coffer_error *err);
+/* Releases the import. NULL is ignored. */
+COFFER_API void coffer_import_free(coffer_import *imported);
+
+/* What becomes of a tensor. */
+typedef enum coffer_fate {
+    COFFER_FATE_WRITTEN = 0,
+    COFFER_FATE_ALIAS = 1,  /* the same as another one, which is written; its name goes into the metadata */
+    COFFER_FATE_SKIPPED = 2 /* left out */
+} coffer_fate;
+
+/* One tensor of the input, in the order in which they were found. Handed out by pointer, and grows at its end in later
+   versions. Strings are NUL-terminated; those of untrusted files are to be escaped (coffer_escape) before they are
+   shown. */
+typedef struct coffer_import_tensor {
+    const char *name; /* UTF-8, unless it is skipped */
+    size_t name_len;
+    coffer_dtype dtype; /* of what is written; of what is skipped perhaps COFFER_UNKNOWN_DTYPE */
+    uint32_t rank;
+    const uint64_t *shape; /* `rank` sizes */
+    uint64_t size;         /* bytes that are written, or would be */
+    coffer_fate fate;
+    size_t alias_of;     /* of an alias: the number of the one that is written; else SIZE_MAX */
+    const char *reason;  /* of a skipped one, a sentence; else "" */
+    const char *storage; /* what its bytes are called in the file ("data/0"); "" when there are none */
+    size_t storage_len;
+    bool gathered; /* its elements do not lie one after another: it is a slice, transposed or expanded */
+    bool changed;  /* its elements are byte-swapped, negated or conjugated */
+    bool decoded;  /* its bytes are inflated, or decoded from text */
+} coffer_import_tensor;
+
+/* How a finding weighs. */
+typedef enum coffer_weight {
+    COFFER_WEIGHT_NOTE = 0,   /* legal but odd, or worth knowing */
+    COFFER_WEIGHT_OPAQUE = 1, /* an object of another program, which is left out */
+    COFFER_WEIGHT_DANGER = 2  /* what a loader would have called, or a file made to mislead */
+} coffer_weight;
+
+/* Something that the user should know. Handed out by pointer, and grows at its end in later versions. */
+typedef struct coffer_import_finding {
+    coffer_weight weight;
+    uint32_t file;         /* the file's number … */
+    const char *file_name; /* … and plain name; "" of the input itself */
+    uint64_t offset;       /* in the file; COFFER_NO_OFFSET when it is about no byte */
+    const char *member;    /* of an archive; "" when there is none; not escaped */
+    const char *subject;   /* "os.system", a key, a name; not escaped */
+    const char *text;      /* a sentence, escaped */
+} coffer_import_finding;
+
+/*
+ * What there is, in numbers. The bytes add up: total = written + aliased + skipped + unreferenced, where a byte that
+ * several tensors view counts once. Handed out by pointer, and grows at its end in later versions.
+ */
+typedef struct coffer_import_summary {
+    const char *format;   /* the reader: "torch", "npz" */
+    const char *noun;     /* "a PyTorch checkpoint" */
+    uint32_t file_count;  /* the input counted */
+    size_t tensor_count;  /* of all fates */
+    size_t written_count; /* of those that are written */
+    size_t alias_count;
+    size_t skipped_count;
+    size_t finding_count;
+    size_t opaque_count; /* findings of that weight … */
+    size_t danger_count; /* … and of that */
+    uint64_t total;      /* bytes that the file holds for tensors */
+    uint64_t written;
+    uint64_t aliased;
+    uint64_t skipped;
+    uint64_t unreferenced;     /* of no tensor */
+    uint64_t output;           /* bytes of the tensors that are written: more than `written` where views overlap */
+    size_t unreferenced_count; /* storages of which no tensor views anything */
+} coffer_import_summary;
+
+/* Borrowed from the import, as is what the following functions give. */
+COFFER_API const coffer_import_summary *coffer_import_summarize(const coffer_import *imported);
+/* Tensor `i`; NULL when i is not below the count. The struct is overwritten by the next call for this import; what it
+   points to lives as long as the import. */
+COFFER_API const coffer_import_tensor *coffer_import_at(coffer_import *imported, size_t i);
+/* Finding `i`, in the same way. */
+COFFER_API const coffer_import_finding *coffer_import_finding_at(coffer_import *imported, size_t i);
+/* Fills *pair with entry `i` of the metadata that will be written, aliases counted; false when i is not below their
+   number. */
+COFFER_API bool coffer_import_metadata_at(const coffer_import *imported, size_t i, coffer_pair *pair);
+/* The name of storage `i` of those that nothing views, and its size in bytes; NULL when i is not below their number. */
+COFFER_API const char *coffer_import_unreferenced_at(const coffer_import *imported, size_t i, uint64_t *size);
+
+/* ---- As bytes ---------------------------------------------------------------------------------------------------- */
+
+/* The import as bytes, for a process of the same version: *bytes becomes memory of the import's allocator, freed with
+   it; *size its size. */
+COFFER_API coffer_status coffer_import_save(coffer_import *imported, const void **bytes, size_t *size,
+                                            coffer_error *err);
+/* An import from such bytes, which may be hostile: everything is checked as if nothing had been. The files beside the
+   input that the bytes name are opened. Of the options, `allocator`, `allow_expand` and `max_metadata` are used.
+   COFFER_ERR_PLAN for bytes that coffer_import_save does not make. *imported is NULL on failure. */
+COFFER_API coffer_status coffer_import_load(coffer_import **imported, coffer_input *input, const void *bytes,
+                                            size_t size, const coffer_import_options *options, coffer_error *err);
+
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
+
+/* How an import is written. */
+typedef struct coffer_import_write_options {
+    size_t struct_size;
+    uint64_t max_shard_size; /* bytes of tensors in a file; 0: one file, whatever its size */
+    bool balanced;           /* as in coffer_model_writer_options */
+    bool force;              /* as in coffer_model_writer_options; a file at `output` is replaced in any case */
+    bool unverified;         /* do not read both sides again to compare them */
+    bool unchecked;          /* do not compute the CRCs that an archive records: the system then copies what it can */
+    const coffer_writer_options *files; /* of each file; NULL: the default */
+} coffer_import_write_options;
+#define COFFER_IMPORT_WRITE_OPTIONS_INIT                                                                               \
+    {                                                                                                                  \
+        sizeof(coffer_import_write_options), 0, false, false, false, false, NULL                                       \
+    }
+
+/*
+ * Writes all of it to `output`, as one file or as several with an index, and publishes it; then opens what was written
+ * and compares it with the input, byte by byte, by other code than wrote it. `progress` counts bytes: those that are
+ * written, and again those that are compared. Memory: less than 64 MiB besides the import, whatever the number of
+ * threads.
+ *
+ * COFFER_ERR_ARGUMENT when the output is a file of the input, COFFER_ERR_CHECKSUM when bytes do not match their CRC,
+ * COFFER_ERR_CHANGED when the input was changed since it was opened: then nothing was published. COFFER_ERR_NOT_EQUAL
+ * when what was written is not what was read: then the output is there, and must not be used. COFFER_ERR_UNSUPPORTED
+ * names the library that is missing for a large compressed member.
+ */
+COFFER_API coffer_status coffer_import_write(coffer_import *imported, const char *output,
+                                             const coffer_import_write_options *options,
+                                             const coffer_read_options *reading, coffer_error *err);
+
+/* The same in steps, for writers to anywhere else. First what is written is declared, the metadata too, in a header
+   that has no tensors yet. */
+COFFER_API coffer_status coffer_import_declare(const coffer_import *imported, coffer_header *header, coffer_error *err);
+/* Then the tensors are carried into a writer of that header. As with coffer_writer_copy, a failure
+   leaves a writer that can only be freed. Checks CRCs, unless `unchecked`, and at the end that the input has not
+   changed. */
+COFFER_API coffer_status coffer_import_carry(coffer_import *imported, coffer_writer *writer, bool unchecked,
+                                             const coffer_read_options *reading, coffer_error *err);
+/* The same for a model of several files. */
+COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coffer_model_writer *writer, bool unchecked,
+                                                   const coffer_read_options *reading, coffer_error *err);
+/* Last, what was written is compared with the input: COFFER_ERR_NOT_EQUAL, and err->tensor names the first tensor that
+   differs. */
+COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const coffer *written,
+                                              const coffer_read_options *reading, coffer_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rows are sorted: those of plain storages first, by their places in the output, then those of each storage that is
+ * decoded. They are handed to the writers in groups that are small enough for the boxes of a group to be in memory.
+ */
+#include "carry.h"
+
+#include "alloc.h"
+#include "checked.h"
+#include "dtype.h"
+#include "error.h"
+#include "sort.h"
+#include "storage.h"
+#include "writer_carry.h"
+
+#include <string.h>
+
+/* Rows that are handed over at once. A box is 1 KiB. */
+#define CARRY_GROUP 4096
+#define CARRY_READ ((size_t)1 << 20)
+
+/* What is known of a storage. */
+enum { CARRY_UNCHECKED = 0, CARRY_CHECKED = 1 };
+
+/* One call. The arrays of a group have CARRY_GROUP entries, or as many as there are rows. */
+typedef struct carry_run {
+    const coffer__plan *plan;
+    const coffer_input *input;
+    const coffer__carry_target *target;
+    const coffer_read_options *options;
+    const coffer_allocator *allocator;
+    coffer__crc32 *crc32; /* NULL: CRCs are not checked */
+    coffer__decoding decoding;
+    uint32_t *order; /* numbers of rows that are written and have bytes */
+    size_t count;
+    uint32_t *places;  /* of each row of the plan: its number in the declaration */
+    uint8_t *checked;  /* of each storage */
+    size_t group_room; /* of the arrays that follow */
+    coffer__carry *carries;
+    coffer__box *boxes;
+    coffer__checksum *sums;
+    uint64_t before; /* bytes that were written before what is being written now */
+    uint64_t total;
+} carry_run;
+
+static const coffer__plan_row *carry_row(const carry_run *run, size_t i)
+{
+    return coffer__plan_rows(run->plan) + run->order[i];
+}
+
+static const coffer__plan_storage *carry_storage_of(const carry_run *run, const coffer__plan_row *row)
+{
+    return coffer__plan_storages(run->plan) + row->storage;
+}
+
+static const coffer__plan_piece *carry_first_piece(const carry_run *run, const coffer__plan_storage *storage)
+{
+    return coffer__plan_pieces(run->plan) + storage->first_piece;
+}
+
+/* Whether the bytes of a storage are in one place of one file. */
+static bool carry_is_plain(const carry_run *run, const coffer__plan_storage *storage)
+{
+    return storage->piece_count == 1 && carry_first_piece(run, storage)->coding == COFFER__CODING_STORED;
+}
+
+static coffer_status carry_fail_row(const carry_run *run, coffer_status status, uint32_t number, coffer_error *err)
+{
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(run->plan, coffer__plan_rows(run->plan)[number].name, &name_len);
+    return coffer__fail_tensor(err, status, name, name_len);
+}
+
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
+
+/* `total` is that of a group, which the user is not told; nor the end of a group, which the next one begins with. */
+static int carry_tell(void *ctx, uint64_t done, uint64_t total)
+{
+    const carry_run *run = ctx;
+    const uint64_t so_far = run->before + done;
+    return done == total && so_far < run->total
+               ? 0
+               : run->options->progress(run->options->progress_ctx, so_far, run->total);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* The signs of a row's numbers, as the transfer changes them. */
+static coffer__change carry_change(const coffer__plan_row *row)
+{
+    const coffer__dtype_info *dtype = coffer__dtype(row->dtype);
+    coffer__change change = { .swap = row->swap };
+    if (row->sign == COFFER__SIGN_CONJUGATED) {
+        change.flip = COFFER__FLIP_IMAGINARY;
+        change.width = 4;
+    } else if (row->sign == COFFER__SIGN_NEGATED) {
+        const bool whole = dtype->kind == COFFER_KIND_SIGNED || dtype->kind == COFFER_KIND_UNSIGNED;
+        change.flip = whole ? COFFER__FLIP_INTEGERS : COFFER__FLIP_FLOATS;
+        change.width = (uint8_t)(dtype->kind == COFFER_KIND_COMPLEX ? 4 : dtype->bits / 8);
+    }
+    return change;
+}
+
+/*
+ * Puts row order[i] into entry `k` of the group. The storage begins at byte `at` of the source. A row that is all of a
+ * plain storage takes its CRC along, if no other row did.
+ */
+static coffer_status carry_put(carry_run *run, size_t k, size_t i, const coffer__source *source, uint64_t at,
+                               coffer_error *err)
+{
+    const coffer__plan_row *row = carry_row(run, i);
+    const coffer__plan_storage *storage = carry_storage_of(run, row);
+    coffer__box *box = &run->boxes[k];
+    const coffer_status status = coffer__plan_box(run->plan, row, box, err);
+    if (status != COFFER_OK) {
+        return carry_fail_row(run, status, run->order[i], err);
+    }
+    const bool gathered = box->rank > 0;
+    const uint64_t size = coffer__plan_row_size(run->plan, row);
+    run->carries[k] = (coffer__carry){ .to = run->places[run->order[i]],
+                                       .row = { .source = source,
+                                                .offset = gathered ? at : at + box->start,
+                                                .box = gathered ? box : NULL,
+                                                .size = size,
+                                                .change = carry_change(row) } };
+    const bool whole = !gathered && size == storage->size && carry_is_plain(run, storage);
+    if (run->crc32 != NULL && whole && run->checked[row->storage] == CARRY_UNCHECKED &&
+        carry_first_piece(run, storage)->has_crc) {
+        run->checked[row->storage] = CARRY_CHECKED;
+        run->sums[k] = (coffer__checksum){ .crc32 = run->crc32 };
+        run->carries[k].row.checksum = &run->sums[k];
+    }
+    return COFFER_OK;
+}
+
+/* The file of a model that a row goes to. */
+static size_t carry_shard(const carry_run *run, size_t i)
+{
+    return run->target->model == NULL ? 0
+                                      : coffer_model_writer_shard_of(run->target->model, run->places[run->order[i]]);
+}
+
+/* Compares the CRCs that came along with a group, of rows from order[first] on. */
+static coffer_status carry_compare(const carry_run *run, size_t first, size_t count, coffer_error *err)
+{
+    for (size_t k = 0; k < count; k++) {
+        const coffer__plan_row *row = carry_row(run, first + k);
+        const coffer__plan_storage *storage = carry_storage_of(run, row);
+        const coffer__plan_piece *piece = carry_first_piece(run, storage);
+        if (run->carries[k].row.checksum != NULL && run->sums[k].value != piece->crc) {
+            const coffer_status status = coffer__decode_mismatch(run->plan, storage, piece, run->sums[k].value, err);
+            return carry_fail_row(run, status, run->order[first + k], err);
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Hands rows order[first..first + count) to the writer, of one file and of one source or of plain storages. `threads`
+   1 is for sources that have to be read in order. */
+static coffer_status carry_hand_over(carry_run *run, size_t first, size_t count, uint32_t threads, coffer_error *err)
+{
+    const coffer__carry_target *target = run->target;
+    const size_t shard = carry_shard(run, first);
+    coffer_read_options options = *run->options;
+    size_t failed = count;
+    uint64_t size = 0;
+    options.progress = options.progress == NULL ? NULL : carry_tell;
+    options.progress_ctx = run;
+    options.threads = threads == 0 ? options.threads : threads;
+    for (size_t k = 0; k < count; k++) {
+        size += run->carries[k].row.size;
+    }
+    coffer_status status =
+        target->model != NULL
+            ? coffer__model_writer_carry(target->model, shard, run->carries, count, &options, &failed, err)
+            : coffer__writer_carry(target->writer, run->carries, count, &options, &failed, err);
+    run->before += size;
+    if (status != COFFER_OK) {
+        return failed < count ? carry_fail_row(run, status, run->order[first + failed], err) : status;
+    }
+    return carry_compare(run, first, count, err);
+}
+
+/* ---- plain storages ---------------------------------------------------------------------------------------------- */
+
+/* Rows of one group and one file, from order[first] on; *next becomes the first that is not among them. */
+static coffer_status carry_plain_group(carry_run *run, size_t first, size_t end, size_t *next, coffer_error *err)
+{
+    const size_t shard = carry_shard(run, first);
+    size_t count = 0;
+    while (first + count < end && count < run->group_room && carry_shard(run, first + count) == shard) {
+        const coffer__plan_row *row = carry_row(run, first + count);
+        const coffer__plan_piece *piece = carry_first_piece(run, carry_storage_of(run, row));
+        const coffer_status status =
+            carry_put(run, count, first + count, coffer__input_source(run->input, piece->file), piece->offset, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        count++;
+    }
+    *next = first + count;
+    return carry_hand_over(run, first, count, 0, err);
+}
+
+/* Reads a plain storage for its CRC alone. */
+static coffer_status carry_check_storage(const carry_run *run, const coffer__plan_storage *storage, uint8_t *memory,
+                                         coffer_error *err)
+{
+    const coffer__plan_piece *piece = carry_first_piece(run, storage);
+    uint32_t crc = 0;
+    for (uint64_t done = 0; done < piece->size;) {
+        const uint64_t left = piece->size - done;
+        const size_t size = left < CARRY_READ ? (size_t)left : CARRY_READ;
+        const coffer_status status =
+            coffer__source_read(coffer__input_source(run->input, piece->file), piece->offset + done, memory, size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        crc = coffer__crc32_update(run->crc32, crc, memory, size);
+        done += size;
+    }
+    return crc == piece->crc ? COFFER_OK : coffer__decode_mismatch(run->plan, storage, piece, crc, err);
+}
+
+/* The storages of which only parts are wanted, or nothing in their order: rows order[0..end). */
+static coffer_status carry_check_rest(carry_run *run, size_t end, coffer_error *err)
+{
+    uint8_t *memory = NULL;
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < end && run->crc32 != NULL && status == COFFER_OK; i++) {
+        const coffer__plan_row *row = carry_row(run, i);
+        const coffer__plan_storage *storage = carry_storage_of(run, row);
+        if (run->checked[row->storage] == CARRY_CHECKED || !carry_first_piece(run, storage)->has_crc) {
+            continue;
+        }
+        run->checked[row->storage] = CARRY_CHECKED;
+        memory = memory != NULL ? memory : coffer__alloc(run->allocator, CARRY_READ);
+        status = memory != NULL ? carry_check_storage(run, storage, memory, err)
+                                : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to check the archive");
+        if (status != COFFER_OK) {
+            (void)carry_fail_row(run, status, run->order[i], err);
+        }
+    }
+    coffer__free(run->allocator, memory, CARRY_READ);
+    return status;
+}
+
+/* ---- storages that are decoded ----------------------------------------------------------------------------------- */
+
+/* Rows order[first..end), all of one storage, from a source that has its bytes. */
+static coffer_status carry_from(carry_run *run, size_t first, size_t end, const coffer__source *source,
+                                uint32_t threads, coffer_error *err)
+{
+    while (first < end) {
+        const size_t shard = carry_shard(run, first);
+        size_t count = 0;
+        while (first + count < end && count < run->group_room && carry_shard(run, first + count) == shard) {
+            const coffer_status status = carry_put(run, count, first + count, source, 0, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+            count++;
+        }
+        const coffer_status status = carry_hand_over(run, first, count, threads, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        first += count;
+    }
+    return COFFER_OK;
+}
+
+/* Whether a row is all of its storage, in its order. */
+static bool carry_is_whole(const carry_run *run, size_t i)
+{
+    coffer__box box;
+    const coffer__plan_row *row = carry_row(run, i);
+    return coffer__plan_box(run->plan, row, &box, NULL) == COFFER_OK && box.rank == 0 &&
+           box.run_size == carry_storage_of(run, row)->size;
+}
+
+/* Rows order[first..end) of one storage that is decoded. */
+static coffer_status carry_decoded(carry_run *run, size_t first, size_t end, coffer_error *err)
+{
+    const bool streams = end - first == 1 && carry_is_whole(run, first);
+    coffer__storage_source storage;
+    coffer_status status = coffer__storage_open(&storage, &run->decoding, carry_row(run, first)->storage, streams, err);
+    if (status == COFFER_OK) {
+        status = carry_from(run, first, end, &storage.source, storage.in_order ? 1 : 0, err);
+    }
+    coffer__storage_close(&storage);
+    if (status != COFFER_OK && err != NULL && err->tensor[0] == '\0') {
+        (void)carry_fail_row(run, status, run->order[first], err);
+    }
+    return status;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+/* Plain storages first, by the place in the output; then storage by storage. */
+static bool carry_row_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const carry_run *run = ctx;
+    const coffer__plan_row *first = coffer__plan_rows(run->plan) + a;
+    const coffer__plan_row *second = coffer__plan_rows(run->plan) + b;
+    const bool first_plain = carry_is_plain(run, carry_storage_of(run, first));
+    const bool second_plain = carry_is_plain(run, carry_storage_of(run, second));
+    if (first_plain != second_plain) {
+        return first_plain;
+    }
+    if (!first_plain && first->storage != second->storage) {
+        return first->storage < second->storage;
+    }
+    const coffer_model_writer *model = run->target->model;
+    const size_t first_place = run->places[a];
+    const size_t second_place = run->places[b];
+    if (model != NULL) {
+        return coffer_model_writer_shard_of(model, first_place) < coffer_model_writer_shard_of(model, second_place);
+    }
+    return coffer_header_at(run->target->header, first_place)->offset <
+           coffer_header_at(run->target->header, second_place)->offset;
+}
+
+static void carry_sort(carry_run *run)
+{
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < run->plan->rows.count; i++) {
+        const coffer__plan_row *row = coffer__plan_rows(run->plan) + i;
+        if (row->fate != COFFER__FATE_WRITTEN) {
+            continue;
+        }
+        const uint64_t size = coffer__plan_row_size(run->plan, row);
+        run->places[i] = place++;
+        if (size > 0) {
+            run->order[run->count++] = i;
+            run->total += size;
+        }
+    }
+    const carry_run given = *run; /* what the comparison looks at stays as it is */
+    coffer__sort(run->order, run->count, carry_row_before, &given);
+}
+
+static coffer_status carry_all(carry_run *run, coffer_error *err)
+{
+    size_t plain = 0;
+    coffer_status status = COFFER_OK;
+    while (plain < run->count && carry_is_plain(run, carry_storage_of(run, carry_row(run, plain)))) {
+        plain++;
+    }
+    for (size_t i = 0; i < plain && status == COFFER_OK;) {
+        status = carry_plain_group(run, i, plain, &i, err);
+    }
+    for (size_t i = plain; i < run->count && status == COFFER_OK;) {
+        size_t end = i + 1;
+        while (end < run->count && carry_row(run, end)->storage == carry_row(run, i)->storage) {
+            end++;
+        }
+        status = carry_decoded(run, i, end, err);
+        i = end;
+    }
+    return status == COFFER_OK ? carry_check_rest(run, plain, err) : status;
+}
+
+/* Allocates what a run needs; carry_free releases what there is. */
+static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err)
+{
+    const size_t rows = run->plan->rows.count;
+    run->group_room = rows < CARRY_GROUP ? rows : CARRY_GROUP;
+    run->order = coffer__alloc_array(run->allocator, rows, sizeof *run->order, err);
+    run->places = coffer__alloc_array(run->allocator, rows, sizeof *run->places, err);
+    run->checked = coffer__alloc_array(run->allocator, run->plan->storages.count, sizeof *run->checked, err);
+    run->carries = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->carries, err);
+    run->boxes = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->boxes, err);
+    run->sums = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->sums, err);
+    if (!unchecked) {
+        run->crc32 = coffer__alloc_array(run->allocator, 1, sizeof *run->crc32, err);
+        if (run->crc32 == NULL) {
+            return COFFER_ERR_MEMORY;
+        }
+        coffer__crc32_open(run->crc32, false);
+    }
+    return run->order != NULL && run->places != NULL && run->checked != NULL && run->carries != NULL &&
+                   run->boxes != NULL && run->sums != NULL
+               ? COFFER_OK
+               : COFFER_ERR_MEMORY;
+}
+
+static void carry_free(carry_run *run)
+{
+    const size_t rows = run->plan->rows.count;
+    if (run->crc32 != NULL) {
+        coffer__crc32_close(run->crc32);
+    }
+    coffer__inflaters_close(&run->decoding.inflaters);
+    coffer__free_array(run->allocator, run->crc32, 1, sizeof *run->crc32);
+    coffer__free_array(run->allocator, run->sums, run->group_room, sizeof *run->sums);
+    coffer__free_array(run->allocator, run->boxes, run->group_room, sizeof *run->boxes);
+    coffer__free_array(run->allocator, run->carries, run->group_room, sizeof *run->carries);
+    coffer__free_array(run->allocator, run->checked, run->plan->storages.count, sizeof *run->checked);
+    coffer__free_array(run->allocator, run->places, rows, sizeof *run->places);
+    coffer__free_array(run->allocator, run->order, rows, sizeof *run->order);
+}
+
+coffer_status coffer__carry_plan(const coffer__plan *plan, const coffer_input *input,
+                                 const coffer__carry_target *target, bool unchecked, const coffer_read_options *options,
+                                 coffer_error *err)
+{
+    carry_run run = {
+        .plan = plan, .input = input, .target = target, .options = options, .allocator = plan->allocator
+    };
+    coffer_status status = carry_new(&run, unchecked, err);
+    if (status == COFFER_OK) {
+        run.decoding = (coffer__decoding){
+            .plan = plan, .input = input, .crc32 = run.crc32, .spool = target->spool, .allocator = run.allocator
+        };
+        carry_sort(&run);
+        status = carry_all(&run, err);
+    }
+    carry_free(&run);
+    return status;
+}

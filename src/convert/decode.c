@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One piece after the other. Each is stored, text or deflated; what is read of it passes through `packed`, unless it is
+ * stored, and goes straight to the caller then. A deflated piece must end where the plan says that it does, on both
+ * sides: no byte may be left over.
+ */
+#include "decode.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "inflate.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define DECODE_READ ((size_t)256 << 10)
+#define ZLIB_OK 0
+#define ZLIB_STREAM_END 1
+#define ZLIB_BUFFER_ERROR (-5)
+
+static const coffer__plan_piece *decode_piece(const coffer__decode *decode)
+{
+    return coffer__plan_pieces(decode->plan) + decode->storage->first_piece + decode->piece;
+}
+
+static const char *decode_name(const coffer__decode *decode, size_t *name_len)
+{
+    return coffer__plan_text(decode->plan, decode->storage->name, name_len);
+}
+
+static coffer_status decode_damaged(const coffer__decode *decode, const char *what, coffer_error *err)
+{
+    size_t name_len = 0;
+    const char *name = decode_name(decode, &name_len);
+    const coffer__plan_piece *piece = decode_piece(decode);
+    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, piece->offset, "%q, at byte %u, %s", name, name_len, piece->offset,
+                           what);
+}
+
+coffer_status coffer__decode_mismatch(const coffer__plan *plan, const coffer__plan_storage *storage,
+                                      const coffer__plan_piece *piece, uint32_t actual, coffer_error *err)
+{
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(plan, storage->name, &name_len);
+    coffer__fail_at(err, COFFER_ERR_CHECKSUM, piece->offset,
+                    "%q, at byte %u, has the CRC-32 %x, and the archive records %x: its bytes are damaged", name,
+                    name_len, piece->offset, (uint64_t)actual, (uint64_t)piece->crc);
+    return coffer__fail_sizes(err, COFFER_ERR_CHECKSUM, piece->crc, actual);
+}
+
+/* ---- libraries --------------------------------------------------------------------------------------------------- */
+
+/* All functions of a library or none. */
+static void decode_look(coffer__inflaters *inflaters)
+{
+    coffer__os_library *zlib = &inflaters->zlib_library;
+    coffer__os_library *deflate = &inflaters->deflate_library;
+    inflaters->looked = true;
+    if (coffer__os_library_open(deflate, "libdeflate.so.0") &&
+        !(coffer__os_library_find(deflate, "libdeflate_alloc_decompressor", &inflaters->deflate_new) &&
+          coffer__os_library_find(deflate, "libdeflate_deflate_decompress_ex", &inflaters->deflate_decompress) &&
+          coffer__os_library_find(deflate, "libdeflate_free_decompressor", &inflaters->deflate_free))) {
+        coffer__os_library_close(deflate);
+    }
+    if (coffer__os_library_open(zlib, "libz.so.1") &&
+        !(coffer__os_library_find(zlib, "inflateInit2_", &inflaters->zlib_init) &&
+          coffer__os_library_find(zlib, "inflate", &inflaters->zlib_inflate) &&
+          coffer__os_library_find(zlib, "inflateEnd", &inflaters->zlib_end))) {
+        coffer__os_library_close(zlib);
+    }
+}
+
+void coffer__inflaters_close(coffer__inflaters *inflaters)
+{
+    if (inflaters->zlib_library.handle != NULL) {
+        coffer__os_library_close(&inflaters->zlib_library);
+    }
+    if (inflaters->deflate_library.handle != NULL) {
+        coffer__os_library_close(&inflaters->deflate_library);
+    }
+}
+
+/* zlib frees without a size, which the caller's allocator wants: it stands before the block. */
+#define DECODE_BLOCK_HEAD 16
+
+static void *decode_zlib_alloc(void *opaque, unsigned items, unsigned size)
+{
+    const uint64_t bytes = (uint64_t)items * size + DECODE_BLOCK_HEAD;
+    uint8_t *block = bytes <= UINT_MAX ? coffer__alloc(opaque, (size_t)bytes) : NULL;
+    if (block == NULL) {
+        return NULL;
+    }
+    memcpy(block, &bytes, sizeof bytes);
+    return block + DECODE_BLOCK_HEAD;
+}
+
+static void decode_zlib_free(void *opaque, void *address)
+{
+    uint8_t *block = (uint8_t *)address - DECODE_BLOCK_HEAD;
+    uint64_t bytes = 0;
+    memcpy(&bytes, block, sizeof bytes);
+    coffer__free(opaque, block, (size_t)bytes);
+}
+
+/* ---- a piece's state --------------------------------------------------------------------------------------------- */
+
+static coffer_status decode_no_memory(const coffer__decode *decode, coffer_error *err)
+{
+    size_t name_len = 0;
+    const char *name = decode_name(decode, &name_len);
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to decode %q", name, name_len);
+}
+
+static void decode_close_piece(coffer__decode *decode)
+{
+    if (decode->streams) {
+        (void)decode->inflaters->zlib_end(&decode->stream);
+    }
+    coffer__free(decode->allocator, decode->packed, decode->packed_size);
+    coffer__free(decode->allocator, decode->plain, decode->plain_size);
+    decode->packed = NULL;
+    decode->plain = NULL;
+    decode->packed_size = 0;
+    decode->plain_size = 0;
+    decode->streams = false;
+    decode->open = false;
+}
+
+/* Reads the next stored bytes of the piece to `packed`, as many as there is room for. */
+static coffer_status decode_read(coffer__decode *decode, coffer_error *err)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    const uint64_t left = piece->stored_size - decode->taken;
+    const size_t size = left < decode->packed_size ? (size_t)left : decode->packed_size;
+    decode->packed_at = 0;
+    decode->packed_end = size;
+    if (size == 0) {
+        return COFFER_OK;
+    }
+    const coffer_status status = coffer__source_read(coffer__input_source(decode->input, piece->file),
+                                                     piece->offset + decode->taken, decode->packed, size, err);
+    decode->taken += size;
+    return status;
+}
+
+/* All packed bytes, once. */
+static coffer_status decode_next_packed(void *ctx, const uint8_t **bytes, size_t *size, coffer_error *err)
+{
+    coffer__decode *decode = ctx;
+    (void)err;
+    *bytes = decode->packed + decode->packed_at;
+    *size = decode->packed_end - decode->packed_at;
+    decode->packed_at = decode->packed_end;
+    return COFFER_OK;
+}
+
+/* Inflates what was read by the code of this library, which is slower than theirs. */
+static coffer_status decode_inflate_alone(coffer__decode *decode, coffer_error *err)
+{
+    const coffer__inflate_input input = { .ctx = decode, .next = decode_next_packed };
+    return coffer__inflate(&input, decode->plain, (size_t)decode_piece(decode)->size, true, err);
+}
+
+static coffer_status decode_inflate_by_libdeflate(coffer__decode *decode, coffer_error *err)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    size_t made = 0;
+    size_t taken = 0;
+    void *decompressor = decode->inflaters->deflate_new();
+    if (decompressor == NULL) {
+        return decode_no_memory(decode, err);
+    }
+    /* With room for one byte more than there should be, a member that is longer is told from one that fits. */
+    const int result = decode->inflaters->deflate_decompress(decompressor, decode->packed, (size_t)piece->stored_size,
+                                                             decode->plain, (size_t)piece->size + 1, &taken, &made);
+    decode->inflaters->deflate_free(decompressor);
+    return result == 0 && made == piece->size && taken == piece->stored_size
+               ? COFFER_OK
+               : decode_damaged(decode, "does not inflate to as many bytes as the archive says", err);
+}
+
+/* Inflates a small piece at once. */
+static coffer_status decode_inflate_whole(coffer__decode *decode, coffer_error *err)
+{
+    decode->plain_size = (size_t)decode_piece(decode)->size + 1;
+    decode->plain = coffer__alloc(decode->allocator, decode->plain_size);
+    if (decode->plain == NULL) {
+        return decode_no_memory(decode, err);
+    }
+    const coffer_status status = decode_read(decode, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return decode->inflaters->deflate_library.handle != NULL ? decode_inflate_by_libdeflate(decode, err)
+                                                             : decode_inflate_alone(decode, err);
+}
+
+static coffer_status decode_open_deflated(coffer__decode *decode, coffer_error *err)
+{
+    coffer__inflaters *inflaters = decode->inflaters;
+    const coffer__plan_piece *piece = decode_piece(decode);
+    if (!inflaters->looked && !inflaters->alone) {
+        decode_look(inflaters);
+    }
+    const bool small = piece->size <= COFFER__DECODE_WHOLE && piece->stored_size <= COFFER__DECODE_WHOLE;
+    const bool alone = inflaters->deflate_library.handle == NULL && inflaters->zlib_library.handle == NULL;
+    if (small && (inflaters->deflate_library.handle != NULL || alone)) {
+        return decode_inflate_whole(decode, err);
+    }
+    if (inflaters->zlib_library.handle == NULL) {
+        size_t name_len = 0;
+        const char *name = decode_name(decode, &name_len);
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "%q is compressed, and inflating it needs zlib: libz.so.1 cannot be loaded here", name,
+                            name_len);
+    }
+    decode->stream = (coffer__zlib_stream){ .zalloc = decode_zlib_alloc, .zfree = decode_zlib_free };
+    /* zlib hands the pointer back to the two functions above, which only read what it leads to. */
+    memcpy(&decode->stream.opaque, &decode->allocator, sizeof(void *));
+    if (inflaters->zlib_init(&decode->stream, -15, "1", (int)sizeof decode->stream) != ZLIB_OK) {
+        return decode_no_memory(decode, err);
+    }
+    decode->streams = true;
+    return COFFER_OK;
+}
+
+static coffer_status decode_open_piece(coffer__decode *decode, coffer_error *err)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    decode->open = true;
+    decode->taken = 0;
+    decode->made = 0;
+    decode->crc = 0;
+    decode->packed_at = 0;
+    decode->packed_end = 0;
+    if (piece->coding == COFFER__CODING_STORED) {
+        return COFFER_OK;
+    }
+    const bool whole = piece->coding == COFFER__CODING_DEFLATED && piece->stored_size <= COFFER__DECODE_WHOLE;
+    decode->packed_size = whole && piece->stored_size > DECODE_READ ? (size_t)piece->stored_size : DECODE_READ;
+    decode->packed = coffer__alloc(decode->allocator, decode->packed_size);
+    if (decode->packed == NULL) {
+        return decode_no_memory(decode, err);
+    }
+    return piece->coding == COFFER__CODING_DEFLATED ? decode_open_deflated(decode, err) : COFFER_OK;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static coffer_status decode_stored(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    return coffer__source_read(coffer__input_source(decode->input, piece->file), piece->offset + decode->made, bytes,
+                               size, err);
+}
+
+/* A character below U+0080 is its byte; those up to U+00FF are two bytes, 0xC2 or 0xC3 and the low six bits. */
+static coffer_status decode_latin1(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+{
+    size_t done = 0;
+    unsigned lead = 0;
+    while (done < size) {
+        if (decode->packed_at == decode->packed_end) {
+            const coffer_status status = decode_read(decode, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+            if (decode->packed_end == 0) {
+                break;
+            }
+        }
+        const uint8_t byte = decode->packed[decode->packed_at++];
+        if (lead == 0 && byte < 0x80) {
+            bytes[done++] = byte;
+        } else if (lead == 0 && (byte == 0xC2 || byte == 0xC3)) {
+            lead = byte;
+        } else if (lead != 0 && (byte & 0xC0) == 0x80) {
+            bytes[done++] = (uint8_t)((lead & 3) << 6 | (byte & 0x3F));
+            lead = 0;
+        } else {
+            lead = 0x100;
+            break;
+        }
+    }
+    if (done == size) {
+        return COFFER_OK;
+    }
+    const uint64_t at = decode_piece(decode)->offset + decode->taken - (decode->packed_end - decode->packed_at);
+    size_t name_len = 0;
+    const char *name = decode_name(decode, &name_len);
+    return coffer__fail_at(err, COFFER_ERR_PICKLE, at, "the bytes of %q are text that %s at byte %u", name, name_len,
+                           lead == 0x100 ? "has a character that is no byte" : "is shorter than the array", at);
+}
+
+static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+{
+    coffer__zlib_stream *stream = &decode->stream;
+    if (decode->plain != NULL) {
+        memcpy(bytes, decode->plain + (size_t)decode->made, size);
+        return COFFER_OK;
+    }
+    size_t done = 0;
+    while (done < size) {
+        if (decode->packed_at == decode->packed_end) {
+            const coffer_status status = decode_read(decode, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        }
+        const size_t room = size - done < UINT_MAX / 2 ? size - done : UINT_MAX / 2;
+        stream->next_in = decode->packed + decode->packed_at;
+        stream->avail_in = (unsigned)(decode->packed_end - decode->packed_at);
+        stream->next_out = bytes + done;
+        stream->avail_out = (unsigned)room;
+        const int result = decode->inflaters->zlib_inflate(stream, 0);
+        decode->packed_at = decode->packed_end - stream->avail_in;
+        done += room - stream->avail_out;
+        if (result != ZLIB_OK && !(result == ZLIB_STREAM_END && done == size)) {
+            return decode_damaged(decode,
+                                  result == ZLIB_STREAM_END || result == ZLIB_BUFFER_ERROR
+                                      ? "inflates to fewer bytes than the archive says"
+                                      : "is not what deflate makes: it is damaged",
+                                  err);
+        }
+    }
+    return COFFER_OK;
+}
+
+/* After the last plain byte: the stream has to end, with nothing left of it and nothing more to come. */
+static coffer_status decode_is_over(coffer__decode *decode, coffer_error *err)
+{
+    coffer__zlib_stream *stream = &decode->stream;
+    int result = ZLIB_OK;
+    uint8_t more = 0;
+    while (decode->streams && result == ZLIB_OK) {
+        if (decode->packed_at == decode->packed_end) {
+            const coffer_status status = decode_read(decode, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        }
+        stream->next_in = decode->packed + decode->packed_at;
+        stream->avail_in = (unsigned)(decode->packed_end - decode->packed_at);
+        stream->next_out = &more;
+        stream->avail_out = 1;
+        result = decode->inflaters->zlib_inflate(stream, 0);
+        decode->packed_at = decode->packed_end - stream->avail_in;
+        if (stream->avail_out == 0) {
+            return decode_damaged(decode, "inflates to more bytes than the archive says", err);
+        }
+    }
+    /* A stream that ended with the last byte answers with an end each time. */
+    const bool ended = !decode->streams || result == ZLIB_STREAM_END;
+    const bool all_taken =
+        decode->packed_at == decode->packed_end && decode->taken == decode_piece(decode)->stored_size;
+    const bool counts = decode->plain == NULL && decode_piece(decode)->coding != COFFER__CODING_STORED;
+    return ended && (all_taken || !counts) ? COFFER_OK
+                                           : decode_damaged(decode, "has bytes after its end, or no end", err);
+}
+
+/* The end of a piece: nothing is left, and the CRC is right. */
+static coffer_status decode_finish_piece(coffer__decode *decode, coffer_error *err)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer_status status = decode_is_over(decode, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (decode->crc32 != NULL && piece->has_crc && decode->crc != piece->crc) {
+        return coffer__decode_mismatch(decode->plan, decode->storage, piece, decode->crc, err);
+    }
+    decode_close_piece(decode);
+    decode->piece++;
+    return COFFER_OK;
+}
+
+/* The next bytes of the current piece, at most what is left of it. */
+static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    coffer_status status = COFFER_OK;
+    switch (piece->coding) {
+    case COFFER__CODING_STORED:
+        status = decode_stored(decode, bytes, size, err);
+        break;
+    case COFFER__CODING_DEFLATED:
+        status = decode_deflated(decode, bytes, size, err);
+        break;
+    case COFFER__CODING_LATIN1:
+        status = decode_latin1(decode, bytes, size, err);
+        break;
+    }
+    if (status == COFFER_OK && decode->crc32 != NULL) {
+        decode->crc = coffer__crc32_update(decode->crc32, decode->crc, bytes, size);
+    }
+    decode->made += size;
+    return status;
+}
+
+void coffer__decode_begin(coffer__decode *decode, const coffer_input *input, const coffer__plan *plan, uint32_t storage,
+                          coffer__inflaters *inflaters, const coffer__crc32 *crc32, const coffer_allocator *allocator)
+{
+    *decode = (coffer__decode){ .input = input,
+                                .plan = plan,
+                                .storage = coffer__plan_storages(plan) + storage,
+                                .inflaters = inflaters,
+                                .crc32 = crc32,
+                                .allocator = allocator };
+}
+
+coffer_status coffer__decode_next(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+{
+    size_t done = 0;
+    /* Pieces without bytes are opened and finished, too: they have ends that can be wrong. */
+    while (decode->piece < decode->storage->piece_count) {
+        coffer_status status = decode->open ? COFFER_OK : decode_open_piece(decode, err);
+        const uint64_t left = decode_piece(decode)->size - decode->made;
+        const size_t take = size - done < left ? size - done : (size_t)left;
+        if (status == COFFER_OK && take > 0) {
+            status = decode_from_piece(decode, bytes + done, take, err);
+        }
+        done += take;
+        const bool finished = take == left;
+        if (status == COFFER_OK && finished) {
+            status = decode_finish_piece(decode, err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (!finished) {
+            break;
+        }
+    }
+    return done == size
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_PLAN, "a storage has fewer bytes than its pieces were said to have");
+}
+
+void coffer__decode_end(coffer__decode *decode)
+{
+    decode_close_piece(decode);
+}

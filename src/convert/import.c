@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Imports: a reader fills the plan, or bytes do; then it is checked and added up, whoever made it. */
+#include "import.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "options.h"
+#include "plan_bytes.h"
+#include "sort.h"
+
+#include <string.h>
+
+/* ---- what is shown ----------------------------------------------------------------------------------------------- */
+
+static void import_count_rows(coffer_import *import)
+{
+    coffer_import_summary *summary = &import->summary;
+    const coffer__plan_row *rows = coffer__plan_rows(&import->plan);
+    summary->tensor_count = import->plan.rows.count;
+    for (size_t i = 0; i < summary->tensor_count; i++) {
+        summary->written_count += rows[i].fate == COFFER__FATE_WRITTEN;
+        summary->alias_count += rows[i].fate == COFFER__FATE_ALIAS;
+        summary->skipped_count += rows[i].fate == COFFER__FATE_SKIPPED;
+    }
+}
+
+static void import_count_findings(coffer_import *import)
+{
+    coffer_import_summary *summary = &import->summary;
+    const coffer__plan_finding *findings = coffer__plan_findings(&import->plan);
+    summary->finding_count = import->plan.findings.count;
+    for (size_t i = 0; i < summary->finding_count; i++) {
+        summary->opaque_count += findings[i].weight == COFFER__WEIGHT_OPAQUE;
+        summary->danger_count += findings[i].weight == COFFER__WEIGHT_DANGER;
+    }
+}
+
+/* By key. */
+static bool import_pair_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__plan *plan = ctx;
+    size_t a_len = 0;
+    size_t b_len = 0;
+    const char *a_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[a].key, &a_len);
+    const char *b_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[b].key, &b_len);
+    return coffer__compare_names(a_key, a_len, b_key, b_len) < 0;
+}
+
+/* Whether one of the pairs, which `order` has by their keys, has the name of a row for its key. */
+static bool import_has_key(const coffer__plan *plan, const uint32_t *order, const coffer__plan_row *row)
+{
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(plan, row->name, &name_len);
+    size_t low = 0;
+    size_t high = plan->pairs.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        size_t key_len = 0;
+        const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[order[middle]].key, &key_len);
+        const int compared = coffer__compare_names(key, key_len, name, name_len);
+        if (compared == 0) {
+            return true;
+        }
+        low = compared < 0 ? middle + 1 : low;
+        high = compared > 0 ? middle : high;
+    }
+    return false;
+}
+
+/* Finds the aliases that the metadata tell of. One whose name is a key already, as "format" is, cannot be told of
+   there: the ecosystem does the same. */
+static coffer_status import_find_aliases(coffer_import *import, coffer_error *err)
+{
+    const coffer__plan *plan = &import->plan;
+    const coffer_allocator *allocator = &import->allocator;
+    uint32_t *order = coffer__alloc_array(allocator, plan->pairs.count, sizeof *order, err);
+    import->aliases = coffer__alloc_array(allocator, import->summary.alias_count, sizeof *import->aliases, err);
+    if (order == NULL || import->aliases == NULL) {
+        coffer__free_array(allocator, order, plan->pairs.count, sizeof *order);
+        return COFFER_ERR_MEMORY;
+    }
+    for (uint32_t i = 0; i < plan->pairs.count; i++) {
+        order[i] = i;
+    }
+    coffer__sort(order, plan->pairs.count, import_pair_before, plan);
+    for (uint32_t i = 0; i < plan->rows.count; i++) {
+        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+        if (row->fate == COFFER__FATE_ALIAS && !import_has_key(plan, order, row)) {
+            import->aliases[import->alias_count++] = i;
+        }
+    }
+    coffer__free_array(allocator, order, plan->pairs.count, sizeof *order);
+    return COFFER_OK;
+}
+
+static coffer_status import_find_unreferenced(coffer_import *import, coffer_error *err)
+{
+    const coffer__plan *plan = &import->plan;
+    const coffer__plan_storage *storages = coffer__plan_storages(plan);
+    size_t count = 0;
+    for (size_t i = 0; i < plan->storages.count; i++) {
+        count += !storages[i].viewed && storages[i].size > 0;
+    }
+    import->summary.unreferenced_count = count;
+    import->unreferenced = coffer__alloc_array(&import->allocator, count, sizeof *import->unreferenced, err);
+    if (import->unreferenced == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    count = 0;
+    for (uint32_t i = 0; i < plan->storages.count; i++) {
+        if (!storages[i].viewed && storages[i].size > 0) {
+            import->unreferenced[count++] = i;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status import_find_shapes(coffer_import *import, coffer_error *err)
+{
+    const size_t count = import->plan.dimensions.count;
+    const coffer__plan_dimension *dimensions = import->plan.dimensions.items;
+    import->shapes = coffer__alloc_array(&import->allocator, count, sizeof *import->shapes, err);
+    if (import->shapes == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < count; i++) {
+        import->shapes[i] = dimensions[i].size;
+    }
+    return COFFER_OK;
+}
+
+/* All that is shown of a plan that was checked. */
+static coffer_status import_summarize(coffer_import *import, coffer_error *err)
+{
+    coffer__plan_account account;
+    coffer_import_summary *summary = &import->summary;
+    coffer_status status = coffer__plan_add_up(&import->plan, &account, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    summary->noun = import->plan.format;
+    summary->file_count = import->plan.file_count;
+    summary->total = account.total;
+    summary->written = account.written;
+    summary->aliased = account.aliased;
+    summary->skipped = account.skipped;
+    summary->unreferenced = account.unreferenced;
+    summary->output = account.output;
+    import_count_rows(import);
+    import_count_findings(import);
+    status = import_find_shapes(import, err);
+    if (status == COFFER_OK) {
+        status = import_find_aliases(import, err);
+    }
+    if (status == COFFER_OK) {
+        status = import_find_unreferenced(import, err);
+    }
+    return status;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+void coffer_import_free(coffer_import *import)
+{
+    if (import == NULL) {
+        return;
+    }
+    const coffer_allocator allocator = import->allocator;
+    coffer__free(&allocator, import->saved, import->saved_size);
+    coffer__free_array(&allocator, import->unreferenced, import->summary.unreferenced_count,
+                       sizeof *import->unreferenced);
+    coffer__free_array(&allocator, import->aliases, import->summary.alias_count, sizeof *import->aliases);
+    coffer__free_array(&allocator, import->shapes, import->plan.dimensions.count, sizeof *import->shapes);
+    coffer__plan_free(&import->plan);
+    coffer__free(&allocator, import, sizeof *import);
+}
+
+/* The sizes of all files of the input, and whether the plan stands the check. */
+static coffer_status import_check(const coffer_import *import, bool may_expand, coffer_error *err)
+{
+    const coffer_input *input = import->input;
+    if (import->plan.file_count > input->count) {
+        return coffer__fail(err, COFFER_ERR_PLAN, "the plan of this conversion is of files that were not opened");
+    }
+    uint64_t *sizes = coffer__alloc_array(&import->allocator, input->count, sizeof *sizes, err);
+    if (sizes == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    for (uint32_t i = 0; i < input->count; i++) {
+        sizes[i] = coffer_input_size(input, i);
+    }
+    const coffer_status status = coffer__plan_check(&import->plan, sizes, may_expand, err);
+    coffer__free_array(&import->allocator, sizes, input->count, sizeof *sizes);
+    return status;
+}
+
+static bool import_wants_are_known(const coffer_import_options *options)
+{
+    return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_TENSOR &&
+           (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT;
+}
+
+static coffer__wants import_wants(const coffer_import_options *options)
+{
+    return (coffer__wants){ .root = options->root != NULL ? options->root : "auto",
+                            .strip_prefix = options->strip_prefix != NULL ? options->strip_prefix : "",
+                            .ties = (coffer__ties)options->ties,
+                            .scalars = (coffer__scalars)options->scalars,
+                            .bytes_as = options->bytes_as,
+                            .skip_unsupported = options->skip_unsupported,
+                            .strict = options->strict,
+                            .complex128_as_f64 = options->complex128,
+                            .scan = options->scan };
+}
+
+/* The reader fills the plan. */
+static coffer_status import_read(coffer_import *import, const coffer_import_options *options, coffer_error *err)
+{
+    const coffer__input input = coffer__input_for_reader(import->input);
+    const coffer__wants wants = import_wants(options);
+    const coffer__reader *reader = NULL;
+    coffer_status status = coffer__reader_for(&input, &import->allocator, &reader, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    import->plan.format = reader->noun;
+    import->summary.format = reader->id;
+    return reader->read(&input, &wants, &import->plan, err);
+}
+
+/* An import with an empty plan. `*known` is a copy of the options. */
+static coffer_status import_new(coffer_import **import, coffer_input *input, const coffer_import_options *options,
+                                coffer_import_options *known, coffer_error *err)
+{
+    if (import != NULL) {
+        *import = NULL;
+    }
+    if (import == NULL || input == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "an import needs an input and a place for its handle");
+    }
+    coffer_status status = coffer__options_copy(known, sizeof *known, options, err);
+    if (status == COFFER_OK && !import_wants_are_known(known)) {
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "an option of the import has no such value");
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer_allocator *allocator = known->allocator != NULL ? known->allocator : &input->allocator;
+    coffer_import *made = coffer__alloc_zeroed(allocator, sizeof *made);
+    if (made == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for an import");
+    }
+    made->allocator = *allocator;
+    made->input = input;
+    const uint64_t budget = known->max_metadata != 0 ? known->max_metadata : COFFER__PLAN_BUDGET;
+    status = coffer__plan_begin(&made->plan, &made->allocator, budget, err);
+    if (status != COFFER_OK) {
+        coffer_import_free(made);
+        return status;
+    }
+    *import = made;
+    return COFFER_OK;
+}
+
+/* Checks what was filled, and hands it out or frees it. */
+static coffer_status import_finish(coffer_import **import, coffer_status status, bool may_expand, coffer_error *err)
+{
+    if (status == COFFER_OK) {
+        status = import_check(*import, may_expand, err);
+    }
+    if (status == COFFER_OK) {
+        status = import_summarize(*import, err);
+    }
+    if (status != COFFER_OK) {
+        if (err != NULL && err->path[0] == '\0') {
+            (void)coffer__fail_path(err, status, (*import)->input->path);
+        }
+        coffer_import_free(*import);
+        *import = NULL;
+    }
+    return status;
+}
+
+coffer_status coffer_import_open(coffer_import **import, coffer_input *input, const coffer_import_options *options,
+                                 coffer_error *err)
+{
+    coffer_import_options known;
+    coffer_status status = import_new(import, input, options, &known, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = import_read(*import, &known, err);
+    return import_finish(import, status, known.allow_expand, err);
+}
+
+/* ---- as bytes ---------------------------------------------------------------------------------------------------- */
+
+coffer_status coffer_import_save(coffer_import *import, const void **bytes, size_t *size, coffer_error *err)
+{
+    if (import == NULL || bytes == NULL || size == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "an import is saved to bytes and their size, and got NULL");
+    }
+    if (import->saved == NULL) {
+        const coffer_status status =
+            coffer__plan_save(&import->plan, import->summary.format, &import->saved, &import->saved_size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    *bytes = import->saved;
+    *size = import->saved_size;
+    return COFFER_OK;
+}
+
+/* The files that the bytes name get the numbers that they have there, or the bytes are not of this input. */
+static coffer_status import_open_files(coffer_import *import, coffer_error *err)
+{
+    const uint32_t *names = import->plan.file_names.items;
+    for (uint32_t i = 1; i < import->plan.file_count; i++) {
+        size_t name_len = 0;
+        const char *name = coffer__plan_text(&import->plan, names[i], &name_len);
+        uint32_t number = 0;
+        const coffer_status status = coffer_input_beside(import->input, name, name_len, &number, NULL, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (number != i) {
+            return coffer__fail(err, COFFER_ERR_PLAN, "the plan of this conversion is of other files than were opened");
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status import_load(coffer_import *import, const void *bytes, size_t size, coffer_error *err)
+{
+    char format[COFFER__PLAN_FORMAT_SIZE];
+    coffer_status status = coffer__plan_load(&import->plan, bytes, size, format, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    for (size_t i = 0; coffer__reader_at(i) != NULL; i++) {
+        if (strcmp(coffer__reader_at(i)->id, format) == 0) {
+            import->plan.format = coffer__reader_at(i)->noun;
+            import->summary.format = coffer__reader_at(i)->id;
+            return import_open_files(import, err);
+        }
+    }
+    return coffer__fail(err, COFFER_ERR_PLAN, "the plan of this conversion is by no reader of this version");
+}
+
+coffer_status coffer_import_load(coffer_import **import, coffer_input *input, const void *bytes, size_t size,
+                                 const coffer_import_options *options, coffer_error *err)
+{
+    coffer_import_options known;
+    coffer_status status = import_new(import, input, options, &known, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (bytes == NULL) {
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the bytes of the import are NULL");
+    } else {
+        status = import_load(*import, bytes, size, err);
+    }
+    return import_finish(import, status, known.allow_expand, err);
+}
+
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
+
+const coffer_import_summary *coffer_import_summarize(const coffer_import *import)
+{
+    return import == NULL ? NULL : &import->summary;
+}
+
+/* Whether the elements of a row do not lie one after another, as they are written. */
+static bool import_is_gathered(const coffer__plan *plan, const coffer__plan_row *row)
+{
+    coffer__box box;
+    return row->storage != COFFER__PLAN_NO_STORAGE && coffer__plan_box(plan, row, &box, NULL) == COFFER_OK &&
+           box.rank > 0;
+}
+
+static bool import_is_decoded(const coffer__plan *plan, const coffer__plan_storage *storage)
+{
+    for (size_t i = 0; i < storage->piece_count; i++) {
+        if (coffer__plan_pieces(plan)[storage->first_piece + i].coding != COFFER__CODING_STORED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const coffer_import_tensor *coffer_import_at(coffer_import *import, size_t i)
+{
+    if (import == NULL || i >= import->plan.rows.count) {
+        return NULL;
+    }
+    const coffer__plan *plan = &import->plan;
+    const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+    const bool apart = row->storage == COFFER__PLAN_NO_STORAGE;
+    const coffer__plan_storage *storage = apart ? NULL : coffer__plan_storages(plan) + row->storage;
+    coffer_import_tensor *tensor = &import->tensor;
+    *tensor = (coffer_import_tensor){
+        .dtype = row->dtype,
+        .rank = row->rank,
+        .shape = import->shapes + row->dimensions,
+        .size = coffer__plan_row_size(plan, row),
+        .fate = (coffer_fate)row->fate,
+        .alias_of = row->fate == COFFER__FATE_ALIAS ? row->alias_of : SIZE_MAX,
+        .reason = row->fate == COFFER__FATE_SKIPPED ? coffer__plan_text(plan, row->reason, NULL) : "",
+        .storage = "",
+        .gathered = import_is_gathered(plan, row),
+        .changed = row->swap > 0 || row->sign != COFFER__SIGN_KEPT,
+        .decoded = !apart && import_is_decoded(plan, storage),
+    };
+    tensor->name = coffer__plan_text(plan, row->name, &tensor->name_len);
+    if (!apart) {
+        tensor->storage = coffer__plan_text(plan, storage->name, &tensor->storage_len);
+    }
+    return tensor;
+}
+
+const coffer_import_finding *coffer_import_finding_at(coffer_import *import, size_t i)
+{
+    if (import == NULL || i >= import->plan.findings.count) {
+        return NULL;
+    }
+    const coffer__plan *plan = &import->plan;
+    const coffer__plan_finding *finding = coffer__plan_findings(plan) + i;
+    const uint32_t *names = plan->file_names.items;
+    import->finding = (coffer_import_finding){ .weight = (coffer_weight)finding->weight,
+                                               .file = finding->file,
+                                               .file_name = coffer__plan_text(plan, names[finding->file], NULL),
+                                               .offset = finding->offset,
+                                               .member = coffer__plan_text(plan, finding->member, NULL),
+                                               .subject = coffer__plan_text(plan, finding->subject, NULL),
+                                               .text = coffer__plan_text(plan, finding->text, NULL) };
+    return &import->finding;
+}
+
+bool coffer_import_metadata_at(const coffer_import *import, size_t i, coffer_pair *pair)
+{
+    if (import == NULL || pair == NULL) {
+        return false;
+    }
+    const coffer__plan *plan = &import->plan;
+    const size_t count = plan->pairs.count;
+    if (i < count) {
+        pair->key = coffer__plan_text(plan, coffer__plan_pairs(plan)[i].key, &pair->key_len);
+        pair->value = coffer__plan_text(plan, coffer__plan_pairs(plan)[i].value, &pair->value_len);
+        return true;
+    }
+    if (i - count >= import->alias_count) {
+        return false;
+    }
+    const coffer__plan_row *rows = coffer__plan_rows(plan);
+    const coffer__plan_row *row = &rows[import->aliases[i - count]];
+    pair->key = coffer__plan_text(plan, row->name, &pair->key_len);
+    pair->value = coffer__plan_text(plan, rows[row->alias_of].name, &pair->value_len);
+    return true;
+}
+
+const char *coffer_import_unreferenced_at(const coffer_import *import, size_t i, uint64_t *size)
+{
+    if (import == NULL || i >= import->summary.unreferenced_count) {
+        return NULL;
+    }
+    const coffer__plan_storage *storage = coffer__plan_storages(&import->plan) + import->unreferenced[i];
+    if (size != NULL) {
+        *size = storage->size;
+    }
+    return coffer__plan_text(&import->plan, storage->name, NULL);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What coffer_import is: a plan that was checked, and what is shown of it. */
+#ifndef COFFER_CONVERT_IMPORT_H
+#define COFFER_CONVERT_IMPORT_H
+
+#include "coffer.h"
+#include "input.h"
+#include "plan.h"
+
+struct coffer_import {
+    coffer_allocator allocator;
+    coffer_input *input;
+    coffer__plan plan;
+    coffer_import_summary summary;
+    /* What the functions of the public header hand out, with room that is made once. */
+    coffer_import_tensor tensor;
+    coffer_import_finding finding;
+    uint64_t *shapes;       /* the written sizes of all dimensions of the plan */
+    uint32_t *aliases;      /* rows whose names go into the metadata, `alias_count` of them */
+    uint32_t *unreferenced; /* storages, summary.unreferenced_count of them */
+    size_t alias_count;
+    uint8_t *saved; /* by coffer_import_save; or NULL */
+    size_t saved_size;
+};
+
+#endif

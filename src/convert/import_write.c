@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Imports that are written: declared, carried, published and verified. */
+#include "carry.h"
+#include "error.h"
+#include "import.h"
+#include "model_writer.h"
+#include "options.h"
+#include "paths.h"
+#include "shard_name.h"
+#include "writer_own.h"
+
+#include <string.h>
+
+/* ---- in steps ---------------------------------------------------------------------------------------------------- */
+
+coffer_status coffer_import_declare(const coffer_import *import, coffer_header *header, coffer_error *err)
+{
+    if (import == NULL || header == NULL || coffer_header_count(header) > 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "an import is declared in a header without tensors");
+    }
+    const coffer__plan *plan = &import->plan;
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < plan->rows.count && status == COFFER_OK; i++) {
+        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+        if (row->fate == COFFER__FATE_WRITTEN) {
+            size_t name_len = 0;
+            const char *name = coffer__plan_text(plan, row->name, &name_len);
+            status =
+                coffer_header_add(header, name, name_len, row->dtype, import->shapes + row->dimensions, row->rank, err);
+        }
+    }
+    coffer_pair pair;
+    for (size_t i = 0; status == COFFER_OK && coffer_import_metadata_at(import, i, &pair); i++) {
+        status = coffer_header_set_metadata(header, pair.key, pair.key_len, pair.value, pair.value_len, err);
+    }
+    return status;
+}
+
+/* What both ways to carry have in common: the options, the header, and that the input is still what it was. */
+static coffer_status import_carry(const coffer_import *import, const coffer__carry_target *target, bool unchecked,
+                                  const coffer_read_options *reading, coffer_error *err)
+{
+    coffer_read_options known;
+    coffer_status status = coffer__options_copy(&known, sizeof known, reading, err);
+    if (status == COFFER_OK && coffer_header_count(target->header) != import->summary.written_count) {
+        status = coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer's header does not declare this import");
+    }
+    if (status == COFFER_OK) {
+        known.struct_size = sizeof known;
+        status = coffer__carry_plan(&import->plan, import->input, target, unchecked, &known, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__input_is_still(import->input, err);
+}
+
+coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, bool unchecked,
+                                  const coffer_read_options *reading, coffer_error *err)
+{
+    if (import == NULL || writer == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or the writer is NULL");
+    }
+    const coffer__carry_target target = { .writer = writer, .header = writer->header, .spool = writer->path };
+    return import_carry(import, &target, unchecked, reading, err);
+}
+
+coffer_status coffer_import_carry_model(coffer_import *import, coffer_model_writer *writer, bool unchecked,
+                                        const coffer_read_options *reading, coffer_error *err)
+{
+    if (import == NULL || writer == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or the writer is NULL");
+    }
+    const coffer__carry_target target = { .model = writer, .header = coffer__model_writer_header(writer) };
+    return import_carry(import, &target, unchecked, reading, err);
+}
+
+/* ---- at once ----------------------------------------------------------------------------------------------------- */
+
+/* One call of coffer_import_write. What is compared counts like what is written. */
+typedef struct import_saving {
+    coffer_import *import;
+    const char *output;
+    coffer_import_write_options options;
+    coffer_read_options reading;
+    bool comparing;
+    coffer__path written; /* what is opened to be compared */
+} import_saving;
+
+static int import_tell(void *ctx, uint64_t done, uint64_t total)
+{
+    const import_saving *saving = ctx;
+    const uint64_t before = saving->comparing ? total : 0;
+    const uint64_t all = saving->options.unverified ? total : 2 * total;
+    if (done == total && before + done < all) {
+        return 0; /* the end of the first half is told by the second */
+    }
+    return saving->reading.progress(saving->reading.progress_ctx, before + done, all);
+}
+
+/* The options of one half of the work. */
+static coffer_read_options import_half(import_saving *saving)
+{
+    coffer_read_options half = saving->reading;
+    half.struct_size = sizeof half;
+    half.progress = saving->reading.progress == NULL ? NULL : import_tell;
+    half.progress_ctx = saving;
+    return half;
+}
+
+static coffer_status import_is_input(const char *path, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_ARGUMENT, "the output would replace a file that is converted");
+    return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
+}
+
+static coffer_status import_write_file(import_saving *saving, coffer_header *header, coffer_error *err)
+{
+    coffer_writer *writer = NULL;
+    coffer_status status = coffer_writer_open(&writer, header, saving->output, saving->options.files, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer_read_options half = import_half(saving);
+    status = coffer_import_carry(saving->import, writer, saving->options.unchecked, &half, err);
+    if (status == COFFER_OK) {
+        status = coffer_writer_finish(writer, err);
+    }
+    coffer_writer_free(writer);
+    return status;
+}
+
+/* None of the new files may have the name of one that is read. With an index beside them, that is what is opened. */
+static coffer_status import_name_files(import_saving *saving, const coffer_model_writer *writer, coffer_error *err)
+{
+    const size_t count = coffer_model_writer_shard_count(writer);
+    coffer__path path;
+    for (size_t i = 0; i < count; i++) {
+        if (coffer__path_sibling(&path, saving->output, coffer_model_writer_shard_name(writer, i)) &&
+            coffer__input_has_path(saving->import->input, path.text)) {
+            return import_is_input(path.text, err);
+        }
+    }
+    if (count > 1 && !coffer__path_append(&saving->written, COFFER__INDEX_SUFFIX, sizeof COFFER__INDEX_SUFFIX - 1)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path of the output is too long");
+    }
+    return COFFER_OK;
+}
+
+static coffer_status import_write_model(import_saving *saving, const coffer_header *header, coffer_error *err)
+{
+    coffer_model_writer *writer = NULL;
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    options.max_shard_size = saving->options.max_shard_size;
+    options.balanced = saving->options.balanced;
+    options.force = saving->options.force;
+    options.files = saving->options.files;
+    coffer_status status = coffer_model_writer_open(&writer, header, saving->output, &options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer__carry_target target = { .model = writer, .header = header, .spool = saving->output };
+    const coffer_read_options half = import_half(saving);
+    status = import_name_files(saving, writer, err);
+    if (status == COFFER_OK) {
+        status = import_carry(saving->import, &target, saving->options.unchecked, &half, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer_model_writer_finish(writer, err);
+    }
+    coffer_model_writer_free(writer);
+    return status;
+}
+
+/* Opens what was written as anybody would, and compares. */
+static coffer_status import_compare(import_saving *saving, coffer_error *err)
+{
+    coffer *written = NULL;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.allocator = &saving->import->allocator;
+    options.access = COFFER_READ;
+    coffer_status status = coffer_open(&written, saving->written.text, &options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    saving->comparing = true;
+    const coffer_read_options half = import_half(saving);
+    status = coffer_import_verify(saving->import, written, &half, err);
+    coffer_close(written);
+    return status;
+}
+
+static coffer_status import_write(import_saving *saving, coffer_error *err)
+{
+    coffer_header *header = NULL;
+    coffer_status status = coffer_header_new(&header, &saving->import->allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer_import_declare(saving->import, header, err);
+    if (status == COFFER_OK) {
+        status = saving->options.max_shard_size == 0 ? import_write_file(saving, header, err)
+                                                     : import_write_model(saving, header, err);
+    }
+    coffer_header_free(header);
+    if (status != COFFER_OK || saving->options.unverified) {
+        return status;
+    }
+    return import_compare(saving, err);
+}
+
+coffer_status coffer_import_write(coffer_import *import, const char *output, const coffer_import_write_options *options,
+                                  const coffer_read_options *reading, coffer_error *err)
+{
+    if (import == NULL || output == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or the path of the output is NULL");
+    }
+    import_saving saving = { .import = import, .output = output };
+    coffer_status status = coffer__options_copy(&saving.options, sizeof saving.options, options, err);
+    if (status == COFFER_OK) {
+        status = coffer__options_copy(&saving.reading, sizeof saving.reading, reading, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (!coffer__path_copy(&saving.written, output)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path of the output is too long");
+    }
+    if (coffer__input_has_path(import->input, output)) {
+        return import_is_input(output, err);
+    }
+    return import_write(&saving, err);
+}

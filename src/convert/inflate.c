@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Raw deflate (RFC 1951): blocks that are stored, or packed by Huffman codes that are fixed or come with the block.
+ * Codes are canonical: of one length they count up, in order of their symbols, from twice what follows the last code of
+ * the length before. So a table has how many codes each length has, and the symbols in order of their codes; a code is
+ * read bit by bit until it is below the end of its length's.
+ */
+#include "inflate.h"
+
+#include "error.h"
+
+#include <string.h>
+
+#define INFLATE_LONGEST 15   /* bits of a code */
+#define INFLATE_LITERALS 288 /* codes for bytes, the end, and lengths; the last two stand for nothing */
+#define INFLATE_DISTANCES 30 /* codes for distances */
+#define INFLATE_ORDER 19     /* codes for lengths of codes */
+#define INFLATE_END 256      /* the code that ends a block */
+#define INFLATE_LONGEST_COPY 258
+
+typedef struct inflate_table {
+    uint16_t counts[INFLATE_LONGEST + 1]; /* codes of each length */
+    uint16_t symbols[INFLATE_LITERALS];
+} inflate_table;
+
+typedef struct inflate_state {
+    const coffer__inflate_input *input;
+    const uint8_t *bytes; /* of the input, at hand */
+    size_t size;
+    size_t position;
+    uint32_t bits; /* read, and not used yet; the next is the lowest */
+    unsigned bit_count;
+    uint8_t *out;
+    size_t out_size;
+    size_t out_count;
+    bool whole;
+    bool done; /* all that is wanted is there */
+    inflate_table literals;
+    inflate_table distances;
+    coffer_error *err;
+} inflate_state;
+
+static coffer_status inflate_fail(const inflate_state *in, const char *what)
+{
+    return coffer__fail(in->err, COFFER_ERR_ARCHIVE, "compressed bytes are damaged: %s", what);
+}
+
+/* The next `count` bits, at most 16. */
+static coffer_status inflate_bits(inflate_state *in, unsigned count, uint32_t *value)
+{
+    while (in->bit_count < count) {
+        if (in->position == in->size) {
+            const coffer_status status = in->input->next(in->input->ctx, &in->bytes, &in->size, in->err);
+            in->position = 0;
+            if (status != COFFER_OK) {
+                return status;
+            }
+            if (in->size == 0) {
+                return inflate_fail(in, "they end too early");
+            }
+        }
+        in->bits |= (uint32_t)in->bytes[in->position++] << in->bit_count;
+        in->bit_count += 8;
+    }
+    *value = in->bits & ((UINT32_C(1) << count) - 1);
+    in->bits >>= count;
+    in->bit_count -= count;
+    return COFFER_OK;
+}
+
+/* ---- codes ---- */
+
+/*
+ * Makes a table of the codes' lengths, 0 for symbols without one. False: there are more codes than the lengths have
+ * room for, or fewer. Only a single code may leave room, and no code at all be one for which nothing asks.
+ */
+static bool inflate_build(inflate_table *table, const uint8_t *lengths, size_t count)
+{
+    uint16_t next[INFLATE_LONGEST + 1] = { 0 };
+    memset(table->counts, 0, sizeof table->counts);
+    for (size_t i = 0; i < count; i++) {
+        table->counts[lengths[i]]++;
+    }
+    const size_t used = count - table->counts[0];
+    table->counts[0] = 0;
+    int32_t room = 1;
+    for (size_t i = 1; i <= INFLATE_LONGEST; i++) {
+        room = 2 * room - table->counts[i];
+        if (room < 0) {
+            return false;
+        }
+        next[i] = (uint16_t)(next[i - 1] + table->counts[i - 1]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (lengths[i] != 0) {
+            table->symbols[next[lengths[i]]++] = (uint16_t)i;
+        }
+    }
+    return room == 0 || used == 0 || (used == 1 && table->counts[1] == 1);
+}
+
+static coffer_status inflate_symbol(inflate_state *in, const inflate_table *table, unsigned *symbol)
+{
+    uint32_t code = 0;  /* what has been read */
+    uint32_t first = 0; /* the first code of this length */
+    uint32_t index = 0; /* its place among the symbols */
+    for (unsigned length = 1; length <= INFLATE_LONGEST; length++) {
+        uint32_t bit = 0;
+        const coffer_status status = inflate_bits(in, 1, &bit);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        code |= bit;
+        if (code - first < table->counts[length]) {
+            *symbol = table->symbols[index + code - first];
+            return COFFER_OK;
+        }
+        index += table->counts[length];
+        first = (first + table->counts[length]) << 1;
+        code <<= 1;
+    }
+    return inflate_fail(in, "a code stands for nothing");
+}
+
+static bool inflate_build_fixed(inflate_state *in)
+{
+    uint8_t lengths[INFLATE_LITERALS];
+    uint8_t distances[INFLATE_DISTANCES + 2];
+    memset(lengths, 8, sizeof lengths);
+    memset(lengths + 144, 9, 112);
+    memset(lengths + 256, 7, 24);
+    memset(distances, 5, sizeof distances);
+    return inflate_build(&in->literals, lengths, sizeof lengths) &&
+           inflate_build(&in->distances, distances, sizeof distances);
+}
+
+/*
+ * The lengths of a block's codes, `count` of them, are themselves written by codes: 0 to 15 are lengths, 16 repeats the
+ * last one 3 to 6 times, 17 and 18 stand for 3 to 10 and 11 to 138 zeros.
+ */
+static coffer_status inflate_read_lengths(inflate_state *in, uint8_t *lengths, size_t count)
+{
+    static const struct {
+        uint8_t bits;
+        uint8_t least;
+    } repeats[] = { { 2, 3 }, { 3, 3 }, { 7, 11 } };
+    for (size_t i = 0; i < count;) {
+        unsigned symbol = 0;
+        uint32_t extra = 0;
+        coffer_status status = inflate_symbol(in, &in->distances, &symbol);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (symbol < 16) {
+            lengths[i++] = (uint8_t)symbol;
+            continue;
+        }
+        status = inflate_bits(in, repeats[symbol - 16].bits, &extra);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        const size_t times = repeats[symbol - 16].least + extra;
+        if (times > count - i || (symbol == 16 && i == 0)) {
+            return inflate_fail(in, "lengths of codes are repeated too often");
+        }
+        memset(lengths + i, symbol == 16 ? lengths[i - 1] : 0, times);
+        i += times;
+    }
+    return COFFER_OK;
+}
+
+/* The codes for lengths of codes come first, in an order in which the last ones are seldom needed. */
+static coffer_status inflate_read_order(inflate_state *in, size_t count)
+{
+    static const uint8_t order[INFLATE_ORDER] = { 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15 };
+    uint8_t lengths[INFLATE_ORDER] = { 0 };
+    for (size_t i = 0; i < count; i++) {
+        uint32_t length = 0;
+        const coffer_status status = inflate_bits(in, 3, &length);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        lengths[order[i]] = (uint8_t)length;
+    }
+    return inflate_build(&in->distances, lengths, INFLATE_ORDER) ? COFFER_OK
+                                                                 : inflate_fail(in, "codes have impossible lengths");
+}
+
+static coffer_status inflate_read_tables(inflate_state *in)
+{
+    uint32_t literals = 0;
+    uint32_t distances = 0;
+    uint32_t order = 0;
+    uint8_t lengths[INFLATE_LITERALS + INFLATE_DISTANCES + 2] = { 0 };
+    coffer_status status = inflate_bits(in, 5, &literals);
+    if (status == COFFER_OK) {
+        status = inflate_bits(in, 5, &distances);
+    }
+    if (status == COFFER_OK) {
+        status = inflate_bits(in, 4, &order);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    literals += 257;
+    distances += 1;
+    if (literals > INFLATE_LITERALS - 2 || distances > INFLATE_DISTANCES) {
+        return inflate_fail(in, "there are too many codes");
+    }
+    status = inflate_read_order(in, order + 4);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = inflate_read_lengths(in, lengths, literals + distances);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return lengths[INFLATE_END] != 0 && inflate_build(&in->literals, lengths, literals) &&
+                   inflate_build(&in->distances, lengths + literals, distances)
+               ? COFFER_OK
+               : inflate_fail(in, "codes have impossible lengths");
+}
+
+/* ---- bytes ---- */
+
+/* Room for `size` more bytes; what is not wanted any more is left out, and `done` says that there is enough. */
+static coffer_status inflate_room(inflate_state *in, size_t *size)
+{
+    if (*size <= in->out_size - in->out_count) {
+        return COFFER_OK;
+    }
+    if (in->whole) {
+        return inflate_fail(in, "they are more than the archive says");
+    }
+    *size = in->out_size - in->out_count;
+    in->done = true;
+    return COFFER_OK;
+}
+
+/* Repeats `size` bytes from `distance` before. They may overlap what they make: then it repeats itself. */
+static coffer_status inflate_repeat(inflate_state *in, size_t size, size_t distance)
+{
+    if (distance > in->out_count) {
+        return inflate_fail(in, "something is repeated from before the beginning");
+    }
+    const coffer_status status = inflate_room(in, &size);
+    for (size_t i = 0; status == COFFER_OK && i < size; i++) {
+        in->out[in->out_count] = in->out[in->out_count - distance];
+        in->out_count++;
+    }
+    return status;
+}
+
+/* A number of a length or distance: a base for its symbol, and some bits that are added. */
+static coffer_status inflate_number(inflate_state *in, unsigned base, unsigned bits, size_t *number)
+{
+    uint32_t extra = 0;
+    const coffer_status status = bits == 0 ? COFFER_OK : inflate_bits(in, bits, &extra);
+    *number = base + extra;
+    return status;
+}
+
+/* A length and its distance, `symbol` being that of the length. */
+static coffer_status inflate_copy(inflate_state *in, unsigned symbol)
+{
+    size_t size = INFLATE_LONGEST_COPY;
+    size_t distance = 0;
+    coffer_status status = COFFER_OK;
+    symbol -= INFLATE_END + 1;
+    if (symbol > 28) {
+        return inflate_fail(in, "a code stands for nothing");
+    }
+    /* From the ninth on, each four lengths have one bit more; the last stands for the longest by itself. */
+    if (symbol < 8) {
+        size = 3 + symbol;
+    } else if (symbol < 28) {
+        const unsigned bits = symbol / 4 - 1;
+        status = inflate_number(in, 3 + ((4 + symbol % 4) << bits), bits, &size);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = inflate_symbol(in, &in->distances, &symbol);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (symbol >= INFLATE_DISTANCES) {
+        return inflate_fail(in, "a code stands for nothing");
+    }
+    /* Of distances, each two from the fifth on. */
+    const unsigned bits = symbol < 4 ? 0 : symbol / 2 - 1;
+    status = inflate_number(in, symbol < 4 ? 1 + symbol : 1 + ((2 + symbol % 2) << bits), bits, &distance);
+    return status == COFFER_OK ? inflate_repeat(in, size, distance) : status;
+}
+
+static coffer_status inflate_packed(inflate_state *in)
+{
+    while (!in->done) {
+        unsigned symbol = 0;
+        coffer_status status = inflate_symbol(in, &in->literals, &symbol);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (symbol == INFLATE_END) {
+            return COFFER_OK;
+        }
+        if (symbol > INFLATE_END) {
+            status = inflate_copy(in, symbol);
+        } else {
+            size_t size = 1;
+            status = inflate_room(in, &size);
+            if (status == COFFER_OK && size == 1) {
+                in->out[in->out_count++] = (uint8_t)symbol;
+            }
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* A stored block begins at the next whole byte, with its length and the complement of that. */
+static coffer_status inflate_stored(inflate_state *in)
+{
+    uint32_t length = 0;
+    uint32_t complement = 0;
+    in->bits >>= in->bit_count % 8;
+    in->bit_count -= in->bit_count % 8;
+    coffer_status status = inflate_bits(in, 16, &length);
+    if (status == COFFER_OK) {
+        status = inflate_bits(in, 16, &complement);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if ((length ^ complement) != 0xFFFF) {
+        return inflate_fail(in, "a block's length contradicts itself");
+    }
+    size_t size = length;
+    status = inflate_room(in, &size);
+    for (size_t i = 0; status == COFFER_OK && i < size; i++) {
+        uint32_t byte = 0;
+        status = inflate_bits(in, 8, &byte);
+        if (status == COFFER_OK) {
+            in->out[in->out_count++] = (uint8_t)byte;
+        }
+    }
+    return status;
+}
+
+static coffer_status inflate_block(inflate_state *in, bool *last)
+{
+    uint32_t head = 0;
+    coffer_status status = inflate_bits(in, 3, &head);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    *last = (head & 1) != 0;
+    switch (head >> 1) {
+    case 0:
+        return inflate_stored(in);
+    case 1:
+        (void)inflate_build_fixed(in);
+        return inflate_packed(in);
+    case 2:
+        status = inflate_read_tables(in);
+        return status == COFFER_OK ? inflate_packed(in) : status;
+    default:
+        return inflate_fail(in, "a block is of a kind that there is none of");
+    }
+}
+
+/* The whole is there when as many bytes came as were said, and no more than a part of a byte is left of the input. */
+static coffer_status inflate_finish(inflate_state *in)
+{
+    if (in->done || !in->whole) {
+        return in->out_count == in->out_size ? COFFER_OK : inflate_fail(in, "they are fewer than the archive says");
+    }
+    if (in->out_count != in->out_size) {
+        return inflate_fail(in, "they are fewer than the archive says");
+    }
+    const coffer_status status =
+        in->position < in->size ? COFFER_OK : in->input->next(in->input->ctx, &in->bytes, &in->size, in->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return in->size > 0 ? inflate_fail(in, "something follows them") : COFFER_OK;
+}
+
+coffer_status coffer__inflate(const coffer__inflate_input *input, void *out, size_t out_size, bool whole,
+                              coffer_error *err)
+{
+    inflate_state in = { .input = input, .out = out, .out_size = out_size, .whole = whole, .err = err };
+    in.done = !whole && out_size == 0;
+    bool last = false;
+    while (!last && !in.done) {
+        const coffer_status status = inflate_block(&in, &last);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return inflate_finish(&in);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What coffer_input is: sources of one or more files, and the way to more of them. */
+#ifndef COFFER_CONVERT_INPUT_H
+#define COFFER_CONVERT_INPUT_H
+
+#include "coffer.h"
+#include "neighbours.h"
+#include "reader.h"
+#include "source.h"
+
+/* A file of an input, at the same place as long as the input lives. */
+typedef struct coffer__input_file {
+    coffer_input *input;
+    uint32_t number;
+    coffer__source source;
+    coffer__pooled pooled; /* of a file beside it, at a path */
+    char *name;            /* NUL-terminated; "" of the input itself */
+    size_t name_len;
+} coffer__input_file;
+
+struct coffer_input {
+    coffer_allocator allocator;
+    coffer_input_functions functions; /* the caller's; read is NULL when there are none */
+    coffer__neighbours around;        /* else */
+    coffer_progress progress;         /* asked while a server is waited for; NULL: nobody */
+    void *progress_ctx;
+    char *path; /* as it was given */
+    size_t path_size;
+    coffer__input_file **files; /* `room` of them, `count` in use */
+    uint32_t count;
+    uint32_t room;
+    uint64_t bytes_read;
+};
+
+/* What readers see of it. Borrowed from the input. */
+coffer__input coffer__input_for_reader(coffer_input *input);
+/* The source of a file. */
+const coffer__source *coffer__input_source(const coffer_input *input, uint32_t file);
+/* Whether a path leads to one of the files. */
+bool coffer__input_has_path(const coffer_input *input, const char *path);
+/* COFFER_ERR_CHANGED when one of the files was written to since it was opened. */
+coffer_status coffer__input_is_still(const coffer_input *input, coffer_error *err);
+
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The readers of NumPy's files: one array (.npy), and archives of arrays (.npz), of which the members are called as the
+ * arrays are, with ".npy" after it.
+ *
+ * The bytes of an array are a storage: of a stored one from after the header on, so that they can be moved; of one that
+ * is deflated with the header, since it has to be inflated from its beginning.
+ */
+#include "alloc.h"
+#include "checked.h"
+#include "crc32.h"
+#include "dtype.h"
+#include "error.h"
+#include "npy_header.h"
+#include "pickle_scan.h"
+#include "readers.h"
+#include "text.h"
+#include "torch_archive.h"
+#include "zip.h"
+
+#include <string.h>
+
+#define NUMPY_USUAL_HEADER 256                  /* bytes: most are 128 */
+#define NUMPY_MOST_OBJECTS ((uint64_t)64 << 20) /* bytes of an array of objects that are inflated for a scan */
+
+/* What is being read. */
+typedef struct numpy_reading {
+    const coffer__input *input;
+    const coffer__wants *wants;
+    coffer__plan *plan;
+    coffer_error *err;
+} numpy_reading;
+
+/* An array, and the bytes of the file or member that it is. */
+typedef struct numpy_array {
+    const char *name;
+    size_t name_len;
+    const coffer__zip *zip;     /* NULL: the array is a file of its own */
+    coffer__zip_member *member; /* of the archive */
+    uint64_t size;              /* header and elements */
+    coffer__npy npy;
+    uint8_t head[COFFER__NPY_MOST];
+} numpy_array;
+
+/* ---- headers ------------------------------------------------------------------------------------------------------- */
+
+static coffer_status numpy_fail(const numpy_reading *in, const numpy_array *array, coffer_status status, uint64_t at,
+                                const char *what)
+{
+    const uint64_t begin = array->member != NULL ? array->member->at : 0;
+    coffer__fail_at(in->err, status, begin + at, "the array %q cannot be converted: %s", array->name, array->name_len,
+                    what);
+    return coffer__fail_tensor(in->err, status, array->name, array->name_len);
+}
+
+static coffer_status numpy_load(const numpy_reading *in, numpy_array *array, size_t size)
+{
+    return array->member != NULL ? coffer__zip_load(array->zip, in->input, array->member, array->head, size, in->err)
+                                 : coffer__input_read(in->input, 0, in->input->size, 0, array->head, size, in->err);
+}
+
+/* Reads as much of a header as they usually have, and all of it when it has more. */
+static coffer_status numpy_read_header(const numpy_reading *in, numpy_array *array)
+{
+    size_t size = array->size < NUMPY_USUAL_HEADER ? (size_t)array->size : NUMPY_USUAL_HEADER;
+    coffer_status status = numpy_load(in, array, size);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__npy_read(&array->npy, array->head, size);
+    if (status == COFFER_NEED_MORE && array->npy.size <= array->size) {
+        size = array->npy.size;
+        status = numpy_load(in, array, size);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__npy_read(&array->npy, array->head, size);
+    }
+    if (status == COFFER_NEED_MORE) {
+        return numpy_fail(in, array, COFFER_ERR_ARRAY, array->size, "it ends within its header");
+    }
+    return status == COFFER_OK ? COFFER_OK
+                               : numpy_fail(in, array, COFFER_ERR_ARRAY, array->npy.fault_at, array->npy.fault);
+}
+
+/* ---- storages ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * The CRC of the elements alone, from that of the member. A CRC is linear but for a constant: that of two texts
+ * together is that of the first and so many zeros, that of so many zeros alone, and that of the second, exclusively
+ * ored.
+ */
+static uint32_t numpy_crc(const numpy_array *array)
+{
+    coffer__crc32 crc32;
+    const uint64_t size = array->size - array->npy.size;
+    coffer__crc32_open(&crc32, true);
+    const uint32_t head = coffer__crc32_update(&crc32, 0, array->head, array->npy.size);
+    coffer__crc32_close(&crc32);
+    return array->member->crc ^ coffer__crc32_zeros(head, size) ^ coffer__crc32_zeros(0, size);
+}
+
+/* Puts the storage; *offset is that of the elements in it. */
+static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_array *array, uint32_t *storage,
+                                       uint64_t *offset)
+{
+    const coffer__zip_member *member = array->member;
+    const bool inflated = member != NULL && member->coding == COFFER__CODING_DEFLATED;
+    const uint64_t skipped = inflated ? 0 : array->npy.size;
+    coffer__plan_piece piece = {
+        .coding = inflated ? COFFER__CODING_DEFLATED : COFFER__CODING_STORED,
+        .offset = (member != NULL ? member->at : 0) + skipped,
+        .size = array->size - skipped,
+    };
+    piece.stored_size = inflated ? member->stored_size : piece.size;
+    piece.has_crc = member != NULL && !array->zip->without_crcs;
+    if (piece.has_crc) {
+        piece.crc = inflated ? member->crc : numpy_crc(array);
+    }
+    *offset = array->npy.size - skipped;
+    uint32_t name = 0;
+    coffer_status status = coffer__plan_put_text(in->plan, array->name, array->name_len, &name, in->err);
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_piece(in->plan, &piece, in->err);
+    }
+    return status == COFFER_OK ? coffer__plan_put_storage(in->plan, 1, name, storage, in->err) : status;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of the elements. False: the shape's product is beyond 2^64. */
+static bool numpy_size(const coffer__npy *npy, uint64_t *size)
+{
+    *size = coffer__element_facts_of(npy->element)->size;
+    for (size_t i = 0; i < npy->rank; i++) {
+        if (npy->shape[i] == 0) {
+            *size = 0;
+            return true;
+        }
+    }
+    for (size_t i = 0; i < npy->rank; i++) {
+        if (!coffer__mul_u64(*size, npy->shape[i], size)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Strides of elements one after another, the last dimension the fastest or the first. None overflows: the product of the
+   shape does not, or it is of an empty array, whose strides mean nothing. */
+static void numpy_set_dimensions(const coffer__npy *npy, uint64_t size, coffer__plan_dimension *dimensions)
+{
+    uint64_t stride = coffer__element_facts_of(npy->element)->size;
+    for (size_t i = 0; i < npy->rank; i++) {
+        const size_t place = npy->fortran ? i : npy->rank - 1 - i;
+        const uint64_t count = npy->shape[place];
+        const bool stepped = size > 0 && count > 1;
+        dimensions[place] =
+            (coffer__plan_dimension){ .size = count, .count = count, .stride = stepped ? (int64_t)stride : 0 };
+        stride = stepped ? stride * count : stride;
+    }
+}
+
+/* Sets dtype and item size, and why there is none. Complex numbers of 16 bytes may be asked for as pairs. */
+static const char *numpy_set_dtype(const numpy_reading *in, coffer__npy *npy, coffer__plan_row *row,
+                                   coffer__plan_dimension *dimensions)
+{
+    const coffer__element_facts *facts = coffer__element_facts_of(npy->element);
+    const bool as_pairs = npy->element == COFFER__ELEMENT_C128 && in->wants->complex128_as_f64;
+    row->dtype = npy->void_byte ? in->wants->bytes_as : facts->dtype;
+    row->item_size = facts->size;
+    row->swap = npy->swapped && facts->unit > 1 ? facts->unit : 0;
+    if (npy->void_byte) {
+        return row->dtype != COFFER_UNKNOWN_DTYPE && coffer__dtype(row->dtype)->bits == 8
+                   ? NULL
+                   : "its elements are bytes without a type, which --bytes-as can name";
+    }
+    if (as_pairs && row->rank < COFFER__PLAN_MAX_RANK) {
+        dimensions[row->rank++] = (coffer__plan_dimension){ .size = 2, .count = 2, .stride = 8 };
+        row->dtype = COFFER_F64;
+        row->item_size = 8;
+    }
+    return row->dtype == COFFER_UNKNOWN_DTYPE ? "it is of complex128, which safetensors does not have" : NULL;
+}
+
+/* An array that cannot be expressed: an error, or a row of bytes that is skipped. */
+static coffer_status numpy_skip(const numpy_reading *in, const numpy_array *array, coffer__plan_row *row,
+                                uint64_t offset, const char *why)
+{
+    if (!in->wants->skip_unsupported) {
+        return numpy_fail(in, array, COFFER_ERR_NO_EQUIVALENT, 0, why);
+    }
+    const uint64_t size = array->size - array->npy.size;
+    const coffer__plan_dimension all = { .size = size, .count = size, .stride = size > 1 };
+    const coffer_status status = coffer__plan_put_text(in->plan, why, coffer__text_len(why), &row->reason, in->err);
+    row->fate = COFFER__FATE_SKIPPED;
+    row->dtype = COFFER_UNKNOWN_DTYPE;
+    row->rank = 1;
+    row->item_size = 1;
+    row->swap = 0;
+    row->offset = offset;
+    return status == COFFER_OK ? coffer__plan_put_row(in->plan, row, &all, in->err) : status;
+}
+
+static coffer_status numpy_put_finding(const numpy_reading *in, const numpy_array *array, coffer__weight weight,
+                                       const char *sentence)
+{
+    const coffer__zip_member *member = array->member;
+    return coffer__plan_put_finding(in->plan, weight, 0, member != NULL ? member->head : 0,
+                                    member != NULL ? member->name : "", sentence, array->name, array->name_len,
+                                    in->err);
+}
+
+static coffer_status numpy_put_row(const numpy_reading *in, numpy_array *array)
+{
+    coffer__npy *npy = &array->npy;
+    coffer__plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
+    coffer__plan_row row = { .rank = (uint32_t)npy->rank };
+    uint64_t size = 0;
+    uint64_t offset = 0;
+    coffer_status status = numpy_put_storage(in, array, &row.storage, &offset);
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_text(in->plan, array->name, array->name_len, &row.name, in->err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    row.offset = offset;
+    if (npy->lack != NULL) {
+        return numpy_skip(in, array, &row, offset, npy->lack);
+    }
+    if (!numpy_size(npy, &size) || size != array->size - npy->size) {
+        status = numpy_fail(in, array, COFFER_ERR_ARRAY, npy->size,
+                            "its shape and type make another number of bytes than there are");
+        return coffer__fail_sizes(in->err, status, size, array->size - npy->size);
+    }
+    numpy_set_dimensions(npy, size, dimensions);
+    const char *why = numpy_set_dtype(in, npy, &row, dimensions);
+    if (why != NULL) {
+        return numpy_skip(in, array, &row, offset, why);
+    }
+    status = npy->void_bfloat16
+                 ? numpy_put_finding(in, array, COFFER__WEIGHT_NOTE,
+                                     "the array %q has elements of two bytes without a type: that is how bfloat16 is "
+                                     "written, and is taken for it")
+                 : COFFER_OK;
+    return status == COFFER_OK ? coffer__plan_put_row(in->plan, &row, dimensions, in->err) : status;
+}
+
+/* Whether a failure is about what the file says, and not about reading it. */
+static bool numpy_is_fault(coffer_status status)
+{
+    return status == COFFER_ERR_ARRAY || status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM;
+}
+
+/* Looks at the pickle that the elements of an array of objects are. What is deflated is inflated for that, up to a bound. */
+static coffer_status numpy_scan_objects(const numpy_reading *in, const numpy_array *array)
+{
+    const coffer__torch_file file = {
+        .input = in->input, .wants = in->wants, .plan = in->plan, .size = in->input->size
+    };
+    coffer__zip_member *member = array->member;
+    coffer__scan_range range = { .member = member != NULL ? member->name : "", .expected = 1 };
+    range.at = (member != NULL ? member->at : 0) + array->npy.size;
+    range.size = array->size - array->npy.size;
+    if (member == NULL || member->coding == COFFER__CODING_STORED) {
+        return coffer__scan_pickles(&file, &range, NULL, in->err);
+    }
+    if (array->size > NUMPY_MOST_OBJECTS) {
+        return numpy_put_finding(in, array, COFFER__WEIGHT_DANGER,
+                                 "the array %q is a compressed pickle that is too large to look at");
+    }
+    uint8_t *bytes = coffer__alloc_array(in->plan->allocator, (size_t)array->size, 1, in->err);
+    if (bytes == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    coffer_status status = coffer__zip_load(array->zip, in->input, member, bytes, (size_t)array->size, in->err);
+    if (status == COFFER_OK) {
+        range.bytes = bytes + array->npy.size;
+        status = coffer__scan_pickles(&file, &range, NULL, in->err);
+    }
+    coffer__free_array(in->plan->allocator, bytes, (size_t)array->size, 1);
+    return status;
+}
+
+/* A scan puts no rows, and goes on after an array that is damaged. One of objects is a pickle, which NumPy loads when it is
+   told to. */
+static coffer_status numpy_put_array(const numpy_reading *in, numpy_array *array)
+{
+    coffer_status status = numpy_read_header(in, array);
+    if (!in->wants->scan) {
+        return status == COFFER_OK ? numpy_put_row(in, array) : status;
+    }
+    if (status == COFFER_OK && array->npy.objects) {
+        status = numpy_put_finding(in, array, COFFER__WEIGHT_NOTE, "the array %q is of objects: it is a pickle");
+        status = status == COFFER_OK ? numpy_scan_objects(in, array) : status;
+    }
+    return numpy_is_fault(status)
+               ? numpy_put_finding(in, array, COFFER__WEIGHT_DANGER, "the array %q is damaged, or none")
+               : status;
+}
+
+/* ---- .npy ---------------------------------------------------------------------------------------------------------- */
+
+static bool npy_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
+                      size_t path_len)
+{
+    (void)tail;
+    (void)tail_size;
+    (void)path;
+    (void)path_len;
+    return head_size >= 6 && memcmp(head, "\x93NUMPY", 6) == 0;
+}
+
+/* The file's name without folders and ending is the tensor's. */
+static void npy_name(const coffer__input *input, numpy_array *array)
+{
+    size_t end = input->path_len;
+    size_t begin = end;
+    while (begin > 0 && input->path[begin - 1] != '/') {
+        begin--;
+    }
+    if (end - begin > 4 && memcmp(input->path + end - 4, ".npy", 4) == 0) {
+        end -= 4;
+    }
+    const bool good = end > begin && coffer__utf8_valid_len(input->path + begin, end - begin) == end - begin;
+    array->name = good ? input->path + begin : "array";
+    array->name_len = good ? end - begin : 5;
+}
+
+static coffer_status npy_read_file(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                                   coffer_error *err)
+{
+    const numpy_reading in = { .input = input, .wants = wants, .plan = plan, .err = err };
+    numpy_array array = { .size = input->size };
+    npy_name(input, &array);
+    return numpy_put_array(&in, &array);
+}
+
+const coffer__reader coffer__reader_npy = { "npy", "a NumPy array", npy_sniff, npy_read_file };
+
+/* ---- .npz ---------------------------------------------------------------------------------------------------------- */
+
+static bool npz_ends_with(const char *text, size_t text_len, const char *end)
+{
+    return text_len >= 4 && memcmp(text + text_len - 4, end, 4) == 0;
+}
+
+/* An archive whose first member is an array, or that is called so. */
+static bool npz_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
+                      size_t path_len)
+{
+    (void)tail;
+    (void)tail_size;
+    if (head_size < 22 || (memcmp(head, "PK\3\4", 4) != 0 && memcmp(head, "PK\5\6", 4) != 0)) {
+        return false;
+    }
+    const size_t name_len = head_size > 30 && head[2] == 3 ? (size_t)(head[26] | head[27] << 8) : 0;
+    return (name_len > 0 && name_len <= head_size - 30 && npz_ends_with((const char *)head + 30, name_len, ".npy")) ||
+           npz_ends_with(path, path_len, ".npz");
+}
+
+/* A member that is no array is nothing that NumPy would give either, but for its bytes. */
+static coffer_status npz_put_other(const numpy_reading *in, const coffer__zip_member *member)
+{
+    uint32_t name = 0;
+    uint32_t storage = 0;
+    const coffer__plan_piece piece = {
+        .coding = member->coding, .offset = member->at, .stored_size = member->stored_size, .size = member->size
+    };
+    coffer_status status = coffer__plan_put_finding(in->plan, COFFER__WEIGHT_NOTE, 0, member->head, member->name,
+                                                    "the archive's member %q is no array, and is left out",
+                                                    member->name, member->name_len, in->err);
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_text(in->plan, member->name, member->name_len, &name, in->err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_piece(in->plan, &piece, in->err);
+    }
+    return status == COFFER_OK ? coffer__plan_put_storage(in->plan, 1, name, &storage, in->err) : status;
+}
+
+static coffer_status npz_put_members(const numpy_reading *in, const coffer__zip *zip, numpy_array *array)
+{
+    for (size_t i = 0; i < zip->count; i++) {
+        coffer__zip_member *member = &zip->members[i];
+        const bool is_array = npz_ends_with(member->name, member->name_len, ".npy");
+        array->name = member->name;
+        array->name_len = member->name_len - (is_array ? 4 : 0);
+        array->zip = zip;
+        array->member = member;
+        array->size = member->size;
+        coffer_status status = COFFER_OK;
+        if (is_array) {
+            status = numpy_put_array(in, array);
+        } else if (!in->wants->scan) {
+            status = npz_put_other(in, member);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Loaders of archives look for pickles in them, whatever they are called; so a scan looks at it as at any archive. Its
+   structure is told by that, and arrays are then looked at when nothing about it was refused. */
+static coffer_status npz_scan_file(const numpy_reading *in)
+{
+    const coffer__torch_file file = {
+        .input = in->input, .wants = in->wants, .plan = in->plan, .size = in->input->size
+    };
+    numpy_array array = { .size = 0 };
+    coffer__zip zip;
+    coffer_status status = coffer__torch_scan_archive(&file, in->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__zip_read(&zip, in->input, 0, 0, in->input->size, in->wants, NULL, in->plan->allocator, in->err);
+    if (status != COFFER_OK) {
+        return numpy_is_fault(status) ? COFFER_OK : status;
+    }
+    status = npz_put_members(in, &zip, &array);
+    coffer__zip_free(&zip);
+    return status;
+}
+
+static coffer_status npz_read_file(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                                   coffer_error *err)
+{
+    const numpy_reading in = { .input = input, .wants = wants, .plan = plan, .err = err };
+    numpy_array array = { .size = 0 };
+    coffer__zip zip;
+    if (wants->scan) {
+        return npz_scan_file(&in);
+    }
+    coffer_status status = coffer__zip_read(&zip, input, 0, 0, input->size, wants, plan, plan->allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (zip.without_crcs) {
+        status = coffer__plan_put_finding(plan, COFFER__WEIGHT_NOTE, 0, zip.directory, "",
+                                          "the archive records no CRC of any member", "", 0, err);
+    }
+    if (status == COFFER_OK) {
+        status = npz_put_members(&in, &zip, &array);
+    }
+    coffer__zip_free(&zip);
+    return status;
+}
+
+const coffer__reader coffer__reader_npz = { "npz", "an archive of NumPy arrays", npz_sniff, npz_read_file };

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The inside of the pickle machine, which its files share and nobody else includes:
+ *
+ *   pickle_machine.c  opcodes
+ *   pickle_graph.c    nodes, links, texts, the memo: all that grows, within the budget
+ *   pickle_stream.c   the window over the stream: numbers, payloads, lines
+ *   pickle_text.c     numbers and escapes that are written as text; names that Python 3 has changed
+ *
+ * Everything that grows lies in pools, of which the items have numbers of 32 bits. Nothing is freed
+ * before the machine is. Functions fail by p->err, at the opcode that is being run.
+ */
+#ifndef COFFER_CONVERT_PICKLE_MACHINE_H
+#define COFFER_CONVERT_PICKLE_MACHINE_H
+
+#include "pickle.h"
+
+#define COFFER__PICKLE_WINDOW ((size_t)64 * 1024)
+#define COFFER__PICKLE_KEPT_MASK 0x3FFFFFFFU /* all that fits in a node's kept_size */
+#define COFFER__PICKLE_SMALL 256             /* integers from 0 below this one are nodes that all uses share */
+
+typedef struct coffer__pickle_pool {
+    void *items;
+    size_t count;
+    size_t room;
+} coffer__pickle_pool;
+
+/* An item of a container: its value and the link after it, 0 for the last. */
+typedef struct coffer__pickle_link {
+    coffer__value value;
+    uint32_t next;
+} coffer__pickle_link;
+
+struct coffer__pickle {
+    coffer_allocator allocator;
+    uint64_t left; /* bytes of the budget */
+    coffer__pickle_bytes bytes;
+    const coffer__pickle_watch *watch;
+    coffer_error *err;
+
+    uint64_t position;  /* in the stream: the next byte */
+    uint64_t opcode_at; /* of the opcode that is being run */
+    uint64_t frame_end; /* of the frame that was begun last; 0: none */
+    uint8_t *window;    /* `window_size` bytes of the stream from `window_at` on */
+    uint64_t window_at;
+    size_t window_size;
+
+    coffer__pickle_pool nodes; /* coffer__node; value 1 is item 0 */
+    coffer__pickle_pool links; /* coffer__pickle_link; link 1 is item 0 */
+    coffer__pickle_pool texts; /* char */
+    coffer__pickle_pool stack; /* coffer__value */
+    coffer__pickle_pool marks; /* uint32_t: heights of the stack */
+    coffer__pickle_pool memo;  /* uint32_t, in pages of 256; see coffer__pickle_memo_put */
+    uint32_t memo_count;
+
+    coffer__value none, no, yes, empty_tuple; /* shared, as Python shares them; 0 before their first use */
+    coffer__value small[COFFER__PICKLE_SMALL];
+    coffer__value root;
+};
+
+/* ---- pickle_graph.c ------------------------------------------------------------------------------------------------ */
+
+/* COFFER_ERR_PICKLE at the opcode: "at byte 12 of the pickle, `what`". */
+coffer_status coffer__pickle_fail(const coffer__pickle *p, const char *what);
+/* Room for `more` items of `item_size` bytes; COFFER_ERR_MEMORY beyond the budget. */
+coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size, size_t more);
+void coffer__pickle_release(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size);
+/* A node of the opcode that is being run. The pointer is valid until the next one is made. */
+coffer_status coffer__pickle_make(coffer__pickle *p, coffer__value_kind kind, coffer__value *value,
+                                  coffer__node **node);
+coffer__node *coffer__pickle_at(coffer__pickle *p, coffer__value value);
+coffer_status coffer__pickle_append(coffer__pickle *p, coffer__value container, coffer__value item);
+coffer_status coffer__pickle_memo_put(coffer__pickle *p, uint32_t number, coffer__value value);
+/* 0: nothing was put there. */
+coffer__value coffer__pickle_memo_get(const coffer__pickle *p, uint32_t number);
+
+/* ---- pickle_stream.c ----------------------------------------------------------------------------------------------- */
+
+/* The next `size` bytes, at most 16, which lie together and are consumed. */
+coffer_status coffer__pickle_take(coffer__pickle *p, size_t size, const uint8_t **bytes);
+/* A little-endian unsigned integer of `width` bytes, 1 to 8. */
+coffer_status coffer__pickle_take_number(coffer__pickle *p, unsigned width, uint64_t *value);
+/* Consumes `size` bytes: a TEXT or BYTES, which are kept when there are at most COFFER__PICKLE_INLINE. */
+coffer_status coffer__pickle_take_payload(coffer__pickle *p, uint64_t size, coffer__node *node);
+/* Skips bytes that the machine has no use for. */
+coffer_status coffer__pickle_skip(coffer__pickle *p, uint64_t size);
+/* Consumes a line, of `size` bytes without its end. They are put at the end of the texts, where the caller leaves or
+   drops them, when there are at most COFFER__PICKLE_INLINE; else `kept` is UINT32_MAX. */
+coffer_status coffer__pickle_take_line(coffer__pickle *p, uint64_t *size, uint32_t *kept);
+
+/* ---- pickle_text.c -------------------------------------------------------------------------------------------------- */
+
+/* Whether the text is UTF-8, but for surrogates, which Python encodes as if they were characters. */
+bool coffer__pickle_is_text(const char *text, size_t text_len);
+/* A decimal integer as INT and LONG write it. *fits: it is in *value; else it is beyond 8 bytes. False: none. */
+bool coffer__pickle_read_integer(const char *text, size_t text_len, int64_t *value, bool *fits);
+/* A number as FLOAT writes it, rounded to the nearest double. False: none. */
+bool coffer__pickle_read_real(const char *text, size_t text_len, double *value);
+/* What `text`, in STRING's quotes, stands for; `out` has room for as many bytes. False: the quotes or an escape are wrong. */
+bool coffer__pickle_unquote(const char *text, size_t text_len, char *out, size_t *out_len);
+/* The UTF-8 of UNICODE's `text`; `out` has room for twice as many bytes. False: an escape is wrong. */
+bool coffer__pickle_unescape(const char *text, size_t text_len, char *out, size_t *out_len);
+/* The bytes of latin-1 text, in place: `text` is UTF-8. False: it has a character that is no byte. */
+bool coffer__pickle_to_latin1(char *text, size_t *text_len);
+/* The names that Python 3 gives what was `module`.`name` in Python 2, or before PyTorch renamed it; else they stay. */
+void coffer__pickle_rename(const char **module, const char **name);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which part of a pickle is the model: see pickle_rows.h. A checkpoint has its weights beside the state of an
+ * optimiser, a second copy of the weights, the state of generators of random numbers; or it is the weights.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "pickle_rows.h"
+#include "pickle_views.h"
+#include "pickle_walk.h"
+#include "text.h"
+
+#include <string.h>
+
+/* Dicts within dicts in which the model is looked for. */
+#define ROOT_MOST_LEVELS 16
+/* Children that a message lists. */
+#define ROOT_MOST_LISTED 6
+
+static const char *const root_names[] = { "state_dict", "model_state_dict", "model", "module",    "net",  "network",
+                                          "params",     "params_ema",       "ema",   "generator", "netG", "weights" };
+
+/* A child that has tensors. */
+typedef struct root_child {
+    coffer__value value;
+    uint64_t bytes;
+    bool usual;    /* has one of the usual names */
+    char name[96]; /* escaped */
+} root_child;
+
+/* What one level has: children with tensors, of which the first few are kept, those with usual names before others. */
+typedef struct root_survey {
+    root_child children[ROOT_MOST_LISTED];
+    size_t kept;
+    size_t count;        /* of all */
+    size_t usual_count;  /* of those with usual names */
+    size_t direct;       /* tensors that are values of this level */
+    coffer__value usual; /* one of them */
+} root_survey;
+
+coffer_status coffer__graph_fail_tensor(coffer_status status, const char *path, size_t path_len, coffer_error *err)
+{
+    return coffer__fail_tensor(err, status, path, path_len);
+}
+
+static bool root_is_usual(const char *name, size_t len)
+{
+    for (size_t i = 0; i < sizeof root_names / sizeof *root_names; i++) {
+        if (coffer__text_len(root_names[i]) == len && memcmp(root_names[i], name, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Bytes of the tensor that was found; 0 for those that have none of their own. */
+static coffer_status root_weigh(const coffer__graph_walk *walk, coffer__value found, uint64_t *bytes, coffer_error *err)
+{
+    coffer__view view;
+    const coffer_status status = coffer__view_of(walk->graph, found, &view, err);
+    if (status != COFFER_OK) {
+        return coffer__graph_fail_tensor(status, walk->path, walk->path_len, err);
+    }
+    *bytes = view.row.storage == COFFER__PLAN_NO_STORAGE ? 0 : view.row.item_size;
+    for (size_t i = 0; i < view.row.rank; i++) {
+        *bytes *= view.dimensions[i].count;
+    }
+    return COFFER_OK;
+}
+
+/* Counts a tensor for the child that it is in, which is the last one that was counted or a new one: the walk goes
+   through one child after another. */
+static void root_count(root_survey *survey, const coffer__graph_walk *walk, uint64_t bytes, coffer__value *last,
+                       size_t *last_kept)
+{
+    const coffer__value child = walk->frames[1].value;
+    const size_t len = walk->frames[1].path_len; /* of the child's name, with which the path begins */
+    if (child != *last || survey->count == 0) {
+        const bool usual = root_is_usual(walk->path, len);
+        *last = child;
+        *last_kept = survey->kept < ROOT_MOST_LISTED ? survey->kept : ROOT_MOST_LISTED;
+        survey->count++;
+        survey->usual_count += usual ? 1 : 0;
+        survey->usual = usual ? child : survey->usual;
+        if (survey->kept < ROOT_MOST_LISTED) {
+            root_child *kept = &survey->children[survey->kept++];
+            *kept = (root_child){ .value = child, .usual = usual };
+            coffer__escape_cut(walk->path, len, kept->name, sizeof kept->name);
+        }
+    }
+    if (*last_kept < ROOT_MOST_LISTED) {
+        survey->children[*last_kept].bytes += bytes;
+    }
+}
+
+static coffer_status root_look(coffer__graph *graph, coffer__value start, root_survey *survey, coffer_error *err)
+{
+    coffer__graph_walk walk;
+    coffer__value last = 0;
+    coffer__value found = 0;
+    size_t last_kept = 0;
+    memset(survey, 0, sizeof *survey);
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, start, false, err);
+    while (status == COFFER_OK) {
+        status = coffer__graph_walk_next(&walk, &found, err);
+        if (status != COFFER_OK || found == 0) {
+            break;
+        }
+        uint64_t bytes = 0;
+        const coffer__role role = coffer__graph_role(graph, found);
+        if (role != COFFER__ROLE_TENSOR && role != COFFER__ROLE_LACKING) {
+            continue;
+        }
+        status = root_weigh(&walk, found, &bytes, err);
+        if (walk.depth == 1) {
+            survey->direct++;
+        } else {
+            root_count(survey, &walk, bytes, &last, &last_kept);
+        }
+    }
+    coffer__graph_walk_free(&walk);
+    return status;
+}
+
+/* Adds to a text in a buffer what fits. */
+static void root_add(char *text, size_t size, const char *more)
+{
+    const size_t len = coffer__text_len(text);
+    const size_t more_len = coffer__text_len(more);
+    if (more_len < size - len) {
+        memcpy(text + len, more, more_len + 1);
+    }
+}
+
+static coffer_status root_fail_several(const root_survey *survey, const char *path, coffer_error *err)
+{
+    char list[300] = "";
+    const bool usual = survey->usual_count > 1;
+    size_t listed = 0;
+    for (size_t i = 0; i < survey->kept; i++) {
+        char digits[21];
+        if (usual && !survey->children[i].usual) {
+            continue;
+        }
+        root_add(list, sizeof list, listed++ > 0 ? ", " : "");
+        root_add(list, sizeof list, path);
+        root_add(list, sizeof list, path[0] != '\0' ? "." : "");
+        root_add(list, sizeof list, survey->children[i].name);
+        root_add(list, sizeof list, " (");
+        digits[coffer__write_u64(digits, survey->children[i].bytes)] = '\0';
+        root_add(list, sizeof list, digits);
+        root_add(list, sizeof list, " bytes)");
+    }
+    const uint64_t count = usual ? survey->usual_count : survey->count;
+    if (count > listed) {
+        root_add(list, sizeof list, ", …");
+    }
+    return coffer__fail(err, COFFER_ERR_ROOT, "%u parts of the file could be the model; say which: %s", count, list);
+}
+
+/* Goes from a level to the child that was decided on. */
+static void root_descend(const root_survey *survey, coffer__value child, char *path, size_t path_size)
+{
+    for (size_t i = 0; i < survey->kept; i++) {
+        if (survey->children[i].value == child) {
+            root_add(path, path_size, path[0] != '\0' ? "." : "");
+            root_add(path, path_size, survey->children[i].name);
+            return;
+        }
+    }
+}
+
+static bool root_is_container(coffer__role role)
+{
+    return role == COFFER__ROLE_MAPPING || role == COFFER__ROLE_SEQUENCE || role == COFFER__ROLE_MODULE;
+}
+
+static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
+                               coffer_error *err)
+{
+    for (size_t level = 0; level < ROOT_MOST_LEVELS; level++) {
+        root_survey survey;
+        const coffer_status status = root_look(graph, *start, &survey, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        /* A module is one thing, whatever its parts are called. */
+        const bool module = coffer__graph_role(graph, *start) == COFFER__ROLE_MODULE ||
+                            coffer__graph_is_script(graph, coffer__graph_callable(graph, *start));
+        if (module && survey.direct + survey.count > 0) {
+            return COFFER_OK;
+        }
+        if (survey.usual_count == 1) {
+            root_descend(&survey, survey.usual, path, path_size);
+            *start = survey.usual;
+            return COFFER_OK;
+        }
+        if (survey.usual_count == 0 && survey.direct > 0) {
+            return COFFER_OK;
+        }
+        if (survey.usual_count > 1 || survey.count > 1) {
+            return root_fail_several(&survey, path, err);
+        }
+        if (survey.count == 0) {
+            return coffer__fail(err, COFFER_ERR_ROOT, "there are no tensors in the file that have names");
+        }
+        root_descend(&survey, survey.children[0].value, path, path_size);
+        *start = survey.children[0].value;
+    }
+    return COFFER_OK;
+}
+
+/* The child whose key the path begins with, followed by a dot or nothing; of several the longest, since keys may have
+   dots themselves. */
+static coffer__value root_step(coffer__graph *graph, coffer__value from, const char **path)
+{
+    coffer__entries entries;
+    coffer__entry entry;
+    coffer__value child = 0;
+    size_t longest = 0;
+    const size_t left = coffer__text_len(*path);
+    coffer__entries_begin(&entries, graph, from);
+    while (coffer__entries_next(&entries, graph, &entry)) {
+        char digits[21];
+        const char *key = NULL;
+        size_t len = 0;
+        if (coffer__graph_walk_key(graph, &entry, &key, &len, digits) && len <= left &&
+            (child == 0 || len >= longest) && memcmp(*path, key, len) == 0 &&
+            ((*path)[len] == '.' || (*path)[len] == '\0')) {
+            child = entry.value;
+            longest = len;
+        }
+    }
+    *path += longest;
+    *path += **path == '.' ? 1 : 0;
+    return child;
+}
+
+static coffer_status root_by_path(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
+                                  coffer_error *err)
+{
+    const char *wanted = graph->wants->root;
+    const char *rest = wanted;
+    while (*rest != '\0') {
+        *start = root_step(graph, *start, &rest);
+        if (*start == 0 || !root_is_container(coffer__graph_role(graph, *start))) {
+            return coffer__fail(err, COFFER_ERR_ROOT, "the file has no dict, list or module at %q", wanted,
+                                coffer__text_len(wanted));
+        }
+    }
+    coffer__escape_cut(wanted, coffer__text_len(wanted), path, path_size);
+    return COFFER_OK;
+}
+
+coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
+                                      coffer_error *err)
+{
+    const char *wanted = graph->wants->root;
+    path[0] = '\0';
+    *start = coffer__pickle_root(graph->pickle);
+    const coffer__role role = coffer__graph_role(graph, *start);
+    if (role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING) {
+        return COFFER_OK;
+    }
+    if (!root_is_container(role)) {
+        return coffer__fail(err, COFFER_ERR_ROOT, "the file holds no dict, list, module or tensor, but something else");
+    }
+    if (coffer__same_text(wanted, "all")) {
+        return COFFER_OK;
+    }
+    return coffer__same_text(wanted, "auto") ? root_auto(graph, start, path, path_size, err)
+                                             : root_by_path(graph, start, path, path_size, err);
+}

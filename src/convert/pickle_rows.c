@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the graph of a pickle to rows: see pickle_rows.h. */
+#include "pickle_rows.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "pickle_walk.h"
+#include "sort.h"
+#include "text.h"
+
+#include <string.h>
+
+/* The texts of reasons are put once each. */
+typedef struct rows_reasons {
+    uint32_t outside;
+    uint32_t storage;
+} rows_reasons;
+
+/* ---- rows ---------------------------------------------------------------------------------------------------------- */
+
+static const char *rows_strip(const coffer__graph *graph, const char *path, size_t *len)
+{
+    const char *prefix = graph->wants->strip_prefix;
+    const size_t prefix_len = coffer__text_len(prefix);
+    if (prefix_len == 0 || *len <= prefix_len || memcmp(path, prefix, prefix_len) != 0) {
+        return path;
+    }
+    *len -= prefix_len;
+    return path + prefix_len;
+}
+
+coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
+                                     coffer__fate fate, uint32_t reason, coffer_error *err)
+{
+    view->row.fate = fate;
+    view->row.reason = reason;
+    /* What has no storage has no view either, and only a name. */
+    view->row.rank = view->row.storage == COFFER__PLAN_NO_STORAGE ? 0 : view->row.rank;
+    const coffer_status status = coffer__plan_put_text(graph->plan, name, name_len, &view->row.name, err);
+    return status == COFFER_OK ? coffer__plan_put_row(graph->plan, &view->row, view->dimensions, err) : status;
+}
+
+/* A tensor of the model that safetensors cannot express. */
+static coffer_status rows_put_lacking(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
+                                      coffer_error *err)
+{
+    uint32_t reason = 0;
+    if (!graph->wants->skip_unsupported) {
+        coffer__fail(err, COFFER_ERR_NO_EQUIVALENT, "tensor %q is %s, which safetensors cannot express", name, name_len,
+                     view->lack);
+        return coffer__graph_fail_tensor(COFFER_ERR_NO_EQUIVALENT, name, name_len, err);
+    }
+    const coffer_status status =
+        coffer__plan_put_text(graph->plan, view->lack, coffer__text_len(view->lack), &reason, err);
+    return status == COFFER_OK ? coffer__graph_put_view(graph, view, name, name_len, COFFER__FATE_SKIPPED, reason, err)
+                               : status;
+}
+
+coffer_status coffer__graph_put_model_view(const coffer__graph *graph, coffer__view *view, const char *name,
+                                           size_t name_len, coffer_error *err)
+{
+    return view->lack != NULL ? rows_put_lacking(graph, view, name, name_len, err)
+                              : coffer__graph_put_view(graph, view, name, name_len, COFFER__FATE_WRITTEN, 0, err);
+}
+
+static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__graph_walk *walk, coffer__value value,
+                                     coffer_error *err)
+{
+    coffer__view view;
+    size_t name_len = walk->path_len;
+    const char *name = rows_strip(graph, walk->path, &name_len);
+    const coffer_status status = coffer__view_of(graph, value, &view, err);
+    if (status != COFFER_OK) {
+        return coffer__graph_fail_tensor(status, name, name_len, err);
+    }
+    if (walk->bad_keys > 0 || coffer__utf8_valid_len(name, name_len) != name_len) {
+        coffer__fail_at(err, COFFER_ERR_NAME, coffer__graph_place(graph, value),
+                        "tensor %q has a key that is neither UTF-8 text nor a whole number", name, name_len);
+        return coffer__graph_fail_tensor(COFFER_ERR_NAME, name, name_len, err);
+    }
+    return coffer__graph_put_model_view(graph, &view, name, name_len, err);
+}
+
+/* A tensor, or a storage by itself, that is not written. */
+static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value, const char *name, size_t name_len,
+                                      const rows_reasons *reasons, coffer_error *err)
+{
+    coffer__view view;
+    const bool storage = coffer__graph_role(graph, value) == COFFER__ROLE_STORAGE;
+    const coffer_status status =
+        storage ? coffer__view_of_storage(graph, value, &view, err) : coffer__view_of(graph, value, &view, err);
+    if (status != COFFER_OK) {
+        return coffer__graph_fail_tensor(status, name, name_len, err);
+    }
+    return coffer__graph_put_view(graph, &view, name, name_len, COFFER__FATE_SKIPPED,
+                                  storage ? reasons->storage : reasons->outside, err);
+}
+
+/* A number among the tensors: left out, or put into the metadata. Only whole numbers and truths have one spelling. */
+static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_walk *walk, coffer__value value,
+                                     coffer_error *err)
+{
+    char digits[21] = "-";
+    const coffer__node *node = coffer__pickle_node(graph->pickle, value);
+    size_t name_len = walk->path_len;
+    const char *name = rows_strip(graph, walk->path, &name_len);
+    if (graph->wants->scalars != COFFER__SCALARS_METADATA || walk->bad_keys > 0) {
+        return COFFER_OK;
+    }
+    if (node->kind == COFFER__VALUE_BOOL) {
+        const char *word = node->as.integer != 0 ? "true" : "false";
+        return coffer__plan_put_pair(graph->plan, name, name_len, word, coffer__text_len(word), err);
+    }
+    if (node->kind != COFFER__VALUE_INT) {
+        return COFFER_OK;
+    }
+    const size_t sign = node->as.integer < 0 ? 1 : 0;
+    const uint64_t magnitude = sign > 0 ? 0 - (uint64_t)node->as.integer : (uint64_t)node->as.integer;
+    const size_t len = sign + coffer__write_u64(digits + sign, magnitude);
+    return coffer__plan_put_pair(graph->plan, name, name_len, digits, len, err);
+}
+
+/* ---- passes -------------------------------------------------------------------------------------------------------- */
+
+/* The model: everything that has a name within the root. */
+static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, const rows_reasons *reasons,
+                                  coffer_error *err)
+{
+    coffer__graph_walk walk;
+    coffer__value found = 0;
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, start, false, err);
+    while (status == COFFER_OK) {
+        status = coffer__graph_walk_next(&walk, &found, err);
+        if (status != COFFER_OK || found == 0) {
+            break;
+        }
+        switch (coffer__graph_role(graph, found)) {
+        case COFFER__ROLE_TENSOR:
+        case COFFER__ROLE_LACKING:
+            status = rows_put_tensor(graph, &walk, found, err);
+            break;
+        case COFFER__ROLE_STORAGE:
+            status = rows_put_skipped(graph, found, walk.path, walk.path_len, reasons, err);
+            break;
+        case COFFER__ROLE_NUMBER:
+            status = rows_put_number(graph, &walk, found, err);
+            break;
+        default:
+            break;
+        }
+    }
+    coffer__graph_walk_free(&walk);
+    return status;
+}
+
+static bool rows_is_left_over(coffer__graph *graph, coffer__value value)
+{
+    const coffer__role role = coffer__graph_role(graph, value);
+    return graph->reached[value] == 0 &&
+           (role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING || role == COFFER__ROLE_STORAGE);
+}
+
+/* Everything else that can be reached from the top, by the names that lead there. */
+static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reasons, coffer_error *err)
+{
+    coffer__graph_walk walk;
+    coffer__value found = 0;
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, coffer__pickle_root(graph->pickle), true, err);
+    while (status == COFFER_OK) {
+        status = coffer__graph_walk_next(&walk, &found, err);
+        if (status != COFFER_OK || found == 0) {
+            break;
+        }
+        if (rows_is_left_over(graph, found)) {
+            status = rows_put_skipped(graph, found, walk.path, walk.path_len, reasons, err);
+        }
+    }
+    coffer__graph_walk_free(&walk);
+    return status;
+}
+
+/* What no walk met: values that were dropped while the pickle was made, or that are nested too deep. Tensors come before
+   `storages`, which they may be views of. */
+static coffer_status rows_of_lost(coffer__graph *graph, bool storages, const rows_reasons *reasons, coffer_error *err)
+{
+    static const char prefix[] = "at byte ";
+    for (coffer__value value = 1; value < graph->marks; value++) {
+        char name[32];
+        const bool storage = coffer__graph_role(graph, value) == COFFER__ROLE_STORAGE;
+        if (storage != storages || !rows_is_left_over(graph, value)) {
+            continue;
+        }
+        memcpy(name, prefix, sizeof prefix - 1);
+        const size_t len =
+            sizeof prefix - 1 + coffer__write_u64(name + sizeof prefix - 1, coffer__graph_place(graph, value));
+        const coffer_status status = rows_put_skipped(graph, value, name, len, reasons, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* A file that is one tensor, without a name. */
+static coffer_status rows_of_tensor(coffer__graph *graph, coffer__value value, coffer_error *err)
+{
+    static char name[] = "tensor";
+    const coffer__graph_walk walk = { .graph = graph, .path = name, .path_len = sizeof name - 1 };
+    return rows_put_tensor(graph, &walk, value, err);
+}
+
+/* ---- objects of other programs ------------------------------------------------------------------------------------- */
+
+static bool rows_global_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__pickle *pickle = ctx;
+    const char *a_module = coffer__pickle_module(pickle, a);
+    const char *b_module = coffer__pickle_module(pickle, b);
+    const int modules =
+        coffer__compare_names(a_module, coffer__text_len(a_module), b_module, coffer__text_len(b_module));
+    if (modules != 0) {
+        return modules < 0;
+    }
+    const char *a_name = coffer__pickle_name(pickle, a);
+    const char *b_name = coffer__pickle_name(pickle, b);
+    return coffer__compare_names(a_name, coffer__text_len(a_name), b_name, coffer__text_len(b_name)) < 0;
+}
+
+/* What is called. A class of modules before 1.6 is within a persistent id: ("module", class, …), or (class, …). */
+static coffer__value rows_class(const coffer__graph *graph, coffer__value call)
+{
+    const coffer__value callable = coffer__graph_callable(graph, call);
+    const coffer__node *node = coffer__pickle_node(graph->pickle, callable);
+    if (node == NULL || node->kind != COFFER__VALUE_PERSISTENT) {
+        return callable;
+    }
+    coffer__value id[1] = { 0 };
+    coffer__value parts[2] = { 0 };
+    coffer__graph_items(graph, callable, id, 1);
+    coffer__graph_items(graph, id[0], parts, 2);
+    return coffer__graph_is_text(graph, parts[0], "module") ? parts[1] : parts[0];
+}
+
+/* Classes of modules are not objects that are lost: the modules are read. Unless another object is of the same class. */
+static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *count)
+{
+    for (uint8_t opaque = 0; opaque < 2; opaque++) {
+        for (coffer__value value = 1; value < graph->marks; value++) {
+            const coffer__value callable = rows_class(graph, value);
+            if (callable != 0 && (coffer__graph_role(graph, value) == COFFER__ROLE_OPAQUE) == (opaque != 0)) {
+                graph->reached[callable] = opaque == 0;
+            }
+        }
+    }
+    for (coffer__value value = 1; value < graph->marks; value++) {
+        const coffer__node *node = coffer__pickle_node(graph->pickle, value);
+        const coffer__judgement judgement = coffer__graph_known(graph, value).judgement;
+        if (node->kind == COFFER__VALUE_GLOBAL && graph->reached[value] == 0 &&
+            judgement != COFFER__GLOBAL_INTERPRETED && judgement != COFFER__GLOBAL_LACKING) {
+            order[(*count)++] = value;
+        }
+    }
+}
+
+static coffer_status rows_put_opaque(coffer__graph *graph, coffer__value value, coffer_error *err)
+{
+    char name[256];
+    const char *module = coffer__pickle_module(graph->pickle, value);
+    const char *last = coffer__pickle_name(graph->pickle, value);
+    const size_t module_len = coffer__text_len(module);
+    const size_t last_len = coffer__text_len(last);
+    size_t len = module_len < sizeof name / 2 ? module_len : sizeof name / 2;
+    memcpy(name, module, len);
+    name[len++] = '.';
+    const size_t room = sizeof name - len;
+    memcpy(name + len, last, last_len < room ? last_len : room);
+    len += last_len < room ? last_len : room;
+    const uint64_t at = coffer__graph_place(graph, value);
+    if (graph->wants->strict) {
+        return coffer__fail_at(err, COFFER_ERR_OPAQUE, at,
+                               "the file has an object of %q, which is not known, and a strict conversion leaves "
+                               "nothing out",
+                               name, len);
+    }
+    const bool danger = coffer__graph_known(graph, value).judgement == COFFER__GLOBAL_DANGEROUS;
+    return coffer__plan_put_finding(graph->plan, danger ? COFFER__WEIGHT_DANGER : COFFER__WEIGHT_OPAQUE, graph->file,
+                                    at, graph->member,
+                                    danger ? "a loader would import %q, which can run code: it is left out"
+                                           : "objects of %q are not known: they are left out",
+                                    name, len, err);
+}
+
+static coffer_status rows_of_opaque(coffer__graph *graph, coffer_error *err)
+{
+    size_t count = 0;
+    uint32_t *order = coffer__alloc_array(graph->allocator, graph->marks, sizeof *order, err);
+    if (order == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    coffer_status status = COFFER_OK;
+    rows_collect_opaque(graph, order, &count);
+    coffer__sort(order, count, rows_global_before, graph->pickle);
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        if (i == 0 || rows_global_before(graph->pickle, order[i - 1], order[i])) {
+            status = rows_put_opaque(graph, order[i], err);
+        }
+    }
+    coffer__free_array(graph->allocator, order, graph->marks, sizeof *order);
+    return status;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------------ */
+
+static coffer_status rows_put_reasons(coffer__graph *graph, rows_reasons *reasons, coffer_error *err)
+{
+    static const char outside[] = "not a part of the model";
+    static const char storage[] = "a storage that is not a part of a tensor";
+    coffer_status status = coffer__plan_put_text(graph->plan, outside, sizeof outside - 1, &reasons->outside, err);
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_text(graph->plan, storage, sizeof storage - 1, &reasons->storage, err);
+    }
+    return status;
+}
+
+static coffer_status rows_note_root(coffer__graph *graph, coffer__value start, const char *path, coffer_error *err)
+{
+    if (path[0] == '\0') {
+        return COFFER_OK;
+    }
+    return coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_NOTE, graph->file, coffer__graph_place(graph, start),
+                                    graph->member, "the model is what the file has as %q", path, coffer__text_len(path),
+                                    err);
+}
+
+coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
+{
+    char path[256];
+    coffer__value start = 0;
+    rows_reasons reasons = { 0 };
+    const size_t first_row = graph->plan->rows.count;
+    coffer_status status = coffer__graph_find_root(graph, &start, path, sizeof path, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* Finding the root has weighed tensors, which is not yet what becomes of them. */
+    memset(graph->reached, 0, graph->marks);
+    status = rows_put_reasons(graph, &reasons, err);
+    if (status == COFFER_OK) {
+        status = rows_note_root(graph, start, path, err);
+    }
+    if (status == COFFER_OK) {
+        const coffer__role role = coffer__graph_role(graph, start);
+        const bool tensor = role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING;
+        status = tensor ? rows_of_tensor(graph, start, err) : rows_of_root(graph, start, &reasons, err);
+    }
+    if (status == COFFER_OK) {
+        status = rows_of_rest(graph, &reasons, err);
+    }
+    if (status == COFFER_OK) {
+        status = rows_of_lost(graph, false, &reasons, err);
+    }
+    if (status == COFFER_OK) {
+        status = rows_of_lost(graph, true, &reasons, err);
+    }
+    if (status == COFFER_OK) {
+        status = rows_of_opaque(graph, err);
+    }
+    if (status != COFFER_OK || graph->wants->ties == COFFER__TIES_KEEP) {
+        return status;
+    }
+    return coffer__plan_tie(graph->plan, first_row, err);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the graph of a pickle to rows of a plan: which part of it is the model, what its tensors are called, and what
+ * becomes of everything else.
+ */
+#ifndef COFFER_CONVERT_PICKLE_ROWS_H
+#define COFFER_CONVERT_PICKLE_ROWS_H
+
+#include "pickle_views.h"
+
+/*
+ * Puts a row for each tensor of the graph, which is prepared: those of the model are written under their names, all
+ * others are skipped. wants->root says which part is the model. With "auto" it is, in this order, the one child that has
+ * a usual name (model, state_dict, …) and tensors; the top, if some of its values are tensors; the only child with
+ * tensors, in which the same is asked again.
+ *
+ * Names are keys joined by dots. Objects of other programs become findings, or COFFER_ERR_OPAQUE with wants->strict.
+ * COFFER_ERR_ROOT when several parts could be the model, or none; COFFER_ERR_NO_EQUIVALENT for a tensor of the model
+ * that safetensors cannot express, unless wants->skip_unsupported; COFFER_ERR_NAME for a key that cannot be part of a
+ * name; and what coffer__view_of gives.
+ */
+coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err);
+
+/* Chooses the root; *start is the node. A part of its path is put into `path`, escaped, for people. */
+coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
+                                      coffer_error *err);
+/* Names in an error, which is filled, the tensor at the end of a path. */
+coffer_status coffer__graph_fail_tensor(coffer_status status, const char *path, size_t path_len, coffer_error *err);
+
+/* Puts a row of a view that is a tensor of the model: written, or, when it lacks an equivalent, skipped or refused. Of the
+   graph the wants and the plan are used. */
+coffer_status coffer__graph_put_model_view(const coffer__graph *graph, coffer__view *view, const char *name,
+                                           size_t name_len, coffer_error *err);
+/* Puts a row of a view, with what becomes of it. */
+coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
+                                     coffer__fate fate, uint32_t reason, coffer_error *err);
+
+/*
+ * Ties: of the rows from `first_row` on that are written and are the same view, the one whose name comes first is kept,
+ * and the others become aliases of it, as the ecosystem's own writer chooses and records it. Views that only overlap are
+ * all written. A name that is a key of the metadata already stays a tensor.
+ */
+coffer_status coffer__plan_tie(coffer__plan *plan, size_t first_row, coffer_error *err);
+
+#endif

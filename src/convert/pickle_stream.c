@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pickle machine's window over the stream. Every length is compared with what is left of the stream before
+   anything is read or reserved for it. */
+#include "pickle_machine.h"
+
+#include "bytes.h"
+#include "error.h"
+
+#include <string.h>
+
+static uint64_t stream_left(const coffer__pickle *p)
+{
+    return p->bytes.size - p->position;
+}
+
+static coffer_status stream_ends(const coffer__pickle *p)
+{
+    coffer__pickle_fail(p, "it ends in the middle of an opcode: it is damaged, or was cut");
+    return COFFER_ERR_PICKLE;
+}
+
+/* Bytes of the window from the position on, 0 when it is outside. */
+static size_t window_left(const coffer__pickle *p)
+{
+    const bool inside = p->position >= p->window_at && p->position - p->window_at < p->window_size;
+    return inside ? p->window_size - (size_t)(p->position - p->window_at) : 0;
+}
+
+static const uint8_t *window_here(const coffer__pickle *p)
+{
+    return p->window + (size_t)(p->position - p->window_at);
+}
+
+/* Reads as much of the stream as the window holds, from the position on. */
+static coffer_status window_fill(coffer__pickle *p)
+{
+    const uint64_t left = stream_left(p);
+    const size_t size = left < COFFER__PICKLE_WINDOW ? (size_t)left : COFFER__PICKLE_WINDOW;
+    p->window_size = 0;
+    const coffer_status status = p->bytes.read(p->bytes.ctx, p->position, p->window, size, p->err);
+    if (status == COFFER_OK) {
+        p->window_at = p->position;
+        p->window_size = size;
+    }
+    return status;
+}
+
+coffer_status coffer__pickle_take(coffer__pickle *p, size_t size, const uint8_t **bytes)
+{
+    if (size > stream_left(p)) {
+        return stream_ends(p);
+    }
+    const coffer_status status = window_left(p) < size ? window_fill(p) : COFFER_OK;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    *bytes = window_here(p);
+    p->position += size;
+    return COFFER_OK;
+}
+
+coffer_status coffer__pickle_take_number(coffer__pickle *p, unsigned width, uint64_t *value)
+{
+    const uint8_t *bytes = NULL;
+    const coffer_status status = coffer__pickle_take(p, width, &bytes);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    uint8_t all[8] = { 0 };
+    memcpy(all, bytes, width);
+    *value = coffer__load_u64le(all);
+    return COFFER_OK;
+}
+
+coffer_status coffer__pickle_skip(coffer__pickle *p, uint64_t size)
+{
+    if (size > stream_left(p)) {
+        return stream_ends(p);
+    }
+    p->position += size;
+    return COFFER_OK;
+}
+
+/* Puts `size` bytes, which the stream has, at the end of the texts. */
+static coffer_status stream_keep(coffer__pickle *p, size_t size)
+{
+    coffer_status status = coffer__pickle_reserve(p, &p->texts, 1, size + 1);
+    while (status == COFFER_OK && size > 0) {
+        status = window_left(p) == 0 ? window_fill(p) : COFFER_OK;
+        if (status != COFFER_OK) {
+            break;
+        }
+        const size_t part = window_left(p) < size ? window_left(p) : size;
+        memcpy((char *)p->texts.items + p->texts.count, window_here(p), part);
+        p->texts.count += part;
+        p->position += part;
+        size -= part;
+    }
+    return status;
+}
+
+coffer_status coffer__pickle_take_payload(coffer__pickle *p, uint64_t size, coffer__node *node)
+{
+    node->as.bytes.at = p->position;
+    node->as.bytes.size = size;
+    node->as.bytes.kept = UINT32_MAX;
+    if (size > COFFER__PICKLE_INLINE) {
+        return coffer__pickle_skip(p, size);
+    }
+    if (size > stream_left(p)) {
+        return stream_ends(p);
+    }
+    const size_t kept = p->texts.count;
+    const coffer_status status = stream_keep(p, (size_t)size);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    ((char *)p->texts.items)[p->texts.count++] = '\0';
+    node->as.bytes.kept = (uint32_t)kept;
+    node->as.bytes.kept_size = (unsigned)size & COFFER__PICKLE_KEPT_MASK;
+    return COFFER_OK;
+}
+
+/* Bytes of the window from the position to its first line's end; all of them when it has none. */
+static size_t window_line(const coffer__pickle *p, bool *ended)
+{
+    const uint8_t *bytes = window_here(p);
+    const size_t left = window_left(p);
+    size_t size = 0;
+    while (size < left && bytes[size] != '\n') {
+        size++;
+    }
+    *ended = size < left;
+    return size;
+}
+
+/* A line may be longer than the window, and longer than what is kept: it is measured part by part. */
+coffer_status coffer__pickle_take_line(coffer__pickle *p, uint64_t *size, uint32_t *kept)
+{
+    const size_t first = p->texts.count;
+    bool ended = false;
+    *size = 0;
+    while (!ended) {
+        if (stream_left(p) == 0) {
+            return stream_ends(p);
+        }
+        coffer_status status = window_left(p) == 0 ? window_fill(p) : COFFER_OK;
+        if (status != COFFER_OK) {
+            return status;
+        }
+        const size_t part = window_line(p, &ended);
+        *size += part;
+        status = *size <= COFFER__PICKLE_INLINE ? stream_keep(p, part) : coffer__pickle_skip(p, part);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        p->position += ended; /* the line's end, which the window has */
+    }
+    *kept = (uint32_t)first;
+    if (*size > COFFER__PICKLE_INLINE) {
+        p->texts.count = first;
+        *kept = UINT32_MAX;
+    }
+    return COFFER_OK;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walking over a graph by names: see pickle_walk.h. */
+#include "pickle_walk.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "text.h"
+
+#include <string.h>
+
+#define WALK_MOST_DEPTH 1000
+#define WALK_MOST_PATH (64 * 1024)
+/* Steps for each node, and some more: shared parts of models are met a few times, what doubles at each level is not. */
+#define WALK_STEPS_PER_NODE 4
+#define WALK_STEPS_MORE (1 << 20)
+
+static coffer_status walk_no_memory(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for walking over a pickle");
+}
+
+bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__entry *entry, const char **text, size_t *len,
+                            char digits[21])
+{
+    const coffer__node *key = coffer__pickle_node(graph->pickle, entry->key);
+    *text = digits;
+    if (key == NULL) {
+        *len = coffer__write_u64(digits, entry->index);
+        return true;
+    }
+    if (key->kind == COFFER__VALUE_INT) {
+        const bool negative = key->as.integer < 0;
+        const uint64_t magnitude = negative ? 0 - (uint64_t)key->as.integer : (uint64_t)key->as.integer;
+        digits[0] = '-';
+        *len = (negative ? 1 : 0) + coffer__write_u64(digits + (negative ? 1 : 0), magnitude);
+        return true;
+    }
+    if (key->kind == COFFER__VALUE_TEXT || key->kind == COFFER__VALUE_BYTES) {
+        *text = coffer__pickle_bytes_of(graph->pickle, entry->key, len);
+        return *text != NULL;
+    }
+    return false;
+}
+
+/* Puts a key after the path of the frame on top; a question mark for one that cannot be part of a name. */
+static coffer_status walk_append(coffer__graph_walk *walk, const coffer__entry *entry, coffer_error *err)
+{
+    char digits[21];
+    const char *text = NULL;
+    size_t len = 0;
+    const coffer__graph_walk_frame *frame = &walk->frames[walk->depth - 1];
+    const bool good = coffer__graph_walk_key(walk->graph, entry, &text, &len, digits);
+    text = good ? text : "?";
+    len = good ? len : 1;
+    const size_t needed = frame->path_len + 1 + len;
+    if (needed > WALK_MOST_PATH) {
+        return coffer__fail_at(err, COFFER_ERR_NAME, coffer__graph_place(walk->graph, frame->value),
+                               "the names of a pickle are longer than %u bytes", (uint64_t)WALK_MOST_PATH);
+    }
+    if (needed > walk->path_room) {
+        const size_t room = needed < 512 ? 1024 : needed * 2;
+        char *grown = coffer__realloc(walk->graph->allocator, walk->path, walk->path_room, room);
+        if (grown == NULL) {
+            return walk_no_memory(err);
+        }
+        walk->path = grown;
+        walk->path_room = room;
+    }
+    size_t at = frame->path_len;
+    if (walk->depth > 1) {
+        walk->path[at++] = '.';
+    }
+    memcpy(walk->path + at, text, len);
+    walk->path_len = at + len;
+    walk->bad_keys = frame->bad_keys + (good ? 0 : 1);
+    return COFFER_OK;
+}
+
+static coffer_status walk_enter(coffer__graph_walk *walk, coffer__value value, coffer_error *err)
+{
+    if (walk->depth == walk->frame_room) {
+        const size_t room = walk->frame_room == 0 ? 16 : walk->frame_room * 2;
+        coffer__graph_walk_frame *grown = coffer__realloc(walk->graph->allocator, walk->frames,
+                                                          walk->frame_room * sizeof *grown, room * sizeof *grown);
+        if (grown == NULL) {
+            return walk_no_memory(err);
+        }
+        walk->frames = grown;
+        walk->frame_room = room;
+    }
+    coffer__graph_walk_frame *frame = &walk->frames[walk->depth++];
+    memset(frame, 0, sizeof *frame);
+    frame->value = value;
+    frame->path_len = walk->path_len;
+    frame->bad_keys = walk->bad_keys;
+    coffer__entries_begin(&frame->entries, walk->graph, value);
+    walk->marks[value] = 1;
+    return COFFER_OK;
+}
+
+coffer_status coffer__graph_walk_begin(coffer__graph_walk *walk, coffer__graph *graph, coffer__value start,
+                                       bool everything, coffer_error *err)
+{
+    memset(walk, 0, sizeof *walk);
+    walk->graph = graph;
+    walk->everything = everything;
+    walk->steps = (uint64_t)graph->marks * WALK_STEPS_PER_NODE + WALK_STEPS_MORE;
+    walk->marks = coffer__alloc_array(graph->allocator, graph->marks, sizeof *walk->marks, err);
+    if (walk->marks == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    return start != 0 ? walk_enter(walk, start, err) : COFFER_OK;
+}
+
+void coffer__graph_walk_free(coffer__graph_walk *walk)
+{
+    const coffer_allocator *allocator = walk->graph->allocator;
+    coffer__free_array(allocator, walk->marks, walk->graph->marks, sizeof *walk->marks);
+    coffer__free(allocator, walk->frames, walk->frame_room * sizeof *walk->frames);
+    coffer__free(allocator, walk->path, walk->path_room);
+}
+
+/* What is within a node besides its entries, for walks of everything: its items, what was set on it, its state. */
+static coffer__value walk_inside(const coffer__graph_walk *walk, coffer__graph_walk_frame *frame)
+{
+    const coffer__node *node = coffer__pickle_node(walk->graph->pickle, frame->value);
+    if (frame->part == 0) {
+        frame->link = node->first;
+        frame->part = 1;
+    }
+    if (frame->part == 1 && frame->link != 0) {
+        return coffer__pickle_item(walk->graph->pickle, &frame->link);
+    }
+    frame->part = frame->part == 1 ? 2 : frame->part;
+    if (frame->part == 2) {
+        frame->part = 3;
+        if (node->attributes != 0) {
+            return node->attributes;
+        }
+    }
+    if (frame->part == 3) {
+        frame->part = 4;
+        return node->state;
+    }
+    return 0;
+}
+
+/* The next entry of the frame on top; false when there is none. */
+static bool walk_entry(coffer__graph_walk *walk, coffer__entry *entry, bool *named)
+{
+    coffer__graph_walk_frame *frame = &walk->frames[walk->depth - 1];
+    *named = true;
+    if (coffer__entries_next(&frame->entries, walk->graph, entry)) {
+        return true;
+    }
+    *named = false;
+    entry->value = walk->everything ? walk_inside(walk, frame) : 0;
+    return entry->value != 0;
+}
+
+static bool walk_goes_into(const coffer__graph_walk *walk, coffer__value value)
+{
+    switch (coffer__graph_role(walk->graph, value)) {
+    case COFFER__ROLE_MAPPING:
+    case COFFER__ROLE_SEQUENCE:
+    case COFFER__ROLE_MODULE:
+        return true;
+    case COFFER__ROLE_OPAQUE:
+    case COFFER__ROLE_LACKING:
+        return walk->everything;
+    case COFFER__ROLE_OTHER:
+        return walk->everything && coffer__pickle_node(walk->graph->pickle, value)->count > 0;
+    default:
+        return false;
+    }
+}
+
+coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *found, coffer_error *err)
+{
+    *found = 0;
+    while (walk->depth > 0) {
+        coffer__entry entry;
+        bool named = false;
+        if (walk->steps-- == 0) {
+            return coffer__fail(err, COFFER_ERR_MEMORY, "the parts of a pickle contain each other too many times");
+        }
+        if (!walk_entry(walk, &entry, &named)) {
+            walk->depth--;
+            walk->marks[walk->frames[walk->depth].value] = walk->everything;
+            continue;
+        }
+        if (walk->marks[entry.value] != 0) {
+            continue;
+        }
+        /* What has no key, as the arguments of a call, goes by the name of what it is in. */
+        walk->path_len = walk->frames[walk->depth - 1].path_len;
+        walk->bad_keys = walk->frames[walk->depth - 1].bad_keys;
+        coffer_status status = named ? walk_append(walk, &entry, err) : COFFER_OK;
+        const bool deep = walk->depth >= WALK_MOST_DEPTH;
+        const bool enter = status == COFFER_OK && walk_goes_into(walk, entry.value);
+        if (enter && deep && !walk->everything) {
+            return coffer__fail_at(err, COFFER_ERR_PICKLE, coffer__graph_place(walk->graph, entry.value),
+                                   "a pickle has more than %u containers within each other", (uint64_t)WALK_MOST_DEPTH);
+        }
+        if (enter && !deep) {
+            status = walk_enter(walk, entry.value, err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        /* An object is entered, and found, too. */
+        const coffer__role role = coffer__graph_role(walk->graph, entry.value);
+        if (!enter || role == COFFER__ROLE_OPAQUE || role == COFFER__ROLE_LACKING) {
+            walk->marks[entry.value] = walk->everything ? 1 : walk->marks[entry.value];
+            *found = entry.value;
+            return COFFER_OK;
+        }
+    }
+    return COFFER_OK;
+}

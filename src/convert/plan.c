@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filling a plan: arrays that grow within one budget, and texts that are numbered by their place. */
+#include "plan.h"
+
+#include "alloc.h"
+#include "bytes.h"
+#include "checked.h"
+#include "error.h"
+#include "text.h"
+
+#define PLAN_TEXT_EXTRA 5 /* bytes of a text besides its own: the length and the NUL */
+#define PLAN_FEWEST 16    /* items of an array that is allocated */
+
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
+
+static coffer_status plan_full(const coffer__plan *plan, coffer_error *err)
+{
+    (void)plan;
+    return coffer__fail(err, COFFER_ERR_MEMORY, "what the file says of its tensors takes more memory than is allowed");
+}
+
+/*
+ * Makes room for `more` items. An array grows to twice its size, so that filling it costs one copy of each
+ * item on average; when the budget does not allow that much, to what is needed. While an array moves, its old
+ * place is still there, but the budget counts what the plan holds when it stands still.
+ */
+static coffer_status plan_grow(coffer__plan *plan, coffer__plan_array *array, size_t item_size, size_t more,
+                               coffer_error *err)
+{
+    uint64_t needed = 0;
+    if (more <= array->room - array->count) {
+        return COFFER_OK;
+    }
+    if (!coffer__add_u64(array->count, more, &needed) || needed > UINT32_MAX) {
+        return plan_full(plan, err);
+    }
+    const uint64_t affordable = array->room + plan->budget / item_size;
+    const uint64_t wished = needed < PLAN_FEWEST ? PLAN_FEWEST : needed + needed / 2;
+    const uint64_t room = wished <= affordable ? wished : needed;
+    if (room > affordable || room > SIZE_MAX / item_size) {
+        return plan_full(plan, err);
+    }
+    void *items = coffer__realloc(plan->allocator, array->items, array->room * item_size, (size_t)room * item_size);
+    if (items == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of a plan", room * item_size);
+    }
+    plan->budget -= (room - array->room) * item_size;
+    array->items = items;
+    array->room = (size_t)room;
+    return COFFER_OK;
+}
+
+coffer_status coffer__plan_extend(coffer__plan *plan, coffer__plan_array *array, const void *items, size_t count,
+                                  size_t item_size, coffer_error *err)
+{
+    const coffer_status status = plan_grow(plan, array, item_size, count, err);
+    if (status == COFFER_OK && count > 0) {
+        memcpy((uint8_t *)array->items + array->count * item_size, items, count * item_size);
+        array->count += count;
+    }
+    return status;
+}
+
+/* Appends one item. */
+static coffer_status plan_append(coffer__plan *plan, coffer__plan_array *array, const void *item, size_t item_size,
+                                 coffer_error *err)
+{
+    return coffer__plan_extend(plan, array, item, 1, item_size, err);
+}
+
+static void plan_free_array(const coffer__plan *plan, coffer__plan_array *array, size_t item_size)
+{
+    coffer__free(plan->allocator, array->items, array->room * item_size);
+    *array = (coffer__plan_array){ .items = NULL };
+}
+
+coffer_status coffer__plan_begin(coffer__plan *plan, const coffer_allocator *allocator, uint64_t budget,
+                                 coffer_error *err)
+{
+    uint32_t empty = 0;
+    uint32_t input = 0;
+    *plan = (coffer__plan){ .allocator = allocator, .budget = budget, .format = "" };
+    const coffer_status status = coffer__plan_put_text(plan, "", 0, &empty, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__plan_put_file(plan, "", 0, &input, err);
+}
+
+void coffer__plan_free(coffer__plan *plan)
+{
+    if (plan->allocator == NULL) {
+        return;
+    }
+    plan_free_array(plan, &plan->file_names, sizeof(uint32_t));
+    plan_free_array(plan, &plan->pieces, sizeof(coffer__plan_piece));
+    plan_free_array(plan, &plan->storages, sizeof(coffer__plan_storage));
+    plan_free_array(plan, &plan->rows, sizeof(coffer__plan_row));
+    plan_free_array(plan, &plan->dimensions, sizeof(coffer__plan_dimension));
+    plan_free_array(plan, &plan->pairs, sizeof(coffer__plan_pair));
+    plan_free_array(plan, &plan->findings, sizeof(coffer__plan_finding));
+    plan_free_array(plan, &plan->texts, 1);
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+/* Copies a text to the end. The first one that is put is text 0, that of no bytes; later ones of no bytes are it
+   again. */
+coffer_status coffer__plan_put_text(coffer__plan *plan, const char *text, size_t text_len, uint32_t *number,
+                                    coffer_error *err)
+{
+    coffer__plan_array *texts = &plan->texts;
+    *number = 0;
+    if (text_len == 0 && texts->count > 0) {
+        return COFFER_OK;
+    }
+    if (text_len > UINT32_MAX - PLAN_TEXT_EXTRA) {
+        return plan_full(plan, err);
+    }
+    const coffer_status status = plan_grow(plan, texts, 1, text_len + PLAN_TEXT_EXTRA, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    uint8_t *to = (uint8_t *)texts->items + texts->count;
+    for (unsigned i = 0; i < 4; i++) {
+        to[i] = (uint8_t)(text_len >> (8 * i));
+    }
+    if (text_len > 0) {
+        memcpy(to + 4, text, text_len);
+    }
+    to[4 + text_len] = 0;
+    *number = (uint32_t)texts->count;
+    texts->count += text_len + PLAN_TEXT_EXTRA;
+    return COFFER_OK;
+}
+
+/* A number may come from somebody who wants this to read beyond the texts. Any place at which a length fits what
+   follows, and a NUL ends it, is as good as a text. */
+bool coffer__plan_has_text(const coffer__plan *plan, uint32_t number)
+{
+    const size_t count = plan->texts.count;
+    if (number >= count || count - number < PLAN_TEXT_EXTRA) {
+        return false;
+    }
+    const uint8_t *at = (const uint8_t *)plan->texts.items + number;
+    const uint32_t length = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+    return length <= count - number - PLAN_TEXT_EXTRA && at[4 + (size_t)length] == 0;
+}
+
+const char *coffer__plan_text(const coffer__plan *plan, uint32_t number, size_t *text_len)
+{
+    size_t length = 0;
+    const char *text = "";
+    if (coffer__plan_has_text(plan, number)) {
+        const uint8_t *at = (const uint8_t *)plan->texts.items + number;
+        length = (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+        text = (const char *)at + 4;
+    }
+    if (text_len != NULL) {
+        *text_len = length;
+    }
+    return text;
+}
+
+/* ---- filling ----------------------------------------------------------------------------------------------------- */
+
+coffer_status coffer__plan_put_file(coffer__plan *plan, const char *name, size_t name_len, uint32_t *number,
+                                    coffer_error *err)
+{
+    uint32_t text = 0;
+    coffer_status status = coffer__plan_put_text(plan, name, name_len, &text, err);
+    if (status == COFFER_OK) {
+        status = plan_append(plan, &plan->file_names, &text, sizeof text, err);
+    }
+    if (status == COFFER_OK) {
+        *number = plan->file_count++;
+    }
+    return status;
+}
+
+coffer_status coffer__plan_put_piece(coffer__plan *plan, const coffer__plan_piece *piece, coffer_error *err)
+{
+    return plan_append(plan, &plan->pieces, piece, sizeof *piece, err);
+}
+
+coffer_status coffer__plan_put_storage(coffer__plan *plan, uint32_t piece_count, uint32_t name, uint32_t *number,
+                                       coffer_error *err)
+{
+    coffer__plan_storage made = { .piece_count = piece_count, .name = name };
+    const size_t count = plan->pieces.count;
+    if (piece_count > count) {
+        return coffer__fail(err, COFFER_ERR_PLAN, "a storage has pieces that nobody has put");
+    }
+    made.first_piece = (uint32_t)(count - piece_count);
+    for (size_t i = made.first_piece; i < count; i++) {
+        if (!coffer__add_u64(made.size, coffer__plan_pieces(plan)[i].size, &made.size)) {
+            return coffer__fail(err, COFFER_ERR_PLAN, "the pieces of a storage are more than 2^64-1 bytes");
+        }
+    }
+    *number = (uint32_t)plan->storages.count;
+    return plan_append(plan, &plan->storages, &made, sizeof made, err);
+}
+
+/* Room for the row is made first, so that after a failure no dimensions are left without one. */
+coffer_status coffer__plan_put_row(coffer__plan *plan, const coffer__plan_row *row,
+                                   const coffer__plan_dimension *dimensions, coffer_error *err)
+{
+    coffer__plan_row made = *row;
+    coffer_status status = plan_grow(plan, &plan->rows, sizeof made, 1, err);
+    if (status == COFFER_OK) {
+        status = plan_grow(plan, &plan->dimensions, sizeof *dimensions, row->rank, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    made.dimensions = (uint32_t)plan->dimensions.count;
+    if (row->rank > 0) {
+        memcpy((coffer__plan_dimension *)plan->dimensions.items + made.dimensions, dimensions,
+               row->rank * sizeof *dimensions);
+    }
+    plan->dimensions.count += row->rank;
+    if (row->storage < plan->storages.count) {
+        ((coffer__plan_storage *)plan->storages.items)[row->storage].viewed = true;
+    }
+    return plan_append(plan, &plan->rows, &made, sizeof made, err);
+}
+
+coffer_status coffer__plan_put_pair(coffer__plan *plan, const char *key, size_t key_len, const char *value,
+                                    size_t value_len, coffer_error *err)
+{
+    coffer__plan_pair pair = { .key = 0 };
+    coffer_status status = coffer__plan_put_text(plan, key, key_len, &pair.key, err);
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_text(plan, value, value_len, &pair.value, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return plan_append(plan, &plan->pairs, &pair, sizeof pair, err);
+}
+
+/* The sentence is formatted as messages are, by the one function that escapes what it quotes: into an error that
+   nobody sees. */
+coffer_status coffer__plan_put_finding(coffer__plan *plan, coffer__weight weight, uint32_t file, uint64_t offset,
+                                       const char *member, const char *sentence, const char *subject,
+                                       size_t subject_len, coffer_error *err)
+{
+    coffer_error text;
+    coffer__plan_finding finding = { .weight = weight, .file = file, .offset = offset };
+    (void)coffer__fail(&text, COFFER_OK, sentence, subject, subject_len);
+    coffer_status status = coffer__plan_put_text(plan, member, coffer__text_len(member), &finding.member, err);
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_text(plan, subject, subject_len, &finding.subject, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_text(plan, text.message, coffer__text_len(text.message), &finding.text, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return plan_append(plan, &plan->findings, &finding, sizeof finding, err);
+}
+
+/* ---- what a plan says -------------------------------------------------------------------------------------------- */
+
+const coffer__plan_piece *coffer__plan_pieces(const coffer__plan *plan)
+{
+    return plan->pieces.items;
+}
+
+const coffer__plan_storage *coffer__plan_storages(const coffer__plan *plan)
+{
+    return plan->storages.items;
+}
+
+const coffer__plan_row *coffer__plan_rows(const coffer__plan *plan)
+{
+    return plan->rows.items;
+}
+
+const coffer__plan_dimension *coffer__plan_dimensions(const coffer__plan *plan, const coffer__plan_row *row)
+{
+    const coffer__plan_dimension *all = plan->dimensions.items;
+    return row->rank == 0 ? NULL : all + row->dimensions;
+}
+
+const coffer__plan_pair *coffer__plan_pairs(const coffer__plan *plan)
+{
+    return plan->pairs.items;
+}
+
+const coffer__plan_finding *coffer__plan_findings(const coffer__plan *plan)
+{
+    return plan->findings.items;
+}
+
+/* Without checks: coffer__plan_check has shown that the product is below 2^63. */
+uint64_t coffer__plan_row_size(const coffer__plan *plan, const coffer__plan_row *row)
+{
+    uint64_t size = row->item_size;
+    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(plan, row);
+    for (size_t i = 0; i < row->rank; i++) {
+        size *= dimensions[i].count;
+    }
+    return size;
+}
+
+coffer_status coffer__plan_box(const coffer__plan *plan, const coffer__plan_row *row, coffer__box *box,
+                               coffer_error *err)
+{
+    uint64_t counts[COFFER__PLAN_MAX_RANK];
+    int64_t strides[COFFER__PLAN_MAX_RANK];
+    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(plan, row);
+    for (size_t i = 0; i < row->rank; i++) {
+        counts[i] = dimensions[i].count;
+        strides[i] = dimensions[i].stride;
+    }
+    const coffer__strided view = {
+        .offset = row->offset, .item_size = row->item_size, .rank = row->rank, .sizes = counts, .strides = strides
+    };
+    const uint64_t available = coffer__plan_storages(plan)[row->storage].size;
+    return coffer__box_from_strides(box, &view, available, err);
+}

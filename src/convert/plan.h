@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a reader makes of a file of another program: a plan. It says which tensors there are, which bytes
+ * of which file each of them is made of, and what else was found. Readers fill it (reader.h), and nothing
+ * in it depends on what is written.
+ *
+ *   file      the input, number 0, and what the reader had opened beside it
+ *   storage   bytes that tensors are views of: pieces of files, joined in order. A record of an archive,
+ *             an array in a pickle
+ *   row       a tensor: a view of a storage, and the change that its elements need
+ *   finding   what the user should know: an odd archive, a call that a loader would have made
+ *
+ * A tensor's bytes come about in a fixed order: pieces, decoded and joined; gathered by strides; bytes of
+ * each unit swapped; signs changed.
+ *
+ * A plan is plain data. It may come from a process that is not trusted (plan_bytes.c): coffer__plan_check
+ * is the one judge of it, and whoever carries it out relies on what that has accepted, and on nothing else.
+ */
+#ifndef COFFER_CONVERT_PLAN_H
+#define COFFER_CONVERT_PLAN_H
+
+#include "box.h"
+#include "coffer.h"
+
+/* How the bytes of a piece are stored. */
+typedef enum coffer__coding {
+    COFFER__CODING_STORED = 0,
+    COFFER__CODING_DEFLATED = 1, /* raw deflate, as in archives */
+    COFFER__CODING_LATIN1 = 2    /* UTF-8 of characters below U+0100, each of which is a byte: protocols 0 to 2 */
+} coffer__coding;
+
+typedef struct coffer__plan_piece {
+    uint32_t file;
+    coffer__coding coding;
+    uint64_t offset;      /* in the file */
+    uint64_t stored_size; /* bytes there; of a stored piece the same as `size` */
+    uint64_t size;        /* bytes when decoded */
+    bool has_crc;         /* else none was computed, or none is stored */
+    uint32_t crc;         /* CRC-32 of the decoded bytes */
+} coffer__plan_piece;
+
+typedef struct coffer__plan_storage {
+    uint32_t first_piece; /* in the plan's pieces */
+    uint32_t piece_count; /* 0: a storage without bytes */
+    uint64_t size;        /* the sum of the pieces' sizes */
+    uint32_t name;        /* what messages call it, as "data/0"; see coffer__plan_text */
+    bool viewed;          /* some row views it; else its bytes are unreferenced */
+} coffer__plan_storage;
+
+/* What becomes of a row. */
+typedef enum coffer__fate {
+    COFFER__FATE_WRITTEN = 0,
+    COFFER__FATE_ALIAS = 1, /* the same view as the row `alias_of`, which is written; its name goes into the metadata */
+    COFFER__FATE_SKIPPED = 2 /* left out: `reason` says why */
+} coffer__fate;
+
+typedef enum coffer__sign {
+    COFFER__SIGN_KEPT = 0,
+    COFFER__SIGN_NEGATED = 1,   /* every element (of a complex one, both halves) */
+    COFFER__SIGN_CONJUGATED = 2 /* the imaginary half of each complex element */
+} coffer__sign;
+
+#define COFFER__PLAN_MAX_RANK 64
+#define COFFER__PLAN_NO_STORAGE UINT32_MAX
+#define COFFER__PLAN_BUDGET ((uint64_t)256 << 20) /* for what people convert, in bytes */
+
+typedef struct coffer__plan_row {
+    uint32_t name; /* UTF-8; see coffer__plan_text */
+    coffer_dtype dtype;
+    uint32_t rank;
+    uint32_t dimensions; /* first of `rank` in the plan's dimensions */
+    uint32_t storage;    /* COFFER__PLAN_NO_STORAGE: a skipped row that views no bytes */
+    uint64_t offset;     /* of the first element in the storage, in bytes */
+    uint64_t item_size;  /* of the elements that sizes and strides count, in bytes: F4 comes in pairs, item size 1 */
+    uint8_t swap;        /* bytes of a unit whose order is reversed: 2, 4 or 8; 0: none */
+    coffer__sign sign;
+    coffer__fate fate;
+    uint32_t alias_of; /* of an alias: the row's number */
+    uint32_t reason;   /* of a skipped one; see coffer__plan_text */
+} coffer__plan_row;
+
+/* One dimension of a row. `size` is what is written; `count` indices of `stride` bytes are what is read. They
+   differ only in the last dimension of F4, which has twice as many elements as bytes. */
+typedef struct coffer__plan_dimension {
+    uint64_t size;
+    uint64_t count;
+    int64_t stride;
+} coffer__plan_dimension;
+
+typedef struct coffer__plan_pair { /* of the metadata of what is written */
+    uint32_t key;
+    uint32_t value;
+} coffer__plan_pair;
+
+/* How a finding weighs. */
+typedef enum coffer__weight {
+    COFFER__WEIGHT_NOTE = 0,   /* legal but odd, or worth knowing */
+    COFFER__WEIGHT_OPAQUE = 1, /* an object of another program, which is dropped; a strict conversion refuses it */
+    COFFER__WEIGHT_DANGER = 2  /* what a loader would have called, or a file made to mislead scanners */
+} coffer__weight;
+
+typedef struct coffer__plan_finding {
+    coffer__weight weight;
+    uint32_t file;
+    uint64_t offset;  /* in the file; UINT64_MAX: of no byte */
+    uint32_t member;  /* the archive's member, or "" */
+    uint32_t subject; /* "os.system", a key, a name */
+    uint32_t text;    /* the sentence for people, escaped already */
+} coffer__plan_finding;
+
+/* A growing array: `items` of `item_size` bytes each, `count` of them in use. */
+typedef struct coffer__plan_array {
+    void *items;
+    size_t count;
+    size_t room;
+} coffer__plan_array;
+
+typedef struct coffer__plan {
+    const coffer_allocator *allocator;
+    uint64_t budget;               /* bytes that the plan may still allocate: COFFER_ERR_MEMORY beyond */
+    const char *format;            /* as messages call the input: "a PyTorch checkpoint" */
+    uint32_t file_count;           /* the input counted */
+    coffer__plan_array file_names; /* uint32_t: texts; of the input "" */
+    coffer__plan_array pieces;     /* coffer__plan_piece */
+    coffer__plan_array storages;   /* coffer__plan_storage */
+    coffer__plan_array rows;       /* coffer__plan_row, in the order in which they were found */
+    coffer__plan_array dimensions; /* coffer__plan_dimension */
+    coffer__plan_array pairs;      /* coffer__plan_pair */
+    coffer__plan_array findings;   /* coffer__plan_finding */
+    coffer__plan_array texts;      /* char: each text is a u32 length, little-endian, the bytes and a NUL. A text's
+                                      number is the byte at which its length is; text 0 is "" */
+} coffer__plan;
+
+/* ---- filling: COFFER_ERR_MEMORY when the budget or the allocator has no more ------------------------------------ */
+
+/* An empty plan of one file. `budget`: bytes it may take, COFFER__PLAN_BUDGET where no other is wanted. The allocator
+   is borrowed until coffer__plan_free, which may be called after a failure, too. */
+coffer_status coffer__plan_begin(coffer__plan *plan, const coffer_allocator *allocator, uint64_t budget,
+                                 coffer_error *err);
+void coffer__plan_free(coffer__plan *plan);
+/* Adds a file beside the input; its number. */
+coffer_status coffer__plan_put_file(coffer__plan *plan, const char *name, size_t name_len, uint32_t *number,
+                                    coffer_error *err);
+/* Copies bytes, which may contain NULs, and gives their number. */
+coffer_status coffer__plan_put_text(coffer__plan *plan, const char *text, size_t text_len, uint32_t *number,
+                                    coffer_error *err);
+/* A text, NUL-terminated, valid until the next one is put. Number 0 is ""; so is every number that is no text's.
+   `text_len` may be NULL. */
+const char *coffer__plan_text(const coffer__plan *plan, uint32_t number, size_t *text_len);
+/* Whether it is the number of a text. */
+bool coffer__plan_has_text(const coffer__plan *plan, uint32_t number);
+/* The pieces of a storage are put before it, one after another; `piece_count` of the last ones are its own. */
+coffer_status coffer__plan_put_piece(coffer__plan *plan, const coffer__plan_piece *piece, coffer_error *err);
+coffer_status coffer__plan_put_storage(coffer__plan *plan, uint32_t piece_count, uint32_t name, uint32_t *number,
+                                       coffer_error *err);
+/* Puts a row with its `rank` dimensions, and marks its storage as viewed. What row->dimensions says is not read. */
+coffer_status coffer__plan_put_row(coffer__plan *plan, const coffer__plan_row *row,
+                                   const coffer__plan_dimension *dimensions, coffer_error *err);
+coffer_status coffer__plan_put_pair(coffer__plan *plan, const char *key, size_t key_len, const char *value,
+                                    size_t value_len, coffer_error *err);
+/* `subject` is escaped in the text of the finding: `sentence` has %q where it goes, as coffer__fail's formats. */
+coffer_status coffer__plan_put_finding(coffer__plan *plan, coffer__weight weight, uint32_t file, uint64_t offset,
+                                       const char *member, const char *sentence, const char *subject,
+                                       size_t subject_len, coffer_error *err);
+
+/* Appends items to one of the arrays as they are; for whoever puts a plan together again (plan_bytes.c). */
+coffer_status coffer__plan_extend(coffer__plan *plan, coffer__plan_array *array, const void *items, size_t count,
+                                  size_t item_size, coffer_error *err);
+
+/* ---- judging ----------------------------------------------------------------------------------------------------- */
+
+/*
+ * Whether every number of the plan is in its range, given the sizes of the files (`file_count` of them): pieces lie
+ * within them, views within their storages, products do not overflow, dtypes fit item sizes, names are UTF-8, unique
+ * among what is written and not reserved. Strides that lead to the same bytes again make tensors larger than their
+ * storages; all of them together by 64 MiB at most, unless `may_expand`. No I/O; memory for the order of the names.
+ * COFFER_ERR_VIEW, COFFER_ERR_NAME, COFFER_ERR_DUPLICATE_NAME, COFFER_ERR_DUPLICATE_KEY, COFFER_ERR_ARCHIVE for pieces
+ * beyond the file, COFFER_ERR_PLAN for what no reader makes.
+ */
+coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_sizes, bool may_expand,
+                                 coffer_error *err);
+
+/* ---- what a plan says: all of these rely on coffer__plan_check --------------------------------------------------- */
+
+const coffer__plan_piece *coffer__plan_pieces(const coffer__plan *plan);
+const coffer__plan_storage *coffer__plan_storages(const coffer__plan *plan);
+const coffer__plan_row *coffer__plan_rows(const coffer__plan *plan);
+const coffer__plan_dimension *coffer__plan_dimensions(const coffer__plan *plan, const coffer__plan_row *row);
+const coffer__plan_pair *coffer__plan_pairs(const coffer__plan *plan);
+const coffer__plan_finding *coffer__plan_findings(const coffer__plan *plan);
+/* Bytes of a row as it is written. */
+uint64_t coffer__plan_row_size(const coffer__plan *plan, const coffer__plan_row *row);
+/* The box that gathers a row from its storage. It fails for a view that coffer__plan_check would refuse. */
+coffer_status coffer__plan_box(const coffer__plan *plan, const coffer__plan_row *row, coffer__box *box,
+                               coffer_error *err);
+
+/*
+ * Where the bytes of storages go. They add up: total = written + aliased + skipped + unreferenced, where a byte that
+ * several rows view counts once, as the first of the four that it can be. It is exact but for views that lie between
+ * each other's elements in more than 2^24 pieces, which count as if they had all bytes from their first to their last.
+ */
+typedef struct coffer__plan_account {
+    uint64_t total;
+    uint64_t written;
+    uint64_t aliased;
+    uint64_t skipped;
+    uint64_t unreferenced;
+    uint64_t output; /* bytes of tensors that will be written: more than `written` where views overlap */
+} coffer__plan_account;
+coffer_status coffer__plan_add_up(const coffer__plan *plan, coffer__plan_account *account, coffer_error *err);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each kind of item is described once, field by field; what is done with a field depends on the tape's mode. So what is
+ * written is what is read, and a field cannot be forgotten on one side.
+ */
+#include "plan_bytes.h"
+
+#include "alloc.h"
+#include "bytes.h"
+#include "error.h"
+#include "text.h"
+
+#include <string.h>
+
+static const uint8_t tape_magic[8] = { 'C', 'o', 'f', 'P', 'l', 'a', 'n', '1' };
+
+typedef enum tape_mode { TAPE_MEASURE, TAPE_WRITE, TAPE_READ } tape_mode;
+
+/* `in` is what is read; `out` what is written, from byte `size` on. */
+typedef struct tape {
+    tape_mode mode;
+    coffer__cursor in;
+    uint8_t *out;
+    size_t size;
+    bool cut; /* the bytes ended before the plan did */
+} tape;
+
+/* ---- fields ------------------------------------------------------------------------------------------------------ */
+
+/* A number of `width` bytes. */
+static void tape_number(tape *t, uint64_t *value, unsigned width)
+{
+    if (t->mode == TAPE_READ) {
+        *value = 0;
+        t->cut = t->cut || width > coffer__left(&t->in);
+        for (unsigned i = 0; i < width && !t->cut; i++) {
+            *value |= (uint64_t)t->in.base[t->in.position++] << (8 * i);
+        }
+        return;
+    }
+    for (unsigned i = 0; i < width && t->mode == TAPE_WRITE; i++) {
+        t->out[t->size + i] = (uint8_t)(*value >> (8 * i));
+    }
+    t->size += width;
+}
+
+static void tape_u64(tape *t, uint64_t *value)
+{
+    tape_number(t, value, 8);
+}
+
+static void tape_u32(tape *t, uint32_t *value)
+{
+    uint64_t number = *value;
+    tape_number(t, &number, 4);
+    *value = (uint32_t)number;
+}
+
+static void tape_u8(tape *t, uint8_t *value)
+{
+    uint64_t number = *value;
+    tape_number(t, &number, 1);
+    *value = (uint8_t)number;
+}
+
+/* Any number but 0 is true: a bool must have no other value. */
+static void tape_bool(tape *t, bool *value)
+{
+    uint64_t number = *value;
+    tape_number(t, &number, 1);
+    *value = number != 0;
+}
+
+/* ---- items ------------------------------------------------------------------------------------------------------- */
+
+static void tape_file(tape *t, void *item)
+{
+    tape_u32(t, item);
+}
+
+static void tape_piece(tape *t, void *item)
+{
+    coffer__plan_piece *piece = item;
+    uint8_t coding = (uint8_t)piece->coding;
+    tape_u32(t, &piece->file);
+    tape_u8(t, &coding);
+    tape_u64(t, &piece->offset);
+    tape_u64(t, &piece->stored_size);
+    tape_u64(t, &piece->size);
+    tape_bool(t, &piece->has_crc);
+    tape_u32(t, &piece->crc);
+    piece->coding = (coffer__coding)coding;
+}
+
+static void tape_storage(tape *t, void *item)
+{
+    coffer__plan_storage *storage = item;
+    tape_u32(t, &storage->first_piece);
+    tape_u32(t, &storage->piece_count);
+    tape_u64(t, &storage->size);
+    tape_u32(t, &storage->name);
+}
+
+static void tape_row(tape *t, void *item)
+{
+    coffer__plan_row *row = item;
+    uint8_t dtype = (uint8_t)row->dtype;
+    uint8_t sign = (uint8_t)row->sign;
+    uint8_t fate = (uint8_t)row->fate;
+    tape_u32(t, &row->name);
+    tape_u8(t, &dtype);
+    tape_u32(t, &row->rank);
+    tape_u32(t, &row->dimensions);
+    tape_u32(t, &row->storage);
+    tape_u64(t, &row->offset);
+    tape_u64(t, &row->item_size);
+    tape_u8(t, &row->swap);
+    tape_u8(t, &sign);
+    tape_u8(t, &fate);
+    tape_u32(t, &row->alias_of);
+    tape_u32(t, &row->reason);
+    row->dtype = (coffer_dtype)dtype;
+    row->sign = (coffer__sign)sign;
+    row->fate = (coffer__fate)fate;
+}
+
+static void tape_dimension(tape *t, void *item)
+{
+    coffer__plan_dimension *dimension = item;
+    uint64_t stride = (uint64_t)dimension->stride;
+    tape_u64(t, &dimension->size);
+    tape_u64(t, &dimension->count);
+    tape_u64(t, &stride);
+    dimension->stride = (int64_t)stride;
+}
+
+static void tape_pair(tape *t, void *item)
+{
+    coffer__plan_pair *pair = item;
+    tape_u32(t, &pair->key);
+    tape_u32(t, &pair->value);
+}
+
+static void tape_finding(tape *t, void *item)
+{
+    coffer__plan_finding *finding = item;
+    uint8_t weight = (uint8_t)finding->weight;
+    tape_u8(t, &weight);
+    tape_u32(t, &finding->file);
+    tape_u64(t, &finding->offset);
+    tape_u32(t, &finding->member);
+    tape_u32(t, &finding->subject);
+    tape_u32(t, &finding->text);
+    finding->weight = (coffer__weight)weight;
+}
+
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
+
+/* Any of the items. */
+typedef union tape_item {
+    uint32_t file;
+    coffer__plan_piece piece;
+    coffer__plan_storage storage;
+    coffer__plan_row row;
+    coffer__plan_dimension dimension;
+    coffer__plan_pair pair;
+    coffer__plan_finding finding;
+} tape_item;
+
+/* Every item takes bytes of the tape, so a count that is too large ends at its end and has allocated no more than a few
+   times its size. */
+static coffer_status tape_array(tape *t, coffer__plan *plan, coffer__plan_array *array, size_t item_size,
+                                void (*field)(tape *t, void *item), coffer_error *err)
+{
+    uint64_t count = array->count;
+    tape_item item;
+    tape_u64(t, &count);
+    for (uint64_t i = 0; i < count && !t->cut; i++) {
+        memset(&item, 0, sizeof item);
+        if (t->mode != TAPE_READ) {
+            memcpy(&item, (const uint8_t *)array->items + (size_t)i * item_size, item_size);
+        }
+        field(t, &item);
+        if (t->mode == TAPE_READ && !t->cut) {
+            const coffer_status status = coffer__plan_extend(plan, array, &item, 1, item_size, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status tape_texts(tape *t, coffer__plan *plan, coffer_error *err)
+{
+    coffer__plan_array *texts = &plan->texts;
+    uint64_t size = texts->count;
+    tape_u64(t, &size);
+    if (t->mode != TAPE_READ) {
+        if (t->mode == TAPE_WRITE) {
+            memcpy(t->out + t->size, texts->items, texts->count);
+        }
+        t->size += texts->count;
+        return COFFER_OK;
+    }
+    t->cut = t->cut || size > coffer__left(&t->in);
+    if (t->cut) {
+        return COFFER_OK;
+    }
+    const uint8_t *bytes = t->in.base + t->in.position;
+    t->in.position += (size_t)size;
+    return coffer__plan_extend(plan, texts, bytes, (size_t)size, 1, err);
+}
+
+/* The whole plan. */
+static coffer_status tape_plan(tape *t, coffer__plan *plan, char *format, coffer_error *err)
+{
+    for (size_t i = 0; i < COFFER__PLAN_FORMAT_SIZE; i++) {
+        uint8_t byte = (uint8_t)format[i];
+        tape_u8(t, &byte);
+        format[i] = (char)byte;
+    }
+    const struct {
+        coffer__plan_array *array;
+        size_t item_size;
+        void (*field)(tape *t, void *item);
+    } arrays[] = {
+        { &plan->file_names, sizeof(uint32_t), tape_file },
+        { &plan->pieces, sizeof(coffer__plan_piece), tape_piece },
+        { &plan->storages, sizeof(coffer__plan_storage), tape_storage },
+        { &plan->rows, sizeof(coffer__plan_row), tape_row },
+        { &plan->dimensions, sizeof(coffer__plan_dimension), tape_dimension },
+        { &plan->pairs, sizeof(coffer__plan_pair), tape_pair },
+        { &plan->findings, sizeof(coffer__plan_finding), tape_finding },
+    };
+    coffer_status status = tape_texts(t, plan, err);
+    for (size_t i = 0; i < sizeof arrays / sizeof arrays[0] && status == COFFER_OK; i++) {
+        status = tape_array(t, plan, arrays[i].array, arrays[i].item_size, arrays[i].field, err);
+    }
+    return status;
+}
+
+/* ---- both ways --------------------------------------------------------------------------------------------------- */
+
+/* The plan goes over the tape twice: once to be measured. It is only read, through a copy of the struct. */
+coffer_status coffer__plan_save(const coffer__plan *plan, const char *format, uint8_t **bytes, size_t *size,
+                                coffer_error *err)
+{
+    coffer__plan copy = *plan;
+    char name[COFFER__PLAN_FORMAT_SIZE] = { 0 };
+    const size_t format_len = coffer__text_len(format);
+    tape t = { .mode = TAPE_MEASURE, .size = sizeof tape_magic };
+    memcpy(name, format, format_len < sizeof name ? format_len : sizeof name - 1);
+    (void)tape_plan(&t, &copy, name, err);
+    *bytes = coffer__alloc(plan->allocator, t.size);
+    if (*bytes == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of a plan", (uint64_t)t.size);
+    }
+    *size = t.size;
+    memcpy(*bytes, tape_magic, sizeof tape_magic);
+    t = (tape){ .mode = TAPE_WRITE, .out = *bytes, .size = sizeof tape_magic };
+    return tape_plan(&t, &copy, name, err);
+}
+
+/* The plan that was begun has a text and a file already, which those of the bytes replace. */
+coffer_status coffer__plan_load(coffer__plan *plan, const uint8_t *bytes, size_t size,
+                                char format[COFFER__PLAN_FORMAT_SIZE], coffer_error *err)
+{
+    tape t = { .mode = TAPE_READ, .in = { .base = bytes, .length = size } };
+    if (!coffer__next_is(&t.in, (const char *)tape_magic, sizeof tape_magic)) {
+        return coffer__fail(err, COFFER_ERR_PLAN, "these bytes are no plan of a conversion by this version");
+    }
+    t.in.position = sizeof tape_magic;
+    plan->texts.count = 0;
+    plan->file_names.count = 0;
+    coffer_status status = tape_plan(&t, plan, format, err);
+    plan->file_count = (uint32_t)plan->file_names.count;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (t.cut || coffer__left(&t.in) > 0 || format[COFFER__PLAN_FORMAT_SIZE - 1] != '\0' ||
+        !coffer__plan_has_text(plan, 0)) {
+        return coffer__fail_at(err, COFFER_ERR_PLAN, t.in.position, "the bytes of a plan %s at byte %u",
+                               t.cut ? "end" : "do not end", (uint64_t)t.in.position);
+    }
+    /* Whether a storage is viewed is not told, but seen. */
+    for (size_t i = 0; i < plan->rows.count; i++) {
+        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+        if (row->storage < plan->storages.count) {
+            ((coffer__plan_storage *)plan->storages.items)[row->storage].viewed = true;
+        }
+    }
+    return COFFER_OK;
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The judge of plans. A plan may come from a process that was taken over by the file that it read, so nothing in
+ * it is believed: not one number of it is used before it was compared with what is known here, the sizes of the
+ * files. The order matters: texts, then pieces, storages, rows, each relying on those before.
+ */
+#include "plan.h"
+
+#include "alloc.h"
+#include "checked.h"
+#include "dtype.h"
+#include "error.h"
+#include "sort.h"
+#include "text.h"
+
+#include <string.h>
+
+/* Bytes by which all tensors together may be larger than the storages that they view. */
+#define PLAN_EXPANSION ((uint64_t)64 << 20)
+/* What deflate makes of one byte at most. */
+#define PLAN_DEFLATE_RATIO 1032
+
+/* One check in progress. */
+typedef struct plan_judge {
+    const coffer__plan *plan;
+    const uint64_t *file_sizes;
+    uint64_t expansion; /* bytes by which tensors may still exceed their storages */
+    coffer_error *err;
+} plan_judge;
+
+/* For numbers that no reader puts. */
+static coffer_status judge_foreign(const plan_judge *judge, const char *what, uint64_t number)
+{
+    return coffer__fail(judge->err, COFFER_ERR_PLAN,
+                        "the plan of this conversion is not one that a reader makes: "
+                        "%s %u is out of its range",
+                        what, number);
+}
+
+/* Names the tensor in an error that was filled. */
+static coffer_status judge_fail_row(const plan_judge *judge, coffer_status status, const coffer__plan_row *row)
+{
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
+    return coffer__fail_tensor(judge->err, status, name, name_len);
+}
+
+/* ---- files, texts, pieces, storages ------------------------------------------------------------------------------ */
+
+static coffer_status judge_texts(const plan_judge *judge)
+{
+    const coffer__plan *plan = judge->plan;
+    const uint32_t *names = plan->file_names.items;
+    if (plan->file_count == 0 || plan->file_count != plan->file_names.count) {
+        return judge_foreign(judge, "the number of files", plan->file_count);
+    }
+    for (size_t i = 0; i < plan->file_count; i++) {
+        if (!coffer__plan_has_text(plan, names[i])) {
+            return judge_foreign(judge, "the name of file", i);
+        }
+    }
+    for (size_t i = 0; i < plan->findings.count; i++) {
+        const coffer__plan_finding *finding = coffer__plan_findings(plan) + i;
+        if ((unsigned)finding->weight > COFFER__WEIGHT_DANGER || finding->file >= plan->file_count ||
+            !coffer__plan_has_text(plan, finding->member) || !coffer__plan_has_text(plan, finding->subject) ||
+            !coffer__plan_has_text(plan, finding->text)) {
+            return judge_foreign(judge, "finding", i);
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Whether so many stored bytes can become so many plain ones. */
+static bool judge_coding(const coffer__plan_piece *piece)
+{
+    switch (piece->coding) {
+    case COFFER__CODING_STORED:
+        return piece->size == piece->stored_size;
+    case COFFER__CODING_DEFLATED:
+        return piece->size / PLAN_DEFLATE_RATIO <= piece->stored_size;
+    case COFFER__CODING_LATIN1:
+        return piece->size <= piece->stored_size && piece->stored_size - piece->size <= piece->size;
+    default:
+        return false;
+    }
+}
+
+static coffer_status judge_piece(const plan_judge *judge, size_t i)
+{
+    const coffer__plan_piece *piece = coffer__plan_pieces(judge->plan) + i;
+    if (piece->file >= judge->plan->file_count || !judge_coding(piece)) {
+        return judge_foreign(judge, "piece", i);
+    }
+    const uint64_t file_size = judge->file_sizes[piece->file];
+    if (piece->offset > file_size || piece->stored_size > file_size - piece->offset) {
+        coffer__fail_at(judge->err, COFFER_ERR_ARCHIVE, piece->offset,
+                        "%u bytes at byte %u reach beyond the end of the file, which has %u", piece->stored_size,
+                        piece->offset, file_size);
+        return coffer__fail_sizes(judge->err, COFFER_ERR_ARCHIVE, piece->stored_size, file_size);
+    }
+    return COFFER_OK;
+}
+
+/* The storages have the pieces among them in order, each piece belongs to one, and the sizes are their sums. So the
+   bytes of all storages, which the account begins with, count each piece once. */
+static coffer_status judge_storages(const plan_judge *judge)
+{
+    const coffer__plan *plan = judge->plan;
+    uint64_t all = 0;
+    size_t next = 0;
+    for (size_t i = 0; i < plan->storages.count; i++) {
+        const coffer__plan_storage *storage = coffer__plan_storages(plan) + i;
+        uint64_t size = 0;
+        if (storage->first_piece != next || storage->piece_count > plan->pieces.count - next ||
+            !coffer__plan_has_text(plan, storage->name)) {
+            return judge_foreign(judge, "storage", i);
+        }
+        for (size_t k = 0; k < storage->piece_count; k++) {
+            /* A piece is at most 1032 times as large as its file, so one sum does not wrap twice. */
+            if (!coffer__add_u64(size, coffer__plan_pieces(plan)[next + k].size, &size)) {
+                return judge_foreign(judge, "storage", i);
+            }
+        }
+        if (size != storage->size || !coffer__add_u64(all, size, &all) || all > INT64_MAX) {
+            return judge_foreign(judge, "the size of storage", i);
+        }
+        next += storage->piece_count;
+    }
+    return next == plan->pieces.count ? COFFER_OK : judge_foreign(judge, "piece", next);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* Whether the row's numbers can be looked at: what they count is there. */
+static bool judge_is_row(const plan_judge *judge, const coffer__plan_row *row)
+{
+    const coffer__plan *plan = judge->plan;
+    const size_t dimensions = plan->dimensions.count;
+    const bool apart = row->storage == COFFER__PLAN_NO_STORAGE && row->fate == COFFER__FATE_SKIPPED;
+    return coffer__plan_has_text(plan, row->name) && (unsigned)row->fate <= COFFER__FATE_SKIPPED &&
+           (unsigned)row->sign <= COFFER__SIGN_CONJUGATED && (unsigned)row->dtype <= COFFER_DTYPE_COUNT &&
+           row->rank <= COFFER__PLAN_MAX_RANK && row->dimensions <= dimensions &&
+           row->rank <= dimensions - row->dimensions && (row->storage < plan->storages.count || apart) &&
+           coffer__plan_has_text(plan, row->fate == COFFER__FATE_SKIPPED ? row->reason : 0);
+}
+
+/* Whether the stages that change elements fit the dtype. A sign is the highest bit of a float, or of a float's half of
+   a complex number; integers are negated as two's complement. Floats without a sign, or whose negative zero is NaN,
+   have no such bit. */
+static bool judge_stages(const coffer__plan_row *row)
+{
+    const coffer__dtype_info *dtype = coffer__dtype(row->dtype);
+    const bool unit = row->swap == 0 || row->swap == 2 || row->swap == 4 || row->swap == 8;
+    if (!unit || (row->swap > 0 && row->item_size % row->swap != 0)) {
+        return false;
+    }
+    if (row->sign == COFFER__SIGN_CONJUGATED) {
+        return row->dtype == COFFER_C64;
+    }
+    const bool whole = dtype->kind == COFFER_KIND_SIGNED || dtype->kind == COFFER_KIND_UNSIGNED;
+    const bool floats = dtype->special == COFFER__SPECIAL_IEEE || dtype->special == COFFER__SPECIAL_FN;
+    return row->sign == COFFER__SIGN_KEPT || (dtype->bits >= 8 && (whole || floats));
+}
+
+/* Whether what is written, by dtype and sizes, has as many bits as what is read, by items and counts, dimension by
+   dimension: they differ only in the last one of F4, whose items are pairs. */
+static bool judge_shape(const plan_judge *judge, const coffer__plan_row *row)
+{
+    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
+    const uint64_t bits = coffer__dtype(row->dtype)->bits;
+    const uint64_t pairs = bits > 0 && bits < 8 ? 8 / bits : 1;
+    if (bits == 0 || bits * pairs != row->item_size * 8 || row->item_size > 16 || (pairs > 1 && row->rank == 0)) {
+        return false;
+    }
+    for (size_t i = 0; i < row->rank; i++) {
+        const uint64_t factor = i + 1 == row->rank ? pairs : 1;
+        uint64_t size = 0;
+        if (!coffer__mul_u64(dimensions[i].count, factor, &size) || size != dimensions[i].size) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Bytes of what the row views; false when they are too many for a file. A size of 0 hides what comes after it, as the
+   format has it. */
+static bool judge_size(const plan_judge *judge, const coffer__plan_row *row, uint64_t *size)
+{
+    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
+    uint64_t shape[COFFER__PLAN_MAX_RANK];
+    uint64_t bits = 0;
+    for (size_t i = 0; i < row->rank; i++) {
+        shape[i] = dimensions[i].size;
+    }
+    if (!coffer__tensor_bits(row->dtype, shape, row->rank, &bits)) {
+        return false;
+    }
+    *size = bits / 8;
+    return true;
+}
+
+/* The view of a row that is written, or whose bytes are skipped: it lies within the storage, and does not make much
+   out of little. */
+static coffer_status judge_view(plan_judge *judge, const coffer__plan_row *row, uint64_t size)
+{
+    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
+    const uint64_t storage_size = coffer__plan_storages(judge->plan)[row->storage].size;
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
+    coffer__box box;
+    coffer_status status = coffer__plan_box(judge->plan, row, &box, judge->err);
+    for (size_t i = 0; i < row->rank && status == COFFER_OK; i++) {
+        const bool stepped = box.run_count > 0 && dimensions[i].count > 1;
+        status = stepped && dimensions[i].stride < 0 ? COFFER_ERR_VIEW : COFFER_OK;
+    }
+    if (status != COFFER_OK) {
+        return coffer__fail(judge->err, COFFER_ERR_VIEW,
+                            "tensor %q does not lie within its storage of %u bytes, where it begins at byte %u", name,
+                            name_len, storage_size, row->offset);
+    }
+    const uint64_t excess = size > storage_size && row->fate == COFFER__FATE_WRITTEN ? size - storage_size : 0;
+    if (excess > judge->expansion) {
+        coffer__fail(judge->err, COFFER_ERR_VIEW,
+                     "tensor %q would be %z, repeated from a storage of %u bytes: too much to write unless that is "
+                     "asked for",
+                     name, name_len, size, storage_size);
+        return coffer__fail_sizes(judge->err, COFFER_ERR_VIEW, storage_size, size);
+    }
+    judge->expansion -= excess;
+    return COFFER_OK;
+}
+
+/* An alias is the same view as a row that is written: its name in the metadata then says all of it. */
+static bool judge_alias(const plan_judge *judge, const coffer__plan_row *row)
+{
+    if (row->alias_of >= judge->plan->rows.count) {
+        return false;
+    }
+    const coffer__plan_row *other = coffer__plan_rows(judge->plan) + row->alias_of;
+    if (!judge_is_row(judge, other) || other->fate != COFFER__FATE_WRITTEN || other->dtype != row->dtype ||
+        other->rank != row->rank || other->storage != row->storage || other->offset != row->offset ||
+        other->swap != row->swap || other->sign != row->sign) {
+        return false;
+    }
+    const coffer__plan_dimension *a = coffer__plan_dimensions(judge->plan, row);
+    const coffer__plan_dimension *b = coffer__plan_dimensions(judge->plan, other);
+    for (size_t i = 0; i < row->rank; i++) {
+        if (a[i].size != b[i].size || (a[i].stride != b[i].stride && a[i].size > 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static coffer_status judge_row(plan_judge *judge, size_t i)
+{
+    const coffer__plan_row *row = coffer__plan_rows(judge->plan) + i;
+    uint64_t size = 0;
+    if (!judge_is_row(judge, row)) {
+        return judge_foreign(judge, "row", i);
+    }
+    /* What is skipped may have a dtype that this library has no name for, and then no view either. */
+    if (row->fate == COFFER__FATE_SKIPPED && row->storage == COFFER__PLAN_NO_STORAGE) {
+        return COFFER_OK;
+    }
+    const bool skipped = row->fate == COFFER__FATE_SKIPPED;
+    const bool alias = row->fate == COFFER__FATE_ALIAS;
+    if (!skipped && (!judge_stages(row) || !judge_shape(judge, row) || (alias && !judge_alias(judge, row)))) {
+        return judge_fail_row(judge, judge_foreign(judge, "row", i), row);
+    }
+    if (!skipped && !judge_size(judge, row, &size)) {
+        coffer__fail(judge->err, COFFER_ERR_VIEW, "the sizes of a tensor multiply to more than 2^64-1");
+        return judge_fail_row(judge, COFFER_ERR_VIEW, row);
+    }
+    const coffer_status status = judge_view(judge, row, size);
+    return status == COFFER_OK ? COFFER_OK : judge_fail_row(judge, status, row);
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* What is sorted: numbers of rows, or of pairs, by the texts that name them. */
+static bool judge_row_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__plan *plan = ctx;
+    size_t a_len = 0;
+    size_t b_len = 0;
+    const char *a_name = coffer__plan_text(plan, coffer__plan_rows(plan)[a].name, &a_len);
+    const char *b_name = coffer__plan_text(plan, coffer__plan_rows(plan)[b].name, &b_len);
+    return coffer__compare_names(a_name, a_len, b_name, b_len) < 0;
+}
+
+static bool judge_pair_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__plan *plan = ctx;
+    size_t a_len = 0;
+    size_t b_len = 0;
+    const char *a_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[a].key, &a_len);
+    const char *b_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[b].key, &b_len);
+    return coffer__compare_names(a_key, a_len, b_key, b_len) < 0;
+}
+
+static coffer_status judge_name(const plan_judge *judge, const coffer__plan_row *row)
+{
+    static const char reserved[] = "__metadata__";
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
+    if (coffer__utf8_valid_len(name, name_len) != name_len) {
+        coffer__fail(judge->err, COFFER_ERR_NAME, "the name of tensor %q is not UTF-8", name, name_len);
+    } else if (name_len == sizeof reserved - 1 && memcmp(name, reserved, name_len) == 0) {
+        coffer__fail(judge->err, COFFER_ERR_NAME, "no tensor can be named %q: the name belongs to the metadata", name,
+                     name_len);
+    } else {
+        return COFFER_OK;
+    }
+    return coffer__fail_tensor(judge->err, COFFER_ERR_NAME, name, name_len);
+}
+
+/* Sorted, names that are equal are neighbours. */
+static coffer_status judge_same_names(const plan_judge *judge, uint32_t *order, size_t count)
+{
+    coffer__sort(order, count, judge_row_before, judge->plan);
+    for (size_t i = 1; i < count; i++) {
+        if (!judge_row_before(judge->plan, order[i - 1], order[i])) {
+            const coffer__plan_row *row = coffer__plan_rows(judge->plan) + order[i];
+            size_t name_len = 0;
+            const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
+            coffer__fail(judge->err, COFFER_ERR_DUPLICATE_NAME, "two tensors would be named %q", name, name_len);
+            return coffer__fail_tensor(judge->err, COFFER_ERR_DUPLICATE_NAME, name, name_len);
+        }
+    }
+    return COFFER_OK;
+}
+
+/* The names of what is written, and of the aliases, which go into the metadata. */
+static coffer_status judge_names(const plan_judge *judge, uint32_t *order)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < judge->plan->rows.count; i++) {
+        const coffer__plan_row *row = coffer__plan_rows(judge->plan) + i;
+        if (row->fate != COFFER__FATE_SKIPPED) {
+            const coffer_status status = judge_name(judge, row);
+            if (status != COFFER_OK) {
+                return status;
+            }
+            order[count++] = i;
+        }
+    }
+    return judge_same_names(judge, order, count);
+}
+
+static coffer_status judge_pairs(const plan_judge *judge, uint32_t *order)
+{
+    const coffer__plan *plan = judge->plan;
+    const size_t count = plan->pairs.count;
+    for (uint32_t i = 0; i < count; i++) {
+        const coffer__plan_pair *pair = coffer__plan_pairs(plan) + i;
+        size_t key_len = 0;
+        size_t value_len = 0;
+        const char *key = coffer__plan_text(plan, pair->key, &key_len);
+        const char *value = coffer__plan_text(plan, pair->value, &value_len);
+        if (!coffer__plan_has_text(plan, pair->key) || !coffer__plan_has_text(plan, pair->value)) {
+            return judge_foreign(judge, "pair", i);
+        }
+        if (coffer__utf8_valid_len(key, key_len) != key_len || coffer__utf8_valid_len(value, value_len) != value_len) {
+            return coffer__fail(judge->err, COFFER_ERR_NAME, "the metadata %q are not UTF-8", key, key_len);
+        }
+        order[i] = i;
+    }
+    coffer__sort(order, count, judge_pair_before, plan);
+    for (size_t i = 1; i < count; i++) {
+        if (!judge_pair_before(plan, order[i - 1], order[i])) {
+            size_t key_len = 0;
+            const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[order[i]].key, &key_len);
+            return coffer__fail(judge->err, COFFER_ERR_DUPLICATE_KEY, "the metadata would have %q twice", key, key_len);
+        }
+    }
+    return COFFER_OK;
+}
+
+/* One array serves the rows and then the pairs. */
+static coffer_status judge_order(const plan_judge *judge)
+{
+    const coffer__plan *plan = judge->plan;
+    const size_t most = plan->rows.count > plan->pairs.count ? plan->rows.count : plan->pairs.count;
+    uint32_t *order = coffer__alloc_array(plan->allocator, most, sizeof *order, judge->err);
+    if (order == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    coffer_status status = judge_names(judge, order);
+    if (status == COFFER_OK) {
+        status = judge_pairs(judge, order);
+    }
+    coffer__free_array(plan->allocator, order, most, sizeof *order);
+    return status;
+}
+
+coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_sizes, bool may_expand,
+                                 coffer_error *err)
+{
+    plan_judge judge = {
+        .plan = plan, .file_sizes = file_sizes, .expansion = may_expand ? UINT64_MAX : PLAN_EXPANSION, .err = err
+    };
+    coffer_status status = judge_texts(&judge);
+    for (size_t i = 0; i < plan->pieces.count && status == COFFER_OK; i++) {
+        status = judge_piece(&judge, i);
+    }
+    if (status == COFFER_OK) {
+        status = judge_storages(&judge);
+    }
+    for (size_t i = 0; i < plan->rows.count && status == COFFER_OK; i++) {
+        status = judge_row(&judge, i);
+    }
+    return status == COFFER_OK ? judge_order(&judge) : status;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How readers read: a range is compared with the file's size before anybody is asked for it. */
+#include "reader.h"
+
+#include "error.h"
+
+coffer_status coffer__input_read(const coffer__input *input, uint32_t file, uint64_t file_size, uint64_t offset,
+                                 void *bytes, size_t size, coffer_error *err)
+{
+    if (offset > file_size || size > file_size - offset) {
+        coffer__fail_at(err, COFFER_ERR_ARCHIVE, offset, "%z at byte %u reach past the end of the file, which has %z",
+                        (uint64_t)size, offset, file_size);
+        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, size, offset > file_size ? 0 : file_size - offset);
+    }
+    return size == 0 ? COFFER_OK : input->read(input->ctx, file, offset, bytes, size, err);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A reader: the one interface of what turns a file of another program into a plan. A new format is one file
+ * with a coffer__reader and one row in readers.c.
+ *
+ * Readers get bytes through coffer__input alone: read whole, by offset. Behind it is a source (a file, memory,
+ * a URL) or, in the command's sandbox, a socket to the process that has one. They call nothing else of the
+ * system, start no threads, and know nothing of what will be written.
+ */
+#ifndef COFFER_CONVERT_READER_H
+#define COFFER_CONVERT_READER_H
+
+#include "plan.h"
+
+/* The input and the files beside it. Files are numbered in the order in which they were opened, the input is 0. */
+typedef struct coffer__input coffer__input;
+struct coffer__input {
+    void *ctx;
+    /* Reads `size` bytes of a file at `offset`, all of them, or fails. */
+    coffer_status (*read)(void *ctx, uint32_t file, uint64_t offset, void *bytes, size_t size, coffer_error *err);
+    /* Opens the file of that plain name beside the input (coffer__place_check_name has the rule); its number and size. */
+    coffer_status (*open)(void *ctx, const char *name, size_t name_len, uint32_t *file, uint64_t *size,
+                          coffer_error *err);
+    uint64_t size;    /* of the input, in bytes */
+    const char *path; /* for its ending, where a format has no magic; "" when there is none */
+    size_t path_len;
+};
+
+/* What the user wants of a conversion; the same for every reader, which takes what concerns it. */
+typedef enum coffer__ties { COFFER__TIES_HF = 0, COFFER__TIES_KEEP = 1 } coffer__ties;
+typedef enum coffer__scalars {
+    COFFER__SCALARS_SKIP = 0,
+    COFFER__SCALARS_METADATA = 1,
+    COFFER__SCALARS_TENSOR = 2
+} coffer__scalars;
+
+typedef struct coffer__wants {
+    const char *root;         /* "auto", "all", or the path of a dict, joined by dots */
+    const char *strip_prefix; /* "" or what is removed from the beginnings of names */
+    coffer__ties ties;
+    coffer__scalars scalars;
+    coffer_dtype bytes_as;  /* what one-byte voids of NumPy are; 0: not said */
+    bool skip_unsupported;  /* tensors that have no equivalent become skipped rows instead of an error */
+    bool strict;            /* an opaque object is an error */
+    bool complex128_as_f64; /* complex128 becomes F64 with a last dimension of 2 */
+    bool scan;              /* findings are what is wanted: go on past what cannot be converted, put no rows */
+} coffer__wants;
+
+typedef struct coffer__reader {
+    const char *id;   /* "torch", "npz": what --from and JSON say */
+    const char *noun; /* "a PyTorch checkpoint" */
+    /* Whether the file is of this format, by its first bytes (all of it, if it is shorter than that), by its last
+       ones, and by the ending of its name. */
+    bool (*sniff)(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
+                  size_t path_len);
+    /* Fills a plan, which is begun and empty. What fails names the byte and, where there is one, the key. */
+    coffer_status (*read)(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                          coffer_error *err);
+} coffer__reader;
+
+/* The reader for an input, which is read at its head and tail; COFFER_ERR_UNKNOWN_INPUT, with what it is instead. */
+coffer_status coffer__reader_for(const coffer__input *input, const coffer_allocator *allocator,
+                                 const coffer__reader **reader, coffer_error *err);
+/* Reader number `i` of the table; NULL past the last one. */
+const coffer__reader *coffer__reader_at(size_t i);
+/* Reads `size` bytes of a file after checking the range against the file's size: COFFER_ERR_ARCHIVE, for a file that was cut. */
+coffer_status coffer__input_read(const coffer__input *input, uint32_t file, uint64_t file_size, uint64_t offset,
+                                 void *bytes, size_t size, coffer_error *err);
+
+#endif

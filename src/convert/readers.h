@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The readers that there are. One row of readers.c names each. */
+#ifndef COFFER_CONVERT_READERS_H
+#define COFFER_CONVERT_READERS_H
+
+#include "reader.h"
+
+extern const coffer__reader coffer__reader_pt2;
+extern const coffer__reader coffer__reader_torch_zip;
+extern const coffer__reader coffer__reader_torch_stream;
+extern const coffer__reader coffer__reader_torch_tar;
+extern const coffer__reader coffer__reader_torch_index;
+extern const coffer__reader coffer__reader_pickle;
+extern const coffer__reader coffer__reader_npy;
+extern const coffer__reader coffer__reader_npz;
+
+#endif

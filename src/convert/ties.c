@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ties: rows that are the same view become aliases of one of them; see pickle_rows.h. */
+#include "pickle_rows.h"
+
+#include "alloc.h"
+#include "sort.h"
+
+#include <string.h>
+
+#define TIES_COMPARE(a, b)                                                                                             \
+    do {                                                                                                               \
+        if ((a) != (b)) {                                                                                              \
+            return (a) < (b) ? -1 : 1;                                                                                 \
+        }                                                                                                              \
+    } while (0)
+
+/* An order in which rows that are the same view are neighbours. */
+static int ties_compare_views(const coffer__plan *plan, const coffer__plan_row *a, const coffer__plan_row *b)
+{
+    TIES_COMPARE(a->storage, b->storage);
+    TIES_COMPARE(a->offset, b->offset);
+    TIES_COMPARE(a->dtype, b->dtype);
+    TIES_COMPARE(a->rank, b->rank);
+    TIES_COMPARE(a->sign, b->sign);
+    TIES_COMPARE(a->swap, b->swap);
+    const coffer__plan_dimension *a_dimensions = coffer__plan_dimensions(plan, a);
+    const coffer__plan_dimension *b_dimensions = coffer__plan_dimensions(plan, b);
+    for (size_t i = 0; i < a->rank; i++) {
+        TIES_COMPARE(a_dimensions[i].size, b_dimensions[i].size);
+        TIES_COMPARE(a_dimensions[i].stride, b_dimensions[i].stride);
+    }
+    return 0;
+}
+
+static bool ties_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__plan *plan = ctx;
+    const coffer__plan_row *rows = coffer__plan_rows(plan);
+    const int views = ties_compare_views(plan, &rows[a], &rows[b]);
+    if (views != 0) {
+        return views < 0;
+    }
+    size_t a_len = 0;
+    size_t b_len = 0;
+    const char *a_name = coffer__plan_text(plan, rows[a].name, &a_len);
+    const char *b_name = coffer__plan_text(plan, rows[b].name, &b_len);
+    return coffer__compare_names(a_name, a_len, b_name, b_len) < 0;
+}
+
+static bool ties_has_bytes(const coffer__plan *plan, const coffer__plan_row *row)
+{
+    for (size_t i = 0; i < row->rank; i++) {
+        if (coffer__plan_dimensions(plan, row)[i].count == 0) {
+            return false;
+        }
+    }
+    return row->fate == COFFER__FATE_WRITTEN;
+}
+
+/* Whether a name is a key of the metadata: as an alias it would be that key a second time. */
+static bool ties_is_key(const coffer__plan *plan, uint32_t name)
+{
+    size_t name_len = 0;
+    size_t key_len = 0;
+    for (size_t i = 0; i < plan->pairs.count; i++) {
+        const char *text = coffer__plan_text(plan, name, &name_len);
+        const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[i].key, &key_len);
+        if (coffer__compare_names(text, name_len, key, key_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+coffer_status coffer__plan_tie(coffer__plan *plan, size_t first_row, coffer_error *err)
+{
+    coffer__plan_row *rows = plan->rows.items;
+    const size_t room = plan->rows.count - first_row;
+    size_t count = 0;
+    uint32_t *order = coffer__alloc_array(plan->allocator, room, sizeof *order, err);
+    if (order == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    for (size_t i = first_row; i < plan->rows.count; i++) {
+        if (ties_has_bytes(plan, &rows[i])) {
+            order[count++] = (uint32_t)i;
+        }
+    }
+    coffer__sort(order, count, ties_before, plan);
+    uint32_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || ties_compare_views(plan, &rows[kept], &rows[order[i]]) != 0) {
+            kept = order[i];
+        } else if (!ties_is_key(plan, rows[order[i]].name)) {
+            rows[order[i]].fate = COFFER__FATE_ALIAS;
+            rows[order[i]].alias_of = kept;
+        }
+    }
+    coffer__free_array(plan->allocator, order, room, sizeof *order);
+    return COFFER_OK;
+}

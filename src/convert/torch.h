@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the readers of torch's containers share: one pickle in a file, and the storages beside it. */
+#ifndef COFFER_CONVERT_TORCH_H
+#define COFFER_CONVERT_TORCH_H
+
+#include "pickle_roles.h"
+#include "plan.h"
+#include "reader.h"
+
+/* A file that is being read: the input, or one beside it. */
+typedef struct coffer__torch_file {
+    const coffer__input *input;
+    const coffer__wants *wants;
+    coffer__plan *plan;
+    uint32_t file;
+    uint64_t size;
+} coffer__torch_file;
+
+/* Puts a storage that is one stored or deflated range of the file; what messages call it is `prefix`, then `key`. An
+   empty one has no pieces. */
+coffer_status coffer__torch_put_storage(const coffer__torch_file *file, const coffer__plan_piece *piece,
+                                        const char *prefix, const char *key, size_t key_len, uint32_t *number,
+                                        coffer_error *err);
+/*
+ * Runs the pickle at `at`, of at most `size` bytes, and prepares the graph, whose `file`, `member` and so on are set.
+ * With `bytes` (else NULL) the pickle is those, and the file has them packed. *end is the byte after it, counted from
+ * `at`. Release with coffer__torch_unload in any case.
+ */
+coffer_status coffer__torch_load(coffer__graph *graph, const coffer__torch_file *file, const uint8_t *bytes,
+                                 uint64_t at, uint64_t size, uint64_t *end, coffer_error *err);
+/* The same without preparing the graph; after a failure it has what was built before, if there was memory. */
+coffer_status coffer__torch_run(coffer__graph *graph, const coffer__torch_file *file, const uint8_t *bytes, uint64_t at,
+                                uint64_t size, uint64_t *end, coffer_error *err);
+void coffer__torch_unload(coffer__graph *graph);
+/* The metadata of every file that is made of a checkpoint. */
+coffer_status coffer__torch_put_format(coffer__plan *plan, coffer_error *err);
+
+/* The containers, in any file. */
+coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_error *err);
+coffer_status coffer__torch_read_stream(const coffer__torch_file *file, coffer_error *err);
+
+#endif

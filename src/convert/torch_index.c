@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints of many files with an index, as pytorch_model.bin.index.json: the same as for safetensors (index.h), with
+ * files of torch. Each file is read as one of its own, ties included: between files nothing is tied.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "index.h"
+#include "pickle_roles.h"
+#include "place_name.h"
+#include "readers.h"
+#include "sort.h"
+#include "text.h"
+#include "torch.h"
+
+#include <string.h>
+
+typedef struct torch_index {
+    const coffer__input *input;
+    const coffer__wants *wants;
+    coffer__plan *plan;
+    uint8_t *text;
+    size_t text_size;
+    coffer__index index;
+} torch_index;
+
+static coffer_status torch_index_read_text(torch_index *t, coffer_error *err)
+{
+    if (t->input->size > COFFER__INDEX_MOST_BYTES || t->input->size > t->plan->budget) {
+        return coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index has %z, more than an index may have",
+                            t->input->size);
+    }
+    t->text_size = (size_t)t->input->size;
+    t->text = coffer__alloc_array(t->plan->allocator, t->text_size, 1, err);
+    if (t->text == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    const coffer_status status = coffer__input_read(t->input, 0, t->input->size, 0, t->text, t->text_size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__index_read(&t->index, t->text, t->text_size, coffer__place_check_name, t->plan->allocator, err);
+}
+
+/* Reads one file by whichever of torch's readers knows it. */
+static coffer_status torch_index_read_file(torch_index *t, const coffer__torch_file *file, coffer_error *err)
+{
+    uint8_t head[64];
+    const size_t size = file->size < sizeof head ? (size_t)file->size : sizeof head;
+    const coffer_status status = coffer__input_read(t->input, file->file, file->size, 0, head, size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (coffer__reader_torch_stream.sniff(head, size, head, 0, "", 0)) {
+        return coffer__torch_read_stream(file, err);
+    }
+    if (size < 4 || memcmp(head, "PK\3\4", 4) != 0) {
+        return coffer__fail(err, COFFER_ERR_UNKNOWN_INPUT, "a file of the index is no checkpoint of PyTorch");
+    }
+    return coffer__torch_read_zip(file, err);
+}
+
+static coffer_status torch_index_open_file(torch_index *t, const coffer__name *name, coffer_error *err)
+{
+    coffer__torch_file file = { .input = t->input, .wants = t->wants, .plan = t->plan };
+    uint32_t number = 0;
+    coffer_status status = t->input->open(t->input->ctx, name->text, name->len, &file.file, &file.size, err);
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_file(t->plan, name->text, name->len, &number, err);
+    }
+    if (status == COFFER_OK && number != file.file) {
+        status = coffer__fail(err, COFFER_ERR_PLAN, "the files of the index are not numbered as they were opened");
+    }
+    return status == COFFER_OK ? torch_index_read_file(t, &file, err) : status;
+}
+
+/* ---- what the index promises ----------------------------------------------------------------------------------------- */
+
+static int torch_index_compare(const coffer__plan *plan, uint32_t row, const char *name, size_t name_len)
+{
+    size_t len = 0;
+    const char *text = coffer__plan_text(plan, coffer__plan_rows(plan)[row].name, &len);
+    return coffer__compare_names(text, len, name, name_len);
+}
+
+static bool torch_index_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__plan *plan = ctx;
+    size_t len = 0;
+    const char *name = coffer__plan_text(plan, coffer__plan_rows(plan)[b].name, &len);
+    return torch_index_compare(plan, a, name, len) < 0;
+}
+
+/* Whether a row has the name, among the rows in the order of their names. */
+static bool torch_index_has(const coffer__plan *plan, const uint32_t *order, size_t count, const coffer__name *name)
+{
+    size_t low = 0;
+    size_t high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int compared = torch_index_compare(plan, order[middle], name->text, name->len);
+        if (compared == 0) {
+            return true;
+        }
+        if (compared < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return false;
+}
+
+/* All that the weight_map names has to be there. Where a root or a prefix was asked for, the names are others, and the
+   index cannot tell. */
+static coffer_status torch_index_check(torch_index *t, coffer_error *err)
+{
+    const size_t count = t->plan->rows.count;
+    const bool other_names = t->wants->strip_prefix[0] != '\0' || !coffer__same_text(t->wants->root, "auto");
+    if (other_names || t->wants->scan) {
+        return COFFER_OK;
+    }
+    uint32_t *order = coffer__alloc_array(t->plan->allocator, count, sizeof *order, err);
+    if (order == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, count, torch_index_before, t->plan);
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < t->index.count && status == COFFER_OK; i++) {
+        const coffer__index_entry *entry = &t->index.entries[i];
+        if (!torch_index_has(t->plan, order, count, &entry->name)) {
+            coffer__fail_at(err, COFFER_ERR_NOT_IN_SHARD, entry->position,
+                            "tensor %q is not in %q, where the index has it", entry->name.text, entry->name.len,
+                            entry->file.text, entry->file.len);
+            status = coffer__fail_tensor(err, COFFER_ERR_NOT_IN_SHARD, entry->name.text, entry->name.len);
+        }
+    }
+    coffer__free_array(t->plan->allocator, order, count, sizeof *order);
+    return status;
+}
+
+/* ---- the reader ------------------------------------------------------------------------------------------------------ */
+
+static coffer_status torch_index_read(torch_index *t, coffer_error *err)
+{
+    coffer_status status = torch_index_read_text(t, err);
+    if (status == COFFER_OK) {
+        status = coffer__torch_put_format(t->plan, err);
+    }
+    for (size_t i = 0; i < t->index.shard_count && status == COFFER_OK; i++) {
+        status = torch_index_open_file(t, &t->index.shards[i].file, err);
+    }
+    return status == COFFER_OK ? torch_index_check(t, err) : status;
+}
+
+static coffer_status torch_index_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                                        coffer_error *err)
+{
+    torch_index t = { .input = input, .wants = wants, .plan = plan };
+    const coffer_status status = torch_index_read(&t, err);
+    coffer__index_free(&t.index);
+    coffer__free_array(plan->allocator, t.text, t.text_size, 1);
+    return status;
+}
+
+/* By the name, since any JSON begins like this: model.bin.index.json, but not that of safetensors. */
+static bool torch_index_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size,
+                              const char *path, size_t path_len)
+{
+    static const char ending[] = ".index.json";
+    static const char other[] = ".safetensors";
+    const size_t len = sizeof ending - 1;
+    const size_t other_len = sizeof other - 1;
+    size_t at = 0;
+    (void)tail;
+    (void)tail_size;
+    while (at < head_size && (head[at] == ' ' || head[at] == '\t' || head[at] == '\r' || head[at] == '\n')) {
+        at++;
+    }
+    if (at == head_size || head[at] != '{' || path_len < len || memcmp(path + path_len - len, ending, len) != 0) {
+        return false;
+    }
+    return path_len < len + other_len || memcmp(path + path_len - len - other_len, other, other_len) != 0;
+}
+
+const coffer__reader coffer__reader_torch_index = { "torch-index", "a PyTorch checkpoint of several files",
+                                                    torch_index_sniff, torch_index_reader };

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints as torch.save wrote them from 0.1.10 to 1.5, and writes them still when it is asked to: pickles, one after
+ * another, and then the storages.
+ *
+ *   pickle    0x1950a86a20f9469cfc6c
+ *   pickle    1001
+ *   pickle    {"protocol_version": 1001, "little_endian": True, "type_sizes": …}
+ *   pickle    the object
+ *   pickle    [key, …]
+ *   for each key, in this order: its number of elements (i64), then their bytes
+ *
+ * How large an element is, only the ids in the object say. The number is little-endian in files of little-endian
+ * machines, the others being rare enough to be refused.
+ */
+#include "alloc.h"
+#include "bytes.h"
+#include "checked.h"
+#include "error.h"
+#include "pickle_rows.h"
+#include "pickle_scan.h"
+#include "pickle_views.h"
+#include "readers.h"
+#include "torch.h"
+
+#include <string.h>
+
+/* The number, as a pickle has it after the opcode that says that it has ten bytes. */
+static const uint8_t torch_stream_magic[] = { 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
+/* Before it: PROTO and, from protocol 4 on, FRAME. */
+#define TORCH_STREAM_MOST_BEFORE 11
+
+/* Those before the storages. */
+#define TORCH_STREAM_PICKLES 5
+
+typedef struct torch_stream {
+    const coffer__torch_file *file;
+    uint64_t at; /* of what comes next */
+    coffer__graph object;
+    coffer__graph keys;
+    coffer__stores stores; /* in the order of the file */
+} torch_stream;
+
+static bool torch_stream_is(const uint8_t *head, size_t head_size)
+{
+    for (size_t at = 0; at <= TORCH_STREAM_MOST_BEFORE && at + sizeof torch_stream_magic <= head_size; at++) {
+        if (memcmp(head + at, torch_stream_magic, sizeof torch_stream_magic) == 0) {
+            return head[0] == 0x80;
+        }
+    }
+    return false;
+}
+
+/* Reads the next pickle; the graph stays loaded. */
+static coffer_status torch_stream_next(torch_stream *t, coffer__graph *graph, coffer_error *err)
+{
+    uint64_t end = 0;
+    graph->member = "";
+    const coffer_status status = coffer__torch_load(graph, t->file, NULL, t->at, t->file->size - t->at, &end, err);
+    t->at += end;
+    return status;
+}
+
+/* The pickles before the object. Of the numbers only their being there counts; the dict says whose bytes they are. */
+static coffer_status torch_stream_read_head(torch_stream *t, coffer_error *err)
+{
+    coffer__graph graph = { 0 };
+    coffer_status status = torch_stream_next(t, &graph, err);
+    for (size_t i = 0; i < 2 && status == COFFER_OK; i++) {
+        coffer__torch_unload(&graph);
+        graph = (coffer__graph){ 0 };
+        status = torch_stream_next(t, &graph, err);
+    }
+    if (status == COFFER_OK) {
+        const coffer__value value =
+            coffer__pickle_get(graph.pickle, coffer__pickle_root(graph.pickle), "little_endian");
+        const coffer__node *little = coffer__pickle_node(graph.pickle, value);
+        if (little != NULL && little->kind == COFFER__VALUE_BOOL && little->as.integer == 0) {
+            status = coffer__fail(err, COFFER_ERR_UNSUPPORTED, "the checkpoint was written by a big-endian machine");
+        }
+    }
+    coffer__torch_unload(&graph);
+    return status;
+}
+
+static coffer_status torch_stream_read_keys(torch_stream *t, coffer_error *err)
+{
+    coffer_status status = torch_stream_next(t, &t->keys, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer__value root = coffer__pickle_root(t->keys.pickle);
+    const coffer__node *list = coffer__pickle_node(t->keys.pickle, root);
+    if (list->kind != COFFER__VALUE_LIST) {
+        return coffer__fail_at(err, COFFER_ERR_PICKLE, t->keys.at, "the checkpoint has no list of storages");
+    }
+    for (uint32_t link = list->first; link != 0;) {
+        coffer__stored stored = { .storage = UINT32_MAX };
+        stored.key =
+            coffer__pickle_bytes_of(t->keys.pickle, coffer__pickle_item(t->keys.pickle, &link), &stored.key_len);
+        if (stored.key == NULL) {
+            return coffer__fail_at(err, COFFER_ERR_PICKLE, t->keys.at, "a key of the list of storages is no text");
+        }
+        status = coffer__stores_add(&t->stores, &stored, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return coffer__stores_seal(&t->stores, err);
+}
+
+/* Sizes of the storages by what the object says of them: elements as `storage`, bytes as `size`. Where ids of one storage
+   differ, the first counts, and the others are found out when their tensors are read. */
+static coffer_status torch_stream_size(torch_stream *t, uint64_t *elements, coffer_error *err)
+{
+    for (coffer__value value = 1; value < t->object.marks; value++) {
+        coffer__storage_id id;
+        if (coffer__graph_role(&t->object, value) != COFFER__ROLE_STORAGE) {
+            continue;
+        }
+        const coffer_status status = coffer__storage_id_of(&t->object, value, &id, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        const coffer__stored *found = coffer__stores_find(&t->stores, id.key, id.key_len);
+        if (found != NULL && found->storage == UINT32_MAX) {
+            coffer__stored *stored = &t->stores.items[found - t->stores.items];
+            stored->storage = 0;
+            stored->size = id.size;
+            elements[found - t->stores.items] = id.elements;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *stored, uint64_t elements,
+                                              coffer_error *err)
+{
+    uint8_t count[8];
+    if (stored->storage == UINT32_MAX) {
+        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at,
+                               "storage %q belongs to no tensor, so its size is not known", stored->key,
+                               stored->key_len);
+    }
+    const coffer_status status =
+        coffer__input_read(t->file->input, t->file->file, t->file->size, t->at, count, sizeof count, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (coffer__load_u64le(count) != elements) {
+        coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at, "storage %q has %u elements, and the pickle says %u",
+                        stored->key, stored->key_len, coffer__load_u64le(count), elements);
+        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, elements, coffer__load_u64le(count));
+    }
+    t->at += sizeof count;
+    if (stored->size > t->file->size - t->at) {
+        coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at, "storage %q is cut off: the file ends within it", stored->key,
+                        stored->key_len);
+        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, stored->size, t->file->size - t->at);
+    }
+    const coffer__plan_piece piece = {
+        .file = t->file->file, .offset = t->at, .stored_size = stored->size, .size = stored->size
+    };
+    t->at += stored->size;
+    return coffer__torch_put_storage(t->file, &piece, "storage ", stored->key, stored->key_len, &stored->storage, err);
+}
+
+static coffer_status torch_stream_put_storages(torch_stream *t, coffer_error *err)
+{
+    uint64_t *elements = coffer__alloc_array(t->stores.allocator, t->stores.count, sizeof *elements, err);
+    if (elements == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    coffer_status status = torch_stream_size(t, elements, err);
+    for (size_t i = 0; i < t->stores.count && status == COFFER_OK; i++) {
+        status = torch_stream_put_storage(t, &t->stores.items[i], elements[i], err);
+    }
+    coffer__free_array(t->stores.allocator, elements, t->stores.count, sizeof *elements);
+    return status;
+}
+
+static coffer_status torch_stream_note_rest(const torch_stream *t, coffer_error *err)
+{
+    if (t->at == t->file->size) {
+        return COFFER_OK;
+    }
+    return coffer__plan_put_finding(t->file->plan, COFFER__WEIGHT_NOTE, t->file->file, t->at, "",
+                                    "there are bytes after the last storage", "", 0, err);
+}
+
+static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
+{
+    t->stores.allocator = t->file->plan->allocator;
+    t->object.stores = &t->stores;
+    if (t->file->wants->scan) {
+        const coffer__scan_range range = {
+            .member = "", .size = t->file->size, .expected = TORCH_STREAM_PICKLES, .more = true
+        };
+        return coffer__scan_pickles(t->file, &range, NULL, err);
+    }
+    coffer_status status = torch_stream_read_head(t, err);
+    if (status == COFFER_OK) {
+        status = torch_stream_next(t, &t->object, err);
+    }
+    if (status == COFFER_OK) {
+        status = torch_stream_read_keys(t, err);
+    }
+    if (status == COFFER_OK) {
+        status = torch_stream_put_storages(t, err);
+    }
+    if (status == COFFER_OK) {
+        status = torch_stream_note_rest(t, err);
+    }
+    return status == COFFER_OK ? coffer__graph_put_rows(&t->object, err) : status;
+}
+
+coffer_status coffer__torch_read_stream(const coffer__torch_file *file, coffer_error *err)
+{
+    torch_stream t = { .file = file };
+    const coffer_status status = torch_stream_read(&t, err);
+    coffer__torch_unload(&t.object);
+    coffer__torch_unload(&t.keys);
+    coffer__stores_free(&t.stores);
+    return status;
+}
+
+static bool torch_stream_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size,
+                               const char *path, size_t path_len)
+{
+    (void)tail;
+    (void)tail_size;
+    (void)path;
+    (void)path_len;
+    return torch_stream_is(head, head_size);
+}
+
+static coffer_status torch_stream_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                                         coffer_error *err)
+{
+    const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
+    const coffer_status status = coffer__torch_put_format(plan, err);
+    return status == COFFER_OK ? coffer__torch_read_stream(&file, err) : status;
+}
+
+const coffer__reader coffer__reader_torch_stream = { "torch-stream", "a PyTorch checkpoint of the older kind",
+                                                     torch_stream_sniff, torch_stream_reader };

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints as torch.save writes them since 1.6, and TorchScript: archives in which everything is in one folder,
+ *
+ *   FOLDER/data.pkl     the object
+ *   FOLDER/data/KEY     the storages, as they are in memory
+ *   FOLDER/byteorder    "little" or "big", since 2.1; little before
+ *   FOLDER/version      "3\n" and others
+ *   FOLDER/constants.pkl, constants/KEY, code/…    TorchScript
+ */
+#include "alloc.h"
+#include "error.h"
+#include "pickle_rows.h"
+#include "readers.h"
+#include "text.h"
+#include "torch_archive.h"
+
+#include <string.h>
+
+/* Of data.pkl when it has to be inflated. */
+#define TORCH_ZIP_MOST_PICKLE ((uint64_t)64 << 20)
+
+typedef struct torch_zip {
+    const coffer__torch_file *file;
+    coffer__torch_archive archive;
+    coffer__stores stores;
+    coffer__graph graph;
+    uint8_t *pickle; /* inflated, when it was deflated */
+    size_t pickle_size;
+} torch_zip;
+
+/* torch opens versions 1 to 10. The number says nothing that is needed here, so another one is only noted. */
+static coffer_status torch_zip_note_version(const torch_zip *t, coffer_error *err)
+{
+    char text[8];
+    size_t len = 0;
+    const coffer_status status = coffer__torch_archive_peek(&t->archive, "version", text, sizeof text, &len, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    len -= len > 0 && text[len - 1] == '\n' ? 1 : 0;
+    if ((len == 1 && text[0] >= '1' && text[0] <= '9') || (len == 2 && text[0] == '1' && text[1] == '0')) {
+        return COFFER_OK;
+    }
+    return coffer__plan_put_finding(t->file->plan, COFFER__WEIGHT_NOTE, t->file->file, UINT64_MAX, "version",
+                                    "the version of the archive is %q: PyTorch would not open it", text, len, err);
+}
+
+/* torch does not write deflated pickles, but loads them. */
+static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
+{
+    coffer__zip_member *member = coffer__torch_archive_find(&t->archive, "data.pkl");
+    uint64_t end = 0;
+    coffer_status status = COFFER_OK;
+    if (member == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive has no data.pkl: it is none of PyTorch's");
+    }
+    if (member->coding != COFFER__CODING_STORED) {
+        status =
+            coffer__torch_archive_load(&t->archive, member, TORCH_ZIP_MOST_PICKLE, &t->pickle, &t->pickle_size, err);
+    } else {
+        status = coffer__zip_check(&t->archive.zip, t->file->input, member, err);
+    }
+    t->graph.member = member->name;
+    t->graph.stores = &t->stores;
+    t->graph.big_endian = t->archive.big_endian;
+    if (status == COFFER_OK) {
+        status = coffer__torch_load(&t->graph, t->file, t->pickle, member->at, member->size, &end, err);
+    }
+    if (status != COFFER_OK || end == member->size) {
+        return status;
+    }
+    return coffer__plan_put_finding(t->file->plan, COFFER__WEIGHT_DANGER, t->file->file, member->at + end, member->name,
+                                    "there are bytes after the end of the pickle in %q", member->name, member->name_len,
+                                    err);
+}
+
+static coffer_status torch_zip_read(torch_zip *t, coffer_error *err)
+{
+    t->stores.allocator = t->file->plan->allocator;
+    coffer_status status = coffer__torch_archive_open(&t->archive, t->file, err);
+    if (status == COFFER_OK) {
+        status = torch_zip_note_version(t, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__torch_archive_put_storages(&t->archive, "data/", &t->stores, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__torch_archive_put_storages(&t->archive, "constants/", NULL, err);
+    }
+    if (status == COFFER_OK) {
+        status = torch_zip_read_pickle(t, err);
+    }
+    return status == COFFER_OK ? coffer__graph_put_rows(&t->graph, err) : status;
+}
+
+coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_error *err)
+{
+    torch_zip t = { .file = file };
+    if (file->wants->scan) {
+        return coffer__torch_scan_archive(file, err);
+    }
+    const coffer_status status = torch_zip_read(&t, err);
+    coffer__torch_unload(&t.graph);
+    coffer__stores_free(&t.stores);
+    coffer__free_array(file->plan->allocator, t.pickle, t.pickle_size, 1);
+    coffer__torch_archive_free(&t.archive);
+    return status;
+}
+
+/* An archive that names its pickle at its beginning, as torch's do, or in the end of its directory. TorchScript begins
+   with the storages. */
+static bool torch_zip_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size,
+                            const char *path, size_t path_len)
+{
+    (void)path;
+    (void)path_len;
+    return head_size >= 4 && memcmp(head, "PK\3\4", 4) == 0 &&
+           (coffer__torch_has(head, head_size, "/data.pkl") ||
+            coffer__torch_has(head, head_size < 300 ? head_size : 300, "/data/") ||
+            coffer__torch_has(tail, tail_size, "/data.pkl"));
+}
+
+static coffer_status torch_zip_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                                      coffer_error *err)
+{
+    const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
+    const coffer_status status = coffer__torch_put_format(plan, err);
+    return status == COFFER_OK ? coffer__torch_read_zip(&file, err) : status;
+}
+
+const coffer__reader coffer__reader_torch_zip = { "torch", "a PyTorch checkpoint", torch_zip_sniff, torch_zip_reader };

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Archives (zip). All integers are little-endian; offsets in bytes. The two heads of a member:
+ *
+ *   in the directory, 46 bytes and more           before its data, 30 bytes and more
+ *    0  signature  50 4b 01 02                     0  signature  50 4b 03 04
+ *    4  u16 made by, u16 needed                    4  u16 needed
+ *    8  u16 flags                                  6  u16 flags
+ *   10  u16 method                                 8  u16 method
+ *   12  u16 time, u16 date                        10  u16 time, u16 date
+ *   16  u32 CRC-32                                14  u32 CRC-32
+ *   20  u32 stored size, u32 size                 18  u32 stored size, u32 size
+ *   28  u16 length of the name                    26  u16 length of the name
+ *   30  u16 length of the extra fields            28  u16 length of the extra fields
+ *   32  u16 length of the comment                 30  name, extra fields
+ *   34  u16 disk, u16 and u32 attributes
+ *   42  u32 offset of the local head
+ *   46  name, extra fields, comment
+ *
+ * A number that is all ones stands in the zip64 extra field (u16 1, u16 size), which has, in this order, those of
+ * size, stored size and offset that are needed.
+ *
+ * The local head's CRC and sizes are the directory's, or zeros with flag 3 (they follow the data), or all ones with
+ * the true sizes in a zip64 field.
+ */
+#include "zip.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "sort.h"
+#include "text.h"
+#include "zip_end.h"
+
+#define ZIP_MOST_DIRECTORY ((uint64_t)64 << 20)
+#define ZIP_MOST_MEMBERS 1000000u
+#define ZIP_ENTRY_SIZE 46u
+#define ZIP_HEAD_SIZE 30u
+#define ZIP_LONGEST_HEAD ((size_t)ZIP_HEAD_SIZE + 2 * (size_t)UINT16_MAX)
+#define ZIP_SCANNED_HEADS 64   /* that a scan reads of its own accord */
+#define ZIP_MOST_RATIO 1032u   /* bytes that one deflated byte can become */
+#define ZIP_LONGEST_TRAILER 24 /* CRC and sizes after the data, in their longest spelling */
+
+#define ZIP_FLAG_SIZES_FOLLOW 0x0008u
+#define ZIP_FLAGS_REFUSED 0x2061u /* encrypted, patched, strongly encrypted, masked */
+
+#define ZIP_EXTRA_ZIP64 0x0001u
+#define ZIP_EXTRA_NAME 0x7075u /* another name, which some programs prefer */
+
+/* What reading an archive needs at hand. */
+typedef struct zip_reading {
+    coffer__zip *zip;
+    const coffer__input *input;
+    coffer__plan *plan; /* NULL: findings are not wanted */
+    bool scan;
+    uint64_t size; /* of the archive, and what may follow it */
+    coffer__zip_end end;
+    uint8_t *block; /* the directory */
+    coffer_error *err;
+} zip_reading;
+
+/* ---- what is odd, and what is refused ---- */
+
+/* A finding, which `sentence` with its %q for the name tells. */
+static coffer_status zip_note(const zip_reading *in, coffer__weight weight, uint64_t offset, const char *sentence,
+                              const char *name, size_t name_len)
+{
+    return in->plan == NULL ? COFFER_OK
+                            : coffer__plan_put_finding(in->plan, weight, in->zip->file, offset, "", sentence, name,
+                                                       name_len, in->err);
+}
+
+/* Refuses the archive because of a member; in a scan that is a finding, and the scan goes on. */
+static coffer_status zip_refuse(const zip_reading *in, const coffer__zip_member *member, const char *sentence)
+{
+    return in->scan
+               ? zip_note(in, COFFER__WEIGHT_DANGER, member->head, sentence, member->name, member->name_len)
+               : coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, member->head, sentence, member->name, member->name_len);
+}
+
+/* ---- the directory ---- */
+
+static coffer_status zip_find_end(zip_reading *in)
+{
+    const coffer__zip *zip = in->zip;
+    const size_t tail_size = in->size < COFFER__ZIP_TAIL ? (size_t)in->size : COFFER__ZIP_TAIL;
+    const uint64_t tail_at = in->size - tail_size;
+    uint8_t *tail = coffer__alloc_array(zip->allocator, tail_size, 1, in->err);
+    if (tail == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    coffer_status status =
+        coffer__input_read(in->input, zip->file, zip->start + in->size, zip->start + tail_at, tail, tail_size, in->err);
+    if (status == COFFER_OK) {
+        status = coffer__zip_find_end(tail, tail_size, tail_at, zip->start, &in->end, in->err);
+    }
+    coffer__free_array(zip->allocator, tail, tail_size, 1);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const uint64_t place = zip->start + in->end.directory;
+    if (in->end.count > ZIP_MOST_MEMBERS || in->end.directory_size > ZIP_MOST_DIRECTORY ||
+        in->end.count > in->end.directory_size / ZIP_ENTRY_SIZE) {
+        return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
+                               "the archive's directory, at byte %u, has %u members in %z, which is too many", place,
+                               in->end.count, in->end.directory_size);
+    }
+    return COFFER_OK;
+}
+
+/* What is odd about the end is known before any member is. */
+static coffer_status zip_judge_end(const zip_reading *in)
+{
+    const uint64_t end = in->zip->start + in->end.end;
+    if (in->end.another != UINT64_MAX && !in->scan) {
+        return coffer__fail_at(
+            in->err, COFFER_ERR_ARCHIVE, in->end.another,
+            "the archive has two end records, the other one at byte %u: programs would read different "
+            "things in it",
+            in->end.another);
+    }
+    if (in->end.another != UINT64_MAX) {
+        const coffer_status status =
+            zip_note(in, COFFER__WEIGHT_DANGER, in->end.another, "the archive has two end records", "", 0);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return in->end.end == in->size ? COFFER_OK
+                                   : zip_note(in, COFFER__WEIGHT_NOTE, end, "bytes follow the archive", "", 0);
+}
+
+/* A number of an entry that is all ones is the next one of its zip64 field. */
+static bool zip_widen(uint64_t *number, coffer__cursor *field)
+{
+    if (*number != UINT32_MAX) {
+        return true;
+    }
+    if (coffer__left(field) < 8) {
+        return false;
+    }
+    *number = coffer__load_u64le(field->base + field->position);
+    field->position += 8;
+    return true;
+}
+
+/*
+ * Finds the zip64 field among the extra fields; empty when there is none. False: a field is cut, comes twice, or gives
+ * the member another name.
+ */
+static bool zip_find_zip64(const uint8_t *extra, size_t extra_size, coffer__cursor *field)
+{
+    coffer__cursor in = { .base = extra, .length = extra_size };
+    *field = (coffer__cursor){ .base = extra };
+    while (coffer__left(&in) >= 4) {
+        const uint8_t *head = in.base + in.position;
+        const uint16_t size = coffer__zip_u16(head + 2);
+        in.position += 4;
+        if (size > coffer__left(&in) || coffer__zip_u16(head) == ZIP_EXTRA_NAME) {
+            return false;
+        }
+        if (coffer__zip_u16(head) == ZIP_EXTRA_ZIP64) {
+            if (field->length > 0) {
+                return false;
+            }
+            *field = (coffer__cursor){ .base = head + 4, .length = size };
+        }
+        in.position += size;
+    }
+    return true;
+}
+
+/* Whether a name stays below the folder where somebody unpacks it, and reads the same everywhere. */
+static bool zip_is_plain_name(const char *name, size_t name_len)
+{
+    size_t part = 0; /* where the part of the path begins */
+    if (name_len == 0 || name[0] == '/') {
+        return false;
+    }
+    for (size_t i = 0; i <= name_len; i++) {
+        if (i == name_len || name[i] == '/') {
+            if (i - part == 2 && name[part] == '.' && name[part + 1] == '.') {
+                return false;
+            }
+            part = i + 1;
+        } else if (name[i] == '\\' || name[i] == '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether sizes and method go together. Of a member that deflates the size is only what the directory says, but there is a
+   most that its bytes can become. */
+static bool zip_sizes_fit(const coffer__zip_member *member)
+{
+    if (member->method == 0) {
+        return member->size == member->stored_size;
+    }
+    return member->size / ZIP_MOST_RATIO <= member->stored_size && (member->size == 0 || member->stored_size > 0);
+}
+
+/* What is wrong with a member in itself; NULL: nothing. */
+static const char *zip_fault(const coffer__zip_member *member)
+{
+    if ((member->flags & ZIP_FLAGS_REFUSED) != 0) {
+        return "the archive's member %q is encrypted";
+    }
+    if (member->method != 0 && member->method != 8) {
+        return "the archive's member %q is compressed by another method than deflate";
+    }
+    if (!zip_sizes_fit(member)) {
+        return "the sizes of the archive's member %q contradict each other";
+    }
+    if (!zip_is_plain_name(member->name, member->name_len)) {
+        return "the archive's member %q has a name that is not simply one below a folder";
+    }
+    if (member->name[member->name_len - 1] == '/' && member->size > 0) {
+        return "the archive's member %q is a folder and has bytes";
+    }
+    return NULL;
+}
+
+/*
+ * Takes one entry, which lies `at` in the directory's block, and moves on to the next. The name moves up by a byte, over
+ * the head, which is then known, so that a NUL can follow it.
+ */
+static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_member *member)
+{
+    uint8_t *entry = in->block + *at;
+    const size_t left = (size_t)in->end.directory_size - *at;
+    const uint64_t place = in->zip->start + in->end.directory + *at;
+    const bool whole = left >= ZIP_ENTRY_SIZE && memcmp(entry, "PK\1\2", 4) == 0;
+    const size_t name_len = whole ? coffer__zip_u16(entry + 28) : 0;
+    const size_t extra_size = whole ? coffer__zip_u16(entry + 30) : 0;
+    const size_t rest = whole ? name_len + extra_size + coffer__zip_u16(entry + 32) : 0;
+    if (!whole || rest > left - ZIP_ENTRY_SIZE) {
+        return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
+                               "the archive's directory is damaged at byte %u: an entry should be there", place);
+    }
+    coffer__cursor field;
+    uint64_t head = coffer__zip_u32(entry + 42);
+    member->stored_size = coffer__zip_u32(entry + 20);
+    member->size = coffer__zip_u32(entry + 24);
+    const bool good = zip_find_zip64(entry + ZIP_ENTRY_SIZE + name_len, extra_size, &field) &&
+                      zip_widen(&member->size, &field) && zip_widen(&member->stored_size, &field) &&
+                      zip_widen(&head, &field);
+    if (!good || coffer__zip_u16(entry + 34) != 0) {
+        return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
+                               "the archive's directory has an entry at byte %u whose extra fields or disk are wrong",
+                               place);
+    }
+    if (head > in->end.directory || in->end.directory - head < ZIP_HEAD_SIZE + name_len ||
+        member->stored_size > in->end.directory - head - ZIP_HEAD_SIZE - name_len) {
+        return coffer__fail_at(
+            in->err, COFFER_ERR_ARCHIVE, place,
+            "the archive's directory has an entry at byte %u whose member reaches into the directory", place);
+    }
+    member->head = in->zip->start + head;
+    member->flags = coffer__zip_u16(entry + 8);
+    member->method = coffer__zip_u16(entry + 10);
+    member->crc = coffer__zip_u32(entry + 16);
+    member->coding = member->method == 0 ? COFFER__CODING_STORED : COFFER__CODING_DEFLATED;
+    member->name = (const char *)memmove(entry + ZIP_ENTRY_SIZE - 1, entry + ZIP_ENTRY_SIZE, name_len);
+    member->name_len = name_len;
+    entry[ZIP_ENTRY_SIZE - 1 + name_len] = '\0';
+    *at += ZIP_ENTRY_SIZE + rest;
+    return COFFER_OK;
+}
+
+static coffer_status zip_read_entries(zip_reading *in)
+{
+    coffer__zip *zip = in->zip;
+    size_t at = 0;
+    zip->without_crcs = true;
+    bool has_bytes = false;
+    for (size_t i = 0; i < zip->count; i++) {
+        coffer__zip_member *member = &zip->members[i];
+        coffer_status status = zip_read_entry(in, &at, member);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        const char *fault = zip_fault(member);
+        status = fault == NULL ? COFFER_OK : zip_refuse(in, member, fault);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        zip->without_crcs = zip->without_crcs && member->crc == 0;
+        has_bytes = has_bytes || member->size > 0;
+    }
+    zip->without_crcs = zip->without_crcs && has_bytes;
+    if (at != in->end.directory_size) {
+        const uint64_t place = zip->directory + at;
+        return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
+                               "the archive's directory has something at byte %u that is no entry", place);
+    }
+    return COFFER_OK;
+}
+
+/* ---- members among each other ---- */
+
+static uint8_t zip_fold(char c)
+{
+    return (uint8_t)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+}
+
+/* Order of names but for the case of ASCII letters, which some loaders overlook. */
+static int zip_compare_folded(const coffer__zip_member *a, const coffer__zip_member *b)
+{
+    const size_t shorter = a->name_len < b->name_len ? a->name_len : b->name_len;
+    for (size_t i = 0; i < shorter; i++) {
+        const int difference = (int)zip_fold(a->name[i]) - (int)zip_fold(b->name[i]);
+        if (difference != 0) {
+            return difference;
+        }
+    }
+    return a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
+}
+
+static bool zip_folded_before(const void *members, uint32_t a, uint32_t b)
+{
+    return zip_compare_folded((const coffer__zip_member *)members + a, (const coffer__zip_member *)members + b) < 0;
+}
+
+static bool zip_name_before(const void *members, uint32_t a, uint32_t b)
+{
+    const coffer__zip_member *one = (const coffer__zip_member *)members + a;
+    const coffer__zip_member *two = (const coffer__zip_member *)members + b;
+    return coffer__compare_names(one->name, one->name_len, two->name, two->name_len) < 0;
+}
+
+static bool zip_place_before(const void *members, uint32_t a, uint32_t b)
+{
+    return ((const coffer__zip_member *)members)[a].head < ((const coffer__zip_member *)members)[b].head;
+}
+
+static bool zip_is_array(const coffer__zip_member *member)
+{
+    return member->name_len > 4 && memcmp(member->name + member->name_len - 4, ".npy", 4) == 0;
+}
+
+/* Whether two members have the same name for some loader. Those of .npz files tell W from w. */
+static bool zip_names_clash(const coffer__zip_member *a, const coffer__zip_member *b)
+{
+    if (zip_compare_folded(a, b) != 0) {
+        return false;
+    }
+    return !zip_is_array(a) || !zip_is_array(b) || memcmp(a->name, b->name, a->name_len) == 0;
+}
+
+static coffer_status zip_check_names(const zip_reading *in, uint32_t *order)
+{
+    const coffer__zip *zip = in->zip;
+    coffer__sort(order, zip->count, zip_folded_before, zip->members);
+    for (size_t i = 1; i < zip->count; i++) {
+        const coffer__zip_member *member = &zip->members[order[i]];
+        if (!zip_names_clash(&zip->members[order[i - 1]], member)) {
+            continue;
+        }
+        const coffer_status status = zip_refuse(
+            in, member, "the archive has two members of the name %q, perhaps but for case: loaders take either");
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Where a member's data end at the earliest: exactly, when it is located. */
+static uint64_t zip_end_of(const coffer__zip_member *member)
+{
+    return (member->located ? member->at : member->head + ZIP_HEAD_SIZE + member->name_len) + member->stored_size;
+}
+
+/* Members lie one after another from the archive's first byte on. Sums cannot wrap: each lies before the directory. */
+static coffer_status zip_check_places(const zip_reading *in, uint32_t *order)
+{
+    const coffer__zip *zip = in->zip;
+    uint64_t end = zip->start;
+    bool told = false;
+    coffer__sort(order, zip->count, zip_place_before, zip->members);
+    for (size_t i = 0; i < zip->count; i++) {
+        const coffer__zip_member *member = &zip->members[order[i]];
+        coffer_status status = COFFER_OK;
+        if (member->head < end) {
+            status = zip_refuse(in, member, "the archive's member %q overlaps the one before it");
+        } else if (i == 0 && member->head > end) {
+            status = zip_refuse(in, member, "bytes come before the archive's first member %q");
+        } else if (i > 0 && member->head - end > ZIP_LONGEST_TRAILER && member->located && !told) {
+            status = zip_note(in, COFFER__WEIGHT_NOTE, end, "bytes before the archive's member %q belong to none",
+                              member->name, member->name_len);
+            told = true;
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        end = zip_end_of(member) > end ? zip_end_of(member) : end;
+    }
+    return COFFER_OK;
+}
+
+/* ---- local heads ---- */
+
+/* Whether CRC and sizes of a local head are the directory's, in one of the spellings that the head of this file lists. */
+static bool zip_sizes_agree(const uint8_t *head, const uint8_t *extra, size_t extra_size,
+                            const coffer__zip_member *member)
+{
+    coffer__cursor field;
+    uint64_t stored_size = coffer__zip_u32(head + 18);
+    uint64_t size = coffer__zip_u32(head + 22);
+    const uint32_t crc = coffer__zip_u32(head + 14);
+    if (!zip_find_zip64(extra, extra_size, &field) || !zip_widen(&size, &field) || !zip_widen(&stored_size, &field)) {
+        return false;
+    }
+    const bool follow = (member->flags & ZIP_FLAG_SIZES_FOLLOW) != 0;
+    const bool same = size == member->size && stored_size == member->stored_size;
+    return (same || (follow && size == 0 && stored_size == 0)) && (crc == member->crc || (follow && crc == 0));
+}
+
+/*
+ * Judges a local head of which `size` bytes are known, and finds the data's place: as loaders do, by the lengths that
+ * the head itself states, also when its name is another. False: there is no place, and *fault says why.
+ */
+static bool zip_place(const coffer__zip *zip, const uint8_t *head, coffer__zip_member *member, const char **fault)
+{
+    const uint64_t name_len = coffer__zip_u16(head + 26);
+    const uint64_t most = zip->directory - member->head - ZIP_HEAD_SIZE;
+    const uint64_t before = name_len + coffer__zip_u16(head + 28);
+    if (memcmp(head, "PK\3\4", 4) != 0) {
+        *fault = "the archive's directory has a member %q where the file has none";
+        return false;
+    }
+    if (before > most || member->stored_size > most - before) {
+        *fault = "the archive's member %q reaches into the directory";
+        return false;
+    }
+    if (name_len != member->name_len || memcmp(head + ZIP_HEAD_SIZE, member->name, member->name_len) != 0) {
+        *fault = "the archive's member %q has another name before its data";
+    } else if (coffer__zip_u16(head + 6) != member->flags || coffer__zip_u16(head + 8) != member->method) {
+        *fault = "the archive's member %q has other flags or another method before its data";
+    }
+    member->at = member->head + ZIP_HEAD_SIZE + before;
+    member->located = true;
+    return true;
+}
+
+/* Reads a local head into `head`, which has room for ZIP_LONGEST_HEAD bytes. What contradicts the directory is told by
+   *fault, a sentence with %q for the name; NULL: nothing does. */
+static coffer_status zip_locate(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+                                uint8_t *head, const char **fault, coffer_error *err)
+{
+    const size_t known = ZIP_HEAD_SIZE + member->name_len;
+    *fault = NULL;
+    coffer_status status = coffer__input_read(input, zip->file, zip->directory, member->head, head, known, err);
+    if (status != COFFER_OK || !zip_place(zip, head, member, fault) || *fault != NULL) {
+        return status;
+    }
+    /* Sizes are in the extra fields when they are all ones; else nothing there is of interest. */
+    const bool needs_extra = coffer__zip_u32(head + 18) == UINT32_MAX || coffer__zip_u32(head + 22) == UINT32_MAX;
+    const size_t extra_size = needs_extra ? coffer__zip_u16(head + 28) : 0;
+    status = extra_size == 0 ? COFFER_OK
+                             : coffer__input_read(input, zip->file, zip->directory, member->head + known, head + known,
+                                                  extra_size, err);
+    if (status == COFFER_OK && !zip_sizes_agree(head, head + known, extra_size, member)) {
+        *fault = "the archive's member %q has other sizes, or another CRC, before its data";
+    }
+    return status;
+}
+
+coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+                                 coffer_error *err)
+{
+    const char *fault = NULL;
+    if (member->located) {
+        return COFFER_OK;
+    }
+    uint8_t *head = coffer__alloc_array(zip->allocator, ZIP_LONGEST_HEAD, 1, err);
+    if (head == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    const coffer_status status = zip_locate(zip, input, member, head, &fault, err);
+    coffer__free_array(zip->allocator, head, ZIP_LONGEST_HEAD, 1);
+    return status != COFFER_OK || fault == NULL
+               ? status
+               : coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->head, fault, member->name, member->name_len);
+}
+
+static coffer_status zip_locate_all(const zip_reading *in, uint8_t *head)
+{
+    const coffer__zip *zip = in->zip;
+    const size_t count = in->scan && zip->count > ZIP_SCANNED_HEADS ? ZIP_SCANNED_HEADS : zip->count;
+    for (size_t i = 0; i < count; i++) {
+        coffer__zip_member *member = &zip->members[i];
+        const char *fault = NULL;
+        coffer_status status = zip_locate(zip, in->input, member, head, &fault, in->err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = fault == NULL ? COFFER_OK : zip_refuse(in, member, fault);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* ---- the archive ---- */
+
+static coffer_status zip_read_directory(zip_reading *in)
+{
+    coffer__zip *zip = in->zip;
+    zip->count = (size_t)in->end.count;
+    zip->directory = zip->start + in->end.directory;
+    zip->end = zip->start + in->end.end;
+    zip->names_size = (size_t)in->end.directory_size;
+    zip->names = coffer__alloc_array(zip->allocator, zip->names_size, 1, in->err);
+    zip->members = coffer__alloc_array(zip->allocator, zip->count, sizeof *zip->members, in->err);
+    zip->by_name = coffer__alloc_array(zip->allocator, zip->count, sizeof *zip->by_name, in->err);
+    if (zip->names == NULL || zip->members == NULL || zip->by_name == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    in->block = (uint8_t *)zip->names;
+    const coffer_status status = coffer__input_read(in->input, zip->file, zip->start + in->size, zip->directory,
+                                                    zip->names, zip->names_size, in->err);
+    return status == COFFER_OK ? zip_read_entries(in) : status;
+}
+
+/* The orders that the checks want lie in by_name one after another; that of the names comes last and stays. */
+static coffer_status zip_check_members(const zip_reading *in)
+{
+    const coffer__zip *zip = in->zip;
+    for (uint32_t i = 0; i < zip->count; i++) {
+        zip->by_name[i] = i;
+    }
+    coffer_status status = zip_check_names(in, zip->by_name);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    uint8_t *head = coffer__alloc_array(zip->allocator, ZIP_LONGEST_HEAD, 1, in->err);
+    status = head == NULL ? COFFER_ERR_MEMORY : zip_locate_all(in, head);
+    coffer__free_array(zip->allocator, head, ZIP_LONGEST_HEAD, 1);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = zip_check_places(in, zip->by_name);
+    coffer__sort(zip->by_name, zip->count, zip_name_before, zip->members);
+    return status;
+}
+
+coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
+                               uint64_t size, const coffer__wants *wants, coffer__plan *plan,
+                               const coffer_allocator *allocator, coffer_error *err)
+{
+    *zip = (coffer__zip){ .file = file, .start = start, .allocator = allocator };
+    zip_reading in = {
+        .zip = zip, .input = input, .plan = plan, .scan = wants->scan && plan != NULL, .size = size, .err = err
+    };
+    coffer_status status = zip_find_end(&in);
+    if (status == COFFER_OK) {
+        status = zip_judge_end(&in);
+    }
+    if (status == COFFER_OK) {
+        status = zip_read_directory(&in);
+    }
+    if (status == COFFER_OK) {
+        status = zip_check_members(&in);
+    }
+    if (status != COFFER_OK) {
+        coffer__zip_free(zip);
+    }
+    return status;
+}
+
+void coffer__zip_free(coffer__zip *zip)
+{
+    coffer__free_array(zip->allocator, zip->names, zip->names_size, 1);
+    coffer__free_array(zip->allocator, zip->members, zip->count, sizeof *zip->members);
+    coffer__free_array(zip->allocator, zip->by_name, zip->count, sizeof *zip->by_name);
+    *zip = (coffer__zip){ .allocator = zip->allocator };
+}
+
+/* The last of the names that are not after the wanted one. */
+coffer__zip_member *coffer__zip_find(const coffer__zip *zip, const char *name, size_t name_len)
+{
+    size_t low = 0;
+    size_t high = zip->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const coffer__zip_member *member = &zip->members[zip->by_name[middle]];
+        if (coffer__compare_names(member->name, member->name_len, name, name_len) <= 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    coffer__zip_member *found = low == 0 ? NULL : &zip->members[zip->by_name[low - 1]];
+    return found != NULL && coffer__compare_names(found->name, found->name_len, name, name_len) == 0 ? found : NULL;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CRC is the remainder of the bytes, seen as a polynomial over the two numbers 0 and 1, divided by the polynomial
+ * of degree 32. Reflected: the highest bit of a value is the coefficient of x^0.
+ *
+ * Sixteen tables advance the value by sixteen bytes at once: table k has, for each byte, what it adds to the
+ * remainder when k more bytes follow it. So the sixteen lookups do not wait for one another.
+ */
+#include "crc32.h"
+
+#include "bytes.h"
+
+#define CRC32_POLYNOMIAL 0xEDB88320u
+
+/* ---- without a library ------------------------------------------------------------------------------------------- */
+
+/* The remainder of one byte, and then of that byte with more and more zeros after it. */
+static void crc32_fill(coffer__crc32 *crc32)
+{
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t value = byte;
+        for (unsigned bit = 0; bit < 8; bit++) {
+            value = (value >> 1) ^ (CRC32_POLYNOMIAL & (0u - (value & 1)));
+        }
+        crc32->tables[0][byte] = value;
+    }
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        for (unsigned k = 1; k < COFFER__CRC32_TABLES; k++) {
+            const uint32_t before = crc32->tables[k - 1][byte];
+            crc32->tables[k][byte] = (before >> 8) ^ crc32->tables[0][before & 0xFF];
+        }
+    }
+}
+
+static uint32_t crc32_by_tables(const coffer__crc32 *crc32, uint32_t crc, const uint8_t *bytes, size_t size)
+{
+    uint32_t value = ~crc;
+    size_t at = 0;
+    for (; size - at >= 16; at += 16) {
+        const uint64_t low = coffer__load_u64le(bytes + at) ^ value;
+        const uint64_t high = coffer__load_u64le(bytes + at + 8);
+        value = 0;
+        for (unsigned k = 0; k < 8; k++) {
+            value ^= crc32->tables[15 - k][low >> (8 * k) & 0xFF] ^ crc32->tables[7 - k][high >> (8 * k) & 0xFF];
+        }
+    }
+    for (; at < size; at++) {
+        value = (value >> 8) ^ crc32->tables[0][(value ^ bytes[at]) & 0xFF];
+    }
+    return ~value;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+void coffer__crc32_open(coffer__crc32 *crc32, bool alone)
+{
+    crc32->by_libdeflate = NULL;
+    crc32->by_zlib = NULL;
+    if (!alone && coffer__os_library_open(&crc32->library, "libdeflate.so.0")) {
+        if (coffer__os_library_find(&crc32->library, "libdeflate_crc32", &crc32->by_libdeflate)) {
+            return;
+        }
+        crc32->by_libdeflate = NULL;
+        coffer__os_library_close(&crc32->library);
+    }
+    if (!alone && coffer__os_library_open(&crc32->library, "libz.so.1")) {
+        /* Versions from 1.2.9 on have the function that takes sizes of any width. */
+        if (coffer__os_library_find(&crc32->library, "crc32_z", &crc32->by_zlib)) {
+            return;
+        }
+        crc32->by_zlib = NULL;
+        coffer__os_library_close(&crc32->library);
+    }
+    crc32_fill(crc32);
+}
+
+void coffer__crc32_close(coffer__crc32 *crc32)
+{
+    if (crc32->by_libdeflate != NULL || crc32->by_zlib != NULL) {
+        coffer__os_library_close(&crc32->library);
+    }
+}
+
+uint32_t coffer__crc32_update(const coffer__crc32 *crc32, uint32_t crc, const void *bytes, size_t size)
+{
+    /* zlib takes NULL for a wish to begin. */
+    if (size == 0) {
+        return crc;
+    }
+    if (crc32->by_libdeflate != NULL) {
+        return crc32->by_libdeflate(crc, bytes, size);
+    }
+    if (crc32->by_zlib != NULL) {
+        return (uint32_t)crc32->by_zlib(crc, bytes, size);
+    }
+    return crc32_by_tables(crc32, crc, bytes, size);
+}
+
+/* The product of two polynomials, modulo the one of degree 32. */
+static uint32_t crc32_multiply(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (unsigned bit = 0; bit < 32; bit++) {
+        product ^= b & (0u - (a >> 31));
+        a <<= 1;
+        b = (b >> 1) ^ (CRC32_POLYNOMIAL & (0u - (b & 1)));
+    }
+    return product;
+}
+
+/*
+ * A byte of zeros multiplies the remainder by x^8. So `size` of them multiply it by x^(8 * size), which is put together
+ * from the squares x^8, x^16, x^32, … for the bits of the size. The value is kept inverted, as it is while bytes come.
+ */
+uint32_t coffer__crc32_zeros(uint32_t crc, uint64_t size)
+{
+    uint32_t value = ~crc;
+    uint32_t power = UINT32_C(1) << 23; /* x^8 */
+    for (uint64_t left = size; left > 0; left >>= 1) {
+        if ((left & 1) != 0) {
+            value = crc32_multiply(value, power);
+        }
+        power = crc32_multiply(power, power);
+    }
+    return ~value;
+}
