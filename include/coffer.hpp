@@ -9,9 +9,10 @@
  *
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
- *   - Ownership: model, header, writer, model_writer, rewrite, hasher, manifest and buffer own what they hold; they can
- *     be moved and not copied, and one that was moved from can only be assigned to or go. A tensor and every span are
- *     borrowed, from the model that they came from, which may be moved in the meantime, but must outlive them.
+ *   - Ownership: model, header, writer, model_writer, rewrite, input, imported, hasher, manifest and buffer own what
+ *     they hold; they can be moved and not copied, and one that was moved from can only be assigned to or go. A tensor
+ *     and every span are borrowed, from the model that they came from, which may be moved in the meantime, but must
+ *     outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
  *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the
  *     machine is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which
@@ -974,6 +975,95 @@ public:
 
 private:
     detail::handle<coffer_rewrite, coffer_rewrite_free> self_;
+};
+
+/* ---- Files of other programs ------------------------------------------------------------------------------------- */
+
+/* A file that is to be converted, as bytes, and those beside it. */
+class input
+{
+public:
+    explicit input(const std::string &path, const coffer_open_options *options = nullptr)
+        : self_(detail::make(coffer_input_open, path.c_str(), options))
+    {
+    }
+    explicit input(const coffer_input_functions &functions)
+        : self_(detail::make(coffer_input_open_functions, &functions, nullptr))
+    {
+    }
+
+    std::uint64_t size(std::uint32_t file = 0) const noexcept { return coffer_input_size(get(), file); }
+    std::uint64_t bytes_read() const noexcept { return coffer_input_bytes_read(get()); }
+    /* The number of a file beside it. */
+    std::uint32_t beside(std::string_view name)
+    {
+        std::uint32_t file = 0;
+        detail::call(coffer_input_beside, get(), detail::present(name), name.size(), &file, nullptr);
+        return file;
+    }
+    void read(std::uint32_t file, std::uint64_t offset, span<std::byte> to)
+    {
+        detail::call(coffer_input_read, get(), file, offset, to.data(), to.size());
+    }
+
+    coffer_input *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_input, coffer_input_free> self_;
+};
+
+/* What such a file holds, and what becomes of it. The input must outlive it:
+       cofferpp::input file("pytorch_model.bin");
+       cofferpp::imported(file).write("model.safetensors"); */
+class imported
+{
+public:
+    explicit imported(const input &from, const coffer_import_options *options = nullptr)
+        : self_(detail::make(coffer_import_open, from.get(), options))
+    {
+    }
+    /* One from the bytes that save() gave, perhaps in another process. */
+    imported(const input &from, span<const std::byte> bytes, const coffer_import_options *options = nullptr)
+        : self_(detail::make(coffer_import_load, from.get(), bytes.data(), bytes.size(), options))
+    {
+    }
+
+    const coffer_import_summary &summary() const noexcept { return *coffer_import_summarize(get()); }
+    /* Tensor or finding `i`; nullptr when there is none of that number. Borrowed until the next call. */
+    const coffer_import_tensor *at(std::size_t i) const noexcept { return coffer_import_at(get(), i); }
+    const coffer_import_finding *finding(std::size_t i) const noexcept { return coffer_import_finding_at(get(), i); }
+    /* It as bytes, borrowed. */
+    span<const std::byte> save()
+    {
+        const void *bytes = nullptr;
+        std::size_t size = 0;
+        detail::call(coffer_import_save, get(), &bytes, &size);
+        return { static_cast<const std::byte *>(bytes), size };
+    }
+
+    void write(const std::string &output, const coffer_import_write_options *options = nullptr,
+               const coffer_read_options *reading = nullptr)
+    {
+        detail::call(coffer_import_write, get(), output.c_str(), options, reading);
+    }
+    void declare(header &to) const { detail::call(coffer_import_declare, get(), to.get()); }
+    void carry(writer &to, bool unchecked = false, const coffer_read_options *reading = nullptr)
+    {
+        detail::call(coffer_import_carry, get(), to.get(), unchecked, reading);
+    }
+    void carry(model_writer &to, bool unchecked = false, const coffer_read_options *reading = nullptr)
+    {
+        detail::call(coffer_import_carry_model, get(), to.get(), unchecked, reading);
+    }
+    void verify(const model &written, const coffer_read_options *reading = nullptr)
+    {
+        detail::call(coffer_import_verify, get(), written.get(), reading);
+    }
+
+    coffer_import *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_import, coffer_import_free> self_;
 };
 
 /* ---- Manifests --------------------------------------------------------------------------------------------------- */

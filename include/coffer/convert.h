@@ -4,7 +4,7 @@
  * written as safetensors.
  *
  *     coffer_input *input;
- *     coffer_import *import;
+ *     coffer_import *imported;
  *     coffer_input_open(&input, "pytorch_model.bin", NULL, &err);
  *     coffer_import_open(&import, input, NULL, &err);             nothing is written: look at what would be
  *     coffer_import_write(import, "model.safetensors", NULL, NULL, &err);
@@ -123,12 +123,12 @@ typedef struct coffer_import coffer_import;
  * COFFER_ERR_UNKNOWN_INPUT for a file that no reader knows, COFFER_ERR_ARCHIVE, COFFER_ERR_PICKLE and COFFER_ERR_ARRAY
  * for what is damaged or refused, COFFER_ERR_ROOT when it is not clear what the model is, COFFER_ERR_NO_EQUIVALENT,
  * COFFER_ERR_VIEW, COFFER_ERR_NAME and COFFER_ERR_DUPLICATE_NAME for tensors that cannot be written; err->tensor names
- * the tensor, err->offset the byte of the file. *import is NULL on failure.
+ * the tensor, err->offset the byte of the file. *imported is NULL on failure.
  */
-COFFER_API coffer_status coffer_import_open(coffer_import **import, coffer_input *input,
+COFFER_API coffer_status coffer_import_open(coffer_import **imported, coffer_input *input,
                                             const coffer_import_options *options, coffer_error *err);
 /* Releases the import. NULL is ignored. */
-COFFER_API void coffer_import_free(coffer_import *import);
+COFFER_API void coffer_import_free(coffer_import *imported);
 
 /* What becomes of a tensor. */
 typedef enum coffer_fate {
@@ -200,28 +200,29 @@ typedef struct coffer_import_summary {
 } coffer_import_summary;
 
 /* Borrowed from the import, as is what the following functions give. */
-COFFER_API const coffer_import_summary *coffer_import_summarize(const coffer_import *import);
+COFFER_API const coffer_import_summary *coffer_import_summarize(const coffer_import *imported);
 /* Tensor `i`; NULL when i is not below the count. The struct is overwritten by the next call for this import; what it
    points to lives as long as the import. */
-COFFER_API const coffer_import_tensor *coffer_import_at(coffer_import *import, size_t i);
+COFFER_API const coffer_import_tensor *coffer_import_at(coffer_import *imported, size_t i);
 /* Finding `i`, in the same way. */
-COFFER_API const coffer_import_finding *coffer_import_finding_at(coffer_import *import, size_t i);
+COFFER_API const coffer_import_finding *coffer_import_finding_at(coffer_import *imported, size_t i);
 /* Fills *pair with entry `i` of the metadata that will be written, aliases counted; false when i is not below their
    number. */
-COFFER_API bool coffer_import_metadata_at(const coffer_import *import, size_t i, coffer_pair *pair);
+COFFER_API bool coffer_import_metadata_at(const coffer_import *imported, size_t i, coffer_pair *pair);
 /* The name of storage `i` of those that nothing views, and its size in bytes; NULL when i is not below their number. */
-COFFER_API const char *coffer_import_unreferenced_at(const coffer_import *import, size_t i, uint64_t *size);
+COFFER_API const char *coffer_import_unreferenced_at(const coffer_import *imported, size_t i, uint64_t *size);
 
 /* ---- As bytes ---------------------------------------------------------------------------------------------------- */
 
 /* The import as bytes, for a process of the same version: *bytes becomes memory of the import's allocator, freed with
    it; *size its size. */
-COFFER_API coffer_status coffer_import_save(coffer_import *import, const void **bytes, size_t *size, coffer_error *err);
+COFFER_API coffer_status coffer_import_save(coffer_import *imported, const void **bytes, size_t *size,
+                                            coffer_error *err);
 /* An import from such bytes, which may be hostile: everything is checked as if nothing had been. The files beside the
    input that the bytes name are opened. Of the options, `allocator`, `allow_expand` and `max_metadata` are used.
-   COFFER_ERR_PLAN for bytes that coffer_import_save does not make. *import is NULL on failure. */
-COFFER_API coffer_status coffer_import_load(coffer_import **import, coffer_input *input, const void *bytes, size_t size,
-                                            const coffer_import_options *options, coffer_error *err);
+   COFFER_ERR_PLAN for bytes that coffer_import_save does not make. *imported is NULL on failure. */
+COFFER_API coffer_status coffer_import_load(coffer_import **imported, coffer_input *input, const void *bytes,
+                                            size_t size, const coffer_import_options *options, coffer_error *err);
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
@@ -251,23 +252,24 @@ typedef struct coffer_import_write_options {
  * when what was written is not what was read: then the output is there, and must not be used. COFFER_ERR_UNSUPPORTED
  * names the library that is missing for a large compressed member.
  */
-COFFER_API coffer_status coffer_import_write(coffer_import *import, const char *output,
+COFFER_API coffer_status coffer_import_write(coffer_import *imported, const char *output,
                                              const coffer_import_write_options *options,
                                              const coffer_read_options *reading, coffer_error *err);
 
 /* The same in steps, for writers to anywhere else. First what is written is declared, the metadata too, in a header
    that has no tensors yet. */
-COFFER_API coffer_status coffer_import_declare(const coffer_import *import, coffer_header *header, coffer_error *err);
-/* Then the tensors are carried into a writer of that header, or of several files. As with coffer_writer_copy, a failure
+COFFER_API coffer_status coffer_import_declare(const coffer_import *imported, coffer_header *header, coffer_error *err);
+/* Then the tensors are carried into a writer of that header. As with coffer_writer_copy, a failure
    leaves a writer that can only be freed. Checks CRCs, unless `unchecked`, and at the end that the input has not
    changed. */
-COFFER_API coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, bool unchecked,
+COFFER_API coffer_status coffer_import_carry(coffer_import *imported, coffer_writer *writer, bool unchecked,
                                              const coffer_read_options *reading, coffer_error *err);
-COFFER_API coffer_status coffer_import_carry_model(coffer_import *import, coffer_model_writer *writer, bool unchecked,
+/* The same for a model of several files. */
+COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coffer_model_writer *writer, bool unchecked,
                                                    const coffer_read_options *reading, coffer_error *err);
 /* Last, what was written is compared with the input: COFFER_ERR_NOT_EQUAL, and err->tensor names the first tensor that
    differs. */
-COFFER_API coffer_status coffer_import_verify(coffer_import *import, const coffer *written,
+COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const coffer *written,
                                               const coffer_read_options *reading, coffer_error *err);
 
 /* ---- The way back ------------------------------------------------------------------------------------------------ */

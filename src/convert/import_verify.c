@@ -19,10 +19,8 @@
 #include <string.h>
 
 #define VERIFY_BLOCK ((uint64_t)1 << 20)
-/* Storages of views that are read whole. */
+/* Storages of views that are read whole, and bands of the results of others. */
 #define VERIFY_VIEW ((uint64_t)16 << 20)
-/* Bands of the others. */
-#define VERIFY_BAND ((uint64_t)8 << 20)
 
 /* One call. */
 typedef struct verify_run {
@@ -34,10 +32,11 @@ typedef struct verify_run {
     coffer__decoding decoding;
     uint32_t *order; /* rows that are written, those of a storage together */
     size_t count;
-    uint8_t *read;     /* VERIFY_BAND bytes of the output … */
-    uint8_t *expected; /* … and as many that should be there */
-    uint8_t *view;     /* VERIFY_VIEW bytes, once a view needs them: … */
-    uint32_t view_of;  /* … all of this storage */
+    uint8_t *read;              /* VERIFY_BLOCK bytes of the output … */
+    uint8_t *expected;          /* … and as many that should be there */
+    uint8_t *view;              /* VERIFY_VIEW bytes, once a view needs them: … */
+    uint32_t view_of;           /* … all of this storage */
+    coffer__transfer_kept kept; /* by the transfers that gather bands */
     uint64_t done;
     uint64_t total;
 } verify_run;
@@ -139,19 +138,37 @@ static void verify_gather(verify_walk *walk, size_t item_size, const uint8_t *st
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
-/* Reads what was written, and compares it with run->expected, to which the change is still to be made. */
-static coffer_status verify_block(verify_run *run, const verify_row *row, uint64_t offset, uint64_t size,
-                                  coffer_error *err)
+/* Compares `size` bytes with what was written, after the change that is still to be made to them. A block is a number
+   of whole elements. */
+static coffer_status verify_block(verify_run *run, const verify_row *row, uint8_t *expected, uint64_t offset,
+                                  uint64_t size, coffer_error *err)
 {
-    const coffer_status status = coffer_read_part(run->written, row->tensor, offset, run->read, size, NULL, err);
-    if (status != COFFER_OK) {
-        return status;
+    verify_change(row->row, expected, size);
+    for (uint64_t done = 0; done < size;) {
+        const uint64_t block = size - done < VERIFY_BLOCK ? size - done : VERIFY_BLOCK;
+        coffer_status status = coffer_read_part(run->written, row->tensor, offset + done, run->read, block, NULL, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (memcmp(run->read, expected + (size_t)done, (size_t)block) != 0) {
+            return verify_differs(run, row->row, "other bytes are there than in the input", err);
+        }
+        status = verify_progress(run, block, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        done += block;
     }
-    verify_change(row->row, run->expected, size);
-    if (memcmp(run->read, run->expected, (size_t)size) != 0) {
-        return verify_differs(run, row->row, "other bytes are there than in the input", err);
+    return COFFER_OK;
+}
+
+/* The memory of views, once one is there. */
+static coffer_status verify_view_memory(verify_run *run, coffer_error *err)
+{
+    if (run->view == NULL) {
+        run->view = coffer__alloc(run->allocator, (size_t)VERIFY_VIEW);
     }
-    return verify_progress(run, size, err);
+    return run->view != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");
 }
 
 /* How many bytes from `offset` on are a hole on both sides. */
@@ -193,7 +210,7 @@ static coffer_status verify_contiguous(verify_run *run, const verify_row *row, c
         } else if (status == COFFER_OK) {
             status =
                 coffer__source_read(row->source, row->at + row->row->offset + at, run->expected, (size_t)block, err);
-            status = status == COFFER_OK ? verify_block(run, row, at, block, err) : status;
+            status = status == COFFER_OK ? verify_block(run, row, run->expected, at, block, err) : status;
         }
         if (status != COFFER_OK) {
             return status;
@@ -211,21 +228,15 @@ static coffer_status verify_small_view(verify_run *run, const verify_row *row, u
     verify_walk walk = { .dimensions = coffer__plan_dimensions(run->plan, row->row),
                          .rank = row->row->rank,
                          .at = row->row->offset };
-    if (run->view == NULL) {
-        run->view = coffer__alloc(run->allocator, (size_t)VERIFY_VIEW);
-    }
-    if (run->view == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");
-    }
-    coffer_status status = COFFER_OK;
-    if (run->view_of != row->row->storage) {
+    coffer_status status = verify_view_memory(run, err);
+    if (status == COFFER_OK && run->view_of != row->row->storage) {
         status = coffer__source_read(row->source, row->at, run->view, (size_t)storage_size, err);
         run->view_of = row->row->storage;
     }
     for (uint64_t at = 0; at < size && status == COFFER_OK;) {
         const uint64_t block = size - at < VERIFY_BLOCK ? size - at : VERIFY_BLOCK - VERIFY_BLOCK % item;
         verify_gather(&walk, (size_t)item, run->view, run->expected, block);
-        status = verify_block(run, row, at, block, err);
+        status = verify_block(run, row, run->expected, at, block, err);
         at += block;
     }
     return status;
@@ -236,28 +247,29 @@ static coffer_status verify_large_view(verify_run *run, const verify_row *row, c
                                        coffer_error *err)
 {
     coffer__tiling tiling;
-    const coffer__transfer_options options = { .allocator = run->allocator, .threads = run->options->threads };
-    coffer__tiling_bands(&tiling, box, VERIFY_BAND);
-    for (uint64_t k = 0; k < tiling.count; k++) {
+    const coffer__transfer_options options = { .allocator = run->allocator,
+                                               .threads = run->options->threads,
+                                               .kept = &run->kept };
+    coffer_status status = verify_view_memory(run, err);
+    run->view_of = COFFER__PLAN_NO_STORAGE;
+    /* A little less than a power of two: lines at such distances would compete for the same few sets of the cache. */
+    coffer__tiling_bands(&tiling, box, VERIFY_VIEW - VERIFY_VIEW / 64);
+    for (uint64_t k = 0; k < tiling.count && status == COFFER_OK; k++) {
         coffer__tile tile;
         coffer__box band;
         coffer__tile_at(&tiling, k, &tile);
         coffer__tile_box(&tile, &band);
         const coffer__row part = {
-            .source = row->source, .offset = row->at, .box = &band, .size = tile.size, .to = run->expected
+            .source = row->source, .offset = row->at, .box = &band, .size = tile.size, .to = run->view
         };
-        coffer_status status =
-            tile.size <= VERIFY_BAND
-                ? coffer__transfer(&part, 1, &options, err)
-                : coffer__fail(err, COFFER_ERR_UNSUPPORTED, "a run of this tensor is too long to be verified");
+        status = tile.size <= VERIFY_VIEW
+                     ? coffer__transfer(&part, 1, &options, err)
+                     : coffer__fail(err, COFFER_ERR_UNSUPPORTED, "a run of this tensor is too long to be verified");
         if (status == COFFER_OK) {
-            status = verify_block(run, row, tile.to, tile.size, err);
-        }
-        if (status != COFFER_OK) {
-            return status;
+            status = verify_block(run, row, run->view, tile.to, tile.size, err);
         }
     }
-    return COFFER_OK;
+    return status;
 }
 
 /* Whether the tensor is declared as the plan has it. */
@@ -404,15 +416,16 @@ coffer_status coffer_import_verify(coffer_import *import, const coffer *written,
                        .decoding = { .plan = &import->plan, .input = import->input, .allocator = allocator } };
     const size_t rows = import->plan.rows.count;
     run.order = coffer__alloc_array(allocator, rows, sizeof *run.order, err);
-    run.read = coffer__alloc(allocator, (size_t)VERIFY_BAND);
-    run.expected = coffer__alloc(allocator, (size_t)VERIFY_BAND);
+    run.read = coffer__alloc(allocator, (size_t)VERIFY_BLOCK);
+    run.expected = coffer__alloc(allocator, (size_t)VERIFY_BLOCK);
     status = run.order != NULL && run.read != NULL && run.expected != NULL
                  ? verify_all(&run, err)
                  : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");
     coffer__inflaters_close(&run.decoding.inflaters);
+    coffer__transfer_forget(&run.kept, allocator);
     coffer__free(allocator, run.view, (size_t)VERIFY_VIEW);
-    coffer__free(allocator, run.expected, (size_t)VERIFY_BAND);
-    coffer__free(allocator, run.read, (size_t)VERIFY_BAND);
+    coffer__free(allocator, run.expected, (size_t)VERIFY_BLOCK);
+    coffer__free(allocator, run.read, (size_t)VERIFY_BLOCK);
     coffer__free_array(allocator, run.order, rows, sizeof *run.order);
     return status;
 }

@@ -317,11 +317,30 @@ bool coffer__input_has_path(const coffer_input *input, const char *path)
     return false;
 }
 
+/* Whether a file is what it was when it was opened, by its size and times. One that was made a moment ago may be changed
+   without either telling; that is for verifying to find. */
+static bool input_file_is_still(const coffer__source *source)
+{
+    const coffer__os_info *seen = coffer__source_seen(source);
+    coffer__os_info now;
+    uint64_t offset = 0;
+    int fd = -1;
+    if (seen == NULL || !source->is.lends) {
+        return true;
+    }
+    if (source->ops->borrow(source, &fd, &offset, NULL) != COFFER_OK) {
+        return false;
+    }
+    const int os_error = coffer__os_inspect_fd(fd, &now);
+    source->ops->give_back(source);
+    return os_error == 0 && coffer__os_unchanged(seen, &now);
+}
+
 /* What is behind a URL is watched by its source, which asks for ranges of one version only. */
 coffer_status coffer__input_is_still(const coffer_input *input, coffer_error *err)
 {
     for (uint32_t i = 0; i < input->count; i++) {
-        if (!coffer__source_is_still(&input->files[i]->source)) {
+        if (!input_file_is_still(&input->files[i]->source)) {
             coffer__fail(err, COFFER_ERR_CHANGED, "the file was changed while it was converted");
             return coffer__fail_path(err, COFFER_ERR_CHANGED, i == 0 ? input->path : input->files[i]->name);
         }

@@ -176,6 +176,14 @@ static coffer_status op_dup(coffer__pickle *p, unsigned unused)
     return status == COFFER_OK ? pickle_push(p, value) : status;
 }
 
+/* Whether zeros come before an integer, which Python does not read. 00 and 01 are how truth is written. */
+static bool pickle_has_zeros(const char *text, size_t len, bool is_long)
+{
+    const size_t sign = text[0] == '-' || text[0] == '+';
+    const bool truth = !is_long && len == 2 && sign == 0 && (text[1] == '0' || text[1] == '1');
+    return text[sign] == '0' && len - sign > 1 && !truth;
+}
+
 /* A line that is a decimal integer. */
 static coffer_status pickle_line_integer(coffer__pickle *p, bool is_long, int64_t *value, bool *fits)
 {
@@ -187,7 +195,8 @@ static coffer_status pickle_line_integer(coffer__pickle *p, bool is_long, int64_
     }
     const char *text = (const char *)p->texts.items + (kept == UINT32_MAX ? 0 : kept);
     size -= is_long && size > 0 && kept != UINT32_MAX && text[size - 1] == 'L';
-    const bool good = kept != UINT32_MAX && coffer__pickle_read_integer(text, (size_t)size, value, fits);
+    const bool good = kept != UINT32_MAX && coffer__pickle_read_integer(text, (size_t)size, value, fits) &&
+                      !pickle_has_zeros(text, (size_t)size, is_long);
     p->texts.count = kept == UINT32_MAX ? p->texts.count : kept;
     return good ? COFFER_OK : coffer__pickle_fail(p, "an integer should be here, in decimal digits");
 }
@@ -596,12 +605,13 @@ static coffer_status op_add(coffer__pickle *p, unsigned kind)
 
 /* ---- names and calls ---- */
 
-/* A kept text without NULs; a NUL would end the name early for whoever reads it. */
+/* A kept text that can be a name: UTF-8, without NULs, of which one would end it early for whoever reads it. */
 static const char *pickle_plain_name(const coffer__pickle *p, coffer__value value)
 {
     size_t len = 0;
     const char *name = pickle_kind(p, value) == COFFER__VALUE_TEXT ? coffer__pickle_bytes_of(p, value, &len) : NULL;
-    return name != NULL && coffer__text_len(name) == len ? name : NULL;
+    const bool good = name != NULL && coffer__text_len(name) == len && coffer__utf8_valid_len(name, len) == len;
+    return good ? name : NULL;
 }
 
 /* Puts a name of our own at the end of the texts, which may move. */
@@ -867,17 +877,29 @@ static coffer_status op_binpersid(coffer__pickle *p, unsigned unused)
     return status == COFFER_OK ? pickle_push_persistent(p, id) : status;
 }
 
-/* PERSID: the id is a line of text. */
+static bool pickle_is_ascii(const char *text)
+{
+    size_t i = 0;
+    while (text[i] != '\0' && (uint8_t)text[i] < 0x80) {
+        i++;
+    }
+    return text[i] == '\0';
+}
+
+/* PERSID: the id is a line of ASCII. */
 static coffer_status op_persid(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
     const uint64_t at = p->position;
     uint32_t kept = 0;
-    coffer_status status = pickle_line_name(p, &kept);
     coffer__value id = 0;
     coffer__node *node = NULL;
+    coffer_status status = pickle_line_name(p, &kept);
     if (status != COFFER_OK) {
         return status;
+    }
+    if (!pickle_is_ascii((const char *)p->texts.items + kept)) {
+        return coffer__pickle_fail(p, "an id is not ASCII");
     }
     status = coffer__pickle_make(p, COFFER__VALUE_TEXT, &id, &node);
     if (status != COFFER_OK) {

@@ -185,6 +185,17 @@ static coffer__value graph_named_array(const coffer__graph *graph, coffer__value
     return graph_is_array(graph, parts[1]) ? parts[1] : 0;
 }
 
+/* A container of TorchScript with its type: its entries are those of the container. */
+static coffer__role graph_tagged_role(const coffer__graph *graph, coffer__value call)
+{
+    coffer__value argument[1] = { 0 };
+    coffer__graph_items(graph, coffer__graph_arguments(graph, call), argument, 1);
+    if (graph_is(graph, argument[0], COFFER__VALUE_DICT)) {
+        return COFFER__ROLE_MAPPING;
+    }
+    return graph_is(graph, argument[0], COFFER__VALUE_LIST) ? COFFER__ROLE_SEQUENCE : COFFER__ROLE_OTHER;
+}
+
 static coffer__role graph_call_role(const coffer__graph *graph, coffer__value call)
 {
     const coffer__known known = coffer__graph_known_call(graph, call);
@@ -193,6 +204,8 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
         return COFFER__ROLE_MAPPING;
     case COFFER__MEANS_SEQUENCE:
         return graph_named_array(graph, call) != 0 ? COFFER__ROLE_TENSOR : COFFER__ROLE_SEQUENCE;
+    case COFFER__MEANS_TAG:
+        return graph_tagged_role(graph, call);
     case COFFER__MEANS_REBUILD_1:
     case COFFER__MEANS_REBUILD_2:
     case COFFER__MEANS_REBUILD_3:

@@ -4,7 +4,6 @@
 
 #include "alloc.h"
 #include "error.h"
-#include "pickle_views.h"
 #include "pickle_walk.h"
 #include "sort.h"
 #include "text.h"
@@ -30,8 +29,8 @@ static const char *rows_strip(const coffer__graph *graph, const char *path, size
     return path + prefix_len;
 }
 
-static coffer_status rows_put(coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
-                              coffer__fate fate, uint32_t reason, coffer_error *err)
+coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
+                                     coffer__fate fate, uint32_t reason, coffer_error *err)
 {
     view->row.fate = fate;
     view->row.reason = reason;
@@ -42,7 +41,7 @@ static coffer_status rows_put(coffer__graph *graph, coffer__view *view, const ch
 }
 
 /* A tensor of the model that safetensors cannot express. */
-static coffer_status rows_put_lacking(coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
+static coffer_status rows_put_lacking(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
                                       coffer_error *err)
 {
     uint32_t reason = 0;
@@ -53,7 +52,15 @@ static coffer_status rows_put_lacking(coffer__graph *graph, coffer__view *view, 
     }
     const coffer_status status =
         coffer__plan_put_text(graph->plan, view->lack, coffer__text_len(view->lack), &reason, err);
-    return status == COFFER_OK ? rows_put(graph, view, name, name_len, COFFER__FATE_SKIPPED, reason, err) : status;
+    return status == COFFER_OK ? coffer__graph_put_view(graph, view, name, name_len, COFFER__FATE_SKIPPED, reason, err)
+                               : status;
+}
+
+coffer_status coffer__graph_put_model_view(const coffer__graph *graph, coffer__view *view, const char *name,
+                                           size_t name_len, coffer_error *err)
+{
+    return view->lack != NULL ? rows_put_lacking(graph, view, name, name_len, err)
+                              : coffer__graph_put_view(graph, view, name, name_len, COFFER__FATE_WRITTEN, 0, err);
 }
 
 static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__graph_walk *walk, coffer__value value,
@@ -71,10 +78,7 @@ static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__graph_w
                         "tensor %q has a key that is neither UTF-8 text nor a whole number", name, name_len);
         return coffer__graph_fail_tensor(COFFER_ERR_NAME, name, name_len, err);
     }
-    if (view.lack != NULL) {
-        return rows_put_lacking(graph, &view, name, name_len, err);
-    }
-    return rows_put(graph, &view, name, name_len, COFFER__FATE_WRITTEN, 0, err);
+    return coffer__graph_put_model_view(graph, &view, name, name_len, err);
 }
 
 /* A tensor, or a storage by itself, that is not written. */
@@ -88,8 +92,8 @@ static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value,
     if (status != COFFER_OK) {
         return coffer__graph_fail_tensor(status, name, name_len, err);
     }
-    return rows_put(graph, &view, name, name_len, COFFER__FATE_SKIPPED, storage ? reasons->storage : reasons->outside,
-                    err);
+    return coffer__graph_put_view(graph, &view, name, name_len, COFFER__FATE_SKIPPED,
+                                  storage ? reasons->storage : reasons->outside, err);
 }
 
 /* A number among the tensors: left out, or put into the metadata. Only whole numbers and truths have one spelling. */
@@ -175,13 +179,15 @@ static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reas
     return status;
 }
 
-/* What no walk met: values that were dropped while the pickle was made, or that are nested too deep. */
-static coffer_status rows_of_lost(coffer__graph *graph, const rows_reasons *reasons, coffer_error *err)
+/* What no walk met: values that were dropped while the pickle was made, or that are nested too deep. Tensors come before
+   `storages`, which they may be views of. */
+static coffer_status rows_of_lost(coffer__graph *graph, bool storages, const rows_reasons *reasons, coffer_error *err)
 {
     static const char prefix[] = "at byte ";
     for (coffer__value value = 1; value < graph->marks; value++) {
         char name[32];
-        if (!rows_is_left_over(graph, value)) {
+        const bool storage = coffer__graph_role(graph, value) == COFFER__ROLE_STORAGE;
+        if (storage != storages || !rows_is_left_over(graph, value)) {
             continue;
         }
         memcpy(name, prefix, sizeof prefix - 1);
@@ -336,7 +342,10 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
         status = rows_of_rest(graph, &reasons, err);
     }
     if (status == COFFER_OK) {
-        status = rows_of_lost(graph, &reasons, err);
+        status = rows_of_lost(graph, false, &reasons, err);
+    }
+    if (status == COFFER_OK) {
+        status = rows_of_lost(graph, true, &reasons, err);
     }
     if (status == COFFER_OK) {
         status = rows_of_opaque(graph, err);

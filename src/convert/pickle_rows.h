@@ -6,7 +6,7 @@
 #ifndef COFFER_CONVERT_PICKLE_ROWS_H
 #define COFFER_CONVERT_PICKLE_ROWS_H
 
-#include "pickle_roles.h"
+#include "pickle_views.h"
 
 /*
  * Puts a row for each tensor of the graph, which is prepared: those of the model are written under their names, all
@@ -26,6 +26,14 @@ coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start
                                       coffer_error *err);
 /* Names in an error, which is filled, the tensor at the end of a path. */
 coffer_status coffer__graph_fail_tensor(coffer_status status, const char *path, size_t path_len, coffer_error *err);
+
+/* Puts a row of a view that is a tensor of the model: written, or, when it lacks an equivalent, skipped or refused. Of the
+   graph the wants and the plan are used. */
+coffer_status coffer__graph_put_model_view(const coffer__graph *graph, coffer__view *view, const char *name,
+                                           size_t name_len, coffer_error *err);
+/* Puts a row of a view, with what becomes of it. */
+coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
+                                     coffer__fate fate, uint32_t reason, coffer_error *err);
 
 /*
  * Ties: of the rows from `first_row` on that are written and are the same view, the one whose name comes first is kept,

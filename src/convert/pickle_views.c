@@ -24,121 +24,14 @@
 #define VIEW_MOST_WRAPPERS 8
 
 #define VIEW_MOST_ARGUMENTS 8
+/* Keys and values of states that are searched. */
+#define VIEW_MOST_STATE 64
 
 static coffer_status view_malformed(const coffer__graph *graph, coffer__value value, const char *what,
                                     coffer_error *err)
 {
     return coffer__fail_at(err, COFFER_ERR_PICKLE, coffer__graph_place(graph, value),
                            "the pickle describes a tensor in a way that no program writes: %s", what);
-}
-
-/* ---- numbers ------------------------------------------------------------------------------------------------------- */
-
-bool coffer__view_numbers(const coffer__graph *graph, coffer__value container, uint64_t *numbers, size_t *count)
-{
-    const coffer__node *node = coffer__pickle_node(graph->pickle, container);
-    if (node != NULL && node->kind == COFFER__VALUE_CALL &&
-        coffer__graph_known_call(graph, container).meaning == COFFER__MEANS_SIZE) {
-        coffer__graph_items(graph, coffer__graph_arguments(graph, container), &container, 1);
-        node = coffer__pickle_node(graph->pickle, container);
-    }
-    if (node == NULL || (node->kind != COFFER__VALUE_TUPLE && node->kind != COFFER__VALUE_LIST) ||
-        node->count > COFFER__PLAN_MAX_RANK) {
-        return false;
-    }
-    *count = 0;
-    for (uint32_t link = node->first; link != 0;) {
-        if (!coffer__graph_u64(graph, coffer__pickle_item(graph->pickle, &link), &numbers[*count])) {
-            return false;
-        }
-        ++*count;
-    }
-    return true;
-}
-
-/* One more than the number of the last element that is viewed; false when that is beyond 2^64-1. */
-static bool view_end(const coffer__extents *extents, uint64_t *end)
-{
-    uint64_t sum = 0;
-    if (!coffer__add_u64(extents->offset, 1, &sum)) {
-        return false;
-    }
-    for (size_t i = 0; i < extents->rank; i++) {
-        uint64_t steps = 0;
-        if (!coffer__mul_u64(extents->sizes[i] - 1, extents->strides[i], &steps) ||
-            !coffer__add_u64(sum, steps, &sum)) {
-            return false;
-        }
-    }
-    *end = sum;
-    return true;
-}
-
-static bool view_is_empty(const coffer__extents *extents)
-{
-    for (size_t i = 0; i < extents->rank; i++) {
-        if (extents->sizes[i] == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The last dimension of F4 has two elements in each byte; complex128 becomes pairs of F64 in a dimension of its own,
-   where that was asked for. */
-static coffer_status view_set_dtype(const coffer__graph *graph, coffer__value value, coffer__view *view,
-                                    coffer_error *err)
-{
-    coffer__plan_row *row = &view->row;
-    coffer__plan_dimension *last = &view->dimensions[row->rank > 0 ? row->rank - 1 : 0];
-    if (view->element == COFFER__ELEMENT_F4_X2) {
-        if (row->rank == 0 || !coffer__mul_u64(last->count, 2, &last->size)) {
-            return view_malformed(graph, value, "pairs of 4-bit floats without a dimension", err);
-        }
-    }
-    if (view->element == COFFER__ELEMENT_C128 && graph->wants->complex128_as_f64 && row->rank < COFFER__PLAN_MAX_RANK &&
-        row->sign == COFFER__SIGN_KEPT) {
-        view->dimensions[row->rank++] = (coffer__plan_dimension){ .size = 2, .count = 2, .stride = 8 };
-        row->dtype = COFFER_F64;
-        row->item_size = 8;
-    }
-    if (row->dtype == COFFER_UNKNOWN_DTYPE && view->lack == NULL) {
-        view->lack = coffer__element_facts_of(view->element)->name;
-    }
-    return COFFER_OK;
-}
-
-/*
- * Strides of dimensions of size 1 and of empty tensors mean nothing, and any number may stand there: they become 0, so
- * that whoever compares views or adds up strides need not know. An empty tensor is nowhere: its offset may be beyond
- * its storage.
- */
-coffer_status coffer__view_fill(const coffer__graph *graph, coffer__value value, coffer__view *view,
-                                const coffer__extents *extents, uint64_t available, coffer_error *err)
-{
-    const coffer__element_facts *facts = coffer__element_facts_of(view->element);
-    const bool empty = view_is_empty(extents);
-    uint64_t end = 0;
-    uint64_t end_byte = 0;
-    if (!empty && (!view_end(extents, &end) || !coffer__mul_u64(end, facts->size, &end_byte) || end_byte > available)) {
-        coffer__fail_at(err, COFFER_ERR_VIEW, coffer__graph_place(graph, value),
-                        "the sizes and strides of a tensor lead out of its storage, which has %u bytes", available);
-        return end_byte > 0 ? coffer__fail_sizes(err, COFFER_ERR_VIEW, end_byte, available) : COFFER_ERR_VIEW;
-    }
-    view->row.dtype = facts->dtype;
-    view->row.item_size = facts->size;
-    view->row.rank = (uint32_t)extents->rank;
-    /* Not an overflow: the end in bytes is below 2^64, and so is every stride of a dimension that is stepped in. */
-    view->row.offset = empty ? 0 : extents->offset * facts->size;
-    for (size_t i = 0; i < extents->rank; i++) {
-        const uint64_t size = extents->sizes[i];
-        const uint64_t stride = !empty && size > 1 ? extents->strides[i] * facts->size : 0;
-        if (stride > INT64_MAX) {
-            return view_malformed(graph, value, "a stride beyond 2^63", err);
-        }
-        view->dimensions[i] = (coffer__plan_dimension){ .size = size, .count = size, .stride = (int64_t)stride };
-    }
-    return view_set_dtype(graph, value, view, err);
 }
 
 /* ---- storages ------------------------------------------------------------------------------------------------------ */
@@ -257,7 +150,7 @@ static bool view_is_true(const coffer__graph *graph, coffer__value value)
 static void view_set_sign(const coffer__graph *graph, coffer__value metadata, coffer__view *view)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, metadata);
-    if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > 64) {
+    if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > VIEW_MOST_STATE) {
         return;
     }
     const bool conjugated = view_is_true(graph, coffer__pickle_get(graph->pickle, metadata, "conj"));
@@ -278,6 +171,7 @@ static void view_set_sign(const coffer__graph *graph, coffer__value metadata, co
 typedef struct view_call {
     coffer__value function;
     coffer__value arguments;
+    coffer__value whole; /* the sizes of the distributed tensor that it is a part of; 0: of none */
 } view_call;
 
 static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, view_call call, coffer__view *view,
@@ -336,6 +230,7 @@ static const char *view_lack(const char *name)
         { "_rebuild_sparse_tensor", "a sparse tensor" },
         { "_rebuild_sparse_csr_tensor", "a sparse tensor" },
         { "_rebuild_nested_tensor", "a nested tensor" },
+        { "_rebuild_njt", "a nested tensor" },
         { "_rebuild_qtensor", "a quantised tensor" },
         { "_rebuild_meta_tensor_no_storage", "a tensor without data (meta)" },
         { "_rebuild_wrapper_subclass", "a tensor of a class that wraps others" },
@@ -349,14 +244,46 @@ static const char *view_lack(const char *name)
     return "a tensor without data (uninitialised)";
 }
 
+/* The part of a distributed tensor that one process has; 0 for other classes. It is in the state that follows
+   _rebuild_wrapper_subclass(class, dtype, sizes, …), which is a dict, or a pair of them, of which the second has what
+   __slots__ names. `parts` are the arguments of the call that makes all of it. */
+static coffer__value view_local(const coffer__graph *graph, const coffer__value *parts)
+{
+    const coffer__node *function = coffer__pickle_node(graph->pickle, parts[0]);
+    const coffer__node *state = coffer__pickle_node(graph->pickle, parts[3]);
+    coffer__value dicts[2] = { parts[3] };
+    if (function == NULL || function->kind != COFFER__VALUE_GLOBAL || state == NULL ||
+        !coffer__same_text(coffer__pickle_name(graph->pickle, parts[0]), "_rebuild_wrapper_subclass")) {
+        return 0;
+    }
+    if (state->kind == COFFER__VALUE_TUPLE) {
+        coffer__graph_items(graph, parts[3], dicts, 2);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const coffer__node *dict = coffer__pickle_node(graph->pickle, dicts[i]);
+        const bool small = dict != NULL && dict->kind == COFFER__VALUE_DICT && dict->count <= VIEW_MOST_STATE;
+        const coffer__value local = small ? coffer__pickle_get(graph->pickle, dicts[i], "_local_tensor") : 0;
+        if (local != 0) {
+            return local;
+        }
+    }
+    return 0;
+}
+
 /* Undoes one wrapper: the tensor within is a value of its own, or a call of other names. */
 static bool view_unwrap(coffer__graph *graph, view_call *call, coffer__value *value)
 {
     coffer__value parts[4] = { 0 };
     const coffer__meaning meaning = coffer__graph_known(graph, call->function).meaning;
     coffer__graph_items(graph, call->arguments, parts, 4);
-    if (meaning == COFFER__MEANS_FROM_TYPE) {
-        *call = (view_call){ parts[0], parts[2] };
+    if (meaning == COFFER__MEANS_FROM_TYPE && view_local(graph, parts) != 0) {
+        coffer__value sizes[3] = { 0 };
+        coffer__graph_items(graph, parts[2], sizes, 3);
+        call->whole = sizes[2];
+        parts[0] = view_local(graph, parts);
+    } else if (meaning == COFFER__MEANS_FROM_TYPE) {
+        call->function = parts[0];
+        call->arguments = parts[2];
         return call->function != 0 && call->arguments != 0;
     }
     if (meaning == COFFER__MEANS_EVAL) {
@@ -371,15 +298,32 @@ static bool view_unwrap(coffer__graph *graph, view_call *call, coffer__value *va
     if (*value == 0) {
         return false;
     }
-    *call = (view_call){ coffer__graph_callable(graph, *value), coffer__graph_arguments(graph, *value) };
+    call->function = coffer__graph_callable(graph, *value);
+    call->arguments = coffer__graph_arguments(graph, *value);
     return true;
+}
+
+/* A part of a distributed tensor stands for all of it if it is as large: on one process, or replicated on each. */
+static void view_check_whole(const coffer__graph *graph, const view_call *call, coffer__view *view)
+{
+    uint64_t sizes[COFFER__PLAN_MAX_RANK];
+    size_t count = 0;
+    if (call->whole == 0) {
+        return;
+    }
+    bool same = coffer__view_numbers(graph, call->whole, sizes, &count) && count == view->row.rank;
+    for (size_t i = 0; same && i < count; i++) {
+        same = sizes[i] == view->dimensions[i].count;
+    }
+    view->lack = same ? view->lack : "one process's part of a distributed tensor";
 }
 
 coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer__view *view, coffer_error *err)
 {
     memset(view, 0, sizeof *view);
     view->row.storage = COFFER__PLAN_NO_STORAGE;
-    view_call call = { coffer__graph_callable(graph, value), coffer__graph_arguments(graph, value) };
+    view_call call = { coffer__graph_callable(graph, value), coffer__graph_arguments(graph, value), 0 };
+    coffer_status status = COFFER_OK;
     for (size_t i = 0; i < VIEW_MOST_WRAPPERS; i++) {
         const coffer__known known = coffer__graph_known(graph, call.function);
         graph->reached[value] = 1;
@@ -387,7 +331,9 @@ coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer_
         case COFFER__MEANS_REBUILD_1:
         case COFFER__MEANS_REBUILD_2:
         case COFFER__MEANS_REBUILD_3:
-            return view_rebuild(graph, value, call, view, err);
+            status = view_rebuild(graph, value, call, view, err);
+            view_check_whole(graph, &call, view);
+            return status;
         case COFFER__MEANS_RECONSTRUCT:
         case COFFER__MEANS_FROM_BUFFER:
             return coffer__view_of_array(graph, value, view, err);

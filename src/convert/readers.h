@@ -5,6 +5,7 @@
 
 #include "reader.h"
 
+extern const coffer__reader coffer__reader_pt2;
 extern const coffer__reader coffer__reader_torch_zip;
 extern const coffer__reader coffer__reader_torch_stream;
 extern const coffer__reader coffer__reader_torch_index;

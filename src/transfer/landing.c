@@ -35,8 +35,9 @@
 #define LANDING_MEMORY_OF_OTHERS ((uint64_t)16 << 20)
 /* Rows of one batch, at most: they take some hundred KiB, whatever the number of tensors. */
 #define LANDING_BATCH_ROWS 4096
-/* How a transposed box is cut into parts: what is contiguous in the result has to be worth a write. */
-static const coffer__tile_limits landing_tiles = { (uint64_t)16 << 20, 8192 - 64, 8192, 4096 };
+/* How a transposed box is cut into parts. A write costs several times as much as a read that the system has in memory,
+   so what is contiguous in the result is made long, and lines of the source are a page. */
+static const coffer__tile_limits landing_tiles = { (uint64_t)16 << 20, 4096 - 64, (uint64_t)64 << 10, 4096 };
 
 /* The cursor is (next, skip): row `next` is in progress, and `skip` bytes of it are done. For a box
    that lands in tiles, `skip` counts the bytes of the tiles that are done, wherever they landed.
@@ -50,11 +51,12 @@ typedef struct landing_job {
     uint64_t skip;
     uint64_t done; /* bytes of all rows that have landed */
     uint64_t total;
-    bool by_hand;       /* the system could not copy */
-    bool far;           /* one of the sources is far */
-    uint64_t most;      /* bytes of memory that may be used at once */
-    size_t room;        /* bytes that are used; set together with `batch` */
-    coffer__row *batch; /* landing_batch_rows() of them; NULL until something has to be read */
+    bool by_hand;               /* the system could not copy */
+    bool far;                   /* one of the sources is far */
+    uint64_t most;              /* bytes of memory that may be used at once */
+    size_t room;                /* bytes that are used; set together with `batch` */
+    coffer__row *batch;         /* landing_batch_rows() of them; NULL until something has to be read */
+    coffer__transfer_kept kept; /* by the transfers of the steps */
 } landing_job;
 
 /* Rows that are brought together: those of a small save are few, and take little memory. */
@@ -224,6 +226,7 @@ static coffer_status landing_bring(landing_job *job, size_t row_count, coffer_er
     reading.progress = job->far && job->options->progress != NULL ? landing_watch : NULL;
     reading.progress_ctx = job;
     reading.failed = &failed;
+    reading.kept = &job->kept;
     const coffer_status status = coffer__transfer(job->batch, row_count, &reading, err);
     if (status != COFFER_OK && failed < row_count && job->options->failed != NULL) {
         *job->options->failed = job->next + failed;
@@ -485,6 +488,7 @@ coffer_status coffer__land(coffer__landing *landing, const coffer__row *rows, si
     }
     job.most = landing->most > 0 ? landing_min(job.most, landing->most) : job.most;
     const coffer_status status = landing_run(&job, err);
+    coffer__transfer_forget(&job.kept, options->allocator);
     coffer__free_array(options->allocator, job.batch, landing_batch_rows(&job), sizeof *job.batch);
     return status;
 }

@@ -273,6 +273,23 @@ static coffer_status transfer_run_locked(transfer_job *job, transfer_worker *wor
     return status;
 }
 
+void coffer__transfer_forget(coffer__transfer_kept *kept, const coffer_allocator *allocator)
+{
+    coffer__free(allocator, kept->block, kept->size);
+    *kept = (coffer__transfer_kept){ .block = NULL };
+}
+
+/* A block of `size` bytes: the one that was kept when it is large enough, or a new one that takes its place. */
+static void *transfer_block(coffer__transfer_kept *kept, const coffer_allocator *allocator, size_t size)
+{
+    if (kept->size < size) {
+        coffer__transfer_forget(kept, allocator);
+        kept->block = coffer__alloc(allocator, size);
+        kept->size = kept->block == NULL ? 0 : size;
+    }
+    return kept->block;
+}
+
 /* Allocates everything in one block and runs. The sizes cannot overflow: there are at most 64
    workers, scratch is at most a window of piece.c, and tiles have TRANSFER_TILES together, or there
    is one. The hashers are zero until they are made, so all of them can be freed whatever happened
@@ -283,7 +300,9 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
     const transfer_memory memory = transfer_measure(job, options->threads);
     const size_t block_size = memory.workers * (sizeof(transfer_worker) + memory.scratch) +
                               memory.slots * (sizeof(coffer__slot) + memory.slot);
-    transfer_worker *workers = coffer__alloc(allocator, block_size);
+    coffer__transfer_kept own = { .block = NULL };
+    coffer__transfer_kept *kept = options->kept != NULL ? options->kept : &own;
+    transfer_worker *workers = transfer_block(kept, allocator, block_size);
     if (workers == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z that %s needs", (uint64_t)block_size,
                             job->streams.count > 0 ? "hashing" : "reading");
@@ -294,7 +313,7 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
     for (size_t i = 0; i < memory.workers; i++) {
         coffer__hashers_free(&workers[i].hashers);
     }
-    coffer__free(allocator, workers, block_size);
+    coffer__transfer_forget(&own, allocator);
     return status;
 }
 

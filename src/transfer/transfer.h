@@ -28,12 +28,20 @@
 #include "row.h"
 #include "tile.h"
 
+/* Memory that one transfer leaves to the next, so that many in a row do not ask the system for fresh pages each time.
+   Zero at first; whoever has it ends it with coffer__transfer_forget. */
+typedef struct coffer__transfer_kept {
+    void *block;
+    size_t size;
+} coffer__transfer_kept;
+
 typedef struct coffer__transfer_options {
     const coffer_allocator *allocator; /* called only by the thread that calls coffer__transfer */
     coffer_progress progress;          /* NULL: none */
     void *progress_ctx;
     uint32_t threads;                 /* 0: by size and processors */
     const coffer__tile_limits *tiles; /* for transposed boxes; NULL: the limits that suit each source */
+    coffer__transfer_kept *kept;      /* NULL: memory is allocated and freed by each transfer */
     size_t *failed; /* set to the number of the row that failed, if the failure is about a row; may be NULL */
 } coffer__transfer_options;
 
@@ -43,5 +51,7 @@ typedef struct coffer__transfer_options {
    the contents of places and digests are undefined, because other pieces may have been finished. */
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
                                coffer_error *err);
+/* Frees what transfers with this allocator have kept. */
+void coffer__transfer_forget(coffer__transfer_kept *kept, const coffer_allocator *allocator);
 
 #endif

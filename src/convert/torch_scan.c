@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What loaders would have done with the pickles of an archive: those that are named as such, those that begin so, and
+ * those in archives within it. The bytes of storages are not looked at: nobody loads them as pickles, and a large
+ * checkpoint on the Hub is scanned by reading its directory and its pickles.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "pickle_scan.h"
+#include "text.h"
+#include "torch_archive.h"
+
+#include <string.h>
+
+/* Of pickles that have to be inflated. */
+#define TORCH_SCAN_MOST_INFLATED ((uint64_t)64 << 20)
+/* Archives within an archive that are looked at. */
+#define TORCH_SCAN_MOST_ARCHIVES 64
+
+/* Archives that are still to be looked at, ranges of the file. */
+typedef struct torch_scan {
+    const coffer__torch_file *file;
+    struct {
+        uint64_t at;
+        uint64_t size;
+    } archives[TORCH_SCAN_MOST_ARCHIVES];
+    size_t count;
+    coffer__torch_archive archive; /* the one that is looked at */
+} torch_scan;
+
+/* Whether a member is the bytes of a storage: FOLDER/data/KEY, or FOLDER/data/weights/KEY. */
+static bool torch_scan_is_storage(const coffer__zip_member *member)
+{
+    static const char folder[] = "/data/";
+    return !coffer__torch_member_ends(member, ".pkl") && !coffer__torch_member_ends(member, ".pt") &&
+           coffer__torch_has((const uint8_t *)member->name, member->name_len, folder);
+}
+
+static coffer_status torch_scan_put(const torch_scan *scan, const coffer__zip_member *member, const char *sentence,
+                                    coffer_error *err)
+{
+    return coffer__plan_put_finding(scan->file->plan, COFFER__WEIGHT_DANGER, scan->file->file, member->head,
+                                    member->name, sentence, member->name, member->name_len, err);
+}
+
+static coffer_status torch_scan_inflated(torch_scan *scan, coffer__zip_member *member, coffer_error *err)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    if (member->size > TORCH_SCAN_MOST_INFLATED) {
+        return torch_scan_put(scan, member, "%q is a compressed pickle that is too large to look at", err);
+    }
+    coffer_status status =
+        coffer__torch_archive_load(&scan->archive, member, TORCH_SCAN_MOST_INFLATED, &bytes, &size, err);
+    if (status == COFFER_OK) {
+        const coffer__scan_range range = {
+            .member = member->name, .bytes = bytes, .at = member->at, .size = size, .expected = 1
+        };
+        status = coffer__scan_pickles(scan->file, &range, NULL, err);
+    }
+    coffer__free_array(scan->file->plan->allocator, bytes, size, 1);
+    return status;
+}
+
+static coffer_status torch_scan_inner_archive(torch_scan *scan, const coffer__zip_member *member, coffer_error *err)
+{
+    if (member->coding != COFFER__CODING_STORED) {
+        return torch_scan_put(scan, member, "%q is a compressed archive, which was not looked at", err);
+    }
+    if (scan->count == TORCH_SCAN_MOST_ARCHIVES) {
+        return torch_scan_put(scan, member, "%q is one archive too many: it was not looked at", err);
+    }
+    scan->archives[scan->count].at = member->at;
+    scan->archives[scan->count].size = member->size;
+    scan->count++;
+    return COFFER_OK;
+}
+
+static coffer_status torch_scan_member(torch_scan *scan, coffer__zip_member *member, coffer_error *err)
+{
+    uint8_t head[4] = { 0 };
+    const bool named = coffer__torch_member_ends(member, ".pkl") || coffer__torch_member_ends(member, ".debug_pkl") ||
+                       coffer__torch_member_ends(member, ".pickle");
+    if (torch_scan_is_storage(member) || member->size < sizeof head) {
+        return COFFER_OK;
+    }
+    const coffer_status status =
+        coffer__zip_load(&scan->archive.zip, scan->file->input, member, head, sizeof head, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (memcmp(head, "PK\3\4", sizeof head) == 0) {
+        return torch_scan_inner_archive(scan, member, err);
+    }
+    if (!named && !coffer__scan_is_pickle(head, sizeof head)) {
+        return COFFER_OK;
+    }
+    if (member->coding != COFFER__CODING_STORED) {
+        return torch_scan_inflated(scan, member, err);
+    }
+    const coffer__scan_range range = { .member = member->name, .at = member->at, .size = member->size, .expected = 1 };
+    return coffer__scan_pickles(scan->file, &range, NULL, err);
+}
+
+/* A member that cannot be read is a finding; the others are looked at all the same. */
+static coffer_status torch_scan_members(torch_scan *scan, coffer_error *err)
+{
+    for (size_t i = 0; i < scan->archive.zip.count; i++) {
+        coffer__zip_member *member = &scan->archive.zip.members[i];
+        coffer_error trouble;
+        coffer__error_clear(&trouble);
+        coffer_status status = torch_scan_member(scan, member, &trouble);
+        if (status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM || status == COFFER_ERR_RANGE) {
+            char message[sizeof trouble.message];
+            memcpy(message, trouble.message, sizeof message);
+            status = coffer__plan_put_finding(scan->file->plan, COFFER__WEIGHT_DANGER, scan->file->file, member->head,
+                                              member->name, "a member of the archive cannot be read: %p", message,
+                                              coffer__text_len(message), &trouble);
+        }
+        if (status != COFFER_OK) {
+            if (err != NULL) {
+                *err = trouble;
+            }
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+coffer_status coffer__torch_scan_archive(const coffer__torch_file *file, coffer_error *err)
+{
+    torch_scan scan = { .file = file, .count = 1 };
+    scan.archives[0].size = file->size;
+    for (size_t i = 0; i < scan.count; i++) {
+        scan.archive = (coffer__torch_archive){ .file = file };
+        coffer_status status =
+            coffer__zip_read(&scan.archive.zip, file->input, file->file, scan.archives[i].at, scan.archives[i].size,
+                             file->wants, file->plan, file->plan->allocator, err);
+        if (status == COFFER_OK) {
+            status = torch_scan_members(&scan, err);
+            coffer__zip_free(&scan.archive.zip);
+        }
+        /* What only looks like an archive is none that a loader would open. */
+        if (status != COFFER_OK && (i == 0 || status != COFFER_ERR_ARCHIVE)) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
