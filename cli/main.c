@@ -9,6 +9,7 @@
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_report.h"
+#include "cli_sandbox.h"
 #include "cli_terminal.h"
 #include "coffer.h"
 
@@ -121,6 +122,9 @@ static void hold_standard_descriptors(void)
 
 int main(int argc, char **argv)
 {
+    if (cli_sandbox_is_child(argc, argv)) {
+        return cli_sandbox_child();
+    }
     static cli app; /* static for its buffer's sake: it is larger than a stack frame should be */
     hold_standard_descriptors();
     cli_catch_interrupts();

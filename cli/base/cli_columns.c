@@ -82,7 +82,7 @@ void cli_columns_cell(cli_columns *columns, const char *text, size_t text_len)
     } else {
         if (columns->next == 0) {
             put_indent(columns);
-        } else {
+        } else if (!last || width > 0) { /* no line ends in spaces */
             put_gap(columns, width);
         }
         put_cell(columns, text, text_len, width);

@@ -69,7 +69,18 @@ typedef enum cli_option_id {
     CLI_OPTION_FAIL_ON,
     CLI_OPTION_IN_PLACE,
     CLI_OPTION_PARTIAL,
-    CLI_OPTION_DATA
+    CLI_OPTION_DATA,
+    CLI_OPTION_ROOT,
+    CLI_OPTION_TIED,
+    CLI_OPTION_SCALARS,
+    CLI_OPTION_STRIP_PREFIX,
+    CLI_OPTION_SKIP_UNSUPPORTED,
+    CLI_OPTION_BYTES_AS,
+    CLI_OPTION_COMPLEX128,
+    CLI_OPTION_ALLOW_EXPAND,
+    CLI_OPTION_NO_VERIFY,
+    CLI_OPTION_NO_CRC,
+    CLI_OPTION_NO_SANDBOX
 } cli_option_id;
 
 typedef struct cli_option {
@@ -168,6 +179,7 @@ extern const cli_command cli_merge;
 extern const cli_command cli_hash;
 extern const cli_command cli_verify;
 extern const cli_command cli_fetch;
+extern const cli_command cli_scan;
 extern const cli_command cli_help;
 
 /* All commands in the order of the help; NULL closes it. */

@@ -8,14 +8,19 @@
 
 #include <string.h>
 
+coffer_status cli_recorded_try(coffer **model, const char *path, coffer_error *err)
+{
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.access = COFFER_READ;
+    options.verify = COFFER_VERIFY_RECORDED;
+    return cli_open_with(model, path, &options, err);
+}
+
 coffer *cli_recorded_open(cli *app, const char *path, int *code)
 {
     coffer *model = NULL;
     coffer_error err;
-    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    options.access = COFFER_READ;
-    options.verify = COFFER_VERIFY_RECORDED;
-    const coffer_status status = cli_open_with(&model, path, &options, &err);
+    const coffer_status status = cli_recorded_try(&model, path, &err);
     *code = status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, path, &err);
     return model;
 }
@@ -26,7 +31,7 @@ coffer_algorithm cli_recorded_wanted(const cli_arguments *arguments, const coffe
         return cli_which(arguments, CLI_OPTION_DIGEST) == 1 ? COFFER_XXH3_128 : COFFER_SHA256;
     }
     coffer_algorithm found = COFFER_NO_ALGORITHM;
-    for (size_t i = 0; i < coffer_shard_count(model) && found == COFFER_NO_ALGORITHM; i++) {
+    for (size_t i = 0; model != NULL && i < coffer_shard_count(model) && found == COFFER_NO_ALGORITHM; i++) {
         found = coffer_recorded_algorithm(model, i);
     }
     return found;

@@ -18,7 +18,10 @@
 
 /* The files' model, opened to be copied: what records digests is verified. As cli_open. */
 coffer *cli_recorded_open(cli *app, const char *path, int *code);
-/* What the new file records: by --digest, or what the model's files do; COFFER_NO_ALGORITHM: nothing. */
+/* The same without a report. */
+coffer_status cli_recorded_try(coffer **model, const char *path, coffer_error *err);
+/* What the new file records: by --digest, or what the model's files do (NULL: there is none); COFFER_NO_ALGORITHM:
+   nothing. */
 coffer_algorithm cli_recorded_wanted(const cli_arguments *arguments, const coffer *model);
 /* Whether a string of the metadata is one of those that are not copied. */
 bool cli_recorded_is_key(const coffer_pair *pair);

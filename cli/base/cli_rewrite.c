@@ -297,7 +297,9 @@ static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_o
     if (code != CLI_EXIT_OK) {
         return code;
     }
-    run->model = cli_recorded_open(run->app, run->path, &code);
+    if (run->model == NULL) {
+        run->model = cli_recorded_open(run->app, run->path, &code);
+    }
     if (run->model == NULL) {
         return code;
     }
@@ -312,9 +314,10 @@ static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_o
     return coffer_rewrite_plan(&run->rewrite, run->model, options, &err) == COFFER_OK ? CLI_EXIT_OK : fail(run, &err);
 }
 
-int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted, const char *nothing)
+int cli_rewrite_model(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted,
+                      const char *nothing, coffer *model)
 {
-    rewriting run = { .app = app, .path = arguments->names[0], .started = cli_seconds() };
+    rewriting run = { .app = app, .path = arguments->names[0], .model = model, .started = cli_seconds() };
     coffer_rewrite_options options = *wanted;
     run.output = cli_value(arguments, CLI_OPTION_OUTPUT);
     int code = plan(&run, arguments, &options);
@@ -325,6 +328,11 @@ int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_o
     coffer_rewrite_free(run.rewrite);
     coffer_close(run.model);
     return code;
+}
+
+int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted, const char *nothing)
+{
+    return cli_rewrite_model(app, arguments, wanted, nothing, NULL);
 }
 
 int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_read *read, const char *nothing)

@@ -37,6 +37,9 @@
 /* Rewrites the file that names[0] is, or with --dry-run shows what would change. `nothing` is what is said when nothing
    does: "its tensors are aligned already". Reports what fails. Returns the exit code. */
 int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted, const char *nothing);
+/* The same with the model, which cli_recorded_try opened and which is closed here; NULL: it is opened here, too. */
+int cli_rewrite_model(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted,
+                      const char *nothing, coffer *model);
 
 /* Reads one argument as a rule, whose pattern goes to `pattern`: room for all of the text. Reports what is wrong with
    it. Returns the exit code. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 size_t cli_number_text(char text[CLI_NUMBER_SIZE], uint64_t number, bool grouped)
@@ -95,6 +96,39 @@ bool cli_read_count(const char *text, size_t *count)
     }
     *count = value;
     return text[0] != '\0';
+}
+
+static bool read_unit(const char *text, double *unit)
+{
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {
+        { "", 1 },      { "B", 1 },        { "KB", 1e3 },     { "MB", 1e6 },     { "GB", 1e9 },
+        { "TB", 1e12 }, { "KiB", 0x1p10 }, { "MiB", 0x1p20 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 },
+    };
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcasecmp(text, units[i].name) == 0) {
+            *unit = units[i].bytes;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool cli_read_size(const char *text, uint64_t *size)
+{
+    double unit = 0;
+    const size_t digits = strspn(text, "0123456789.");
+    const char *rest = text + digits + strspn(text + digits, " ");
+    char *end = NULL;
+    const double number = strtod(text, &end);
+    if (digits == 0 || end != text + digits || !read_unit(rest, &unit)) {
+        return false;
+    }
+    const double bytes = number * unit;
+    *size = bytes >= 1 && bytes < 9e18 ? (uint64_t)bytes : 0;
+    return *size > 0;
 }
 
 /* Bytes of the character that begins with `lead`, and the lowest code that may be written with so many; 0: no lead. */

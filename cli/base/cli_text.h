@@ -22,6 +22,9 @@ size_t cli_count_text(char text[CLI_NUMBER_SIZE], uint64_t count);
 size_t cli_duration_text(char text[CLI_NUMBER_SIZE], double seconds);
 /* Reads plain decimal digits, all of the text, as a number of things; false for anything else. */
 bool cli_read_count(const char *text, size_t *count);
+/* Reads a number of bytes, "5GB", "1.5 GB", "1GiB", "250000": units of 1000 or, with an i, of 1024; false for anything
+   else, and for 0. */
+bool cli_read_size(const char *text, uint64_t *size);
 
 /* Reads one UTF-8 character of at most `text_len` bytes into *code and returns its bytes; 0 when it is not UTF-8. */
 size_t cli_read_character(const char *text, size_t text_len, uint32_t *code);

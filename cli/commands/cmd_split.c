@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,42 +24,6 @@ typedef struct split_target {
     char *index;  /* its index */
     char *folder; /* that was made for it; NULL: it was there */
 } split_target;
-
-/* ---- Sizes ---- */
-
-static bool read_unit(const char *text, double *unit)
-{
-    static const struct {
-        const char *name;
-        double bytes;
-    } units[] = {
-        { "", 1 },      { "B", 1 },        { "KB", 1e3 },     { "MB", 1e6 },     { "GB", 1e9 },
-        { "TB", 1e12 }, { "KiB", 0x1p10 }, { "MiB", 0x1p20 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 },
-    };
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcasecmp(text, units[i].name) == 0) {
-            *unit = units[i].bytes;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* "5GB", "1.5 GB", "1GiB", "250000": bytes, in units of 1000 or, with an i, of 1024. */
-static bool read_size(const char *text, uint64_t *size)
-{
-    double unit = 0;
-    const size_t digits = strspn(text, "0123456789.");
-    const char *rest = text + digits + strspn(text + digits, " ");
-    char *end = NULL;
-    const double number = strtod(text, &end);
-    if (digits == 0 || end != text + digits || !read_unit(rest, &unit)) {
-        return false;
-    }
-    const double bytes = number * unit;
-    *size = bytes >= 1 && bytes < 9e18 ? (uint64_t)bytes : 0;
-    return *size > 0;
-}
 
 /* ---- Where ---- */
 
@@ -246,7 +209,7 @@ static int run_split(cli *app, const cli_arguments *arguments)
     if (output == NULL || output[0] == '\0' || strcmp(output, "-") == 0) {
         return cli_usage_error(app, "name the folder for the files: -o FOLDER");
     }
-    if (size != NULL && !read_size(size, &options.max_shard_size)) {
+    if (size != NULL && !cli_read_size(size, &options.max_shard_size)) {
         return cli_usage_error(app, "--max-shard-size needs a number of bytes: 5GB, 500MB, 1GiB, 250000");
     }
     split_target target = { NULL, NULL, NULL };

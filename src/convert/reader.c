@@ -8,9 +8,9 @@ coffer_status coffer__input_read(const coffer__input *input, uint32_t file, uint
                                  void *bytes, size_t size, coffer_error *err)
 {
     if (offset > file_size || size > file_size - offset) {
-        coffer__fail_at(err, COFFER_ERR_RANGE, offset, "%z at byte %u reach past the end of the file, which has %z",
+        coffer__fail_at(err, COFFER_ERR_ARCHIVE, offset, "%z at byte %u reach past the end of the file, which has %z",
                         (uint64_t)size, offset, file_size);
-        return coffer__fail_sizes(err, COFFER_ERR_RANGE, size, offset > file_size ? 0 : file_size - offset);
+        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, size, offset > file_size ? 0 : file_size - offset);
     }
     return size == 0 ? COFFER_OK : input->read(input->ctx, file, offset, bytes, size, err);
 }

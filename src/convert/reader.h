@@ -63,7 +63,7 @@ coffer_status coffer__reader_for(const coffer__input *input, const coffer_alloca
                                  const coffer__reader **reader, coffer_error *err);
 /* Reader number `i` of the table; NULL past the last one. */
 const coffer__reader *coffer__reader_at(size_t i);
-/* Reads `size` bytes of a file after checking the range against the file's size. */
+/* Reads `size` bytes of a file after checking the range against the file's size: COFFER_ERR_ARCHIVE, for a file that was cut. */
 coffer_status coffer__input_read(const coffer__input *input, uint32_t file, uint64_t file_size, uint64_t offset,
                                  void *bytes, size_t size, coffer_error *err);
 

@@ -58,6 +58,8 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
     if (member->coding != COFFER__CODING_STORED) {
         status =
             coffer__torch_archive_load(&t->archive, member, TORCH_ZIP_MOST_PICKLE, &t->pickle, &t->pickle_size, err);
+    } else {
+        status = coffer__zip_check(&t->archive.zip, t->file->input, member, err);
     }
     t->graph.member = member->name;
     t->graph.stores = &t->stores;

@@ -44,6 +44,17 @@ static coffer_status load_inflated(const coffer__zip *zip, const coffer__input *
 }
 
 /* A CRC of 0 where all are 0 was never computed. */
+static coffer_status load_judge(const coffer__zip *zip, const coffer__zip_member *member, uint32_t crc,
+                                coffer_error *err)
+{
+    return zip->without_crcs || crc == member->crc
+               ? COFFER_OK
+               : coffer__fail_at(err, COFFER_ERR_CHECKSUM, member->at,
+                                 "the bytes of the archive's member %q have the CRC-32 %x, and the archive records %x: "
+                                 "they are damaged",
+                                 member->name, member->name_len, (uint64_t)crc, (uint64_t)member->crc);
+}
+
 static coffer_status load_check(const coffer__zip *zip, const coffer__zip_member *member, const void *bytes,
                                 coffer_error *err)
 {
@@ -51,12 +62,7 @@ static coffer_status load_check(const coffer__zip *zip, const coffer__zip_member
     coffer__crc32_open(&crc32, true);
     const uint32_t crc = coffer__crc32_update(&crc32, 0, bytes, (size_t)member->size);
     coffer__crc32_close(&crc32);
-    return zip->without_crcs || crc == member->crc
-               ? COFFER_OK
-               : coffer__fail_at(err, COFFER_ERR_CHECKSUM, member->at,
-                                 "the bytes of the archive's member %q have the CRC-32 %x, and the archive records %x: "
-                                 "they are damaged",
-                                 member->name, member->name_len, (uint64_t)crc, (uint64_t)member->crc);
+    return load_judge(zip, member, crc, err);
 }
 
 coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
@@ -70,4 +76,27 @@ coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input *inpu
                  ? coffer__input_read(input, zip->file, zip->directory, member->at, bytes, size, err)
                  : load_inflated(zip, input, member, bytes, size, err);
     return status == COFFER_OK && size == member->size ? load_check(zip, member, bytes, err) : status;
+}
+
+coffer_status coffer__zip_check(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+                                coffer_error *err)
+{
+    coffer_status status = coffer__zip_locate(zip, input, member, err);
+    uint8_t *part = status == COFFER_OK ? coffer__alloc_array(zip->allocator, LOAD_PART, 1, err) : NULL;
+    if (part == NULL) {
+        return status == COFFER_OK ? COFFER_ERR_MEMORY : status;
+    }
+    load_stream in = { .zip = zip, .input = input, .at = member->at, .left = member->stored_size, .part = part };
+    coffer__crc32 crc32;
+    coffer__crc32_open(&crc32, true);
+    uint32_t crc = 0;
+    while (status == COFFER_OK && in.left > 0) {
+        const uint8_t *bytes = NULL;
+        size_t size = 0;
+        status = load_next(&in, &bytes, &size, err);
+        crc = status == COFFER_OK ? coffer__crc32_update(&crc32, crc, bytes, size) : crc;
+    }
+    coffer__crc32_close(&crc32);
+    coffer__free_array(zip->allocator, part, LOAD_PART, 1);
+    return status == COFFER_OK ? load_judge(zip, member, crc, err) : status;
 }

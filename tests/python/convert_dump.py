@@ -105,9 +105,9 @@ def build(folder):
     return program
 
 
-def run(program, mode, paths, timeout=60):
+def run(program, mode, paths, **options):
     """One Dump for each file. Whatever is in them, the program ends well and in time."""
-    done = subprocess.run([program, mode, *paths], capture_output=True, timeout=timeout)
+    done = subprocess.run([program, mode, *paths], capture_output=True, timeout=120, **options)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     dumps = list(read_dumps(done.stdout.decode("utf-8", "surrogateescape")))
     assert len(dumps) == len(paths)

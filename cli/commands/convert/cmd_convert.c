@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer convert PATH -o FILE: the same tensors in a file of another format, or those of another program's file. */
+#include "cli_files.h"
+#include "cli_formats.h"
+#include "cli_options.h"
+#include "cli_recorded.h"
+#include "cli_report.h"
+#include "cli_rewrite.h"
+#include "convert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What --to says, or the name of the new file; COFFER_FORMAT_ANY when neither names a format that is written. */
+static coffer_format wanted_format(const cli_arguments *arguments)
+{
+    const int to = cli_which(arguments, CLI_OPTION_TO);
+    if (to >= 0) {
+        return cli_written_format((size_t)to);
+    }
+    return coffer_format_to_write(coffer_format_from_path(cli_value(arguments, CLI_OPTION_OUTPUT)));
+}
+
+/* "neither in .safetensors nor in .bt" */
+static void list_endings(char *text, size_t size)
+{
+    size_t used = 0;
+    coffer_format format;
+    for (size_t i = 0; (format = cli_written_format(i)) != COFFER_FORMAT_ANY && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s in %s", i > 0 ? " nor" : "neither",
+                                 coffer_format_ending(format, 0));
+    }
+}
+
+static int unknown_ending(cli *app)
+{
+    char endings[CLI_VALUES_SIZE];
+    list_endings(endings, sizeof endings);
+    return cli_usage_error(app, "the new file's name ends %s; give its format: --to", endings);
+}
+
+/* What a file that is no safetensors file is converted with, and nothing else. */
+static const cli_option_id IMPORT_OPTIONS[] = {
+    CLI_OPTION_ROOT,       CLI_OPTION_TIED,         CLI_OPTION_SCALARS,        CLI_OPTION_STRIP_PREFIX,
+    CLI_OPTION_STRICT,     CLI_OPTION_BYTES_AS,     CLI_OPTION_COMPLEX128,     CLI_OPTION_SKIP_UNSUPPORTED,
+    CLI_OPTION_NO_VERIFY,  CLI_OPTION_ALLOW_EXPAND, CLI_OPTION_MAX_SHARD_SIZE, CLI_OPTION_BALANCED,
+    CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,
+};
+
+/* An option that would do nothing here is a misunderstanding. */
+static int check_own_format(cli *app, const cli_arguments *arguments)
+{
+    for (size_t i = 0; i < arguments->choice_count; i++) {
+        for (size_t k = 0; k < sizeof IMPORT_OPTIONS / sizeof IMPORT_OPTIONS[0]; k++) {
+            const cli_option *option = arguments->choices[i].option;
+            if (option->id == IMPORT_OPTIONS[k]) {
+                return cli_usage_error(
+                    app, "--%s is for files of other programs, and this is a file of tensors already", option->name);
+            }
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
+/* Whether opening it failed in a way that leaves open whether another reader knows it: by what is in the file, and not
+   because it is not there. */
+static bool may_be_foreign(const char *path, const coffer_error *err)
+{
+    return strcmp(path, "-") != 0 && cli_exit_code(err->code) == CLI_EXIT_NOT_CONFORMING;
+}
+
+static int run_convert(cli *app, const cli_arguments *arguments)
+{
+    coffer_error err;
+    coffer *model = NULL;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    const char *path = arguments->names[0];
+    const bool output = cli_given(arguments, CLI_OPTION_OUTPUT);
+    if (!output && !cli_given(arguments, CLI_OPTION_DRY_RUN)) {
+        return cli_usage_error(app, "say where the new file goes: -o FILE");
+    }
+    options.format = output ? wanted_format(arguments) : COFFER_FORMAT_SAFETENSORS;
+    if (options.format == COFFER_FORMAT_ANY) {
+        return unknown_ending(app);
+    }
+    if (cli_recorded_try(&model, path, &err) != COFFER_OK && may_be_foreign(path, &err)) {
+        return convert_import(app, arguments, options.format, &err);
+    }
+    const int code =
+        !output ? cli_usage_error(app, "say where the new file goes: -o FILE") : check_own_format(app, arguments);
+    if (code != CLI_EXIT_OK) {
+        coffer_close(model);
+        return code;
+    }
+    return cli_rewrite_model(app, arguments, &options, "", model);
+}
+
+static const cli_option CONVERT_OPTIONS[] = {
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending gives the format", NULL },
+    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors or bintensors, whatever the ending is", CLI_VALUES_FORMATS },
+    { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would be written, and write nothing", NULL },
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an existing FILE", NULL },
+    CLI_OPTION_ROW_DIGEST,
+    { CLI_OPTION_ROOT, 0, "root", "PATH", "of a checkpoint, the dict with the tensors: model.ema; or all", NULL },
+    { CLI_OPTION_TIED, 0, "tied", "WAY", "names of the same tensor: hf writes one, keep writes all", "hf|keep" },
+    { CLI_OPTION_SCALARS, 0, "scalars", "WAY", "plain numbers: skip, metadata or tensor", "skip|metadata|tensor" },
+    { CLI_OPTION_STRIP_PREFIX, 0, "strip-prefix", "TEXT", "remove this from the beginning of names: module.", NULL },
+    { CLI_OPTION_SKIP_UNSUPPORTED, 0, "skip-unsupported", NULL, "leave out tensors that safetensors lacks", NULL },
+    { CLI_OPTION_STRICT, 0, "strict", NULL, "fail where an object of another program would be left out", NULL },
+    { CLI_OPTION_COMPLEX128, 0, "complex128", "WAY", "f64x2: as F64 with a last dimension of 2", "f64x2" },
+    { CLI_OPTION_BYTES_AS, 0, "bytes-as", "DTYPE", "what NumPy's V1 is: F8_E4M3 for one", NULL },
+    { CLI_OPTION_ALLOW_EXPAND, 0, "allow-expand", NULL, "write tensors much larger than what they view", NULL },
+    { CLI_OPTION_MAX_SHARD_SIZE, 0, "max-shard-size", "SIZE", "several files, of so many bytes of tensors", NULL },
+    { CLI_OPTION_BALANCED, 0, "balanced", NULL, "as many files, but as even as the order allows", NULL },
+    { CLI_OPTION_NO_VERIFY, 0, "no-verify", NULL, "do not compare what was written with what was read", NULL },
+    { CLI_OPTION_NO_CRC, 0, "no-crc", NULL, "do not check the CRCs that an archive records", NULL },
+    CLI_OPTION_ROW_NO_SANDBOX,
+    CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_END,
+};
+
+static const cli_example CONVERT_EXAMPLES[] = {
+    { "coffer convert pytorch_model.bin -o model.safetensors", "a checkpoint of PyTorch" },
+    { "coffer convert -n checkpoint.pt", "what it holds, and what would become of it" },
+    { "coffer convert checkpoint.pt --root model -o model.safetensors", "one of the dicts in it" },
+    { "coffer convert model.safetensors -o model.bt", "to bintensors" },
+    { "coffer convert model.bt -o model.safetensors", "and back" },
+    { NULL, NULL },
+};
+
+const cli_command cli_convert = {
+    .name = "convert",
+    .run = run_convert,
+    .summary = "turn a checkpoint, arrays or a file of another format into safetensors",
+    .usage = "PATH",
+    .about =
+        "Writes the tensors of PATH to a file (-o): safetensors (.safetensors) or bintensors (.bt, .bintensors).\n"
+        "PATH is a file or a URL, and its format is detected by content:\n"
+        "\n"
+        "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), and their index (.index.json)\n"
+        "  NumPy         .npy, .npz, and pickles of arrays\n"
+        "  Paddle        .pdparams, .pdopt\n"
+        "  safetensors   also an index or a folder; and bintensors\n"
+        "\n"
+        "Nothing of a file is executed: pickles are read by a process that can do nothing but ask for bytes. An\n"
+        "object of another program is left out and listed, or refused (--strict). Tensors under several names are\n"
+        "written once, and the other names go into the metadata, as other tools expect it (--tied). Afterwards both\n"
+        "files are read again and compared. SIZE is as for coffer split.\n"
+        "\n"
+        "Exit codes: 0 written, 1 cannot be converted as asked, 2 wrong usage, 3 could not be read or written.\n"
+        "\n"
+        "JSON: path, output, done (\"written\", \"dry_run\"), tensors and size of the new file, seconds; of\n"
+        "safetensors and bintensors also changes (none); of other files also from, verified, plan [{name, dtype,\n"
+        "shape, size, fate (\"written\", \"alias\", \"skipped\"), alias_of, reason, storage, gathered, changed,\n"
+        "decoded}], metadata, findings [{weight (\"note\", \"opaque\", \"danger\"), text, subject, file, member,\n"
+        "offset}], unreferenced [{storage, size}] and account {total, written, aliased, skipped, unreferenced},\n"
+        "in bytes. A file that fails has path and error (see coffer help info).\n",
+    .options = CONVERT_OPTIONS,
+    .examples = CONVERT_EXAMPLES,
+    .least_names = 1,
+    .most_names = 1,
+};

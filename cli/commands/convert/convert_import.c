@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Converting a file of another program: read in a sandbox, checked here, written by the library. */
+#include "cli_folder.h"
+#include "cli_guard.h"
+#include "cli_options.h"
+#include "cli_progress.h"
+#include "cli_publish.h"
+#include "cli_recorded.h"
+#include "cli_report.h"
+#include "cli_text.h"
+#include "convert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- What is asked for ---- */
+
+static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_options *wants)
+{
+    const char *bytes_as = cli_value(arguments, CLI_OPTION_BYTES_AS);
+    const int tied = cli_which(arguments, CLI_OPTION_TIED);
+    const int scalars = cli_which(arguments, CLI_OPTION_SCALARS);
+    if (bytes_as != NULL) {
+        wants->bytes_as = coffer_dtype_from_name(bytes_as, strlen(bytes_as));
+        if (wants->bytes_as == COFFER_UNKNOWN_DTYPE) {
+            return cli_usage_error(app, "--bytes-as needs a dtype of one byte, F8_E4M3 for one");
+        }
+    }
+    wants->root = cli_value(arguments, CLI_OPTION_ROOT);
+    wants->strip_prefix = cli_value(arguments, CLI_OPTION_STRIP_PREFIX);
+    wants->ties = tied > 0 ? COFFER_TIES_KEEP : COFFER_TIES_HF;
+    wants->scalars = scalars > 0 ? (coffer_scalars)scalars : COFFER_SCALARS_SKIP;
+    wants->skip_unsupported = cli_given(arguments, CLI_OPTION_SKIP_UNSUPPORTED);
+    wants->strict = cli_given(arguments, CLI_OPTION_STRICT);
+    wants->complex128 = cli_given(arguments, CLI_OPTION_COMPLEX128);
+    wants->allow_expand = cli_given(arguments, CLI_OPTION_ALLOW_EXPAND);
+    return CLI_EXIT_OK;
+}
+
+static int read_write_options(cli *app, const cli_arguments *arguments, coffer_import_write_options *writing)
+{
+    const char *size = cli_value(arguments, CLI_OPTION_MAX_SHARD_SIZE);
+    if (size != NULL && !cli_read_size(size, &writing->max_shard_size)) {
+        return cli_usage_error(app, "--max-shard-size needs a number of bytes: 5GB, 500MB, 1GiB, 250000");
+    }
+    writing->balanced = cli_given(arguments, CLI_OPTION_BALANCED);
+    writing->force = cli_given(arguments, CLI_OPTION_FORCE);
+    writing->unverified = cli_given(arguments, CLI_OPTION_NO_VERIFY);
+    writing->unchecked = cli_given(arguments, CLI_OPTION_NO_CRC);
+    return CLI_EXIT_OK;
+}
+
+/* ---- Where it goes ---- */
+
+/* The index that is written beside the files, or the files' own name. */
+static int check_output_name(const conversion *run, const char *ending, bool force)
+{
+    const size_t size = strlen(run->output) + strlen(ending) + 1;
+    char *name = malloc(size);
+    if (name == NULL) {
+        return cli_fail_memory(run->app, run->output);
+    }
+    snprintf(name, size, "%s%s", run->output, ending);
+    int code = cli_guard_input(run->app, name, run->path);
+    if (code == CLI_EXIT_OK) {
+        code = cli_publish_check(run->app, name, force);
+    }
+    free(name);
+    return code;
+}
+
+static int check_import_output(const conversion *run, bool force)
+{
+    if (run->output[0] == '\0' || strcmp(run->output, "-") == 0) {
+        return cli_usage_error(run->app, "-o wants the name of a file");
+    }
+    const int code = check_output_name(run, "", force);
+    return code == CLI_EXIT_OK && run->sharded ? check_output_name(run, ".index.json", force) : code;
+}
+
+/* ---- Writing ---- */
+
+/* How many files the model has become; its index is what says so. */
+static int count_file(void *ctx, const char *path, bool exists)
+{
+    (void)path;
+    (void)exists;
+    ++*(size_t *)ctx;
+    return 0;
+}
+
+static void count_files(conversion *run)
+{
+    coffer_error err;
+    const size_t size = strlen(run->output) + sizeof ".index.json";
+    char *index = run->sharded ? malloc(size) : NULL;
+    if (index != NULL) {
+        snprintf(index, size, "%s.index.json", run->output);
+        (void)coffer_list_files(index, NULL, count_file, &run->file_count, &err);
+    }
+    free(index);
+}
+
+static int write_import(conversion *run, const coffer_import_write_options *writing)
+{
+    coffer_error err;
+    cli_progress progress;
+    cli_progress_part part = { &progress, 0 };
+    const uint64_t bytes = coffer_import_summarize(run->opened.import)->output;
+    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
+    reading.progress = cli_progress_call;
+    reading.progress_ctx = &part;
+    cli_progress_begin(&progress, run->app, writing->unverified ? "writing" : "writing and comparing",
+                       writing->unverified ? bytes : 2 * bytes);
+    const coffer_status status = coffer_import_write(run->opened.import, run->output, writing, &reading, &err);
+    cli_progress_end(&progress);
+    if (status != COFFER_OK) {
+        return cli_import_fail(run->app, err.path[0] != '\0' ? err.path : run->path, &err);
+    }
+    run->verified = !writing->unverified;
+    count_files(run);
+    convert_show_done(run);
+    if (run->app->json) {
+        convert_show_json(run, "written");
+    }
+    return CLI_EXIT_OK;
+}
+
+static int show_dry_run(const conversion *run)
+{
+    if (run->app->json) {
+        convert_show_json(run, "dry_run");
+    } else {
+        convert_show_plan(run);
+    }
+    return CLI_EXIT_OK;
+}
+
+static int read_import(conversion *run, const cli_arguments *arguments, const coffer_import_options *wants,
+                       const coffer_error *why_not)
+{
+    coffer_error err;
+    const bool confined = !cli_given(arguments, CLI_OPTION_NO_SANDBOX);
+    const coffer_status status = cli_import_open(&run->opened, run->path, wants, confined, &err);
+    if (status == COFFER_OK) {
+        return CLI_EXIT_OK;
+    }
+    return cli_import_fail(run->app, run->path, status == COFFER_ERR_UNKNOWN_INPUT ? why_not : &err);
+}
+
+static int carry_import_out(conversion *run, const cli_arguments *arguments, coffer_format format,
+                            const coffer_error *why_not)
+{
+    coffer_import_options wants = COFFER_IMPORT_OPTIONS_INIT;
+    coffer_import_write_options writing = COFFER_IMPORT_WRITE_OPTIONS_INIT;
+    coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+    const bool dry_run = cli_given(arguments, CLI_OPTION_DRY_RUN);
+    int code = read_wants(run->app, arguments, &wants);
+    if (code == CLI_EXIT_OK) {
+        code = read_write_options(run->app, arguments, &writing);
+    }
+    run->sharded = writing.max_shard_size > 0;
+    if (code == CLI_EXIT_OK && run->output != NULL) {
+        code = check_import_output(run, writing.force);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = read_import(run, arguments, &wants, why_not);
+    }
+    if (code != CLI_EXIT_OK || dry_run) {
+        return code == CLI_EXIT_OK ? show_dry_run(run) : code;
+    }
+    files.format = format;
+    files.digests = cli_recorded_wanted(arguments, NULL);
+    writing.files = &files;
+    return write_import(run, &writing);
+}
+
+int convert_import(cli *app, const cli_arguments *arguments, coffer_format format, const coffer_error *why_not)
+{
+    conversion run = { .app = app, .path = arguments->names[0], .started = cli_seconds() };
+    run.output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    const int code = carry_import_out(&run, arguments, format, why_not);
+    cli_import_close(&run.opened);
+    return code;
+}

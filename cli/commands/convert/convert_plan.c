@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a conversion does, for people and for programs. */
+#include "cli_columns.h"
+#include "cli_json.h"
+#include "cli_report.h"
+#include "cli_text.h"
+#include "convert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_REMARKS 20 /* lines of one kind after a conversion; --dry-run and --json have all */
+
+/* ---- Tensors ---- */
+
+/* What is done to the elements on the way: "gathered, changed", "" when they are only copied. */
+static void way_text(const coffer_import_tensor *tensor, char *text, size_t size)
+{
+    const struct {
+        bool is;
+        const char *word;
+    } ways[] = { { tensor->decoded, "decoded" }, { tensor->gathered, "gathered" }, { tensor->changed, "changed" } };
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        if (ways[i].is && used < size) {
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", ways[i].word);
+        }
+    }
+}
+
+/* What becomes of a tensor, as the last cell of its line. The name of another tensor is a call of its own. */
+static void put_fate(cli_columns *columns, coffer_import *import, const coffer_import_tensor *tensor)
+{
+    char text[64];
+    char *line = NULL;
+    const coffer_import_tensor copy = *tensor;
+    if (copy.fate == COFFER_FATE_WRITTEN) {
+        way_text(&copy, text, sizeof text);
+        cli_columns_text(columns, text);
+        return;
+    }
+    const bool alias = copy.fate == COFFER_FATE_ALIAS;
+    const char *rest = alias ? coffer_import_at(import, copy.alias_of)->name : copy.reason;
+    const size_t size = strlen(rest) + sizeof "the same as ";
+    line = malloc(size);
+    if (line != NULL) {
+        snprintf(line, size, "%s%s", alias ? "the same as " : "skipped: ", rest);
+    }
+    cli_columns_text(columns, line != NULL ? line : rest);
+    free(line);
+}
+
+/* "[50257, 768]" */
+static void shape_text(const coffer_import_tensor *tensor, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (size_t i = 0; i < tensor->rank && used < size; i++) {
+        char number[CLI_NUMBER_SIZE];
+        cli_number_text(number, tensor->shape[i], false);
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", number);
+    }
+    if (used < size) {
+        snprintf(text + used, size - used, "]");
+    }
+}
+
+static void put_tensors(cli_columns *columns, coffer_import *import)
+{
+    const coffer_import_tensor *tensor = NULL;
+    for (size_t i = 0; (tensor = coffer_import_at(import, i)) != NULL; i++) {
+        char shape[1536]; /* 64 dimensions of 20 digits */
+        char size[CLI_NUMBER_SIZE] = "";
+        const char *dtype = coffer_dtype_name(tensor->dtype);
+        const bool known = tensor->dtype != COFFER_UNKNOWN_DTYPE;
+        shape_text(tensor, shape, sizeof shape);
+        if (known) {
+            cli_bytes_text(size, tensor->size);
+        }
+        cli_columns_cell(columns, tensor->name, tensor->name_len);
+        cli_columns_text(columns, known ? dtype : "");
+        cli_columns_text(columns, shape);
+        cli_columns_text(columns, size);
+        put_fate(columns, import, tensor);
+    }
+}
+
+/* ---- The account ---- */
+
+/* "548 MB of tensors in the file: 400 MB written, 100 MB aliases, 40 MB unreferenced, 8 B skipped" */
+static void account_text(const coffer_import_summary *summary, char *text, size_t size)
+{
+    const struct {
+        uint64_t bytes;
+        const char *what;
+    } parts[] = { { summary->written, "written" },
+                  { summary->aliased, "of aliases" },
+                  { summary->unreferenced, "unreferenced" },
+                  { summary->skipped, "skipped" } };
+    char bytes[CLI_NUMBER_SIZE];
+    cli_bytes_text(bytes, summary->total);
+    size_t used = (size_t)snprintf(text, size, "%s of data", bytes);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && used < size; i++) {
+        if (i == 0 || parts[i].bytes > 0) {
+            cli_bytes_text(bytes, parts[i].bytes);
+            used += (size_t)snprintf(text + used, size - used, "%s%s %s", i == 0 ? ": " : ", ", bytes, parts[i].what);
+        }
+    }
+}
+
+/* "160 tensors, 548 MB", after "3 files, " where there are several */
+static void sum_text(const conversion *run, char *text, size_t size)
+{
+    const coffer_import_summary *summary = coffer_import_summarize(run->opened.import);
+    char files[2 * CLI_NUMBER_SIZE] = "";
+    char count[CLI_NUMBER_SIZE];
+    char bytes[CLI_NUMBER_SIZE];
+    if (run->file_count > 1) {
+        snprintf(files, sizeof files, "%zu files, ", run->file_count);
+    }
+    cli_number_text(count, summary->written_count, true);
+    cli_bytes_text(bytes, summary->output);
+    snprintf(text, size, "%s%s tensor%s, %s", files, count, summary->written_count == 1 ? "" : "s", bytes);
+}
+
+void convert_show_plan(const conversion *run)
+{
+    cli_output *out = &run->app->out;
+    coffer_import *import = run->opened.import;
+    const coffer_import_finding *finding = NULL;
+    char account[8 * CLI_NUMBER_SIZE];
+    cli_columns columns = { .out = out, .count = 5, .right = { [3] = true }, .measuring = true };
+    put_tensors(&columns, import);
+    cli_columns_fit(&columns);
+    put_tensors(&columns, import);
+    for (size_t i = 0; (finding = coffer_import_finding_at(import, i)) != NULL; i++) {
+        cli_import_put_finding(out, finding);
+        cli_put_char(out, '\n');
+    }
+    uint64_t size = 0;
+    const char *name = NULL;
+    for (size_t i = 0; (name = coffer_import_unreferenced_at(import, i, &size)) != NULL; i++) {
+        cli_put_text(out, "unreferenced: ");
+        cli_put_escaped(out, name, strlen(name), 0);
+        cli_put_text(out, ", ");
+        cli_put_bytes(out, size);
+        cli_put_char(out, '\n');
+    }
+    account_text(coffer_import_summarize(import), account, sizeof account);
+    cli_put_text(out, account);
+    cli_put_char(out, '\n');
+    sum_text(run, account, sizeof account);
+    cli_remark_path(run->app, run->output != NULL ? run->output : run->path, "would be written: %s", account);
+}
+
+/* ---- Afterwards ---- */
+
+static void remark_rest(const conversion *run, size_t count, const char *what)
+{
+    if (count > MOST_REMARKS) {
+        cli_remark_path(run->app, run->path, "%zu more %s: --dry-run lists all", count - MOST_REMARKS, what);
+    }
+}
+
+static void remark_skipped(const conversion *run)
+{
+    coffer_import *import = run->opened.import;
+    const coffer_import_tensor *tensor = NULL;
+    size_t count = 0;
+    for (size_t i = 0; (tensor = coffer_import_at(import, i)) != NULL; i++) {
+        if (tensor->fate != COFFER_FATE_SKIPPED || count++ >= MOST_REMARKS) {
+            continue;
+        }
+        char name[160];
+        char reason[256];
+        coffer_escape(tensor->name, tensor->name_len, name, sizeof name);
+        coffer_escape(tensor->reason, strlen(tensor->reason), reason, sizeof reason);
+        cli_remark_path(run->app, run->path, "skipped %s: %s", name, reason);
+    }
+    remark_rest(run, count, "are skipped");
+}
+
+static void remark_findings(const conversion *run)
+{
+    coffer_import *import = run->opened.import;
+    const coffer_import_finding *finding = NULL;
+    size_t count = 0;
+    for (size_t i = 0; (finding = coffer_import_finding_at(import, i)) != NULL; i++) {
+        if (count++ < MOST_REMARKS) {
+            cli_import_remark(run->app, run->path, finding);
+        }
+    }
+    remark_rest(run, count, "findings");
+}
+
+void convert_show_done(const conversion *run)
+{
+    const coffer_import_summary *summary = coffer_import_summarize(run->opened.import);
+    char sum[4 * CLI_NUMBER_SIZE];
+    char account[8 * CLI_NUMBER_SIZE];
+    char took[CLI_NUMBER_SIZE];
+    remark_findings(run);
+    remark_skipped(run);
+    if (summary->aliased + summary->unreferenced + summary->skipped > 0) {
+        account_text(summary, account, sizeof account);
+        cli_remark_path(run->app, run->path, "%s", account);
+    }
+    sum_text(run, sum, sizeof sum);
+    cli_duration_text(took, cli_seconds() - run->started);
+    cli_remark_path(run->app, run->output, "written%s: %s (%s)", run->verified ? " and verified" : "", sum, took);
+}
+
+/* ---- JSON ---- */
+
+static void json_text_or_null(cli_output *out, const char *key, const char *text, size_t text_len)
+{
+    cli_json_key(out, key);
+    if (text_len > 0) {
+        cli_json_string_n(out, text, text_len);
+    } else {
+        cli_json_null(out);
+    }
+}
+
+static void json_tensor(cli_output *out, coffer_import *import, size_t i)
+{
+    static const char *const fates[] = { "written", "alias", "skipped" };
+    const coffer_import_tensor tensor = *coffer_import_at(import, i);
+    const char *dtype = tensor.dtype != COFFER_UNKNOWN_DTYPE ? coffer_dtype_name(tensor.dtype) : "";
+    const coffer_import_tensor *same =
+        tensor.fate == COFFER_FATE_ALIAS ? coffer_import_at(import, tensor.alias_of) : NULL;
+    cli_json_open(out, '{', false);
+    cli_json_key(out, "name");
+    cli_json_string_n(out, tensor.name, tensor.name_len);
+    json_text_or_null(out, "dtype", dtype, strlen(dtype));
+    cli_json_shape(out, tensor.shape, tensor.rank);
+    cli_json_key(out, "size");
+    cli_json_number(out, tensor.size);
+    cli_json_key(out, "fate");
+    cli_json_string(out, fates[tensor.fate]);
+    json_text_or_null(out, "alias_of", same != NULL ? same->name : "", same != NULL ? same->name_len : 0);
+    json_text_or_null(out, "reason", tensor.reason, strlen(tensor.reason));
+    json_text_or_null(out, "storage", tensor.storage, tensor.storage_len);
+    cli_json_key(out, "gathered");
+    cli_json_bool(out, tensor.gathered);
+    cli_json_key(out, "changed");
+    cli_json_bool(out, tensor.changed);
+    cli_json_key(out, "decoded");
+    cli_json_bool(out, tensor.decoded);
+    cli_json_close(out, '}');
+}
+
+static void json_account(cli_output *out, const coffer_import_summary *summary)
+{
+    const struct {
+        const char *key;
+        uint64_t bytes;
+    } members[] = { { "total", summary->total },
+                    { "written", summary->written },
+                    { "aliased", summary->aliased },
+                    { "skipped", summary->skipped },
+                    { "unreferenced", summary->unreferenced } };
+    cli_json_key(out, "account");
+    cli_json_open(out, '{', false);
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        cli_json_key(out, members[i].key);
+        cli_json_number(out, members[i].bytes);
+    }
+    cli_json_close(out, '}');
+}
+
+static void json_metadata(cli_output *out, const coffer_import *import)
+{
+    coffer_pair pair;
+    cli_json_key(out, "metadata");
+    cli_json_open(out, '{', true);
+    for (size_t i = 0; coffer_import_metadata_at(import, i, &pair); i++) {
+        cli_json_key_n(out, pair.key, pair.key_len);
+        cli_json_string_n(out, pair.value, pair.value_len);
+    }
+    cli_json_close(out, '}');
+}
+
+static void json_unreferenced(cli_output *out, coffer_import *import)
+{
+    uint64_t size = 0;
+    const char *name = NULL;
+    cli_json_key(out, "unreferenced");
+    cli_json_open(out, '[', true);
+    for (size_t i = 0; (name = coffer_import_unreferenced_at(import, i, &size)) != NULL; i++) {
+        cli_json_open(out, '{', false);
+        cli_json_key(out, "storage");
+        cli_json_string(out, name);
+        cli_json_key(out, "size");
+        cli_json_number(out, size);
+        cli_json_close(out, '}');
+    }
+    cli_json_close(out, ']');
+}
+
+void convert_show_json(const conversion *run, const char *done)
+{
+    cli_output *out = &run->app->out;
+    coffer_import *import = run->opened.import;
+    const coffer_import_summary *summary = coffer_import_summarize(import);
+    char seconds[CLI_NUMBER_SIZE];
+    cli_json_open(out, '{', true);
+    cli_json_key(out, "path");
+    cli_json_string(out, run->path);
+    json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
+    cli_json_key(out, "done");
+    cli_json_string(out, done);
+    cli_json_key(out, "from");
+    cli_json_string(out, summary->format);
+    cli_json_key(out, "verified");
+    cli_json_bool(out, run->verified);
+    cli_json_key(out, "tensors");
+    cli_json_number(out, summary->written_count);
+    cli_json_key(out, "size");
+    cli_json_number(out, summary->output);
+    cli_json_key(out, "plan");
+    cli_json_open(out, '[', true);
+    for (size_t i = 0; i < summary->tensor_count; i++) {
+        json_tensor(out, import, i);
+    }
+    cli_json_close(out, ']');
+    json_metadata(out, import);
+    cli_json_import_findings(out, import);
+    json_unreferenced(out, import);
+    json_account(out, summary);
+    cli_json_key(out, "seconds");
+    snprintf(seconds, sizeof seconds, "%.6f", cli_seconds() - run->started);
+    cli_json_raw(out, seconds);
+    cli_json_close(out, '}');
+}

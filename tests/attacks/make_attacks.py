@@ -1,0 +1,548 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes files that are meant to mislead, crash or fill a reader of checkpoints.
+
+    tests/attacks/make_attacks.py FOLDER
+
+Nothing in them does harm when it is run: what a loader would call is `print`, or would not be found. The tests make them in memory
+(`attacks()`) and expect each to be refused, or reported as what it is.
+"""
+
+import pathlib
+import struct
+import sys
+import zlib
+from dataclasses import dataclass, field
+
+# ---- pickles, written by hand -----------------------------------------------------------------------------------------
+
+
+def text(value):
+    value = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+    return b"X" + struct.pack("<I", len(value)) + value
+
+
+def number(value):
+    return b"\x8a\x09" + value.to_bytes(9, "little", signed=True) if abs(value) >= 2**31 else b"J" + struct.pack("<i", value)
+
+
+def name(module, attribute):
+    return b"c" + module.encode() + b"\n" + attribute.encode() + b"\n"
+
+
+def tuple_of(*parts):
+    return b"(" + b"".join(parts) + b"t"
+
+
+def dict_of(*pairs):
+    return b"}(" + b"".join(key + value for key, value in pairs) + b"u"
+
+
+def call(function, *arguments):
+    return function + tuple_of(*arguments) + b"R"
+
+
+def storage(key="0", count=4, kind="FloatStorage", module="torch"):
+    parts = [text("storage"), name(module, kind), text(key), text("cpu"), number(count)]
+    return tuple_of(*parts) + b"Q"
+
+
+def tensor(sizes=(2, 2), strides=(2, 1), offset=0, of=None):
+    return call(name("torch._utils", "_rebuild_tensor_v2"), storage() if of is None else of, number(offset),
+                tuple_of(*map(number, sizes)), tuple_of(*map(number, strides)), b"\x89",
+                call(name("collections", "OrderedDict")))
+
+
+def stream(body, protocol=2):
+    return b"\x80" + bytes([protocol]) + body + b"."
+
+
+def checkpoint(value=None):
+    return stream(dict_of((text("w"), tensor() if value is None else value)))
+
+
+# ---- archives, written by hand ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Member:
+    """A member; what is None is as it has to be."""
+
+    name: bytes
+    data: bytes
+    flags: int = 0x0800
+    method: int = 0
+    plain: bytes | None = None  # before it was compressed
+    crc: int | None = None
+    size: int | None = None
+    stored: int | None = None
+    local_name: bytes | None = None
+    local_sizes: tuple | None = None  # CRC, stored size, size
+    local_flags: int | None = None
+    local_method: int | None = None
+    local_extra: bytes = b""
+    extra: bytes = b""
+    offset: int | None = None
+    disk: int = 0
+    absent: bool = False  # only in the directory
+
+
+@dataclass
+class Archive:
+    members: list
+    before: bytes = b""
+    behind: bytes = b""
+    comment: bytes = b""
+    count: int | None = None
+    directory: int | None = None
+    directory_size: int | None = None
+    zip64: bytes = b""  # between directory and end
+    disks: tuple = (0, 0)
+    offsets: list = field(default_factory=list)
+
+    def head(self, member):
+        plain = member.data if member.plain is None else member.plain
+        crc = zlib.crc32(plain) if member.crc is None else member.crc
+        stored = len(member.data) if member.stored is None else member.stored
+        size = len(plain) if member.size is None else member.size
+        return crc, stored, size
+
+    def local(self, member):
+        crc, stored, size = self.head(member) if member.local_sizes is None else member.local_sizes
+        called = member.name if member.local_name is None else member.local_name
+        flags = member.flags if member.local_flags is None else member.local_flags
+        method = member.method if member.local_method is None else member.local_method
+        return struct.pack("<4sHHHHHIIIHH", b"PK\3\4", 20, flags, method, 0, 0, crc, stored, size, len(called),
+                           len(member.local_extra)) + called + member.local_extra + member.data
+
+    def entry(self, member, offset):
+        crc, stored, size = self.head(member)
+        at = offset if member.offset is None else member.offset
+        return struct.pack("<4sHHHHHHIIIHHHHHII", b"PK\1\2", 20, 20, member.flags, member.method, 0, 0, crc, stored, size,
+                           len(member.name), len(member.extra), 0, member.disk, 0, 0, at) + member.name + member.extra
+
+    def bytes(self):
+        out = bytearray(self.before)
+        entries = b""
+        for member in self.members:
+            offset = len(out)
+            out += b"" if member.absent else self.local(member)
+            entries += self.entry(member, offset)
+        at = len(out)
+        out += entries + self.zip64
+        count = len(self.members) if self.count is None else self.count
+        out += struct.pack("<4sHHHHIIH", b"PK\5\6", *self.disks, count & 0xFFFF, count & 0xFFFF,
+                           len(entries) if self.directory_size is None else self.directory_size,
+                           at if self.directory is None else self.directory, len(self.comment)) + self.comment
+        return bytes(out + self.behind)
+
+
+DATA = struct.pack("<4f", 1, 2, 3, 4)
+
+
+def members(pickle=None, data=DATA, **data_fields):
+    return [Member(b"a/data.pkl", checkpoint() if pickle is None else pickle), Member(b"a/data/0", data, **data_fields),
+            Member(b"a/version", b"3\n")]
+
+
+def torch_file(pickle=None, **fields):
+    """A checkpoint of torch, as torch itself would load it."""
+    return Archive(members(pickle), **fields).bytes()
+
+
+def changed(place, **fields):
+    """A checkpoint of which one member is otherwise."""
+    all_of_them = members()
+    for key, value in fields.items():
+        setattr(all_of_them[place], key, value)
+    return Archive(all_of_them).bytes()
+
+
+def added(*more, **fields):
+    return Archive(members() + list(more), **fields).bytes()
+
+
+def deflated(data, **fields):
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return {"method": 8, "plain": data, "data": packer.compress(data) + packer.flush(), **fields}
+
+
+def zip64_end(count, size, offset, record_at, disks=1, rest=44):
+    return struct.pack("<4sQHHIIQQQQ", b"PK\6\6", rest, 45, 45, 0, 0, count, count, size, offset) + \
+        struct.pack("<4sIQI", b"PK\6\7", 0, record_at, disks)
+
+
+def two_ends():
+    """Two directories, each right for its end record; the first is before the last one's comment."""
+    inner = Archive([Member(b"a/data.pkl", checkpoint(), offset=None)]).bytes()
+    outer = Archive([Member(b"b/data.pkl", stream(b"N"))], before=b"").bytes()
+    return inner + outer[:-22] + struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 1, 1, len(outer) - 22 - outer.rindex(b"PK\1\2"),
+                                             len(inner) + outer.rindex(b"PK\1\2"), 0)
+
+
+def zip_attacks():
+    plain = torch_file()
+    directory_at = plain.rindex(b"PK\1\2a/data.pkl"[:4])
+    yield "duplicate", added(Member(b"a/data.pkl", stream(b"N")))
+    yield "case", added(Member(b"a/DATA.PKL", stream(b"N")))
+    yield "local-name", changed(0, local_name=b"a/DATA.pkl")
+    yield "local-name-longer", changed(0, local_name=b"a/data.pkl/x")
+    yield "overlap", changed(1, offset=0)
+    yield "same-place", changed(2, offset=0)
+    yield "crc", changed(1, crc=7)
+    yield "crc-of-pickle", changed(0, crc=7)
+    yield "one-crc-0", changed(1, crc=0)
+    for i, sizes in enumerate([(0, 16, 16), (7, 16, 16), (zlib.crc32(DATA), 15, 16), (zlib.crc32(DATA), 16, 17),
+                               (zlib.crc32(DATA), 0, 0), (0, 0xFFFFFFFF, 0xFFFFFFFF), (0, 0, 16)]):
+        yield f"local-sizes-{i}", changed(1, local_sizes=sizes)
+    yield "local-zip64-lie", changed(1, local_sizes=(zlib.crc32(DATA), 0xFFFFFFFF, 0xFFFFFFFF),
+                                     local_extra=struct.pack("<HHQQ", 1, 16, 17, 17))
+    yield "zip64-cut", changed(1, size=0xFFFFFFFF, stored=0xFFFFFFFF, extra=struct.pack("<HHQ", 1, 8, 16))
+    yield "zip64-none", changed(1, size=0xFFFFFFFF)
+    yield "zip64-2^63", changed(1, size=0xFFFFFFFF, stored=0xFFFFFFFF, extra=struct.pack("<HHQQ", 1, 16, 2**63, 2**63))
+    yield "zip64-2^64-1", changed(1, size=0xFFFFFFFF, stored=0xFFFFFFFF, extra=struct.pack("<HHQQ", 1, 16, 2**64 - 1, 2**64 - 1))
+    yield "zip64-offset", changed(1, offset=0xFFFFFFFF, extra=struct.pack("<HHQ", 1, 8, 2**64 - 20))
+    yield "zip64-twice", changed(1, extra=struct.pack("<HHQHHQ", 1, 8, 1, 1, 8, 2))
+    yield "extra-cut", changed(1, extra=struct.pack("<HH", 7, 60000))
+    yield "other-name", changed(0, extra=struct.pack("<HHBI", 0x7075, 15, 1, 0) + b"a/evil.pkl")
+    yield "size", changed(1, size=17, stored=17)
+    yield "stored-not-size", changed(1, size=17)
+    yield "count-less", torch_file(count=2)
+    yield "count-more", torch_file(count=4)
+    yield "count-65535", torch_file(count=65535)
+    yield "directory-before", torch_file(directory=0)
+    yield "directory-beyond", torch_file(directory=2**31)
+    yield "directory-size", torch_file(directory_size=10**6)
+    yield "two-ends", two_ends()
+    yield "end-in-comment", torch_file(comment=b"xx" + struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 0, 0, 0, 0, 0))
+    yield "end-behind", torch_file(behind=struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 3, 3, 100, directory_at, 0))
+    yield "comment-cut", torch_file()[:-2] + b"\xff\xff"
+    yield "several-disks", torch_file(disks=(1, 1))
+    yield "other-disk", changed(1, disk=1)
+    yield "zip64-contradicts", torch_file(zip64=zip64_end(3, 1, 0, 0))
+    for bit in (0x1, 0x20, 0x40, 0x2000):
+        yield f"flag-{bit:x}", changed(1, flags=0x0800 | bit)
+    for method in (1, 9, 12, 93, 95, 99):
+        yield f"method-{method}", changed(1, method=method)
+    yield "local-method", changed(1, local_method=8)
+    yield "local-flags", changed(1, local_flags=0x0808)
+    bomb = deflated(bytes(1 << 20))
+    yield "bomb-1032", Archive([members()[0], Member(b"a/data/0", **bomb), members()[2]]).bytes()
+    yield "bomb-beyond", Archive([members()[0], Member(b"a/data/0", **{**bomb, "size": 1 << 31}), members()[2]]).bytes()
+    yield "bomb-pickle", Archive([Member(b"a/data.pkl", **deflated(b"\x80\2" + b"N0" * (1 << 20) + b".")), *members()[1:]]).bytes()
+    yield "deflated-cut", Archive([Member(b"a/data.pkl", b"\xed", method=8, plain=checkpoint()), *members()[1:]]).bytes()
+    yield "deflated-garbage", Archive([Member(b"a/data.pkl", b"\xff" * 90, method=8, plain=checkpoint()), *members()[1:]]).bytes()
+    short = deflated(checkpoint())
+    yield "deflated-short", Archive([Member(b"a/data.pkl", **{**short, "size": len(checkpoint()) + 1}), *members()[1:]]).bytes()
+    yield "deflated-long", Archive([Member(b"a/data.pkl", **{**short, "size": len(checkpoint()) - 1}), *members()[1:]]).bytes()
+    for i, called in enumerate([b"../x", b"a/../../x", b"/etc/x", b"a\\x", b"a/x\0y", b"", b".."]):
+        yield f"name-{i}", added(Member(called, b"1"))
+    yield "folder-with-bytes", added(Member(b"a/folder/", b"1"))
+    yield "before", torch_file(before=b"MZ" * 10)
+    yield "only-in-directory", added(Member(b"a/ghost", b"123", absent=True))
+    yield "beyond", changed(1, offset=2**31)
+    yield "no-storage", Archive([members()[0], members()[2]]).bytes()
+    yield "short-storage", Archive(members(data=DATA[:-4])).bytes()
+    yield "long-storage", Archive(members(data=DATA + b"1234")).bytes()
+    yield "two-pickles", added(Member(b"b/data.pkl", checkpoint()))
+    yield "empty", Archive([]).bytes()
+    for cut in range(1, len(plain), 7):
+        yield f"cut-{cut:04}", plain[:cut]
+
+
+# ---- pickles ----------------------------------------------------------------------------------------------------------
+
+
+def plain_pickle_attacks():
+    """Streams that a loader would refuse, or that no program writes."""
+    yield "empty", b""
+    yield "only-proto", b"\x80\2"
+    yield "proto-9", b"\x80\x09N."
+    yield "no-stop", b"\x80\2N"
+    yield "stop-on-empty", b"\x80\2."
+    yield "mark-left", b"\x80\2(."
+    for opcode in b"0123aestlud\x85\x86\x87\x81\x90\x91\x92\x93\x94RbQqr":
+        argument = {ord("q"): b"\0", ord("r"): b"\0\0\0\0"}.get(opcode, b"")
+        yield f"underflow-{opcode:02x}", b"\x80\4" + bytes([opcode]) + argument + b"."
+        yield f"mark-below-{opcode:02x}", b"\x80\4N(" + bytes([opcode]) + argument + b"N0."
+    yield "memo-missing", b"\x80\2h\7."
+    yield "memo-huge-missing", b"\x80\2j\xff\xff\xff\xff."
+    yield "text-2^63", b"\x80\4\x8d" + struct.pack("<Q", 2**63) + b"x."
+    yield "text-2^64-1", b"\x80\4\x8d" + struct.pack("<Q", 2**64 - 1) + b"x."
+    yield "bytes-2^32-1", b"\x80\4B" + struct.pack("<I", 2**32 - 1) + b"x."
+    yield "bytearray-2^63", b"\x80\5\x96" + struct.pack("<Q", 2**63) + b"x."
+    yield "long-2^31", b"\x80\2\x8b" + struct.pack("<I", 2**31) + b"x."
+    yield "long-2^31-1", b"\x80\2\x8b" + struct.pack("<I", 2**31 - 1) + b"x."
+    yield "string-negative", b"\x80\2T" + struct.pack("<i", -1) + b"x."
+    yield "frame-past-end", b"\x80\4\x95" + struct.pack("<Q", 100) + b"N."
+    yield "frame-2^64-1", b"\x80\4\x95" + struct.pack("<Q", 2**64 - 1) + b"N."
+    yield "frame-nested", b"\x80\4\x95" + struct.pack("<Q", 11) + b"\x95" + struct.pack("<Q", 2) + b"N."
+    yield "frame-crossed", b"\x80\4\x95" + struct.pack("<Q", 3) + b"X\3\0\0\0abc."
+    yield "utf8", b"\x80\2X\1\0\0\0\xff."
+    yield "ext1", b"\x80\2\x82\1."
+    yield "ext2", b"\x80\2\x83\1\0."
+    yield "ext4", b"\x80\2\x84\1\0\0\0."
+    yield "buffer", b"\x80\5\x97."
+    yield "readonly", b"\x80\5N\x98."
+    yield "unknown-opcode", b"\x80\2\xff."
+    yield "build-on-int", b"\x80\2K\1}b."
+    yield "reduce-text", b"\x80\2" + text("os") + b")R."
+    yield "reduce-none", b"\x80\2" + name("builtins", "print") + b"NR."
+    yield "append-to-dict", b"\x80\2}K\1a."
+    yield "items-to-tuple", b"\x80\2)K\1K\2s."
+    yield "odd-dict", b"\x80\2}(K\1K\2K\3u."
+    yield "global-nul", b"\x80\2cos\0x\nsystem\n."
+    yield "global-not-utf8", b"\x80\2c\xff\nsystem\n."
+    yield "global-long", b"\x80\2c" + b"a" * 70000 + b"\nx\n."
+    yield "stack-global-bytes", b"\x80\4C\2osC\6system\x93."
+    yield "stack-global-computed", b"\x80\4" + call(name("builtins", "str"), text("os")) + text("system") + b"\x93."
+    yield "stack-global-nul", b"\x80\4" + text("os\0") + text("system") + b"\x93."
+    yield "latin1-above-255", b"\x80\2" + call(name("_codecs", "encode"), text("Ā"), text("latin1")) + b"."
+    yield "integer-words", b"Ione\n."
+    yield "float-words", b"Fone\n."
+    yield "put-negative", b"Np-1\n."
+    yield "put-2^40", b"Np1099511627776\n."
+
+
+def calls():
+    """Ways to call what should not be called. `print` stands for it."""
+    hello = tuple_of(text("called"))
+    yield "global", name("builtins", "print") + hello + b"R"
+    yield "python2", name("__builtin__", "eval") + hello + b"R"
+    yield "stack-global", text("builtins") + text("eval") + b"\x93" + hello + b"R"
+    yield "memo", text("eval") + b"q\1" + b"0" + text("builtins") + b"h\1\x93" + hello + b"R"
+    yield "inst", b"(" + text("called") + b"ibuiltins\neval\n"
+    yield "obj", b"(" + name("builtins", "eval") + text("called") + b"o"
+    yield "newobj", name("builtins", "eval") + hello + b"\x81"
+    yield "newobj-ex", name("builtins", "eval") + hello + b"}\x92"
+    yield "dotted", text("builtins") + text("object.__subclasses__") + b"\x93)R"
+    yield "look-alike", name("torch._utiIs", "_rebuild_tensor_v2") + hello + b"R"
+    yield "homograph", name("tоrch._utils", "_rebuild_tensor_v2") + hello + b"R"
+    yield "newline", text("os\n") + text("system") + b"\x93" + hello + b"R"
+    yield "build", name("some.place", "Thing") + b")\x81" + dict_of((text("__setstate__"), name("builtins", "eval"))) + b"b"
+    yield "module-attribute", name("builtins", "__dict__") + text("len") + text("called") + b"s"
+    yield "environment", name("os", "environ") + text("A") + text("B") + b"s"
+    yield "popped", name("builtins", "eval") + hello + b"R0" + text("harmless")
+    yield "arguments-computed", name("builtins", "eval") + call(name("builtins", "tuple"), b"](" + text("x") + b"e") + b"R"
+    yield "paddle-eval", call(name("builtins", "eval"), text("data"), dict_of((text("data"), text("no array"))))
+    yield "paddle-eval-other", call(name("builtins", "eval"), text("data "), dict_of((text("data"), text("no array"))))
+    yield "bytes-inside", call(name("torch.storage", "_load_from_bytes"), b"C\3abc")
+
+
+def graphs():
+    """Shapes that grow, and are legal."""
+    laughs = b"]" + b"".join(b"q" + bytes([i]) + b"](h" + bytes([i]) + b"h" + bytes([i]) + b"e" for i in range(60))
+    yield "laughs", laughs
+    yield "dup-laughs", b"]" + b"".join(b"2\x86" for _ in range(60))
+    yield "cycle", b"]q\0h\0a"
+    yield "cycle-of-dict", dict_of((text("w"), tensor()), (text("self"), b"h\0")).replace(b"}", b"}q\0", 1)
+    yield "depth", b"](" * 100000 + b"e" * 100000
+    yield "depth-of-tuples", b")" + b"\x85" * 100000
+    yield "memo-sparse", b"".join(b"Nr" + struct.pack("<I", i * 0x01010101 & 0xFFFFFFFF) + b"0" for i in range(20000)) + b"N"
+    yield "memo-largest", b"Nr\xff\xff\xff\xff0j\xff\xff\xff\xff"
+    yield "names", dict_of(*[(text(f"k{i}"), tensor()) for i in range(2000)])
+
+
+def pickle_attacks():
+    yield from ((f"plain-{called}", bytes_) for called, bytes_ in plain_pickle_attacks())
+    yield from ((f"call-{called}", stream(body, 4)) for called, body in calls())
+    yield from ((f"call-inside-{called}", torch_file(stream(dict_of((text("w"), tensor()), (text("x"), body)), 4)))
+                for called, body in calls())
+    yield "second", stream(text("harmless")) + stream(call(name("builtins", "eval"), text("called")))
+    yield "behind-stop", torch_file(checkpoint() + stream(call(name("builtins", "eval"), text("called"))))
+
+
+def graph_attacks():
+    yield from ((called, torch_file(stream(body))) for called, body in graphs())
+
+
+# ---- tensors ----------------------------------------------------------------------------------------------------------
+
+
+def tensor_attacks():
+    def one(value):
+        return torch_file(checkpoint(value))
+
+    yield "beyond", one(tensor((2, 3), (3, 1)))
+    yield "offset", one(tensor(offset=1))
+    yield "offset-2^62", one(tensor(offset=2**62))
+    yield "size-negative", one(tensor((-2, 2)))
+    yield "stride-negative", one(tensor(strides=(-2, 1)))
+    yield "size-2^62", one(tensor((2**62, 4), (0, 1)))
+    yield "product-wraps", one(tensor((2**32, 2**32), (1, 1)))
+    yield "stride-wraps", one(tensor((2, 2), (2**62, 2**62)))
+    yield "expanded", one(tensor((2**20, 2**20), (0, 0)))
+    yield "ranks-differ", one(tensor((2, 2), (1,)))
+    yield "count-negative", one(tensor(of=storage(count=-4)))
+    yield "count-2^62", one(tensor(of=storage(count=2**62)))
+    yield "key-up", one(tensor(of=storage("../../etc")))
+    yield "key-empty", one(tensor(of=storage("")))
+    yield "key-absolute", one(tensor(of=storage("/etc/passwd")))
+    yield "id-a-text", one(tensor(of=text("storage") + b"Q"))
+    yield "id-short", one(tensor(of=tuple_of(text("storage")) + b"Q"))
+    yield "id-other", one(tensor(of=tuple_of(text("module"), text("x")) + b"Q"))
+    yield "storage-unknown", one(tensor(of=storage(kind="SecretStorage")))
+    yield "rebuild-few", one(call(name("torch._utils", "_rebuild_tensor_v2"), storage()))
+    yield "sizes-texts", one(call(name("torch._utils", "_rebuild_tensor_v2"), storage(), number(0), tuple_of(text("2")),
+                                  tuple_of(text("1")), b"\x89", b"N"))
+    yield "name-empty-and-collision", torch_file(stream(dict_of(
+        (text("a.b"), tensor()), (text("a"), dict_of((text("b"), tensor()))))))
+    yield "name-surrogate", torch_file(stream(dict_of((b"X\3\0\0\0\xed\xa0\x80", tensor()))))
+    yield "name-metadata", torch_file(stream(dict_of((text("__metadata__"), tensor()))))
+
+
+# ---- NumPy's ----------------------------------------------------------------------------------------------------------
+
+
+def npy(header, data=bytes(24), version=1):
+    header = header.encode("latin-1") if isinstance(header, str) else header
+    return b"\x93NUMPY" + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", len(header)) + header + data
+
+
+def npy_attacks():
+    def of(descr="'<f4'", order="False", shape="(2, 3)", data=bytes(24)):
+        return npy(f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n", data)
+
+    yield "empty-header", npy("")
+    yield "not-a-dict", npy("[1]")
+    yield "unended", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)")
+    yield "behind", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)} + 1")
+    yield "twice", npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (2, 3)}")
+    yield "unknown-key", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), 'x': 1}")
+    yield "missing-key", npy("{'descr': '<f4', 'shape': (2, 3)}")
+    yield "expression", of(shape="(__import__('os').system('x'),)")
+    yield "nested", of(shape="(" * 3000 + ")" * 3000)
+    yield "shape-int", of(shape="6")
+    yield "shape-no-comma", of(shape="(6)")
+    yield "shape-negative", of(shape="(-1, 6)")
+    yield "shape-2^64", of(shape="(18446744073709551616,)")
+    yield "product-wraps", of(shape="(4294967296, 4294967296, 6)")
+    yield "product-wraps-to-size", of(shape="(6, 6148914691236517206)", data=bytes(16))
+    yield "shape-65", of(shape="(" + "1, " * 65 + ")")
+    yield "short", of(data=bytes(23))
+    yield "long", of(data=bytes(25))
+    yield "objects", of("'|O'", data=b"\x80\2N.")
+    yield "structure", of("[('a', '<f4')]")
+    yield "text", of("'<U2'")
+    yield "dates", of("'<M8[ns]'")
+    yield "long-double", of("'<f16'", data=bytes(96))
+    yield "void", of("'|V1'", data=bytes(6))
+    yield "type-unknown", of("'<q9'")
+    yield "type-empty", of("''")
+    yield "type-escape", of("'\\x3cf4'")
+    yield "order-int", of(order="1")
+    yield "version-9", b"\x93NUMPY\x09\0" + bytes(100)
+    yield "header-2^32", b"\x93NUMPY\2\0\xff\xff\xff\xff" + bytes(100)
+    yield "header-long", npy("{" + " " * 20000 + "}", version=2)
+    yield "header-beyond", b"\x93NUMPY\1\0\xff\x20{"
+    good = of()
+    for cut in range(7, len(good), 5):
+        yield f"cut-{cut:03}", good[:cut]
+
+
+# ---- tar --------------------------------------------------------------------------------------------------------------
+
+
+def tar_member(called, data, kind=b"0", link=b"", size=None):
+    head = bytearray(512)
+    head[0:len(called)] = called
+    head[100:108] = b"0000644\0"
+    head[108:124] = b"0000000\0" * 2
+    head[124:136] = b"%011o\0" % (len(data) if size is None else size)
+    head[136:148] = b"00000000000\0"
+    head[148:156] = b" " * 8
+    head[156:157] = kind
+    head[157:157 + len(link)] = link
+    head[257:265] = b"ustar\x0000"
+    head[148:156] = b"%06o\0 " % sum(head)
+    return bytes(head) + data + bytes(-len(data) % 512)
+
+
+def tar_file(*members_, end=bytes(1024)):
+    return b"".join(members_) + end
+
+
+def tar_attacks():
+    storages = stream(number(1)) + stream(tuple_of(text("0"), text("cpu"), name("torch", "FloatStorage"))) + \
+        struct.pack("<q", 4) + DATA + stream(b"]")
+    tensors = stream(number(0))
+    pickle = tar_member(b"pickle", stream(dict_of((text("w"), b"K\1Q"))))
+
+    def of(storages=storages, tensors=tensors):
+        return tar_file(tar_member(b"storages", storages), tar_member(b"tensors", tensors), pickle)
+
+    yield "link", tar_file(tar_member(b"storages", b"", b"2", b"/etc/passwd"), tar_member(b"tensors", tensors), pickle)
+    yield "hard-link", tar_file(tar_member(b"storages", b"", b"1", b"/etc/passwd"), tar_member(b"tensors", tensors), pickle)
+    yield "device", tar_file(tar_member(b"storages", b"", b"3"), tar_member(b"tensors", tensors), pickle)
+    yield "absolute", tar_file(tar_member(b"/storages", storages), tar_member(b"/tensors", tensors), pickle)
+    yield "up", tar_file(tar_member(b"../storages", storages), tar_member(b"../tensors", tensors), pickle)
+    yield "size-beyond", tar_file(tar_member(b"storages", storages, size=8**11 - 1), pickle)
+    yield "count-lie", of(storages.replace(struct.pack("<q", 4), struct.pack("<q", 5)))
+    yield "count-negative", of(storages.replace(struct.pack("<q", 4), struct.pack("<q", -4)))
+    yield "count-2^62", of(storages.replace(struct.pack("<q", 4), struct.pack("<q", 2**62)))
+    yield "storages-2^31", of(stream(number(2**31 - 1)))
+    yield "tensors-2^31", of(tensors=stream(number(2**31 - 1)))
+    yield "cut", of()[:700]
+
+
+# ---- streams ----------------------------------------------------------------------------------------------------------
+
+
+MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
+
+
+def stream_file(pickle=None, keys=None, storages=None, version=1001):
+    info = dict_of((text("protocol_version"), number(1001)), (text("little_endian"), b"\x88"), (text("type_sizes"), b"}"))
+    return MAGIC + stream(number(version)) + stream(info) + (legacy() if pickle is None else pickle) + \
+        (stream(b"](" + text("0") + b"e") if keys is None else keys) + \
+        (struct.pack("<q", 4) + DATA if storages is None else storages)
+
+
+def legacy():
+    of = tuple_of(text("storage"), name("torch", "FloatStorage"), text("0"), text("cpu"), number(4), b"N") + b"Q"
+    return stream(dict_of((text("w"), tensor(of=of))))
+
+
+def stream_attacks():
+    yield "count-lie", stream_file(storages=struct.pack("<q", 5) + DATA)
+    yield "count-negative", stream_file(storages=struct.pack("<q", -4) + DATA)
+    yield "count-2^62", stream_file(storages=struct.pack("<q", 2**62) + DATA)
+    yield "keys-twice", stream_file(keys=stream(b"](" + text("0") + text("0") + b"e"))
+    yield "keys-none", stream_file(keys=stream(b"]"))
+    yield "keys-no-list", stream_file(keys=stream(b"N"))
+    yield "version", stream_file(version=1002)
+    yield "no-storages", stream_file(storages=b"")
+    good = stream_file()
+    for cut in range(20, len(good), 11):
+        yield f"cut-{cut:03}", good[:cut]
+
+
+# ---- all of them ------------------------------------------------------------------------------------------------------
+
+def attacks():
+    """(name, bytes) of every file."""
+    for kind, ending, make in (("zip", "pt", zip_attacks), ("pickle", "pkl", pickle_attacks), ("graph", "pt", graph_attacks),
+                               ("tensor", "pt", tensor_attacks), ("npy", "npy", npy_attacks), ("tar", "tar", tar_attacks),
+                               ("stream", "pt", stream_attacks)):
+        for called, bytes_ in make():
+            yield f"{kind}-{called}.{ending}", bytes_
+
+
+def good_files():
+    """What the attacks are changes of: each converts."""
+    yield "good.pt", torch_file()
+    yield "good-deflated.pt", Archive([Member(b"a/data.pkl", **deflated(checkpoint())), *members()[1:]]).bytes()
+    yield "good-stream.pt", stream_file()
+    yield "good.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n")
+    yield "good.npz", Archive([Member(b"x.npy", npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3, )}"))]).bytes()
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for called, bytes_ in (*attacks(), *good_files()):
+        (folder / called.replace("^", "")).write_bytes(bytes_)
+
+
+if __name__ == "__main__":
+    main()

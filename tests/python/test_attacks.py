@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every file of tests/attacks/make_attacks.py ends in a refusal or in a report, within bounds of memory and time.
+
+Refused is what a converter must not take, with the byte where there is one. What converts all the same has its tensors alone, and
+the report names what was left out. A scan finds every call, whatever the way to it, and every archive that two programs
+would read in two ways.
+"""
+
+import importlib.util
+import resource
+
+import pytest
+
+import convert_dump
+from convert_dump import SOURCE
+
+spec = importlib.util.spec_from_file_location("make_attacks", SOURCE / "tests/attacks/make_attacks.py")
+make_attacks = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(make_attacks)
+
+MEMORY = 512 << 20
+SECONDS = 30
+REFUSALS = {"ARCHIVE", "PICKLE", "ARRAY", "VIEW", "NAME", "DUPLICATE_NAME", "NO_EQUIVALENT", "ROOT", "UNKNOWN_INPUT",
+            "CHECKSUM", "MEMORY", "OPAQUE"}
+NOTE = 0
+# What is legal although it looks bad, and what only the bytes of tensors tell: their CRC is checked when they are written.
+CONVERTS = {"zip-crc.pt", "zip-one-crc-0.pt", "stream-version.pt", "graph-cycle-of-dict.pt", "graph-names.pt"}
+# Where a scan has nothing to say: it asks what a loader would run, not what would come out.
+NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-")
+SCANNED_CLEAN = CONVERTS | {"zip-crc-of-pickle.pt", "zip-bomb-1032.pt", "zip-short-storage.pt", "zip-long-storage.pt",
+                            "zip-no-storage.pt", "zip-two-pickles.pt"} | \
+    {f"pickle-plain-mark-below-{opcode}.pkl" for opcode in ("30", "31", "64", "6c", "74", "91")}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("attacks")
+
+
+@pytest.fixture(scope="module")
+def program(folder):
+    return convert_dump.build(folder)
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+
+@pytest.fixture(scope="module")
+def results(folder, program):
+    """The plan and the scan of each file, by its name."""
+    files = {called: bytes_ for called, bytes_ in (*make_attacks.attacks(), *make_attacks.good_files())}
+    paths = []
+    for i, (called, bytes_) in enumerate(files.items()):
+        paths.append(folder / f"{i}.{called.rsplit('.', 1)[1]}")
+        paths[-1].write_bytes(bytes_)
+    plans = convert_dump.run(program, "plan", paths, preexec_fn=limit)
+    scans = convert_dump.run(program, "scan", paths, preexec_fn=limit)
+    return {called: (plan, scan, len(files[called])) for called, plan, scan in zip(files, plans, scans)}
+
+
+NAMES = [called for called, _ in make_attacks.attacks()]
+
+
+def test_names_are_unique():
+    assert len(set(NAMES)) == len(NAMES) and len(NAMES) > 350
+
+
+@pytest.mark.parametrize("called", [called for called, _ in make_attacks.good_files()])
+def test_what_they_are_changes_of_converts(results, called):
+    plan, scan, _ = results[called]
+    assert plan.status == "OK", plan.message
+    assert len(plan.rows) == 1 and plan.account[0] == plan.account[1] + plan.account[4]
+    assert scan.status == "OK" and not [finding for finding in scan.findings if finding[0] > NOTE]
+
+
+@pytest.mark.parametrize("called", NAMES)
+def test_refused_or_reported(results, called):
+    plan, _, size = results[called]
+    if plan.status == "OK":
+        reported = [finding for finding in plan.findings if finding[0] > NOTE]
+        assert called in CONVERTS or (reported and called.startswith("pickle-")), plan
+        # Nothing but the tensors of the good part.
+        assert {row[0] for row in plan.rows} <= {b"w"} or called == "graph-names.pt"
+        return
+    assert plan.status in REFUSALS, plan
+    assert called not in CONVERTS
+    assert plan.message.isprintable() and len(plan.message) > 10
+    assert plan.offset is None or plan.offset <= size or plan.status in ("PICKLE", "VIEW"), plan
+
+
+@pytest.mark.parametrize("called", NAMES)
+def test_scanned(results, called):
+    _, scan, _ = results[called]
+    found = scan.status != "OK" or any(weight > NOTE for weight, _ in scan.findings)
+    assert found or called in SCANNED_CLEAN or called.startswith(NOT_CALLS), scan
+
+
+def test_a_scan_names_what_would_be_called(results):
+    for called, (_, scan, _) in results.items():
+        text = scan.message + "".join(sentence for _, sentence in scan.findings)
+        if called.startswith(("pickle-call-stack-global", "pickle-call-memo", "pickle-call-python2", "pickle-call-newobj",
+                              "pickle-call-inside-popped", "pickle-call-inside-arguments-computed")):
+            assert "builtins.eval" in text, (called, text)
+        if called.startswith("pickle-call-inside-environment"):
+            assert "os.environ" in text
+
+
+def test_a_file_is_read_a_few_times_at_most(results):
+    """Readers ask for no more than the file, its directory and its pickles again: no loop over the same bytes."""
+    for called, (plan, scan, size) in results.items():
+        for dump in (plan, scan):
+            assert dump.bytes_read <= 8 * size + 4096, (called, dump.bytes_read, size)
