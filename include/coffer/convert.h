@@ -328,6 +328,10 @@ typedef struct coffer_export_options {
 COFFER_API coffer_status coffer_export(const coffer *model, coffer_export_format format, const char *path,
                                        const coffer_export_options *options, const coffer_read_options *reading,
                                        coffer_error *err);
+/* What coffer_export would write, without writing it: *size becomes the bytes of the new file (NULL: not wanted). Fails
+   as coffer_export does for what cannot be written. No I/O. */
+COFFER_API coffer_status coffer_export_size(const coffer *model, coffer_export_format format,
+                                            const coffer_export_options *options, uint64_t *size, coffer_error *err);
 /* The same to a descriptor, which is borrowed, as by coffer_writer_open_fd. To a pipe, large tensors of an archive are
    read twice, as their CRC comes before them; COFFER_ERR_CHANGED when they are not the same both times. */
 COFFER_API coffer_status coffer_export_fd(const coffer *model, coffer_export_format format, int fd,

@@ -288,11 +288,12 @@ static void export_free(export_job *job)
 
 /* ---- where it goes ----------------------------------------------------------------------------------------------- */
 
-/* Exactly one of the three. */
+/* Exactly one of the four. */
 typedef struct export_target {
     const char *path;
     const int *fd;
     const coffer_sink *custom;
+    uint64_t *size; /* nothing is written, and this becomes the bytes of the file */
 } export_target;
 
 /* Nothing new comes while bytes are made durable: all of them are written. */
@@ -399,7 +400,9 @@ static coffer_status export_to(const coffer *model, coffer_export_format format,
     job.reading.struct_size = sizeof job.reading;
     coffer__layout_init(&job.layout, &model->allocator);
     status = export_plan(&job, err);
-    if (status == COFFER_OK) {
+    if (status == COFFER_OK && target->size != NULL) {
+        *target->size = coffer__layout_size(&job.layout);
+    } else if (status == COFFER_OK) {
         status = export_write(&job, target, taken, err);
     }
     export_free(&job);
@@ -414,6 +417,18 @@ coffer_status coffer_export(const coffer *model, coffer_export_format format, co
     }
     bool taken = false;
     return export_to(model, format, &(export_target){ .path = path }, options, reading, &taken, err);
+}
+
+coffer_status coffer_export_size(const coffer *model, coffer_export_format format, const coffer_export_options *options,
+                                 uint64_t *size, coffer_error *err)
+{
+    if (model == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the model is NULL");
+    }
+    bool taken = false;
+    uint64_t unwanted = 0;
+    const export_target target = { .size = size != NULL ? size : &unwanted };
+    return export_to(model, format, &target, options, NULL, &taken, err);
 }
 
 coffer_status coffer_export_fd(const coffer *model, coffer_export_format format, int fd,
