@@ -47,7 +47,7 @@ static void expect_plan(const coffer__plan *plan, uint64_t size)
     coffer_error err;
     coffer__plan_account account;
     const coffer_status status = coffer__plan_check(plan, &size, true, &err);
-    expect(status != COFFER_ERR_PLAN, "a reader makes plans that a reader makes");
+    expect(status != COFFER_ERR_PLAN, err.message);
     if (status != COFFER_OK) {
         expect(err.message[0] != '\0', "there is a message");
         return;

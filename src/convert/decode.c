@@ -8,6 +8,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "inflate.h"
 
 #include <limits.h>
 #include <string.h>
@@ -142,21 +143,29 @@ static coffer_status decode_read(coffer__decode *decode, coffer_error *err)
     return status;
 }
 
-/* Inflates a small piece at once. */
-static coffer_status decode_inflate_whole(coffer__decode *decode, coffer_error *err)
+/* All packed bytes, once. */
+static coffer_status decode_next_packed(void *ctx, const uint8_t **bytes, size_t *size, coffer_error *err)
+{
+    coffer__decode *decode = ctx;
+    (void)err;
+    *bytes = decode->packed + decode->packed_at;
+    *size = decode->packed_end - decode->packed_at;
+    decode->packed_at = decode->packed_end;
+    return COFFER_OK;
+}
+
+/* Inflates what was read by the code of this library, which is slower than theirs. */
+static coffer_status decode_inflate_alone(coffer__decode *decode, coffer_error *err)
+{
+    const coffer__inflate_input input = { .ctx = decode, .next = decode_next_packed };
+    return coffer__inflate(&input, decode->plain, (size_t)decode_piece(decode)->size, true, err);
+}
+
+static coffer_status decode_inflate_by_libdeflate(coffer__decode *decode, coffer_error *err)
 {
     const coffer__plan_piece *piece = decode_piece(decode);
     size_t made = 0;
     size_t taken = 0;
-    decode->plain_size = (size_t)piece->size + 1;
-    decode->plain = coffer__alloc(decode->allocator, decode->plain_size);
-    if (decode->plain == NULL) {
-        return decode_no_memory(decode, err);
-    }
-    const coffer_status status = decode_read(decode, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
     void *decompressor = decode->inflaters->deflate_new();
     if (decompressor == NULL) {
         return decode_no_memory(decode, err);
@@ -170,15 +179,32 @@ static coffer_status decode_inflate_whole(coffer__decode *decode, coffer_error *
                : decode_damaged(decode, "does not inflate to as many bytes as the archive says", err);
 }
 
+/* Inflates a small piece at once. */
+static coffer_status decode_inflate_whole(coffer__decode *decode, coffer_error *err)
+{
+    decode->plain_size = (size_t)decode_piece(decode)->size + 1;
+    decode->plain = coffer__alloc(decode->allocator, decode->plain_size);
+    if (decode->plain == NULL) {
+        return decode_no_memory(decode, err);
+    }
+    const coffer_status status = decode_read(decode, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return decode->inflaters->deflate_library.handle != NULL ? decode_inflate_by_libdeflate(decode, err)
+                                                             : decode_inflate_alone(decode, err);
+}
+
 static coffer_status decode_open_deflated(coffer__decode *decode, coffer_error *err)
 {
     coffer__inflaters *inflaters = decode->inflaters;
     const coffer__plan_piece *piece = decode_piece(decode);
-    if (!inflaters->looked) {
+    if (!inflaters->looked && !inflaters->alone) {
         decode_look(inflaters);
     }
     const bool small = piece->size <= COFFER__DECODE_WHOLE && piece->stored_size <= COFFER__DECODE_WHOLE;
-    if (small && inflaters->deflate_library.handle != NULL) {
+    const bool alone = inflaters->deflate_library.handle == NULL && inflaters->zlib_library.handle == NULL;
+    if (small && (inflaters->deflate_library.handle != NULL || alone)) {
         return decode_inflate_whole(decode, err);
     }
     if (inflaters->zlib_library.handle == NULL) {

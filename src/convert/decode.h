@@ -3,8 +3,8 @@
  * The bytes of a storage that are not simply there: inflated, decoded from text, or joined of several pieces. They come
  * in order, from the first to the last, and each piece is compared with its CRC when its last byte has come.
  *
- * Deflated pieces need a library, opened when the first one comes: libdeflate for those that fit in memory, zlib for
- * all others, and for these where libdeflate is missing.
+ * Deflated pieces are inflated by libraries, opened when the first one comes: libdeflate for those that fit in memory,
+ * zlib for all others, and for these where libdeflate is missing. Without both, those that fit are inflated by inflate.h.
  */
 #ifndef COFFER_CONVERT_DECODE_H
 #define COFFER_CONVERT_DECODE_H
@@ -38,6 +38,7 @@ typedef struct coffer__zlib_stream {
 /* The libraries; closed by coffer__inflaters_close. One thread at a time. */
 typedef struct coffer__inflaters {
     bool looked;
+    bool alone; /* no library is to be looked for */
     coffer__os_library zlib_library;
     coffer__os_library deflate_library;
     int (*zlib_init)(coffer__zlib_stream *stream, int window_bits, const char *version, int stream_size);

@@ -356,7 +356,12 @@ static coffer_status npz_put_members(const numpy_reading *in, const coffer__zip 
         array->zip = zip;
         array->member = member;
         array->size = member->size;
-        const coffer_status status = is_array ? numpy_put_array(in, array) : npz_put_other(in, member);
+        coffer_status status = COFFER_OK;
+        if (is_array) {
+            status = numpy_put_array(in, array);
+        } else if (!in->wants->scan) {
+            status = npz_put_other(in, member);
+        }
         if (status != COFFER_OK) {
             return status;
         }

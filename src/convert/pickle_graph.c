@@ -69,6 +69,9 @@ coffer_status coffer__pickle_make(coffer__pickle *p, coffer__value_kind kind, co
     memset(*node, 0, sizeof **node);
     (*node)->kind = kind;
     (*node)->offset = p->opcode_at;
+    if (kind == COFFER__VALUE_TEXT || kind == COFFER__VALUE_BYTES) {
+        (*node)->as.bytes.kept = UINT32_MAX;
+    }
     return COFFER_OK;
 }
 

@@ -64,11 +64,18 @@ static coffer_status pickle_pop_mark(coffer__pickle *p, size_t *first)
     return COFFER_OK;
 }
 
-/* Makes a node and pushes it. The pointer is valid until the next node is made. */
+/*
+ * Makes a node and pushes it. The pointer is valid until the next node is made. There is room on the stack before there is
+ * a node, and so with links further down: what is looked at after a failure has no node that is half made.
+ */
 static coffer_status pickle_push_new(coffer__pickle *p, coffer__value_kind kind, coffer__node **node)
 {
     coffer__value value = 0;
-    const coffer_status status = coffer__pickle_make(p, kind, &value, node);
+    coffer_status status = coffer__pickle_reserve(p, &p->stack, sizeof value, 1);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__pickle_make(p, kind, &value, node);
     return status == COFFER_OK ? pickle_push(p, value) : status;
 }
 
@@ -489,7 +496,7 @@ static coffer_status op_empty(coffer__pickle *p, unsigned kind)
 /* Appends what is on the stack from `first` on, and takes it away. */
 static coffer_status pickle_append_from(coffer__pickle *p, coffer__value container, size_t first)
 {
-    coffer_status status = COFFER_OK;
+    coffer_status status = coffer__pickle_reserve(p, &p->links, sizeof(coffer__pickle_link), p->stack.count - first);
     for (size_t i = first; status == COFFER_OK && i < p->stack.count; i++) {
         status = coffer__pickle_append(p, container, ((const coffer__value *)p->stack.items)[i]);
     }
@@ -508,7 +515,11 @@ static coffer_status pickle_collect(coffer__pickle *p, coffer__value_kind kind, 
     }
     coffer__value value = 0;
     coffer__node *node = NULL;
-    coffer_status status = coffer__pickle_make(p, kind, &value, &node);
+    coffer_status status = coffer__pickle_reserve(p, &p->links, sizeof(coffer__pickle_link), p->stack.count - first);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__pickle_make(p, kind, &value, &node);
     if (status != COFFER_OK) {
         return status;
     }
@@ -724,21 +735,21 @@ static coffer_status pickle_push_call(coffer__pickle *p, coffer__call_kind kind,
     if (!callable_fits || !arguments_fit || !keywords_fit) {
         return coffer__pickle_fail(p, "something is called that cannot be, or with arguments that are none");
     }
-    coffer__value call = 0;
     coffer__node *node = NULL;
-    coffer_status status = coffer__pickle_make(p, COFFER__VALUE_CALL, &call, &node);
+    coffer_status status = coffer__pickle_reserve(p, &p->links, sizeof(coffer__pickle_link), 3);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = pickle_push_new(p, COFFER__VALUE_CALL, &node);
     if (status != COFFER_OK) {
         return status;
     }
     node->call = kind;
+    const coffer__value call = (coffer__value)p->nodes.count;
     const coffer__value items[] = { callable, arguments, keywords };
     for (size_t i = 0; status == COFFER_OK && i < 3 && items[i] != 0; i++) {
         status = coffer__pickle_append(p, call, items[i]);
     }
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = pickle_push(p, call);
     return status == COFFER_OK ? pickle_tell(p, call) : status;
 }
 
@@ -859,14 +870,13 @@ static coffer_status op_build(coffer__pickle *p, unsigned unused)
 
 static coffer_status pickle_push_persistent(coffer__pickle *p, coffer__value id)
 {
-    coffer__value value = 0;
     coffer__node *node = NULL;
-    coffer_status status = coffer__pickle_make(p, COFFER__VALUE_PERSISTENT, &value, &node);
+    coffer_status status = coffer__pickle_reserve(p, &p->links, sizeof(coffer__pickle_link), 1);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__pickle_append(p, value, id);
-    return status == COFFER_OK ? pickle_push(p, value) : status;
+    status = pickle_push_new(p, COFFER__VALUE_PERSISTENT, &node);
+    return status == COFFER_OK ? coffer__pickle_append(p, (coffer__value)p->nodes.count, id) : status;
 }
 
 static coffer_status op_binpersid(coffer__pickle *p, unsigned unused)

@@ -235,6 +235,30 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
                                                                                : COFFER__ROLE_OPAQUE;
 }
 
+bool coffer__graph_number(const coffer__graph *graph, coffer__value persistent, uint64_t *number)
+{
+    coffer__value id[1] = { 0 };
+    coffer__graph_items(graph, persistent, id, 1);
+    return coffer__graph_u64(graph, id[0], number);
+}
+
+/* Before 1.6 a class of modules is a persistent id, which has its source besides: ("module", class, file, source). Where ids
+   are numbers, those of tensors are tensors, and all others classes or storages by themselves. */
+static coffer__role graph_persistent_role(const coffer__graph *graph, coffer__value value)
+{
+    coffer__value id[1] = { 0 };
+    coffer__value kind[1] = { 0 };
+    uint64_t number = 0;
+    if (graph->numbered == NULL) {
+        coffer__graph_items(graph, value, id, 1);
+        coffer__graph_items(graph, id[0], kind, 1);
+        return coffer__graph_is_text(graph, kind[0], "module") ? COFFER__ROLE_OTHER : COFFER__ROLE_STORAGE;
+    }
+    return coffer__graph_number(graph, value, &number) && graph->numbered->has(graph->numbered->ctx, number)
+               ? COFFER__ROLE_TENSOR
+               : COFFER__ROLE_OTHER;
+}
+
 static coffer__role graph_find_role(const coffer__graph *graph, coffer__value value)
 {
     switch (coffer__pickle_node(graph->pickle, value)->kind) {
@@ -249,7 +273,7 @@ static coffer__role graph_find_role(const coffer__graph *graph, coffer__value va
     case COFFER__VALUE_DICT:
         return COFFER__ROLE_MAPPING;
     case COFFER__VALUE_PERSISTENT:
-        return COFFER__ROLE_STORAGE;
+        return graph_persistent_role(graph, value);
     case COFFER__VALUE_CALL:
         return graph_call_role(graph, value);
     case COFFER__VALUE_GLOBAL:

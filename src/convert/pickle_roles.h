@@ -43,6 +43,31 @@ typedef struct coffer__stores {
     size_t room;
 } coffer__stores;
 
+/* Sizes, strides and an offset, in elements. */
+typedef struct coffer__extents {
+    size_t rank;
+    uint64_t sizes[COFFER__PLAN_MAX_RANK];
+    uint64_t strides[COFFER__PLAN_MAX_RANK];
+    uint64_t offset;
+} coffer__extents;
+
+/* A tensor, described by other means than a pickle. */
+typedef struct coffer__placed {
+    coffer__extents extents;
+    coffer__element element;
+    uint32_t storage;   /* its number in the plan */
+    uint64_t available; /* bytes of it that the tensor may lie in */
+} coffer__placed;
+
+/* Tensors that a pickle has only numbers for, because something else describes them (torch_tar.c). */
+typedef struct coffer__numbered {
+    const void *ctx;
+    /* Whether there is a tensor of that number. */
+    bool (*has)(const void *ctx, uint64_t number);
+    /* Its sizes, strides and offset, and what it is in. */
+    coffer_status (*get)(const void *ctx, uint64_t number, coffer__placed *placed, coffer_error *err);
+} coffer__numbered;
+
 /* One pickle, and what is needed to make rows of it. Begins as zeros but for what the reader sets. */
 typedef struct coffer__graph {
     const coffer__pickle *pickle;
@@ -56,6 +81,7 @@ typedef struct coffer__graph {
     bool paddle;        /* written by Paddle, whose bfloat16 looks like u2 */
     const char *member; /* of the archive; "": none */
     const coffer__stores *stores;
+    const coffer__numbered *numbered; /* NULL: persistent ids are those of storages */
     /* Filled by coffer__graph_prepare. */
     uint8_t *roles;     /* of each value: coffer__role */
     uint8_t *reached;   /* of each value: whether some row has it */
@@ -89,6 +115,8 @@ bool coffer__graph_is_text(const coffer__graph *graph, coffer__value value, cons
 bool coffer__same_text(const char *a, const char *b);
 /* A whole number that is not negative; false for anything else. */
 bool coffer__graph_u64(const coffer__graph *graph, coffer__value value, uint64_t *number);
+/* The number that a PERSISTENT asks for; false for other ids. */
+bool coffer__graph_number(const coffer__graph *graph, coffer__value persistent, uint64_t *number);
 /* Where a node's opcode stands in the file. */
 uint64_t coffer__graph_place(const coffer__graph *graph, coffer__value value);
 

@@ -73,8 +73,9 @@ static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_er
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
     const coffer__value callable = coffer__graph_callable(graph, value);
     const coffer__known known = coffer__graph_known(graph, callable);
-    const bool named = coffer__pickle_node(graph->pickle, callable) != NULL &&
-                       coffer__pickle_node(graph->pickle, callable)->kind == COFFER__VALUE_GLOBAL;
+    const coffer__node *called = coffer__pickle_node(graph->pickle, callable);
+    const bool named =
+        called != NULL && (called->kind == COFFER__VALUE_GLOBAL || called->kind == COFFER__VALUE_PERSISTENT);
     if (scan_is_understood(known) || coffer__graph_is_script(graph, callable) ||
         (known.meaning == COFFER__MEANS_EVAL && coffer__graph_evaluated(graph, value) != 0)) {
         return COFFER_OK;

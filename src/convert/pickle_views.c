@@ -318,10 +318,31 @@ static void view_check_whole(const coffer__graph *graph, const view_call *call, 
     view->lack = same ? view->lack : "one process's part of a distributed tensor";
 }
 
+/* A tensor that the pickle has a number for. */
+static coffer_status view_placed(coffer__graph *graph, coffer__value value, coffer__view *view, coffer_error *err)
+{
+    coffer__placed placed = { 0 };
+    uint64_t number = 0;
+    graph->reached[value] = 1;
+    if (!coffer__graph_number(graph, value, &number)) {
+        return view_malformed(graph, value, "its number is none", err);
+    }
+    const coffer_status status = graph->numbered->get(graph->numbered->ctx, number, &placed, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    view->element = placed.element;
+    view->row.storage = placed.storage;
+    return coffer__view_fill(graph, value, view, &placed.extents, placed.available, err);
+}
+
 coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer__view *view, coffer_error *err)
 {
     memset(view, 0, sizeof *view);
     view->row.storage = COFFER__PLAN_NO_STORAGE;
+    if (coffer__pickle_node(graph->pickle, value)->kind == COFFER__VALUE_PERSISTENT) {
+        return view_placed(graph, value, view, err);
+    }
     view_call call = { coffer__graph_callable(graph, value), coffer__graph_arguments(graph, value), 0 };
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < VIEW_MOST_WRAPPERS; i++) {

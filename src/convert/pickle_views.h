@@ -40,15 +40,6 @@ coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value va
 
 /* ---- between the files of views ------------------------------------------------------------------------------------ */
 
-/* Sizes, strides and an offset in elements as the view's row, whose storage, item size and offset (of element 0, in
-   bytes) are set. With `strides` NULL they are row-major, or column-major. */
-typedef struct coffer__extents {
-    size_t rank;
-    uint64_t sizes[COFFER__PLAN_MAX_RANK];
-    uint64_t strides[COFFER__PLAN_MAX_RANK];
-    uint64_t offset;
-} coffer__extents;
-
 /* Reads whole numbers out of a tuple, a list or a torch.Size; false when there is anything else, or too many. */
 bool coffer__view_numbers(const coffer__graph *graph, coffer__value container, uint64_t *numbers, size_t *count);
 /* Fills the row's dimensions, offset, dtype and item size from extents and the view's element; of `available` bytes of

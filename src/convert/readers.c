@@ -16,6 +16,7 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_pt2,          /* an archive that says what it is */
     &coffer__reader_torch_zip,    /* any other archive */
     &coffer__reader_torch_stream, /* a pickle of one certain number */
+    &coffer__reader_torch_tar,    /* another archive, whose first member has a certain name */
     &coffer__reader_torch_index,  /* JSON of a certain name */
     &coffer__reader_pickle,       /* any other pickle */
     NULL,

@@ -10,6 +10,7 @@
 
 #include "coffer.h"
 #include "crc32.h"
+#include "decode.h"
 #include "plan.h"
 #include "plan_bytes.h"
 #include "reader.h"
@@ -525,6 +526,37 @@ static void test_streams(void **state)
     }
 }
 
+/* The same bytes by each of the ways to inflate, in pieces of odd sizes. */
+static void test_inflaters(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = { 1, 65535, 65536, 200000 };
+    made m;
+    made_new(&m);
+    for (size_t k = 0; k < 4; k++) {
+        (void)made_storage(&m, COFFER__CODING_DEFLATED, sizes[k], 1);
+    }
+    coffer_input *input = input_of(&m);
+    for (uint32_t k = 0; k < 8; k++) {
+        coffer__inflaters inflaters = { .alone = k >= 4 };
+        coffer__decode decode;
+        uint8_t bytes[1000];
+        coffer__decode_begin(&decode, input, &m.plan, k % 4, &inflaters, &crc32, coffer_libc_allocator());
+        for (size_t at = 0; at < sizes[k % 4];) {
+            const size_t left = sizes[k % 4] - at;
+            const size_t take = left < 999 ? left : 1 + below(999);
+            assert_int_equal(coffer__decode_next(&decode, bytes, take, NULL), COFFER_OK);
+            assert_memory_equal(bytes, m.plain[k % 4] + at, take);
+            at += take;
+        }
+        assert_int_equal(coffer__decode_next(&decode, bytes, 1, NULL), COFFER_ERR_PLAN);
+        coffer__decode_end(&decode);
+        coffer__inflaters_close(&inflaters);
+    }
+    coffer_input_free(input);
+    made_free(&m);
+}
+
 /* Every read that can fail does, once. */
 static void test_failing_reads(void **state)
 {
@@ -678,8 +710,9 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_random),        TEST(test_large),    TEST(test_shown),   TEST(test_damage), TEST(test_streams),
-        TEST(test_failing_reads), TEST(test_progress), TEST(test_changed), TEST(test_verify), TEST(test_hostile_bytes),
+        TEST(test_random),  TEST(test_large),     TEST(test_shown),         TEST(test_damage),
+        TEST(test_streams), TEST(test_inflaters), TEST(test_failing_reads), TEST(test_progress),
+        TEST(test_changed), TEST(test_verify),    TEST(test_hostile_bytes),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

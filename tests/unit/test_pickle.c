@@ -494,7 +494,7 @@ static void test_the_memo_is_sparse(void **state)
 {
     (void)state;
     running in;
-    memory_meter meter = { 0 };
+    memory_meter meter;
     const coffer_allocator allocator = metered_allocator(&meter);
     memset(&in, 0, sizeof in);
     in.bytes = (const uint8_t *)"Nr\xff\xff\xff\xff"
@@ -514,7 +514,7 @@ static void test_the_budget(void **state)
     static uint8_t stream[40000];
     memset(stream, ']', sizeof stream);
     running in = { .bytes = stream, .size = sizeof stream };
-    memory_meter meter = { 0 };
+    memory_meter meter;
     const coffer_allocator allocator = metered_allocator(&meter);
     assert_int_equal(run_with(&in, &allocator, 100000), COFFER_ERR_MEMORY);
     assert_true(in.err.offset > 0 && in.err.offset < sizeof stream);
@@ -534,8 +534,9 @@ static void test_no_memory(void **state)
     (void)state;
     for (size_t i = 1;; i++) {
         running in = { .bytes = (const uint8_t *)whole, .size = sizeof whole - 1 };
-        memory_meter meter = { .fail_at = i };
+        memory_meter meter;
         const coffer_allocator allocator = metered_allocator(&meter);
+        meter.fail_at = i;
         const coffer_status status = run_with(&in, &allocator, BUDGET);
         coffer__pickle_free(in.pickle);
         assert_int_equal(meter.held, 0);

@@ -12,6 +12,11 @@ bintensors, and `coffer.drop_in` puts the imitations where a program looks for t
 from ._check import Note as Note
 from ._check import Report as Report
 from ._check import check as check
+from ._convert import Conversion as Conversion
+from ._convert import ConvertedTensor as ConvertedTensor
+from ._convert import Finding as Finding
+from ._convert import convert as convert
+from ._convert import scan as scan
 from ._diff import Difference as Difference
 from ._diff import TensorDifference as TensorDifference
 from ._diff import diff as diff

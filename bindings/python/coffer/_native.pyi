@@ -31,6 +31,11 @@ RewriteWay = Literal["nothing", "headers", "files"]
 RewritePlace = tuple[str, str, int, int]  # name, dtype, byte in the file, number of the file
 # before, afterwards (None: left out), and how many numbers a cast made infinite and zero
 RewriteChange = tuple[RewritePlace, RewritePlace | None, int, int]
+Fate = Literal["written", "alias", "skipped"]
+Weight = Literal["note", "opaque", "danger"]
+# name, dtype, shape, bytes, fate, number of the one that an alias is the same as (-1), reason, storage, gathered, changed, decoded
+ImportTensor = tuple[str, str | None, tuple[int, ...], int, Fate, int, str, str, int, int, int]
+ImportFinding = tuple[Weight, str, str, int | None, str, str]  # weight, sentence, file, byte, member, subject
 Index = SupportsIndex | slice | EllipsisType
 Progress = Callable[[int, int], object]  # bytes done, bytes in all; an exception that it raises cancels
 
@@ -364,6 +369,46 @@ def recover(
 ) -> None:
     """Finishes what an interrupted edit of a file left, or an interrupted save of a model of several: it is completed, or what was
     there before is put back. Error NO_UNDO when there is nothing to recover."""
+
+def import_file(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    root: str | None = None,
+    strip_prefix: str | None = None,
+    tied: Literal["hf", "keep"] = "hf",
+    scalars: Literal["skip", "metadata", "tensor"] = "skip",
+    bytes_as: str | None = None,
+    skip_unsupported: bool = False,
+    strict: bool = False,
+    complex128: bool = False,
+    allow_expand: bool = False,
+    scan: bool = False,
+    token: str | None = None,
+    max_shard_size: int = 0,
+    force: bool = False,
+    unverified: bool = False,
+    unchecked: bool = False,
+    sync: Sync = "replace",
+    digests: Algorithm | None = None,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> tuple[
+    str,
+    str,
+    list[ImportTensor],
+    list[ImportFinding],
+    list[tuple[str, int]],
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+]:
+    """Looks at a file of another program, and writes what is in it as safetensors where there is an output. What `coffer.convert`
+    makes a `Conversion` of."""
 
 def compare(a: Tensor, b: Tensor, /) -> tuple[bool, int, float, float]:
     """Of two whole tensors of one shape: whether their bytes differ, how many of their numbers do, by how much at most, and in

@@ -119,6 +119,8 @@ static PyMethodDef module_functions[] = {
     { "recover", (PyCFunction)(void (*)(void))py_recover, METH_VARARGS | METH_KEYWORDS,
       "recover(path, *, follow_links=False)\n--\n\nFinishes what an interrupted edit of a file left, or an interrupted "
       "save of a model of several: it is\ncompleted, or what was there before is put back." },
+    { "import_file", (PyCFunction)(void (*)(void))py_import_file, METH_VARARGS | METH_KEYWORDS,
+      "Looks at a file of another program, and writes what is in it as safetensors." },
     { "compare", py_compare, METH_VARARGS, "How far the numbers of two tensors are apart." },
     { NULL, NULL, 0, NULL },
 };

@@ -50,6 +50,8 @@ PyTypeObject *py_manifest_make_type(PyObject *module);
 PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs);
+/* coffer._native.import_file (py_import.c). */
+PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs);
 /* coffer._native.record_digests (py_model_digest.c). */
 PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);
 /* coffer._native.copy_tensors (py_copy.c), edit_metadata and recover (py_edit.c), compare (py_compare.c). */

@@ -94,3 +94,17 @@ def test_a_model_of_several_files(server):
 def test_nothing_there(server):
     with pytest.raises(FileNotFoundError):
         coffer.open(f"{server.base}/none.safetensors")
+
+
+def test_a_file_of_another_program_is_converted_by_ranges(server, tmp_path):
+    with (tmp_path / "a.npz").open("wb") as file:
+        np.savez(file, **ARRAYS)
+    server.files["/a.npz"] = (tmp_path / "a.npz").read_bytes()
+    told = coffer.convert(server.base + "/a.npz", None)
+    assert [tensor.name for tensor in told.tensors] == ["a", "b"]
+    assert sum(server.sent) < 400_000 < told.total
+    coffer.convert(server.base + "/a.npz", tmp_path / "a.safetensors")
+    for name, array in coffer.numpy.load_file(tmp_path / "a.safetensors").items():
+        assert np.array_equal(array, ARRAYS[name])
+    with pytest.raises(FileNotFoundError):
+        coffer.convert(server.base + "/absent.npz", None)

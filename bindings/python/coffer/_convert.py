@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of other programs: PyTorch's checkpoints, NumPy's arrays and the like, written as safetensors, without running anything of them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ._options import Sync, size_of
+
+if TYPE_CHECKING:
+    from ._native import Algorithm, Fate, Progress, Weight
+
+
+@dataclass(frozen=True)
+class ConvertedTensor:
+    """What becomes of a tensor.
+
+    dtype     as files have it ("BF16"); None for what has none there
+    size      bytes that are written
+    fate      "written"; "alias": the same as `alias_of`, which is written, and in the metadata; "skipped": left out, for `reason`
+    storage   what its bytes are called in the input
+    gathered  it is a slice, transposed or expanded there
+    changed   its elements are swapped or negated there
+    decoded   its bytes are compressed, or text
+    """
+
+    name: str
+    dtype: str | None
+    shape: tuple[int, ...]
+    size: int
+    fate: Fate
+    alias_of: str | None
+    reason: str
+    storage: str
+    gathered: bool
+    changed: bool
+    decoded: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something worth knowing of a file.
+
+    weight   "note"; "opaque": an object of another program, which is left out; "danger": what a loader would have called, or a file
+             made to mislead
+    text     a sentence
+    file     the plain name of a file beside the input; "" for the input itself
+    offset   the byte of the file, where it is about one
+    member   of an archive
+    subject  "os.system", a key, a name: as in the file, which nobody has to trust
+    """
+
+    weight: Weight
+    text: str
+    file: str
+    offset: int | None
+    member: str
+    subject: str
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a file holds, and what becomes of it. The bytes add up: total = written + aliased + skipped + unreferenced, where a byte
+    that several tensors view counts once.
+
+    format        which reader knows it: "torch", "npz", …
+    kind          the same in words: "a PyTorch checkpoint"
+    unreferenced_storages   names and sizes of what no tensor views
+    output_size   bytes of the tensors that are written
+    bytes_read    of the input, to find all this out: without the bytes of tensors
+    """
+
+    format: str
+    kind: str
+    tensors: tuple[ConvertedTensor, ...]
+    findings: tuple[Finding, ...]
+    unreferenced_storages: tuple[tuple[str, int], ...]
+    total: int
+    written: int
+    aliased: int
+    skipped: int
+    unreferenced: int
+    output_size: int
+    bytes_read: int
+
+
+def convert(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None,
+    *,
+    root: str = "auto",
+    tied: Literal["hf", "keep"] = "hf",
+    scalars: Literal["skip", "metadata", "tensor"] = "skip",
+    strip_prefix: str = "",
+    skip_unsupported: bool = False,
+    strict: bool = False,
+    complex128: bool = False,
+    allow_expand: bool = False,
+    bytes_as: str | None = None,
+    max_shard_size: int | str | None = None,
+    verify: bool = True,
+    crc: bool = True,
+    digests: Algorithm | None = None,
+    sync: Sync = "replace",
+    force: bool = False,
+    token: str | None = None,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Conversion:
+    """Writes what is in a file of another program as safetensors, and tells what that is. Nothing of the file is run or imported, and
+    neither torch nor numpy is needed.
+
+    source            a path or a URL
+    output            the new file; None: write nothing, only tell
+    root              the dict whose tensors are wanted, its path joined by dots; "all"; "auto" finds the model's
+    tied              "hf": of several names for the same bytes one is written, and the others are in the metadata; "keep": all are
+    scalars           what becomes of numbers beside the tensors
+    strip_prefix      what is removed from the beginnings of names: "module."
+    skip_unsupported  leave out sparse, quantised and other tensors that safetensors has no place for, instead of failing
+    strict            fail where an object of another program would be left out
+    complex128        write complex128 as F64 with a last dimension of 2
+    allow_expand      write expanded tensors however large they become
+    bytes_as          what NumPy's one-byte voids are: "F8_E4M3"
+    max_shard_size    bytes of tensors in a file, or "5GB"; None: one file
+    verify            read both sides again at the end, and compare them
+    crc               compare the CRCs that an archive records
+    digests           to record in the new files
+    force             take a model of one file away that is in the way of an index
+    progress          called with the bytes done and in all
+    """
+    return _conversion(
+        source,
+        output,
+        root=root,
+        tied=tied,
+        scalars=scalars,
+        strip_prefix=strip_prefix,
+        skip_unsupported=skip_unsupported,
+        strict=strict,
+        complex128=complex128,
+        allow_expand=allow_expand,
+        bytes_as=bytes_as,
+        max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
+        unverified=not verify,
+        unchecked=not crc,
+        digests=digests,
+        sync=sync,
+        force=force,
+        token=token,
+        threads=threads,
+        progress=progress,
+    )
+
+
+def scan(source: str | os.PathLike[str], *, token: str | None = None) -> tuple[Finding, ...]:
+    """What is odd or dangerous about a file: which functions a loader would have called, with which arguments, and what the archive
+    hides. Nothing of it is run. No finding does not mean that a file is harmless to every program.
+
+    source  a path or a URL
+    """
+    return _conversion(source, None, scan=True, token=token).findings
+
+
+def _conversion(source: str | os.PathLike[str], output: str | os.PathLike[str] | None, **options: object) -> Conversion:
+    from ._native import import_file
+
+    told = import_file(source, output, **options)  # type: ignore[arg-type]
+    format_, kind, tensors, findings, left, *numbers = told
+    names = [tensor[0] for tensor in tensors]
+    return Conversion(
+        format_,
+        kind,
+        tuple(
+            ConvertedTensor(
+                name, dtype, shape, size, fate, None if of < 0 else names[of], reason, storage, bool(a), bool(b), bool(c)
+            )
+            for name, dtype, shape, size, fate, of, reason, storage, a, b, c in tensors
+        ),
+        tuple(Finding(*finding) for finding in findings),
+        tuple(left),
+        *numbers,
+    )

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer._native.import_file: a file of another program, looked at and, if there is an output, written as safetensors. */
+#include "py_native.h"
+
+#include <string.h>
+
+/* One call: what was asked for, and the paths as bytes objects. */
+typedef struct import_call {
+    PyObject *path;
+    PyObject *output; /* NULL: only look */
+    PyObject *progress;
+    unsigned threads;
+    coffer_open_options open;
+    coffer_import_options options;
+    coffer_import_write_options writing;
+    coffer_writer_options files;
+} import_call;
+
+/* The number of a word in a list that ends with NULL; -1 and an Error for any other. */
+static int import_word(const py_state *state, const char *what, const char *const *words, const char *word)
+{
+    for (int i = 0; words[i] != NULL; i++) {
+        if (strcmp(words[i], word) == 0) {
+            return i;
+        }
+    }
+    py_fail(state, COFFER_ERR_ARGUMENT, "%s is \"%s\" or another word of the list, not \"%s\"", what, words[0], word);
+    return -1;
+}
+
+/* ---- what is told -------------------------------------------------------------------------------------------------- */
+
+/* Text of a file that nobody trusts, which need not be UTF-8. */
+static PyObject *import_text(const char *text, size_t text_len)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)text_len, "backslashreplace");
+}
+
+static PyObject *import_tensor(const py_state *state, const coffer_import_tensor *tensor)
+{
+    static const char *const fates[] = { "written", "alias", "skipped" };
+    PyObject *name = import_text(tensor->name, tensor->name_len);
+    PyObject *storage = import_text(tensor->storage, tensor->storage_len);
+    PyObject *shape = py_shape_tuple(tensor->shape, tensor->rank);
+    const bool known = tensor->dtype != COFFER_UNKNOWN_DTYPE;
+    PyObject *dtype = Py_NewRef(known ? state->dtype_names[tensor->dtype] : Py_None);
+    PyObject *told = NULL;
+    if (name != NULL && storage != NULL && shape != NULL) {
+        told = Py_BuildValue("(OOOKsnsOiii)", name, dtype, shape, (unsigned long long)tensor->size, fates[tensor->fate],
+                             tensor->alias_of == SIZE_MAX ? (Py_ssize_t)-1 : (Py_ssize_t)tensor->alias_of,
+                             tensor->reason, storage, tensor->gathered, tensor->changed, tensor->decoded);
+    }
+    Py_XDECREF(name);
+    Py_XDECREF(storage);
+    Py_XDECREF(shape);
+    Py_DECREF(dtype);
+    return told;
+}
+
+static PyObject *import_finding(const coffer_import_finding *finding)
+{
+    static const char *const weights[] = { "note", "opaque", "danger" };
+    PyObject *member = import_text(finding->member, strlen(finding->member));
+    PyObject *subject = import_text(finding->subject, strlen(finding->subject));
+    PyObject *told = NULL;
+    if (member != NULL && subject != NULL) {
+        const bool placed = finding->offset != COFFER_NO_OFFSET;
+        told =
+            Py_BuildValue("(sssNOO)", weights[finding->weight], finding->text, finding->file_name,
+                          placed ? PyLong_FromUnsignedLongLong(finding->offset) : Py_NewRef(Py_None), member, subject);
+    }
+    Py_XDECREF(member);
+    Py_XDECREF(subject);
+    return told;
+}
+
+/* Appends an object that is taken over, and may be NULL after a failure. */
+static int import_append(PyObject *list, PyObject *object)
+{
+    const int appended = object == NULL ? -1 : PyList_Append(list, object);
+    Py_XDECREF(object);
+    return appended;
+}
+
+/* The three lists. */
+static int import_lists(const py_state *state, coffer_import *import, PyObject *tensors, PyObject *findings,
+                        PyObject *left)
+{
+    const coffer_import_tensor *tensor = NULL;
+    const coffer_import_finding *finding = NULL;
+    const char *name = NULL;
+    uint64_t size = 0;
+    for (size_t i = 0; (tensor = coffer_import_at(import, i)) != NULL; i++) {
+        if (import_append(tensors, import_tensor(state, tensor)) < 0) {
+            return -1;
+        }
+    }
+    for (size_t i = 0; (finding = coffer_import_finding_at(import, i)) != NULL; i++) {
+        if (import_append(findings, import_finding(finding)) < 0) {
+            return -1;
+        }
+    }
+    for (size_t i = 0; (name = coffer_import_unreferenced_at(import, i, &size)) != NULL; i++) {
+        PyObject *text = import_text(name, strlen(name));
+        PyObject *pair = text == NULL ? NULL : Py_BuildValue("(OK)", text, (unsigned long long)size);
+        Py_XDECREF(text);
+        if (import_append(left, pair) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static PyObject *import_told(const py_state *state, coffer_import *import, const coffer_input *input)
+{
+    const coffer_import_summary *summary = coffer_import_summarize(import);
+    PyObject *tensors = PyList_New(0);
+    PyObject *findings = PyList_New(0);
+    PyObject *left = PyList_New(0);
+    PyObject *told = NULL;
+    if (tensors != NULL && findings != NULL && left != NULL &&
+        import_lists(state, import, tensors, findings, left) == 0) {
+        told = Py_BuildValue("(ssOOOKKKKKKK)", summary->format, summary->noun, tensors, findings, left,
+                             (unsigned long long)summary->total, (unsigned long long)summary->written,
+                             (unsigned long long)summary->aliased, (unsigned long long)summary->skipped,
+                             (unsigned long long)summary->unreferenced, (unsigned long long)summary->output,
+                             (unsigned long long)coffer_input_bytes_read(input));
+    }
+    Py_XDECREF(tensors);
+    Py_XDECREF(findings);
+    Py_XDECREF(left);
+    return told;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------------------------------- */
+
+static PyObject *import_run(const py_state *state, import_call *call)
+{
+    coffer_input *input = NULL;
+    coffer_import *import = NULL;
+    coffer_error err;
+    py_watch watch;
+    py_watch_begin(&watch, call->progress, call->threads);
+    coffer_status status = coffer_input_open(&input, PyBytes_AsString(call->path), &call->open, &err);
+    if (status == COFFER_OK) {
+        status = coffer_import_open(&import, input, &call->options, &err);
+    }
+    if (status == COFFER_OK && call->output != NULL) {
+        status = coffer_import_write(import, PyBytes_AsString(call->output), &call->writing, &watch.options, &err);
+    }
+    py_watch_end(&watch);
+    PyObject *told = status == COFFER_OK ? import_told(state, import, input) : py_raise(state, &err);
+    coffer_import_free(import);
+    coffer_input_free(input);
+    return told;
+}
+
+PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "path",         "output",
+                             "root",         "strip_prefix",
+                             "tied",         "scalars",
+                             "bytes_as",     "skip_unsupported",
+                             "strict",       "complex128",
+                             "allow_expand", "scan",
+                             "token",        "max_shard_size",
+                             "force",        "unverified",
+                             "unchecked",    "sync",
+                             "digests",      "threads",
+                             "progress",     NULL };
+    static const char *const ties[] = { "hf", "keep", NULL };
+    static const char *const scalars[] = { "skip", "metadata", "tensor", NULL };
+    const py_state *state = PyModule_GetState(module);
+    import_call call = { .open = COFFER_OPEN_OPTIONS_INIT,
+                         .options = COFFER_IMPORT_OPTIONS_INIT,
+                         .writing = COFFER_IMPORT_WRITE_OPTIONS_INIT,
+                         .files = COFFER_WRITER_OPTIONS_INIT };
+    PyObject *output = NULL;
+    const char *tied = "hf";
+    const char *scalar = "skip";
+    const char *bytes_as = NULL;
+    const char *sync = "replace";
+    const char *digests = NULL;
+    unsigned long long max_shard_size = 0;
+    int flags[8] = { 0 };
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O$zzsszpppppzKpppszIO:import_file", names, PyUnicode_FSConverter,
+                                     &call.path, &output, &call.options.root, &call.options.strip_prefix, &tied,
+                                     &scalar, &bytes_as, &flags[0], &flags[1], &flags[2], &flags[3], &flags[4],
+                                     &call.open.token, &max_shard_size, &flags[5], &flags[6], &flags[7], &sync,
+                                     &digests, &call.threads, &call.progress)) {
+        return NULL;
+    }
+    PyObject *told = NULL;
+    const int tie = import_word(state, "tied", ties, tied);
+    const int kind = tie < 0 ? -1 : import_word(state, "scalars", scalars, scalar);
+    call.options.ties = (coffer_ties)(tie < 0 ? 0 : tie);
+    call.options.scalars = (coffer_scalars)(kind < 0 ? 0 : kind);
+    call.options.bytes_as =
+        bytes_as == NULL ? COFFER_UNKNOWN_DTYPE : coffer_dtype_from_name(bytes_as, strlen(bytes_as));
+    call.options.skip_unsupported = flags[0] != 0;
+    call.options.strict = flags[1] != 0;
+    call.options.complex128 = flags[2] != 0;
+    call.options.allow_expand = flags[3] != 0;
+    call.options.scan = flags[4] != 0;
+    call.writing.force = flags[5] != 0;
+    call.writing.unverified = flags[6] != 0;
+    call.writing.unchecked = flags[7] != 0;
+    call.writing.max_shard_size = max_shard_size;
+    call.writing.files = &call.files;
+    const bool named = output != NULL && output != Py_None;
+    if (kind >= 0 && py_sync_from(state, sync, &call.files.sync) == 0 &&
+        py_algorithm_from(state, digests, &call.files.digests) == 0 &&
+        (!named || PyUnicode_FSConverter(output, &call.output))) {
+        told = import_run(state, &call);
+    }
+    Py_XDECREF(call.output);
+    Py_XDECREF(call.path);
+    return told;
+}

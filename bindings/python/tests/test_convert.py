@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""coffer.convert and coffer.scan: files of other programs, made here by hand, so that none of the programs is needed."""
+
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import coffer
+
+
+def npy(values: list[float], shape: tuple[int, ...], *, order: str = "<", fortran: bool = False) -> bytes:
+    """An array of F32 as numpy writes it."""
+    head = f"{{'descr': '{order}f4', 'fortran_order': {fortran}, 'shape': {shape}, }}".encode()
+    head += b" " * (-(10 + len(head) + 1) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"{order}{len(values)}f", *values)
+
+
+def npz(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return path
+
+
+VALUES = [float(i) for i in range(6)]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_an_archive_of_arrays(tmp_path: Path, method: int) -> None:
+    members = {"a": npy(VALUES, (2, 3)), "f": npy(VALUES, (2, 3), fortran=True), "big": npy(VALUES, (6,), order=">")}
+    source = npz(tmp_path / "a.npz", members, method)
+    told = coffer.convert(source, tmp_path / "a.safetensors")
+    assert told.format == "npz"
+    assert [tensor.name for tensor in told.tensors] == ["a", "f", "big"]
+    assert {tensor.name: (tensor.dtype, tensor.shape, tensor.size, tensor.fate) for tensor in told.tensors} == {
+        "a": ("F32", (2, 3), 24, "written"),
+        "f": ("F32", (2, 3), 24, "written"),
+        "big": ("F32", (6,), 24, "written"),
+    }
+    assert told.total == told.written + told.aliased + told.skipped + told.unreferenced
+    assert told.output_size == 72
+    with coffer.open(tmp_path / "a.safetensors") as file:
+        assert file["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert file["f"].tolist() == [[0, 2, 4], [1, 3, 5]]
+        assert file["big"].tolist() == VALUES
+
+
+def test_nothing_is_written_without_an_output(tmp_path: Path) -> None:
+    source = npz(tmp_path / "a.npz", {"a": npy(VALUES, (2, 3))})
+    told = coffer.convert(source, None)
+    assert [tensor.name for tensor in told.tensors] == ["a"]
+    assert 0 < told.bytes_read
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_several_files(tmp_path: Path) -> None:
+    source = npz(tmp_path / "a.npz", {name: npy(VALUES, (6,)) for name in "abcd"})
+    seen: list[tuple[int, int]] = []
+    coffer.convert(
+        source,
+        tmp_path / "m.safetensors",
+        max_shard_size=50,
+        digests="sha256",
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert len(list(tmp_path.glob("m-*.safetensors"))) == 2
+    assert seen[-1] == (192, 192)  # what is written, and what is compared
+    with coffer.open(tmp_path / "m.safetensors.index.json", verify=True) as model:
+        assert model["c"].tolist() == VALUES
+
+
+def test_a_callback_cancels(tmp_path: Path) -> None:
+    source = npz(tmp_path / "a.npz", {"a": npy(VALUES, (6,))})
+
+    def stop(done: int, total: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        coffer.convert(source, tmp_path / "m.safetensors", verify=False, progress=stop)
+    assert not (tmp_path / "m.safetensors").exists()
+
+
+def test_damage_is_found(tmp_path: Path) -> None:
+    source = npz(tmp_path / "a.npz", {"a": npy([5.0] * 100000, (100000,))})
+    data = bytearray(source.read_bytes())
+    data[200000] ^= 1
+    source.write_bytes(data)
+    with pytest.raises(coffer.Error) as caught:
+        coffer.convert(source, tmp_path / "m.safetensors")
+    assert (caught.value.code, caught.value.tensor) == ("CHECKSUM", "a")
+    assert not (tmp_path / "m.safetensors").exists()
+    coffer.convert(source, tmp_path / "m.safetensors", crc=False)
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    source = npz(tmp_path / "a.npz", {"a": npy(VALUES, (6,))})
+    with pytest.raises(ValueError, match="tied"):
+        coffer.convert(source, None, tied="no")  # type: ignore[arg-type]
+    with pytest.raises(FileNotFoundError):
+        coffer.convert(tmp_path / "absent.npz", None)
+    with pytest.raises(coffer.Error) as caught:
+        coffer.convert(source, source)
+    assert caught.value.code == "ARGUMENT"
+
+
+class Hostile:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        import os
+
+        return os.system, ("touch /tmp/was-here",)
+
+
+def test_scan(tmp_path: Path) -> None:
+    hostile = tmp_path / "hostile.pkl"
+    with hostile.open("wb") as file:
+        pickle.dump({"w": Hostile()}, file, protocol=2)
+    findings = coffer.scan(hostile)
+    assert any(finding.weight == "danger" and "system" in finding.subject for finding in findings)
+    assert not Path("/tmp/was-here").exists()
+    assert coffer.scan(npz(tmp_path / "a.npz", {"a": npy(VALUES, (6,))})) == ()
+    with pytest.raises(coffer.Error) as caught:
+        coffer.scan(tmp_path / "text.txt" if (tmp_path / "text.txt").write_bytes(b"hello") else tmp_path)
+    assert caught.value.code == "UNKNOWN_INPUT"

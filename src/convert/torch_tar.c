@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints as torch.save wrote them before 0.1.10: archives (tar) of
+ *
+ *   storages   pickle of their number; for each a pickle of (key, location, class), its number of elements (i64) and their
+ *              bytes; then a pickle of a list of (key, key of the storage that it is a part of, offset, elements)
+ *   tensors    pickle of their number; for each a pickle of (key, key of its storage, class), its rank (i32), four bytes,
+ *              its sizes, its strides, its offset (i64 each)
+ *   pickle     the object, in which tensors are persistent ids: their keys, which are numbers
+ *   sys_info   not needed
+ *
+ * Nothing is extracted. Members of other names, links and folders are passed over.
+ *
+ *   a member's head: 512 bytes        name 0 (100), size 124 (12, octal), checksum 148 (8), type 156, "ustar" 257
+ *   its bytes, padded to 512
+ */
+#include "alloc.h"
+#include "bytes.h"
+#include "checked.h"
+#include "error.h"
+#include "pickle_rows.h"
+#include "pickle_scan.h"
+#include "readers.h"
+#include "sort.h"
+#include "text.h"
+#include "torch.h"
+
+#include <string.h>
+
+#define TAR_BLOCK 512
+#define TAR_MOST_MEMBERS 1000
+/* Storages and tensors of one file. */
+#define TAR_MOST_ITEMS ((uint64_t)1 << 20)
+
+/* A member: where its bytes are. */
+typedef struct tar_member {
+    uint64_t at;
+    uint64_t size;
+    bool there;
+} tar_member;
+
+/* A storage or a part of one, or a tensor, by its number. */
+typedef struct tar_item {
+    uint64_t key;
+    coffer__element element;
+    uint32_t storage;      /* in the plan */
+    uint64_t from;         /* of a part: its first byte in the storage */
+    uint64_t end;          /* of a part: the byte after it */
+    uint64_t described_at; /* of a tensor: where its rank is in the file */
+} tar_item;
+
+typedef struct tar_items {
+    const coffer_allocator *allocator;
+    tar_item *items;
+    uint32_t *order; /* by key, of the first `sealed` */
+    size_t sealed;
+    size_t count;
+    size_t room;
+} tar_items;
+
+typedef struct torch_tar {
+    const coffer__torch_file *file;
+    tar_member storages;
+    tar_member tensors;
+    tar_member pickle;
+    tar_items parts;
+    tar_items views;
+    coffer__graph graph;
+} torch_tar;
+
+/* ---- items --------------------------------------------------------------------------------------------------------- */
+
+static coffer_status tar_add(tar_items *items, const tar_item *item, coffer_error *err)
+{
+    if (items->count == items->room) {
+        const size_t room = items->room == 0 ? 64 : items->room * 2;
+        tar_item *grown =
+            coffer__realloc(items->allocator, items->items, items->room * sizeof *grown, room * sizeof *grown);
+        if (grown == NULL) {
+            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the list of storages");
+        }
+        items->items = grown;
+        items->room = room;
+    }
+    items->items[items->count++] = *item;
+    return COFFER_OK;
+}
+
+static bool tar_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const tar_items *items = ctx;
+    return items->items[a].key < items->items[b].key;
+}
+
+/* Sorts the items by their keys. May be called again, after more were added. */
+static coffer_status tar_seal(tar_items *items, coffer_error *err)
+{
+    coffer__free_array(items->allocator, items->order, items->sealed, sizeof *items->order);
+    items->sealed = 0;
+    items->order = coffer__alloc_array(items->allocator, items->count, sizeof *items->order, err);
+    if (items->order == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    items->sealed = items->count;
+    for (size_t i = 0; i < items->count; i++) {
+        items->order[i] = (uint32_t)i;
+    }
+    coffer__sort(items->order, items->count, tar_before, items);
+    for (size_t i = 1; i < items->count; i++) {
+        if (!tar_before(items, items->order[i - 1], items->order[i])) {
+            return coffer__fail(err, COFFER_ERR_ARCHIVE, "number %u stands for two storages or tensors",
+                                items->items[items->order[i]].key);
+        }
+    }
+    return COFFER_OK;
+}
+
+static const tar_item *tar_find(const tar_items *items, uint64_t key)
+{
+    size_t low = 0;
+    size_t high = items->sealed;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const tar_item *item = &items->items[items->order[middle]];
+        if (item->key == key) {
+            return item;
+        }
+        if (item->key < key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
+static void tar_items_free(tar_items *items)
+{
+    coffer__free_array(items->allocator, items->order, items->sealed, sizeof *items->order);
+    coffer__free(items->allocator, items->items, items->room * sizeof *items->items);
+}
+
+/* ---- members ------------------------------------------------------------------------------------------------------- */
+
+/* Octal digits, ended by a space or a NUL; false for anything else. */
+static bool tar_octal(const uint8_t *digits, size_t size, uint64_t *value)
+{
+    size_t i = 0;
+    *value = 0;
+    while (i < size && digits[i] == ' ') {
+        i++;
+    }
+    const size_t first = i;
+    for (; i < size && digits[i] >= '0' && digits[i] <= '7'; i++) {
+        *value = *value << 3 | (uint64_t)(digits[i] - '0');
+    }
+    return i > first && (i == size || digits[i] == ' ' || digits[i] == 0);
+}
+
+/* The sum of a head's bytes, with spaces for its own digits. */
+static bool tar_sum_fits(const uint8_t *head)
+{
+    uint64_t stated = 0;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < TAR_BLOCK; i++) {
+        sum += i >= 148 && i < 156 ? ' ' : head[i];
+    }
+    return tar_octal(head + 148, 8, &stated) && stated == sum;
+}
+
+static bool tar_is_head(const uint8_t *head)
+{
+    return memcmp(head + 257, "ustar", 5) == 0 && tar_sum_fits(head);
+}
+
+static bool tar_is_named(const uint8_t *head, const char *name)
+{
+    const size_t len = coffer__text_len(name);
+    head += memcmp(head, "./", 2) == 0 ? 2 : 0;
+    return memcmp(head, name, len + 1) == 0;
+}
+
+/* Remembers a plain file of one of the names that matter; of two with one name neither is believed. */
+static coffer_status tar_meet(torch_tar *t, const uint8_t *head, uint64_t at, uint64_t size, coffer_error *err)
+{
+    tar_member *const members[] = { &t->storages, &t->tensors, &t->pickle };
+    static const char *const names[] = { "storages", "tensors", "pickle" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if ((head[156] != '0' && head[156] != 0) || !tar_is_named(head, names[i])) {
+            continue;
+        }
+        if (members[i]->there) {
+            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "the archive has %s twice", names[i]);
+        }
+        *members[i] = (tar_member){ .at = at, .size = size, .there = true };
+    }
+    return COFFER_OK;
+}
+
+static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
+{
+    const coffer__torch_file *file = t->file;
+    uint64_t at = 0;
+    for (size_t i = 0; i < TAR_MOST_MEMBERS && file->size - at >= TAR_BLOCK; i++) {
+        uint8_t head[TAR_BLOCK];
+        uint64_t size = 0;
+        uint64_t padded = 0;
+        coffer_status status = coffer__input_read(file->input, file->file, file->size, at, head, sizeof head, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (head[0] == 0) {
+            break; /* blocks of zeros end the archive */
+        }
+        if (!tar_is_head(head) || !tar_octal(head + 124, 12, &size)) {
+            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "this is no member of an archive (tar)");
+        }
+        at += TAR_BLOCK;
+        if (!coffer__round_up_u64(size, TAR_BLOCK, &padded) || size > file->size - at) {
+            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
+                                   "a member of the archive reaches past the end of the file");
+        }
+        status = tar_meet(t, head, at, size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        at = padded > file->size - at ? file->size : at + padded;
+    }
+    return t->storages.there && t->tensors.there && t->pickle.there
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive lacks storages, tensors or pickle");
+}
+
+/* ---- what is within members ---------------------------------------------------------------------------------------- */
+
+static coffer_status tar_malformed(const torch_tar *t, uint64_t at, coffer_error *err)
+{
+    (void)t;
+    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
+                           "the archive does not describe its storages and tensors as "
+                           "PyTorch did");
+}
+
+/* Runs the pickle at *at and goes past it. The graph is to be unloaded in any case. */
+static coffer_status tar_run(torch_tar *t, const tar_member *member, uint64_t *at, coffer__graph *graph,
+                             coffer_error *err)
+{
+    uint64_t end = 0;
+    *graph = (coffer__graph){ .member = "" };
+    const coffer_status status =
+        coffer__torch_load(graph, t->file, NULL, *at, member->at + member->size - *at, &end, err);
+    *at += end;
+    return status;
+}
+
+static coffer_status tar_read_count(torch_tar *t, const tar_member *member, uint64_t *at, uint64_t *count,
+                                    coffer_error *err)
+{
+    coffer__graph graph;
+    coffer_status status = tar_run(t, member, at, &graph, err);
+    if (status == COFFER_OK &&
+        (!coffer__graph_u64(&graph, coffer__pickle_root(graph.pickle), count) || *count > TAR_MOST_ITEMS)) {
+        status = tar_malformed(t, *at, err);
+    }
+    coffer__torch_unload(&graph);
+    return status;
+}
+
+/* Reads bytes of a member and goes past them. */
+static coffer_status tar_read(const torch_tar *t, const tar_member *member, uint64_t *at, void *bytes, size_t size,
+                              coffer_error *err)
+{
+    const uint64_t left = member->at + member->size - *at;
+    if (size > left) {
+        return tar_malformed(t, *at, err);
+    }
+    const coffer_status status =
+        coffer__input_read(t->file->input, t->file->file, t->file->size, *at, bytes, size, err);
+    *at += size;
+    return status;
+}
+
+/* A tuple of three that begins with a key. */
+static bool tar_triple(const coffer__graph *graph, coffer__value parts[3], uint64_t *key)
+{
+    const coffer__value root = coffer__pickle_root(graph->pickle);
+    return coffer__graph_items(graph, root, parts, 3) == 3 && coffer__graph_u64(graph, parts[0], key);
+}
+
+static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *err)
+{
+    coffer__graph graph;
+    coffer__value parts[3];
+    uint8_t count[8];
+    tar_item item = { 0 };
+    char digits[20];
+    coffer_status status = tar_run(t, &t->storages, at, &graph, err);
+    if (status == COFFER_OK) {
+        const bool fits = tar_triple(&graph, parts, &item.key);
+        const coffer__known known = coffer__graph_known(&graph, fits ? parts[2] : 0);
+        item.element = known.element;
+        status = fits && known.meaning == COFFER__MEANS_STORAGE ? COFFER_OK : tar_malformed(t, *at, err);
+    }
+    coffer__torch_unload(&graph);
+    if (status == COFFER_OK) {
+        status = tar_read(t, &t->storages, at, count, sizeof count, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const uint64_t left = t->storages.at + t->storages.size - *at;
+    if (!coffer__mul_u64(coffer__load_u64le(count), coffer__element_facts_of(item.element)->size, &item.end) ||
+        item.end > left) {
+        return tar_malformed(t, *at, err);
+    }
+    const coffer__plan_piece piece = {
+        .file = t->file->file, .offset = *at, .stored_size = item.end, .size = item.end
+    };
+    *at += item.end;
+    status = coffer__torch_put_storage(t->file, &piece, "storage ", digits, coffer__write_u64(digits, item.key),
+                                       &item.storage, err);
+    return status == COFFER_OK ? tar_add(&t->parts, &item, err) : status;
+}
+
+/* Parts of storages that have keys of their own: (key, key of the whole, offset, elements), in a list. */
+static coffer_status tar_add_part(torch_tar *t, const coffer__graph *graph, coffer__value value, coffer_error *err)
+{
+    coffer__value parts[4];
+    uint64_t numbers[4] = { 0 };
+    bool fits = coffer__graph_items(graph, value, parts, 4) == 4;
+    for (size_t i = 0; fits && i < 4; i++) {
+        fits = coffer__graph_u64(graph, parts[i], &numbers[i]);
+    }
+    const tar_item *whole = fits ? tar_find(&t->parts, numbers[1]) : NULL;
+    if (whole == NULL) {
+        return tar_malformed(t, graph->at, err);
+    }
+    tar_item item = *whole;
+    uint64_t size = 0;
+    item.key = numbers[0];
+    fits = coffer__mul_u64(numbers[2], coffer__element_facts_of(item.element)->size, &item.from) &&
+           coffer__mul_u64(numbers[3], coffer__element_facts_of(item.element)->size, &size) &&
+           coffer__add_u64(item.from, size, &item.end) && item.end <= whole->end;
+    return fits ? tar_add(&t->parts, &item, err) : tar_malformed(t, graph->at, err);
+}
+
+static coffer_status tar_read_parts(torch_tar *t, uint64_t *at, coffer_error *err)
+{
+    coffer__graph graph;
+    coffer_status status = tar_seal(&t->parts, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = tar_run(t, &t->storages, at, &graph, err);
+    const coffer__node *list =
+        status == COFFER_OK ? coffer__pickle_node(graph.pickle, coffer__pickle_root(graph.pickle)) : NULL;
+    for (uint32_t link = list != NULL ? list->first : 0; link != 0 && status == COFFER_OK;) {
+        status = tar_add_part(t, &graph, coffer__pickle_item(graph.pickle, &link), err);
+    }
+    coffer__torch_unload(&graph);
+    return status == COFFER_OK ? tar_seal(&t->parts, err) : status;
+}
+
+static coffer_status tar_read_storages(torch_tar *t, coffer_error *err)
+{
+    uint64_t at = t->storages.at;
+    uint64_t count = 0;
+    coffer_status status = tar_read_count(t, &t->storages, &at, &count, err);
+    for (uint64_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = tar_read_storage(t, &at, err);
+    }
+    return status == COFFER_OK ? tar_read_parts(t, &at, err) : status;
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------------------------- */
+
+/* Goes past the rank, sizes, strides and offset of a tensor; with `placed` (else NULL) they are kept. */
+static coffer_status tar_read_extents(const torch_tar *t, uint64_t *at, coffer__placed *placed, coffer_error *err)
+{
+    uint8_t bytes[8 + (2 * COFFER__PLAN_MAX_RANK + 1) * 8];
+    coffer_status status = tar_read(t, &t->tensors, at, bytes, 8, err);
+    const uint64_t rank = status == COFFER_OK ? coffer__load_u64le(bytes) & UINT32_MAX : 0;
+    if (rank > COFFER__PLAN_MAX_RANK) {
+        return tar_malformed(t, *at, err);
+    }
+    if (status == COFFER_OK) {
+        status = tar_read(t, &t->tensors, at, bytes, (size_t)(2 * rank + 1) * 8, err);
+    }
+    if (status != COFFER_OK || placed == NULL) {
+        return status;
+    }
+    placed->extents.rank = (size_t)rank;
+    for (size_t i = 0; i < rank; i++) {
+        placed->extents.sizes[i] = coffer__load_u64le(bytes + 8 * i);
+        placed->extents.strides[i] = coffer__load_u64le(bytes + 8 * (rank + i));
+    }
+    placed->extents.offset = coffer__load_u64le(bytes + 16 * rank);
+    return COFFER_OK;
+}
+
+static coffer_status tar_read_tensor(torch_tar *t, uint64_t *at, coffer_error *err)
+{
+    coffer__graph graph;
+    coffer__value parts[3];
+    uint64_t key = 0;
+    uint64_t whole = 0;
+    coffer_status status = tar_run(t, &t->tensors, at, &graph, err);
+    if (status == COFFER_OK && (!tar_triple(&graph, parts, &key) || !coffer__graph_u64(&graph, parts[1], &whole))) {
+        status = tar_malformed(t, *at, err);
+    }
+    coffer__torch_unload(&graph);
+    const tar_item *part = status == COFFER_OK ? tar_find(&t->parts, whole) : NULL;
+    if (status != COFFER_OK || part == NULL) {
+        return status != COFFER_OK ? status : tar_malformed(t, *at, err);
+    }
+    tar_item item = *part;
+    item.key = key;
+    item.described_at = *at;
+    status = tar_read_extents(t, at, NULL, err);
+    return status == COFFER_OK ? tar_add(&t->views, &item, err) : status;
+}
+
+static coffer_status tar_read_tensors(torch_tar *t, coffer_error *err)
+{
+    uint64_t at = t->tensors.at;
+    uint64_t count = 0;
+    coffer_status status = tar_read_count(t, &t->tensors, &at, &count, err);
+    for (uint64_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = tar_read_tensor(t, &at, err);
+    }
+    return status == COFFER_OK ? tar_seal(&t->views, err) : status;
+}
+
+static bool tar_has(const void *ctx, uint64_t number)
+{
+    const torch_tar *t = ctx;
+    return tar_find(&t->views, number) != NULL;
+}
+
+/* The numbers are read again, since few tensors are looked at more than twice, and they are a kilobyte each in memory. An
+   offset counts from where the part of the storage begins. */
+static coffer_status tar_get(const void *ctx, uint64_t number, coffer__placed *placed, coffer_error *err)
+{
+    const torch_tar *t = ctx;
+    const tar_item *item = tar_find(&t->views, number);
+    if (item == NULL) {
+        return tar_malformed(t, t->tensors.at, err);
+    }
+    uint64_t at = item->described_at;
+    const coffer_status status = tar_read_extents(t, &at, placed, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    placed->element = item->element;
+    placed->storage = item->storage;
+    placed->available = item->end;
+    const uint64_t from = item->from / coffer__element_facts_of(item->element)->size;
+    return coffer__add_u64(placed->extents.offset, from, &placed->extents.offset) ? COFFER_OK
+                                                                                  : tar_malformed(t, at, err);
+}
+
+/* ---- the reader ---------------------------------------------------------------------------------------------------- */
+
+static coffer_status tar_scan(torch_tar *t, coffer_error *err)
+{
+    const coffer__scan_range ranges[] = {
+        { .member = "pickle", .at = t->pickle.at, .size = t->pickle.size, .expected = 1 },
+        { .member = "storages", .at = t->storages.at, .size = t->storages.size, .expected = 1, .more = true },
+        { .member = "tensors", .at = t->tensors.at, .size = t->tensors.size, .expected = 1, .more = true },
+    };
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && status == COFFER_OK; i++) {
+        status = coffer__scan_pickles(t->file, &ranges[i], NULL, err);
+    }
+    return status;
+}
+
+static coffer_status tar_read_all(torch_tar *t, coffer_error *err)
+{
+    const coffer__numbered numbered = { t, tar_has, tar_get };
+    coffer_status status = tar_read_members(t, err);
+    if (status == COFFER_OK && t->file->wants->scan) {
+        return tar_scan(t, err);
+    }
+    if (status == COFFER_OK) {
+        status = tar_read_storages(t, err);
+    }
+    if (status == COFFER_OK) {
+        status = tar_read_tensors(t, err);
+    }
+    if (status == COFFER_OK) {
+        uint64_t at = t->pickle.at;
+        status = tar_run(t, &t->pickle, &at, &t->graph, err);
+    }
+    t->graph.numbered = &numbered;
+    return status == COFFER_OK ? coffer__graph_put_rows(&t->graph, err) : status;
+}
+
+static bool tar_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
+                      size_t path_len)
+{
+    (void)tail;
+    (void)tail_size;
+    (void)path;
+    (void)path_len;
+    return head_size >= TAR_BLOCK && tar_is_head(head) &&
+           (tar_is_named(head, "storages") || tar_is_named(head, "tensors") || tar_is_named(head, "pickle") ||
+            tar_is_named(head, "sys_info"));
+}
+
+static coffer_status tar_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                                coffer_error *err)
+{
+    const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
+    torch_tar t = { .file = &file };
+    t.parts.allocator = plan->allocator;
+    t.views.allocator = plan->allocator;
+    coffer_status status = coffer__torch_put_format(plan, err);
+    if (status == COFFER_OK) {
+        status = tar_read_all(&t, err);
+    }
+    coffer__torch_unload(&t.graph);
+    tar_items_free(&t.parts);
+    tar_items_free(&t.views);
+    return status;
+}
+
+const coffer__reader coffer__reader_torch_tar = { "torch-tar", "a PyTorch checkpoint of the oldest kind", tar_sniff,
+                                                  tar_reader };
