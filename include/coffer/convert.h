@@ -321,7 +321,8 @@ typedef struct coffer_export_options {
  * COFFER_ERR_NAME for a name that an archive of arrays cannot have, or that NumPy would take for another one;
  * COFFER_ERR_NO_TENSOR when there is none called `tensor`; COFFER_ERR_ARGUMENT for a .npy file of a model of several
  * tensors without `tensor`, and when the path is a file of the model. Fails as coffer_writer_copy does, else. err->path
- * is the file of the model or the new one. After a failure nothing is published. `progress` counts the bytes of tensors.
+ * is the file of the model or the new one. After a failure nothing is published. `progress` counts the bytes of
+ * tensors.
  *
  * Memory: 24 MiB at most besides what names the tensors. Any number of threads may export one model at the same time.
  */
