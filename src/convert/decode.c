@@ -216,7 +216,7 @@ static coffer_status decode_open_deflated(coffer__decode *decode, coffer_error *
     }
     decode->stream = (coffer__zlib_stream){ .zalloc = decode_zlib_alloc, .zfree = decode_zlib_free };
     /* zlib hands the pointer back to the two functions above, which only read what it leads to. */
-    memcpy(&decode->stream.opaque, &decode->allocator, sizeof decode->allocator);
+    memcpy(&decode->stream.opaque, &decode->allocator, sizeof(void *));
     if (inflaters->zlib_init(&decode->stream, -15, "1", (int)sizeof decode->stream) != ZLIB_OK) {
         return decode_no_memory(decode, err);
     }

@@ -388,7 +388,7 @@ static coffer_status inflate_finish(inflate_state *in)
     return in->size > 0 ? inflate_fail(in, "something follows them") : COFFER_OK;
 }
 
-coffer_status coffer__inflate(const coffer__inflate_input *input, uint8_t *out, size_t out_size, bool whole,
+coffer_status coffer__inflate(const coffer__inflate_input *input, void *out, size_t out_size, bool whole,
                               coffer_error *err)
 {
     inflate_state in = { .input = input, .out = out, .out_size = out_size, .whole = whole, .err = err };

@@ -30,8 +30,7 @@ static coffer_status input_add(coffer_input *input, const char *name, size_t nam
     }
     if (input->count == input->room) {
         const uint32_t room = input->room == 0 ? 4 : input->room * 2;
-        void *files =
-            coffer__realloc(allocator, input->files, input->room * sizeof *input->files, room * sizeof *input->files);
+        void *files = coffer__realloc(allocator, input->files, input->room * sizeof(void *), room * sizeof(void *));
         if (files == NULL) {
             return input_no_memory(err);
         }
@@ -73,7 +72,7 @@ void coffer_input_free(coffer_input *input)
     while (input->count > 0) {
         input_drop(input);
     }
-    coffer__free(&allocator, input->files, input->room * sizeof *input->files);
+    coffer__free(&allocator, input->files, input->room * sizeof(void *));
     if (input->functions.read == NULL) {
         coffer__neighbours_close(&input->around);
     } else if (input->functions.close != NULL) {

@@ -41,7 +41,7 @@ typedef enum coffer__value_kind {
 /* How a call came about. */
 typedef enum coffer__call_kind { COFFER__CALL_REDUCE, COFFER__CALL_NEW } coffer__call_kind;
 
-#define COFFER__PICKLE_INLINE (64 * 1024)
+#define COFFER__PICKLE_INLINE ((size_t)64 * 1024)
 
 typedef struct coffer__node {
     uint64_t

@@ -15,7 +15,8 @@ static uint64_t stream_left(const coffer__pickle *p)
 
 static coffer_status stream_ends(const coffer__pickle *p)
 {
-    return coffer__pickle_fail(p, "it ends in the middle of an opcode: it is damaged, or was cut");
+    coffer__pickle_fail(p, "it ends in the middle of an opcode: it is damaged, or was cut");
+    return COFFER_ERR_PICKLE;
 }
 
 /* Bytes of the window from the position on, 0 when it is outside. */
