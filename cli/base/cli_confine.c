@@ -15,8 +15,10 @@ unsigned cli_confine(void)
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -66,6 +68,20 @@ static void confine_descriptors(void)
         }
     }
     (void)confine_limit(RLIMIT_NOFILE, 0);
+}
+
+/*
+ * The C library asks the system for what its memory needs when it is first used, random numbers for one, and how many
+ * processors there are when there is no more: both would kill. The first is done here, by a pointer that is volatile
+ * because a compiler removes memory that is not used; the second is not asked when there may be one arena only.
+ */
+static void confine_prepare_memory(void)
+{
+#ifdef M_ARENA_MAX
+    (void)mallopt(M_ARENA_MAX, 1);
+#endif
+    void *volatile first = malloc(1);
+    free(first);
 }
 
 /* ---- Landlock ---- */
@@ -176,6 +192,7 @@ static unsigned confine_calls(void)
    moment, so there are none only afterwards; and the filter comes last, since it would kill for all the others. */
 unsigned cli_confine(void)
 {
+    confine_prepare_memory();
     unsigned done = confine_limits();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) {
         done |= confine_files();

@@ -277,14 +277,28 @@ static void suggest_file(const char *path, char *text, size_t size)
     }
 }
 
-/* What a command can do with a file that is cut short; "" when it can do nothing, or does it already. */
-static const char *suggest_partial(const cli *app, const coffer_error *err)
+/* Options that help with an error, where a command has them. */
+static const struct {
+    coffer_status code;
+    cli_option_id option;
+    const char *text;
+} SUGGESTIONS[] = {
+    { COFFER_ERR_DATA_TRUNCATED, CLI_OPTION_PARTIAL, ", or use the whole tensors in it: --partial" },
+    { COFFER_ERR_ROOT, CLI_OPTION_ROOT, "; --root PATH names a part of the file" },
+    { COFFER_ERR_NO_EQUIVALENT, CLI_OPTION_SKIP_UNSUPPORTED, "; leave out what it lacks: --skip-unsupported" },
+};
+
+/* What a command can do about an error; "" when it can do nothing, or does it already, as with a tensor that is known
+   to be cut. */
+static const char *suggest_option(const cli *app, const coffer_error *err)
 {
     const cli_option *option = NULL;
-    const bool wanted = err->code == COFFER_ERR_DATA_TRUNCATED && err->tensor[0] == '\0' && app->command != NULL;
+    const bool wanted = app->command != NULL && !(err->code == COFFER_ERR_DATA_TRUNCATED && err->tensor[0] != '\0');
     for (size_t i = 0; wanted && (option = cli_option_at(app->command, i)) != NULL; i++) {
-        if (option->id == CLI_OPTION_PARTIAL) {
-            return ", or use the whole tensors in it: --partial";
+        for (size_t k = 0; k < sizeof SUGGESTIONS / sizeof SUGGESTIONS[0]; k++) {
+            if (SUGGESTIONS[k].code == err->code && SUGGESTIONS[k].option == option->id) {
+                return SUGGESTIONS[k].text;
+            }
         }
     }
     return "";
@@ -300,7 +314,7 @@ int cli_fail(cli *app, const char *path, const coffer_error *err)
     if (err->code == COFFER_ERR_NOT_FOUND) {
         suggest_file(path, place, sizeof place);
     }
-    cli_say_path(app, path, "%s%s%s", err->message, suggest_partial(app, err), place);
+    cli_say_path(app, path, "%s%s%s", err->message, suggest_option(app, err), place);
     if (app->json) {
         cli_json_open(&app->out, '{', true);
         cli_json_error(app, path, err);

@@ -137,10 +137,6 @@ int cli_sandbox_child(void)
     coffer_error err;
     const void *bytes = NULL;
     size_t size = 0;
-    /* The C library asks the system for what its memory needs, random numbers for one, before that would kill.
-       Volatile, because a compiler removes memory that is not used. */
-    void *volatile first = malloc(1);
-    free(first);
     (void)cli_confine();
     const coffer_status status = child_import(child_take_wants(), &bytes, &size, &err);
     const sandbox_message message = { .kind = status == COFFER_OK ? SANDBOX_DONE : SANDBOX_FAILED,

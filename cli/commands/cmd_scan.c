@@ -150,20 +150,19 @@ const cli_command cli_scan = {
     .run = run_scan,
     .summary = "say what a program that loads a checkpoint would run",
     .usage = "FILE...",
-    .about =
-        "A pickle is a program: loading one can call anything. This reads checkpoints and arrays (PyTorch, NumPy,\n"
-        "Paddle) without running anything, and lists what a loader would have called, with which arguments, what\n"
-        "it would have imported, and what makes a file misleading. Of an archive it reads the directory and the\n"
-        "pickles, so a file behind a URL need not be downloaded.\n"
-        "\n"
-        "danger: made to run something, or to mislead; opaque: an object of another program, harmless or not;\n"
-        "note: worth knowing. A clean file has notes at most. That is no promise about other programs.\n"
-        "\n"
-        "Exit codes: 0 clean, 1 findings, 2 wrong usage, 3 a file that could not be read, or that is nothing\n"
-        "that scan knows.\n"
-        "\n"
-        "JSON: an array of {path, from, clean, bytes_read, findings [{weight, text, subject, file, member,\n"
-        "offset}]}. A file that fails has path and error (see coffer help info).\n",
+    .about = "A pickle is a program: loading one can call anything. This reads checkpoints and arrays (PyTorch,\n"
+             "NumPy, Paddle) without running anything, and lists what a loader would have called, with which\n"
+             "arguments, what it would have imported, and what makes a file misleading. Of an archive it reads the\n"
+             "directory and the pickles, so a file behind a URL need not be downloaded.\n"
+             "\n"
+             "danger: made to run something, or to mislead; opaque: an object of another program, harmless or not;\n"
+             "note: worth knowing. A clean file has notes at most. That is no promise about other programs.\n"
+             "\n"
+             "Exit codes: 0 clean, 1 findings, 2 wrong usage, 3 a file that could not be read, or that is nothing\n"
+             "that scan knows.\n"
+             "\n"
+             "JSON: an array of {path, from, clean, bytes_read, findings [{weight, text, subject, file, member,\n"
+             "offset}]}. A file that fails has path and error (see coffer help info).\n",
     .options = SCAN_OPTIONS,
     .examples = SCAN_EXAMPLES,
     .least_names = 1,

@@ -119,6 +119,8 @@ coffer_status coffer_input_open(coffer_input **input, const char *path, const co
     if (made == NULL) {
         return input_no_memory(err);
     }
+    made->progress = known.progress;
+    made->progress_ctx = known.progress_ctx;
     status = input_add(made, "", 0, &file, err);
     if (status == COFFER_OK) {
         status = coffer__neighbours_open(&made->around, made->path, &known, &made->allocator, &file->source, err);
@@ -245,6 +247,13 @@ uint64_t coffer_input_bytes_read(const coffer_input *input)
     return input == NULL ? 0 : input->bytes_read;
 }
 
+/* The caller's progress as a watch. */
+static bool input_stops(void *ctx)
+{
+    const coffer_input *input = ctx;
+    return input->progress(input->progress_ctx, 0, 1) != 0;
+}
+
 /* Counts, for which the input cannot be constant inside. */
 static coffer_status input_read(coffer_input *input, uint32_t file, uint64_t offset, void *buffer, size_t size,
                                 coffer_error *err)
@@ -259,7 +268,9 @@ static coffer_status input_read(coffer_input *input, uint32_t file, uint64_t off
         return COFFER_OK;
     }
     input->bytes_read += size;
-    const coffer_status status = coffer__source_read(&input->files[file]->source, offset, buffer, size, err);
+    const coffer__watch watch = { input_stops, input };
+    const coffer_status status = coffer__source_read_watched(&input->files[file]->source, offset, buffer, size,
+                                                             input->progress != NULL ? &watch : NULL, err);
     return status == COFFER_OK ? status : coffer__fail_path(err, status, input->path);
 }
 

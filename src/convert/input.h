@@ -22,7 +22,9 @@ struct coffer_input {
     coffer_allocator allocator;
     coffer_input_functions functions; /* the caller's; read is NULL when there are none */
     coffer__neighbours around;        /* else */
-    char *path;                       /* as it was given */
+    coffer_progress progress;         /* asked while a server is waited for; NULL: nobody */
+    void *progress_ctx;
+    char *path; /* as it was given */
     size_t path_size;
     coffer__input_file **files; /* `room` of them, `count` in use */
     uint32_t count;

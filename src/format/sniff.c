@@ -30,12 +30,13 @@ static const sniff_row sniff_rows[] = {
       "file" },
     { COFFER_ERR_IS_ZIP, "PK\x03\x04", 4,
       "this is a zip archive, as PyTorch checkpoints (.pt, .pth, .bin) and .npz files are, not a safetensors file: "
-      "convert it" },
+      "convert it with `coffer convert`" },
     { COFFER_ERR_IS_ZIP, "PK\x05\x06", 4, "this is an empty zip archive, not a safetensors file" },
     { COFFER_ERR_IS_GGUF, "GGUF", 4, "this is a GGUF file, not a safetensors file: use a program that reads GGUF" },
     { COFFER_ERR_IS_HDF5, "\x89HDF\r\n\x1a\n", 8,
       "this is an HDF5 file, as Keras weights (.h5) are, not a safetensors file: convert it" },
-    { COFFER_ERR_IS_NUMPY, "\x93NUMPY", 6, "this is a NumPy array (.npy), not a safetensors file: convert it" },
+    { COFFER_ERR_IS_NUMPY, "\x93NUMPY", 6,
+      "this is a NumPy array (.npy), not a safetensors file: convert it with `coffer convert`" },
     { COFFER_ERR_IS_COMPRESSED, "\x1f\x8b\x08", 3, "this is a gzip file, not a safetensors file: unpack it first" },
     { COFFER_ERR_IS_COMPRESSED, "\x28\xb5\x2f\xfd", 4, "this is a zstd file, not a safetensors file: unpack it first" },
     { COFFER_ERR_IS_COMPRESSED, "\xfd\x37zXZ", 6, "this is an xz file, not a safetensors file: unpack it first" },
@@ -176,9 +177,11 @@ coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
         }
     }
     if (sniff_is_pickle(start, size)) {
-        return coffer__fail_at(err, COFFER_ERR_IS_PICKLE, 0,
-                               "this is a Python pickle, as older PyTorch checkpoints (.pt, .pth, .bin) are, not a "
-                               "safetensors file: convert it; loading a pickle can run any code that is in it");
+        return coffer__fail_at(
+            err, COFFER_ERR_IS_PICKLE, 0,
+            "this is a Python pickle, as older PyTorch checkpoints (.pt, .pth, .bin) are, not a "
+            "safetensors file: convert it with `coffer convert`; loading a pickle can run any code that "
+            "is in it");
     }
     if (sniff_is_zeros(start, size < 512 ? size : 512)) {
         return coffer__fail_at(err, COFFER_ERR_IS_ZEROS, 0,
@@ -187,7 +190,8 @@ coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
     }
     if (size >= SNIFF_TAR_AT + 5 && memcmp(start + SNIFF_TAR_AT, "ustar", 5) == 0) {
         return coffer__fail_at(err, COFFER_ERR_IS_TAR, 0,
-                               "this is a tar archive, not a safetensors file: unpack it first");
+                               "this is a tar archive, not a safetensors file: unpack it first, or, if it is a PyTorch "
+                               "checkpoint, convert it with `coffer convert`");
     }
     return sniff_text(start, size, err);
 }

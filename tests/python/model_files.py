@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files for the tests of the command line, made byte by byte and always the same."""
 
+import importlib.util
 import json
 import math
+import pathlib
 import struct
 
 BITS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "C64": 64, "BF16": 16}
@@ -161,6 +163,55 @@ def make_sharded(folder, name, total_size):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
 
 
+def load_attacks():
+    """The module that writes checkpoints by hand, harmless ones too."""
+    path = pathlib.Path(__file__).resolve().parents[1] / "attacks/make_attacks.py"
+    spec = importlib.util.spec_from_file_location("make_attacks", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def make_foreign_files(folder):
+    """model: a state dict with tied, transposed and sliced tensors, and a storage that nothing views
+    training: a dict of the same, an object of another program and a number
+    two: two dicts, each of which may be the model
+    sparse: a tensor that safetensors lacks beside one that it has
+    evil: a checkpoint that would run a command
+    weights, matrix: arrays of NumPy"""
+    a = load_attacks()
+
+    def archive(value, *storages):
+        records = [a.Member(b"m/data.pkl", a.stream(value))]
+        records += [a.Member(b"m/data/%d" % i, data) for i, data in enumerate(storages)]
+        return a.Archive([*records, a.Member(b"m/version", b"3\n")]).bytes()
+
+    def view(sizes, strides, offset=0, key="0", count=12):
+        return a.tensor(sizes, strides, offset, a.storage(key, count))
+
+    folder.mkdir()
+    weights = floats(*range(12))
+    state = a.dict_of((a.text("wte.weight"), view((4, 3), (3, 1))), (a.text("lm_head.weight"), view((4, 3), (3, 1))),
+                      (a.text("h.0.turned"), view((3, 4), (1, 3))), (a.text("h.0.bias"), view((3,), (1,), 0, "1", 4)))
+    storages = weights, floats(1, 2, 3, 4)
+    namespace = a.call(a.name("argparse", "Namespace"))
+    (folder / "model.pt").write_bytes(archive(state, *storages))
+    (folder / "training.pt").write_bytes(archive(a.dict_of(
+        (a.text("model"), state), (a.text("args"), namespace), (a.text("epoch"), a.number(3))), *storages))
+    (folder / "two.pt").write_bytes(archive(a.dict_of(
+        (a.text("model"), state), (a.text("ema"), a.dict_of((a.text("x"), view((3,), (1,), 0, "1", 4))))), *storages))
+    sparse = a.call(a.name("torch._utils", "_rebuild_sparse_tensor"), a.name("torch.serialization", "_get_layout"),
+                    a.tuple_of(view((2, 2), (2, 1)), view((2,), (1,)), a.tuple_of(a.number(4), a.number(4))))
+    (folder / "sparse.pt").write_bytes(archive(a.dict_of(
+        (a.text("a"), sparse), (a.text("b"), view((3,), (1,), 0, "1", 4))), *storages))
+    evil = a.call(a.name("os", "system"), a.text("echo this was not run"))
+    (folder / "evil.pt").write_bytes(archive(a.dict_of((a.text("w"), view((4, 3), (3, 1))), (a.text("x"), evil)), weights))
+    column_major = a.npy("{'descr': '>f4', 'fortran_order': True, 'shape': (3, 4), }\n", struct.pack(">12f", *range(12)))
+    plain = a.npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", struct.pack("<2q", 1, 2))
+    (folder / "weights.npz").write_bytes(a.Archive([a.Member(b"w.npy", column_major), a.Member(b"n.npy", plain)]).bytes())
+    (folder / "matrix.npy").write_bytes(column_major)
+
+
 def make_golden_files(folder):
     """model    the file that most cases look into: three tensors of three dtypes, metadata, slack
     layers      twelve layers, one of them unlike the others
@@ -179,7 +230,9 @@ def make_golden_files(folder):
     short, html what downloads leave behind
     several/    two: a model of two files with its index;
                 odd: one whose index says too little, with a file too many, and an index of another model
-    bad/        a file for each rule of the format that breaks it"""
+    bad/        a file for each rule of the format that breaks it
+    foreign/    files of other programs: checkpoints of PyTorch, one of which would run a command, and arrays of NumPy"""
+    make_foreign_files(folder / "foreign")
     (folder / "bad").mkdir()
     assert list(bad_files(folder / "bad"))
     make(folder / "model.safetensors", {

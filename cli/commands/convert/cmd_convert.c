@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer convert PATH -o FILE: the same tensors in a file of another format, or those of another program's file. */
-#include "cli_files.h"
+#include "cli_folder.h"
 #include "cli_formats.h"
 #include "cli_options.h"
 #include "cli_recorded.h"
@@ -9,7 +9,6 @@
 #include "convert.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* What --to says, or the name of the new file; COFFER_FORMAT_ANY when neither names a format that is written. */
 static coffer_format wanted_format(const cli_arguments *arguments)
@@ -103,11 +102,10 @@ static int check_own_format(cli *app, const cli_arguments *arguments, bool expor
     return CLI_EXIT_OK;
 }
 
-/* Whether opening it failed in a way that leaves open whether another reader knows it: by what is in the file, and not
-   because it is not there. */
+/* Whether opening it failed by what is in the file, so that it may be another program's. */
 static bool may_be_foreign(const char *path, const coffer_error *err)
 {
-    return strcmp(path, "-") != 0 && cli_exit_code(err->code) == CLI_EXIT_NOT_CONFORMING;
+    return err->code >= COFFER_ERR_EMPTY && err->code < COFFER_ERR_NO_TENSOR && !cli_is_folder(path);
 }
 
 /* Of a file of another program, what it is converted to has to be a file of tensors first. */
@@ -201,29 +199,27 @@ const cli_command cli_convert = {
     .run = run_convert,
     .summary = "turn a checkpoint, arrays or a file of another format into safetensors",
     .usage = "PATH",
-    .about =
-        "Writes the tensors of PATH to a file (-o): safetensors (.safetensors) or bintensors (.bt, .bintensors); of\n"
-        "safetensors and bintensors also .npz, .npy (one tensor, --tensor) and .pt (torch.load reads it).\n"
-        "PATH is a file or a URL, and its format is detected by content:\n"
-        "\n"
-        "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), and their index (.index.json)\n"
-        "  NumPy         .npy, .npz, and pickles of arrays\n"
-        "  Paddle        .pdparams, .pdopt\n"
-        "  safetensors   also an index or a folder; and bintensors\n"
-        "\n"
-        "Nothing of a file is executed: pickles are read by a process that can do nothing but ask for bytes. An\n"
-        "object of another program is left out and listed, or refused (--strict). Tensors under several names are\n"
-        "written once, and the other names go into the metadata, as other tools expect it (--tied). Afterwards both\n"
-        "files are read again and compared. SIZE is as for coffer split.\n"
-        "\n"
-        "Exit codes: 0 written, 1 cannot be converted as asked, 2 wrong usage, 3 could not be read or written.\n"
-        "\n"
-        "JSON: path, output, done (\"written\", \"dry_run\"), tensors and size of the new file, seconds; of\n"
-        "safetensors and bintensors also changes (none); of other files also from, verified, plan [{name, dtype,\n"
-        "shape, size, fate (\"written\", \"alias\", \"skipped\"), alias_of, reason, storage, gathered, changed,\n"
-        "decoded}], metadata, findings [{weight (\"note\", \"opaque\", \"danger\"), text, subject, file, member,\n"
-        "offset}], unreferenced [{storage, size}] and account {total, written, aliased, skipped, unreferenced},\n"
-        "in bytes. A file that fails has path and error (see coffer help info).\n",
+    .about = "Writes the tensors of PATH to a file: safetensors (.safetensors) or bintensors (.bt, .bintensors). PATH\n"
+             "is a file or a URL, and its format is detected by content:\n"
+             "\n"
+             "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), or their index (.index.json)\n"
+             "  NumPy         .npy, .npz, and pickles of arrays\n"
+             "  Paddle        .pdparams, .pdopt\n"
+             "  safetensors   also an index or a folder; and bintensors\n"
+             "\n"
+             "Nothing of a file is executed: it is read by a process that can do nothing but ask for bytes. What is\n"
+             "an object of another program is left out and listed, or refused (--strict). A tensor with several\n"
+             "names is written once, and its other names go into the metadata, as other tools expect (--tied).\n"
+             "Afterwards both files are read and compared. SIZE is as for coffer split.\n"
+             "\n"
+             "Exit codes: 0 written, 1 cannot be converted as asked, 2 wrong usage, 3 not read or not written.\n"
+             "\n"
+             "JSON: path, output, done (\"written\", \"dry_run\"), tensors and size of the new file, seconds; of\n"
+             "safetensors and bintensors also changes (none); of other files also from, verified, plan [{name,\n"
+             "dtype, shape, size, fate (\"written\", \"alias\", \"skipped\"), alias_of, reason, storage, gathered,\n"
+             "changed, decoded}], metadata, findings [{weight (\"note\", \"opaque\", \"danger\"), text, subject,\n"
+             "file, member, offset}], unreferenced [{storage, size}] and account {total, written, aliased,\n"
+             "skipped, unreferenced}, in bytes. A file that fails has path and error (see coffer help info).\n",
     .options = CONVERT_OPTIONS,
     .examples = CONVERT_EXAMPLES,
     .least_names = 1,

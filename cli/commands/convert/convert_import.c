@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Converting a file of another program: read in a sandbox, checked here, written by the library. */
-#include "cli_folder.h"
 #include "cli_guard.h"
 #include "cli_options.h"
 #include "cli_progress.h"
@@ -137,16 +136,34 @@ static int show_dry_run(const conversion *run)
     return CLI_EXIT_OK;
 }
 
+/* Which failure to report of a file that no reader knows: the first one says more, unless it advises what was just
+   done. */
+static const coffer_error *choose_failure(const coffer_error *why_not, const coffer_error *err)
+{
+    static const coffer_status convertible[] = { COFFER_ERR_IS_ZIP, COFFER_ERR_IS_PICKLE, COFFER_ERR_IS_NUMPY,
+                                                 COFFER_ERR_IS_TAR };
+    bool advises = false;
+    for (size_t i = 0; i < sizeof convertible / sizeof convertible[0]; i++) {
+        advises = advises || why_not->code == convertible[i];
+    }
+    return err->code == COFFER_ERR_UNKNOWN_INPUT && !advises ? why_not : err;
+}
+
 static int read_import(conversion *run, const cli_arguments *arguments, const coffer_import_options *wants,
                        const coffer_error *why_not)
 {
     coffer_error err;
     const bool confined = !cli_given(arguments, CLI_OPTION_NO_SANDBOX);
-    const coffer_status status = cli_import_open(&run->opened, run->path, wants, confined, &err);
-    if (status == COFFER_OK) {
+    if (cli_import_open(&run->opened, run->path, wants, confined, &err) == COFFER_OK) {
         return CLI_EXIT_OK;
     }
-    return cli_import_fail(run->app, run->path, status == COFFER_ERR_UNKNOWN_INPUT ? why_not : &err);
+    return cli_import_fail(run->app, run->path, choose_failure(why_not, &err));
+}
+
+/* A pipe is gone when it was read once, and a file of another program is read at many places. */
+static int refuse_standard_input(const conversion *run)
+{
+    return cli_usage_error(run->app, "files of other programs are not read from standard input: name the file");
 }
 
 static int carry_import_out(conversion *run, const cli_arguments *arguments, coffer_format format,
@@ -156,7 +173,7 @@ static int carry_import_out(conversion *run, const cli_arguments *arguments, cof
     coffer_import_write_options writing = COFFER_IMPORT_WRITE_OPTIONS_INIT;
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     const bool dry_run = cli_given(arguments, CLI_OPTION_DRY_RUN);
-    int code = read_wants(run->app, arguments, &wants);
+    int code = strcmp(run->path, "-") == 0 ? refuse_standard_input(run) : read_wants(run->app, arguments, &wants);
     if (code == CLI_EXIT_OK) {
         code = read_write_options(run->app, arguments, &writing);
     }
