@@ -324,7 +324,8 @@ typedef struct coffer_export_options {
  * is the file of the model or the new one. After a failure nothing is published. `progress` counts the bytes of
  * tensors.
  *
- * Memory: 24 MiB at most besides what names the tensors. Any number of threads may export one model at the same time.
+ * Memory: 32 MiB at most besides what names the tensors, and a whole tensor of a model that is not in a file and was
+ * opened to verify. Any number of threads may export one model at the same time.
  */
 COFFER_API coffer_status coffer_export(const coffer *model, coffer_export_format format, const char *path,
                                        const coffer_export_options *options, const coffer_read_options *reading,

@@ -70,7 +70,7 @@ static const cli_option_id IMPORT_OPTIONS[] = {
 /* Of these, what also says something of a file of another program that is written. */
 static bool is_for_exports(cli_option_id id)
 {
-    return id == CLI_OPTION_BYTES_AS || id == CLI_OPTION_TENSOR;
+    return id == CLI_OPTION_BYTES_AS || id == CLI_OPTION_TENSOR || id == CLI_OPTION_TIED;
 }
 
 static bool is_for_imports(cli_option_id id)

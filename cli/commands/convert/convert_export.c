@@ -31,6 +31,7 @@ static int read_export_options(exporting *run, const cli_arguments *arguments)
             return cli_usage_error(run->app, "--bytes-as needs U8 or I8 here");
         }
     }
+    run->options.without_tied = cli_which(arguments, CLI_OPTION_TIED) > 0;
     run->options.tensor = cli_value(arguments, CLI_OPTION_TENSOR);
     run->options.tensor_len = run->options.tensor == NULL ? 0 : strlen(run->options.tensor);
     return CLI_EXIT_OK;
