@@ -133,7 +133,7 @@ typedef struct coffer__plan {
 
 /* ---- filling: COFFER_ERR_MEMORY when the budget or the allocator has no more ------------------------------------ */
 
-/* An empty plan of one file. `budget`: bytes it may take, COFFER__PLAN_BUDGET where nobody wants another. The allocator
+/* An empty plan of one file. `budget`: bytes it may take, COFFER__PLAN_BUDGET where no other is wanted. The allocator
    is borrowed until coffer__plan_free, which may be called after a failure, too. */
 coffer_status coffer__plan_begin(coffer__plan *plan, const coffer_allocator *allocator, uint64_t budget,
                                  coffer_error *err);

@@ -132,7 +132,7 @@ static coffer_status landing_copy(landing_job *job, uint64_t most, coffer_error 
 }
 
 /*
- * Whether a row with a checksum goes on with a hole that is worth a step, and how long it is. Holes stay holes only on
+ * Whether a row with a checksum continues with a hole that is worth a step, and how long it is. Holes stay holes only on
  * a sink that is sparse; elsewhere zeros are written, and reading them costs nothing more.
  */
 static coffer_status landing_find_hole(const landing_job *job, uint64_t *size, coffer_error *err)

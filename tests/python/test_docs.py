@@ -20,7 +20,8 @@ CONTRIBUTING.md, SECURITY.md and docs says by the word behind its fence what it 
 README.md is for somebody who has nothing yet: tests/install/stranger.py follows it, step by step, on a machine that has nothing
 either. Here it is only looked at.
 
-Each document has a folder of its own with one file in it, model.safetensors, which make_model makes.
+Each document has a folder of its own with one file in it, model.safetensors, which make_model makes; those of CHECKPOINTS also
+have the folder checkpoints, with files of other programs.
 
 Needs COFFER_CLI and COFFER_LIB; libcoffer.a and what is installed come from COFFER_BUILD_DIR, by default the folder of
 COFFER_LIB.
@@ -37,6 +38,7 @@ from urllib.parse import unquote
 
 import pytest
 from documents import blocks_of, file_of, on_any_machine, sessions
+from model_files import make_foreign_files
 
 SOURCE = Path(os.environ.get("COFFER_SOURCE_DIR") or Path(__file__).resolve().parents[2])
 CLI = Path(os.environ["COFFER_CLI"]).resolve()
@@ -51,6 +53,7 @@ DOCUMENTS = sorted([*(SOURCE / n for n in ("README.md", "CONTRIBUTING.md", "SECU
 LANGUAGES = {"c", "cpp", "rust", "go", "sh", "sh no-run", "cmake", "json", "pycon", "python", "text", "js", "html"}
 NOT_RUN = {"make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
 README = SOURCE / "README.md"
+CHECKPOINTS = {"convert.md", "scan.md"}
 
 # The library's objects that a piece of code may take for granted. In front of a function, so that it may have its own.
 CONTEXT = """
@@ -242,6 +245,8 @@ def test_programs_in_other_languages_are_run(block):
                          ids=lambda d: d.name)
 def test_shell(document, folder, environment):
     """All of a document, from top to bottom, as somebody who follows it would do."""
+    if document.name in CHECKPOINTS:
+        make_foreign_files(folder / "checkpoints")
     for block in blocks_of(document):
         if is_program(block) or is_foreign(block):
             (folder / program_name(block)).write_text(block.text)
