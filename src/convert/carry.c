@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rows are sorted: those of plain storages first, by their places in the output, then those of each storage that is
- * decoded. They are handed to the writers in groups that are small enough for the boxes of a group to be in memory.
+ * decoded. (A writer that takes its bytes in order gets all of them by their places; then a storage may be decoded several
+ * times.) They are handed to the writers in groups that are small enough for the boxes of a group to be in memory.
  */
 #include "carry.h"
 
@@ -222,15 +223,16 @@ static coffer_status carry_check_storage(const carry_run *run, const coffer__pla
     return crc == piece->crc ? COFFER_OK : coffer__decode_mismatch(run->plan, storage, piece, crc, err);
 }
 
-/* The storages of which only parts are wanted, or nothing in their order: rows order[0..end). */
-static coffer_status carry_check_rest(carry_run *run, size_t end, coffer_error *err)
+/* The plain storages of which only parts are wanted, or nothing in their order. */
+static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
 {
     uint8_t *memory = NULL;
     coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < end && run->crc32 != NULL && status == COFFER_OK; i++) {
+    for (size_t i = 0; i < run->count && run->crc32 != NULL && status == COFFER_OK; i++) {
         const coffer__plan_row *row = carry_row(run, i);
         const coffer__plan_storage *storage = carry_storage_of(run, row);
-        if (run->checked[row->storage] == CARRY_CHECKED || !carry_first_piece(run, storage)->has_crc) {
+        if (!carry_is_plain(run, storage) || run->checked[row->storage] == CARRY_CHECKED ||
+            !carry_first_piece(run, storage)->has_crc) {
             continue;
         }
         run->checked[row->storage] = CARRY_CHECKED;
@@ -305,10 +307,10 @@ static bool carry_row_before(const void *ctx, uint32_t a, uint32_t b)
     const coffer__plan_row *second = coffer__plan_rows(run->plan) + b;
     const bool first_plain = carry_is_plain(run, carry_storage_of(run, first));
     const bool second_plain = carry_is_plain(run, carry_storage_of(run, second));
-    if (first_plain != second_plain) {
+    if (!run->target->in_order && first_plain != second_plain) {
         return first_plain;
     }
-    if (!first_plain && first->storage != second->storage) {
+    if (!run->target->in_order && !first_plain && first->storage != second->storage) {
         return first->storage < second->storage;
     }
     const coffer_model_writer *model = run->target->model;
@@ -340,25 +342,38 @@ static void carry_sort(carry_run *run)
     coffer__sort(run->order, run->count, carry_row_before, &given);
 }
 
+/* From row order[first] on, the rows that go together: those of plain storages, or those of one storage. */
+static size_t carry_end(const carry_run *run, size_t first)
+{
+    const coffer__plan_row *row = carry_row(run, first);
+    const bool plain = carry_is_plain(run, carry_storage_of(run, row));
+    size_t end = first + 1;
+    while (end < run->count) {
+        const coffer__plan_row *next = carry_row(run, end);
+        if (plain ? !carry_is_plain(run, carry_storage_of(run, next)) : next->storage != row->storage) {
+            break;
+        }
+        end++;
+    }
+    return end;
+}
+
 static coffer_status carry_all(carry_run *run, coffer_error *err)
 {
-    size_t plain = 0;
     coffer_status status = COFFER_OK;
-    while (plain < run->count && carry_is_plain(run, carry_storage_of(run, carry_row(run, plain)))) {
-        plain++;
-    }
-    for (size_t i = 0; i < plain && status == COFFER_OK;) {
-        status = carry_plain_group(run, i, plain, &i, err);
-    }
-    for (size_t i = plain; i < run->count && status == COFFER_OK;) {
-        size_t end = i + 1;
-        while (end < run->count && carry_row(run, end)->storage == carry_row(run, i)->storage) {
-            end++;
+    for (size_t i = 0; i < run->count && status == COFFER_OK;) {
+        const size_t end = carry_end(run, i);
+        if (carry_is_plain(run, carry_storage_of(run, carry_row(run, i)))) {
+            status = carry_plain_group(run, i, end, &i, err);
+        } else {
+            status = carry_decoded(run, i, end, err);
+            i = end;
         }
-        status = carry_decoded(run, i, end, err);
-        i = end;
     }
-    return status == COFFER_OK ? carry_check_rest(run, plain, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return carry_check_rest(run, err);
 }
 
 /* Allocates what a run needs; carry_free releases what there is. */
