@@ -102,12 +102,18 @@ static coffer__change carry_change(const coffer__plan_row *row)
     return change;
 }
 
+/* Where the bytes of a storage are: from byte `at` of a source on, which is in memory if `map` is not NULL. */
+typedef struct carry_place {
+    const coffer__source *source;
+    const uint8_t *map;
+    uint64_t at;
+} carry_place;
+
 /*
- * Puts row order[i] into entry `k` of the group. The storage begins at byte `at` of the source. A row that is all of a
+ * Puts row order[i] into entry `k` of the group. A row that is all of a
  * plain storage takes its CRC along, if no other row did.
  */
-static coffer_status carry_put(carry_run *run, size_t k, size_t i, const coffer__source *source, uint64_t at,
-                               coffer_error *err)
+static coffer_status carry_put(carry_run *run, size_t k, size_t i, const carry_place *place, coffer_error *err)
 {
     const coffer__plan_row *row = carry_row(run, i);
     const coffer__plan_storage *storage = carry_storage_of(run, row);
@@ -119,8 +125,9 @@ static coffer_status carry_put(carry_run *run, size_t k, size_t i, const coffer_
     const bool gathered = box->rank > 0;
     const uint64_t size = coffer__plan_row_size(run->plan, row);
     run->carries[k] = (coffer__carry){ .to = run->places[run->order[i]],
-                                       .row = { .source = source,
-                                                .offset = gathered ? at : at + box->start,
+                                       .row = { .source = place->source,
+                                                .map = place->map,
+                                                .offset = place->at + (gathered ? 0 : box->start),
                                                 .box = gathered ? box : NULL,
                                                 .size = size,
                                                 .change = carry_change(row) } };
@@ -192,8 +199,8 @@ static coffer_status carry_plain_group(carry_run *run, size_t first, size_t end,
     while (first + count < end && count < run->group_room && carry_shard(run, first + count) == shard) {
         const coffer__plan_row *row = carry_row(run, first + count);
         const coffer__plan_piece *piece = carry_first_piece(run, carry_storage_of(run, row));
-        const coffer_status status =
-            carry_put(run, count, first + count, coffer__input_source(run->input, piece->file), piece->offset, err);
+        const carry_place place = { .source = coffer__input_source(run->input, piece->file), .at = piece->offset };
+        const coffer_status status = carry_put(run, count, first + count, &place, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -250,20 +257,21 @@ static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
 /* ---- storages that are decoded ----------------------------------------------------------------------------------- */
 
 /* Rows order[first..end), all of one storage, from a source that has its bytes. */
-static coffer_status carry_from(carry_run *run, size_t first, size_t end, const coffer__source *source,
-                                uint32_t threads, coffer_error *err)
+static coffer_status carry_from(carry_run *run, size_t first, size_t end, const coffer__storage_source *storage,
+                                coffer_error *err)
 {
+    const carry_place place = { .source = &storage->source, .map = storage->memory };
     while (first < end) {
         const size_t shard = carry_shard(run, first);
         size_t count = 0;
         while (first + count < end && count < run->group_room && carry_shard(run, first + count) == shard) {
-            const coffer_status status = carry_put(run, count, first + count, source, 0, err);
+            const coffer_status status = carry_put(run, count, first + count, &place, err);
             if (status != COFFER_OK) {
                 return status;
             }
             count++;
         }
-        const coffer_status status = carry_hand_over(run, first, count, threads, err);
+        const coffer_status status = carry_hand_over(run, first, count, storage->in_order ? 1 : 0, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -288,7 +296,7 @@ static coffer_status carry_decoded(carry_run *run, size_t first, size_t end, cof
     coffer__storage_source storage;
     coffer_status status = coffer__storage_open(&storage, &run->decoding, carry_row(run, first)->storage, streams, err);
     if (status == COFFER_OK) {
-        status = carry_from(run, first, end, &storage.source, storage.in_order ? 1 : 0, err);
+        status = carry_from(run, first, end, &storage, err);
     }
     coffer__storage_close(&storage);
     if (status != COFFER_OK && err != NULL && err->tensor[0] == '\0') {
