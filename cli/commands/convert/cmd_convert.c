@@ -199,27 +199,30 @@ const cli_command cli_convert = {
     .run = run_convert,
     .summary = "turn a checkpoint, arrays or a file of another format into safetensors",
     .usage = "PATH",
-    .about = "Writes the tensors of PATH to a file: safetensors (.safetensors) or bintensors (.bt, .bintensors). PATH\n"
-             "is a file or a URL, and its format is detected by content:\n"
-             "\n"
-             "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), or their index (.index.json)\n"
-             "  NumPy         .npy, .npz, and pickles of arrays\n"
-             "  Paddle        .pdparams, .pdopt\n"
-             "  safetensors   also an index or a folder; and bintensors\n"
-             "\n"
-             "Nothing of a file is executed: it is read by a process that can do nothing but ask for bytes. What is\n"
-             "an object of another program is left out and listed, or refused (--strict). A tensor with several\n"
-             "names is written once, and its other names go into the metadata, as other tools expect (--tied).\n"
-             "Afterwards both files are read and compared. SIZE is as for coffer split.\n"
-             "\n"
-             "Exit codes: 0 written, 1 cannot be converted as asked, 2 wrong usage, 3 not read or not written.\n"
-             "\n"
-             "JSON: path, output, done (\"written\", \"dry_run\"), tensors and size of the new file, seconds; of\n"
-             "safetensors and bintensors also changes (none); of other files also from, verified, plan [{name,\n"
-             "dtype, shape, size, fate (\"written\", \"alias\", \"skipped\"), alias_of, reason, storage, gathered,\n"
-             "changed, decoded}], metadata, findings [{weight (\"note\", \"opaque\", \"danger\"), text, subject,\n"
-             "file, member, offset}], unreferenced [{storage, size}] and account {total, written, aliased,\n"
-             "skipped, unreferenced}, in bytes. A file that fails has path and error (see coffer help info).\n",
+    .about =
+        "Writes the tensors of PATH to a file: safetensors (.safetensors) or bintensors (.bt, .bintensors), or of\n"
+        "those to .npz, .npy (one tensor: --tensor) or .pt, which torch.load reads. PATH is a file or a URL, and\n"
+        "its format is detected by content:\n"
+        "\n"
+        "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), or their index (.index.json)\n"
+        "  NumPy         .npy, .npz, and pickles of arrays\n"
+        "  Paddle        .pdparams, .pdopt\n"
+        "  safetensors   also an index or a folder; and bintensors\n"
+        "\n"
+        "Nothing of a file is executed: it is read by a process that can do nothing but ask for bytes. What is\n"
+        "an object of another program is left out and listed, or refused (--strict). A tensor with several\n"
+        "names is written once, and its other names go into the metadata, as other tools expect (--tied).\n"
+        "Afterwards both files are read and compared, except on the way back. There tied names return as\n"
+        "names of one tensor, or are left out (--tied keep). SIZE is as for coffer split.\n"
+        "\n"
+        "Exit codes: 0 written, 1 cannot be converted as asked, 2 wrong usage, 3 not read or not written.\n"
+        "\n"
+        "JSON: path, output, done (\"written\", \"dry_run\"), tensors and size of the new file, seconds; of\n"
+        "safetensors and bintensors also changes (none) or to; of other files also from, verified, plan [{name,\n"
+        "dtype, shape, size, fate (\"written\", \"alias\", \"skipped\"), alias_of, reason, storage, gathered,\n"
+        "changed, decoded}], metadata, findings [{weight (\"note\", \"opaque\", \"danger\"), text, subject,\n"
+        "file, member, offset}], unreferenced [{storage, size}] and account {total, written, aliased,\n"
+        "skipped, unreferenced}, in bytes. A file that fails has path and error (see coffer help info).\n",
     .options = CONVERT_OPTIONS,
     .examples = CONVERT_EXAMPLES,
     .least_names = 1,
