@@ -16,7 +16,8 @@ static const struct word {
     { "COMMAND", WORD_COMMAND },    { "DTYPE", WORD_DTYPE },   { "N", WORD_ANY },
     { "BYTES", WORD_ANY },          { "TOLERANCE", WORD_ANY }, { "MODEL", WORD_FILE },
     { "FOLDER", WORD_FILE },        { "SIZE", WORD_ANY },      { "URL", WORD_FILE },
-    { "REVISION", WORD_ANY },       { "KINDS", WORD_ANY },
+    { "REVISION", WORD_ANY },       { "KINDS", WORD_ANY },     { "PART", WORD_ANY },
+    { "PREFIX", WORD_ANY },
 };
 
 static word_kind kind_of_word(const char *word)
