@@ -12,13 +12,16 @@
 #include "dtype.h"
 #include "error.h"
 #include "npy_header.h"
+#include "pickle_scan.h"
 #include "readers.h"
 #include "text.h"
+#include "torch_archive.h"
 #include "zip.h"
 
 #include <string.h>
 
-#define NUMPY_USUAL_HEADER 256 /* bytes: most are 128 */
+#define NUMPY_USUAL_HEADER 256                  /* bytes: most are 128 */
+#define NUMPY_MOST_OBJECTS ((uint64_t)64 << 20) /* bytes of an array of objects that are inflated for a scan */
 
 /* What is being read. */
 typedef struct numpy_reading {
@@ -250,19 +253,50 @@ static bool numpy_is_fault(coffer_status status)
     return status == COFFER_ERR_ARRAY || status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM;
 }
 
+/* Looks at the pickle that the elements of an array of objects are. What is deflated is inflated for that, up to a bound. */
+static coffer_status numpy_scan_objects(const numpy_reading *in, const numpy_array *array)
+{
+    const coffer__torch_file file = {
+        .input = in->input, .wants = in->wants, .plan = in->plan, .size = in->input->size
+    };
+    coffer__zip_member *member = array->member;
+    coffer__scan_range range = { .member = member != NULL ? member->name : "", .expected = 1 };
+    range.at = (member != NULL ? member->at : 0) + array->npy.size;
+    range.size = array->size - array->npy.size;
+    if (member == NULL || member->coding == COFFER__CODING_STORED) {
+        return coffer__scan_pickles(&file, &range, NULL, in->err);
+    }
+    if (array->size > NUMPY_MOST_OBJECTS) {
+        return numpy_put_finding(in, array, COFFER__WEIGHT_DANGER,
+                                 "the array %q is a compressed pickle that is too large to look at");
+    }
+    uint8_t *bytes = coffer__alloc_array(in->plan->allocator, (size_t)array->size, 1, in->err);
+    if (bytes == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    coffer_status status = coffer__zip_load(array->zip, in->input, member, bytes, (size_t)array->size, in->err);
+    if (status == COFFER_OK) {
+        range.bytes = bytes + array->npy.size;
+        status = coffer__scan_pickles(&file, &range, NULL, in->err);
+    }
+    coffer__free_array(in->plan->allocator, bytes, (size_t)array->size, 1);
+    return status;
+}
+
 /* A scan puts no rows, and goes on after an array that is damaged. One of objects is a pickle, which NumPy loads when it is
    told to. */
 static coffer_status numpy_put_array(const numpy_reading *in, numpy_array *array)
 {
-    const coffer_status status = numpy_read_header(in, array);
+    coffer_status status = numpy_read_header(in, array);
     if (!in->wants->scan) {
         return status == COFFER_OK ? numpy_put_row(in, array) : status;
     }
-    if (numpy_is_fault(status)) {
-        return numpy_put_finding(in, array, COFFER__WEIGHT_DANGER, "the array %q is damaged, or none");
+    if (status == COFFER_OK && array->npy.objects) {
+        status = numpy_put_finding(in, array, COFFER__WEIGHT_NOTE, "the array %q is of objects: it is a pickle");
+        status = status == COFFER_OK ? numpy_scan_objects(in, array) : status;
     }
-    return status == COFFER_OK && array->npy.objects
-               ? numpy_put_finding(in, array, COFFER__WEIGHT_DANGER, "the array %q is of objects: it is a pickle")
+    return numpy_is_fault(status)
+               ? numpy_put_finding(in, array, COFFER__WEIGHT_DANGER, "the array %q is damaged, or none")
                : status;
 }
 
@@ -369,12 +403,37 @@ static coffer_status npz_put_members(const numpy_reading *in, const coffer__zip 
     return COFFER_OK;
 }
 
+/* Loaders of archives look for pickles in them, whatever they are called; so a scan looks at it as at any archive. Its
+   structure is told by that, and arrays are then looked at when nothing about it was refused. */
+static coffer_status npz_scan_file(const numpy_reading *in)
+{
+    const coffer__torch_file file = {
+        .input = in->input, .wants = in->wants, .plan = in->plan, .size = in->input->size
+    };
+    numpy_array array = { .size = 0 };
+    coffer__zip zip;
+    coffer_status status = coffer__torch_scan_archive(&file, in->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__zip_read(&zip, in->input, 0, 0, in->input->size, in->wants, NULL, in->plan->allocator, in->err);
+    if (status != COFFER_OK) {
+        return numpy_is_fault(status) ? COFFER_OK : status;
+    }
+    status = npz_put_members(in, &zip, &array);
+    coffer__zip_free(&zip);
+    return status;
+}
+
 static coffer_status npz_read_file(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
                                    coffer_error *err)
 {
     const numpy_reading in = { .input = input, .wants = wants, .plan = plan, .err = err };
     numpy_array array = { .size = 0 };
     coffer__zip zip;
+    if (wants->scan) {
+        return npz_scan_file(&in);
+    }
     coffer_status status = coffer__zip_read(&zip, input, 0, 0, input->size, wants, plan, plan->allocator, err);
     if (status != COFFER_OK) {
         return status;

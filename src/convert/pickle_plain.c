@@ -67,9 +67,12 @@ static bool plain_join(coffer__plan *plan, coffer__plan_row *first, coffer__plan
         return false;
     }
     whole->piece_count += more->piece_count;
-    more->first_piece += more->piece_count;
     more->piece_count = 0;
     more->size = 0;
+    /* Empty storages, too, begin where the one before them ends. */
+    for (uint32_t i = 1; i <= ordinal; i++) {
+        whole[i].first_piece = whole->first_piece + whole->piece_count;
+    }
     part->fate = COFFER__FATE_SKIPPED;
     part->storage = COFFER__PLAN_NO_STORAGE;
     part->rank = 0;

@@ -185,7 +185,9 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
             return status;
         }
         /* A module is one thing, whatever its parts are called. */
-        if (coffer__graph_role(graph, *start) == COFFER__ROLE_MODULE && survey.direct + survey.count > 0) {
+        const bool module = coffer__graph_role(graph, *start) == COFFER__ROLE_MODULE ||
+                            coffer__graph_is_script(graph, coffer__graph_callable(graph, *start));
+        if (module && survey.direct + survey.count > 0) {
             return COFFER_OK;
         }
         if (survey.usual_count == 1) {

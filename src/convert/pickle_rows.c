@@ -226,12 +226,27 @@ static bool rows_global_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(a_name, coffer__text_len(a_name), b_name, coffer__text_len(b_name)) < 0;
 }
 
+/* What is called. A class of modules before 1.6 is within a persistent id: ("module", class, …), or (class, …). */
+static coffer__value rows_class(const coffer__graph *graph, coffer__value call)
+{
+    const coffer__value callable = coffer__graph_callable(graph, call);
+    const coffer__node *node = coffer__pickle_node(graph->pickle, callable);
+    if (node == NULL || node->kind != COFFER__VALUE_PERSISTENT) {
+        return callable;
+    }
+    coffer__value id[1] = { 0 };
+    coffer__value parts[2] = { 0 };
+    coffer__graph_items(graph, callable, id, 1);
+    coffer__graph_items(graph, id[0], parts, 2);
+    return coffer__graph_is_text(graph, parts[0], "module") ? parts[1] : parts[0];
+}
+
 /* Classes of modules are not objects that are lost: the modules are read. Unless another object is of the same class. */
 static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *count)
 {
     for (uint8_t opaque = 0; opaque < 2; opaque++) {
         for (coffer__value value = 1; value < graph->marks; value++) {
-            const coffer__value callable = coffer__graph_callable(graph, value);
+            const coffer__value callable = rows_class(graph, value);
             if (callable != 0 && (coffer__graph_role(graph, value) == COFFER__ROLE_OPAQUE) == (opaque != 0)) {
                 graph->reached[callable] = opaque == 0;
             }

@@ -422,6 +422,7 @@ def npy_attacks():
     yield "short", of(data=bytes(23))
     yield "long", of(data=bytes(25))
     yield "objects", of("'|O'", data=b"\x80\2N.")
+    yield "objects-call", of("'|O'", data=stream(call(name("builtins", "eval"), text("called"))))
     yield "structure", of("[('a', '<f4')]")
     yield "text", of("'<U2'")
     yield "dates", of("'<M8[ns]'")
@@ -438,6 +439,19 @@ def npy_attacks():
     good = of()
     for cut in range(7, len(good), 5):
         yield f"cut-{cut:03}", good[:cut]
+
+
+def npz_attacks():
+    """Pickles where arrays should be. NumPy loads those of objects when it is told to."""
+    called = stream(call(name("builtins", "eval"), text("called")))
+    objects = npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", called)
+    plain = Member(b"x.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }"))
+    yield "objects", Archive([plain, Member(b"o.npy", objects)]).bytes()
+    yield "objects-deflated", Archive([plain, Member(b"o.npy", **deflated(objects))]).bytes()
+    yield "pickle-member", Archive([plain, Member(b"hidden.pkl", called)]).bytes()
+    yield "pickle-as-array", Archive([plain, Member(b"hidden.npy", called)]).bytes()
+    yield "pickle-without-ending", Archive([plain, Member(b"hidden", called)]).bytes()
+    yield "duplicate", Archive([plain, plain]).bytes()
 
 
 # ---- tar --------------------------------------------------------------------------------------------------------------
@@ -522,7 +536,7 @@ def stream_attacks():
 def attacks():
     """(name, bytes) of every file."""
     for kind, ending, make in (("zip", "pt", zip_attacks), ("pickle", "pkl", pickle_attacks), ("graph", "pt", graph_attacks),
-                               ("tensor", "pt", tensor_attacks), ("npy", "npy", npy_attacks), ("tar", "tar", tar_attacks),
+                               ("tensor", "pt", tensor_attacks), ("npy", "npy", npy_attacks), ("npz", "npz", npz_attacks), ("tar", "tar", tar_attacks),
                                ("stream", "pt", stream_attacks)):
         for called, bytes_ in make():
             yield f"{kind}-{called}.{ending}", bytes_
