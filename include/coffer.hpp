@@ -1081,6 +1081,33 @@ private:
     detail::handle<coffer_import, coffer_import_free> self_;
 };
 
+/* ---- The way back ------------------------------------------------------------------------------------------------ */
+
+/* Writes a model as a file of another program: to a path, a descriptor, or the caller's own place. */
+inline void export_to(const model &from, coffer_export_format format, const std::string &path,
+                      const coffer_export_options *options = nullptr, const coffer_read_options *reading = nullptr)
+{
+    detail::call(coffer_export, from.get(), format, path.c_str(), options, reading);
+}
+inline void export_to_fd(const model &from, coffer_export_format format, int fd,
+                         const coffer_export_options *options = nullptr, const coffer_read_options *reading = nullptr)
+{
+    detail::call(coffer_export_fd, from.get(), format, fd, options, reading);
+}
+inline void export_to_sink(const model &from, coffer_export_format format, const coffer_sink &sink,
+                           const coffer_export_options *options = nullptr, const coffer_read_options *reading = nullptr)
+{
+    detail::call(coffer_export_sink, from.get(), format, &sink, options, reading);
+}
+/* Bytes of the file that would be written. */
+inline std::uint64_t export_size(const model &from, coffer_export_format format,
+                                 const coffer_export_options *options = nullptr)
+{
+    std::uint64_t size = 0;
+    detail::call(coffer_export_size, from.get(), format, options, &size);
+    return size;
+}
+
 /* ---- Manifests --------------------------------------------------------------------------------------------------- */
 
 /* Digests of files, kept beside them. */

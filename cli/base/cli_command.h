@@ -95,6 +95,8 @@ typedef struct cli_option {
 
 /* At the end of an option's values: the formats that can be written (cli_formats.h). */
 #define CLI_VALUES_FORMATS "@formats"
+/* The same, and after them the formats of other programs that models are exported to. */
+#define CLI_VALUES_EXPORTS "@formats and exports"
 
 /* Rows that several tables have, and the one that every table ends with. */
 #define CLI_OPTION_ROW_HELP                                                                                            \

@@ -16,18 +16,39 @@ coffer_format cli_written_format(size_t i)
     return COFFER_FORMAT_ANY;
 }
 
+size_t cli_written_formats(void)
+{
+    size_t count = 0;
+    while (cli_written_format(count) != COFFER_FORMAT_ANY) {
+        count++;
+    }
+    return count;
+}
+
+/* Puts a name after those that are in the room; `used` counts them. */
+static void add_name(char room[CLI_VALUES_SIZE], size_t start, size_t *used, const char *name)
+{
+    if (*used < CLI_VALUES_SIZE) {
+        *used += (size_t)snprintf(room + *used, CLI_VALUES_SIZE - *used, "%s%s", *used > start ? "|" : "", name);
+    }
+}
+
 const char *cli_option_values(const cli_option *option, char room[CLI_VALUES_SIZE])
 {
     const char *mark = option->values == NULL ? NULL : strstr(option->values, CLI_VALUES_FORMATS);
     if (mark == NULL) {
         return option->values;
     }
-    size_t used = (size_t)(mark - option->values);
+    const size_t start = (size_t)(mark - option->values);
+    size_t used = start;
     memcpy(room, option->values, used);
     coffer_format format;
-    for (size_t i = 0; (format = cli_written_format(i)) != COFFER_FORMAT_ANY && used < CLI_VALUES_SIZE; i++) {
-        used +=
-            (size_t)snprintf(room + used, CLI_VALUES_SIZE - used, "%s%s", i > 0 ? "|" : "", coffer_format_id(format));
+    for (size_t i = 0; (format = cli_written_format(i)) != COFFER_FORMAT_ANY; i++) {
+        add_name(room, start, &used, coffer_format_id(format));
+    }
+    const bool exports = strcmp(mark, CLI_VALUES_EXPORTS) == 0;
+    for (int i = 1; exports && coffer_export_name((coffer_export_format)i)[0] != '\0'; i++) {
+        add_name(room, start, &used, coffer_export_name((coffer_export_format)i));
     }
     return room;
 }

@@ -196,7 +196,7 @@ typedef enum coffer_status {
     COFFER_ERR_ARCHIVE = 180,  /* an archive (zip, tar) that is damaged, contradicts itself, or uses what is refused */
     COFFER_ERR_PICKLE = 181,   /* a pickle that is damaged or uses opcodes that are refused */
     COFFER_ERR_CHECKSUM = 182, /* bytes do not match the CRC-32 that the archive records */
-    COFFER_ERR_NO_EQUIVALENT = 183, /* a tensor that safetensors cannot express */
+    COFFER_ERR_NO_EQUIVALENT = 183, /* a tensor that the other format cannot express */
     COFFER_ERR_ROOT = 184,          /* it is not clear which dict of a checkpoint is the model, or there is none */
     COFFER_ERR_VIEW = 185, /* a tensor's sizes and strides lead out of its storage, or multiply it beyond measure */
     COFFER_ERR_PLAN = 186, /* a plan that no reader makes */

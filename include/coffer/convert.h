@@ -53,9 +53,9 @@ typedef struct coffer_input_functions {
 } coffer_input_functions;
 
 /* Opens a path or a URL (docs/network.md). Of the options, the allocator, the token, the timeout and the progress are
-   used, the last also while coffer_input_read and readers wait for a server; NULL: the default. Files beside it are looked for as the files of an index are: nowhere but in its folder, also
-   where that has links (the Hub's cache). Fails as coffer_open does for what is not there. *input is NULL on
-   failure. */
+   used, the last also while coffer_input_read and readers wait for a server; NULL: the default. Files beside it are
+   looked for as the files of an index are: nowhere but in its folder, also where that has links (the Hub's cache).
+   Fails as coffer_open does for what is not there. *input is NULL on failure. */
 COFFER_API coffer_status coffer_input_open(coffer_input **input, const char *path, const coffer_open_options *options,
                                            coffer_error *err);
 /* The same by the caller's functions. `allocator` NULL: coffer_libc_allocator(). */
@@ -271,6 +271,79 @@ COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coff
    differs. */
 COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const coffer *written,
                                               const coffer_read_options *reading, coffer_error *err);
+
+/* ---- The way back ------------------------------------------------------------------------------------------------ */
+
+/* Files of other programs that models are written as. Numbers go from 1 on without a gap, and never change. */
+typedef enum coffer_export_format {
+    COFFER_EXPORT_NOTHING = 0,
+    COFFER_EXPORT_NPZ = 1,  /* NumPy: an archive of arrays */
+    COFFER_EXPORT_NPY = 2,  /* NumPy: one array */
+    COFFER_EXPORT_TORCH = 3 /* PyTorch: a checkpoint that torch.load(weights_only=True) reads, with mmap=True, too */
+} coffer_export_format;
+
+/* The name by which a format is asked for: "npz", "npy", "pt"; "" for no format. Static. */
+COFFER_API const char *coffer_export_name(coffer_export_format format);
+/* Ending `i` of the names of its files, ".pt"; NULL after the last. The first is the usual one. Static. */
+COFFER_API const char *coffer_export_ending(coffer_export_format format, size_t i);
+/* The format of a name; COFFER_EXPORT_NOTHING when there is none. */
+COFFER_API coffer_export_format coffer_export_from_name(const char *name, size_t name_len);
+/* The format that a path's ending stands for, in lower case; COFFER_EXPORT_NOTHING when it stands for none. No I/O. */
+COFFER_API coffer_export_format coffer_export_from_path(const char *path);
+
+/* How a model is exported. */
+typedef struct coffer_export_options {
+    size_t struct_size;
+    const char *tensor; /* only this one, tensor_len bytes; NULL: all */
+    size_t tensor_len;
+    coffer_dtype bytes_as; /* COFFER_U8 or COFFER_I8: what the format has no type for is written as that, byte by byte;
+                              COFFER_UNKNOWN_DTYPE: refuse it */
+    bool without_tied;     /* leave out the names that the metadata say are the same as a tensor */
+    coffer_sync sync;      /* as in coffer_writer_options */
+    bool in_place;         /* as in coffer_writer_options */
+} coffer_export_options;
+#define COFFER_EXPORT_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(coffer_export_options), NULL, 0, COFFER_UNKNOWN_DTYPE, false, COFFER_SYNC_REPLACE, false                \
+    }
+
+/*
+ * Writes all tensors of a model as a file of another program, and publishes it as coffer_writer_open does. The same
+ * model makes the same bytes, whatever the file is called. In archives tensors begin at multiples of 64. Metadata are
+ * left out; but a pair of them whose value is the name of a tensor, and whose key is none and not "format", is what
+ * converters write of tied tensors: the key is written as a second name, in a checkpoint of the same storage, in an
+ * archive of arrays with a copy of the bytes.
+ *
+ * BF16 is two bytes without a type in NumPy ("<V2") and F8_E5M2 is "<f1", as other programs spell them. F4 is torch's
+ * float4_e2m1fn_x2, of half the last dimension. What else the format has no type for is COFFER_ERR_NO_EQUIVALENT, or
+ * bytes with `bytes_as`; where elements are smaller than bytes, the last dimension counts bytes.
+ *
+ * COFFER_ERR_NAME for a name that an archive of arrays cannot have, or that NumPy would take for another one;
+ * COFFER_ERR_NO_TENSOR when there is none called `tensor`; COFFER_ERR_ARGUMENT for a .npy file of a model of several
+ * tensors without `tensor`, and when the path is a file of the model. Fails as coffer_writer_copy does, else. err->path
+ * is the file of the model or the new one. After a failure nothing is published. `progress` counts the bytes of
+ * tensors.
+ *
+ * Memory: 32 MiB at most besides what names the tensors, and a whole tensor of a model that is not in a file and was
+ * opened to verify. Any number of threads may export one model at the same time.
+ */
+COFFER_API coffer_status coffer_export(const coffer *model, coffer_export_format format, const char *path,
+                                       const coffer_export_options *options, const coffer_read_options *reading,
+                                       coffer_error *err);
+/* What coffer_export would write, without writing it: *size becomes the bytes of the new file (NULL: not wanted). Fails
+   as coffer_export does for what cannot be written. No I/O. */
+COFFER_API coffer_status coffer_export_size(const coffer *model, coffer_export_format format,
+                                            const coffer_export_options *options, uint64_t *size, coffer_error *err);
+/* The same to a descriptor, which is borrowed, as by coffer_writer_open_fd. To a pipe, large tensors of an archive are
+   read twice, as their CRC comes before them; COFFER_ERR_CHANGED when they are not the same both times. */
+COFFER_API coffer_status coffer_export_fd(const coffer *model, coffer_export_format format, int fd,
+                                          const coffer_export_options *options, const coffer_read_options *reading,
+                                          coffer_error *err);
+/* The same to the caller's own place; exactly one of its finish and discard is called. Of the options, `sync` and
+   `in_place` are not used. */
+COFFER_API coffer_status coffer_export_sink(const coffer *model, coffer_export_format format, const coffer_sink *sink,
+                                            const coffer_export_options *options, const coffer_read_options *reading,
+                                            coffer_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rows are sorted: those of plain storages first, by their places in the output, then those of each storage that is
- * decoded. They are handed to the writers in groups that are small enough for the boxes of a group to be in memory.
+ * decoded. (A writer that takes its bytes in order gets all of them by their places; then a storage may be decoded several
+ * times.) They are handed to the writers in groups that are small enough for the boxes of a group to be in memory.
  */
 #include "carry.h"
 
@@ -101,12 +102,18 @@ static coffer__change carry_change(const coffer__plan_row *row)
     return change;
 }
 
+/* Where the bytes of a storage are: from byte `at` of a source on, which is in memory if `map` is not NULL. */
+typedef struct carry_place {
+    const coffer__source *source;
+    const uint8_t *map;
+    uint64_t at;
+} carry_place;
+
 /*
- * Puts row order[i] into entry `k` of the group. The storage begins at byte `at` of the source. A row that is all of a
+ * Puts row order[i] into entry `k` of the group. A row that is all of a
  * plain storage takes its CRC along, if no other row did.
  */
-static coffer_status carry_put(carry_run *run, size_t k, size_t i, const coffer__source *source, uint64_t at,
-                               coffer_error *err)
+static coffer_status carry_put(carry_run *run, size_t k, size_t i, const carry_place *place, coffer_error *err)
 {
     const coffer__plan_row *row = carry_row(run, i);
     const coffer__plan_storage *storage = carry_storage_of(run, row);
@@ -118,8 +125,9 @@ static coffer_status carry_put(carry_run *run, size_t k, size_t i, const coffer_
     const bool gathered = box->rank > 0;
     const uint64_t size = coffer__plan_row_size(run->plan, row);
     run->carries[k] = (coffer__carry){ .to = run->places[run->order[i]],
-                                       .row = { .source = source,
-                                                .offset = gathered ? at : at + box->start,
+                                       .row = { .source = place->source,
+                                                .map = place->map,
+                                                .offset = place->at + (gathered ? 0 : box->start),
                                                 .box = gathered ? box : NULL,
                                                 .size = size,
                                                 .change = carry_change(row) } };
@@ -191,8 +199,8 @@ static coffer_status carry_plain_group(carry_run *run, size_t first, size_t end,
     while (first + count < end && count < run->group_room && carry_shard(run, first + count) == shard) {
         const coffer__plan_row *row = carry_row(run, first + count);
         const coffer__plan_piece *piece = carry_first_piece(run, carry_storage_of(run, row));
-        const coffer_status status =
-            carry_put(run, count, first + count, coffer__input_source(run->input, piece->file), piece->offset, err);
+        const carry_place place = { .source = coffer__input_source(run->input, piece->file), .at = piece->offset };
+        const coffer_status status = carry_put(run, count, first + count, &place, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -222,15 +230,16 @@ static coffer_status carry_check_storage(const carry_run *run, const coffer__pla
     return crc == piece->crc ? COFFER_OK : coffer__decode_mismatch(run->plan, storage, piece, crc, err);
 }
 
-/* The storages of which only parts are wanted, or nothing in their order: rows order[0..end). */
-static coffer_status carry_check_rest(carry_run *run, size_t end, coffer_error *err)
+/* The plain storages of which only parts are wanted, or nothing in their order. */
+static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
 {
     uint8_t *memory = NULL;
     coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < end && run->crc32 != NULL && status == COFFER_OK; i++) {
+    for (size_t i = 0; i < run->count && run->crc32 != NULL && status == COFFER_OK; i++) {
         const coffer__plan_row *row = carry_row(run, i);
         const coffer__plan_storage *storage = carry_storage_of(run, row);
-        if (run->checked[row->storage] == CARRY_CHECKED || !carry_first_piece(run, storage)->has_crc) {
+        if (!carry_is_plain(run, storage) || run->checked[row->storage] == CARRY_CHECKED ||
+            !carry_first_piece(run, storage)->has_crc) {
             continue;
         }
         run->checked[row->storage] = CARRY_CHECKED;
@@ -248,20 +257,21 @@ static coffer_status carry_check_rest(carry_run *run, size_t end, coffer_error *
 /* ---- storages that are decoded ----------------------------------------------------------------------------------- */
 
 /* Rows order[first..end), all of one storage, from a source that has its bytes. */
-static coffer_status carry_from(carry_run *run, size_t first, size_t end, const coffer__source *source,
-                                uint32_t threads, coffer_error *err)
+static coffer_status carry_from(carry_run *run, size_t first, size_t end, const coffer__storage_source *storage,
+                                coffer_error *err)
 {
+    const carry_place place = { .source = &storage->source, .map = storage->memory };
     while (first < end) {
         const size_t shard = carry_shard(run, first);
         size_t count = 0;
         while (first + count < end && count < run->group_room && carry_shard(run, first + count) == shard) {
-            const coffer_status status = carry_put(run, count, first + count, source, 0, err);
+            const coffer_status status = carry_put(run, count, first + count, &place, err);
             if (status != COFFER_OK) {
                 return status;
             }
             count++;
         }
-        const coffer_status status = carry_hand_over(run, first, count, threads, err);
+        const coffer_status status = carry_hand_over(run, first, count, storage->in_order ? 1 : 0, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -286,7 +296,7 @@ static coffer_status carry_decoded(carry_run *run, size_t first, size_t end, cof
     coffer__storage_source storage;
     coffer_status status = coffer__storage_open(&storage, &run->decoding, carry_row(run, first)->storage, streams, err);
     if (status == COFFER_OK) {
-        status = carry_from(run, first, end, &storage.source, storage.in_order ? 1 : 0, err);
+        status = carry_from(run, first, end, &storage, err);
     }
     coffer__storage_close(&storage);
     if (status != COFFER_OK && err != NULL && err->tensor[0] == '\0') {
@@ -305,10 +315,10 @@ static bool carry_row_before(const void *ctx, uint32_t a, uint32_t b)
     const coffer__plan_row *second = coffer__plan_rows(run->plan) + b;
     const bool first_plain = carry_is_plain(run, carry_storage_of(run, first));
     const bool second_plain = carry_is_plain(run, carry_storage_of(run, second));
-    if (first_plain != second_plain) {
+    if (!run->target->in_order && first_plain != second_plain) {
         return first_plain;
     }
-    if (!first_plain && first->storage != second->storage) {
+    if (!run->target->in_order && !first_plain && first->storage != second->storage) {
         return first->storage < second->storage;
     }
     const coffer_model_writer *model = run->target->model;
@@ -340,25 +350,38 @@ static void carry_sort(carry_run *run)
     coffer__sort(run->order, run->count, carry_row_before, &given);
 }
 
+/* From row order[first] on, the rows that go together: those of plain storages, or those of one storage. */
+static size_t carry_end(const carry_run *run, size_t first)
+{
+    const coffer__plan_row *row = carry_row(run, first);
+    const bool plain = carry_is_plain(run, carry_storage_of(run, row));
+    size_t end = first + 1;
+    while (end < run->count) {
+        const coffer__plan_row *next = carry_row(run, end);
+        if (plain ? !carry_is_plain(run, carry_storage_of(run, next)) : next->storage != row->storage) {
+            break;
+        }
+        end++;
+    }
+    return end;
+}
+
 static coffer_status carry_all(carry_run *run, coffer_error *err)
 {
-    size_t plain = 0;
     coffer_status status = COFFER_OK;
-    while (plain < run->count && carry_is_plain(run, carry_storage_of(run, carry_row(run, plain)))) {
-        plain++;
-    }
-    for (size_t i = 0; i < plain && status == COFFER_OK;) {
-        status = carry_plain_group(run, i, plain, &i, err);
-    }
-    for (size_t i = plain; i < run->count && status == COFFER_OK;) {
-        size_t end = i + 1;
-        while (end < run->count && carry_row(run, end)->storage == carry_row(run, i)->storage) {
-            end++;
+    for (size_t i = 0; i < run->count && status == COFFER_OK;) {
+        const size_t end = carry_end(run, i);
+        if (carry_is_plain(run, carry_storage_of(run, carry_row(run, i)))) {
+            status = carry_plain_group(run, i, end, &i, err);
+        } else {
+            status = carry_decoded(run, i, end, err);
+            i = end;
         }
-        status = carry_decoded(run, i, end, err);
-        i = end;
     }
-    return status == COFFER_OK ? carry_check_rest(run, plain, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return carry_check_rest(run, err);
 }
 
 /* Allocates what a run needs; carry_free releases what there is. */

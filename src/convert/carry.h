@@ -22,6 +22,7 @@ typedef struct coffer__carry_target {
     coffer_writer *writer;
     coffer_model_writer *model;
     const coffer_header *header; /* with the written rows as its tensors, in the order of the plan */
+    bool in_order;               /* the writer takes its bytes from the first to the last only */
     const char *spool; /* beside this path files without a name are made; NULL: where the system has its own */
 } coffer__carry_target;
 

@@ -61,7 +61,9 @@ coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, 
     if (import == NULL || writer == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or the writer is NULL");
     }
-    const coffer__carry_target target = { .writer = writer, .header = writer->header, .spool = writer->path };
+    const coffer__carry_target target = {
+        .writer = writer, .header = writer->header, .in_order = writer->sink.in_order, .spool = writer->path
+    };
     return import_carry(import, &target, unchecked, reading, err);
 }
 

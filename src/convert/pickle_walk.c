@@ -9,10 +9,10 @@
 #include <string.h>
 
 #define WALK_MOST_DEPTH 1000
-#define WALK_MOST_PATH (64 * 1024)
+#define WALK_MOST_PATH ((size_t)64 * 1024)
 /* Steps for each node, and some more: shared parts of models are met a few times, what doubles at each level is not. */
 #define WALK_STEPS_PER_NODE 4
-#define WALK_STEPS_MORE (1 << 20)
+#define WALK_STEPS_MORE ((uint64_t)1 << 20)
 
 static coffer_status walk_no_memory(coffer_error *err)
 {

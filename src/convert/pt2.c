@@ -52,6 +52,7 @@ typedef struct pt2_file {
     coffer__extents extents;
     uint64_t *numbers; /* where the list that is being read goes */
     size_t *number_count;
+    size_t offset_count;
 } pt2_file;
 
 typedef coffer_status (*pt2_member)(pt2_file *t, const char *key, size_t key_len);
@@ -141,7 +142,6 @@ static coffer_status pt2_integers(pt2_file *t, uint64_t *numbers, size_t *count)
 
 static coffer_status pt2_meta_member(pt2_file *t, const char *key, size_t key_len)
 {
-    size_t one = 0;
     if (pt2_is(key, key_len, "dtype")) {
         return coffer__json_u64(&t->json, &t->dtype);
     }
@@ -156,7 +156,8 @@ static coffer_status pt2_meta_member(pt2_file *t, const char *key, size_t key_le
     }
     if (pt2_is(key, key_len, "storage_offset")) {
         t->numbers = &t->extents.offset;
-        t->number_count = &one;
+        t->offset_count = 0;
+        t->number_count = &t->offset_count;
         return pt2_object(t, pt2_integer_member);
     }
     return pt2_pass(t);

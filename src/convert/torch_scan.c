@@ -67,6 +67,10 @@ static coffer_status torch_scan_inner_archive(torch_scan *scan, const coffer__zi
     if (member->coding != COFFER__CODING_STORED) {
         return torch_scan_put(scan, member, "%q is a compressed archive, which was not looked at", err);
     }
+    /* A scan goes on past members whose sizes are lies. */
+    if (member->at > scan->file->size || member->size > scan->file->size - member->at) {
+        return torch_scan_put(scan, member, "%q reaches past the end of the file", err);
+    }
     if (scan->count == TORCH_SCAN_MOST_ARCHIVES) {
         return torch_scan_put(scan, member, "%q is one archive too many: it was not looked at", err);
     }

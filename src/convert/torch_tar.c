@@ -66,6 +66,7 @@ typedef struct torch_tar {
     tar_items parts;
     tar_items views;
     coffer__graph graph;
+    coffer__numbered numbered; /* what the graph's ids stand for */
 } torch_tar;
 
 /* ---- items --------------------------------------------------------------------------------------------------------- */
@@ -477,7 +478,6 @@ static coffer_status tar_scan(torch_tar *t, coffer_error *err)
 
 static coffer_status tar_read_all(torch_tar *t, coffer_error *err)
 {
-    const coffer__numbered numbered = { t, tar_has, tar_get };
     coffer_status status = tar_read_members(t, err);
     if (status == COFFER_OK && t->file->wants->scan) {
         return tar_scan(t, err);
@@ -492,7 +492,8 @@ static coffer_status tar_read_all(torch_tar *t, coffer_error *err)
         uint64_t at = t->pickle.at;
         status = tar_run(t, &t->pickle, &at, &t->graph, err);
     }
-    t->graph.numbered = &numbered;
+    t->numbered = (coffer__numbered){ t, tar_has, tar_get };
+    t->graph.numbered = &t->numbered;
     return status == COFFER_OK ? coffer__graph_put_rows(&t->graph, err) : status;
 }
 

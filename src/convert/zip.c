@@ -170,7 +170,7 @@ static bool zip_find_zip64(const uint8_t *extra, size_t extra_size, coffer__curs
 }
 
 /* Whether a name stays below the folder where somebody unpacks it, and reads the same everywhere. */
-static bool zip_is_plain_name(const char *name, size_t name_len)
+bool coffer__zip_is_plain_name(const char *name, size_t name_len)
 {
     size_t part = 0; /* where the part of the path begins */
     if (name_len == 0 || name[0] == '/') {
@@ -211,7 +211,7 @@ static const char *zip_fault(const coffer__zip_member *member)
     if (!zip_sizes_fit(member)) {
         return "the sizes of the archive's member %q contradict each other";
     }
-    if (!zip_is_plain_name(member->name, member->name_len)) {
+    if (!coffer__zip_is_plain_name(member->name, member->name_len)) {
         return "the archive's member %q has a name that is not simply one below a folder";
     }
     if (member->name[member->name_len - 1] == '/' && member->size > 0) {

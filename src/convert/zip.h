@@ -66,6 +66,9 @@ coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input *in
    has no place. When that is all of it, its CRC has to be right: COFFER_ERR_CHECKSUM. */
 coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
                                void *bytes, size_t size, coffer_error *err);
+/* Whether a member may have that name: it stays below the folder where somebody unpacks it, and reads the same
+   everywhere. */
+bool coffer__zip_is_plain_name(const char *name, size_t name_len);
 /* Reads all of a stored member, which somebody will read where it lies, for its CRC alone: COFFER_ERR_CHECKSUM. */
 coffer_status coffer__zip_check(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
                                 coffer_error *err);

@@ -210,3 +210,10 @@ size_t coffer__text_len(const char *text)
     }
     return length;
 }
+
+bool coffer__text_has_ending(const char *text, const char *ending)
+{
+    const size_t text_len = coffer__text_len(text);
+    const size_t len = coffer__text_len(ending);
+    return text_len > len && memcmp(text + text_len - len, ending, len) == 0;
+}

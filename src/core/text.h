@@ -25,5 +25,7 @@ void coffer__escape_cut(const char *text, size_t text_len, char *out, size_t out
 size_t coffer__write_u64(char *out, uint64_t value);
 /* Length of a NUL-terminated string. */
 size_t coffer__text_len(const char *text);
+/* Whether a text ends with another one, and is more than that. */
+bool coffer__text_has_ending(const char *text, const char *ending);
 
 #endif

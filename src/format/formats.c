@@ -85,11 +85,10 @@ const char *coffer_format_ending(coffer_format format, size_t i)
 }
 
 /* A path that is only an ending is the name of a hidden file, not of that format. */
-static bool format_has_ending(const coffer__format *format, const char *path, size_t path_len)
+static bool format_has_ending(const coffer__format *format, const char *path)
 {
     for (size_t i = 0; format->endings[i] != NULL; i++) {
-        const size_t len = coffer__text_len(format->endings[i]);
-        if (path_len > len && memcmp(path + path_len - len, format->endings[i], len) == 0) {
+        if (coffer__text_has_ending(path, format->endings[i])) {
             return true;
         }
     }
@@ -99,9 +98,8 @@ static bool format_has_ending(const coffer__format *format, const char *path, si
 /* The first format that has the ending. Endings are compared with case, as names of files are. */
 coffer_format coffer_format_from_path(const char *path)
 {
-    const size_t path_len = coffer__text_len(path);
     for (size_t row = 0; row < FORMAT_COUNT; row++) {
-        if (format_has_ending(format_rows[row], path, path_len)) {
+        if (format_has_ending(format_rows[row], path)) {
             return (coffer_format)(row + 1);
         }
     }

@@ -71,5 +71,9 @@ coffer__landing coffer__landing_sink(coffer__sink *sink, const coffer_allocator 
 /* coffer__land on one, and its end. */
 coffer_status coffer__land_in_sink(coffer__sink *sink, const coffer__row *rows, size_t count,
                                    const coffer__transfer_options *options, coffer_error *err);
+/* Reads the rows for their checksums alone: a landing where nothing stays. Sources that are in a file are read like all
+   others. */
+coffer_status coffer__land_nowhere(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
+                                   coffer_error *err);
 
 #endif

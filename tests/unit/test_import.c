@@ -17,6 +17,7 @@
 #include "support_file.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,7 +179,7 @@ static void made_row(made *m, const char *name, coffer_dtype dtype, uint32_t sto
 /* One element as it should be. Only F32, C64, I16 and U8 are used here. */
 static void element(const coffer__plan_row *row, uint8_t *bytes)
 {
-    const size_t size = row->item_size;
+    const size_t size = (size_t)row->item_size;
     for (size_t at = 0; row->swap > 0 && at < size; at += row->swap) {
         for (size_t i = 0; i < row->swap / 2u; i++) {
             const uint8_t byte = bytes[at + i];
@@ -212,9 +213,9 @@ static void check_tensor(const made *m, const coffer__plan_row *row, const uint8
             at += rest % dimensions[i - 1].count * (uint64_t)dimensions[i - 1].stride;
             rest /= dimensions[i - 1].count;
         }
-        memcpy(bytes, m->plain[row->storage] + at, row->item_size);
+        memcpy(bytes, m->plain[row->storage] + at, (size_t)row->item_size);
         element(row, bytes);
-        if (memcmp(bytes, got + k * row->item_size, row->item_size) != 0) {
+        if (memcmp(bytes, got + k * row->item_size, (size_t)row->item_size) != 0) {
             fail_msg("element %llu of %s differs", (unsigned long long)k, coffer__plan_text(&m->plan, row->name, NULL));
         }
     }
@@ -237,7 +238,7 @@ static void check_model(const made *m, const char *path)
         assert_non_null(tensor);
         assert_int_equal(tensor->dtype, row->dtype);
         assert_int_equal(tensor->size, coffer__plan_row_size(&m->plan, row));
-        uint8_t *bytes = malloc(tensor->size + 1);
+        uint8_t *bytes = malloc((size_t)tensor->size + 1);
         assert_non_null(bytes);
         assert_int_equal(coffer_read(model, tensor, bytes, tensor->size, NULL, NULL), COFFER_OK);
         check_tensor(m, row, bytes);
@@ -387,6 +388,126 @@ static void test_large(void **state)
     coffer_import_free(import);
     coffer_input_free(input);
     made_free(&m);
+}
+
+/* ---- other writers ------------------------------------------------------------------------------------------------- */
+
+/* The caller's own sink, which may be full. */
+typedef struct own_sink {
+    uint8_t *bytes;
+    uint64_t room;
+    bool finished;
+} own_sink;
+
+static coffer_status sink_write(void *ctx, uint64_t offset, const void *bytes, size_t size, coffer_error *err)
+{
+    own_sink *to = ctx;
+    (void)err;
+    if (offset > to->room || size > to->room - offset) {
+        return COFFER_ERR_IO;
+    }
+    memcpy(to->bytes + offset, bytes, size);
+    return COFFER_OK;
+}
+
+static coffer_status sink_finish(void *ctx, coffer_error *err)
+{
+    own_sink *to = ctx;
+    (void)err;
+    to->finished = true;
+    return COFFER_OK;
+}
+
+/* Carries an import into a sink of the caller's, which has room for all of it or not. */
+static coffer_status carry_to(coffer_import *import, own_sink *to, bool full)
+{
+    const coffer_sink sink = { sink_write, sink_finish, NULL, to };
+    coffer_header *header = NULL;
+    coffer_writer *writer = NULL;
+    const coffer_table *table = NULL;
+    assert_int_equal(coffer_header_new(&header, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_import_declare(import, header, NULL), COFFER_OK);
+    assert_int_equal(coffer_header_build(header, NULL, NULL, NULL, &table, NULL), COFFER_OK);
+    to->room = coffer_table_data_offset(table) + coffer_table_data_size(table) - full;
+    to->bytes = malloc((size_t)to->room + 1);
+    assert_non_null(to->bytes);
+    assert_int_equal(coffer_writer_open_sink(&writer, header, &sink, NULL, NULL), COFFER_OK);
+    coffer_status status = coffer_import_carry(import, writer, false, NULL, NULL);
+    if (status == COFFER_OK) {
+        status = coffer_writer_finish(writer, NULL);
+    }
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+    return status;
+}
+
+static void test_sinks(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        made m;
+        made_random(&m);
+        coffer_input *input = input_of(&m);
+        coffer_import *import = import_of(&m, input);
+        own_sink to = { .finished = false };
+        assert_int_equal(carry_to(import, &to, false), COFFER_OK);
+        assert_true(to.finished);
+        file_write("sunk.safetensors", to.bytes, (size_t)to.room);
+        check_model(&m, work_path("sunk.safetensors"));
+        free(to.bytes);
+        to = (own_sink){ .finished = false };
+        assert_int_equal(carry_to(import, &to, true), COFFER_ERR_IO);
+        assert_false(to.finished);
+        free(to.bytes);
+        coffer_import_free(import);
+        coffer_input_free(input);
+        made_free(&m);
+    }
+}
+
+/* A pipe: another thread reads it, and what comes out of it is the file. */
+static void *drain(void *ctx)
+{
+    const int fd = *(int *)ctx;
+    FILE *out = fopen(work_path("piped.safetensors"), "wb");
+    uint8_t bytes[8192];
+    ssize_t size = 0;
+    while ((size = read(fd, bytes, sizeof bytes)) > 0) {
+        (void)fwrite(bytes, 1, (size_t)size, out);
+    }
+    (void)fclose(out);
+    return NULL;
+}
+
+static void test_pipe(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        made m;
+        int ends[2];
+        pthread_t thread;
+        coffer_header *header = NULL;
+        coffer_writer *writer = NULL;
+        made_random(&m);
+        coffer_input *input = input_of(&m);
+        coffer_import *import = import_of(&m, input);
+        assert_int_equal(pipe(ends), 0);
+        assert_int_equal(pthread_create(&thread, NULL, drain, &ends[0]), 0);
+        assert_int_equal(coffer_header_new(&header, NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_import_declare(import, header, NULL), COFFER_OK);
+        assert_int_equal(coffer_writer_open_fd(&writer, header, ends[1], NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_import_carry(import, writer, false, NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_writer_finish(writer, NULL), COFFER_OK);
+        coffer_writer_free(writer);
+        coffer_header_free(header);
+        assert_int_equal(close(ends[1]), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(close(ends[0]), 0);
+        check_model(&m, work_path("piped.safetensors"));
+        coffer_import_free(import);
+        coffer_input_free(input);
+        made_free(&m);
+    }
 }
 
 /* ---- what is shown ------------------------------------------------------------------------------------------------- */
@@ -710,9 +831,9 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_random),  TEST(test_large),     TEST(test_shown),         TEST(test_damage),
-        TEST(test_streams), TEST(test_inflaters), TEST(test_failing_reads), TEST(test_progress),
-        TEST(test_changed), TEST(test_verify),    TEST(test_hostile_bytes),
+        TEST(test_random),  TEST(test_large),   TEST(test_sinks),         TEST(test_pipe),          TEST(test_shown),
+        TEST(test_damage),  TEST(test_streams), TEST(test_inflaters),     TEST(test_failing_reads), TEST(test_progress),
+        TEST(test_changed), TEST(test_verify),  TEST(test_hostile_bytes),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -7,10 +7,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ._native import export_file, export_format, import_file
 from ._options import Sync, size_of
 
 if TYPE_CHECKING:
-    from ._native import Algorithm, Fate, Progress, Weight
+    from ._native import Algorithm, Fate, ImportTensor, Progress, Weight
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,8 @@ def convert(
     complex128: bool = False,
     allow_expand: bool = False,
     bytes_as: str | None = None,
+    to: Literal["safetensors", "npz", "npy", "pt"] | None = None,
+    tensor: str | None = None,
     max_shard_size: int | str | None = None,
     verify: bool = True,
     crc: bool = True,
@@ -110,10 +113,14 @@ def convert(
     progress: Progress | None = None,
 ) -> Conversion:
     """Writes what is in a file of another program as safetensors, and tells what that is. Nothing of the file is run or imported, and
-    neither torch nor numpy is needed.
+    neither torch nor numpy is needed. Or the other way: when the output is a .npz, .npy, .pt, .pth or .ckpt file, the source is
+    safetensors or bintensors, and of the options only `to`, `tensor`, `bytes_as`, `tied`, `sync`, `token`, `threads` and `progress`
+    mean something.
 
     source            a path or a URL
     output            the new file; None: write nothing, only tell
+    to                what the new file is, whatever its name ends in
+    tensor            write this one only; a .npy file has one
     root              the dict whose tensors are wanted, its path joined by dots; "all"; "auto" finds the model's
     tied              "hf": of several names for the same bytes one is written, and the others are in the metadata; "keep": all are
     scalars           what becomes of numbers beside the tensors
@@ -122,7 +129,8 @@ def convert(
     strict            fail where an object of another program would be left out
     complex128        write complex128 as F64 with a last dimension of 2
     allow_expand      write expanded tensors however large they become
-    bytes_as          what NumPy's one-byte voids are: "F8_E4M3"
+    bytes_as          what NumPy's one-byte voids are: "F8_E4M3"; of a file that is written for NumPy or torch, "U8" or "I8": what
+                      becomes of dtypes that they lack
     max_shard_size    bytes of tensors in a file, or "5GB"; None: one file
     verify            read both sides again at the end, and compare them
     crc               compare the CRCs that an archive records
@@ -130,6 +138,20 @@ def convert(
     force             take a model of one file away that is in the way of an index
     progress          called with the bytes done and in all
     """
+    exported = to or ("" if output is None else export_format(output))
+    if output is not None and exported and exported != "safetensors":
+        return _export(
+            source,
+            output,
+            exported,
+            tensor=tensor,
+            bytes_as=bytes_as,
+            tied=tied == "hf",
+            token=token,
+            sync=sync,
+            threads=threads,
+            progress=progress,
+        )
     return _conversion(
         source,
         output,
@@ -163,22 +185,27 @@ def scan(source: str | os.PathLike[str], *, token: str | None = None) -> tuple[F
     return _conversion(source, None, scan=True, token=token).findings
 
 
-def _conversion(source: str | os.PathLike[str], output: str | os.PathLike[str] | None, **options: object) -> Conversion:
-    from ._native import import_file
+def _export(
+    source: str | os.PathLike[str], output: str | os.PathLike[str], to: str, **options: object
+) -> Conversion:
+    format_, tensors = export_file(source, output, to, **options)  # type: ignore[arg-type]
+    size = sum(tensor[3] for tensor in tensors)
+    return Conversion(format_, "a file of tensors", _tensors(tensors), (), (), size, size, 0, 0, 0, size, 0)
 
+
+def _tensors(told: list[ImportTensor]) -> tuple[ConvertedTensor, ...]:
+    names = [tensor[0] for tensor in told]
+    return tuple(
+        ConvertedTensor(
+            name, dtype, shape, size, fate, None if of < 0 else names[of], reason, storage, bool(a), bool(b), bool(c)
+        )
+        for name, dtype, shape, size, fate, of, reason, storage, a, b, c in told
+    )
+
+
+def _conversion(source: str | os.PathLike[str], output: str | os.PathLike[str] | None, **options: object) -> Conversion:
     told = import_file(source, output, **options)  # type: ignore[arg-type]
     format_, kind, tensors, findings, left, *numbers = told
-    names = [tensor[0] for tensor in tensors]
     return Conversion(
-        format_,
-        kind,
-        tuple(
-            ConvertedTensor(
-                name, dtype, shape, size, fate, None if of < 0 else names[of], reason, storage, bool(a), bool(b), bool(c)
-            )
-            for name, dtype, shape, size, fate, of, reason, storage, a, b, c in tensors
-        ),
-        tuple(Finding(*finding) for finding in findings),
-        tuple(left),
-        *numbers,
+        format_, kind, _tensors(tensors), tuple(Finding(*finding) for finding in findings), tuple(left), *numbers
     )

@@ -410,6 +410,24 @@ def import_file(
     """Looks at a file of another program, and writes what is in it as safetensors where there is an output. What `coffer.convert`
     makes a `Conversion` of."""
 
+def export_file(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    to: str,
+    *,
+    tensor: str | None = None,
+    bytes_as: str | None = None,
+    tied: bool = True,
+    token: str | None = None,
+    sync: Sync = "replace",
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> tuple[str, list[ImportTensor]]:
+    """Writes a file of tensors as one of another program: the name of the format that it has, and its tensors."""
+
+def export_format(path: str | os.PathLike[str], /) -> str:
+    """The format of another program that a path's ending stands for: "npz", "npy", "pt"; "" for none."""
+
 def compare(a: Tensor, b: Tensor, /) -> tuple[bool, int, float, float]:
     """Of two whole tensors of one shape: whether their bytes differ, how many of their numbers do, by how much at most, and in
     sum. Two NaN are equal; a complex number is two."""

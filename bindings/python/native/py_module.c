@@ -121,6 +121,9 @@ static PyMethodDef module_functions[] = {
       "save of a model of several: it is\ncompleted, or what was there before is put back." },
     { "import_file", (PyCFunction)(void (*)(void))py_import_file, METH_VARARGS | METH_KEYWORDS,
       "Looks at a file of another program, and writes what is in it as safetensors." },
+    { "export_file", (PyCFunction)(void (*)(void))py_export_file, METH_VARARGS | METH_KEYWORDS,
+      "Writes a file of tensors as one of another program." },
+    { "export_format", py_export_format, METH_O, "The format of another program that a path's ending stands for." },
     { "compare", py_compare, METH_VARARGS, "How far the numbers of two tensors are apart." },
     { NULL, NULL, 0, NULL },
 };

@@ -52,6 +52,9 @@ PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs);
 /* coffer._native.import_file (py_import.c). */
 PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs);
+/* coffer._native.export_file and export_format (py_export.c). */
+PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *py_export_format(PyObject *module, PyObject *path);
 /* coffer._native.record_digests (py_model_digest.c). */
 PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);
 /* coffer._native.copy_tensors (py_copy.c), edit_metadata and recover (py_edit.c), compare (py_compare.c). */

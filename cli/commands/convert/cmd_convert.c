@@ -20,14 +20,35 @@ static coffer_format wanted_format(const cli_arguments *arguments)
     return coffer_format_to_write(coffer_format_from_path(cli_value(arguments, CLI_OPTION_OUTPUT)));
 }
 
+/* The same of the formats of other programs; COFFER_EXPORT_NOTHING when neither names one. */
+static coffer_export_format wanted_export(const cli_arguments *arguments)
+{
+    const int to = cli_which(arguments, CLI_OPTION_TO);
+    const int formats = (int)cli_written_formats();
+    if (to >= 0) {
+        return to >= formats ? (coffer_export_format)(to - formats + 1) : COFFER_EXPORT_NOTHING;
+    }
+    return coffer_export_from_path(cli_value(arguments, CLI_OPTION_OUTPUT));
+}
+
+static size_t list_ending(char *text, size_t used, size_t size, const char *ending)
+{
+    return used >= size
+               ? used
+               : used + (size_t)snprintf(text + used, size - used, "%s in %s", used > 0 ? " nor" : "neither", ending);
+}
+
 /* "neither in .safetensors nor in .bt" */
 static void list_endings(char *text, size_t size)
 {
     size_t used = 0;
     coffer_format format;
-    for (size_t i = 0; (format = cli_written_format(i)) != COFFER_FORMAT_ANY && used < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s in %s", i > 0 ? " nor" : "neither",
-                                 coffer_format_ending(format, 0));
+    const char *ending = NULL;
+    for (size_t i = 0; (format = cli_written_format(i)) != COFFER_FORMAT_ANY; i++) {
+        used = list_ending(text, used, size, coffer_format_ending(format, 0));
+    }
+    for (int i = 1; (ending = coffer_export_ending((coffer_export_format)i, 0)) != NULL; i++) {
+        used = list_ending(text, used, size, ending);
     }
 }
 
@@ -43,19 +64,39 @@ static const cli_option_id IMPORT_OPTIONS[] = {
     CLI_OPTION_ROOT,       CLI_OPTION_TIED,         CLI_OPTION_SCALARS,        CLI_OPTION_STRIP_PREFIX,
     CLI_OPTION_STRICT,     CLI_OPTION_BYTES_AS,     CLI_OPTION_COMPLEX128,     CLI_OPTION_SKIP_UNSUPPORTED,
     CLI_OPTION_NO_VERIFY,  CLI_OPTION_ALLOW_EXPAND, CLI_OPTION_MAX_SHARD_SIZE, CLI_OPTION_BALANCED,
-    CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,
+    CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,       CLI_OPTION_TENSOR,
 };
 
+/* Of these, what also says something of a file of another program that is written. */
+static bool is_for_exports(cli_option_id id)
+{
+    return id == CLI_OPTION_BYTES_AS || id == CLI_OPTION_TENSOR || id == CLI_OPTION_TIED;
+}
+
+static bool is_for_imports(cli_option_id id)
+{
+    for (size_t i = 0; i < sizeof IMPORT_OPTIONS / sizeof IMPORT_OPTIONS[0]; i++) {
+        if (IMPORT_OPTIONS[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* An option that would do nothing here is a misunderstanding. */
-static int check_own_format(cli *app, const cli_arguments *arguments)
+static int check_own_format(cli *app, const cli_arguments *arguments, bool exports)
 {
     for (size_t i = 0; i < arguments->choice_count; i++) {
-        for (size_t k = 0; k < sizeof IMPORT_OPTIONS / sizeof IMPORT_OPTIONS[0]; k++) {
-            const cli_option *option = arguments->choices[i].option;
-            if (option->id == IMPORT_OPTIONS[k]) {
-                return cli_usage_error(
-                    app, "--%s is for files of other programs, and this is a file of tensors already", option->name);
-            }
+        const cli_option *option = arguments->choices[i].option;
+        if (exports && option->id == CLI_OPTION_DIGEST) {
+            return cli_usage_error(app, "files of other programs have no place for digests");
+        }
+        if (!exports && option->id == CLI_OPTION_TENSOR) {
+            return cli_usage_error(app, "--tensor is for npz, npy and pt; coffer split makes smaller files of tensors");
+        }
+        if (is_for_imports(option->id) && !(exports && is_for_exports(option->id))) {
+            return cli_usage_error(app, "--%s is for files of other programs, and this is a file of tensors already",
+                                   option->name);
         }
     }
     return CLI_EXIT_OK;
@@ -65,6 +106,24 @@ static int check_own_format(cli *app, const cli_arguments *arguments)
 static bool may_be_foreign(const char *path, const coffer_error *err)
 {
     return err->code >= COFFER_ERR_EMPTY && err->code < COFFER_ERR_NO_TENSOR && !cli_is_folder(path);
+}
+
+/* Of a file of another program, what it is converted to has to be a file of tensors first. */
+static int cannot_export(cli *app, const char *path, const coffer_error *err)
+{
+    return may_be_foreign(path, err) ? cli_usage_error(app, "this is written from a file of tensors: convert PATH to "
+                                                            "safetensors first")
+                                     : cli_fail(app, path, err);
+}
+
+static int run_export(cli *app, const cli_arguments *arguments, coffer_export_format format, coffer *model)
+{
+    const int code = check_own_format(app, arguments, true);
+    if (code != CLI_EXIT_OK) {
+        coffer_close(model);
+        return code;
+    }
+    return convert_export(app, arguments, format, model);
 }
 
 static int run_convert(cli *app, const cli_arguments *arguments)
@@ -78,14 +137,19 @@ static int run_convert(cli *app, const cli_arguments *arguments)
         return cli_usage_error(app, "say where the new file goes: -o FILE");
     }
     options.format = output ? wanted_format(arguments) : COFFER_FORMAT_SAFETENSORS;
-    if (options.format == COFFER_FORMAT_ANY) {
+    const coffer_export_format export = output ? wanted_export(arguments) : COFFER_EXPORT_NOTHING;
+    if (options.format == COFFER_FORMAT_ANY && export == COFFER_EXPORT_NOTHING) {
         return unknown_ending(app);
     }
-    if (cli_recorded_try(&model, path, &err) != COFFER_OK && may_be_foreign(path, &err)) {
+    const bool opened = cli_recorded_try(&model, path, &err) == COFFER_OK;
+    if (export != COFFER_EXPORT_NOTHING) {
+        return opened ? run_export(app, arguments, export, model) : cannot_export(app, path, &err);
+    }
+    if (!opened && may_be_foreign(path, &err)) {
         return convert_import(app, arguments, options.format, &err);
     }
-    const int code =
-        !output ? cli_usage_error(app, "say where the new file goes: -o FILE") : check_own_format(app, arguments);
+    const int code = !output ? cli_usage_error(app, "say where the new file goes: -o FILE")
+                             : check_own_format(app, arguments, false);
     if (code != CLI_EXIT_OK) {
         coffer_close(model);
         return code;
@@ -95,7 +159,8 @@ static int run_convert(cli *app, const cli_arguments *arguments)
 
 static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending gives the format", NULL },
-    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors or bintensors, whatever the ending is", CLI_VALUES_FORMATS },
+    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors, bintensors, npz, npy or pt, whatever the ending is",
+      CLI_VALUES_EXPORTS },
     { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would be written, and write nothing", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an existing FILE", NULL },
     CLI_OPTION_ROW_DIGEST,
@@ -106,7 +171,8 @@ static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_SKIP_UNSUPPORTED, 0, "skip-unsupported", NULL, "leave out tensors that safetensors lacks", NULL },
     { CLI_OPTION_STRICT, 0, "strict", NULL, "fail where an object of another program would be left out", NULL },
     { CLI_OPTION_COMPLEX128, 0, "complex128", "WAY", "f64x2: as F64 with a last dimension of 2", "f64x2" },
-    { CLI_OPTION_BYTES_AS, 0, "bytes-as", "DTYPE", "what NumPy's V1 is: F8_E4M3 for one", NULL },
+    { CLI_OPTION_BYTES_AS, 0, "bytes-as", "DTYPE", "what NumPy's V1 is: F8_E4M3; of npz, npy, pt: U8", NULL },
+    { CLI_OPTION_TENSOR, 0, "tensor", "NAME", "to npz, npy or pt: this tensor only", NULL },
     { CLI_OPTION_ALLOW_EXPAND, 0, "allow-expand", NULL, "write tensors much larger than what they view", NULL },
     { CLI_OPTION_MAX_SHARD_SIZE, 0, "max-shard-size", "SIZE", "several files, of so many bytes of tensors", NULL },
     { CLI_OPTION_BALANCED, 0, "balanced", NULL, "as many files, but as even as the order allows", NULL },
@@ -123,6 +189,8 @@ static const cli_example CONVERT_EXAMPLES[] = {
     { "coffer convert checkpoint.pt --root model -o model.safetensors", "one of the dicts in it" },
     { "coffer convert model.safetensors -o model.bt", "to bintensors" },
     { "coffer convert model.bt -o model.safetensors", "and back" },
+    { "coffer convert model.safetensors -o model.pt", "to a checkpoint of PyTorch" },
+    { "coffer convert model.safetensors -o model.npz", "to an archive of NumPy's arrays" },
     { NULL, NULL },
 };
 
@@ -131,27 +199,30 @@ const cli_command cli_convert = {
     .run = run_convert,
     .summary = "turn a checkpoint, arrays or a file of another format into safetensors",
     .usage = "PATH",
-    .about = "Writes the tensors of PATH to a file: safetensors (.safetensors) or bintensors (.bt, .bintensors). PATH\n"
-             "is a file or a URL, and its format is detected by content:\n"
-             "\n"
-             "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), or their index (.index.json)\n"
-             "  NumPy         .npy, .npz, and pickles of arrays\n"
-             "  Paddle        .pdparams, .pdopt\n"
-             "  safetensors   also an index or a folder; and bintensors\n"
-             "\n"
-             "Nothing of a file is executed: it is read by a process that can do nothing but ask for bytes. What is\n"
-             "an object of another program is left out and listed, or refused (--strict). A tensor with several\n"
-             "names is written once, and its other names go into the metadata, as other tools expect (--tied).\n"
-             "Afterwards both files are read and compared. SIZE is as for coffer split.\n"
-             "\n"
-             "Exit codes: 0 written, 1 cannot be converted as asked, 2 wrong usage, 3 not read or not written.\n"
-             "\n"
-             "JSON: path, output, done (\"written\", \"dry_run\"), tensors and size of the new file, seconds; of\n"
-             "safetensors and bintensors also changes (none); of other files also from, verified, plan [{name,\n"
-             "dtype, shape, size, fate (\"written\", \"alias\", \"skipped\"), alias_of, reason, storage, gathered,\n"
-             "changed, decoded}], metadata, findings [{weight (\"note\", \"opaque\", \"danger\"), text, subject,\n"
-             "file, member, offset}], unreferenced [{storage, size}] and account {total, written, aliased,\n"
-             "skipped, unreferenced}, in bytes. A file that fails has path and error (see coffer help info).\n",
+    .about =
+        "Writes the tensors of PATH to a file: safetensors (.safetensors) or bintensors (.bt, .bintensors), or of\n"
+        "those to .npz, .npy (one tensor: --tensor) or .pt, which torch.load reads. PATH is a file or a URL, and\n"
+        "its format is detected by content:\n"
+        "\n"
+        "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), or their index (.index.json)\n"
+        "  NumPy         .npy, .npz, and pickles of arrays\n"
+        "  Paddle        .pdparams, .pdopt\n"
+        "  safetensors   also an index or a folder; and bintensors\n"
+        "\n"
+        "Nothing of a file is executed: it is read by a process that can do nothing but ask for bytes. What is\n"
+        "an object of another program is left out and listed, or refused (--strict). A tensor with several\n"
+        "names is written once, and its other names go into the metadata, as other tools expect (--tied).\n"
+        "Afterwards both files are read and compared, except on the way back. There tied names return as\n"
+        "names of one tensor, or are left out (--tied keep). SIZE is as for coffer split.\n"
+        "\n"
+        "Exit codes: 0 written, 1 cannot be converted as asked, 2 wrong usage, 3 not read or not written.\n"
+        "\n"
+        "JSON: path, output, done (\"written\", \"dry_run\"), tensors and size of the new file, seconds; of\n"
+        "safetensors and bintensors also changes (none) or to; of other files also from, verified, plan [{name,\n"
+        "dtype, shape, size, fate (\"written\", \"alias\", \"skipped\"), alias_of, reason, storage, gathered,\n"
+        "changed, decoded}], metadata, findings [{weight (\"note\", \"opaque\", \"danger\"), text, subject,\n"
+        "file, member, offset}], unreferenced [{storage, size}] and account {total, written, aliased,\n"
+        "skipped, unreferenced}, in bytes. A file that fails has path and error (see coffer help info).\n",
     .options = CONVERT_OPTIONS,
     .examples = CONVERT_EXAMPLES,
     .least_names = 1,

@@ -21,6 +21,9 @@ typedef struct conversion {
    as one: what is said when no reader knows it either. Returns the exit code. */
 int convert_import(cli *app, const cli_arguments *arguments, coffer_format format, const coffer_error *why_not);
 
+/* Writes an opened model as a file of another program, and closes it. Returns the exit code. */
+int convert_export(cli *app, const cli_arguments *arguments, coffer_export_format format, coffer *model);
+
 /* Shows on standard output what would be written: each tensor and what becomes of it, what was found, and the account. */
 void convert_show_plan(const conversion *run);
 /* Says on standard error what was written, and everything that was not. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that grows while it is written: what every way to write a manifest is made of. */
-#ifndef COFFER_MANIFEST_WRITING_H
-#define COFFER_MANIFEST_WRITING_H
+/* Text, or any bytes, that grow while they are written: what manifests and files for other programs are made of. */
+#ifndef COFFER_CORE_WRITING_H
+#define COFFER_CORE_WRITING_H
 
 #include "coffer.h"
 

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way back: a model becomes a file of another program. */
+#include "cli_guard.h"
+#include "cli_options.h"
+#include "cli_progress.h"
+#include "cli_publish.h"
+#include "cli_report.h"
+#include "cli_text.h"
+#include "convert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct exporting {
+    cli *app;
+    const char *path;
+    const char *output;
+    coffer *model;
+    coffer_export_format format;
+    coffer_export_options options;
+    uint64_t size; /* of the new file */
+    double started;
+} exporting;
+
+static int read_export_options(exporting *run, const cli_arguments *arguments)
+{
+    const char *bytes_as = cli_value(arguments, CLI_OPTION_BYTES_AS);
+    if (bytes_as != NULL) {
+        run->options.bytes_as = coffer_dtype_from_name(bytes_as, strlen(bytes_as));
+        if (run->options.bytes_as != COFFER_U8 && run->options.bytes_as != COFFER_I8) {
+            return cli_usage_error(run->app, "--bytes-as needs U8 or I8 here");
+        }
+    }
+    run->options.without_tied = cli_which(arguments, CLI_OPTION_TIED) > 0;
+    run->options.tensor = cli_value(arguments, CLI_OPTION_TENSOR);
+    run->options.tensor_len = run->options.tensor == NULL ? 0 : strlen(run->options.tensor);
+    return CLI_EXIT_OK;
+}
+
+static int check_export_output(const exporting *run, bool force)
+{
+    if (run->output[0] == '\0' || strcmp(run->output, "-") == 0) {
+        return cli_usage_error(run->app, "-o wants the name of a file");
+    }
+    const int code = cli_guard_model(run->app, run->output, run->path, run->model);
+    return code == CLI_EXIT_OK ? cli_publish_check(run->app, run->output, force) : code;
+}
+
+static size_t export_count(const exporting *run)
+{
+    return run->options.tensor != NULL ? 1 : coffer_count(run->model);
+}
+
+static void show_export(const exporting *run, bool done)
+{
+    char count[CLI_NUMBER_SIZE];
+    char bytes[CLI_NUMBER_SIZE];
+    char took[CLI_NUMBER_SIZE];
+    char seconds[CLI_NUMBER_SIZE];
+    cli_output *out = &run->app->out;
+    cli_number_text(count, export_count(run), true);
+    cli_bytes_text(bytes, run->size);
+    cli_duration_text(took, cli_seconds() - run->started);
+    cli_remark_path(run->app, run->output, "%s: %s tensor%s, %s%s%s%s", done ? "written" : "would be written", count,
+                    export_count(run) == 1 ? "" : "s", bytes, done ? " (" : "", done ? took : "", done ? ")" : "");
+    if (!run->app->json) {
+        return;
+    }
+    cli_json_open(out, '{', true);
+    cli_json_key(out, "path");
+    cli_json_string(out, run->path);
+    cli_json_key(out, "output");
+    cli_json_string(out, run->output);
+    cli_json_key(out, "done");
+    cli_json_string(out, done ? "written" : "dry_run");
+    cli_json_key(out, "to");
+    cli_json_string(out, coffer_export_name(run->format));
+    cli_json_key(out, "tensors");
+    cli_json_number(out, export_count(run));
+    cli_json_key(out, "size");
+    cli_json_number(out, run->size);
+    cli_json_key(out, "seconds");
+    snprintf(seconds, sizeof seconds, "%.6f", cli_seconds() - run->started);
+    cli_json_raw(out, seconds);
+    cli_json_close(out, '}');
+}
+
+static int fail_export(const exporting *run, const coffer_error *err)
+{
+    return cli_fail(run->app, err->path[0] != '\0' ? err->path : run->path, err);
+}
+
+static int write_export(const exporting *run)
+{
+    coffer_error err;
+    cli_progress progress;
+    cli_progress_part part = { &progress, 0 };
+    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
+    reading.progress = cli_progress_call;
+    reading.progress_ctx = &part;
+    cli_progress_begin(&progress, run->app, "writing", 0);
+    const coffer_status status = coffer_export(run->model, run->format, run->output, &run->options, &reading, &err);
+    cli_progress_end(&progress);
+    if (status != COFFER_OK) {
+        return fail_export(run, &err);
+    }
+    show_export(run, true);
+    return CLI_EXIT_OK;
+}
+
+static int carry_export_out(exporting *run, const cli_arguments *arguments)
+{
+    coffer_error err;
+    int code = read_export_options(run, arguments);
+    if (code == CLI_EXIT_OK) {
+        code = check_export_output(run, cli_given(arguments, CLI_OPTION_FORCE));
+    }
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    if (coffer_export_size(run->model, run->format, &run->options, &run->size, &err) != COFFER_OK) {
+        return fail_export(run, &err);
+    }
+    if (cli_given(arguments, CLI_OPTION_DRY_RUN)) {
+        show_export(run, false);
+        return CLI_EXIT_OK;
+    }
+    return write_export(run);
+}
+
+int convert_export(cli *app, const cli_arguments *arguments, coffer_export_format format, coffer *model)
+{
+    exporting run = { .app = app,
+                      .path = arguments->names[0],
+                      .output = cli_value(arguments, CLI_OPTION_OUTPUT),
+                      .model = model,
+                      .format = format,
+                      .options = COFFER_EXPORT_OPTIONS_INIT,
+                      .started = cli_seconds() };
+    const int code = carry_export_out(&run, arguments);
+    coffer_close(model);
+    return code;
+}

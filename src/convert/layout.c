@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layout.h"
+
+#include "alloc.h"
+#include "checked.h"
+#include "error.h"
+
+void coffer__layout_init(coffer__layout *layout, const coffer_allocator *allocator)
+{
+    *layout = (coffer__layout){ .text = { .allocator = allocator } };
+}
+
+void coffer__layout_free(coffer__layout *layout)
+{
+    coffer__free(layout->text.allocator, layout->leaves, layout->room * sizeof *layout->leaves);
+    coffer__writing_free(&layout->text);
+    layout->leaves = NULL;
+}
+
+uint64_t coffer__layout_size(const coffer__layout *layout)
+{
+    return layout->data + layout->text.used;
+}
+
+/* Room for one more leaf. */
+static bool layout_grow(coffer__layout *layout)
+{
+    const size_t size = sizeof *layout->leaves;
+    if (layout->count < layout->room) {
+        return true;
+    }
+    const size_t room = layout->room < SIZE_MAX / size / 4 ? 2 * layout->room + 16 : 0;
+    coffer__leaf *leaves =
+        room > 0 ? coffer__realloc(layout->text.allocator, layout->leaves, layout->room * size, room * size) : NULL;
+    if (leaves != NULL) {
+        layout->leaves = leaves;
+        layout->room = room;
+    }
+    return leaves != NULL;
+}
+
+/* The sum is kept so far below 2^64 that text, and padding before it, can always be added to it. */
+coffer_status coffer__layout_end_leaf(coffer__layout *layout, const coffer_tensor *tensor, coffer_error *err)
+{
+    if (layout->text.failed || !layout_grow(layout)) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan a file of %u tensors", (uint64_t)layout->count);
+    }
+    if (tensor != NULL && (!coffer__add_u64(layout->data, tensor->size, &layout->data) || layout->data > INT64_MAX)) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the tensors are larger together than any file can be");
+    }
+    layout->leaves[layout->count++] =
+        (coffer__leaf){ .text = layout->begun, .tensor = tensor, .crc_at = { COFFER__NO_CRC, COFFER__NO_CRC } };
+    layout->begun = layout->text.used;
+    return COFFER_OK;
+}
