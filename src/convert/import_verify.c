@@ -196,6 +196,18 @@ static coffer_status verify_hole(const verify_run *run, const verify_row *row, u
     return COFFER_OK;
 }
 
+/* A block of a row whose bytes lie one after another. */
+static coffer_status verify_stretch(verify_run *run, const verify_row *row, uint64_t at, uint64_t size,
+                                    coffer_error *err)
+{
+    const coffer_status status =
+        coffer__source_read(row->source, row->at + row->row->offset + at, run->expected, (size_t)size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return verify_block(run, row, run->expected, at, size, err);
+}
+
 /* A row whose bytes lie one after another. */
 static coffer_status verify_contiguous(verify_run *run, const verify_row *row, coffer_error *err)
 {
@@ -208,9 +220,7 @@ static coffer_status verify_contiguous(verify_run *run, const verify_row *row, c
             block = hole;
             status = verify_progress(run, block, err);
         } else if (status == COFFER_OK) {
-            status =
-                coffer__source_read(row->source, row->at + row->row->offset + at, run->expected, (size_t)block, err);
-            status = status == COFFER_OK ? verify_block(run, row, run->expected, at, block, err) : status;
+            status = verify_stretch(run, row, at, block, err);
         }
         if (status != COFFER_OK) {
             return status;

@@ -410,5 +410,8 @@ coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_
     for (size_t i = 0; i < plan->rows.count && status == COFFER_OK; i++) {
         status = judge_row(&judge, i);
     }
-    return status == COFFER_OK ? judge_order(&judge) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return judge_order(&judge);
 }

@@ -111,6 +111,17 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_KEY,
         COFFER_ERR_NOT_SIGNED,
         COFFER_ERR_SIGNATURE,
+        COFFER_ERR_ARCHIVE,
+        COFFER_ERR_PICKLE,
+        COFFER_ERR_CHECKSUM,
+        COFFER_ERR_NO_EQUIVALENT,
+        COFFER_ERR_ROOT,
+        COFFER_ERR_VIEW,
+        COFFER_ERR_PLAN,
+        COFFER_ERR_UNKNOWN_INPUT,
+        COFFER_ERR_NOT_EQUAL,
+        COFFER_ERR_OPAQUE,
+        COFFER_ERR_ARRAY,
     };
     const size_t count = sizeof codes / sizeof codes[0];
     for (size_t i = 0; i < count; i++) {
