@@ -16,9 +16,9 @@
 #include <string.h>
 
 /* Pairs of a state that are looked at; modules have about twenty. */
-#define GRAPH_STATE_PAIRS 4096
+#define GRAPH_STATE_PAIRS 256
 /* Comparisons of names of buffers with those that are not persistent. */
-#define GRAPH_MOST_WITHOUT 10000
+#define GRAPH_MOST_WITHOUT 1000
 
 /* ---- looking at nodes ---------------------------------------------------------------------------------------------- */
 

@@ -57,45 +57,80 @@ static bool ties_has_bytes(const coffer__plan *plan, const coffer__plan_row *row
     return row->fate == COFFER__FATE_WRITTEN;
 }
 
-/* Whether a name is a key of the metadata: as an alias it would be that key a second time. */
-static bool ties_is_key(const coffer__plan *plan, uint32_t name)
+/* The order of a pair's key and a name. */
+static int ties_compare_key(const coffer__plan *plan, uint32_t pair, uint32_t name)
 {
-    size_t name_len = 0;
     size_t key_len = 0;
-    for (size_t i = 0; i < plan->pairs.count; i++) {
-        const char *text = coffer__plan_text(plan, name, &name_len);
-        const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[i].key, &key_len);
-        if (coffer__compare_names(text, name_len, key, key_len) == 0) {
+    size_t name_len = 0;
+    const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[pair].key, &key_len);
+    const char *text = coffer__plan_text(plan, name, &name_len);
+    return coffer__compare_names(key, key_len, text, name_len);
+}
+
+static bool ties_pair_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__plan *plan = ctx;
+    return ties_compare_key(plan, a, coffer__plan_pairs(plan)[b].key) < 0;
+}
+
+/* Whether a name is a key of the metadata already, of which `keys` are the pairs in the order of their keys: as an alias it
+   would be that key a second time. */
+static bool ties_is_key(const coffer__plan *plan, const uint32_t *keys, uint32_t name)
+{
+    size_t low = 0;
+    size_t high = plan->pairs.count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = ties_compare_key(plan, keys[middle], name);
+        if (order == 0) {
             return true;
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
     return false;
 }
 
-coffer_status coffer__plan_tie(coffer__plan *plan, size_t first_row, coffer_error *err)
+/* Of neighbours that are the same view, the first is kept. */
+static void ties_decide(coffer__plan *plan, const uint32_t *order, size_t count, const uint32_t *keys)
 {
     coffer__plan_row *rows = plan->rows.items;
-    const size_t room = plan->rows.count - first_row;
-    size_t count = 0;
-    uint32_t *order = coffer__alloc_array(plan->allocator, room, sizeof *order, err);
-    if (order == NULL) {
-        return COFFER_ERR_MEMORY;
-    }
-    for (size_t i = first_row; i < plan->rows.count; i++) {
-        if (ties_has_bytes(plan, &rows[i])) {
-            order[count++] = (uint32_t)i;
-        }
-    }
-    coffer__sort(order, count, ties_before, plan);
     uint32_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || ties_compare_views(plan, &rows[kept], &rows[order[i]]) != 0) {
             kept = order[i];
-        } else if (!ties_is_key(plan, rows[order[i]].name)) {
+        } else if (!ties_is_key(plan, keys, rows[order[i]].name)) {
             rows[order[i]].fate = COFFER__FATE_ALIAS;
             rows[order[i]].alias_of = kept;
         }
     }
+}
+
+coffer_status coffer__plan_tie(coffer__plan *plan, size_t first_row, coffer_error *err)
+{
+    const size_t room = plan->rows.count - first_row;
+    const size_t key_count = plan->pairs.count;
+    size_t count = 0;
+    uint32_t *order = coffer__alloc_array(plan->allocator, room, sizeof *order, err);
+    uint32_t *keys = coffer__alloc_array(plan->allocator, key_count, sizeof *keys, err);
+    const bool have = order != NULL && keys != NULL;
+    for (size_t i = first_row; have && i < plan->rows.count; i++) {
+        if (ties_has_bytes(plan, &coffer__plan_rows(plan)[i])) {
+            order[count++] = (uint32_t)i;
+        }
+    }
+    for (size_t i = 0; have && i < key_count; i++) {
+        keys[i] = (uint32_t)i;
+    }
+    if (have) {
+        coffer__sort(order, count, ties_before, plan);
+        coffer__sort(keys, key_count, ties_pair_before, plan);
+        ties_decide(plan, order, count, keys);
+    }
     coffer__free_array(plan->allocator, order, room, sizeof *order);
-    return COFFER_OK;
+    coffer__free_array(plan->allocator, keys, key_count, sizeof *keys);
+    return have ? COFFER_OK : COFFER_ERR_MEMORY;
 }

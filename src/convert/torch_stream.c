@@ -10,8 +10,8 @@
  *   pickle    [key, …]
  *   for each key, in this order: its number of elements (i64), then their bytes
  *
- * How large an element is, only the ids in the object say. The number is little-endian in files of little-endian
- * machines, the others being rare enough to be refused.
+ * How large an element is, only the ids in the object say. Numbers and bytes are little-endian, whichever machine wrote
+ * them: big-endian ones swap them when they write and when they read.
  */
 #include "alloc.h"
 #include "bytes.h"
@@ -30,8 +30,9 @@ static const uint8_t torch_stream_magic[] = { 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 
 /* Before it: PROTO and, from protocol 4 on, FRAME. */
 #define TORCH_STREAM_MOST_BEFORE 11
 
-/* Those before the storages. */
+/* Those before the storages, and before the object. */
 #define TORCH_STREAM_PICKLES 5
+#define TORCH_STREAM_PICKLES_BEFORE 3
 
 typedef struct torch_stream {
     const coffer__torch_file *file;
@@ -61,25 +62,15 @@ static coffer_status torch_stream_next(torch_stream *t, coffer__graph *graph, co
     return status;
 }
 
-/* The pickles before the object. Of the numbers only their being there counts; the dict says whose bytes they are. */
+/* The pickles before the object: only their being there counts. */
 static coffer_status torch_stream_read_head(torch_stream *t, coffer_error *err)
 {
-    coffer__graph graph = { 0 };
-    coffer_status status = torch_stream_next(t, &graph, err);
-    for (size_t i = 0; i < 2 && status == COFFER_OK; i++) {
-        coffer__torch_unload(&graph);
-        graph = (coffer__graph){ 0 };
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < TORCH_STREAM_PICKLES_BEFORE && status == COFFER_OK; i++) {
+        coffer__graph graph = { 0 };
         status = torch_stream_next(t, &graph, err);
+        coffer__torch_unload(&graph);
     }
-    if (status == COFFER_OK) {
-        const coffer__value value =
-            coffer__pickle_get(graph.pickle, coffer__pickle_root(graph.pickle), "little_endian");
-        const coffer__node *little = coffer__pickle_node(graph.pickle, value);
-        if (little != NULL && little->kind == COFFER__VALUE_BOOL && little->as.integer == 0) {
-            status = coffer__fail(err, COFFER_ERR_UNSUPPORTED, "the checkpoint was written by a big-endian machine");
-        }
-    }
-    coffer__torch_unload(&graph);
     return status;
 }
 

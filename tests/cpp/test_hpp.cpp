@@ -754,6 +754,41 @@ void test_fetching()
     EXPECT(unlink("here/m.safetensors") == 0 && rmdir("here") == 0);
 }
 
+/* An array of NumPy, written as a tensor: at once, in steps, and from what another process would have sent. */
+void test_importing()
+{
+    std::string array("\x93NUMPY\1\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", 67);
+    array.resize(127, ' ');
+    array += '\n';
+    array.append("\0\0\x80\x3f\0\0\0\x40", 8);
+    std::FILE *file = std::fopen("a.npy", "wb");
+    EXPECT(file != nullptr && std::fwrite(array.data(), 1, array.size(), file) == array.size());
+    std::fclose(file);
+    cofferpp::input input("a.npy");
+    EXPECT(input.size() == array.size());
+    std::byte magic[1];
+    input.read(0, 0, magic);
+    EXPECT(magic[0] == std::byte{ 0x93 } && input.bytes_read() == 1);
+    EXPECT(thrown_by([&] { return input.beside("absent"); }).code() == COFFER_ERR_SHARD_MISSING);
+    cofferpp::imported first(input);
+    EXPECT(first.summary().written_count == 1 && first.at(0)->size == 8 && first.at(1) == nullptr);
+    EXPECT(first.finding(first.summary().finding_count) == nullptr);
+    cofferpp::imported second(input, first.save());
+    second.write("a.safetensors");
+    const cofferpp::model model("a.safetensors");
+    EXPECT(model.size() == 1 && model[0].as<float>()[1] == 2.0F);
+    second.verify(model);
+    cofferpp::header header;
+    first.declare(header);
+    cofferpp::writer writer("b.safetensors", std::move(header));
+    first.carry(writer);
+    writer.finish();
+    first.verify(cofferpp::model("b.safetensors"));
+    const auto from_nothing = [] { return cofferpp::imported(cofferpp::input("m.safetensors")).summary().written; };
+    EXPECT(thrown_by(from_nothing).code() == COFFER_ERR_UNKNOWN_INPUT);
+    EXPECT(unlink("a.npy") == 0 && unlink("a.safetensors") == 0 && unlink("b.safetensors") == 0);
+}
+
 } // namespace
 
 int main()
@@ -790,6 +825,7 @@ int main()
     test_verifying();
     test_manifests();
     test_fetching();
+    test_importing();
     unlink("m.safetensors");
     std::printf("%d failures\n", failures);
     return failures == 0 ? 0 : 1;
