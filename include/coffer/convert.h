@@ -53,9 +53,9 @@ typedef struct coffer_input_functions {
 } coffer_input_functions;
 
 /* Opens a path or a URL (docs/network.md). Of the options, the allocator, the token, the timeout and the progress are
-   used, the last also while coffer_input_read and readers wait for a server; NULL: the default. Files beside it are looked for as the files of an index are: nowhere but in its folder, also
-   where that has links (the Hub's cache). Fails as coffer_open does for what is not there. *input is NULL on
-   failure. */
+   used, the last also while coffer_input_read and readers wait for a server; NULL: the default. Files beside it are
+   looked for as the files of an index are: nowhere but in its folder, also where that has links (the Hub's cache).
+   Fails as coffer_open does for what is not there. *input is NULL on failure. */
 COFFER_API coffer_status coffer_input_open(coffer_input **input, const char *path, const coffer_open_options *options,
                                            coffer_error *err);
 /* The same by the caller's functions. `allocator` NULL: coffer_libc_allocator(). */
