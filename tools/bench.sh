@@ -5,7 +5,7 @@
 # table.json and chart.svg.
 #
 #   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, edit, copy, split, hash, cli,
-#                                         python, hub, fetch; all of them when none is given
+#                                         python, convert, hub, fetch; all of them when none is given
 #   tools/bench.sh --publish              measures nothing: puts the last run's table and chart into docs
 #
 # A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
@@ -35,12 +35,12 @@ names=("$@")
 part=1
 if [ ${#names[@]} -eq 0 ]; then
     part=0
-    names=(header bintensors open read write slice edit copy split hash cli python hub fetch)
+    names=(header bintensors open read write slice edit copy split hash cli python convert hub fetch)
 fi
 
 export COFFER_BENCH_DIR=${COFFER_BENCH_DIR:-$PWD/$out/data}
 mkdir -p "$out" "$COFFER_BENCH_DIR"
-made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,edit,copy,copy-source,hash,split-whole,split-merged,split-copied,list}.safetensors,write-bare.safetensors.part,source,fetched})
+made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,edit,copy,copy-source,hash,split-whole,split-merged,split-copied,list}.safetensors,write-bare.safetensors.part,source,fetched,convert.safetensors,convert-{mixed,turned}.pt})
 trap 'rm -rf "${made[@]}" "$out/rows" "$out/python"; rmdir "$COFFER_BENCH_DIR" 2>/dev/null || true' EXIT
 
 if .venv/bin/python -c 'import bintensors, numpy, safetensors' 2>/dev/null; then
@@ -60,6 +60,11 @@ install_package() {
 bench_python() {
     install_package
     PYTHONPATH=$out/python build/frameworks-venv/bin/python bench/bench_python.py "$COFFER_BENCH_DIR" "${quick[@]}"
+}
+
+# Beside torch.
+bench_convert() {
+    build/frameworks-venv/bin/python bench/bench_convert.py build/release/coffer "$COFFER_BENCH_DIR" "${quick[@]}"
 }
 
 # Beside the Hub's own clients.
@@ -86,7 +91,7 @@ load=$(cut -d ' ' -f 1 /proc/loadavg)
 for name in "${names[@]}"; do
     printf 'bench: %s\n' "$name" >&2
     case $name in
-    python | hub | fetch) "bench_$name" >>"$out/rows" ;;
+    python | convert | hub | fetch) "bench_$name" >>"$out/rows" ;;
     *) "build/release/bench/bench_$name" >>"$out/rows" ;;
     esac
 done

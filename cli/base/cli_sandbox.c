@@ -65,7 +65,7 @@ static bool sandbox_environment(char **kept, size_t room)
 }
 
 /* Between fork and execve only what a signal handler might do is allowed, since other threads may hold locks. */
-static void sandbox_become_child(int socket, char **environment)
+static _Noreturn void sandbox_become_child(int socket, char **environment)
 {
     static char name[] = "coffer";
     static char word[] = CLI_SANDBOX_WORD;

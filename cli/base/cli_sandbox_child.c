@@ -22,7 +22,7 @@ bool cli_sandbox_is_child(int argc, char **argv)
 }
 
 /* The parent is gone, or speaks another language: nobody is left to tell. */
-static void child_give_up(void)
+static _Noreturn void child_give_up(void)
 {
     _exit(1);
 }
@@ -52,7 +52,7 @@ static coffer_status child_read(void *ctx, uint32_t file, uint64_t offset, void 
     while (size > 0) {
         const size_t piece = size < SANDBOX_PIECE ? size : SANDBOX_PIECE;
         const sandbox_message asked = { .kind = SANDBOX_READ, .file = file, .offset = offset, .size = piece };
-        sandbox_message answer;
+        sandbox_message answer = { .kind = SANDBOX_FAILED };
         const coffer_status status = child_ask(&asked, NULL, 0, &answer, err);
         if (status != COFFER_OK) {
             return status;
@@ -71,7 +71,7 @@ static coffer_status child_beside(void *ctx, const char *name, size_t name_len, 
 {
     (void)ctx;
     const sandbox_message asked = { .kind = SANDBOX_BESIDE, .size = name_len };
-    sandbox_message answer;
+    sandbox_message answer = { .kind = SANDBOX_FAILED };
     const coffer_status status = child_ask(&asked, name, name_len, &answer, err);
     *size = status == COFFER_OK ? answer.offset : 0;
     return status;

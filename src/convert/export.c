@@ -400,9 +400,13 @@ coffer_status coffer_export_size(const coffer *model, coffer_export_format forma
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the model is NULL");
     }
     bool taken = false;
-    uint64_t unwanted = 0;
-    const export_target target = { .size = size != NULL ? size : &unwanted };
-    return export_to(model, format, &target, options, NULL, &taken, err);
+    uint64_t planned = 0;
+    const coffer_status status =
+        export_to(model, format, &(export_target){ .size = &planned }, options, NULL, &taken, err);
+    if (status == COFFER_OK && size != NULL) {
+        *size = planned;
+    }
+    return status;
 }
 
 coffer_status coffer_export_fd(const coffer *model, coffer_export_format format, int fd,

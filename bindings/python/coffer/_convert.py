@@ -114,8 +114,8 @@ def convert(
 ) -> Conversion:
     """Writes what is in a file of another program as safetensors, and tells what that is. Nothing of the file is run or imported, and
     neither torch nor numpy is needed. Or the other way: when the output is a .npz, .npy, .pt, .pth or .ckpt file, the source is
-    safetensors or bintensors, and of the options only `to`, `tensor`, `bytes_as`, `tied`, `sync`, `token`, `threads` and `progress`
-    mean something.
+    safetensors or bintensors (of a file of another program, make that first), and of the options only `to`, `tensor`, `bytes_as`,
+    `tied`, `sync`, `token`, `threads` and `progress` mean something.
 
     source            a path or a URL
     output            the new file; None: write nothing, only tell

@@ -5,6 +5,7 @@ import pickle
 import struct
 import zipfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -102,8 +103,11 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         coffer.convert(tmp_path / "absent.npz", None)
     with pytest.raises(coffer.Error) as caught:
-        coffer.convert(source, source)
+        coffer.convert(source, source, to="safetensors")
     assert caught.value.code == "ARGUMENT"
+    with pytest.raises(coffer.Error) as caught:
+        coffer.convert(source, source)  # an archive is made of safetensors only
+    assert caught.value.code == "IS_ZIP"
 
 
 class Hostile:
@@ -124,3 +128,62 @@ def test_scan(tmp_path: Path) -> None:
     with pytest.raises(coffer.Error) as caught:
         coffer.scan(tmp_path / "text.txt" if (tmp_path / "text.txt").write_bytes(b"hello") else tmp_path)
     assert caught.value.code == "UNKNOWN_INPUT"
+
+
+# ---- the way back ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    coffer.convert(npz(tmp_path / "a.npz", {"w": npy(VALUES, (2, 3)), "b": npy(VALUES[:2], (2,))}), tmp_path / "m.safetensors")
+    return tmp_path / "m.safetensors"
+
+
+@pytest.mark.parametrize(("name", "to"), [("m.npz", None), ("m.pt", None), ("m.ckpt", None), ("m", "npz"), ("m.bin", "pt")])
+def test_there_and_back(tmp_path: Path, model: Path, name: str, to: Literal["npz", "pt"] | None) -> None:
+    told = coffer.convert(model, tmp_path / name, to=to)
+    assert told.format == "safetensors"
+    assert {(tensor.name, tensor.dtype, tensor.shape, tensor.fate) for tensor in told.tensors} == {
+        ("w", "F32", (2, 3), "written"),
+        ("b", "F32", (2,), "written"),
+    }
+    assert told.output_size == told.total == told.written == 32
+    coffer.convert(tmp_path / name, tmp_path / "back.safetensors")
+    assert coffer.diff(model, tmp_path / "back.safetensors").tensors == []
+
+
+def test_one_array(tmp_path: Path, model: Path) -> None:
+    assert [tensor.name for tensor in coffer.convert(model, tmp_path / "w.npy", tensor="w").tensors] == ["w"]
+    assert (tmp_path / "w.npy").read_bytes() == npy(VALUES, (2, 3))
+    with pytest.raises(coffer.Error) as failure:
+        coffer.convert(model, tmp_path / "x.npy", tensor="x")
+    assert failure.value.code == "NO_TENSOR"
+    with pytest.raises(coffer.Error) as failure:
+        coffer.convert(model, tmp_path / "x.npy")
+    assert failure.value.code == "ARGUMENT"
+    assert not (tmp_path / "x.npy").exists()
+
+
+def test_exports_that_cannot_be(tmp_path: Path, model: Path) -> None:
+    with pytest.raises(coffer.Error) as failure:
+        coffer.convert(model, model, to="pt")
+    assert failure.value.code == "ARGUMENT" and str(model) in str(failure.value)
+    with pytest.raises(coffer.Error):
+        coffer.convert(model, tmp_path / "m.npz", bytes_as="F8_E4M3")
+    with pytest.raises(coffer.Error):
+        coffer.convert(model, tmp_path / "m.npz", bytes_as="nothing")
+    with pytest.raises(coffer.Error):
+        coffer.convert(tmp_path / "a.npz", tmp_path / "m.npz")
+
+
+def test_progress_of_an_export(tmp_path: Path, model: Path) -> None:
+    told: list[tuple[int, int]] = []
+    coffer.convert(model, tmp_path / "m.pt", progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (32, 32)
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        coffer.convert(model, tmp_path / "n.pt", progress=stop)
+    assert not (tmp_path / "n.pt").exists()

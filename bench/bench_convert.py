@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`coffer convert` beside torch and beside a loop of pread and pwrite, in turns: the rows of tools/bench.sh.
+
+    bench_convert.py COMMAND FOLDER [quick]
+
+The checkpoint has tied, sliced and transposed tensors among plain ones, and is in the page cache. The figures of torch are without
+importing it. A row's figures are medians; its ratio says how many times as good ours is. Peak memory is that of a process of its own
+for each, for torch above what importing takes.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+COMMAND, FOLDER = Path(sys.argv[1]), Path(sys.argv[2])
+QUICK = sys.argv[3:4] == ["quick"]
+SIDE = 512 if QUICK else 4096
+ROUNDS = 1 if QUICK else 5
+MIXED, TURNED, OUTPUT = FOLDER / "convert-mixed.pt", FOLDER / "convert-turned.pt", FOLDER / "convert.safetensors"
+PIECE = 2 << 20
+
+
+# ---- Files -------------------------------------------------------------------------------------------------------------
+
+
+def square():
+    return torch.rand(SIDE, SIDE)
+
+
+def mixed():
+    """2 GB: of 32 squares of 64 MB one in eight is transposed; one is tied, and one is two slices."""
+    state = {f"layers.{i}.weight": square().t() if i % 8 == 3 else square() for i in range(31)}
+    state["lm_head.weight"] = state["layers.0.weight"]
+    both = square()
+    return state | {"k.weight": both[: SIDE // 2], "v.weight": both[SIDE // 2 :]}
+
+
+def turned():
+    """1 GB of transposed tensors."""
+    return {f"layers.{i}.weight": square().t() for i in range(16)}
+
+
+# ---- Ways to convert ---------------------------------------------------------------------------------------------------
+
+
+def command(path, *options):
+    subprocess.run([COMMAND, "convert", "-q", path, "-o", OUTPUT, *options], check=True)
+
+
+def by_torch(path, **options):
+    """As a careful script does it: tied names once, and no tensor that shares memory or is not contiguous."""
+    seen, written = set(), {}
+    for name, tensor in torch.load(path, weights_only=True, **options).items():
+        view = tensor.data_ptr(), tensor.shape, tensor.stride()
+        if view not in seen:
+            whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
+            written[name] = tensor if whole else tensor.contiguous().clone()
+        seen.add(view)
+    save_file(written, OUTPUT, metadata={"format": "pt"})
+
+
+def by_loop(path):
+    """The bytes, as fast as two system calls for each two megabytes bring them."""
+    buffer = bytearray(PIECE)
+    source, target = os.open(path, os.O_RDONLY), os.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    at = 0
+    while got := os.preadv(source, [buffer], at):
+        os.pwrite(target, memoryview(buffer)[:got], at)
+        at += got
+    os.close(source)
+    os.close(target)
+
+
+# ---- Measuring ---------------------------------------------------------------------------------------------------------
+
+
+def seconds(task):
+    OUTPUT.unlink(missing_ok=True)
+    start = time.perf_counter()
+    task()
+    return time.perf_counter() - start
+
+
+def in_turns(*tasks):
+    """Medians of the tasks' seconds; each round runs all of them, and the first one is not counted."""
+    rounds = [[seconds(task) for task in tasks] for _ in range(ROUNDS + 1)]
+    return [statistics.median(times) for times in zip(*rounds[1:], strict=True)]
+
+
+def row(what, unit, ours, other, others):
+    print("ROW", what, unit, f"{ours:g}", other, f"{others:g}", f"{others / ours:g}", "cached", sep="\t", flush=True)
+
+
+# A process keeps the peak of the one that started it, so a small one starts it.
+COMMAND_PEAK = """
+import os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:])
+_, status, used = os.wait4(process.pid, 0)
+assert status == 0
+print(used.ru_maxrss / 1000)
+"""
+
+TORCH_PEAK = """
+import resource, sys, torch
+from safetensors.torch import save_file
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+save_file({k: v.contiguous().clone() for k, v in torch.load(sys.argv[1], weights_only=True).items()}, sys.argv[2])
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000)
+"""
+
+
+def peak(code, *words):
+    OUTPUT.unlink(missing_ok=True)
+    return float(subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True).stdout)
+
+
+def main():
+    torch.manual_seed(1)
+    torch.save(mixed(), MIXED)
+    torch.save(turned(), TURNED)
+    verified, plain, loaded, mapped, loop = in_turns(
+        lambda: command(MIXED), lambda: command(MIXED, "--no-verify"), lambda: by_torch(MIXED), lambda: by_torch(MIXED, mmap=True),
+        lambda: by_loop(MIXED))
+    row("convert 2 GB of PyTorch, verified", "ms", 1e3 * verified, "torch.load, save_file", 1e3 * loaded)
+    row("the same, not verified", "ms", 1e3 * plain, "torch.load (mmap), save_file", 1e3 * mapped)
+    row("the same, not verified", "ms", 1e3 * plain, "pread, pwrite", 1e3 * loop)
+    row("comparing both files afterwards", "ms", 1e3 * (verified - plain), "converting", 1e3 * plain)
+    plain, loop = in_turns(lambda: command(TURNED, "--no-verify"), lambda: by_loop(TURNED))
+    row("convert 1 GB of transposed tensors, not verified", "ms", 1e3 * plain, "pread, pwrite", 1e3 * loop)
+    ours = peak(COMMAND_PEAK, COMMAND, "convert", "-q", MIXED, "-o", OUTPUT)
+    row("convert 2 GB: peak memory", "MB", ours, "torch.load, save_file", peak(TORCH_PEAK, MIXED, OUTPUT))
+    for path in (MIXED, TURNED, OUTPUT):
+        path.unlink()
+
+
+if __name__ == "__main__":
+    main()
