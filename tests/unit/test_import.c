@@ -363,6 +363,17 @@ static void test_random(void **state)
     }
 }
 
+/* Whether large members can be inflated here; without zlib they are refused. */
+static bool has_zlib(void)
+{
+    coffer__os_library library = { .handle = NULL };
+    const bool opened = coffer__os_library_open(&library, "libz.so.1");
+    if (opened) {
+        coffer__os_library_close(&library);
+    }
+    return opened;
+}
+
 /* Storages beyond what is decoded in memory: one that streams, and one whose views need a file. */
 static void test_large(void **state)
 {
@@ -374,7 +385,8 @@ static void test_large(void **state)
     const uint64_t items = size / 4;
     const coffer__plan_dimension whole[] = { { items, items, 4 } };
     const coffer__plan_dimension turned[] = { { 1024, 1024, 4 }, { items / 1024, items / 1024, 4096 } };
-    made_row(&m, "a", COFFER_F32, made_storage(&m, COFFER__CODING_DEFLATED, size, 1), 0, 1, whole, 4, 0);
+    const coffer__coding coding = has_zlib() ? COFFER__CODING_DEFLATED : COFFER__CODING_LATIN1;
+    made_row(&m, "a", COFFER_F32, made_storage(&m, coding, size, 1), 0, 1, whole, 4, 0);
     made_row(&m, "b", COFFER_F32, made_storage(&m, COFFER__CODING_LATIN1, size, 2), 0, 2, turned, 0, 0);
     made_row(&m, "c", COFFER_F32, made_storage(&m, COFFER__CODING_STORED, size, 1), 0, 2, turned, 4, 1);
     made_row(&m, "d", COFFER_F32, 2, 0, 1, whole, 0, 0);
@@ -640,7 +652,8 @@ static void test_streams(void **state)
         }
         coffer_input *input = input_of(&m);
         coffer_import *import = import_of(&m, input);
-        expect(import, NULL, k % 3 == 2 ? COFFER_ERR_PICKLE : COFFER_ERR_ARCHIVE, "w", false);
+        const coffer_status of_stream = k < 3 || has_zlib() ? COFFER_ERR_ARCHIVE : COFFER_ERR_UNSUPPORTED;
+        expect(import, NULL, k % 3 == 2 ? COFFER_ERR_PICKLE : of_stream, "w", false);
         coffer_import_free(import);
         coffer_input_free(input);
         made_free(&m);
