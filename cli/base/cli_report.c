@@ -54,7 +54,10 @@ int cli_exit_code(coffer_status status)
     default:
         break;
     }
-    /* Files of other programs. */
+    /* Files of other programs; but a process that answers nonsense, and an output that is wrong, are no fault of theirs. */
+    if (status == COFFER_ERR_PLAN || status == COFFER_ERR_NOT_EQUAL) {
+        return CLI_EXIT_UNREADABLE;
+    }
     if (status >= COFFER_ERR_ARCHIVE && status <= COFFER_ERR_ARRAY) {
         return CLI_EXIT_NOT_CONFORMING;
     }

@@ -166,7 +166,7 @@ static const cli_option CONVERT_OPTIONS[] = {
     CLI_OPTION_ROW_DIGEST,
     { CLI_OPTION_ROOT, 0, "root", "PART", "of a checkpoint, the dict with the tensors: model.ema; or all", NULL },
     { CLI_OPTION_TIED, 0, "tied", "WAY", "names of the same tensor: hf writes one, keep writes all", "hf|keep" },
-    { CLI_OPTION_SCALARS, 0, "scalars", "WAY", "plain numbers: skip, metadata or tensor", "skip|metadata|tensor" },
+    { CLI_OPTION_SCALARS, 0, "scalars", "WAY", "plain numbers beside the tensors: skip or metadata", "skip|metadata" },
     { CLI_OPTION_STRIP_PREFIX, 0, "strip-prefix", "PREFIX", "remove this from the beginning of names: module.", NULL },
     { CLI_OPTION_SKIP_UNSUPPORTED, 0, "skip-unsupported", NULL, "leave out tensors that safetensors lacks", NULL },
     { CLI_OPTION_STRICT, 0, "strict", NULL, "fail where an object of another program would be left out", NULL },
