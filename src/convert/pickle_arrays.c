@@ -238,7 +238,7 @@ static bool array_transpose(const coffer__graph *graph, coffer__value axes, coff
 
 coffer_status coffer__view_of_array(coffer__graph *graph, coffer__value value, coffer__view *view, coffer_error *err)
 {
-    array_parts parts;
+    array_parts parts = { 0 };
     coffer__extents extents = { 0 };
     uint64_t size = 0;
     const bool by_state = coffer__graph_known_call(graph, value).meaning == COFFER__MEANS_RECONSTRUCT;
