@@ -23,7 +23,7 @@
 #define VERIFY_VIEW ((uint64_t)16 << 20)
 
 /* One call. */
-typedef struct verify_run {
+typedef struct verify_comparison {
     const coffer_import *import;
     const coffer__plan *plan;
     const coffer *written;
@@ -39,7 +39,7 @@ typedef struct verify_run {
     coffer__transfer_kept kept; /* by the transfers that gather bands */
     uint64_t done;
     uint64_t total;
-} verify_run;
+} verify_comparison;
 
 /* A row that is being compared: its tensor, and the source of its storage, which begins at byte `at` there. */
 typedef struct verify_row {
@@ -51,7 +51,7 @@ typedef struct verify_row {
 
 /* ---- failing ----------------------------------------------------------------------------------------------------- */
 
-static coffer_status verify_differs(const verify_run *run, const coffer__plan_row *row, const char *what,
+static coffer_status verify_differs(const verify_comparison *run, const coffer__plan_row *row, const char *what,
                                     coffer_error *err)
 {
     size_t name_len = 0;
@@ -61,7 +61,7 @@ static coffer_status verify_differs(const verify_run *run, const coffer__plan_ro
     return coffer__fail_tensor(err, COFFER_ERR_NOT_EQUAL, name, name_len);
 }
 
-static coffer_status verify_progress(verify_run *run, uint64_t size, coffer_error *err)
+static coffer_status verify_progress(verify_comparison *run, uint64_t size, coffer_error *err)
 {
     run->done += size;
     if (run->options->progress != NULL &&
@@ -140,7 +140,7 @@ static void verify_gather(verify_walk *walk, size_t item_size, const uint8_t *st
 
 /* Compares `size` bytes with what was written, after the change that is still to be made to them. A block is a number
    of whole elements. */
-static coffer_status verify_block(verify_run *run, const verify_row *row, uint8_t *expected, uint64_t offset,
+static coffer_status verify_block(verify_comparison *run, const verify_row *row, uint8_t *expected, uint64_t offset,
                                   uint64_t size, coffer_error *err)
 {
     verify_change(row->row, expected, size);
@@ -163,7 +163,7 @@ static coffer_status verify_block(verify_run *run, const verify_row *row, uint8_
 }
 
 /* The memory of views, once one is there. */
-static coffer_status verify_view_memory(verify_run *run, coffer_error *err)
+static coffer_status verify_view_memory(verify_comparison *run, coffer_error *err)
 {
     if (run->view == NULL) {
         run->view = coffer__alloc(run->allocator, (size_t)VERIFY_VIEW);
@@ -172,7 +172,7 @@ static coffer_status verify_view_memory(verify_run *run, coffer_error *err)
 }
 
 /* How many bytes from `offset` on are a hole on both sides. */
-static coffer_status verify_hole(const verify_run *run, const verify_row *row, uint64_t offset, uint64_t *size,
+static coffer_status verify_hole(const verify_comparison *run, const verify_row *row, uint64_t offset, uint64_t *size,
                                  coffer_error *err)
 {
     const coffer__source *sources[] = { row->source, &coffer__model_shard(run->written, row->tensor)->source };
@@ -197,7 +197,7 @@ static coffer_status verify_hole(const verify_run *run, const verify_row *row, u
 }
 
 /* A block of a row whose bytes lie one after another. */
-static coffer_status verify_stretch(verify_run *run, const verify_row *row, uint64_t at, uint64_t size,
+static coffer_status verify_stretch(verify_comparison *run, const verify_row *row, uint64_t at, uint64_t size,
                                     coffer_error *err)
 {
     const coffer_status status =
@@ -209,7 +209,7 @@ static coffer_status verify_stretch(verify_run *run, const verify_row *row, uint
 }
 
 /* A row whose bytes lie one after another. */
-static coffer_status verify_contiguous(verify_run *run, const verify_row *row, coffer_error *err)
+static coffer_status verify_contiguous(verify_comparison *run, const verify_row *row, coffer_error *err)
 {
     const uint64_t size = row->tensor->size;
     for (uint64_t at = 0; at < size;) {
@@ -231,7 +231,8 @@ static coffer_status verify_contiguous(verify_run *run, const verify_row *row, c
 }
 
 /* A view of a storage that fits in memory. Blocks are whole items. */
-static coffer_status verify_small_view(verify_run *run, const verify_row *row, uint64_t storage_size, coffer_error *err)
+static coffer_status verify_small_view(verify_comparison *run, const verify_row *row, uint64_t storage_size,
+                                       coffer_error *err)
 {
     const uint64_t size = row->tensor->size;
     const uint64_t item = row->row->item_size;
@@ -253,7 +254,7 @@ static coffer_status verify_small_view(verify_run *run, const verify_row *row, u
 }
 
 /* A view of more: band by band of the result, each gathered by a transfer into memory. */
-static coffer_status verify_large_view(verify_run *run, const verify_row *row, const coffer__box *box,
+static coffer_status verify_large_view(verify_comparison *run, const verify_row *row, const coffer__box *box,
                                        coffer_error *err)
 {
     coffer__tiling tiling;
@@ -283,7 +284,7 @@ static coffer_status verify_large_view(verify_run *run, const verify_row *row, c
 }
 
 /* Whether the tensor is declared as the plan has it. */
-static bool verify_is_same(const verify_run *run, const verify_row *row)
+static bool verify_is_same(const verify_comparison *run, const verify_row *row)
 {
     const coffer_tensor *tensor = row->tensor;
     const coffer__plan_dimension *dimensions = coffer__plan_dimensions(run->plan, row->row);
@@ -300,7 +301,7 @@ static bool verify_is_same(const verify_run *run, const verify_row *row)
 }
 
 /* Compares a row, given the source of its storage. */
-static coffer_status verify_bytes(verify_run *run, const verify_row *row, coffer_error *err)
+static coffer_status verify_bytes(verify_comparison *run, const verify_row *row, coffer_error *err)
 {
     const uint64_t storage_size = coffer__plan_storages(run->plan)[row->row->storage].size;
     coffer__box box;
@@ -317,14 +318,14 @@ static coffer_status verify_bytes(verify_run *run, const verify_row *row, coffer
 
 /* ---- all rows ---------------------------------------------------------------------------------------------------- */
 
-static const coffer__plan_row *verify_at(const verify_run *run, size_t i)
+static const coffer__plan_row *verify_at(const verify_comparison *run, size_t i)
 {
     return coffer__plan_rows(run->plan) + run->order[i];
 }
 
 /* Rows order[first..end), all of one storage, from its source. */
-static coffer_status verify_from(verify_run *run, size_t first, size_t end, const coffer__source *source, uint64_t at,
-                                 coffer_error *err)
+static coffer_status verify_from(verify_comparison *run, size_t first, size_t end, const coffer__source *source,
+                                 uint64_t at, coffer_error *err)
 {
     for (size_t i = first; i < end; i++) {
         size_t name_len = 0;
@@ -344,7 +345,7 @@ static coffer_status verify_from(verify_run *run, size_t first, size_t end, cons
 }
 
 /* Whether a row is all of its storage, in its order. */
-static bool verify_is_whole(const verify_run *run, const coffer__plan_row *row)
+static bool verify_is_whole(const verify_comparison *run, const coffer__plan_row *row)
 {
     coffer__box box;
     return coffer__plan_box(run->plan, row, &box, NULL) == COFFER_OK && box.rank == 0 &&
@@ -352,7 +353,7 @@ static bool verify_is_whole(const verify_run *run, const coffer__plan_row *row)
 }
 
 /* The rows of one storage. */
-static coffer_status verify_storage(verify_run *run, size_t first, size_t end, coffer_error *err)
+static coffer_status verify_storage(verify_comparison *run, size_t first, size_t end, coffer_error *err)
 {
     const coffer__plan_row *row = verify_at(run, first);
     const coffer__plan_storage *storage = coffer__plan_storages(run->plan) + row->storage;
@@ -377,7 +378,7 @@ static bool verify_before(const void *ctx, uint32_t a, uint32_t b)
     return rows[a].storage < rows[b].storage;
 }
 
-static coffer_status verify_all(verify_run *run, coffer_error *err)
+static coffer_status verify_all(verify_comparison *run, coffer_error *err)
 {
     for (uint32_t i = 0; i < run->plan->rows.count; i++) {
         const coffer__plan_row *row = coffer__plan_rows(run->plan) + i;
@@ -417,13 +418,13 @@ coffer_status coffer_import_verify(coffer_import *import, const coffer *written,
         return status;
     }
     const coffer_allocator *allocator = &import->allocator;
-    verify_run run = { .import = import,
-                       .plan = &import->plan,
-                       .written = written,
-                       .options = &known,
-                       .allocator = allocator,
-                       .view_of = COFFER__PLAN_NO_STORAGE,
-                       .decoding = { .plan = &import->plan, .input = import->input, .allocator = allocator } };
+    verify_comparison run = { .import = import,
+                              .plan = &import->plan,
+                              .written = written,
+                              .options = &known,
+                              .allocator = allocator,
+                              .view_of = COFFER__PLAN_NO_STORAGE,
+                              .decoding = { .plan = &import->plan, .input = import->input, .allocator = allocator } };
     const size_t rows = import->plan.rows.count;
     run.order = coffer__alloc_array(allocator, rows, sizeof *run.order, err);
     run.read = coffer__alloc(allocator, (size_t)VERIFY_BLOCK);

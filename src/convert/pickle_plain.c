@@ -111,11 +111,11 @@ static coffer_status plain_shape(coffer__graph *graph, coffer__plan_row *row, co
 }
 
 /* `left` counts the parts of all arrays down: each of them is searched for. */
-static coffer_status plain_join_parts(coffer__graph *graph, const coffer__entry *entry, uint32_t reason, size_t *left,
-                                      coffer_error *err)
+static coffer_status plain_join_parts(coffer__graph *graph, const coffer__graph_entry *entry, uint32_t reason,
+                                      size_t *left, coffer_error *err)
 {
     coffer__entries entries;
-    coffer__entry slice;
+    coffer__graph_entry slice;
     coffer__plan_row *first = NULL;
     uint32_t count = 0;
     size_t name_len = 0;
@@ -145,7 +145,7 @@ static coffer_status plain_join_all(coffer__graph *graph, coffer_error *err)
 {
     static const char reason[] = "joined with the other parts of the same array";
     coffer__entries entries;
-    coffer__entry entry;
+    coffer__graph_entry entry;
     uint32_t text = 0;
     size_t left = PLAIN_MOST_PARTS;
     const coffer__value top = coffer__pickle_root(graph->pickle);

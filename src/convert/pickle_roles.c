@@ -548,7 +548,7 @@ static bool graph_is_without(const coffer__graph *graph, coffer__value set, coff
 }
 
 /* The next entry of the part that is being read; false at its end. Sets value to 0 for what is to be passed over. */
-static bool graph_part_next(coffer__entries *entries, coffer__graph *graph, coffer__entry *entry)
+static bool graph_part_next(coffer__entries *entries, coffer__graph *graph, coffer__graph_entry *entry)
 {
     const bool pairs = entries->parts[entries->at].pairs;
     const uint32_t link = entries->link;
@@ -576,7 +576,7 @@ static bool graph_part_next(coffer__entries *entries, coffer__graph *graph, coff
     return true;
 }
 
-bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer__entry *entry)
+bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer__graph_entry *entry)
 {
     while (entries->at < entries->count) {
         if (!entries->begun) {

@@ -124,11 +124,11 @@ uint64_t coffer__graph_place(const coffer__graph *graph, coffer__value value);
 
 #define COFFER__ENTRIES_PARTS 6
 
-typedef struct coffer__entry {
+typedef struct coffer__graph_entry {
     coffer__value key; /* 0: of a sequence */
     uint64_t index;    /* of a sequence */
     coffer__value value;
-} coffer__entry;
+} coffer__graph_entry;
 
 /* What is within a mapping, a sequence or a module, in order; of pairs with the same key the last one. */
 typedef struct coffer__entries {
@@ -147,7 +147,7 @@ typedef struct coffer__entries {
 } coffer__entries;
 
 void coffer__entries_begin(coffer__entries *entries, coffer__graph *graph, coffer__value value);
-bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer__entry *entry);
+bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer__graph_entry *entry);
 
 /* ---- storages ----------------------------------------------------------------------------------------------------- */
 

@@ -215,7 +215,7 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
 static coffer__value root_step(coffer__graph *graph, coffer__value from, const char **path)
 {
     coffer__entries entries;
-    coffer__entry entry;
+    coffer__graph_entry entry;
     coffer__value child = 0;
     size_t longest = 0;
     const size_t left = coffer__text_len(*path);

@@ -19,8 +19,8 @@ static coffer_status walk_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for walking over a pickle");
 }
 
-bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__entry *entry, const char **text, size_t *len,
-                            char digits[21])
+bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__graph_entry *entry, const char **text,
+                            size_t *len, char digits[21])
 {
     const coffer__node *key = coffer__pickle_node(graph->pickle, entry->key);
     *text = digits;
@@ -43,7 +43,7 @@ bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__entry *ent
 }
 
 /* Puts a key after the path of the frame on top; a question mark for one that cannot be part of a name. */
-static coffer_status walk_append(coffer__graph_walk *walk, const coffer__entry *entry, coffer_error *err)
+static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_entry *entry, coffer_error *err)
 {
     char digits[21];
     const char *text = NULL;
@@ -146,7 +146,7 @@ static coffer__value walk_inside(const coffer__graph_walk *walk, coffer__graph_w
 }
 
 /* The next entry of the frame on top; false when there is none. */
-static bool walk_entry(coffer__graph_walk *walk, coffer__entry *entry, bool *named)
+static bool walk_entry(coffer__graph_walk *walk, coffer__graph_entry *entry, bool *named)
 {
     coffer__graph_walk_frame *frame = &walk->frames[walk->depth - 1];
     *named = true;
@@ -179,7 +179,7 @@ coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *f
 {
     *found = 0;
     while (walk->depth > 0) {
-        coffer__entry entry;
+        coffer__graph_entry entry;
         bool named = false;
         if (walk->steps-- == 0) {
             return coffer__fail(err, COFFER_ERR_MEMORY, "the parts of a pickle contain each other too many times");

@@ -42,7 +42,7 @@ void coffer__graph_walk_free(coffer__graph_walk *walk);
 /* The next node that is neither mapping, sequence nor module; its path is in the walk. 0 at the end. */
 coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *found, coffer_error *err);
 /* Adds a key to a path of `*len` bytes; false when the key is neither a text nor a whole number, or too long. */
-bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__entry *entry, const char **text, size_t *len,
-                            char digits[21]);
+bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__graph_entry *entry, const char **text,
+                            size_t *len, char digits[21]);
 
 #endif
