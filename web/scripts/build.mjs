@@ -15,12 +15,14 @@ import { fileURLToPath } from "node:url";
 import { build } from "vite";
 
 import { errors } from "./errors.mjs";
+import { asHtml, compiledIn, licences } from "./licences.mjs";
 
 const here = dirname(dirname(fileURLToPath(import.meta.url)));
+const dist = join(here, "../bindings/js/dist");
 const output = resolve(process.argv[2] ?? join(here, "../build/web/index.html"));
 
 /**
- * A bundle of one script, and the styles that it imports.
+ * A bundle of one script, the styles that it imports, and the modules that are part of it.
  *
  * @param {string} entry
  * @param {import("vite").Plugin[]} plugins
@@ -31,7 +33,7 @@ async function bundle(entry, plugins = []) {
     configFile: false,
     logLevel: "warn",
     plugins,
-    resolve: { alias: { libcoffer: join(here, "../bindings/js/dist/index.js") } },
+    resolve: { alias: { libcoffer: join(dist, "index.js") } },
     esbuild: { jsx: "automatic", jsxImportSource: "preact", legalComments: "none" },
     define: { "process.env.NODE_ENV": '"production"' },
     build: {
@@ -45,11 +47,12 @@ async function bundle(entry, plugins = []) {
     },
   });
   const files = /** @type {import("rollup").RollupOutput[]} */ (results)[0].output;
-  const script = files.find((file) => file.type === "chunk");
+  const chunk = /** @type {import("rollup").OutputChunk} */ (files.find((file) => file.type === "chunk"));
   const style = files.find((file) => file.type === "asset" && file.fileName.endsWith(".css"));
   return {
-    script: /** @type {import("rollup").OutputChunk} */ (script).code.trim(),
+    script: chunk.code.trim(),
     style: String(/** @type {import("rollup").OutputAsset | undefined} */ (style)?.source ?? "").trim(),
+    modules: Object.keys(chunk.modules).filter((id) => chunk.modules[id].renderedLength > 0),
   };
 }
 
@@ -76,11 +79,11 @@ function inPage(/** @type {string} */ code) {
 const hash = (/** @type {string} */ text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
 const worker = await bundle("src/worker/main.ts");
-const { script: code, style } = await bundle("src/main.tsx", [
-  made("worker", worker.script),
-  made("errors", errors(join(here, ".."))),
-]);
-const script = inPage(code);
+const main = await bundle("src/main.tsx", [made("worker", worker.script), made("errors", errors(join(here, "..")))]);
+const { style } = main;
+const script = inPage(main.script);
+const parts = licences([...worker.modules, ...main.modules], [join(here, "src"), resolve(dist)]);
+const { version } = JSON.parse(readFileSync(join(here, "package.json"), "utf8"));
 const policy = [
   "default-src 'none'",
   `script-src ${hash(script)} 'wasm-unsafe-eval'`,
@@ -92,11 +95,18 @@ const policy = [
   "form-action 'none'",
 ].join("; ");
 const icon = `data:image/svg+xml,${encodeURIComponent(readFileSync(join(here, "src/icon.svg"), "utf8").trim())}`;
-const parts = { POLICY: policy, ICON: icon, STYLE: style, SCRIPT: script };
+const texts = {
+  POLICY: policy,
+  ICON: icon,
+  STYLE: style,
+  SCRIPT: script,
+  VERSION: version,
+  LICENCES: asHtml([...parts, ...compiledIn(dist)]),
+};
 // White space around the script would be part of what is hashed.
 const page = readFileSync(join(here, "index.html"), "utf8").replace(
-  /\s*%(POLICY|ICON|STYLE|SCRIPT)%\s*/g,
-  (_, name) => parts[name],
+  /\s*%(POLICY|ICON|STYLE|SCRIPT|VERSION|LICENCES)%\s*/g,
+  (_, name) => texts[name],
 );
 if (page.split("<!--coffer-report-->").length !== 2) {
   throw new Error("the place for a report is not there once");

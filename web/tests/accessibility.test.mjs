@@ -41,6 +41,11 @@ test("the page", async (t) => {
         };
         await isRight(page, "the start");
         await hasRoom("the start");
+        await page.getByRole("button", { name: "About" }).click();
+        await page.locator("#about summary").first().click();
+        await isRight(page, "the licences");
+        await hasRoom("the licences");
+        await page.keyboard.press("Escape");
         await openFile(page, join(folder, "odd.txt"));
         await page.getByRole("alert").waitFor();
         await isRight(page, "an error");

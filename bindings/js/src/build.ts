@@ -110,6 +110,9 @@ export interface Layout {
 /** Lays a file out, without looking at any tensor's bytes. */
 export function layOut(given: Iterable<NewTensor>, options: BuildOptions = {}): Promise<Layout> {
   return withCore(async (core) => {
+    if (typeof (given as Partial<Iterable<NewTensor>> | null | undefined)?.[Symbol.iterator] !== "function") {
+      throw new CofferError("ARGUMENT", "the tensors are a list of objects with a name, a shape and data");
+    }
     const tensors: Declared[] = [];
     for (const tensor of given) {
       tensors.push(await declared(tensor));

@@ -7,7 +7,10 @@ import type { Integer } from "./integers.js";
 const MOST = 0xffff_ffff_ffff_ffffn;
 
 function shown(value: unknown): string {
-  return typeof value === "number" || typeof value === "bigint" ? String(value) : `a ${typeof value}`;
+  if (value === undefined || value === null || typeof value === "number" || typeof value === "bigint") {
+    return String(value);
+  }
+  return `${typeof value === "object" ? "an" : "a"} ${typeof value}`;
 }
 
 /** A whole number of 64 bits. */

@@ -332,6 +332,10 @@ export function useModule(
   module: WebAssembly.Module | Promise<WebAssembly.Module>,
   which: "coffer" | "model" = "coffer",
 ): void {
+  const kind = Object.prototype.toString.call(module);
+  if (kind !== "[object WebAssembly.Module]" && kind !== "[object Promise]") {
+    throw new TypeError("useModule takes a compiled WebAssembly.Module, or a promise of one");
+  }
   (which === "model" ? modelCores : cores).use(module);
 }
 

@@ -398,7 +398,7 @@ export class Model {
     const { source } = this.#shards[tensor.shard]!;
     const last = end ?? Number(tensor.size);
     if (!Number.isSafeInteger(first) || first < 0 || !(first <= last) || last > Number(tensor.size)) {
-      const message = `the tensor ${JSON.stringify(tensor.name)} has ${tensor.size} bytes, and not those from ${first} to ${last}`;
+      const message = `the tensor ${JSON.stringify(tensor.name)} has ${tensor.size} bytes; bytes ${first} to ${last} are not a part of them`;
       throw new RangeError(message);
     }
     const size = last - first;

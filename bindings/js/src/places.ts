@@ -231,11 +231,19 @@ function urlOf(text: string, base: string | undefined): URL {
   }
 }
 
+/** What a URL with another scheme is: nothing that can be opened, and no path either. */
+function otherScheme(text: string): CofferError {
+  return new CofferError("URL", "only URLs that begin with https:, http:, hf: or file: can be opened", { path: text });
+}
+
 export async function placeOf(from: Openable, options: HttpOptions): Promise<Opened> {
   if (typeof from === "string") {
     const page = pageUrl();
     if (from.startsWith("hf://")) {
       return hubPlace(from, options);
+    }
+    if (/^(?!https?:|file:)[a-z][a-z0-9+.-]+:\/\//i.test(from)) {
+      throw otherScheme(from);
     }
     if (/^https?:\/\//i.test(from) || page !== undefined) {
       return urlPlace(urlOf(from, page), options);
@@ -246,7 +254,13 @@ export async function placeOf(from: Openable, options: HttpOptions): Promise<Ope
     if (from.protocol === "hf:") {
       return hubPlace(from.href, options);
     }
-    return /^https?:$/.test(from.protocol) ? urlPlace(from, options) : pathPlace(from.href);
+    if (from.protocol === "file:") {
+      return pathPlace(from.href);
+    }
+    if (!/^https?:$/.test(from.protocol)) {
+      throw otherScheme(from.href);
+    }
+    return urlPlace(from, options);
   }
   if (typeof from !== "object" || (from as unknown) === null) {
     throw notOpenable();

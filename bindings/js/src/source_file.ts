@@ -23,6 +23,7 @@ export class FileSource implements Source {
   readonly name: string;
   readonly size: number;
   readonly #file: FileHandle;
+  #isClosed = false;
 
   private constructor(name: string, file: FileHandle, size: number) {
     this.name = name;
@@ -38,10 +39,10 @@ export class FileSource implements Source {
       if (!stat.isFile()) {
         throw new CofferError(
           stat.isDirectory() ? "DIRECTORY" : "NOT_REGULAR",
-          "this is no file that can be read at random",
-          {
-            path,
-          },
+          stat.isDirectory()
+            ? "this is a folder, not a file"
+            : "this is not a regular file, and cannot be read in parts",
+          { path },
         );
       }
       return new FileSource(path, file, stat.size);
@@ -56,6 +57,9 @@ export class FileSource implements Source {
   }
 
   async read(offset: Integer, size: number, signal?: AbortSignal): Promise<Uint8Array> {
+    if (this.#isClosed) {
+      throw new CofferError("ARGUMENT", "the model was closed, and cannot be read any more", { path: this.name });
+    }
     const bytes = new Uint8Array(size);
     let used = 0;
     while (used < size) {
@@ -74,6 +78,7 @@ export class FileSource implements Source {
   }
 
   close(): Promise<void> {
+    this.#isClosed = true;
     return this.#file.close();
   }
 }

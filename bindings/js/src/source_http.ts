@@ -26,6 +26,15 @@ export interface HttpOptions {
   accessToken?: string | undefined;
 }
 
+/** Why there was no answer. Browsers do not tell pages whether it was the server or its rules (CORS). */
+function unreachable(cause: unknown): string {
+  if ((globalThis as { location?: unknown }).location !== undefined) {
+    return "the server cannot be reached, or does not allow this page to read from it";
+  }
+  const code = (cause as { cause?: { code?: unknown } } | undefined)?.cause?.code;
+  return typeof code === "string" ? `the server cannot be reached (${code})` : "the server cannot be reached";
+}
+
 /** A failure of which a server has said something. */
 export class HttpError extends CofferError {
   /** What the Hub calls the request. */
@@ -270,10 +279,7 @@ export class HttpSource implements Source {
       response = await this.#fetch(this.#url, init);
     } catch (cause) {
       signal?.throwIfAborted();
-      throw new CofferError("CONNECT", "the server cannot be reached, or does not allow this page to read from it", {
-        path: this.name,
-        cause,
-      });
+      throw new CofferError("CONNECT", unreachable(cause), { path: this.name, cause });
     }
     const stated = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(response.headers.get("Content-Range") ?? "");
     const whole = sizeOf(stated?.[2]);

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { build, buildStream, CofferError, decode, open, parseSafetensorsMetadata } from "libcoffer";
+import { build, buildStream, CofferError, decode, open, parseSafetensorsMetadata, useModule } from "libcoffer";
 
-import { CountingSource } from "./files.mjs";
+import { CountingSource, folderOf } from "./files.mjs";
 
 const F = Float32Array.of(1, 2);
 const tensor = (more) => [{ name: "a", data: F, ...more }];
@@ -44,6 +44,30 @@ test("what cannot be opened", async () => {
   const shared = new Uint8Array(new SharedArrayBuffer(blob.size));
   shared.set(await bytesOf(blob));
   assert.deepEqual(await (await open(shared.buffer)).get("a"), F);
+});
+
+test("messages say what is wrong, and not what broke", async (t) => {
+  const other = /only URLs that begin with https:, http:, hf: or file: can be opened/;
+  await assert.rejects(open("ftp://host/x.safetensors"), { code: "URL", message: other });
+  await assert.rejects(open(new URL("s3://bucket/x.safetensors")), { code: "URL", message: other });
+  await assert.rejects(open("http://127.0.0.1:1/x", { retries: 0 }), {
+    code: "CONNECT",
+    message: /cannot be reached(?! or)/,
+  });
+
+  const folder = folderOf(t, { "x.safetensors": await bytesOf(await build(tensor({ shape: [2] }))) });
+  const model = await open(`${folder}/x.safetensors`);
+  await model.close();
+  await assert.rejects(model.get("a"), { code: "ARGUMENT", message: /the model was closed/ });
+
+  for (const module of [undefined, 3, new Uint8Array(8)]) {
+    assert.throws(() => useModule(module), { name: "TypeError", message: /^useModule takes/ });
+  }
+  for (const given of [undefined, null, 3, {}]) {
+    await assert.rejects(build(given), { code: "ARGUMENT", message: /the tensors are a list/ });
+  }
+  await assert.rejects(build([{}]), { code: "ARGUMENT", message: /the name of a tensor is a text, not undefined/ });
+  await assert.rejects(build([{ name: {} }]), { message: /is a text, not an object/ });
 });
 
 test("options that are none", async () => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { VNode } from "preact";
 
+import { showAbout } from "../base/about.js";
 import { close } from "../model/actions.js";
 import { model } from "../model/state.js";
 import { theme, THEMES } from "../model/theme.js";
@@ -40,6 +41,9 @@ export function TopBar(): VNode {
           <Openers compact />
         </div>
       )}
+      <button type="button" class="link about-link" onClick={showAbout}>
+        About
+      </button>
       <ThemeSwitch />
     </header>
   );
