@@ -16,7 +16,6 @@
  */
 #include "export.h"
 
-#include "bytes.h"
 #include "dtype.h"
 #include "error.h"
 #include "pickle_names.h"
@@ -51,36 +50,29 @@ static void torch_write_op(torch_pickle *pickle, char op)
     coffer__write(&pickle->out, &op, 1);
 }
 
-static void torch_write_bytes(torch_pickle *pickle, uint64_t value, size_t size)
-{
-    uint8_t bytes[8];
-    coffer__store_u64le(bytes, value);
-    coffer__write(&pickle->out, (const char *)bytes, size);
-}
-
 /* In the shortest form, as Python writes it; LONG1 is signed, so a ninth byte keeps large ones positive. */
 static void torch_write_int(torch_pickle *pickle, uint64_t value)
 {
     if (value <= UINT8_MAX) {
         torch_write_op(pickle, 'K');
-        torch_write_bytes(pickle, value, 1);
+        coffer__write_le(&pickle->out, value, 1);
     } else if (value <= UINT16_MAX) {
         torch_write_op(pickle, 'M');
-        torch_write_bytes(pickle, value, 2);
+        coffer__write_le(&pickle->out, value, 2);
     } else if (value <= INT32_MAX) {
         torch_write_op(pickle, 'J');
-        torch_write_bytes(pickle, value, 4);
+        coffer__write_le(&pickle->out, value, 4);
     } else {
         torch_write_op(pickle, '\x8a');
         torch_write_op(pickle, 8);
-        torch_write_bytes(pickle, value, 8);
+        coffer__write_le(&pickle->out, value, 8);
     }
 }
 
 static void torch_write_text(torch_pickle *pickle, const char *text, size_t text_len)
 {
     torch_write_op(pickle, 'X');
-    torch_write_bytes(pickle, text_len, 4);
+    coffer__write_le(&pickle->out, text_len, 4);
     coffer__write(&pickle->out, text, text_len);
 }
 
@@ -89,7 +81,7 @@ static bool torch_recall(torch_pickle *pickle, size_t memo)
 {
     if (pickle->known[memo]) {
         torch_write_op(pickle, 'h');
-        torch_write_bytes(pickle, memo, 1);
+        coffer__write_le(&pickle->out, memo, 1);
     }
     return pickle->known[memo];
 }
@@ -98,7 +90,7 @@ static void torch_remember(torch_pickle *pickle, size_t memo)
 {
     pickle->known[memo] = true;
     torch_write_op(pickle, 'q');
-    torch_write_bytes(pickle, memo, 1);
+    coffer__write_le(&pickle->out, memo, 1);
 }
 
 static void torch_write_global(torch_pickle *pickle, size_t memo, const char *module, const char *name)
