@@ -292,29 +292,42 @@ static coffer_status decode_latin1(coffer__decode *decode, uint8_t *bytes, size_
                            lead == 0x100 ? "has a character that is no byte" : "is shorter than the array", at);
 }
 
-static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+/* Inflates up to `room` bytes, and reads what is packed when none of it is left. *result is what zlib says, and the
+   stream's avail_out the room that is left. Where the piece ends before the stream does, zlib gets no bytes, cannot go
+   on, and says that: so the loops around this end. */
+static coffer_status decode_step(coffer__decode *decode, uint8_t *bytes, unsigned room, int *result, coffer_error *err)
 {
     coffer__zlib_stream *stream = &decode->stream;
+    if (decode->packed_at == decode->packed_end) {
+        const coffer_status status = decode_read(decode, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    stream->next_in = decode->packed + decode->packed_at;
+    stream->avail_in = (unsigned)(decode->packed_end - decode->packed_at);
+    stream->next_out = bytes;
+    stream->avail_out = room;
+    *result = decode->inflaters->zlib_inflate(stream, 0);
+    decode->packed_at = decode->packed_end - stream->avail_in;
+    return COFFER_OK;
+}
+
+static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+{
     if (decode->plain != NULL) {
         memcpy(bytes, decode->plain + (size_t)decode->made, size);
         return COFFER_OK;
     }
     size_t done = 0;
     while (done < size) {
-        if (decode->packed_at == decode->packed_end) {
-            const coffer_status status = decode_read(decode, err);
-            if (status != COFFER_OK) {
-                return status;
-            }
-        }
         const size_t room = size - done < UINT_MAX / 2 ? size - done : UINT_MAX / 2;
-        stream->next_in = decode->packed + decode->packed_at;
-        stream->avail_in = (unsigned)(decode->packed_end - decode->packed_at);
-        stream->next_out = bytes + done;
-        stream->avail_out = (unsigned)room;
-        const int result = decode->inflaters->zlib_inflate(stream, 0);
-        decode->packed_at = decode->packed_end - stream->avail_in;
-        done += room - stream->avail_out;
+        int result = ZLIB_OK;
+        const coffer_status status = decode_step(decode, bytes + done, (unsigned)room, &result, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        done += room - decode->stream.avail_out;
         if (result != ZLIB_OK && !(result == ZLIB_STREAM_END && done == size)) {
             return decode_damaged(decode,
                                   result == ZLIB_STREAM_END || result == ZLIB_BUFFER_ERROR
@@ -329,23 +342,14 @@ static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, siz
 /* After the last plain byte: the stream has to end, with nothing left of it and nothing more to come. */
 static coffer_status decode_is_over(coffer__decode *decode, coffer_error *err)
 {
-    coffer__zlib_stream *stream = &decode->stream;
     int result = ZLIB_OK;
     uint8_t more = 0;
     while (decode->streams && result == ZLIB_OK) {
-        if (decode->packed_at == decode->packed_end) {
-            const coffer_status status = decode_read(decode, err);
-            if (status != COFFER_OK) {
-                return status;
-            }
+        const coffer_status status = decode_step(decode, &more, 1, &result, err);
+        if (status != COFFER_OK) {
+            return status;
         }
-        stream->next_in = decode->packed + decode->packed_at;
-        stream->avail_in = (unsigned)(decode->packed_end - decode->packed_at);
-        stream->next_out = &more;
-        stream->avail_out = 1;
-        result = decode->inflaters->zlib_inflate(stream, 0);
-        decode->packed_at = decode->packed_end - stream->avail_in;
-        if (stream->avail_out == 0) {
+        if (decode->stream.avail_out == 0) {
             return decode_damaged(decode, "inflates to more bytes than the archive says", err);
         }
     }

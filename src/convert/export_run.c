@@ -17,6 +17,7 @@
 #include "error.h"
 #include "landing.h"
 #include "model.h"
+#include "parts.h"
 #include "trust.h"
 
 #include <string.h>
@@ -36,9 +37,8 @@ typedef struct export_run {
     size_t room;
     coffer_read_target *targets; /* of a group; `target_room` of them */
     size_t target_room;
-    uint64_t at;     /* in the new file, of the leaf that comes next */
-    uint64_t before; /* bytes of tensors that are written */
-    bool looking;    /* what is read now is read again to be written */
+    uint64_t at;         /* in the new file, of the leaf that comes next */
+    coffer__parts parts; /* the progress; counts bytes of tensors that are written */
 } export_run;
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------ */
@@ -74,20 +74,11 @@ static bool export_needs_crc(const export_run *run, size_t i)
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
-/* `total` is that of a part, which the user is not told; nor the end of a part, which the next one begins with. */
-static int export_tell(void *ctx, uint64_t done, uint64_t total)
-{
-    const export_run *run = ctx;
-    const uint64_t all = run->layout->data;
-    const uint64_t so_far = run->before + (run->looking ? 0 : done);
-    return done == total && so_far < all ? 0 : run->options->progress(run->options->progress_ctx, so_far, all);
-}
-
+/* The options of one part of the work: a group, or a large tensor. */
 static coffer_read_options export_part(export_run *run)
 {
     coffer_read_options part = *run->options;
-    part.progress = part.progress == NULL ? NULL : export_tell;
-    part.progress_ctx = run;
+    coffer__parts_begin(&run->parts, &part.progress, &part.progress_ctx);
     return part;
 }
 
@@ -154,7 +145,7 @@ static coffer_status export_group(export_run *run, size_t first, size_t end, cof
     status = size > 0 ? run->sink->ops->write_at(run->sink, run->at, run->memory, size, err) : COFFER_OK;
     run->at += size;
     for (size_t i = first; i < end; i++) {
-        run->before += export_tensor_size(run, i);
+        run->parts.before += export_tensor_size(run, i);
     }
     return status;
 }
@@ -175,10 +166,10 @@ static coffer_status export_land(export_run *run, size_t i, const coffer__row *r
     const coffer_tensor *tensor = run->layout->leaves[i].tensor;
     const coffer_read_options part = export_part(run);
     const coffer__transfer_options options = coffer__model_transfer(run->allocator, &part, &failed);
-    run->looking = nowhere;
+    run->parts.again = nowhere;
     const coffer_status status =
         nowhere ? coffer__land_nowhere(row, 1, &options, err) : coffer__land_in_sink(run->sink, row, 1, &options, err);
-    run->looking = false;
+    run->parts.again = false;
     return status != COFFER_OK && failed == 0
                ? coffer__model_fail(err, status, coffer__model_shard(run->model, tensor), tensor)
                : status;
@@ -250,7 +241,7 @@ static coffer_status export_large(export_run *run, size_t i, coffer_error *err)
     status = export_row(run, i, &row, err);
     coffer__trust_let_go(run->model, held);
     run->at += text + leaf->tensor->size;
-    run->before += leaf->tensor->size;
+    run->parts.before += leaf->tensor->size;
     return status;
 }
 
@@ -291,7 +282,8 @@ coffer_status coffer__export_run(const coffer *model, coffer__layout *layout, co
                        .crc32 = crc32,
                        .sink = sink,
                        .options = options,
-                       .allocator = &model->allocator };
+                       .allocator = &model->allocator,
+                       .parts = { .total = layout->data } };
     const uint64_t size = coffer__layout_size(layout);
     run.room = size < EXPORT_GROUP_SIZE ? (size_t)size : EXPORT_GROUP_SIZE;
     run.target_room = layout->count < EXPORT_GROUP_LEAVES ? layout->count : EXPORT_GROUP_LEAVES;

@@ -5,6 +5,7 @@
 #include "import.h"
 #include "model_writer.h"
 #include "options.h"
+#include "parts.h"
 #include "paths.h"
 #include "shard_name.h"
 #include "writer_own.h"
@@ -85,28 +86,16 @@ typedef struct import_saving {
     const char *output;
     coffer_import_write_options options;
     coffer_read_options reading;
-    bool comparing;
+    coffer__parts halves;
     coffer__path written; /* what is opened to be compared */
 } import_saving;
-
-static int import_tell(void *ctx, uint64_t done, uint64_t total)
-{
-    const import_saving *saving = ctx;
-    const uint64_t before = saving->comparing ? total : 0;
-    const uint64_t all = saving->options.unverified ? total : 2 * total;
-    if (done == total && before + done < all) {
-        return 0; /* the end of the first half is told by the second */
-    }
-    return saving->reading.progress(saving->reading.progress_ctx, before + done, all);
-}
 
 /* The options of one half of the work. */
 static coffer_read_options import_half(import_saving *saving)
 {
     coffer_read_options half = saving->reading;
     half.struct_size = sizeof half;
-    half.progress = saving->reading.progress == NULL ? NULL : import_tell;
-    half.progress_ctx = saving;
+    coffer__parts_begin(&saving->halves, &half.progress, &half.progress_ctx);
     return half;
 }
 
@@ -185,7 +174,7 @@ static coffer_status import_compare(import_saving *saving, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
-    saving->comparing = true;
+    saving->halves.before = saving->import->summary.output;
     const coffer_read_options half = import_half(saving);
     status = coffer_import_verify(saving->import, written, &half, err);
     coffer_close(written);
@@ -225,6 +214,7 @@ coffer_status coffer_import_write(coffer_import *import, const char *output, con
     if (status != COFFER_OK) {
         return status;
     }
+    saving.halves.total = saving.options.unverified ? import->summary.output : 2 * import->summary.output;
     if (!coffer__path_copy(&saving.written, output)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path of the output is too long");
     }

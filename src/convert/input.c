@@ -28,15 +28,12 @@ static coffer_status input_add(coffer_input *input, const char *name, size_t nam
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "at most %u files are converted together",
                             (uint64_t)INPUT_MOST_FILES);
     }
-    if (input->count == input->room) {
-        const uint32_t room = input->room == 0 ? 4 : input->room * 2;
-        void *files = coffer__realloc(allocator, input->files, input->room * sizeof(void *), room * sizeof(void *));
-        if (files == NULL) {
-            return input_no_memory(err);
-        }
-        input->files = files;
-        input->room = room;
+    coffer__input_file **files =
+        coffer__grow_array(allocator, input->files, input->count, &input->room, sizeof(void *), err);
+    if (files == NULL) {
+        return COFFER_ERR_MEMORY;
     }
+    input->files = files;
     coffer__input_file *made = coffer__alloc_zeroed(allocator, sizeof *made);
     char *text = coffer__alloc(allocator, name_len + 1);
     if (made == NULL || text == NULL) {

@@ -25,17 +25,9 @@ uint64_t coffer__layout_size(const coffer__layout *layout)
 /* Room for one more leaf. */
 static bool layout_grow(coffer__layout *layout)
 {
-    const size_t size = sizeof *layout->leaves;
-    if (layout->count < layout->room) {
-        return true;
-    }
-    const size_t room = layout->room < SIZE_MAX / size / 4 ? 2 * layout->room + 16 : 0;
     coffer__leaf *leaves =
-        room > 0 ? coffer__realloc(layout->text.allocator, layout->leaves, layout->room * size, room * size) : NULL;
-    if (leaves != NULL) {
-        layout->leaves = leaves;
-        layout->room = room;
-    }
+        coffer__grow_array(layout->text.allocator, layout->leaves, layout->count, &layout->room, sizeof *leaves, NULL);
+    layout->leaves = leaves != NULL ? leaves : layout->leaves;
     return leaves != NULL;
 }
 
