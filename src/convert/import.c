@@ -35,29 +35,14 @@ static void import_count_findings(coffer_import *import)
     }
 }
 
-/* By key. */
-static bool import_pair_before(const void *ctx, uint32_t a, uint32_t b)
-{
-    const coffer__plan *plan = ctx;
-    size_t a_len = 0;
-    size_t b_len = 0;
-    const char *a_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[a].key, &a_len);
-    const char *b_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[b].key, &b_len);
-    return coffer__compare_names(a_key, a_len, b_key, b_len) < 0;
-}
-
 /* Whether one of the pairs, which `order` has by their keys, has the name of a row for its key. */
 static bool import_has_key(const coffer__plan *plan, const uint32_t *order, const coffer__plan_row *row)
 {
-    size_t name_len = 0;
-    const char *name = coffer__plan_text(plan, row->name, &name_len);
     size_t low = 0;
     size_t high = plan->pairs.count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        size_t key_len = 0;
-        const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[order[middle]].key, &key_len);
-        const int compared = coffer__compare_names(key, key_len, name, name_len);
+        const int compared = coffer__plan_compare_texts(plan, coffer__plan_pairs(plan)[order[middle]].key, row->name);
         if (compared == 0) {
             return true;
         }
@@ -82,7 +67,7 @@ static coffer_status import_find_aliases(coffer_import *import, coffer_error *er
     for (uint32_t i = 0; i < plan->pairs.count; i++) {
         order[i] = i;
     }
-    coffer__sort(order, plan->pairs.count, import_pair_before, plan);
+    coffer__sort(order, plan->pairs.count, coffer__plan_pair_before, plan);
     for (uint32_t i = 0; i < plan->rows.count; i++) {
         const coffer__plan_row *row = coffer__plan_rows(plan) + i;
         if (row->fate == COFFER__FATE_ALIAS && !import_has_key(plan, order, row)) {

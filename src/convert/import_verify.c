@@ -343,26 +343,18 @@ static coffer_status verify_from(verify_run *run, size_t first, size_t end, cons
     return COFFER_OK;
 }
 
-/* Whether a row is all of its storage, in its order. */
-static bool verify_is_whole(const verify_run *run, const coffer__plan_row *row)
-{
-    coffer__box box;
-    return coffer__plan_box(run->plan, row, &box, NULL) == COFFER_OK && box.rank == 0 &&
-           box.run_size == coffer__plan_storages(run->plan)[row->storage].size;
-}
-
 /* The rows of one storage. */
 static coffer_status verify_storage(verify_run *run, size_t first, size_t end, coffer_error *err)
 {
     const coffer__plan_row *row = verify_at(run, first);
     const coffer__plan_storage *storage = coffer__plan_storages(run->plan) + row->storage;
     const coffer__plan_piece *piece = coffer__plan_pieces(run->plan) + storage->first_piece;
-    if (storage->piece_count == 1 && piece->coding == COFFER__CODING_STORED) {
+    if (coffer__plan_is_plain(run->plan, storage)) {
         return verify_from(run, first, end, coffer__input_source(run->import->input, piece->file), piece->offset, err);
     }
     coffer__storage_source source;
-    coffer_status status =
-        coffer__storage_open(&source, &run->decoding, row->storage, end - first == 1 && verify_is_whole(run, row), err);
+    coffer_status status = coffer__storage_open(&source, &run->decoding, row->storage,
+                                                end - first == 1 && coffer__plan_is_whole(run->plan, row), err);
     if (status == COFFER_OK) {
         status = verify_from(run, first, end, &source.source, 0, err);
     }

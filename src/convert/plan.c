@@ -6,6 +6,7 @@
 #include "bytes.h"
 #include "checked.h"
 #include "error.h"
+#include "sort.h"
 #include "text.h"
 
 #define PLAN_TEXT_EXTRA 5 /* bytes of a text besides its own: the length and the NUL */
@@ -134,6 +135,13 @@ coffer_status coffer__plan_put_text(coffer__plan *plan, const char *text, size_t
     return COFFER_OK;
 }
 
+/* The length that a text begins with, of which four bytes must be there. */
+static uint32_t plan_text_len(const coffer__plan *plan, uint32_t number)
+{
+    const uint8_t *at = (const uint8_t *)plan->texts.items + number;
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
 /* A number may come from somebody who wants this to read beyond the texts. Any place at which a length fits what
    follows, and a NUL ends it, is as good as a text. */
 bool coffer__plan_has_text(const coffer__plan *plan, uint32_t number)
@@ -142,9 +150,9 @@ bool coffer__plan_has_text(const coffer__plan *plan, uint32_t number)
     if (number >= count || count - number < PLAN_TEXT_EXTRA) {
         return false;
     }
-    const uint8_t *at = (const uint8_t *)plan->texts.items + number;
-    const uint32_t length = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-    return length <= count - number - PLAN_TEXT_EXTRA && at[4 + (size_t)length] == 0;
+    const uint8_t *bytes = (const uint8_t *)plan->texts.items + number + 4;
+    const uint32_t length = plan_text_len(plan, number);
+    return length <= count - number - PLAN_TEXT_EXTRA && bytes[length] == 0;
 }
 
 const char *coffer__plan_text(const coffer__plan *plan, uint32_t number, size_t *text_len)
@@ -152,9 +160,8 @@ const char *coffer__plan_text(const coffer__plan *plan, uint32_t number, size_t 
     size_t length = 0;
     const char *text = "";
     if (coffer__plan_has_text(plan, number)) {
-        const uint8_t *at = (const uint8_t *)plan->texts.items + number;
-        length = (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
-        text = (const char *)at + 4;
+        length = plan_text_len(plan, number);
+        text = (const char *)plan->texts.items + number + 4;
     }
     if (text_len != NULL) {
         *text_len = length;
@@ -292,6 +299,41 @@ const coffer__plan_pair *coffer__plan_pairs(const coffer__plan *plan)
 const coffer__plan_finding *coffer__plan_findings(const coffer__plan *plan)
 {
     return plan->findings.items;
+}
+
+coffer_status coffer__plan_fail_row(const coffer__plan *plan, const coffer__plan_row *row, coffer_status status,
+                                    coffer_error *err)
+{
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(plan, row->name, &name_len);
+    return coffer__fail_tensor(err, status, name, name_len);
+}
+
+int coffer__plan_compare_texts(const coffer__plan *plan, uint32_t a, uint32_t b)
+{
+    size_t a_len = 0;
+    size_t b_len = 0;
+    const char *a_text = coffer__plan_text(plan, a, &a_len);
+    const char *b_text = coffer__plan_text(plan, b, &b_len);
+    return coffer__compare_names(a_text, a_len, b_text, b_len);
+}
+
+bool coffer__plan_pair_before(const void *plan, uint32_t a, uint32_t b)
+{
+    const coffer__plan_pair *pairs = coffer__plan_pairs(plan);
+    return coffer__plan_compare_texts(plan, pairs[a].key, pairs[b].key) < 0;
+}
+
+bool coffer__plan_is_plain(const coffer__plan *plan, const coffer__plan_storage *storage)
+{
+    return storage->piece_count == 1 && coffer__plan_pieces(plan)[storage->first_piece].coding == COFFER__CODING_STORED;
+}
+
+bool coffer__plan_is_whole(const coffer__plan *plan, const coffer__plan_row *row)
+{
+    coffer__box box;
+    return coffer__plan_box(plan, row, &box, NULL) == COFFER_OK && box.rank == 0 &&
+           box.run_size == coffer__plan_storages(plan)[row->storage].size;
 }
 
 /* Without checks: coffer__plan_check has shown that the product is below 2^63. */

@@ -40,9 +40,7 @@ static coffer_status judge_foreign(const plan_judge *judge, const char *what, ui
 /* Names the tensor in an error that was filled. */
 static coffer_status judge_fail_row(const plan_judge *judge, coffer_status status, const coffer__plan_row *row)
 {
-    size_t name_len = 0;
-    const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
-    return coffer__fail_tensor(judge->err, status, name, name_len);
+    return coffer__plan_fail_row(judge->plan, row, status, judge->err);
 }
 
 /* ---- files, texts, pieces, storages ------------------------------------------------------------------------------ */
@@ -278,25 +276,11 @@ static coffer_status judge_row(plan_judge *judge, size_t i)
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* What is sorted: numbers of rows, or of pairs, by the texts that name them. */
+/* By name; for sorting the numbers of rows. */
 static bool judge_row_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer__plan *plan = ctx;
-    size_t a_len = 0;
-    size_t b_len = 0;
-    const char *a_name = coffer__plan_text(plan, coffer__plan_rows(plan)[a].name, &a_len);
-    const char *b_name = coffer__plan_text(plan, coffer__plan_rows(plan)[b].name, &b_len);
-    return coffer__compare_names(a_name, a_len, b_name, b_len) < 0;
-}
-
-static bool judge_pair_before(const void *ctx, uint32_t a, uint32_t b)
-{
-    const coffer__plan *plan = ctx;
-    size_t a_len = 0;
-    size_t b_len = 0;
-    const char *a_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[a].key, &a_len);
-    const char *b_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[b].key, &b_len);
-    return coffer__compare_names(a_key, a_len, b_key, b_len) < 0;
+    const coffer__plan_row *rows = coffer__plan_rows(ctx);
+    return coffer__plan_compare_texts(ctx, rows[a].name, rows[b].name) < 0;
 }
 
 static coffer_status judge_name(const plan_judge *judge, const coffer__plan_row *row)
@@ -366,9 +350,9 @@ static coffer_status judge_pairs(const plan_judge *judge, uint32_t *order)
         }
         order[i] = i;
     }
-    coffer__sort(order, count, judge_pair_before, plan);
+    coffer__sort(order, count, coffer__plan_pair_before, plan);
     for (size_t i = 1; i < count; i++) {
-        if (!judge_pair_before(plan, order[i - 1], order[i])) {
+        if (!coffer__plan_pair_before(plan, order[i - 1], order[i])) {
             size_t key_len = 0;
             const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[order[i]].key, &key_len);
             return coffer__fail(judge->err, COFFER_ERR_DUPLICATE_KEY, "the metadata would have %q twice", key, key_len);
