@@ -3,6 +3,7 @@
 #include "cli_import.h"
 
 #include "cli_interrupt.h"
+#include "cli_json.h"
 #include "cli_report.h"
 #include "cli_sandbox.h"
 #include "cli_text.h"
@@ -129,16 +130,6 @@ void cli_import_remark(cli *app, const char *path, const coffer_import_finding *
     cli_remark_path(app, path, "%s: %s", cli_import_weight_name(finding->weight), text);
 }
 
-static void put_string_or_null(cli_output *out, const char *key, const char *text)
-{
-    cli_json_key(out, key);
-    if (text[0] != '\0') {
-        cli_json_string(out, text);
-    } else {
-        cli_json_null(out);
-    }
-}
-
 void cli_json_import_findings(cli_output *out, coffer_import *import)
 {
     const coffer_import_finding *finding = NULL;
@@ -150,9 +141,9 @@ void cli_json_import_findings(cli_output *out, coffer_import *import)
         cli_json_string(out, cli_import_weight_name(finding->weight));
         cli_json_key(out, "text");
         cli_json_string(out, finding->text);
-        put_string_or_null(out, "subject", finding->subject);
-        put_string_or_null(out, "file", finding->file_name);
-        put_string_or_null(out, "member", finding->member);
+        cli_json_text_or_null(out, "subject", finding->subject, strlen(finding->subject));
+        cli_json_text_or_null(out, "file", finding->file_name, strlen(finding->file_name));
+        cli_json_text_or_null(out, "member", finding->member, strlen(finding->member));
         cli_json_key(out, "offset");
         if (finding->offset != COFFER_NO_OFFSET) {
             cli_json_number(out, finding->offset);

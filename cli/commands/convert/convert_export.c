@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The way back: a model becomes a file of another program. */
 #include "cli_guard.h"
+#include "cli_json.h"
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_publish.h"
@@ -8,7 +9,6 @@
 #include "cli_text.h"
 #include "convert.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct exporting {
@@ -56,7 +56,6 @@ static void show_export(const exporting *run, bool done)
     char count[CLI_NUMBER_SIZE];
     char bytes[CLI_NUMBER_SIZE];
     char took[CLI_NUMBER_SIZE];
-    char seconds[CLI_NUMBER_SIZE];
     cli_output *out = &run->app->out;
     cli_number_text(count, export_count(run), true);
     cli_bytes_text(bytes, run->size);
@@ -79,9 +78,7 @@ static void show_export(const exporting *run, bool done)
     cli_json_number(out, export_count(run));
     cli_json_key(out, "size");
     cli_json_number(out, run->size);
-    cli_json_key(out, "seconds");
-    snprintf(seconds, sizeof seconds, "%.6f", cli_seconds() - run->started);
-    cli_json_raw(out, seconds);
+    cli_json_seconds(out, cli_seconds() - run->started);
     cli_json_close(out, '}');
 }
 

@@ -213,16 +213,6 @@ void convert_show_done(const conversion *run)
 
 /* ---- JSON ---- */
 
-static void json_text_or_null(cli_output *out, const char *key, const char *text, size_t text_len)
-{
-    cli_json_key(out, key);
-    if (text_len > 0) {
-        cli_json_string_n(out, text, text_len);
-    } else {
-        cli_json_null(out);
-    }
-}
-
 static void json_tensor(cli_output *out, coffer_import *import, size_t i)
 {
     static const char *const fates[] = { "written", "alias", "skipped" };
@@ -233,15 +223,15 @@ static void json_tensor(cli_output *out, coffer_import *import, size_t i)
     cli_json_open(out, '{', false);
     cli_json_key(out, "name");
     cli_json_string_n(out, tensor.name, tensor.name_len);
-    json_text_or_null(out, "dtype", dtype, strlen(dtype));
+    cli_json_text_or_null(out, "dtype", dtype, strlen(dtype));
     cli_json_shape(out, tensor.shape, tensor.rank);
     cli_json_key(out, "size");
     cli_json_number(out, tensor.size);
     cli_json_key(out, "fate");
     cli_json_string(out, fates[tensor.fate]);
-    json_text_or_null(out, "alias_of", same != NULL ? same->name : "", same != NULL ? same->name_len : 0);
-    json_text_or_null(out, "reason", tensor.reason, strlen(tensor.reason));
-    json_text_or_null(out, "storage", tensor.storage, tensor.storage_len);
+    cli_json_text_or_null(out, "alias_of", same != NULL ? same->name : "", same != NULL ? same->name_len : 0);
+    cli_json_text_or_null(out, "reason", tensor.reason, strlen(tensor.reason));
+    cli_json_text_or_null(out, "storage", tensor.storage, tensor.storage_len);
     cli_json_key(out, "gathered");
     cli_json_bool(out, tensor.gathered);
     cli_json_key(out, "changed");
@@ -304,11 +294,10 @@ void convert_show_json(const conversion *run, const char *done)
     cli_output *out = &run->app->out;
     coffer_import *import = run->opened.import;
     const coffer_import_summary *summary = coffer_import_summarize(import);
-    char seconds[CLI_NUMBER_SIZE];
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, run->path);
-    json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
+    cli_json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
     cli_json_key(out, "done");
     cli_json_string(out, done);
     cli_json_key(out, "from");
@@ -329,8 +318,6 @@ void convert_show_json(const conversion *run, const char *done)
     cli_json_import_findings(out, import);
     json_unreferenced(out, import);
     json_account(out, summary);
-    cli_json_key(out, "seconds");
-    snprintf(seconds, sizeof seconds, "%.6f", cli_seconds() - run->started);
-    cli_json_raw(out, seconds);
+    cli_json_seconds(out, cli_seconds() - run->started);
     cli_json_close(out, '}');
 }
