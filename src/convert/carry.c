@@ -1,8 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows are sorted: those of plain storages first, by their places in the output, then those of each storage that is
- * decoded. (A writer that takes its bytes in order gets all of them by their places; then a storage may be decoded several
- * times.) They are handed to the writers in groups that are small enough for the boxes of a group to be in memory.
+ * The rows are sorted: those of plain storages first, by their places in the output, then those of
+ * each storage that is decoded. (A writer that takes its bytes in order gets all of them by their
+ * places; then a storage may be decoded several times.) They are handed to the writers in groups
+ * that are small enough for the boxes of a group to be in memory.
+ *
+ * The steps, for all rows that are written and have bytes:
+ *
+ * 1. carry_sort: `order`, and the number that each row has in the header of the output.
+ *
+ * 2. carry_all: group after group. The rows of a group go to one file of the output, and come from
+ * plain storages, or from one storage that is decoded.
+ *
+ * 3. carry_check_rest: the CRCs of plain storages that no row was all of.
+ *
+ * So a damaged archive may fail after its tensors are written; the caller publishes nothing then.
+ * The order of 2 and 3 lets most CRCs be computed from bytes that are in memory anyway.
+ *
+ * Everything in the plan was checked: indices are in range, sums do not wrap, and each view lies
+ * within its storage.
  */
 #include "carry.h"
 
@@ -44,6 +60,7 @@ typedef struct carry_run {
     coffer__parts parts; /* the progress of the groups; counts bytes of tensors */
 } carry_run;
 
+/* The row at place `i` of the order; everything below speaks of places in the order. */
 static const coffer__plan_row *carry_row(const carry_run *run, size_t i)
 {
     return coffer__plan_rows(run->plan) + run->order[i];
@@ -54,11 +71,13 @@ static const coffer__plan_storage *carry_storage_of(const carry_run *run, const 
     return coffer__plan_storages(run->plan) + row->storage;
 }
 
+/* Of a plain storage its only piece. A row that has bytes views a storage that has at least one. */
 static const coffer__plan_piece *carry_first_piece(const carry_run *run, const coffer__plan_storage *storage)
 {
     return coffer__plan_pieces(run->plan) + storage->first_piece;
 }
 
+/* Names the tensor in an error. `number` counts the rows of the plan. */
 static coffer_status carry_fail_row(const carry_run *run, coffer_status status, uint32_t number, coffer_error *err)
 {
     return coffer__plan_fail_row(run->plan, coffer__plan_rows(run->plan) + number, status, err);
@@ -102,6 +121,7 @@ static coffer_status carry_put(carry_run *run, size_t k, size_t i, const carry_p
     if (status != COFFER_OK) {
         return carry_fail_row(run, status, run->order[i], err);
     }
+    /* A view without gaps is one run, which needs no box: the transfer can have the system copy it. */
     const bool gathered = box->rank > 0;
     const uint64_t size = coffer__plan_row_size(run->plan, row);
     run->carries[k] = (coffer__carry){ .to = run->places[run->order[i]],
@@ -111,6 +131,9 @@ static coffer_status carry_put(carry_run *run, size_t k, size_t i, const carry_p
                                                 .box = gathered ? box : NULL,
                                                 .size = size,
                                                 .change = carry_change(row) } };
+    /* A CRC is that of all bytes of the piece, in their order, before any change. The transfer
+       feeds it what it reads; so only a row that reads just these bytes can have it computed on the
+       way. */
     const bool whole = !gathered && size == storage->size && coffer__plan_is_plain(run->plan, storage);
     if (run->crc32 != NULL && whole && run->checked[row->storage] == CARRY_UNCHECKED &&
         carry_first_piece(run, storage)->has_crc) {
@@ -157,6 +180,8 @@ static coffer_status carry_hand_over(carry_run *run, size_t first, size_t count,
     for (size_t k = 0; k < count; k++) {
         size += run->carries[k].row.size;
     }
+    /* The rows count as done before the status is looked at: after a failure nothing is told any
+       more. */
     coffer_status status =
         target->model != NULL
             ? coffer__model_writer_carry(target->model, shard, run->carries, count, &options, &failed, err)
@@ -199,7 +224,9 @@ static coffer_status carry_group(carry_run *run, size_t first, size_t end, const
 
 /* ---- plain storages ---------------------------------------------------------------------------------------------- */
 
-/* Reads a plain storage for its CRC alone. */
+/* Reads a plain storage for its CRC alone. It has bytes that no tensor is made of, or its tensors
+   read them in another order, so this is one more pass over it; the system's cache often has it
+   still. */
 static coffer_status carry_check_storage(const carry_run *run, const coffer__plan_storage *storage, uint8_t *memory,
                                          coffer_error *err)
 {
@@ -231,6 +258,7 @@ static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
             !carry_first_piece(run, storage)->has_crc) {
             continue;
         }
+        /* Marked before it is read: rows that share a storage would have it read again otherwise. */
         run->checked[row->storage] = CARRY_CHECKED;
         memory = memory != NULL ? memory : coffer__alloc(run->allocator, CARRY_READ);
         status = memory != NULL ? carry_check_storage(run, storage, memory, err)
@@ -245,7 +273,9 @@ static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
 
 /* ---- storages that are decoded ----------------------------------------------------------------------------------- */
 
-/* Rows order[first..end) of one storage that is decoded. */
+/* Rows order[first..end) of one storage that is decoded. It streams if its only row is all of it,
+   in order: then no byte is wanted twice. A failure of the storage is reported as that of its first
+   tensor, for want of a better one. */
 static coffer_status carry_decoded(carry_run *run, size_t first, size_t end, coffer_error *err)
 {
     const bool streams = end - first == 1 && coffer__plan_is_whole(run->plan, carry_row(run, first));
@@ -287,6 +317,7 @@ static bool carry_row_before(const void *ctx, uint32_t a, uint32_t b)
            coffer_header_at(run->target->header, second_place)->offset;
 }
 
+/* Rows without bytes are declared but not carried, so they have a place and are not in the order. */
 static void carry_sort(carry_run *run)
 {
     uint32_t place = 0;
@@ -322,6 +353,8 @@ static size_t carry_end(const carry_run *run, size_t first)
     return end;
 }
 
+/* carry_group may stop before `end`, as a group has a bound and one file; the next round goes on
+   from there. */
 static coffer_status carry_all(carry_run *run, coffer_error *err)
 {
     coffer_status status = COFFER_OK;

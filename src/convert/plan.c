@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling a plan: arrays that grow within one budget, and texts that are numbered by their place. */
+/*
+ * A plan's arrays: how they grow, how texts are kept in one of them, and the questions that are
+ * asked of a plan.
+ *
+ * All arrays of a plan share one budget, since a file decides how long each of them becomes: a few
+ * bytes of pickle can make a tensor. When the budget is used up, reading fails with
+ * COFFER_ERR_MEMORY, long before the machine has no more.
+ *
+ * Items refer to each other by number, never by address: arrays move while they grow, and a plan
+ * can be saved and loaded as it is. Functions that take numbers from a plan that was not checked
+ * yet say so; plan_check.c judges the rest.
+ */
 #include "plan.h"
 
 #include "alloc.h"
@@ -14,6 +25,7 @@
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
+/* The failure of a plan that would be larger than its budget, or than 32 bits can count. */
 static coffer_status plan_full(const coffer__plan *plan, coffer_error *err)
 {
     (void)plan;
@@ -29,12 +41,15 @@ static coffer_status plan_grow(coffer__plan *plan, coffer__plan_array *array, si
                                coffer_error *err)
 {
     uint64_t needed = 0;
+    /* `count <= room` always, so the difference does not wrap. */
     if (more <= array->room - array->count) {
         return COFFER_OK;
     }
     if (!coffer__add_u64(array->count, more, &needed) || needed > UINT32_MAX) {
         return plan_full(plan, err);
     }
+    /* No wrap: `needed` is below 2^32, so one and a half times as much, and its product with the
+       size of an item, are far below 2^64. */
     const uint64_t affordable = array->room + plan->budget / item_size;
     const uint64_t wished = needed < PLAN_FEWEST ? PLAN_FEWEST : needed + needed / 2;
     const uint64_t room = wished <= affordable ? wished : needed;
@@ -69,6 +84,7 @@ static coffer_status plan_append(coffer__plan *plan, coffer__plan_array *array, 
     return coffer__plan_extend(plan, array, item, 1, item_size, err);
 }
 
+/* What was spent is not given back to the budget: a plan is freed as a whole. */
 static void plan_free_array(const coffer__plan *plan, coffer__plan_array *array, size_t item_size)
 {
     coffer__free(plan->allocator, array->items, array->room * item_size);
@@ -88,6 +104,7 @@ coffer_status coffer__plan_begin(coffer__plan *plan, const coffer_allocator *all
     return coffer__plan_put_file(plan, "", 0, &input, err);
 }
 
+/* A plan of zeros, which was never begun, has no allocator. */
 void coffer__plan_free(coffer__plan *plan)
 {
     if (plan->allocator == NULL) {
@@ -122,6 +139,8 @@ coffer_status coffer__plan_put_text(coffer__plan *plan, const char *text, size_t
     if (status != COFFER_OK) {
         return status;
     }
+    /* Not a u32 in memory, since texts begin at any byte; and little-endian, as plan_bytes.c saves
+       the array as it is. */
     uint8_t *to = (uint8_t *)texts->items + texts->count;
     for (unsigned i = 0; i < 4; i++) {
         to[i] = (uint8_t)(text_len >> (8 * i));
@@ -155,6 +174,8 @@ bool coffer__plan_has_text(const coffer__plan *plan, uint32_t number)
     return length <= count - number - PLAN_TEXT_EXTRA && bytes[length] == 0;
 }
 
+/* Falls back to "" for a number that is no text's, so that messages about a plan that is being
+   checked can be made of it. */
 const char *coffer__plan_text(const coffer__plan *plan, uint32_t number, size_t *text_len)
 {
     size_t length = 0;
@@ -171,6 +192,7 @@ const char *coffer__plan_text(const coffer__plan *plan, uint32_t number, size_t 
 
 /* ---- filling ----------------------------------------------------------------------------------------------------- */
 
+/* `file_count` counts what was put completely, so after a failure it agrees with the names. */
 coffer_status coffer__plan_put_file(coffer__plan *plan, const char *name, size_t name_len, uint32_t *number,
                                     coffer_error *err)
 {
@@ -185,11 +207,14 @@ coffer_status coffer__plan_put_file(coffer__plan *plan, const char *name, size_t
     return status;
 }
 
+/* A piece belongs to no storage until one is put; coffer__plan_check refuses pieces that are left
+   over. */
 coffer_status coffer__plan_put_piece(coffer__plan *plan, const coffer__plan_piece *piece, coffer_error *err)
 {
     return plan_append(plan, &plan->pieces, piece, sizeof *piece, err);
 }
 
+/* The pieces were put by the reader from what the file says, so their sum may be anything. */
 coffer_status coffer__plan_put_storage(coffer__plan *plan, uint32_t piece_count, uint32_t name, uint32_t *number,
                                        coffer_error *err)
 {
@@ -226,6 +251,7 @@ coffer_status coffer__plan_put_row(coffer__plan *plan, const coffer__plan_row *r
                row->rank * sizeof *dimensions);
     }
     plan->dimensions.count += row->rank;
+    /* Skipped rows count, too: their bytes are accounted for as skipped, and not as unreferenced. */
     if (row->storage < plan->storages.count) {
         ((coffer__plan_storage *)plan->storages.items)[row->storage].viewed = true;
     }
@@ -287,6 +313,7 @@ const coffer__plan_row *coffer__plan_rows(const coffer__plan *plan)
 
 const coffer__plan_dimension *coffer__plan_dimensions(const coffer__plan *plan, const coffer__plan_row *row)
 {
+    /* Without dimensions the array may not be there, and NULL + n is undefined. */
     const coffer__plan_dimension *all = plan->dimensions.items;
     return row->rank == 0 ? NULL : all + row->dimensions;
 }
@@ -301,6 +328,7 @@ const coffer__plan_finding *coffer__plan_findings(const coffer__plan *plan)
     return plan->findings.items;
 }
 
+/* In a plan that is being checked the name may be no text; then it is "". */
 coffer_status coffer__plan_fail_row(const coffer__plan *plan, const coffer__plan_row *row, coffer_status status,
                                     coffer_error *err)
 {
@@ -347,6 +375,8 @@ uint64_t coffer__plan_row_size(const coffer__plan *plan, const coffer__plan_row 
     return size;
 }
 
+/* The one way from a row to its bytes: everything that reads a view does it through this box. So
+   what coffer__plan_check has accepted is what is read. */
 coffer_status coffer__plan_box(const coffer__plan *plan, const coffer__plan_row *row, coffer__box *box,
                                coffer_error *err)
 {

@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The judge of plans. A plan may come from a process that was taken over by the file that it read, so nothing in
- * it is believed: not one number of it is used before it was compared with what is known here, the sizes of the
- * files. The order matters: texts, then pieces, storages, rows, each relying on those before.
+ * The judge of plans. A plan may come from a process that was taken over by the file that it read,
+ * so nothing in it is believed: not one number of it is used before it was compared with what is
+ * known here, the sizes of the files.
+ *
+ * The order matters: texts, then pieces, storages, rows, names, each relying on those before. A
+ * piece lies within its file; so a storage, which is made of pieces, has bytes that exist; so a
+ * view within a storage reads nothing else.
+ *
+ * What is accepted is safe to carry out, and no more than that. A plan that says nonsense within
+ * these bounds makes a file with nonsense in it, as the input itself could.
+ *
+ * Two kinds of failure: COFFER_ERR_PLAN for what no reader makes, which accuses the process that
+ * read; and the others for what an honest reader finds in a damaged file. The latter are worded for
+ * users.
  */
 #include "plan.h"
 
@@ -45,6 +56,8 @@ static coffer_status judge_fail_row(const plan_judge *judge, coffer_status statu
 
 /* ---- files, texts, pieces, storages ------------------------------------------------------------------------------ */
 
+/* Every number of a text that can be reached from a finding, and the names of files. Those of storages
+   and rows are checked together with their other numbers. */
 static coffer_status judge_texts(const plan_judge *judge)
 {
     const coffer__plan *plan = judge->plan;
@@ -68,7 +81,9 @@ static coffer_status judge_texts(const plan_judge *judge)
     return COFFER_OK;
 }
 
-/* Whether so many stored bytes can become so many plain ones. */
+/* Whether so many stored bytes can become so many plain ones. This bounds what a small file can
+   make this process allocate or write: deflate makes at most 1032 bytes of one, and two bytes of text
+   make at least one. An unknown coding came over the wire as a number, so `default` is reached. */
 static bool judge_coding(const coffer__plan_piece *piece)
 {
     switch (piece->coding) {
@@ -83,6 +98,8 @@ static bool judge_coding(const coffer__plan_piece *piece)
     }
 }
 
+/* A reader that took the numbers from an archive makes pieces beyond the end of a file that was
+   cut; so that is no foreign plan. */
 static coffer_status judge_piece(const plan_judge *judge, size_t i)
 {
     const coffer__plan_piece *piece = coffer__plan_pieces(judge->plan) + i;
@@ -109,6 +126,7 @@ static coffer_status judge_storages(const plan_judge *judge)
     for (size_t i = 0; i < plan->storages.count; i++) {
         const coffer__plan_storage *storage = coffer__plan_storages(plan) + i;
         uint64_t size = 0;
+        /* `next` never exceeds the count, by the comparison with what is left of it. */
         if (storage->first_piece != next || storage->piece_count > plan->pieces.count - next ||
             !coffer__plan_has_text(plan, storage->name)) {
             return judge_foreign(judge, "storage", i);
@@ -166,6 +184,7 @@ static bool judge_shape(const plan_judge *judge, const coffer__plan_row *row)
 {
     const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
     const uint64_t bits = coffer__dtype(row->dtype)->bits;
+    /* Items have at most 16 bytes, so the products below stay small. */
     const uint64_t pairs = bits > 0 && bits < 8 ? 8 / bits : 1;
     if (bits == 0 || bits * pairs != row->item_size * 8 || row->item_size > 16 || (pairs > 1 && row->rank == 0)) {
         return false;
@@ -201,12 +220,15 @@ static bool judge_size(const plan_judge *judge, const coffer__plan_row *row, uin
    out of little. */
 static coffer_status judge_view(plan_judge *judge, const coffer__plan_row *row, uint64_t size)
 {
+    /* A skipped row that has a storage is looked at as well, for the account. */
     const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
     const uint64_t storage_size = coffer__plan_storages(judge->plan)[row->storage].size;
     size_t name_len = 0;
     const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
     coffer__box box;
     coffer_status status = coffer__plan_box(judge->plan, row, &box, judge->err);
+    /* Within the storage is not enough: the account and the writers expect views that step forward.
+       No format that is read has others. */
     for (size_t i = 0; i < row->rank && status == COFFER_OK; i++) {
         const bool stepped = box.run_count > 0 && dimensions[i].count > 1;
         status = stepped && dimensions[i].stride < 0 ? COFFER_ERR_VIEW : COFFER_OK;
@@ -216,6 +238,8 @@ static coffer_status judge_view(plan_judge *judge, const coffer__plan_row *row, 
                             "tensor %q does not lie within its storage of %u bytes, where it begins at byte %u", name,
                             name_len, storage_size, row->offset);
     }
+    /* What a row adds to the output beyond its storage comes out of one allowance for all rows. So
+       a thousand views that repeat a little each are caught like one that repeats much. */
     const uint64_t excess = size > storage_size && row->fate == COFFER__FATE_WRITTEN ? size - storage_size : 0;
     if (excess > judge->expansion) {
         coffer__fail(judge->err, COFFER_ERR_VIEW,
@@ -283,6 +307,7 @@ static bool judge_row_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__plan_compare_texts(ctx, rows[a].name, rows[b].name) < 0;
 }
 
+/* What the format asks of names. They come from strangers, so the messages quote and escape them. */
 static coffer_status judge_name(const plan_judge *judge, const coffer__plan_row *row)
 {
     static const char reserved[] = "__metadata__";
@@ -332,6 +357,7 @@ static coffer_status judge_names(const plan_judge *judge, uint32_t *order)
     return judge_same_names(judge, order, count);
 }
 
+/* The same of the metadata: keys and values are texts, UTF-8, and no key stands twice. */
 static coffer_status judge_pairs(const plan_judge *judge, uint32_t *order)
 {
     const coffer__plan *plan = judge->plan;
@@ -378,6 +404,7 @@ static coffer_status judge_order(const plan_judge *judge)
     return status;
 }
 
+/* Each loop stops at the first failure, since the steps after it rely on what it has checked. */
 coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_sizes, bool may_expand,
                                  coffer_error *err)
 {
