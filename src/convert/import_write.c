@@ -1,5 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imports that are written: declared, carried, published and verified. */
+/*
+ * Imports that are written: declared, carried, published and verified.
+ *
+ * coffer_import_write does it all, in this order:
+ *
+ *   1. open a writer of one file, or of a model that is split, with a header of what the plan writes
+ *   2. carry the bytes, and compare CRCs on the way (carry.h)
+ *   3. ask whether the input is still the file that was opened
+ *   4. publish: from now on the output is there under its name
+ *   5. open the output as anybody would, and compare every tensor with the input (import_verify.c)
+ *
+ * A failure up to 4 leaves what was at the output before, unless it is written in place. One in 5 leaves the output, which the
+ * message says is not to be used: it may be the only copy of hours of work, and the reason may be a
+ * file that changed.
+ *
+ * The steps are public, too, for callers that have a sink of their own.
+ */
 #include "carry.h"
 #include "error.h"
 #include "import.h"
@@ -14,6 +30,9 @@
 
 /* ---- in steps ---------------------------------------------------------------------------------------------------- */
 
+/* In the order of the plan, by which carry.c finds its tensors again. The names were checked, and
+   UTF-8 and uniqueness with them, so that what can still fail is memory, or a header that is too
+   large for the format. */
 coffer_status coffer_import_declare(const coffer_import *import, coffer_header *header, coffer_error *err)
 {
     if (import == NULL || header == NULL || coffer_header_count(header) > 0) {
@@ -37,7 +56,9 @@ coffer_status coffer_import_declare(const coffer_import *import, coffer_header *
     return status;
 }
 
-/* What both ways to carry have in common: the options, the header, and that the input is still what it was. */
+/* What both ways to carry have in common: the options, the header, and that the input is still what
+   it was. The header is compared by its count only: whoever declares something else in a header of
+   as many tensors is stopped by the writer, which knows the size of each. */
 static coffer_status import_carry(const coffer_import *import, const coffer__carry_target *target, bool unchecked,
                                   const coffer_read_options *reading, coffer_error *err)
 {
@@ -56,6 +77,7 @@ static coffer_status import_carry(const coffer_import *import, const coffer__car
     return coffer__input_is_still(import->input, err);
 }
 
+/* Files without a name are made beside the new file, if there is one: there is room for that much. */
 coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, bool unchecked,
                                   const coffer_read_options *reading, coffer_error *err)
 {
@@ -68,6 +90,7 @@ coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, 
     return import_carry(import, &target, unchecked, reading, err);
 }
 
+/* A model has several files, and writes at any place in them; it has no path here. */
 coffer_status coffer_import_carry_model(coffer_import *import, coffer_model_writer *writer, bool unchecked,
                                         const coffer_read_options *reading, coffer_error *err)
 {
@@ -99,12 +122,15 @@ static coffer_read_options import_half(import_saving *saving)
     return half;
 }
 
+/* The failure of an output that is one of the files that are read. Such a file would be gone, or be
+   read while it changes. */
 static coffer_status import_is_input(const char *path, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_ARGUMENT, "the output would replace a file that is converted");
     return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
 }
 
+/* One file. It is published by coffer_writer_finish; freed before that, it leaves nothing. */
 static coffer_status import_write_file(import_saving *saving, coffer_header *header, coffer_error *err)
 {
     coffer_writer *writer = NULL;
@@ -138,6 +164,8 @@ static coffer_status import_name_files(import_saving *saving, const coffer_model
     return COFFER_OK;
 }
 
+/* Several files. Their names are known only when the writer has planned them, so that is when they
+   are compared with the input's; the writer has not replaced anything by then. */
 static coffer_status import_write_model(import_saving *saving, const coffer_header *header, coffer_error *err)
 {
     coffer_model_writer *writer = NULL;
@@ -163,7 +191,9 @@ static coffer_status import_write_model(import_saving *saving, const coffer_head
     return status;
 }
 
-/* Opens what was written as anybody would, and compares. */
+/* Opens what was written as anybody would, and compares. By reads, not by a mapping: if the file is
+   cut meanwhile, a read fails, and a mapping would end the process. The second half of the progress
+   begins here. */
 static coffer_status import_compare(import_saving *saving, coffer_error *err)
 {
     coffer *written = NULL;
@@ -181,6 +211,7 @@ static coffer_status import_compare(import_saving *saving, coffer_error *err)
     return status;
 }
 
+/* The header is needed until the files are complete. What is compared is read from the output. */
 static coffer_status import_write(import_saving *saving, coffer_error *err)
 {
     coffer_header *header = NULL;
@@ -214,6 +245,7 @@ coffer_status coffer_import_write(coffer_import *import, const char *output, con
     if (status != COFFER_OK) {
         return status;
     }
+    /* Written and compared are the same bytes; each half counts them once. */
     saving.halves.total = saving.options.unverified ? import->summary.output : 2 * import->summary.output;
     if (!coffer__path_copy(&saving.written, output)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path of the output is too long");
