@@ -374,6 +374,7 @@ static coffer_status carry_all(carry_run *run, coffer_error *err)
 }
 
 /* Allocates what a run needs; carry_free releases what there is. */
+/* All arrays are tried before one status is returned: each call has filled `err` if it failed. */
 static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err)
 {
     const size_t rows = run->plan->rows.count;
@@ -413,6 +414,7 @@ static void carry_free(carry_run *run)
     coffer__free_array(run->allocator, run->order, rows, sizeof *run->order);
 }
 
+/* `decoding` lives as long as the run, so that libraries are opened once and for all storages. */
 coffer_status coffer__carry_plan(const coffer__plan *plan, const coffer_input *input,
                                  const coffer__carry_target *target, bool unchecked, const coffer_read_options *options,
                                  coffer_error *err)

@@ -43,6 +43,7 @@ typedef struct export_run {
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------ */
 
+/* The text of a leaf ends where the next one's begins; that of the last ends with all text. */
 static size_t export_text_size(const export_run *run, size_t i)
 {
     const coffer__layout *layout = run->layout;
@@ -50,13 +51,16 @@ static size_t export_text_size(const export_run *run, size_t i)
     return end - layout->leaves[i].text;
 }
 
+/* A leaf without a tensor is text only, as the directory at the end of an archive. */
 static uint64_t export_tensor_size(const export_run *run, size_t i)
 {
     const coffer_tensor *tensor = run->layout->leaves[i].tensor;
     return tensor != NULL ? tensor->size : 0;
 }
 
-/* Puts the CRC of a leaf's tensor into the text. */
+/* Puts the CRC of a leaf's tensor into the text, little-endian, at its places in the local head and
+   in the directory. The directory comes last in the file, so its text has all CRCs when it is
+   written. */
 static void export_set_crc(const export_run *run, size_t i, uint32_t crc)
 {
     const coffer__leaf *leaf = &run->layout->leaves[i];
@@ -67,6 +71,7 @@ static void export_set_crc(const export_run *run, size_t i, uint32_t crc)
     }
 }
 
+/* Leaves of formats without CRCs, and those that are text only, have no place for one. */
 static bool export_needs_crc(const export_run *run, size_t i)
 {
     return run->crc32 != NULL && run->layout->leaves[i].crc_at[0] != COFFER__NO_CRC;
@@ -84,7 +89,8 @@ static coffer_read_options export_part(export_run *run)
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
-/* The end of the group that begins with leaf `first`; `first` itself when that is too large for one. */
+/* The end of the group that begins with leaf `first`; `first` itself when that is too large for
+   one. `left` is what fits still, so nothing is added up that could wrap. */
 static size_t export_group_end(const export_run *run, size_t first)
 {
     size_t end = first;
@@ -134,6 +140,8 @@ static void export_fill_group(const export_run *run, size_t first, size_t end)
     }
 }
 
+/* Groups are what makes files of many small tensors quick: one write for thousands of them, and
+   reads that the model can put in order. */
 static coffer_status export_group(export_run *run, size_t first, size_t end, coffer_error *err)
 {
     size_t size = 0;
@@ -152,6 +160,7 @@ static coffer_status export_group(export_run *run, size_t first, size_t end, cof
 
 /* ---- large tensors ----------------------------------------------------------------------------------------------- */
 
+/* The text before a large tensor, at its place in the file. */
 static coffer_status export_text(export_run *run, size_t i, coffer_error *err)
 {
     const size_t size = export_text_size(run, i);
@@ -175,7 +184,9 @@ static coffer_status export_land(export_run *run, size_t i, const coffer__row *r
                : status;
 }
 
-/* The tensor of a leaf whose CRC has to be known before its text is written, and its text before the tensor. */
+/* A leaf whose text has to be written before its tensor, with the CRC of the tensor in it. So the
+   tensor is read twice. Its file may have changed in between, so the CRC is computed both times: an
+   archive whose CRC is wrong must not look complete. */
 static coffer_status export_in_order(export_run *run, size_t i, coffer__row *row, coffer_error *err)
 {
     coffer__checksum *checksum = row->checksum;
@@ -198,6 +209,8 @@ static coffer_status export_in_order(export_run *run, size_t i, coffer__row *row
     return coffer__model_fail(err, COFFER_ERR_CHANGED, coffer__model_shard(run->model, tensor), tensor);
 }
 
+/* In whichever order the sink allows. Without a CRC the text comes first, so that a sink in order
+   is served, too; with one, the text comes when the CRC is known. */
 static coffer_status export_row(export_run *run, size_t i, coffer__row *row, coffer_error *err)
 {
     if (row->checksum != NULL && run->sink->in_order) {
@@ -247,6 +260,7 @@ static coffer_status export_large(export_run *run, size_t i, coffer_error *err)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* Large leaves and groups in turn, in the order of the file. */
 static coffer_status export_leaves(export_run *run, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -274,6 +288,7 @@ static coffer_status export_reserve(const export_run *run, coffer_error *err)
     return run->sink->ops->reserve(run->sink, coffer__layout_size(run->layout), err);
 }
 
+/* Memory is that of one group, or less for a small file, whatever the tensors' sizes are. */
 coffer_status coffer__export_run(const coffer *model, coffer__layout *layout, const coffer__crc32 *crc32,
                                  coffer__sink *sink, const coffer_read_options *options, coffer_error *err)
 {

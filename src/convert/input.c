@@ -34,8 +34,8 @@ static coffer_status input_no_memory(coffer_error *err)
 }
 
 /* Adds a file without a source. The array moves, the files do not: sources and callbacks keep
-   pointers to them. The bound is against an index that names many thousands of files: each would
-   take a descriptor. */
+   pointers to them. The bound is against an index that names many thousands of files: each takes
+   memory, and may take a descriptor. */
 static coffer_status input_add(coffer_input *input, const char *name, size_t name_len, coffer__input_file **file,
                                coffer_error *err)
 {

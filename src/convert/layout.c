@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layouts: text that grows, and the places in it at which tensors belong. layout.h has the
+ * contract. A tensor is never copied here; only its size counts.
+ */
 #include "layout.h"
 
 #include "alloc.h"
@@ -17,12 +21,14 @@ void coffer__layout_free(coffer__layout *layout)
     layout->leaves = NULL;
 }
 
+/* Text and tensors together: it does not matter for the size how they alternate. No wrap, as
+   coffer__layout_end_leaf bounds the tensors' sum. */
 uint64_t coffer__layout_size(const coffer__layout *layout)
 {
     return layout->data + layout->text.used;
 }
 
-/* Room for one more leaf. */
+/* Room for one more leaf. The caller's message says what there was no memory for. */
 static bool layout_grow(coffer__layout *layout)
 {
     coffer__leaf *leaves =

@@ -264,6 +264,7 @@ static bool judge_alias(const plan_judge *judge, const coffer__plan_row *row)
         other->swap != row->swap || other->sign != row->sign) {
         return false;
     }
+    /* Strides of dimensions with one index are never stepped along, so they may differ. */
     const coffer__plan_dimension *a = coffer__plan_dimensions(judge->plan, row);
     const coffer__plan_dimension *b = coffer__plan_dimensions(judge->plan, other);
     for (size_t i = 0; i < row->rank; i++) {
@@ -274,6 +275,8 @@ static bool judge_alias(const plan_judge *judge, const coffer__plan_row *row)
     return true;
 }
 
+/* The order is that of what is used: first that its numbers can be looked at, then stages and
+   shape, then the size, and the view last. An error names the tensor where there is a name to tell. */
 static coffer_status judge_row(plan_judge *judge, size_t i)
 {
     const coffer__plan_row *row = coffer__plan_rows(judge->plan) + i;

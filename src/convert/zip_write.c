@@ -1,4 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Archives that are written; zip_write.h has the contract, zip.c and zip_end.c have the records'
+ * layouts.
+ *
+ * A member is a local head, its data, and later an entry in the directory. The heads come before
+ * the data in the layout's text; entries are collected in `directory`, which goes to the end:
+ *
+ *   head 0 | padding | text and tensor 0 | head 1 | … | directory | ZIP64 end and locator, if needed | end
+ *
+ * All sizes are known when a head is written, so there are no data descriptors. Only the CRC of a
+ * tensor is not; its two places are noted in the leaf, and export_run.c fills it in. The places in
+ * the directory count from its beginning until it moves.
+ *
+ * Sizes come from the layout. Names may be a stranger's; the callers refuse those that unpack elsewhere.
+ */
 #include "zip_write.h"
 
 #include "error.h"
@@ -24,6 +39,8 @@ typedef struct zip_write_head {
     uint32_t crc;
 } zip_write_head;
 
+/* All ones are what says that the number stands in the ZIP64 field, so that value itself has to be
+   there, too. */
 static bool zip_write_is_long(uint64_t number)
 {
     return number >= UINT32_MAX;
@@ -38,6 +55,7 @@ static void zip_write_short(coffer__writing *out, uint64_t value)
 /* What both heads have in common, from "needed" on; returns where in the text the CRC is. */
 static size_t zip_write_common(coffer__writing *out, const zip_write_head *head, bool is_long, size_t extra_size)
 {
+    /* The fields are in the order of the record, and each line has one: size in bytes last. */
     coffer__write_le(out, is_long ? ZIP_WRITE_VERSION64 : ZIP_WRITE_VERSION, 2);
     coffer__write_le(out, ZIP_WRITE_UTF8, 2);
     coffer__write_le(out, 0, 2); /* stored */
@@ -52,13 +70,16 @@ static size_t zip_write_common(coffer__writing *out, const zip_write_head *head,
     return crc_at;
 }
 
-/* Fills an extra field up, so that what comes after it is aligned. The shortest field has six bytes. */
+/* How long the padding field has to be, so that what comes after it is aligned. A field cannot be
+   shorter than six bytes; where the gap is smaller, it reaches to the next multiple. */
 static size_t zip_write_padding_size(uint64_t at)
 {
     const size_t gap = (size_t)(0 - at) % COFFER__ZIP_ALIGNMENT;
     return gap == 0 || gap >= ZIP_WRITE_PADDING ? gap : gap + COFFER__ZIP_ALIGNMENT;
 }
 
+/* An extra field has a number, the size of what follows, and what follows. Readers skip those that
+   they do not know. */
 static void zip_write_padding(coffer__writing *out, size_t size)
 {
     if (size == 0) {
@@ -124,6 +145,7 @@ static size_t zip_write_entry(coffer__writing *out, const zip_write_head *head)
 coffer_status coffer__zip_write_member(coffer__zip_writing *zip, const char *name, size_t name_len, const char *text,
                                        size_t text_len, const coffer_tensor *tensor, coffer_error *err)
 {
+    /* The size of a name has two bytes in both heads. */
     coffer__layout *layout = zip->layout;
     if (name_len > UINT16_MAX) {
         return coffer__fail(err, COFFER_ERR_NAME, "the name %q is too long for an archive", name, name_len);
@@ -140,8 +162,10 @@ coffer_status coffer__zip_write_member(coffer__zip_writing *zip, const char *nam
     if (tensor == NULL) {
         return COFFER_OK;
     }
+    /* A member without a tensor ends no leaf: its text goes on in the next member's. */
     const coffer_status status = coffer__layout_end_leaf(layout, tensor, err);
     if (status == COFFER_OK) {
+        /* The text's CRC is what that of the tensor continues. */
         coffer__leaf *leaf = &layout->leaves[layout->count - 1];
         leaf->crc = head.crc;
         leaf->crc_at[0] = local_at;
@@ -150,7 +174,8 @@ coffer_status coffer__zip_write_member(coffer__zip_writing *zip, const char *nam
     return status;
 }
 
-/* The end record of ZIP64, and its locator. */
+/* The end record of ZIP64, and its locator, by which readers find it from the end of the file. 44
+   is the size of what follows in the record. */
 static void zip_write_end64(coffer__writing *out, const coffer__zip_writing *zip, uint64_t directory, uint64_t end)
 {
     coffer__write(out, "PK\6\6", 4);
@@ -168,6 +193,8 @@ static void zip_write_end64(coffer__writing *out, const coffer__zip_writing *zip
     coffer__write_le(out, 1, 4);
 }
 
+/* The end record that every archive has. Numbers that do not fit are all ones, and readers look in
+   that of ZIP64. */
 static void zip_write_end(coffer__writing *out, const coffer__zip_writing *zip, uint64_t directory)
 {
     const uint64_t count = zip->count < UINT16_MAX ? zip->count : UINT16_MAX;
