@@ -228,8 +228,7 @@ static coffer_status export_add_one(export_job *job, coffer_error *err)
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* A tensor whose bytes are not all there fails here, and not halfway through
-   the output. */
+/* A tensor whose bytes are not all there fails here, and not halfway through the output. */
 static coffer_status export_check(const export_job *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->count; i++) {

@@ -7,10 +7,10 @@
  *   archive/version      "3" and a newline
  *   archive/data/0 …     the storages, one for each tensor
  *
- * A tensor in the pickle is torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks), where
- * hooks is an empty OrderedDict. The storage is a persistent id: ('storage', torch.FloatStorage, '0', 'cpu', elements).
- * Dtypes that are younger than such classes have an UntypedStorage of bytes, and _rebuild_tensor_v3, whose last argument
- * is the dtype.
+ * A tensor in the pickle is torch._utils._rebuild_tensor_v2(storage, offset, size, stride,
+ * requires_grad, hooks), where hooks is an empty OrderedDict. The storage is a persistent id:
+ * ('storage', torch.FloatStorage, '0', 'cpu', elements). Dtypes that are younger than such classes
+ * have an UntypedStorage of bytes, and _rebuild_tensor_v3, whose last argument is the dtype.
  *
  * Tied names get the same storage, so that they share memory again where they are loaded.
  */
@@ -343,9 +343,8 @@ static coffer_status torch_write_storages(const coffer__export_content *content,
     return coffer__zip_write_end(zip, err);
 }
 
-/* The pickle is the first member, as in files
-   that torch writes, and is copied into the layout's text;
-   so it is freed at the end in any case. */
+/* The pickle is the first member, as in files that torch writes, and is copied into the layout's
+   text; so it is freed at the end in any case. */
 static coffer_status torch_write(const coffer__export_content *content, coffer__layout *layout, coffer_error *err)
 {
     const coffer_allocator *allocator = layout->text.allocator;

@@ -10,9 +10,9 @@
  *   4. publish: from now on the output is there under its name
  *   5. open the output as anybody would, and compare every tensor with the input (import_verify.c)
  *
- * A failure up to 4 leaves what was at the output before, unless it is written in place. One in 5 leaves the output, which the
- * message says is not to be used: it may be the only copy of hours of work, and the reason may be a
- * file that changed.
+ * A failure up to 4 leaves what was at the output before, unless it is written in place. One in 5
+ * leaves the output, which the message says is not to be used: it may be the only copy of hours of
+ * work, and the reason may be a file that changed.
  *
  * The steps are public, too, for callers that have a sink of their own.
  */

@@ -56,8 +56,8 @@ static coffer_status judge_fail_row(const plan_judge *judge, coffer_status statu
 
 /* ---- files, texts, pieces, storages ------------------------------------------------------------------------------ */
 
-/* Every number of a text that can be reached from a finding, and the names of files. Those of storages
-   and rows are checked together with their other numbers. */
+/* Every number of a text that can be reached from a finding, and the names of files. Those of
+   storages and rows are checked together with their other numbers. */
 static coffer_status judge_texts(const plan_judge *judge)
 {
     const coffer__plan *plan = judge->plan;
@@ -82,8 +82,9 @@ static coffer_status judge_texts(const plan_judge *judge)
 }
 
 /* Whether so many stored bytes can become so many plain ones. This bounds what a small file can
-   make this process allocate or write: deflate makes at most 1032 bytes of one, and two bytes of text
-   make at least one. An unknown coding came over the wire as a number, so `default` is reached. */
+   make this process allocate or write: deflate makes at most 1032 bytes of one, and two bytes of
+   text make at least one. An unknown coding came over the wire as a number, so `default` is
+   reached. */
 static bool judge_coding(const coffer__plan_piece *piece)
 {
     switch (piece->coding) {

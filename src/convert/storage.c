@@ -11,8 +11,7 @@
  * coffer__decode_next, whichever way it is read.
  *
  * The memory that is used is bounded in each case: 16 MiB, or one block. A file that is made to
- * inflate to much fills the disk at most up to the size that
- * the plan declares.
+ * inflate to much fills the disk at most up to the size that the plan declares.
  */
 #include "storage.h"
 

@@ -12,7 +12,8 @@
  * tensor is not; its two places are noted in the leaf, and export_run.c fills it in. The places in
  * the directory count from its beginning until it moves.
  *
- * Sizes come from the layout. Names may be a stranger's; the callers refuse those that unpack elsewhere.
+ * Sizes come from the layout. Names may be a stranger's; the callers refuse those that unpack
+ * elsewhere.
  */
 #include "zip_write.h"
 
