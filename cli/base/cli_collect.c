@@ -3,6 +3,7 @@
 #include "cli_collect.h"
 
 #include "cli_guard.h"
+#include "cli_json.h"
 #include "cli_recorded.h"
 #include "cli_report.h"
 #include "cli_text.h"
@@ -180,14 +181,11 @@ void cli_collect_done(const cli_collection *all, cli *app, const char *output, s
 void cli_json_collect_done(const cli_collection *all, cli *app, const char *output)
 {
     cli_output *out = &app->out;
-    char seconds[CLI_NUMBER_SIZE];
-    snprintf(seconds, sizeof seconds, "%.6f", cli_seconds() - all->started);
     cli_json_key(out, "output");
     cli_json_string(out, output);
     cli_json_key(out, "tensors");
     cli_json_number(out, all->count);
     cli_json_key(out, "size");
     cli_json_number(out, all->bytes);
-    cli_json_key(out, "seconds");
-    cli_json_raw(out, seconds);
+    cli_json_seconds(out, cli_seconds() - all->started);
 }

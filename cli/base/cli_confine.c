@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving up rights: see cli_confine.h for what is left. */
+/*
+ * Giving up rights: see cli_confine.h for what is left.
+ *
+ * Each layer would be enough for most attacks, and each may be missing: a kernel may be old, or a
+ * container may forbid one. So all are tried, none is relied upon alone, and what was done is
+ * returned.
+ *
+ * The order is given by what a layer needs: limits need nothing; Landlock needs a descriptor;
+ * closing descriptors needs calls that the filter forbids; so the filter comes last. Nothing of the
+ * file has been read before the last of them.
+ */
 #include "cli_confine.h"
 
 #if !CLI_CONFINE_POSSIBLE
@@ -60,6 +70,8 @@ static unsigned confine_limits(void)
     return failed == 0 ? CLI_CONFINED_LIMITS : 0;
 }
 
+/* All descriptors but 0, the socket, and then no new ones: with a limit of 0 even a call that the
+   filter let through could open nothing. */
 static void confine_descriptors(void)
 {
     if (syscall(CONFINE_CLOSE_RANGE, 1u, ~0u, 0u) != 0) {
@@ -93,6 +105,8 @@ static void confine_prepare_memory(void)
  */
 static unsigned confine_files(void)
 {
+    /* The kernel's struct landlock_ruleset_attr, of which older kernels know the first members
+       only. */
     struct {
         uint64_t files;
         uint64_t network;

@@ -2,10 +2,9 @@
 /* What commands say of an edit: see cli_edit.h for the contract. */
 #include "cli_edit.h"
 
+#include "cli_json.h"
 #include "cli_report.h"
 #include "cli_text.h"
-
-#include <stdio.h>
 
 static const char *way_name(coffer_edit_way way)
 {
@@ -53,9 +52,7 @@ int cli_report_change(cli *app, const char *path, const char *name, const char *
         cli_json_string(&app->out, path);
         cli_json_key(&app->out, "done");
         cli_json_string(&app->out, name);
-        cli_json_key(&app->out, "seconds");
-        snprintf(number, sizeof number, "%.6f", seconds);
-        cli_json_raw(&app->out, number);
+        cli_json_seconds(&app->out, seconds);
         cli_json_close(&app->out, '}');
     }
     return CLI_EXIT_OK;

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of other programs: see cli_import.h for the contracts. */
+/*
+ * Files of other programs: see cli_import.h for the contracts.
+ *
+ * A file is read by a confined process where the system can do that, and by this one where it
+ * cannot or the user says so. Either way the result is an import that the library has checked; the
+ * sentences of findings were escaped where they were made, and are looked at once more here, since
+ * they may come from a process that was taken over; names are escaped here.
+ */
 #include "cli_import.h"
 
 #include "cli_interrupt.h"
+#include "cli_json.h"
 #include "cli_report.h"
 #include "cli_sandbox.h"
 #include "cli_text.h"
@@ -25,6 +33,7 @@ static int stop_after_interrupt(void *ctx, uint64_t done, uint64_t total)
     return cli_interrupted();
 }
 
+/* The bytes are the child's, and are checked by loading them. */
 static coffer_status read_confined(cli_import *opened, const char *path, const coffer_import_options *options,
                                    coffer_error *err)
 {
@@ -52,12 +61,15 @@ coffer_status cli_import_open(cli_import *opened, const char *path, const coffer
                                               : coffer_import_open(&opened->import, opened->input, options, err);
 }
 
+/* The import first: it borrows the input. */
 void cli_import_close(cli_import *opened)
 {
     coffer_import_free(opened->import);
     coffer_input_free(opened->input);
 }
 
+/* A name that safetensors cannot have is a property of the file, as what does not conform is; other
+   failures are reported as those of reading. */
 int cli_import_fail(cli *app, const char *path, const coffer_error *err)
 {
     const int code = cli_fail(app, path, err);
@@ -129,16 +141,6 @@ void cli_import_remark(cli *app, const char *path, const coffer_import_finding *
     cli_remark_path(app, path, "%s: %s", cli_import_weight_name(finding->weight), text);
 }
 
-static void put_string_or_null(cli_output *out, const char *key, const char *text)
-{
-    cli_json_key(out, key);
-    if (text[0] != '\0') {
-        cli_json_string(out, text);
-    } else {
-        cli_json_null(out);
-    }
-}
-
 void cli_json_import_findings(cli_output *out, coffer_import *import)
 {
     const coffer_import_finding *finding = NULL;
@@ -150,9 +152,9 @@ void cli_json_import_findings(cli_output *out, coffer_import *import)
         cli_json_string(out, cli_import_weight_name(finding->weight));
         cli_json_key(out, "text");
         cli_json_string(out, finding->text);
-        put_string_or_null(out, "subject", finding->subject);
-        put_string_or_null(out, "file", finding->file_name);
-        put_string_or_null(out, "member", finding->member);
+        cli_json_text_or_null(out, "subject", finding->subject, strlen(finding->subject));
+        cli_json_text_or_null(out, "file", finding->file_name, strlen(finding->file_name));
+        cli_json_text_or_null(out, "member", finding->member, strlen(finding->member));
         cli_json_key(out, "offset");
         if (finding->offset != COFFER_NO_OFFSET) {
             cli_json_number(out, finding->offset);

@@ -97,6 +97,24 @@ void cli_json_shape(cli_output *out, const uint64_t *shape, size_t rank)
     cli_json_close(out, ']');
 }
 
+void cli_json_text_or_null(cli_output *out, const char *key, const char *text, size_t text_len)
+{
+    cli_json_key(out, key);
+    if (text_len > 0) {
+        cli_json_string_n(out, text, text_len);
+    } else {
+        cli_json_null(out);
+    }
+}
+
+void cli_json_seconds(cli_output *out, double seconds)
+{
+    char text[CLI_NUMBER_SIZE];
+    snprintf(text, sizeof text, "%.6f", seconds);
+    cli_json_key(out, "seconds");
+    cli_json_raw(out, text);
+}
+
 bool cli_note_text(const coffer *model, coffer_note_kind kind, char *text, size_t size)
 {
     cli_note note;

@@ -22,6 +22,10 @@ void cli_json_metadata(cli_output *out, const coffer_table *table);
 void cli_json_notes(cli_output *out, const coffer *model, const cli_note *own, size_t own_count);
 /* The member "shape": an array of numbers. */
 void cli_json_shape(cli_output *out, const uint64_t *shape, size_t rank);
+/* The member `key`: a string, or null where there is no text. */
+void cli_json_text_or_null(cli_output *out, const char *key, const char *text, size_t text_len);
+/* The member "seconds": how long something took. */
+void cli_json_seconds(cli_output *out, double seconds);
 /* A note as text, "a tensor is not aligned for its dtype (1 time, at byte 550)"; false when it was not seen. */
 bool cli_note_text(const coffer *model, coffer_note_kind kind, char *text, size_t size);
 /* The same of any note. */

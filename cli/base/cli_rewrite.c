@@ -6,6 +6,7 @@
 #include "cli_consent.h"
 #include "cli_files.h"
 #include "cli_guard.h"
+#include "cli_json.h"
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_publish.h"
@@ -122,7 +123,6 @@ static void show_json(const rewriting *run, const char *done)
 {
     const coffer_rewrite_summary *summary = coffer_rewrite_summarize(run->rewrite);
     cli_output *out = &run->app->out;
-    char seconds[CLI_NUMBER_SIZE];
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, run->path);
@@ -135,9 +135,7 @@ static void show_json(const rewriting *run, const char *done)
     cli_json_number(out, summary->tensor_count);
     cli_json_key(out, "size");
     cli_json_number(out, summary->size);
-    cli_json_key(out, "seconds");
-    snprintf(seconds, sizeof seconds, "%.6f", cli_seconds() - run->started);
-    cli_json_raw(out, seconds);
+    cli_json_seconds(out, cli_seconds() - run->started);
     cli_json_close(out, '}');
 }
 

@@ -1,5 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading in a process that can do no harm, this process's end: see cli_sandbox.h for the messages. */
+/*
+ * Reading in a process that can do no harm, this process's end: see cli_sandbox.h for the messages.
+ *
+ *   start    a socket pair, fork, and the command executed again with one end of it as descriptor 0
+ *   serve    answer what the child asks for, within bounds, until it is done, has failed or is gone
+ *   end      close the socket, kill the child unless it went by itself, and wait for it
+ *
+ * The child reads a file that may be made to take it over. So this end trusts nothing that arrives:
+ *
+ * Sizes are compared with bounds before anything is allocated or received. Files and ranges are
+ * looked up by the library, which refuses what is not there; names of files beside the input are
+ * only those that it lets through.
+ *
+ * The import is bytes, which coffer_import_load checks as if a stranger had sent them. The message
+ * of a failure is stripped of what a terminal would obey. Anything else ends the child, and is
+ * reported as the work of the file.
+ *
+ * The child gets bytes of the input, which the user named, and of files beside it, and nothing
+ * else: no other descriptors, and of the environment only what the loader needs. What it could
+ * still do is waste its own time and memory, which cli_confine bounds.
+ */
 #include "cli_sandbox.h"
 
 #include "cli_confine.h"
@@ -34,11 +54,14 @@ typedef struct sandbox {
     unsigned char *buffer; /* SANDBOX_PIECE bytes */
 } sandbox;
 
+/* By the system that this was built for. What its kernel lacks, the child does without:
+   cli_confine.h says what remains. */
 bool cli_sandbox_possible(void)
 {
     return CLI_CONFINE_POSSIBLE;
 }
 
+/* Fills an error, as the library's own functions are not public. */
 static coffer_status sandbox_fail(coffer_error *err, coffer_status code, int os_error, const char *message)
 {
     *err = (coffer_error){ .code = code, .os_error = os_error, .offset = COFFER_NO_OFFSET };
@@ -76,6 +99,8 @@ static _Noreturn void sandbox_become_child(int socket, char **environment)
     _exit(SANDBOX_CANNOT_START);
 }
 
+/* The environment is picked before the fork, as the child may not allocate. Both ends are closed
+   when a program is executed; dup2 makes the one copy that stays open. */
 static coffer_status sandbox_start(sandbox *run, coffer_error *err)
 {
     int ends[2];
@@ -91,6 +116,7 @@ static coffer_status sandbox_start(sandbox *run, coffer_error *err)
     if (run->child == 0) {
         sandbox_become_child(ends[1], environment);
     }
+    /* Of fork, before close can change it. */
     const int error = errno;
     (void)close(ends[1]);
     run->socket = ends[0];
@@ -100,6 +126,7 @@ static coffer_status sandbox_start(sandbox *run, coffer_error *err)
 
 /* ---- Answering ---- */
 
+/* A message and what it announces. False: the child is gone. */
 static bool sandbox_answer(const sandbox *run, uint32_t kind, uint32_t file, const void *bytes, uint64_t size,
                            uint64_t told)
 {
@@ -112,7 +139,9 @@ static bool sandbox_answer_failure(const sandbox *run, const coffer_error *why)
     return sandbox_answer(run, SANDBOX_FAILED, 0, why, sizeof *why, 0);
 }
 
-/* Returns false when the child is gone, or asks for what it never would. */
+/* Answers a READ. Returns false when the child is gone, or asks for what it never would. The bound
+   on all bytes together is against files that make a reader go round: the number of bytes counts,
+   whether they are the same ones or not. */
 static bool sandbox_answer_read(sandbox *run, const sandbox_message *asked)
 {
     coffer_error why;
@@ -132,6 +161,8 @@ static bool sandbox_answer_read(sandbox *run, const sandbox_message *asked)
                                : sandbox_answer_failure(run, &why);
 }
 
+/* Answers a BESIDE. The name is not NUL-terminated and may be anything: coffer_input_beside refuses
+   what is no plain name, and opens beside the input only. */
 static bool sandbox_answer_beside(sandbox *run, const sandbox_message *asked)
 {
     coffer_error why;
@@ -163,6 +194,7 @@ static void sandbox_clean(char *text, size_t size)
     }
 }
 
+/* The failure of an answer that the program never sends. */
 static coffer_status sandbox_nonsense(coffer_error *err)
 {
     return sandbox_fail(err, COFFER_ERR_PLAN, 0,
@@ -170,7 +202,9 @@ static coffer_status sandbox_nonsense(coffer_error *err)
                         "over; do not use the file");
 }
 
-/* Why the child says that it failed. */
+/* Why the child says that it failed. The struct comes as it lies in its memory: the code must be
+   one of the library's, and the texts get a NUL at their end before anything looks at them. The
+   other members are numbers that are only shown. */
 static coffer_status sandbox_take_failure(const sandbox *run, const sandbox_message *message, coffer_error *err)
 {
     if (message->size != sizeof *err || !sandbox_receive(run->socket, err, sizeof *err)) {
@@ -185,6 +219,8 @@ static coffer_status sandbox_take_failure(const sandbox *run, const sandbox_mess
     return err->code;
 }
 
+/* The import as bytes, for the caller to load. The child may have as much memory as
+   SANDBOX_MOST_ANSWER, so no honest answer is longer. */
 static coffer_status sandbox_take_import(const sandbox *run, const sandbox_message *message, unsigned char **bytes,
                                          size_t *size, coffer_error *err)
 {
@@ -221,6 +257,8 @@ static const char *sandbox_signal_name(int number)
     return NULL;
 }
 
+/* A signal is the sign that the confinement worked (SIGSYS, SIGXCPU), or of a mistake in a reader.
+   Both are worth a report. */
 static coffer_status sandbox_killed(int number, coffer_error *err)
 {
     char text[sizeof err->message];
@@ -235,7 +273,8 @@ static coffer_status sandbox_killed(int number, coffer_error *err)
     return sandbox_fail(err, COFFER_ERR_IO, 0, text);
 }
 
-/* The child has gone without an answer. */
+/* The child has gone without an answer; why is told by how it ended. After Ctrl-C the terminal has
+   sent the signal to both, so that comes first. */
 static coffer_status sandbox_gone(int ended, coffer_error *err)
 {
     if (cli_interrupted()) {
@@ -252,7 +291,9 @@ static coffer_status sandbox_gone(int ended, coffer_error *err)
     return sandbox_nonsense(err);
 }
 
-/* Answers until the child is done, has failed, or is gone (`*gone`). */
+/* Answers until the child is done, has failed, or is gone (`*gone`). This takes as long as the
+   child does, which has a limit of processor time only; waiting for the child costs nothing, and
+   Ctrl-C ends it. */
 static coffer_status sandbox_serve(sandbox *run, unsigned char **bytes, size_t *size, bool *gone, coffer_error *err)
 {
     sandbox_message message;
@@ -282,7 +323,8 @@ static coffer_status sandbox_serve(sandbox *run, unsigned char **bytes, size_t *
 
 /* ---- The whole ---- */
 
-/* The child is waited for in any case; one that has said all it had to say is of no use any more. */
+/* The child is waited for in any case, or it would stay as a zombie; one that has said all it had
+   to say is of no use any more. Closing the socket first lets one that still writes end by itself. */
 static int sandbox_end(const sandbox *run, bool gone)
 {
     int ended = 0;
@@ -314,6 +356,7 @@ static coffer_status sandbox_run(sandbox *run, const char *path, const coffer_im
     return gone ? sandbox_gone(ended, err) : status;
 }
 
+/* One buffer for all answers, so that reading a file asks for no memory. */
 coffer_status cli_sandbox_read(coffer_input *input, const char *path, const coffer_import_options *options,
                                unsigned char **bytes, size_t *size, coffer_error *err)
 {

@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading in a process that can do no harm, the end that reads: see cli_sandbox.h. Nothing here but memory and the one
-   descriptor works once cli_confine has returned, so failures leave by the socket, or by the exit code alone. */
+/*
+ * Reading in a process that can do no harm, the end that reads: see cli_sandbox.h. Nothing here but
+ * memory and the one descriptor works once cli_confine has returned, so failures leave by the
+ * socket, or by the exit code alone.
+ *
+ * The parent is trusted: it is the same program, started by the user. What it hands over of the
+ * file is not, and the library's readers treat it as they do without a sandbox. So a mistake in a
+ * reader is all that an attacker has, and what it can be used for is this process: its memory, and
+ * messages that the parent does not believe.
+ *
+ * Every byte of the input is asked for, none is mapped. Readers look at little of a file, so that
+ * costs little.
+ */
 #include "cli_confine.h"
 #include "cli_sandbox.h"
 #include "sandbox_messages.h"
@@ -13,6 +24,8 @@
 #define CHILD_SOCKET 0
 #define CHILD_MOST_WANTS ((uint64_t)1 << 20)
 
+/* The word alone is not enough: typed by somebody, it would wait for messages from a terminal. Only
+   a process that was started with a socket is a child. */
 bool cli_sandbox_is_child(int argc, char **argv)
 {
     int type = 0;
@@ -45,6 +58,8 @@ static coffer_status child_ask(const sandbox_message *asked, const void *bytes, 
     return err->code;
 }
 
+/* In pieces, as the parent's buffer has a size, which is also the most that it allows to be asked
+   for. */
 static coffer_status child_read(void *ctx, uint32_t file, uint64_t offset, void *buffer, size_t size, coffer_error *err)
 {
     (void)ctx;
@@ -67,6 +82,8 @@ static coffer_status child_read(void *ctx, uint32_t file, uint64_t offset, void 
     return COFFER_OK;
 }
 
+/* The parent opens the file and gives it the number that comes next, as this process's input does:
+   both count the files that were opened. */
 static coffer_status child_beside(void *ctx, const char *name, size_t name_len, uint64_t *size, coffer_error *err)
 {
     (void)ctx;
@@ -77,7 +94,8 @@ static coffer_status child_beside(void *ctx, const char *name, size_t name_len, 
     return status;
 }
 
-/* What the parent wants, in one block that stays as long as the process: the struct, and the texts after it. */
+/* What the parent wants, in one block that stays as long as the process: the struct, and the texts
+   after it, each with its NUL. Taken after the confinement, as everything is. */
 static const sandbox_wants *child_take_wants(void)
 {
     sandbox_message message;
@@ -92,6 +110,7 @@ static const sandbox_wants *child_take_wants(void)
     return (const sandbox_wants *)block;
 }
 
+/* The options as the parent had them, but for its allocator. An empty text was NULL. */
 static coffer_import_options child_options(const sandbox_wants *wants, const char *root, const char *prefix)
 {
     coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
@@ -137,6 +156,7 @@ int cli_sandbox_child(void)
     coffer_error err;
     const void *bytes = NULL;
     size_t size = 0;
+    /* What the kernel cannot do is missing, and no reason to refuse to read. */
     (void)cli_confine();
     const coffer_status status = child_import(child_take_wants(), &bytes, &size, &err);
     const sandbox_message message = { .kind = status == COFFER_OK ? SANDBOX_DONE : SANDBOX_FAILED,

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes through a socket, whole: see sandbox_messages.h. */
+/*
+ * Bytes through a socket, whole: see sandbox_messages.h.
+ *
+ * Both ends use these functions, and the confined one may only read, write and allocate. A call
+ * that was interrupted goes on, unless the user wants to end; a socket whose other end is gone
+ * gives false. Nothing has a time limit: each end waits for the other, and notices when it is gone.
+ */
 #include "sandbox_messages.h"
 
 #include "cli_interrupt.h"
@@ -41,6 +47,7 @@ bool sandbox_receive(int socket, void *bytes, size_t size)
     return true;
 }
 
+/* One bit for each option that is true or false, as the struct of options may grow. */
 static uint32_t wanted_flags(const coffer_import_options *options)
 {
     return (options->skip_unsupported ? SANDBOX_WANTS_SKIP_UNSUPPORTED : 0u) |
@@ -48,6 +55,7 @@ static uint32_t wanted_flags(const coffer_import_options *options)
            (options->allow_expand ? SANDBOX_WANTS_EXPAND : 0u) | (options->scan ? SANDBOX_WANTS_SCAN : 0u);
 }
 
+/* An argument of a command line is far shorter than 4 GiB, so 32 bits hold its size. */
 bool sandbox_send_wants(int socket, uint64_t size, const char *path, const coffer_import_options *options)
 {
     const char *root = options->root != NULL ? options->root : "";

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer scan FILE…: what a loader would have called. */
+/*
+ * coffer scan FILE…: what a loader would have called.
+ *
+ * A verdict is only given of what was read to its end. So a file that cannot be read, or that no
+ * reader knows, is never clean: it fails, with an exit code of its own. Files of tensors
+ * (safetensors, bintensors) hold nothing that could be called, and are clean if they conform.
+ *
+ * Reading is confined like a conversion's, as the files are those that one does not trust.
+ */
 #include "cli_files.h"
 #include "cli_import.h"
 #include "cli_interrupt.h"
@@ -31,6 +39,8 @@ static coffer_status look_for_tensors(scanned *file, coffer_error *err)
     return err->code;
 }
 
+/* With `scan` a reader goes on after what would end a conversion, and lists it. Tensors that
+   safetensors lacks do not matter here. */
 static coffer_status look(scanned *file, bool confined, coffer_error *err)
 {
     coffer_import_options wants = COFFER_IMPORT_OPTIONS_INIT;
@@ -47,6 +57,7 @@ static coffer_status look(scanned *file, bool confined, coffer_error *err)
 
 /* ---- Telling ---- */
 
+/* What makes a file not clean: notes do not. */
 static size_t count_findings(const scanned *file)
 {
     if (file->opened.import == NULL) {
@@ -117,6 +128,7 @@ static int scan_file(cli *app, const char *path, bool confined)
     return code;
 }
 
+/* All files are looked at, whatever the first ones are; the exit code is that of the worst. */
 static int run_scan(cli *app, const cli_arguments *arguments)
 {
     int code = CLI_EXIT_OK;

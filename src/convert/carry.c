@@ -1,8 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows are sorted: those of plain storages first, by their places in the output, then those of each storage that is
- * decoded. (A writer that takes its bytes in order gets all of them by their places; then a storage may be decoded several
- * times.) They are handed to the writers in groups that are small enough for the boxes of a group to be in memory.
+ * The rows are sorted: those of plain storages first, by their places in the output, then those of
+ * each storage that is decoded. (A writer that takes its bytes in order gets all of them by their
+ * places; then a storage may be decoded several times.) They are handed to the writers in groups
+ * that are small enough for the boxes of a group to be in memory.
+ *
+ * The steps, for all rows that are written and have bytes:
+ *
+ * 1. carry_sort: `order`, and the number that each row has in the header of the output.
+ *
+ * 2. carry_all: group after group. The rows of a group go to one file of the output, and come from
+ * plain storages, or from one storage that is decoded.
+ *
+ * 3. carry_check_rest: the CRCs of plain storages that no row was all of.
+ *
+ * So a damaged archive may fail after its tensors are written; the caller publishes nothing then.
+ * The order of 2 and 3 lets most CRCs be computed from bytes that are in memory anyway.
+ *
+ * Everything in the plan was checked: indices are in range, sums do not wrap, and each view lies
+ * within its storage.
  */
 #include "carry.h"
 
@@ -10,6 +26,7 @@
 #include "checked.h"
 #include "dtype.h"
 #include "error.h"
+#include "parts.h"
 #include "sort.h"
 #include "storage.h"
 #include "writer_carry.h"
@@ -40,10 +57,10 @@ typedef struct carry_run {
     coffer__carry *carries;
     coffer__box *boxes;
     coffer__checksum *sums;
-    uint64_t before; /* bytes that were written before what is being written now */
-    uint64_t total;
+    coffer__parts parts; /* the progress of the groups; counts bytes of tensors */
 } carry_run;
 
+/* The row at place `i` of the order; everything below speaks of places in the order. */
 static const coffer__plan_row *carry_row(const carry_run *run, size_t i)
 {
     return coffer__plan_rows(run->plan) + run->order[i];
@@ -54,34 +71,16 @@ static const coffer__plan_storage *carry_storage_of(const carry_run *run, const 
     return coffer__plan_storages(run->plan) + row->storage;
 }
 
+/* Of a plain storage its only piece. A row that has bytes views a storage that has at least one. */
 static const coffer__plan_piece *carry_first_piece(const carry_run *run, const coffer__plan_storage *storage)
 {
     return coffer__plan_pieces(run->plan) + storage->first_piece;
 }
 
-/* Whether the bytes of a storage are in one place of one file. */
-static bool carry_is_plain(const carry_run *run, const coffer__plan_storage *storage)
-{
-    return storage->piece_count == 1 && carry_first_piece(run, storage)->coding == COFFER__CODING_STORED;
-}
-
+/* Names the tensor in an error. `number` counts the rows of the plan. */
 static coffer_status carry_fail_row(const carry_run *run, coffer_status status, uint32_t number, coffer_error *err)
 {
-    size_t name_len = 0;
-    const char *name = coffer__plan_text(run->plan, coffer__plan_rows(run->plan)[number].name, &name_len);
-    return coffer__fail_tensor(err, status, name, name_len);
-}
-
-/* ---- progress ---------------------------------------------------------------------------------------------------- */
-
-/* `total` is that of a group, which the user is not told; nor the end of a group, which the next one begins with. */
-static int carry_tell(void *ctx, uint64_t done, uint64_t total)
-{
-    const carry_run *run = ctx;
-    const uint64_t so_far = run->before + done;
-    return done == total && so_far < run->total
-               ? 0
-               : run->options->progress(run->options->progress_ctx, so_far, run->total);
+    return coffer__plan_fail_row(run->plan, coffer__plan_rows(run->plan) + number, status, err);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -122,6 +121,7 @@ static coffer_status carry_put(carry_run *run, size_t k, size_t i, const carry_p
     if (status != COFFER_OK) {
         return carry_fail_row(run, status, run->order[i], err);
     }
+    /* A view without gaps is one run, which needs no box: the transfer can have the system copy it. */
     const bool gathered = box->rank > 0;
     const uint64_t size = coffer__plan_row_size(run->plan, row);
     run->carries[k] = (coffer__carry){ .to = run->places[run->order[i]],
@@ -131,7 +131,10 @@ static coffer_status carry_put(carry_run *run, size_t k, size_t i, const carry_p
                                                 .box = gathered ? box : NULL,
                                                 .size = size,
                                                 .change = carry_change(row) } };
-    const bool whole = !gathered && size == storage->size && carry_is_plain(run, storage);
+    /* A CRC is that of all bytes of the piece, in their order, before any change. The transfer
+       feeds it what it reads; so only a row that reads just these bytes can have it computed on the
+       way. */
+    const bool whole = !gathered && size == storage->size && coffer__plan_is_plain(run->plan, storage);
     if (run->crc32 != NULL && whole && run->checked[row->storage] == CARRY_UNCHECKED &&
         carry_first_piece(run, storage)->has_crc) {
         run->checked[row->storage] = CARRY_CHECKED;
@@ -172,34 +175,43 @@ static coffer_status carry_hand_over(carry_run *run, size_t first, size_t count,
     coffer_read_options options = *run->options;
     size_t failed = count;
     uint64_t size = 0;
-    options.progress = options.progress == NULL ? NULL : carry_tell;
-    options.progress_ctx = run;
+    coffer__parts_begin(&run->parts, &options.progress, &options.progress_ctx);
     options.threads = threads == 0 ? options.threads : threads;
     for (size_t k = 0; k < count; k++) {
         size += run->carries[k].row.size;
     }
+    /* The rows count as done before the status is looked at: after a failure nothing is told any
+       more. */
     coffer_status status =
         target->model != NULL
             ? coffer__model_writer_carry(target->model, shard, run->carries, count, &options, &failed, err)
             : coffer__writer_carry(target->writer, run->carries, count, &options, &failed, err);
-    run->before += size;
+    run->parts.before += size;
     if (status != COFFER_OK) {
         return failed < count ? carry_fail_row(run, status, run->order[first + failed], err) : status;
     }
     return carry_compare(run, first, count, err);
 }
 
-/* ---- plain storages ---------------------------------------------------------------------------------------------- */
+/* Where the storage of row order[i] is: decoded, or, if that is NULL, in its file. */
+static carry_place carry_find(const carry_run *run, size_t i, const coffer__storage_source *decoded)
+{
+    if (decoded != NULL) {
+        return (carry_place){ .source = &decoded->source, .map = decoded->memory };
+    }
+    const coffer__plan_piece *piece = carry_first_piece(run, carry_storage_of(run, carry_row(run, i)));
+    return (carry_place){ .source = coffer__input_source(run->input, piece->file), .at = piece->offset };
+}
 
-/* Rows of one group and one file, from order[first] on; *next becomes the first that is not among them. */
-static coffer_status carry_plain_group(carry_run *run, size_t first, size_t end, size_t *next, coffer_error *err)
+/* Hands over one group of rows, all of one file, from order[first] on; *next becomes the first that is not among
+   them. They are of plain storages, or all of the storage that is `decoded`. */
+static coffer_status carry_group(carry_run *run, size_t first, size_t end, const coffer__storage_source *decoded,
+                                 size_t *next, coffer_error *err)
 {
     const size_t shard = carry_shard(run, first);
     size_t count = 0;
     while (first + count < end && count < run->group_room && carry_shard(run, first + count) == shard) {
-        const coffer__plan_row *row = carry_row(run, first + count);
-        const coffer__plan_piece *piece = carry_first_piece(run, carry_storage_of(run, row));
-        const carry_place place = { .source = coffer__input_source(run->input, piece->file), .at = piece->offset };
+        const carry_place place = carry_find(run, first + count, decoded);
         const coffer_status status = carry_put(run, count, first + count, &place, err);
         if (status != COFFER_OK) {
             return status;
@@ -207,10 +219,14 @@ static coffer_status carry_plain_group(carry_run *run, size_t first, size_t end,
         count++;
     }
     *next = first + count;
-    return carry_hand_over(run, first, count, 0, err);
+    return carry_hand_over(run, first, count, decoded != NULL && decoded->in_order ? 1 : 0, err);
 }
 
-/* Reads a plain storage for its CRC alone. */
+/* ---- plain storages ---------------------------------------------------------------------------------------------- */
+
+/* Reads a plain storage for its CRC alone. It has bytes that no tensor is made of, or its tensors
+   read them in another order, so this is one more pass over it; the system's cache often has it
+   still. */
 static coffer_status carry_check_storage(const carry_run *run, const coffer__plan_storage *storage, uint8_t *memory,
                                          coffer_error *err)
 {
@@ -238,10 +254,11 @@ static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
     for (size_t i = 0; i < run->count && run->crc32 != NULL && status == COFFER_OK; i++) {
         const coffer__plan_row *row = carry_row(run, i);
         const coffer__plan_storage *storage = carry_storage_of(run, row);
-        if (!carry_is_plain(run, storage) || run->checked[row->storage] == CARRY_CHECKED ||
+        if (!coffer__plan_is_plain(run->plan, storage) || run->checked[row->storage] == CARRY_CHECKED ||
             !carry_first_piece(run, storage)->has_crc) {
             continue;
         }
+        /* Marked before it is read: rows that share a storage would have it read again otherwise. */
         run->checked[row->storage] = CARRY_CHECKED;
         memory = memory != NULL ? memory : coffer__alloc(run->allocator, CARRY_READ);
         status = memory != NULL ? carry_check_storage(run, storage, memory, err)
@@ -256,47 +273,16 @@ static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
 
 /* ---- storages that are decoded ----------------------------------------------------------------------------------- */
 
-/* Rows order[first..end), all of one storage, from a source that has its bytes. */
-static coffer_status carry_from(carry_run *run, size_t first, size_t end, const coffer__storage_source *storage,
-                                coffer_error *err)
-{
-    const carry_place place = { .source = &storage->source, .map = storage->memory };
-    while (first < end) {
-        const size_t shard = carry_shard(run, first);
-        size_t count = 0;
-        while (first + count < end && count < run->group_room && carry_shard(run, first + count) == shard) {
-            const coffer_status status = carry_put(run, count, first + count, &place, err);
-            if (status != COFFER_OK) {
-                return status;
-            }
-            count++;
-        }
-        const coffer_status status = carry_hand_over(run, first, count, storage->in_order ? 1 : 0, err);
-        if (status != COFFER_OK) {
-            return status;
-        }
-        first += count;
-    }
-    return COFFER_OK;
-}
-
-/* Whether a row is all of its storage, in its order. */
-static bool carry_is_whole(const carry_run *run, size_t i)
-{
-    coffer__box box;
-    const coffer__plan_row *row = carry_row(run, i);
-    return coffer__plan_box(run->plan, row, &box, NULL) == COFFER_OK && box.rank == 0 &&
-           box.run_size == carry_storage_of(run, row)->size;
-}
-
-/* Rows order[first..end) of one storage that is decoded. */
+/* Rows order[first..end) of one storage that is decoded. It streams if its only row is all of it,
+   in order: then no byte is wanted twice. A failure of the storage is reported as that of its first
+   tensor, for want of a better one. */
 static coffer_status carry_decoded(carry_run *run, size_t first, size_t end, coffer_error *err)
 {
-    const bool streams = end - first == 1 && carry_is_whole(run, first);
+    const bool streams = end - first == 1 && coffer__plan_is_whole(run->plan, carry_row(run, first));
     coffer__storage_source storage;
     coffer_status status = coffer__storage_open(&storage, &run->decoding, carry_row(run, first)->storage, streams, err);
-    if (status == COFFER_OK) {
-        status = carry_from(run, first, end, &storage, err);
+    for (size_t next = first; next < end && status == COFFER_OK;) {
+        status = carry_group(run, next, end, &storage, &next, err);
     }
     coffer__storage_close(&storage);
     if (status != COFFER_OK && err != NULL && err->tensor[0] == '\0') {
@@ -313,8 +299,8 @@ static bool carry_row_before(const void *ctx, uint32_t a, uint32_t b)
     const carry_run *run = ctx;
     const coffer__plan_row *first = coffer__plan_rows(run->plan) + a;
     const coffer__plan_row *second = coffer__plan_rows(run->plan) + b;
-    const bool first_plain = carry_is_plain(run, carry_storage_of(run, first));
-    const bool second_plain = carry_is_plain(run, carry_storage_of(run, second));
+    const bool first_plain = coffer__plan_is_plain(run->plan, carry_storage_of(run, first));
+    const bool second_plain = coffer__plan_is_plain(run->plan, carry_storage_of(run, second));
     if (!run->target->in_order && first_plain != second_plain) {
         return first_plain;
     }
@@ -331,6 +317,7 @@ static bool carry_row_before(const void *ctx, uint32_t a, uint32_t b)
            coffer_header_at(run->target->header, second_place)->offset;
 }
 
+/* Rows without bytes are declared but not carried, so they have a place and are not in the order. */
 static void carry_sort(carry_run *run)
 {
     uint32_t place = 0;
@@ -343,7 +330,7 @@ static void carry_sort(carry_run *run)
         run->places[i] = place++;
         if (size > 0) {
             run->order[run->count++] = i;
-            run->total += size;
+            run->parts.total += size;
         }
     }
     const carry_run given = *run; /* what the comparison looks at stays as it is */
@@ -354,11 +341,11 @@ static void carry_sort(carry_run *run)
 static size_t carry_end(const carry_run *run, size_t first)
 {
     const coffer__plan_row *row = carry_row(run, first);
-    const bool plain = carry_is_plain(run, carry_storage_of(run, row));
+    const bool plain = coffer__plan_is_plain(run->plan, carry_storage_of(run, row));
     size_t end = first + 1;
     while (end < run->count) {
         const coffer__plan_row *next = carry_row(run, end);
-        if (plain ? !carry_is_plain(run, carry_storage_of(run, next)) : next->storage != row->storage) {
+        if (plain ? !coffer__plan_is_plain(run->plan, carry_storage_of(run, next)) : next->storage != row->storage) {
             break;
         }
         end++;
@@ -366,13 +353,15 @@ static size_t carry_end(const carry_run *run, size_t first)
     return end;
 }
 
+/* carry_group may stop before `end`, as a group has a bound and one file; the next round goes on
+   from there. */
 static coffer_status carry_all(carry_run *run, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < run->count && status == COFFER_OK;) {
         const size_t end = carry_end(run, i);
-        if (carry_is_plain(run, carry_storage_of(run, carry_row(run, i)))) {
-            status = carry_plain_group(run, i, end, &i, err);
+        if (coffer__plan_is_plain(run->plan, carry_storage_of(run, carry_row(run, i)))) {
+            status = carry_group(run, i, end, NULL, &i, err);
         } else {
             status = carry_decoded(run, i, end, err);
             i = end;
@@ -385,6 +374,7 @@ static coffer_status carry_all(carry_run *run, coffer_error *err)
 }
 
 /* Allocates what a run needs; carry_free releases what there is. */
+/* All arrays are tried before one status is returned: each call has filled `err` if it failed. */
 static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err)
 {
     const size_t rows = run->plan->rows.count;
@@ -424,6 +414,7 @@ static void carry_free(carry_run *run)
     coffer__free_array(run->allocator, run->order, rows, sizeof *run->order);
 }
 
+/* `decoding` lives as long as the run, so that libraries are opened once and for all storages. */
 coffer_status coffer__carry_plan(const coffer__plan *plan, const coffer_input *input,
                                  const coffer__carry_target *target, bool unchecked, const coffer_read_options *options,
                                  coffer_error *err)

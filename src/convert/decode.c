@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One piece after the other. Each is stored, text or deflated; what is read of it passes through `packed`, unless it is
- * stored, and goes straight to the caller then. A deflated piece must end where the plan says that it does, on both
- * sides: no byte may be left over.
+ * One piece after the other. Each is stored, text or deflated; what is read of it passes through
+ * `packed`, unless it is stored, and goes straight to the caller then.
+ *
+ * A piece says how many bytes it has packed and plain, and both are claims of the file. The plan's
+ * check has bounded them (by the file's size, and by what deflate can make of a byte), so they may
+ * be used to allocate up to COFFER__DECODE_WHOLE. Whether they are true is found out here: a
+ * deflated piece must end where the plan says that it does, on both sides, and no byte may be left
+ * over. Otherwise two programs could read different tensors from the same archive.
+ *
+ * The libraries are trusted to stay within the lengths that they are given, and with nothing else:
+ * how much they took and made is compared with what should have been.
  */
 #include "decode.h"
 
@@ -18,16 +26,19 @@
 #define ZLIB_STREAM_END 1
 #define ZLIB_BUFFER_ERROR (-5)
 
+/* The piece that is being decoded. Only while `piece` is below the storage's count. */
 static const coffer__plan_piece *decode_piece(const coffer__decode *decode)
 {
     return coffer__plan_pieces(decode->plan) + decode->storage->first_piece + decode->piece;
 }
 
+/* What messages call the storage. */
 static const char *decode_name(const coffer__decode *decode, size_t *name_len)
 {
     return coffer__plan_text(decode->plan, decode->storage->name, name_len);
 }
 
+/* The failure of a piece whose bytes are not what the archive says of them. */
 static coffer_status decode_damaged(const coffer__decode *decode, const char *what, coffer_error *err)
 {
     size_t name_len = 0;
@@ -70,6 +81,7 @@ static void decode_look(coffer__inflaters *inflaters)
     }
 }
 
+/* Also for inflaters that were never looked for. */
 void coffer__inflaters_close(coffer__inflaters *inflaters)
 {
     if (inflaters->zlib_library.handle != NULL) {
@@ -83,6 +95,7 @@ void coffer__inflaters_close(coffer__inflaters *inflaters)
 /* zlib frees without a size, which the caller's allocator wants: it stands before the block. */
 #define DECODE_BLOCK_HEAD 16
 
+/* Both factors are 32 bits wide, so the product fits 64. The head is as large as the strictest alignment, so what follows it is aligned as the block is. */
 static void *decode_zlib_alloc(void *opaque, unsigned items, unsigned size)
 {
     const uint64_t bytes = (uint64_t)items * size + DECODE_BLOCK_HEAD;
@@ -111,6 +124,7 @@ static coffer_status decode_no_memory(const coffer__decode *decode, coffer_error
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to decode %q", name, name_len);
 }
 
+/* Releases the state of a piece, whether it was finished or given up. It may be called again. */
 static void decode_close_piece(coffer__decode *decode)
 {
     if (decode->streams) {
@@ -161,6 +175,9 @@ static coffer_status decode_inflate_alone(coffer__decode *decode, coffer_error *
     return coffer__inflate(&input, decode->plain, (size_t)decode_piece(decode)->size, true, err);
 }
 
+/* The library takes the piece at once and says how much it took and made. A decompressor is made
+   for each piece: that costs a fraction of inflating it, and none is left to release after a
+   failure. */
 static coffer_status decode_inflate_by_libdeflate(coffer__decode *decode, coffer_error *err)
 {
     const coffer__plan_piece *piece = decode_piece(decode);
@@ -195,6 +212,9 @@ static coffer_status decode_inflate_whole(coffer__decode *decode, coffer_error *
                                                              : decode_inflate_alone(decode, err);
 }
 
+/* Chooses who inflates: libdeflate what is small, as it is faster but needs all of a
+   piece at once; zlib everything else; this library's own code what is small when neither is
+   installed. What is large then has nobody, and the message says what is missing. */
 static coffer_status decode_open_deflated(coffer__decode *decode, coffer_error *err)
 {
     coffer__inflaters *inflaters = decode->inflaters;
@@ -217,6 +237,8 @@ static coffer_status decode_open_deflated(coffer__decode *decode, coffer_error *
     decode->stream = (coffer__zlib_stream){ .zalloc = decode_zlib_alloc, .zfree = decode_zlib_free };
     /* zlib hands the pointer back to the two functions above, which only read what it leads to. */
     memcpy(&decode->stream.opaque, &decode->allocator, sizeof(void *));
+    /* A negative number of window bits means deflate without the head and checksum of zlib, as
+       archives have it. The version is compared by its first digit only. */
     if (inflaters->zlib_init(&decode->stream, -15, "1", (int)sizeof decode->stream) != ZLIB_OK) {
         return decode_no_memory(decode, err);
     }
@@ -224,6 +246,8 @@ static coffer_status decode_open_deflated(coffer__decode *decode, coffer_error *
     return COFFER_OK;
 }
 
+/* Begins a piece. All of a small deflated one is read at once, so `packed` is as large as that; any
+   other one passes through in blocks of DECODE_READ. */
 static coffer_status decode_open_piece(coffer__decode *decode, coffer_error *err)
 {
     const coffer__plan_piece *piece = decode_piece(decode);
@@ -247,6 +271,7 @@ static coffer_status decode_open_piece(coffer__decode *decode, coffer_error *err
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
+/* Nothing to decode: the bytes go from the source to the caller without a copy. */
 static coffer_status decode_stored(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
 {
     const coffer__plan_piece *piece = decode_piece(decode);
@@ -254,7 +279,14 @@ static coffer_status decode_stored(coffer__decode *decode, uint8_t *bytes, size_
                                size, err);
 }
 
-/* A character below U+0080 is its byte; those up to U+00FF are two bytes, 0xC2 or 0xC3 and the low six bits. */
+/*
+ * A character below U+0080 is its byte; those up to U+00FF are two bytes, 0xC2 or 0xC3 and the low
+ * six bits. Any other byte is an error, as protocols 0 to 2 of pickle write bytes in this way only.
+ *
+ * The two bytes of a character may lie in different blocks, so the first is kept in `lead`; 0x100,
+ * which no byte is, marks an error. They never lie in different calls: a character is one plain
+ * byte, and a call ends after a plain byte.
+ */
 static coffer_status decode_latin1(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
 {
     size_t done = 0;
@@ -292,29 +324,46 @@ static coffer_status decode_latin1(coffer__decode *decode, uint8_t *bytes, size_
                            lead == 0x100 ? "has a character that is no byte" : "is shorter than the array", at);
 }
 
-static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+/* Inflates up to `room` bytes, and reads what is packed when none of it is left. *result is what zlib says, and the
+   stream's avail_out the room that is left. Where the piece ends before the stream does, zlib gets no bytes, cannot go
+   on, and says that: so the loops around this end. */
+static coffer_status decode_step(coffer__decode *decode, uint8_t *bytes, unsigned room, int *result, coffer_error *err)
 {
     coffer__zlib_stream *stream = &decode->stream;
+    if (decode->packed_at == decode->packed_end) {
+        const coffer_status status = decode_read(decode, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    stream->next_in = decode->packed + decode->packed_at;
+    stream->avail_in = (unsigned)(decode->packed_end - decode->packed_at);
+    stream->next_out = bytes;
+    stream->avail_out = room;
+    *result = decode->inflaters->zlib_inflate(stream, 0);
+    decode->packed_at = decode->packed_end - stream->avail_in;
+    return COFFER_OK;
+}
+
+/* The next plain bytes of a deflated piece: copied, when it was inflated at once, else inflated
+   now. */
+static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+{
     if (decode->plain != NULL) {
         memcpy(bytes, decode->plain + (size_t)decode->made, size);
         return COFFER_OK;
     }
     size_t done = 0;
     while (done < size) {
-        if (decode->packed_at == decode->packed_end) {
-            const coffer_status status = decode_read(decode, err);
-            if (status != COFFER_OK) {
-                return status;
-            }
-        }
         const size_t room = size - done < UINT_MAX / 2 ? size - done : UINT_MAX / 2;
-        stream->next_in = decode->packed + decode->packed_at;
-        stream->avail_in = (unsigned)(decode->packed_end - decode->packed_at);
-        stream->next_out = bytes + done;
-        stream->avail_out = (unsigned)room;
-        const int result = decode->inflaters->zlib_inflate(stream, 0);
-        decode->packed_at = decode->packed_end - stream->avail_in;
-        done += room - stream->avail_out;
+        int result = ZLIB_OK;
+        const coffer_status status = decode_step(decode, bytes + done, (unsigned)room, &result, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        done += room - decode->stream.avail_out;
+        /* The stream may end with the last byte that is wanted, and nowhere else. ZLIB_BUFFER_ERROR
+           means that the packed bytes are used up and the stream still goes on. */
         if (result != ZLIB_OK && !(result == ZLIB_STREAM_END && done == size)) {
             return decode_damaged(decode,
                                   result == ZLIB_STREAM_END || result == ZLIB_BUFFER_ERROR
@@ -326,26 +375,24 @@ static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, siz
     return COFFER_OK;
 }
 
-/* After the last plain byte: the stream has to end, with nothing left of it and nothing more to come. */
+/*
+ * After the last plain byte: the stream has to end, with nothing left of it and nothing more to
+ * come. zlib is offered room for one more byte; if it fills it, the piece is longer than the
+ * archive says.
+ *
+ * What was inflated at once was compared then, and stored bytes have no end of their own. Of text,
+ * all packed bytes must have been used.
+ */
 static coffer_status decode_is_over(coffer__decode *decode, coffer_error *err)
 {
-    coffer__zlib_stream *stream = &decode->stream;
     int result = ZLIB_OK;
     uint8_t more = 0;
     while (decode->streams && result == ZLIB_OK) {
-        if (decode->packed_at == decode->packed_end) {
-            const coffer_status status = decode_read(decode, err);
-            if (status != COFFER_OK) {
-                return status;
-            }
+        const coffer_status status = decode_step(decode, &more, 1, &result, err);
+        if (status != COFFER_OK) {
+            return status;
         }
-        stream->next_in = decode->packed + decode->packed_at;
-        stream->avail_in = (unsigned)(decode->packed_end - decode->packed_at);
-        stream->next_out = &more;
-        stream->avail_out = 1;
-        result = decode->inflaters->zlib_inflate(stream, 0);
-        decode->packed_at = decode->packed_end - stream->avail_in;
-        if (stream->avail_out == 0) {
+        if (decode->stream.avail_out == 0) {
             return decode_damaged(decode, "inflates to more bytes than the archive says", err);
         }
     }
@@ -397,6 +444,7 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
     return status;
 }
 
+/* Opens nothing yet, so it cannot fail: the first piece is opened when its first byte is wanted. */
 void coffer__decode_begin(coffer__decode *decode, const coffer_input *input, const coffer__plan *plan, uint32_t storage,
                           coffer__inflaters *inflaters, const coffer__crc32 *crc32, const coffer_allocator *allocator)
 {
@@ -408,6 +456,8 @@ void coffer__decode_begin(coffer__decode *decode, const coffer_input *input, con
                                 .allocator = allocator };
 }
 
+/* Goes on to the next piece only when the current one was finished, with its CRC compared. So a
+   caller that asks for all bytes of a storage has had every piece checked when this returns. */
 coffer_status coffer__decode_next(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
 {
     size_t done = 0;

@@ -1,5 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opened models written as files of other programs: which kinds there are, which names go in, and where it goes. */
+/*
+ * Opened models written as files of other programs: which kinds there are, which names go in, and
+ * where it goes.
+ *
+ * A call goes through three steps, of which only the last one touches the output:
+ *
+ *   names    export_plan picks the tensors, and the tied names that the metadata tell of
+ *   layout   the kind lays the file out: all of its bytes but those of tensors, and its size
+ *   writing  export_run.c writes it to a sink, which is published or discarded
+ *
+ * So whatever a format lacks (a dtype, a name, a number of dimensions) is found before a byte is
+ * written, and the size of the file can be told without writing it.
+ *
+ * Names and metadata come from the model's files. What would be unsafe as a member of an archive is
+ * refused by the kinds that write archives.
+ */
 #include "export.h"
 
 #include "alloc.h"
@@ -19,6 +34,8 @@ static const coffer__export_kind *const export_kinds[] = {
 };
 #define EXPORT_KINDS (sizeof export_kinds / sizeof export_kinds[0])
 
+/* NULL for a number that is no format's: it may come from another language. 0 becomes SIZE_MAX and
+   is out of range, too. */
 static const coffer__export_kind *export_kind(coffer_export_format format)
 {
     const size_t row = (size_t)format - 1;
@@ -27,6 +44,8 @@ static const coffer__export_kind *export_kind(coffer_export_format format)
 
 /* ---- names of formats -------------------------------------------------------------------------------------------- */
 
+/* The functions on names take any number, so that callers can count through the formats until one
+   has no name. */
 const char *coffer_export_name(coffer_export_format format)
 {
     const coffer__export_kind *kind = export_kind(format);
@@ -50,6 +69,7 @@ coffer_export_format coffer_export_from_name(const char *name, size_t name_len)
     return COFFER_EXPORT_NOTHING;
 }
 
+/* The first format that has the ending. No ending belongs to two of them. */
 coffer_export_format coffer_export_from_path(const char *path)
 {
     for (int format = 1; format <= (int)EXPORT_KINDS; format++) {
@@ -79,6 +99,7 @@ typedef struct export_job {
     coffer__layout layout;
 } export_job;
 
+/* How many names can be tied at most: as many as there are pairs of metadata in all files. */
 static size_t export_pairs(const coffer *model)
 {
     size_t count = 0;
@@ -88,7 +109,8 @@ static size_t export_pairs(const coffer *model)
     return count;
 }
 
-/* The number of the tensor of a name; SIZE_MAX: there is none. */
+/* The number of the tensor of a name; SIZE_MAX: there is none. By the sorted numbers, as tensors
+   are wanted by number here, and coffer_find gives the tensor itself. */
 static size_t export_find(const export_job *job, const char *name, size_t name_len)
 {
     size_t low = 0;
@@ -137,6 +159,8 @@ static void export_add_tied(export_job *job, size_t shard, const coffer_pair *pa
     }
 }
 
+/* Shard by shard, in the order of each file's metadata, so that the same model always makes the
+   same file. */
 static void export_add_all_tied(export_job *job)
 {
     coffer_pair pair;
@@ -149,6 +173,8 @@ static void export_add_all_tied(export_job *job)
     }
 }
 
+/* All tensors, then what is tied to them. There is room for every pair, though most models have one
+   or two that are ties. */
 static coffer_status export_add_tensors(export_job *job, coffer_error *err)
 {
     const size_t count = coffer_count(job->model);
@@ -202,6 +228,7 @@ static coffer_status export_add_one(export_job *job, coffer_error *err)
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
+/* A tensor whose bytes are not all there fails here, and not halfway through the output. */
 static coffer_status export_check(const export_job *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -214,6 +241,8 @@ static coffer_status export_check(const export_job *job, coffer_error *err)
     return COFFER_OK;
 }
 
+/* Only for kinds that have CRCs. The tables are 16 KiB, which is why they are not on the
+   stack. */
 static coffer_status export_open_crc32(export_job *job, coffer_error *err)
 {
     if (!job->kind->has_crcs) {
@@ -227,6 +256,7 @@ static coffer_status export_open_crc32(export_job *job, coffer_error *err)
     return COFFER_OK;
 }
 
+/* A tensor that is named is the only one also of a kind that could hold more. */
 static coffer_status export_plan(export_job *job, coffer_error *err)
 {
     coffer_status status =
@@ -248,6 +278,7 @@ static coffer_status export_plan(export_job *job, coffer_error *err)
     return job->kind->lay_out(&content, &job->layout, err);
 }
 
+/* Whatever there is: members that were not made yet are NULL. */
 static void export_free(export_job *job)
 {
     const coffer_allocator *allocator = &job->model->allocator;
@@ -279,6 +310,9 @@ static int export_wait(void *ctx, uint64_t done, uint64_t total)
     return job->reading.progress(job->reading.progress_ctx, job->layout.data, job->layout.data);
 }
 
+/* A sink of the caller's is custom, or a descriptor that stays theirs; a path gets a sink that
+   writes beside it and renames. The progress of making bytes durable is told as the total, as
+   nothing else is left. */
 static coffer_status export_open_sink(export_job *job, const export_target *target, coffer__sink *sink,
                                       coffer_error *err)
 {
@@ -306,7 +340,8 @@ static coffer_status export_failed(const export_target *target, coffer_status st
                                                                        : status;
 }
 
-/* publish and discard release the sink, and one of them is called. */
+/* publish and discard release the sink, and one of them is called. `*taken` tells the caller that
+   the sink was opened, and so that its `discard` is not theirs to call any more. */
 static coffer_status export_write(export_job *job, const export_target *target, bool *taken, coffer_error *err)
 {
     coffer__sink sink;
@@ -324,7 +359,8 @@ static coffer_status export_write(export_job *job, const export_target *target, 
     return status == COFFER_OK ? status : export_failed(target, status, err);
 }
 
-/* Replacing a file that is read would leave nothing to read, at once or from the next time on. */
+/* Replacing a file that is read would leave nothing to read, at once or from the next time on.
+   Files are compared by device and inode, since a path may lead to one of them by a link. */
 static coffer_status export_check_path(const coffer *model, const char *path, coffer_error *err)
 {
     coffer__os_info info;
@@ -341,6 +377,7 @@ static coffer_status export_check_path(const coffer *model, const char *path, co
     return COFFER_OK;
 }
 
+/* Options come from callers of any language, so enumerations may have any value. */
 static coffer_status export_check_options(const export_job *job, coffer_error *err)
 {
     const coffer_dtype bytes_as = job->options.bytes_as;
@@ -353,6 +390,8 @@ static coffer_status export_check_options(const export_job *job, coffer_error *e
     return COFFER_OK;
 }
 
+/* All four public functions end here. Nothing of the target is touched before the layout is
+   complete. */
 static coffer_status export_to(const coffer *model, coffer_export_format format, const export_target *target,
                                const coffer_export_options *options, const coffer_read_options *reading, bool *taken,
                                coffer_error *err)
@@ -393,6 +432,7 @@ coffer_status coffer_export(const coffer *model, coffer_export_format format, co
     return export_to(model, format, &(export_target){ .path = path }, options, reading, &taken, err);
 }
 
+/* The size is exact: what is written is what was laid out, byte for byte. */
 coffer_status coffer_export_size(const coffer *model, coffer_export_format format, const coffer_export_options *options,
                                  uint64_t *size, coffer_error *err)
 {

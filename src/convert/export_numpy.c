@@ -58,6 +58,8 @@ static void npy_write_shape(coffer__writing *out, const coffer_tensor *tensor, u
     coffer__write_text(out, tensor->rank == 1 ? ",)" : ")");
 }
 
+/* The newline ends the header where the elements begin, at a multiple of 64, so that they can be
+   mapped. */
 static void npy_write_header(coffer__writing *out, const char *type, const coffer_tensor *tensor, uint64_t last)
 {
     const size_t start = out->used;
@@ -69,6 +71,7 @@ static void npy_write_header(coffer__writing *out, const char *type, const coffe
     coffer__write_text(out, ", }");
     const size_t spaces = (NPY_WRITE_ALIGNMENT - (out->used - start + 1) % NPY_WRITE_ALIGNMENT) % NPY_WRITE_ALIGNMENT;
     char *padding = coffer__write_space(out, spaces + 1);
+    /* 64 dimensions of 20 digits are below 2 KiB, so two bytes hold the size, and version 1.0 does. */
     if (padding != NULL) {
         const size_t size = out->used - start - NPY_WRITE_START;
         memset(padding, ' ', spaces);
@@ -100,6 +103,8 @@ static coffer_status npy_write_array(coffer__writing *out, const coffer_tensor *
 
 /* ---- .npy -------------------------------------------------------------------------------------------------------- */
 
+/* The layout has one leaf. Without memory its text has failed, which coffer__layout_end_leaf
+   reports. */
 static coffer_status npy_write(const coffer__export_content *content, coffer__layout *layout, coffer_error *err)
 {
     const coffer_tensor *tensor = content->entries[0].tensor;
@@ -131,7 +136,8 @@ static coffer_status npz_write_check_clash(const coffer__export_content *content
     return coffer__fail_tensor(err, COFFER_ERR_NAME, entry->name, entry->name_len);
 }
 
-/* The name of a tensor's member, one that unpacks below a folder. */
+/* The name of a tensor's member, one that unpacks below a folder. A tensor can be called anything,
+   "../../x" for one; a program that unpacks such an archive would write there. */
 static coffer_status npz_write_name(coffer__writing *name, const coffer__export_entry *entry, coffer_error *err)
 {
     name->used = 0;
@@ -150,7 +156,8 @@ static coffer_status npz_write_name(coffer__writing *name, const coffer__export_
     return coffer__fail_tensor(err, COFFER_ERR_NAME, entry->name, entry->name_len);
 }
 
-/* `name` and `header` are used again for each member. */
+/* One array of the archive. `name` and `header` are used again for each member, so they grow a few
+   times in all. */
 static coffer_status npz_write_member(const coffer__export_content *content, const coffer__export_entry *entry,
                                       coffer__zip_writing *zip, coffer__writing *name, coffer__writing *header,
                                       coffer_error *err)

@@ -17,6 +17,7 @@
 #include "error.h"
 #include "landing.h"
 #include "model.h"
+#include "parts.h"
 #include "trust.h"
 
 #include <string.h>
@@ -36,13 +37,13 @@ typedef struct export_run {
     size_t room;
     coffer_read_target *targets; /* of a group; `target_room` of them */
     size_t target_room;
-    uint64_t at;     /* in the new file, of the leaf that comes next */
-    uint64_t before; /* bytes of tensors that are written */
-    bool looking;    /* what is read now is read again to be written */
+    uint64_t at;         /* in the new file, of the leaf that comes next */
+    coffer__parts parts; /* the progress; counts bytes of tensors that are written */
 } export_run;
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------ */
 
+/* The text of a leaf ends where the next one's begins; that of the last ends with all text. */
 static size_t export_text_size(const export_run *run, size_t i)
 {
     const coffer__layout *layout = run->layout;
@@ -50,13 +51,16 @@ static size_t export_text_size(const export_run *run, size_t i)
     return end - layout->leaves[i].text;
 }
 
+/* A leaf without a tensor is text only, as the directory at the end of an archive. */
 static uint64_t export_tensor_size(const export_run *run, size_t i)
 {
     const coffer_tensor *tensor = run->layout->leaves[i].tensor;
     return tensor != NULL ? tensor->size : 0;
 }
 
-/* Puts the CRC of a leaf's tensor into the text. */
+/* Puts the CRC of a leaf's tensor into the text, little-endian, at its places in the local head and
+   in the directory. The directory comes last in the file, so its text has all CRCs when it is
+   written. */
 static void export_set_crc(const export_run *run, size_t i, uint32_t crc)
 {
     const coffer__leaf *leaf = &run->layout->leaves[i];
@@ -67,6 +71,7 @@ static void export_set_crc(const export_run *run, size_t i, uint32_t crc)
     }
 }
 
+/* Leaves of formats without CRCs, and those that are text only, have no place for one. */
 static bool export_needs_crc(const export_run *run, size_t i)
 {
     return run->crc32 != NULL && run->layout->leaves[i].crc_at[0] != COFFER__NO_CRC;
@@ -74,26 +79,18 @@ static bool export_needs_crc(const export_run *run, size_t i)
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
-/* `total` is that of a part, which the user is not told; nor the end of a part, which the next one begins with. */
-static int export_tell(void *ctx, uint64_t done, uint64_t total)
-{
-    const export_run *run = ctx;
-    const uint64_t all = run->layout->data;
-    const uint64_t so_far = run->before + (run->looking ? 0 : done);
-    return done == total && so_far < all ? 0 : run->options->progress(run->options->progress_ctx, so_far, all);
-}
-
+/* The options of one part of the work: a group, or a large tensor. */
 static coffer_read_options export_part(export_run *run)
 {
     coffer_read_options part = *run->options;
-    part.progress = part.progress == NULL ? NULL : export_tell;
-    part.progress_ctx = run;
+    coffer__parts_begin(&run->parts, &part.progress, &part.progress_ctx);
     return part;
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
-/* The end of the group that begins with leaf `first`; `first` itself when that is too large for one. */
+/* The end of the group that begins with leaf `first`; `first` itself when that is too large for
+   one. `left` is what fits still, so nothing is added up that could wrap. */
 static size_t export_group_end(const export_run *run, size_t first)
 {
     size_t end = first;
@@ -143,6 +140,8 @@ static void export_fill_group(const export_run *run, size_t first, size_t end)
     }
 }
 
+/* Groups are what makes files of many small tensors quick: one write for thousands of them, and
+   reads that the model can put in order. */
 static coffer_status export_group(export_run *run, size_t first, size_t end, coffer_error *err)
 {
     size_t size = 0;
@@ -154,13 +153,14 @@ static coffer_status export_group(export_run *run, size_t first, size_t end, cof
     status = size > 0 ? run->sink->ops->write_at(run->sink, run->at, run->memory, size, err) : COFFER_OK;
     run->at += size;
     for (size_t i = first; i < end; i++) {
-        run->before += export_tensor_size(run, i);
+        run->parts.before += export_tensor_size(run, i);
     }
     return status;
 }
 
 /* ---- large tensors ----------------------------------------------------------------------------------------------- */
 
+/* The text before a large tensor, at its place in the file. */
 static coffer_status export_text(export_run *run, size_t i, coffer_error *err)
 {
     const size_t size = export_text_size(run, i);
@@ -175,16 +175,18 @@ static coffer_status export_land(export_run *run, size_t i, const coffer__row *r
     const coffer_tensor *tensor = run->layout->leaves[i].tensor;
     const coffer_read_options part = export_part(run);
     const coffer__transfer_options options = coffer__model_transfer(run->allocator, &part, &failed);
-    run->looking = nowhere;
+    run->parts.again = nowhere;
     const coffer_status status =
         nowhere ? coffer__land_nowhere(row, 1, &options, err) : coffer__land_in_sink(run->sink, row, 1, &options, err);
-    run->looking = false;
+    run->parts.again = false;
     return status != COFFER_OK && failed == 0
                ? coffer__model_fail(err, status, coffer__model_shard(run->model, tensor), tensor)
                : status;
 }
 
-/* The tensor of a leaf whose CRC has to be known before its text is written, and its text before the tensor. */
+/* A leaf whose text has to be written before its tensor, with the CRC of the tensor in it. So the
+   tensor is read twice. Its file may have changed in between, so the CRC is computed both times: an
+   archive whose CRC is wrong must not look complete. */
 static coffer_status export_in_order(export_run *run, size_t i, coffer__row *row, coffer_error *err)
 {
     coffer__checksum *checksum = row->checksum;
@@ -207,6 +209,8 @@ static coffer_status export_in_order(export_run *run, size_t i, coffer__row *row
     return coffer__model_fail(err, COFFER_ERR_CHANGED, coffer__model_shard(run->model, tensor), tensor);
 }
 
+/* In whichever order the sink allows. Without a CRC the text comes first, so that a sink in order
+   is served, too; with one, the text comes when the CRC is known. */
 static coffer_status export_row(export_run *run, size_t i, coffer__row *row, coffer_error *err)
 {
     if (row->checksum != NULL && run->sink->in_order) {
@@ -250,12 +254,13 @@ static coffer_status export_large(export_run *run, size_t i, coffer_error *err)
     status = export_row(run, i, &row, err);
     coffer__trust_let_go(run->model, held);
     run->at += text + leaf->tensor->size;
-    run->before += leaf->tensor->size;
+    run->parts.before += leaf->tensor->size;
     return status;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* Large leaves and groups in turn, in the order of the file. */
 static coffer_status export_leaves(export_run *run, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -283,6 +288,7 @@ static coffer_status export_reserve(const export_run *run, coffer_error *err)
     return run->sink->ops->reserve(run->sink, coffer__layout_size(run->layout), err);
 }
 
+/* Memory is that of one group, or less for a small file, whatever the tensors' sizes are. */
 coffer_status coffer__export_run(const coffer *model, coffer__layout *layout, const coffer__crc32 *crc32,
                                  coffer__sink *sink, const coffer_read_options *options, coffer_error *err)
 {
@@ -291,7 +297,8 @@ coffer_status coffer__export_run(const coffer *model, coffer__layout *layout, co
                        .crc32 = crc32,
                        .sink = sink,
                        .options = options,
-                       .allocator = &model->allocator };
+                       .allocator = &model->allocator,
+                       .parts = { .total = layout->data } };
     const uint64_t size = coffer__layout_size(layout);
     run.room = size < EXPORT_GROUP_SIZE ? (size_t)size : EXPORT_GROUP_SIZE;
     run.target_room = layout->count < EXPORT_GROUP_LEAVES ? layout->count : EXPORT_GROUP_LEAVES;

@@ -7,16 +7,15 @@
  *   archive/version      "3" and a newline
  *   archive/data/0 …     the storages, one for each tensor
  *
- * A tensor in the pickle is torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks), where
- * hooks is an empty OrderedDict. The storage is a persistent id: ('storage', torch.FloatStorage, '0', 'cpu', elements).
- * Dtypes that are younger than such classes have an UntypedStorage of bytes, and _rebuild_tensor_v3, whose last argument
- * is the dtype.
+ * A tensor in the pickle is torch._utils._rebuild_tensor_v2(storage, offset, size, stride,
+ * requires_grad, hooks), where hooks is an empty OrderedDict. The storage is a persistent id:
+ * ('storage', torch.FloatStorage, '0', 'cpu', elements). Dtypes that are younger than such classes
+ * have an UntypedStorage of bytes, and _rebuild_tensor_v3, whose last argument is the dtype.
  *
  * Tied names get the same storage, so that they share memory again where they are loaded.
  */
 #include "export.h"
 
-#include "bytes.h"
 #include "dtype.h"
 #include "error.h"
 #include "pickle_names.h"
@@ -39,6 +38,7 @@ enum {
 };
 #define TORCH_MEMO_COUNT ((size_t)TORCH_MEMO_DTYPES + COFFER_DTYPE_COUNT + 1)
 
+/* The pickle that is being written, and which of the shared values it has had. */
 typedef struct torch_pickle {
     coffer__writing out;
     bool known[TORCH_MEMO_COUNT];
@@ -51,36 +51,31 @@ static void torch_write_op(torch_pickle *pickle, char op)
     coffer__write(&pickle->out, &op, 1);
 }
 
-static void torch_write_bytes(torch_pickle *pickle, uint64_t value, size_t size)
-{
-    uint8_t bytes[8];
-    coffer__store_u64le(bytes, value);
-    coffer__write(&pickle->out, (const char *)bytes, size);
-}
-
 /* In the shortest form, as Python writes it; LONG1 is signed, so a ninth byte keeps large ones positive. */
 static void torch_write_int(torch_pickle *pickle, uint64_t value)
 {
     if (value <= UINT8_MAX) {
         torch_write_op(pickle, 'K');
-        torch_write_bytes(pickle, value, 1);
+        coffer__write_le(&pickle->out, value, 1);
     } else if (value <= UINT16_MAX) {
         torch_write_op(pickle, 'M');
-        torch_write_bytes(pickle, value, 2);
+        coffer__write_le(&pickle->out, value, 2);
     } else if (value <= INT32_MAX) {
         torch_write_op(pickle, 'J');
-        torch_write_bytes(pickle, value, 4);
+        coffer__write_le(&pickle->out, value, 4);
     } else {
         torch_write_op(pickle, '\x8a');
         torch_write_op(pickle, 8);
-        torch_write_bytes(pickle, value, 8);
+        coffer__write_le(&pickle->out, value, 8);
     }
 }
 
+/* BINUNICODE: a length of four bytes, and UTF-8. Names of tensors are UTF-8 by the format, and
+   shorter than a header, which has at most 100 MB. */
 static void torch_write_text(torch_pickle *pickle, const char *text, size_t text_len)
 {
     torch_write_op(pickle, 'X');
-    torch_write_bytes(pickle, text_len, 4);
+    coffer__write_le(&pickle->out, text_len, 4);
     coffer__write(&pickle->out, text, text_len);
 }
 
@@ -89,18 +84,22 @@ static bool torch_recall(torch_pickle *pickle, size_t memo)
 {
     if (pickle->known[memo]) {
         torch_write_op(pickle, 'h');
-        torch_write_bytes(pickle, memo, 1);
+        coffer__write_le(&pickle->out, memo, 1);
     }
     return pickle->known[memo];
 }
 
+/* BINPUT takes a number of one byte, of which there are enough: the enumeration has six and the
+   dtypes. */
 static void torch_remember(torch_pickle *pickle, size_t memo)
 {
     pickle->known[memo] = true;
     torch_write_op(pickle, 'q');
-    torch_write_bytes(pickle, memo, 1);
+    coffer__write_le(&pickle->out, memo, 1);
 }
 
+/* GLOBAL: module and name, each ended by a newline. All of them are constants of this file or of a
+   table, and on the list that torch.load(weights_only=True) allows. */
 static void torch_write_global(torch_pickle *pickle, size_t memo, const char *module, const char *name)
 {
     if (!torch_recall(pickle, memo)) {
@@ -113,6 +112,7 @@ static void torch_write_global(torch_pickle *pickle, size_t memo, const char *mo
     }
 }
 
+/* A text that is written once. */
 static void torch_write_word(torch_pickle *pickle, size_t memo, const char *word)
 {
     if (!torch_recall(pickle, memo)) {
@@ -163,7 +163,8 @@ static const char *torch_storage_class(coffer_dtype dtype)
     }
 }
 
-/* What torch calls a dtype; NULL when it has none. */
+/* What torch calls a dtype; NULL when it has none. By the table that reading uses, so what is
+   written can be read again. */
 static const char *torch_dtype_name(coffer_dtype dtype)
 {
     for (int element = COFFER__ELEMENT_NONE + 1; element <= COFFER__ELEMENT_Q32; element++) {
@@ -189,6 +190,8 @@ static coffer_status torch_describe(torch_tensor *described, const coffer_tensor
     if (described->dtype_name == NULL || !coffer__export_row_bytes(tensor, &described->last)) {
         return coffer__export_lacks(tensor, "torch", err);
     }
+    /* Only a tensor without elements can have such a dimension; torch counts with 64 bits and a
+       sign. */
     for (size_t i = 0; i < tensor->rank; i++) {
         if (tensor->shape[i] > INT64_MAX) {
             return coffer__export_lacks(tensor, "torch", err);
@@ -197,11 +200,13 @@ static coffer_status torch_describe(torch_tensor *described, const coffer_tensor
     return COFFER_OK;
 }
 
+/* The dimension as it is written: the last one may count bytes, or pairs. */
 static uint64_t torch_dimension(const torch_tensor *described, size_t i)
 {
     return i + 1 == described->tensor->rank ? described->last : described->tensor->shape[i];
 }
 
+/* A mark, and TUPLE, which takes everything since the mark: one way for tuples of any length. */
 static void torch_begin_tuple(torch_pickle *pickle)
 {
     torch_write_op(pickle, '(');
@@ -243,6 +248,9 @@ static void torch_write_strides(torch_pickle *pickle, const torch_tensor *descri
     torch_end_tuple(pickle);
 }
 
+/* The persistent id, which torch.load resolves to the bytes of archive/data/NUMBER. `number` is
+   that of the tensor that the storage belongs to. A typed storage counts elements, an untyped one
+   bytes. */
 static void torch_write_storage(torch_pickle *pickle, const torch_tensor *described, size_t number)
 {
     char digits[20];
@@ -262,6 +270,8 @@ static void torch_write_storage(torch_pickle *pickle, const torch_tensor *descri
     torch_write_op(pickle, 'Q');
 }
 
+/* The call that makes the tensor, with its arguments. Each tensor begins at its storage's first
+   byte. */
 static void torch_write_tensor(torch_pickle *pickle, const torch_tensor *described, size_t number)
 {
     const bool typed = described->storage_class != NULL;
@@ -284,6 +294,8 @@ static void torch_write_tensor(torch_pickle *pickle, const torch_tensor *describ
 
 /* ---- the archive ------------------------------------------------------------------------------------------------- */
 
+/* One dict, filled by a single SETITEMS: the mark comes before the first name. Nothing is written
+   to the file yet, so a dtype that torch lacks costs nothing. */
 static coffer_status torch_write_dict(const coffer__export_content *content, torch_pickle *pickle, coffer_error *err)
 {
     coffer__write(&pickle->out, "\x80\2}(", 4);
@@ -302,6 +314,7 @@ static coffer_status torch_write_dict(const coffer__export_content *content, tor
                               : COFFER_OK;
 }
 
+/* A member that is text only. */
 static coffer_status torch_write_text_member(coffer__zip_writing *zip, const char *name, const char *text,
                                              size_t text_len, coffer_error *err)
 {
@@ -316,6 +329,7 @@ static coffer_status torch_write_storages(const coffer__export_content *content,
     char name[sizeof folder + 20];
     memcpy(name, folder, sizeof folder);
     for (size_t i = 0; i < content->count; i++) {
+        /* A tied name has the storage of the tensor that it is the same as. */
         if (content->entries[i].kept != i) {
             continue;
         }
@@ -329,6 +343,8 @@ static coffer_status torch_write_storages(const coffer__export_content *content,
     return coffer__zip_write_end(zip, err);
 }
 
+/* The pickle is the first member, as in files that torch writes, and is copied into the layout's
+   text; so it is freed at the end in any case. */
 static coffer_status torch_write(const coffer__export_content *content, coffer__layout *layout, coffer_error *err)
 {
     const coffer_allocator *allocator = layout->text.allocator;

@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imports: a reader fills the plan, or bytes do; then it is checked and added up, whoever made it. */
+/*
+ * Imports: a reader fills the plan, or bytes do; then it is checked and added up, whoever made it.
+ *
+ *   coffer_import_open   reader → plan → check → summary        in one process
+ *   coffer_import_save   plan → bytes                           in a process that may be taken over by the file
+ *   coffer_import_load   bytes → plan → check → summary         in the one that writes
+ *
+ * Nothing else depends on how a plan came to be: an import that is handed out has passed
+ * coffer__plan_check against the sizes of the files that are open now. What the summary says is
+ * counted here, from the plan, and never taken from the bytes.
+ *
+ * An import borrows its input, which must outlive it, and is used by one thread at a time.
+ */
 #include "import.h"
 
 #include "alloc.h"
@@ -12,6 +24,7 @@
 
 /* ---- what is shown ----------------------------------------------------------------------------------------------- */
 
+/* How many tensors are written, aliases and skipped: together all rows. */
 static void import_count_rows(coffer_import *import)
 {
     coffer_import_summary *summary = &import->summary;
@@ -24,6 +37,7 @@ static void import_count_rows(coffer_import *import)
     }
 }
 
+/* Notes are the rest of the findings. */
 static void import_count_findings(coffer_import *import)
 {
     coffer_import_summary *summary = &import->summary;
@@ -35,29 +49,14 @@ static void import_count_findings(coffer_import *import)
     }
 }
 
-/* By key. */
-static bool import_pair_before(const void *ctx, uint32_t a, uint32_t b)
-{
-    const coffer__plan *plan = ctx;
-    size_t a_len = 0;
-    size_t b_len = 0;
-    const char *a_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[a].key, &a_len);
-    const char *b_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[b].key, &b_len);
-    return coffer__compare_names(a_key, a_len, b_key, b_len) < 0;
-}
-
 /* Whether one of the pairs, which `order` has by their keys, has the name of a row for its key. */
 static bool import_has_key(const coffer__plan *plan, const uint32_t *order, const coffer__plan_row *row)
 {
-    size_t name_len = 0;
-    const char *name = coffer__plan_text(plan, row->name, &name_len);
     size_t low = 0;
     size_t high = plan->pairs.count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        size_t key_len = 0;
-        const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[order[middle]].key, &key_len);
-        const int compared = coffer__compare_names(key, key_len, name, name_len);
+        const int compared = coffer__plan_compare_texts(plan, coffer__plan_pairs(plan)[order[middle]].key, row->name);
         if (compared == 0) {
             return true;
         }
@@ -79,10 +78,11 @@ static coffer_status import_find_aliases(coffer_import *import, coffer_error *er
         coffer__free_array(allocator, order, plan->pairs.count, sizeof *order);
         return COFFER_ERR_MEMORY;
     }
+    /* Sorted once, so that each alias is one search: a file may have a hundred thousand of both. */
     for (uint32_t i = 0; i < plan->pairs.count; i++) {
         order[i] = i;
     }
-    coffer__sort(order, plan->pairs.count, import_pair_before, plan);
+    coffer__sort(order, plan->pairs.count, coffer__plan_pair_before, plan);
     for (uint32_t i = 0; i < plan->rows.count; i++) {
         const coffer__plan_row *row = coffer__plan_rows(plan) + i;
         if (row->fate == COFFER__FATE_ALIAS && !import_has_key(plan, order, row)) {
@@ -93,6 +93,9 @@ static coffer_status import_find_aliases(coffer_import *import, coffer_error *er
     return COFFER_OK;
 }
 
+/* The storages that no tensor views, as a file may hide bytes there, or just have been saved
+   carelessly. Those without bytes are nothing to tell of. Counted first, so that the array has its
+   size at once. */
 static coffer_status import_find_unreferenced(coffer_import *import, coffer_error *err)
 {
     const coffer__plan *plan = &import->plan;
@@ -115,6 +118,8 @@ static coffer_status import_find_unreferenced(coffer_import *import, coffer_erro
     return COFFER_OK;
 }
 
+/* The written sizes as arrays of numbers, as the public struct has a shape: in the plan each lies
+   between a count and a stride. Rows use the same indices for both. */
 static coffer_status import_find_shapes(coffer_import *import, coffer_error *err)
 {
     const size_t count = import->plan.dimensions.count;
@@ -138,6 +143,7 @@ static coffer_status import_summarize(coffer_import *import, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
+    /* The account comes first, since it can fail; what follows up to the arrays only counts. */
     summary->noun = import->plan.format;
     summary->file_count = import->plan.file_count;
     summary->total = account.total;
@@ -160,6 +166,8 @@ static coffer_status import_summarize(coffer_import *import, coffer_error *err)
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* Frees an import in any state, as far as it was made. The arrays' sizes are taken from the plan
+   and the summary, which are complete before the arrays are allocated. */
 void coffer_import_free(coffer_import *import)
 {
     if (import == NULL) {
@@ -175,7 +183,8 @@ void coffer_import_free(coffer_import *import)
     coffer__free(&allocator, import, sizeof *import);
 }
 
-/* The sizes of all files of the input, and whether the plan stands the check. */
+/* Checks the plan against the sizes of the input's files. A plan of more files than are open cannot
+   be of this input. One of fewer can: a reader may have opened a file that it then had no use for. */
 static coffer_status import_check(const coffer_import *import, bool may_expand, coffer_error *err)
 {
     const coffer_input *input = import->input;
@@ -194,12 +203,16 @@ static coffer_status import_check(const coffer_import *import, bool may_expand, 
     return status;
 }
 
+/* Whether the enumerations have values of theirs. They come from other languages as plain numbers,
+   and the casts in import_wants would make anything of them. */
 static bool import_wants_are_known(const coffer_import_options *options)
 {
     return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_TENSOR &&
            (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT;
 }
 
+/* The options as readers get them: with defaults where the caller gave NULL, so that no reader has
+   to look. */
 static coffer__wants import_wants(const coffer_import_options *options)
 {
     return (coffer__wants){ .root = options->root != NULL ? options->root : "auto",
@@ -213,7 +226,8 @@ static coffer__wants import_wants(const coffer_import_options *options)
                             .scan = options->scan };
 }
 
-/* The reader fills the plan. */
+/* The reader that knows the input fills the plan. The format is set before it reads, since its
+   messages and findings speak of it. */
 static coffer_status import_read(coffer_import *import, const coffer_import_options *options, coffer_error *err)
 {
     const coffer__input input = coffer__input_for_reader(import->input);
@@ -228,7 +242,8 @@ static coffer_status import_read(coffer_import *import, const coffer_import_opti
     return reader->read(&input, &wants, &import->plan, err);
 }
 
-/* An import with an empty plan. `*known` is a copy of the options. */
+/* An import with an empty plan. `*known` is a copy of the options, complete even where the caller's
+   struct is an older and shorter one. On failure *import is NULL. */
 static coffer_status import_new(coffer_import **import, coffer_input *input, const coffer_import_options *options,
                                 coffer_import_options *known, coffer_error *err)
 {
@@ -262,7 +277,8 @@ static coffer_status import_new(coffer_import **import, coffer_input *input, con
     return COFFER_OK;
 }
 
-/* Checks what was filled, and hands it out or frees it. */
+/* Checks what was filled, and hands it out or frees it. `status` is that of the filling. A failure
+   that names no file yet is one of the input. */
 static coffer_status import_finish(coffer_import **import, coffer_status status, bool may_expand, coffer_error *err)
 {
     if (status == COFFER_OK) {
@@ -295,6 +311,8 @@ coffer_status coffer_import_open(coffer_import **import, coffer_input *input, co
 
 /* ---- as bytes ---------------------------------------------------------------------------------------------------- */
 
+/* The bytes are made once and kept: a plan does not change after it was handed out. They stay the
+   import's. */
 coffer_status coffer_import_save(coffer_import *import, const void **bytes, size_t *size, coffer_error *err)
 {
     if (import == NULL || bytes == NULL || size == NULL) {
@@ -312,7 +330,9 @@ coffer_status coffer_import_save(coffer_import *import, const void **bytes, size
     return COFFER_OK;
 }
 
-/* The files that the bytes name get the numbers that they have there, or the bytes are not of this input. */
+/* Opens the files that the bytes name. They get the numbers that they have there, or the bytes are
+   not of this input. The names are as little trusted as everything else: coffer_input_beside
+   refuses any that is not a plain name of a file beside the input. */
 static coffer_status import_open_files(coffer_import *import, coffer_error *err)
 {
     const uint32_t *names = import->plan.file_names.items;
@@ -366,6 +386,8 @@ coffer_status coffer_import_load(coffer_import **import, coffer_input *input, co
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
+/* The functions below read what was made when the import was opened, so that they cannot fail: an
+   index beyond the end gives NULL or false, by which callers end their loops. */
 const coffer_import_summary *coffer_import_summarize(const coffer_import *import)
 {
     return import == NULL ? NULL : &import->summary;
@@ -389,6 +411,8 @@ static bool import_is_decoded(const coffer__plan *plan, const coffer__plan_stora
     return false;
 }
 
+/* The struct is the import's own and is filled again by the next call, as the header says. A
+   skipped row may have no storage, and then no bytes to be decoded or gathered. */
 const coffer_import_tensor *coffer_import_at(coffer_import *import, size_t i)
 {
     if (import == NULL || i >= import->plan.rows.count) {
@@ -396,6 +420,7 @@ const coffer_import_tensor *coffer_import_at(coffer_import *import, size_t i)
     }
     const coffer__plan *plan = &import->plan;
     const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+    /* Only a skipped row can be apart: what it was a view of is not in the file. */
     const bool apart = row->storage == COFFER__PLAN_NO_STORAGE;
     const coffer__plan_storage *storage = apart ? NULL : coffer__plan_storages(plan) + row->storage;
     coffer_import_tensor *tensor = &import->tensor;
@@ -419,6 +444,7 @@ const coffer_import_tensor *coffer_import_at(coffer_import *import, size_t i)
     return tensor;
 }
 
+/* As coffer_import_at. The numbers of file and texts were checked. */
 const coffer_import_finding *coffer_import_finding_at(coffer_import *import, size_t i)
 {
     if (import == NULL || i >= import->plan.findings.count) {
@@ -437,6 +463,8 @@ const coffer_import_finding *coffer_import_finding_at(coffer_import *import, siz
     return &import->finding;
 }
 
+/* First the pairs that the reader found, then one for each alias: its name, and the name of the
+   tensor that is written. */
 bool coffer_import_metadata_at(const coffer_import *import, size_t i, coffer_pair *pair)
 {
     if (import == NULL || pair == NULL) {
@@ -449,6 +477,7 @@ bool coffer_import_metadata_at(const coffer_import *import, size_t i, coffer_pai
         pair->value = coffer__plan_text(plan, coffer__plan_pairs(plan)[i].value, &pair->value_len);
         return true;
     }
+    /* `i` is at least `count` here. */
     if (i - count >= import->alias_count) {
         return false;
     }
@@ -459,6 +488,7 @@ bool coffer_import_metadata_at(const coffer_import *import, size_t i, coffer_pai
     return true;
 }
 
+/* In the order of the storages, which is that in which the reader found them. */
 const char *coffer_import_unreferenced_at(const coffer_import *import, size_t i, uint64_t *size)
 {
     if (import == NULL || i >= import->summary.unreferenced_count) {

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was written, compared with what was read: both sides are read again, block by block, and bytes are compared,
- * never numbers, since a NaN equals nothing. The code that wrote is not asked: elements of views are found by walking
- * over their indices, one by one, in a storage that is in memory. Only for a view of more than that are its bands
- * gathered by the transfer.
+ * What was written, compared with what was read: both sides are read again, block by block, and
+ * bytes are compared, never numbers, since a NaN equals nothing. The code that wrote is not asked:
+ * elements of views are found by walking over their indices, one by one, in a storage that is in
+ * memory. Only for a view of more than that are its bands gathered by the transfer.
+ *
+ * So a few things are here a second time on purpose, and must not be merged with what the transfer
+ * does: the swapping of bytes, the change of signs, and the walk over a view.
+ *
+ * Rows are taken storage by storage, so that what is decoded is decoded once. CRCs are not compared
+ * again: the same bytes would give the same answer.
+ *
+ * Memory: two blocks of 1 MiB and, once a view needs it, 16 MiB.
  */
 #include "alloc.h"
 #include "dtype.h"
@@ -51,6 +59,8 @@ typedef struct verify_row {
 
 /* ---- failing ----------------------------------------------------------------------------------------------------- */
 
+/* The one failure that speaks against the output. Everything else that fails here says nothing
+   about it. */
 static coffer_status verify_differs(const verify_comparison *run, const coffer__plan_row *row, const char *what,
                                     coffer_error *err)
 {
@@ -61,6 +71,7 @@ static coffer_status verify_differs(const verify_comparison *run, const coffer__
     return coffer__fail_tensor(err, COFFER_ERR_NOT_EQUAL, name, name_len);
 }
 
+/* Counts bytes of tensors, and asks whether to go on. */
 static coffer_status verify_progress(verify_comparison *run, uint64_t size, coffer_error *err)
 {
     run->done += size;
@@ -80,6 +91,8 @@ static void verify_change(const coffer__plan_row *row, uint8_t *bytes, uint64_t 
     const bool complex = dtype->kind == COFFER_KIND_COMPLEX;
     const size_t width = complex ? 4 : dtype->bits / 8;
     for (uint64_t at = 0; row->swap > 0 && at < size; at += row->swap) {
+        /* One unit backwards. Sizes are multiples of the unit: the check has compared it with the
+           items. */
         for (size_t i = 0; i < row->swap / 2u; i++) {
             const uint8_t byte = bytes[at + i];
             bytes[at + i] = bytes[at + row->swap - 1 - i];
@@ -96,6 +109,7 @@ static void verify_change(const coffer__plan_row *row, uint8_t *bytes, uint64_t 
             number[width - 1] ^= every || k % 2 == 1 ? 0x80 : 0;
             continue;
         }
+        /* Two's complement: all bits inverted, and 1 added from the lowest byte on. */
         unsigned carry = 1;
         for (size_t i = 0; i < width; i++) {
             const unsigned inverted = (number[i] ^ 0xFFu) + carry;
@@ -113,7 +127,9 @@ typedef struct verify_walk {
     uint64_t index[COFFER__PLAN_MAX_RANK];
 } verify_walk;
 
-/* To the next element, as one counts. */
+/* To the next element, as one counts: the last dimension first, and when it is through, back to its
+   beginning and one step along the one before. Strides may be 0; unsigned arithmetic wraps and
+   comes back. */
 static void verify_step(verify_walk *walk)
 {
     for (uint32_t i = walk->rank; i > 0; i--) {
@@ -150,6 +166,7 @@ static coffer_status verify_block(verify_comparison *run, const verify_row *row,
         if (status != COFFER_OK) {
             return status;
         }
+        /* The output is read by the public function, with all that it checks. */
         if (memcmp(run->read, expected + (size_t)done, (size_t)block) != 0) {
             return verify_differs(run, row->row, "other bytes are there than in the input", err);
         }
@@ -171,10 +188,12 @@ static coffer_status verify_view_memory(verify_comparison *run, coffer_error *er
     return run->view != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");
 }
 
-/* How many bytes from `offset` on are a hole on both sides. */
+/* How many bytes from `offset` on are a hole on both sides, and so zeros on both: they need not be
+   read. A checkpoint that is mostly a hole, of terabytes, would take hours otherwise. */
 static coffer_status verify_hole(const verify_comparison *run, const verify_row *row, uint64_t offset, uint64_t *size,
                                  coffer_error *err)
 {
+    /* The input's bytes and the output's. Only files that lend their descriptors can say. */
     const coffer__source *sources[] = { row->source, &coffer__model_shard(run->written, row->tensor)->source };
     const uint64_t places[] = { row->at + row->row->offset + offset, row->tensor->offset + offset };
     *size = row->tensor->size - offset;
@@ -240,6 +259,7 @@ static coffer_status verify_small_view(verify_comparison *run, const verify_row 
                          .rank = row->row->rank,
                          .at = row->row->offset };
     coffer_status status = verify_view_memory(run, err);
+    /* Rows of a storage follow each other, so it is read once for all of its views. */
     if (status == COFFER_OK && run->view_of != row->row->storage) {
         status = coffer__source_read(row->source, row->at, run->view, (size_t)storage_size, err);
         run->view_of = row->row->storage;
@@ -262,6 +282,7 @@ static coffer_status verify_large_view(verify_comparison *run, const verify_row 
                                                .threads = run->options->threads,
                                                .kept = &run->kept };
     coffer_status status = verify_view_memory(run, err);
+    /* The memory is used for bands now, and no longer has a storage. */
     run->view_of = COFFER__PLAN_NO_STORAGE;
     /* A little less than a power of two: lines at such distances would compete for the same few sets of the cache. */
     coffer__tiling_bands(&tiling, box, VERIFY_VIEW - VERIFY_VIEW / 64);
@@ -273,6 +294,7 @@ static coffer_status verify_large_view(verify_comparison *run, const verify_row 
         const coffer__row part = {
             .source = row->source, .offset = row->at, .box = &band, .size = tile.size, .to = run->view
         };
+        /* A band has at least one run, which is as long as the view makes it. */
         status = tile.size <= VERIFY_VIEW
                      ? coffer__transfer(&part, 1, &options, err)
                      : coffer__fail(err, COFFER_ERR_UNSUPPORTED, "a run of this tensor is too long to be verified");
@@ -300,7 +322,8 @@ static bool verify_is_same(const verify_comparison *run, const verify_row *row)
     return true;
 }
 
-/* Compares a row, given the source of its storage. */
+/* Compares a row, given the source of its storage. The way depends on how the view lies: bytes one
+   after another are compared as they come, other views from memory, or band by band. */
 static coffer_status verify_bytes(verify_comparison *run, const verify_row *row, coffer_error *err)
 {
     const uint64_t storage_size = coffer__plan_storages(run->plan)[row->row->storage].size;
@@ -318,6 +341,7 @@ static coffer_status verify_bytes(verify_comparison *run, const verify_row *row,
 
 /* ---- all rows ---------------------------------------------------------------------------------------------------- */
 
+/* The row at place `i` of the order. */
 static const coffer__plan_row *verify_at(const verify_comparison *run, size_t i)
 {
     return coffer__plan_rows(run->plan) + run->order[i];
@@ -344,26 +368,19 @@ static coffer_status verify_from(verify_comparison *run, size_t first, size_t en
     return COFFER_OK;
 }
 
-/* Whether a row is all of its storage, in its order. */
-static bool verify_is_whole(const verify_comparison *run, const coffer__plan_row *row)
-{
-    coffer__box box;
-    return coffer__plan_box(run->plan, row, &box, NULL) == COFFER_OK && box.rank == 0 &&
-           box.run_size == coffer__plan_storages(run->plan)[row->storage].size;
-}
-
-/* The rows of one storage. */
+/* The rows of one storage: from the file itself where the bytes are simply there, else decoded
+   again. A stream can be read once only, so a storage streams if one row wants it, and all of it. */
 static coffer_status verify_storage(verify_comparison *run, size_t first, size_t end, coffer_error *err)
 {
     const coffer__plan_row *row = verify_at(run, first);
     const coffer__plan_storage *storage = coffer__plan_storages(run->plan) + row->storage;
     const coffer__plan_piece *piece = coffer__plan_pieces(run->plan) + storage->first_piece;
-    if (storage->piece_count == 1 && piece->coding == COFFER__CODING_STORED) {
+    if (coffer__plan_is_plain(run->plan, storage)) {
         return verify_from(run, first, end, coffer__input_source(run->import->input, piece->file), piece->offset, err);
     }
     coffer__storage_source source;
-    coffer_status status =
-        coffer__storage_open(&source, &run->decoding, row->storage, end - first == 1 && verify_is_whole(run, row), err);
+    coffer_status status = coffer__storage_open(&source, &run->decoding, row->storage,
+                                                end - first == 1 && coffer__plan_is_whole(run->plan, row), err);
     if (status == COFFER_OK) {
         status = verify_from(run, first, end, &source.source, 0, err);
     }
@@ -378,6 +395,7 @@ static bool verify_before(const void *ctx, uint32_t a, uint32_t b)
     return rows[a].storage < rows[b].storage;
 }
 
+/* As many tensors as rows, and each row is found by its name: so there are no others. */
 static coffer_status verify_all(verify_comparison *run, coffer_error *err)
 {
     for (uint32_t i = 0; i < run->plan->rows.count; i++) {
@@ -406,6 +424,8 @@ static coffer_status verify_all(verify_comparison *run, coffer_error *err)
     return coffer__input_is_still(run->import->input, err);
 }
 
+/* Everything that it allocates is released at the end, whatever happened: what was not allocated is
+   NULL. */
 coffer_status coffer_import_verify(coffer_import *import, const coffer *written, const coffer_read_options *reading,
                                    coffer_error *err)
 {

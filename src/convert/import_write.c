@@ -1,10 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imports that are written: declared, carried, published and verified. */
+/*
+ * Imports that are written: declared, carried, published and verified.
+ *
+ * coffer_import_write does it all, in this order:
+ *
+ *   1. open a writer of one file, or of a model that is split, with a header of what the plan writes
+ *   2. carry the bytes, and compare CRCs on the way (carry.h)
+ *   3. ask whether the input is still the file that was opened
+ *   4. publish: from now on the output is there under its name
+ *   5. open the output as anybody would, and compare every tensor with the input (import_verify.c)
+ *
+ * A failure up to 4 leaves what was at the output before, unless it is written in place. One in 5
+ * leaves the output, which the message says is not to be used: it may be the only copy of hours of
+ * work, and the reason may be a file that changed.
+ *
+ * The steps are public, too, for callers that have a sink of their own.
+ */
 #include "carry.h"
 #include "error.h"
 #include "import.h"
 #include "model_writer.h"
 #include "options.h"
+#include "parts.h"
 #include "paths.h"
 #include "shard_name.h"
 #include "writer_own.h"
@@ -13,6 +30,9 @@
 
 /* ---- in steps ---------------------------------------------------------------------------------------------------- */
 
+/* In the order of the plan, by which carry.c finds its tensors again. The names were checked, and
+   UTF-8 and uniqueness with them, so that what can still fail is memory, or a header that is too
+   large for the format. */
 coffer_status coffer_import_declare(const coffer_import *import, coffer_header *header, coffer_error *err)
 {
     if (import == NULL || header == NULL || coffer_header_count(header) > 0) {
@@ -36,7 +56,9 @@ coffer_status coffer_import_declare(const coffer_import *import, coffer_header *
     return status;
 }
 
-/* What both ways to carry have in common: the options, the header, and that the input is still what it was. */
+/* What both ways to carry have in common: the options, the header, and that the input is still what
+   it was. The header is compared by its count only: whoever declares something else in a header of
+   as many tensors is stopped by the writer, which knows the size of each. */
 static coffer_status import_carry(const coffer_import *import, const coffer__carry_target *target, bool unchecked,
                                   const coffer_read_options *reading, coffer_error *err)
 {
@@ -55,6 +77,7 @@ static coffer_status import_carry(const coffer_import *import, const coffer__car
     return coffer__input_is_still(import->input, err);
 }
 
+/* Files without a name are made beside the new file, if there is one: there is room for that much. */
 coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, bool unchecked,
                                   const coffer_read_options *reading, coffer_error *err)
 {
@@ -67,6 +90,7 @@ coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, 
     return import_carry(import, &target, unchecked, reading, err);
 }
 
+/* A model has several files, and writes at any place in them; it has no path here. */
 coffer_status coffer_import_carry_model(coffer_import *import, coffer_model_writer *writer, bool unchecked,
                                         const coffer_read_options *reading, coffer_error *err)
 {
@@ -85,37 +109,28 @@ typedef struct import_saving {
     const char *output;
     coffer_import_write_options options;
     coffer_read_options reading;
-    bool comparing;
+    coffer__parts halves;
     coffer__path written; /* what is opened to be compared */
 } import_saving;
-
-static int import_tell(void *ctx, uint64_t done, uint64_t total)
-{
-    const import_saving *saving = ctx;
-    const uint64_t before = saving->comparing ? total : 0;
-    const uint64_t all = saving->options.unverified ? total : 2 * total;
-    if (done == total && before + done < all) {
-        return 0; /* the end of the first half is told by the second */
-    }
-    return saving->reading.progress(saving->reading.progress_ctx, before + done, all);
-}
 
 /* The options of one half of the work. */
 static coffer_read_options import_half(import_saving *saving)
 {
     coffer_read_options half = saving->reading;
     half.struct_size = sizeof half;
-    half.progress = saving->reading.progress == NULL ? NULL : import_tell;
-    half.progress_ctx = saving;
+    coffer__parts_begin(&saving->halves, &half.progress, &half.progress_ctx);
     return half;
 }
 
+/* The failure of an output that is one of the files that are read. Such a file would be gone, or be
+   read while it changes. */
 static coffer_status import_is_input(const char *path, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_ARGUMENT, "the output would replace a file that is converted");
     return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
 }
 
+/* One file. It is published by coffer_writer_finish; freed before that, it leaves nothing. */
 static coffer_status import_write_file(import_saving *saving, coffer_header *header, coffer_error *err)
 {
     coffer_writer *writer = NULL;
@@ -149,6 +164,8 @@ static coffer_status import_name_files(import_saving *saving, const coffer_model
     return COFFER_OK;
 }
 
+/* Several files. Their names are known only when the writer has planned them, so that is when they
+   are compared with the input's; the writer has not replaced anything by then. */
 static coffer_status import_write_model(import_saving *saving, const coffer_header *header, coffer_error *err)
 {
     coffer_model_writer *writer = NULL;
@@ -174,7 +191,9 @@ static coffer_status import_write_model(import_saving *saving, const coffer_head
     return status;
 }
 
-/* Opens what was written as anybody would, and compares. */
+/* Opens what was written as anybody would, and compares. By reads, not by a mapping: if the file is
+   cut meanwhile, a read fails, and a mapping would end the process. The second half of the progress
+   begins here. */
 static coffer_status import_compare(import_saving *saving, coffer_error *err)
 {
     coffer *written = NULL;
@@ -185,13 +204,14 @@ static coffer_status import_compare(import_saving *saving, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
-    saving->comparing = true;
+    saving->halves.before = saving->import->summary.output;
     const coffer_read_options half = import_half(saving);
     status = coffer_import_verify(saving->import, written, &half, err);
     coffer_close(written);
     return status;
 }
 
+/* The header is needed until the files are complete. What is compared is read from the output. */
 static coffer_status import_write(import_saving *saving, coffer_error *err)
 {
     coffer_header *header = NULL;
@@ -225,6 +245,8 @@ coffer_status coffer_import_write(coffer_import *import, const char *output, con
     if (status != COFFER_OK) {
         return status;
     }
+    /* Written and compared are the same bytes; each half counts them once. */
+    saving.halves.total = saving.options.unverified ? import->summary.output : 2 * import->summary.output;
     if (!coffer__path_copy(&saving.written, output)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path of the output is too long");
     }

@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inputs: the file that is converted and those beside it, as numbered sources.
+ *
+ * File 0 is the input itself. Others come when a reader asks for them by name (the shards of an
+ * index, the weights beside a program), in that order, and keep their numbers. They are opened in
+ * one of two ways: as neighbours of a path or a URL (neighbours.h), or by the caller's functions,
+ * as in a process that can open nothing by itself.
+ *
+ * Readers are given offsets and names by the file that they read. So every range is compared with
+ * the file's size, and every name is checked, here and not in each reader.
+ *
+ * Not for several threads: opening and counting change the input.
+ */
 #include "input.h"
 
 #include "alloc.h"
@@ -14,12 +27,15 @@
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
+/* The failure of everything here that allocates, but for what opens sources. */
 static coffer_status input_no_memory(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to open a file that is to be converted");
 }
 
-/* Adds a file without a source. The array moves, the files do not. */
+/* Adds a file without a source. The array moves, the files do not: sources and callbacks keep
+   pointers to them. The bound is against an index that names many thousands of files: each takes
+   memory, and may take a descriptor. */
 static coffer_status input_add(coffer_input *input, const char *name, size_t name_len, coffer__input_file **file,
                                coffer_error *err)
 {
@@ -28,15 +44,12 @@ static coffer_status input_add(coffer_input *input, const char *name, size_t nam
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "at most %u files are converted together",
                             (uint64_t)INPUT_MOST_FILES);
     }
-    if (input->count == input->room) {
-        const uint32_t room = input->room == 0 ? 4 : input->room * 2;
-        void *files = coffer__realloc(allocator, input->files, input->room * sizeof(void *), room * sizeof(void *));
-        if (files == NULL) {
-            return input_no_memory(err);
-        }
-        input->files = files;
-        input->room = room;
+    coffer__input_file **files =
+        coffer__grow_array(allocator, input->files, input->count, &input->room, sizeof(void *), err);
+    if (files == NULL) {
+        return COFFER_ERR_MEMORY;
     }
+    input->files = files;
     coffer__input_file *made = coffer__alloc_zeroed(allocator, sizeof *made);
     char *text = coffer__alloc(allocator, name_len + 1);
     if (made == NULL || text == NULL) {
@@ -52,7 +65,8 @@ static coffer_status input_add(coffer_input *input, const char *name, size_t nam
     return COFFER_OK;
 }
 
-/* Releases the last file that was added. */
+/* Releases the last file that was added. From the last to the first is also the order in which all
+   are released. */
 static void input_drop(coffer_input *input)
 {
     coffer__input_file *file = input->files[--input->count];
@@ -102,6 +116,8 @@ static coffer_input *input_new(const coffer_allocator *allocator, const char *pa
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* The input itself is file 0, and has no name: what it is called is its path. A source without
+   `ops` was not opened, which is how releasing knows. */
 coffer_status coffer_input_open(coffer_input **input, const char *path, const coffer_open_options *options,
                                 coffer_error *err)
 {
@@ -142,6 +158,7 @@ static coffer_status input_read_by_function(void *ctx, uint64_t offset, void *bu
     return functions->read(functions->ctx, file->number, offset, buffer, size, err);
 }
 
+/* The source's `ctx` is the file, which knows its number and its input. */
 static void input_source_of(coffer__input_file *file, uint64_t size)
 {
     const coffer_source custom = {
@@ -150,6 +167,8 @@ static void input_source_of(coffer__input_file *file, uint64_t size)
     coffer__source_custom(&file->source, &custom);
 }
 
+/* From here on the caller's `close` is this function's to call: it is called also after a failure,
+   once. */
 coffer_status coffer_input_open_functions(coffer_input **input, const coffer_input_functions *functions,
                                           const coffer_allocator *allocator, coffer_error *err)
 {
@@ -179,7 +198,12 @@ coffer_status coffer_input_open_functions(coffer_input **input, const coffer_inp
     return COFFER_OK;
 }
 
-/* The source of a file that was just added. A source that could not be opened has no functions. */
+/*
+ * The source of a file that was just added. A source that could not be opened has no functions. The
+ * name comes from the input, so it is checked before anything is opened: it must be the plain name
+ * of a file beside it, with no way out of the folder. coffer__neighbours_find does the same for
+ * paths and URLs.
+ */
 static coffer_status input_find(coffer_input *input, coffer__input_file *file, coffer_error *err)
 {
     const coffer__name name = { file->name, file->name_len };
@@ -205,12 +229,14 @@ static coffer_status input_find(coffer_input *input, coffer__input_file *file, c
     return status;
 }
 
+/* A file that was opened before is found again, whatever happened to its name on the disk since. */
 coffer_status coffer_input_beside(coffer_input *input, const char *name, size_t name_len, uint32_t *file,
                                   uint64_t *size, coffer_error *err)
 {
     if (input == NULL || name == NULL || file == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the input, the name or the place for the number is NULL");
     }
+    /* The same name again gives the same number. A walk over all is quick enough for so few files. */
     uint32_t found = 1;
     while (found < input->count &&
            (input->files[found]->name_len != name_len || memcmp(input->files[found]->name, name, name_len) != 0)) {
@@ -222,6 +248,7 @@ coffer_status coffer_input_beside(coffer_input *input, const char *name, size_t 
         if (status != COFFER_OK) {
             return status;
         }
+        /* A file that is not there leaves no trace, so that numbers stay those that a plan has. */
         status = input_find(input, made, err);
         if (status != COFFER_OK) {
             input_drop(input);
@@ -237,6 +264,7 @@ coffer_status coffer_input_beside(coffer_input *input, const char *name, size_t 
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
+/* 0 also for a file that there is not, so callers can compare with it before they ask. */
 uint64_t coffer_input_size(const coffer_input *input, uint32_t file)
 {
     return input != NULL && file < input->count ? input->files[file]->source.size : 0;
@@ -247,7 +275,8 @@ uint64_t coffer_input_bytes_read(const coffer_input *input)
     return input == NULL ? 0 : input->bytes_read;
 }
 
-/* The caller's progress as a watch. */
+/* The caller's progress as a watch: asked now and then while a server is waited for. How much of
+   what is read is not known here, so it is told "0 of 1" each time, and only its answer counts. */
 static bool input_stops(void *ctx)
 {
     const coffer_input *input = ctx;
@@ -259,6 +288,7 @@ static coffer_status input_read(coffer_input *input, uint32_t file, uint64_t off
                                 coffer_error *err)
 {
     const uint64_t file_size = coffer_input_size(input, file);
+    /* Offsets come from readers, who took them from the file. */
     if (offset > file_size || size > file_size - offset) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
                             "%u bytes from byte %u on do not lie within file %u, which has %u", (uint64_t)size, offset,
@@ -267,6 +297,8 @@ static coffer_status input_read(coffer_input *input, uint32_t file, uint64_t off
     if (size == 0) {
         return COFFER_OK;
     }
+    /* What was asked for, not what a source read ahead: it tells how much of a file a reader looked
+       at. */
     input->bytes_read += size;
     const coffer__watch watch = { input_stops, input };
     const coffer_status status = coffer__source_read_watched(&input->files[file]->source, offset, buffer, size,
@@ -283,6 +315,8 @@ coffer_status coffer_input_read(coffer_input *input, uint32_t file, uint64_t off
     return input_read(input, file, offset, buffer, size, err);
 }
 
+/* Readers know of an input only these two functions, the size of the file and its path; see
+   reader.h. */
 static coffer_status input_reader_read(void *ctx, uint32_t file, uint64_t offset, void *bytes, size_t size,
                                        coffer_error *err)
 {
@@ -312,6 +346,8 @@ const coffer__source *coffer__input_source(const coffer_input *input, uint32_t f
 
 /* ---- which files they are ---------------------------------------------------------------------------------------- */
 
+/* By device and inode, so that another name, or a link, of the same file is found as well. What is
+   no file, a URL or memory, has neither. */
 bool coffer__input_has_path(const coffer_input *input, const char *path)
 {
     coffer__os_info info;
@@ -335,6 +371,7 @@ static bool input_file_is_still(const coffer__source *source)
     coffer__os_info now;
     uint64_t offset = 0;
     int fd = -1;
+    /* Without a descriptor there is nothing to ask: memory and functions are the caller's. */
     if (seen == NULL || !source->is.lends) {
         return true;
     }

@@ -28,7 +28,7 @@ struct coffer_input {
     size_t path_size;
     coffer__input_file **files; /* `room` of them, `count` in use */
     uint32_t count;
-    uint32_t room;
+    size_t room;
     uint64_t bytes_read;
 };
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layouts: text that grows, and the places in it at which tensors belong. layout.h has the
+ * contract. A tensor is never copied here; only its size counts.
+ */
 #include "layout.h"
 
 #include "alloc.h"
@@ -17,25 +21,19 @@ void coffer__layout_free(coffer__layout *layout)
     layout->leaves = NULL;
 }
 
+/* Text and tensors together: it does not matter for the size how they alternate. No wrap, as
+   coffer__layout_end_leaf bounds the tensors' sum. */
 uint64_t coffer__layout_size(const coffer__layout *layout)
 {
     return layout->data + layout->text.used;
 }
 
-/* Room for one more leaf. */
+/* Room for one more leaf. The caller's message says what there was no memory for. */
 static bool layout_grow(coffer__layout *layout)
 {
-    const size_t size = sizeof *layout->leaves;
-    if (layout->count < layout->room) {
-        return true;
-    }
-    const size_t room = layout->room < SIZE_MAX / size / 4 ? 2 * layout->room + 16 : 0;
     coffer__leaf *leaves =
-        room > 0 ? coffer__realloc(layout->text.allocator, layout->leaves, layout->room * size, room * size) : NULL;
-    if (leaves != NULL) {
-        layout->leaves = leaves;
-        layout->room = room;
-    }
+        coffer__grow_array(layout->text.allocator, layout->leaves, layout->count, &layout->room, sizeof *leaves, NULL);
+    layout->leaves = leaves != NULL ? leaves : layout->leaves;
     return leaves != NULL;
 }
 

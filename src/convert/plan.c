@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling a plan: arrays that grow within one budget, and texts that are numbered by their place. */
+/*
+ * A plan's arrays: how they grow, how texts are kept in one of them, and the questions that are
+ * asked of a plan.
+ *
+ * All arrays of a plan share one budget, since a file decides how long each of them becomes: a few
+ * bytes of pickle can make a tensor. When the budget is used up, reading fails with
+ * COFFER_ERR_MEMORY, long before the machine has no more.
+ *
+ * Items refer to each other by number, never by address: arrays move while they grow, and a plan
+ * can be saved and loaded as it is. Functions that take numbers from a plan that was not checked
+ * yet say so; plan_check.c judges the rest.
+ */
 #include "plan.h"
 
 #include "alloc.h"
 #include "bytes.h"
 #include "checked.h"
 #include "error.h"
+#include "sort.h"
 #include "text.h"
 
 #define PLAN_TEXT_EXTRA 5 /* bytes of a text besides its own: the length and the NUL */
@@ -13,6 +25,7 @@
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
+/* The failure of a plan that would be larger than its budget, or than 32 bits can count. */
 static coffer_status plan_full(const coffer__plan *plan, coffer_error *err)
 {
     (void)plan;
@@ -28,12 +41,15 @@ static coffer_status plan_grow(coffer__plan *plan, coffer__plan_array *array, si
                                coffer_error *err)
 {
     uint64_t needed = 0;
+    /* `count <= room` always, so the difference does not wrap. */
     if (more <= array->room - array->count) {
         return COFFER_OK;
     }
     if (!coffer__add_u64(array->count, more, &needed) || needed > UINT32_MAX) {
         return plan_full(plan, err);
     }
+    /* No wrap: `needed` is below 2^32, so one and a half times as much, and its product with the
+       size of an item, are far below 2^64. */
     const uint64_t affordable = array->room + plan->budget / item_size;
     const uint64_t wished = needed < PLAN_FEWEST ? PLAN_FEWEST : needed + needed / 2;
     const uint64_t room = wished <= affordable ? wished : needed;
@@ -68,6 +84,7 @@ static coffer_status plan_append(coffer__plan *plan, coffer__plan_array *array, 
     return coffer__plan_extend(plan, array, item, 1, item_size, err);
 }
 
+/* What was spent is not given back to the budget: a plan is freed as a whole. */
 static void plan_free_array(const coffer__plan *plan, coffer__plan_array *array, size_t item_size)
 {
     coffer__free(plan->allocator, array->items, array->room * item_size);
@@ -87,6 +104,7 @@ coffer_status coffer__plan_begin(coffer__plan *plan, const coffer_allocator *all
     return coffer__plan_put_file(plan, "", 0, &input, err);
 }
 
+/* A plan of zeros, which was never begun, has no allocator. */
 void coffer__plan_free(coffer__plan *plan)
 {
     if (plan->allocator == NULL) {
@@ -121,6 +139,8 @@ coffer_status coffer__plan_put_text(coffer__plan *plan, const char *text, size_t
     if (status != COFFER_OK) {
         return status;
     }
+    /* Not a u32 in memory, since texts begin at any byte; and little-endian, as plan_bytes.c saves
+       the array as it is. */
     uint8_t *to = (uint8_t *)texts->items + texts->count;
     for (unsigned i = 0; i < 4; i++) {
         to[i] = (uint8_t)(text_len >> (8 * i));
@@ -134,6 +154,13 @@ coffer_status coffer__plan_put_text(coffer__plan *plan, const char *text, size_t
     return COFFER_OK;
 }
 
+/* The length that a text begins with, of which four bytes must be there. */
+static uint32_t plan_text_len(const coffer__plan *plan, uint32_t number)
+{
+    const uint8_t *at = (const uint8_t *)plan->texts.items + number;
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
 /* A number may come from somebody who wants this to read beyond the texts. Any place at which a length fits what
    follows, and a NUL ends it, is as good as a text. */
 bool coffer__plan_has_text(const coffer__plan *plan, uint32_t number)
@@ -142,19 +169,20 @@ bool coffer__plan_has_text(const coffer__plan *plan, uint32_t number)
     if (number >= count || count - number < PLAN_TEXT_EXTRA) {
         return false;
     }
-    const uint8_t *at = (const uint8_t *)plan->texts.items + number;
-    const uint32_t length = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-    return length <= count - number - PLAN_TEXT_EXTRA && at[4 + (size_t)length] == 0;
+    const uint8_t *bytes = (const uint8_t *)plan->texts.items + number + 4;
+    const uint32_t length = plan_text_len(plan, number);
+    return length <= count - number - PLAN_TEXT_EXTRA && bytes[length] == 0;
 }
 
+/* Falls back to "" for a number that is no text's, so that messages about a plan that is being
+   checked can be made of it. */
 const char *coffer__plan_text(const coffer__plan *plan, uint32_t number, size_t *text_len)
 {
     size_t length = 0;
     const char *text = "";
     if (coffer__plan_has_text(plan, number)) {
-        const uint8_t *at = (const uint8_t *)plan->texts.items + number;
-        length = (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
-        text = (const char *)at + 4;
+        length = plan_text_len(plan, number);
+        text = (const char *)plan->texts.items + number + 4;
     }
     if (text_len != NULL) {
         *text_len = length;
@@ -164,6 +192,7 @@ const char *coffer__plan_text(const coffer__plan *plan, uint32_t number, size_t 
 
 /* ---- filling ----------------------------------------------------------------------------------------------------- */
 
+/* `file_count` counts what was put completely, so after a failure it agrees with the names. */
 coffer_status coffer__plan_put_file(coffer__plan *plan, const char *name, size_t name_len, uint32_t *number,
                                     coffer_error *err)
 {
@@ -178,11 +207,14 @@ coffer_status coffer__plan_put_file(coffer__plan *plan, const char *name, size_t
     return status;
 }
 
+/* A piece belongs to no storage until one is put; coffer__plan_check refuses pieces that are left
+   over. */
 coffer_status coffer__plan_put_piece(coffer__plan *plan, const coffer__plan_piece *piece, coffer_error *err)
 {
     return plan_append(plan, &plan->pieces, piece, sizeof *piece, err);
 }
 
+/* The pieces were put by the reader from what the file says, so their sum may be anything. */
 coffer_status coffer__plan_put_storage(coffer__plan *plan, uint32_t piece_count, uint32_t name, uint32_t *number,
                                        coffer_error *err)
 {
@@ -219,6 +251,7 @@ coffer_status coffer__plan_put_row(coffer__plan *plan, const coffer__plan_row *r
                row->rank * sizeof *dimensions);
     }
     plan->dimensions.count += row->rank;
+    /* Skipped rows count, too: their bytes are accounted for as skipped, and not as unreferenced. */
     if (row->storage < plan->storages.count) {
         ((coffer__plan_storage *)plan->storages.items)[row->storage].viewed = true;
     }
@@ -280,6 +313,7 @@ const coffer__plan_row *coffer__plan_rows(const coffer__plan *plan)
 
 const coffer__plan_dimension *coffer__plan_dimensions(const coffer__plan *plan, const coffer__plan_row *row)
 {
+    /* Without dimensions the array may not be there, and NULL + n is undefined. */
     const coffer__plan_dimension *all = plan->dimensions.items;
     return row->rank == 0 ? NULL : all + row->dimensions;
 }
@@ -294,6 +328,42 @@ const coffer__plan_finding *coffer__plan_findings(const coffer__plan *plan)
     return plan->findings.items;
 }
 
+/* In a plan that is being checked the name may be no text; then it is "". */
+coffer_status coffer__plan_fail_row(const coffer__plan *plan, const coffer__plan_row *row, coffer_status status,
+                                    coffer_error *err)
+{
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(plan, row->name, &name_len);
+    return coffer__fail_tensor(err, status, name, name_len);
+}
+
+int coffer__plan_compare_texts(const coffer__plan *plan, uint32_t a, uint32_t b)
+{
+    size_t a_len = 0;
+    size_t b_len = 0;
+    const char *a_text = coffer__plan_text(plan, a, &a_len);
+    const char *b_text = coffer__plan_text(plan, b, &b_len);
+    return coffer__compare_names(a_text, a_len, b_text, b_len);
+}
+
+bool coffer__plan_pair_before(const void *plan, uint32_t a, uint32_t b)
+{
+    const coffer__plan_pair *pairs = coffer__plan_pairs(plan);
+    return coffer__plan_compare_texts(plan, pairs[a].key, pairs[b].key) < 0;
+}
+
+bool coffer__plan_is_plain(const coffer__plan *plan, const coffer__plan_storage *storage)
+{
+    return storage->piece_count == 1 && coffer__plan_pieces(plan)[storage->first_piece].coding == COFFER__CODING_STORED;
+}
+
+bool coffer__plan_is_whole(const coffer__plan *plan, const coffer__plan_row *row)
+{
+    coffer__box box;
+    return coffer__plan_box(plan, row, &box, NULL) == COFFER_OK && box.rank == 0 &&
+           box.run_size == coffer__plan_storages(plan)[row->storage].size;
+}
+
 /* Without checks: coffer__plan_check has shown that the product is below 2^63. */
 uint64_t coffer__plan_row_size(const coffer__plan *plan, const coffer__plan_row *row)
 {
@@ -305,6 +375,8 @@ uint64_t coffer__plan_row_size(const coffer__plan *plan, const coffer__plan_row 
     return size;
 }
 
+/* The one way from a row to its bytes: everything that reads a view does it through this box. So
+   what coffer__plan_check has accepted is what is read. */
 coffer_status coffer__plan_box(const coffer__plan *plan, const coffer__plan_row *row, coffer__box *box,
                                coffer_error *err)
 {

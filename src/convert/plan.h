@@ -180,7 +180,7 @@ coffer_status coffer__plan_extend(coffer__plan *plan, coffer__plan_array *array,
 coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_sizes, bool may_expand,
                                  coffer_error *err);
 
-/* ---- what a plan says: all of these rely on coffer__plan_check --------------------------------------------------- */
+/* ---- what a plan says: all of these rely on coffer__plan_check, but for the order and the names of texts --------- */
 
 const coffer__plan_piece *coffer__plan_pieces(const coffer__plan *plan);
 const coffer__plan_storage *coffer__plan_storages(const coffer__plan *plan);
@@ -188,6 +188,17 @@ const coffer__plan_row *coffer__plan_rows(const coffer__plan *plan);
 const coffer__plan_dimension *coffer__plan_dimensions(const coffer__plan *plan, const coffer__plan_row *row);
 const coffer__plan_pair *coffer__plan_pairs(const coffer__plan *plan);
 const coffer__plan_finding *coffer__plan_findings(const coffer__plan *plan);
+/* Names the row's tensor in an error that was filled; returns `status`. */
+coffer_status coffer__plan_fail_row(const coffer__plan *plan, const coffer__plan_row *row, coffer_status status,
+                                    coffer_error *err);
+/* The order of two texts by their bytes: below 0, 0 or above 0, as memcmp has it. */
+int coffer__plan_compare_texts(const coffer__plan *plan, uint32_t a, uint32_t b);
+/* Whether pair `a` comes before pair `b` by key; for coffer__sort, whose `ctx` is the plan. */
+bool coffer__plan_pair_before(const void *plan, uint32_t a, uint32_t b);
+/* Whether all bytes of a storage are in one place of one file, as they are. */
+bool coffer__plan_is_plain(const coffer__plan *plan, const coffer__plan_storage *storage);
+/* Whether a row is all of its storage, in the order of its bytes. */
+bool coffer__plan_is_whole(const coffer__plan *plan, const coffer__plan_row *row);
 /* Bytes of a row as it is written. */
 uint64_t coffer__plan_row_size(const coffer__plan *plan, const coffer__plan_row *row);
 /* The box that gathers a row from its storage. It fails for a view that coffer__plan_check would refuse. */

@@ -93,6 +93,7 @@ static bool account_view_of(const coffer__plan *plan, const coffer__plan_row *ro
         }
         reach += steps;
     }
+    /* Dimensions that were joined to the run are gone; those that are kept moved down. */
     view->rank = kept;
     view->end = view->begin + reach;
     return true;
@@ -122,7 +123,9 @@ static void account_step(account_cursor *cursor)
     cursor->at = i < view->rank ? cursor->at + view->strides[i] : UINT64_MAX;
 }
 
-/* The bytes of several views together: always the run that begins first, minus what is covered already. */
+/* The bytes of several views together: always the run that begins first, minus what is covered
+   already. Runs of a nested view ascend, so nothing before `covered` comes again. The first is
+   found by looking at all cursors: clusters have few views, and account_close bounds the steps. */
 static uint64_t account_merge(account_cursor *cursors, size_t count)
 {
     uint64_t bytes = 0;
@@ -180,7 +183,12 @@ typedef struct account_group {
     bool nested;
 } account_group;
 
-/* Adds the bytes of a cluster that ends before order[last]. */
+/*
+ * Adds the bytes of a cluster that ends before order[last]: exactly, by the one view it has or by a
+ * merge; or, where a merge would take too long or runs do not ascend, as the interval from its
+ * first to its last byte. A file can be made for which the merge takes hours, so this is bounded
+ * before it begins.
+ */
 static coffer_status account_close(const account_set *set, const account_group *group, size_t last, uint64_t *bytes,
                                    coffer_error *err)
 {
@@ -197,7 +205,8 @@ static coffer_status account_close(const account_set *set, const account_group *
     return COFFER_OK;
 }
 
-/* The bytes of the union of the set. */
+/* The bytes of the union of the set, cluster by cluster. A cluster of intervals only is the
+   interval that they make together, so `combs` decides whether there is anything to merge. */
 static coffer_status account_union(const account_set *set, uint64_t *bytes, coffer_error *err)
 {
     account_group group = { .nested = true };
@@ -208,6 +217,8 @@ static coffer_status account_union(const account_set *set, uint64_t *bytes, coff
         if (row->fate > set->most || !account_view_of(set->plan, row, &view)) {
             continue;
         }
+        /* Sorted by their beginnings: whoever begins at or after the end of all others so far
+           shares no byte with them. */
         if (view.begin >= group.end) {
             const coffer_status status = account_close(set, &group, i, bytes, err);
             if (status != COFFER_OK) {
@@ -259,6 +270,7 @@ static coffer_status account_storage(const coffer__plan *plan, const uint32_t *o
     return COFFER_OK;
 }
 
+/* Rows without a storage have the greatest number, so they are at the end, where the loop stops. */
 static coffer_status account_storages(const coffer__plan *plan, const uint32_t *order, coffer__plan_account *account,
                                       coffer_error *err)
 {
@@ -277,6 +289,8 @@ static coffer_status account_storages(const coffer__plan *plan, const uint32_t *
     return COFFER_OK;
 }
 
+/* The sum of storages cannot wrap, as coffer__plan_check has seen; that of rows can, where views
+   repeat bytes. */
 coffer_status coffer__plan_add_up(const coffer__plan *plan, coffer__plan_account *account, coffer_error *err)
 {
     const size_t count = plan->rows.count;

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each kind of item is described once, field by field; what is done with a field depends on the tape's mode. So what is
- * written is what is read, and a field cannot be forgotten on one side.
+ * Each kind of item is described once, field by field; what is done with a field depends on the
+ * tape's mode. So what is written is what is read, and a field cannot be forgotten on one side.
+ *
+ * The bytes that are read may come from a process that was taken over. Here they are made into
+ * numbers of the right widths and into arrays within the plan's budget, and nothing is concluded
+ * from them: not that a count is true, not that an enumeration has a value of its own, not that a
+ * number refers to anything. coffer__plan_check does all that.
+ *
+ * When the bytes end too early, `cut` is set, every field after that is 0, and the loops stop.
  */
 #include "plan_bytes.h"
 
@@ -27,7 +34,7 @@ typedef struct tape {
 
 /* ---- fields ------------------------------------------------------------------------------------------------------ */
 
-/* A number of `width` bytes. */
+/* A number of `width` bytes, little-endian. After the tape was cut the value is 0. */
 static void tape_number(tape *t, uint64_t *value, unsigned width)
 {
     if (t->mode == TAPE_READ) {
@@ -44,6 +51,7 @@ static void tape_number(tape *t, uint64_t *value, unsigned width)
     t->size += width;
 }
 
+/* One function for each type, since a field is handed over by its address. */
 static void tape_u64(tape *t, uint64_t *value)
 {
     tape_number(t, value, 8);
@@ -73,6 +81,8 @@ static void tape_bool(tape *t, bool *value)
 
 /* ---- items ------------------------------------------------------------------------------------------------------- */
 
+/* The items, in the order of plan_bytes.h. Enumerations are a byte each; the cast back may make
+   values that the enumeration does not have, which the check compares as numbers. */
 static void tape_file(tape *t, void *item)
 {
     tape_u32(t, item);
@@ -92,6 +102,7 @@ static void tape_piece(tape *t, void *item)
     piece->coding = (coffer__coding)coding;
 }
 
+/* Without `viewed`, which follows from the rows. */
 static void tape_storage(tape *t, void *item)
 {
     coffer__plan_storage *storage = item;
@@ -127,6 +138,7 @@ static void tape_row(tape *t, void *item)
 static void tape_dimension(tape *t, void *item)
 {
     coffer__plan_dimension *dimension = item;
+    /* Two's complement, there and back. */
     uint64_t stride = (uint64_t)dimension->stride;
     tape_u64(t, &dimension->size);
     tape_u64(t, &dimension->count);
@@ -167,8 +179,9 @@ typedef union tape_item {
     coffer__plan_finding finding;
 } tape_item;
 
-/* Every item takes bytes of the tape, so a count that is too large ends at its end and has allocated no more than a few
-   times its size. */
+/* Every item takes bytes of the tape, so a count that is too large ends at its end and has
+   allocated no more than a few times its size. The item goes through a union, since fields are
+   written into it one by one and it must not reach the plan before it is complete. */
 static coffer_status tape_array(tape *t, coffer__plan *plan, coffer__plan_array *array, size_t item_size,
                                 void (*field)(tape *t, void *item), coffer_error *err)
 {
@@ -191,6 +204,8 @@ static coffer_status tape_array(tape *t, coffer__plan *plan, coffer__plan_array 
     return COFFER_OK;
 }
 
+/* The texts as they lie in the plan, lengths and NULs included. Whether a number leads to one of
+   them is asked whenever it is used. */
 static coffer_status tape_texts(tape *t, coffer__plan *plan, coffer_error *err)
 {
     coffer__plan_array *texts = &plan->texts;
@@ -203,6 +218,7 @@ static coffer_status tape_texts(tape *t, coffer__plan *plan, coffer_error *err)
         t->size += texts->count;
         return COFFER_OK;
     }
+    /* Compared before it is narrowed to a size_t. */
     t->cut = t->cut || size > coffer__left(&t->in);
     if (t->cut) {
         return COFFER_OK;
@@ -212,7 +228,8 @@ static coffer_status tape_texts(tape *t, coffer__plan *plan, coffer_error *err)
     return coffer__plan_extend(plan, texts, bytes, (size_t)size, 1, err);
 }
 
-/* The whole plan. */
+/* The whole plan, in the order of plan_bytes.h. `format` is read and written like the other fields,
+   byte by byte. */
 static coffer_status tape_plan(tape *t, coffer__plan *plan, char *format, coffer_error *err)
 {
     for (size_t i = 0; i < COFFER__PLAN_FORMAT_SIZE; i++) {
@@ -251,6 +268,7 @@ coffer_status coffer__plan_save(const coffer__plan *plan, const char *format, ui
     const size_t format_len = coffer__text_len(format);
     tape t = { .mode = TAPE_MEASURE, .size = sizeof tape_magic };
     memcpy(name, format, format_len < sizeof name ? format_len : sizeof name - 1);
+    /* Measuring allocates nothing, so it cannot fail. */
     (void)tape_plan(&t, &copy, name, err);
     *bytes = coffer__alloc(plan->allocator, t.size);
     if (*bytes == NULL) {
@@ -278,6 +296,7 @@ coffer_status coffer__plan_load(coffer__plan *plan, const uint8_t *bytes, size_t
     if (status != COFFER_OK) {
         return status;
     }
+    /* All bytes must have been used. Text 0 has to be there, since "no text" is number 0. */
     if (t.cut || coffer__left(&t.in) > 0 || format[COFFER__PLAN_FORMAT_SIZE - 1] != '\0' ||
         !coffer__plan_has_text(plan, 0)) {
         return coffer__fail_at(err, COFFER_ERR_PLAN, t.in.position, "the bytes of a plan %s at byte %u",

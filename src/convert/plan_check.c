@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The judge of plans. A plan may come from a process that was taken over by the file that it read, so nothing in
- * it is believed: not one number of it is used before it was compared with what is known here, the sizes of the
- * files. The order matters: texts, then pieces, storages, rows, each relying on those before.
+ * The judge of plans. A plan may come from a process that was taken over by the file that it read,
+ * so nothing in it is believed: not one number of it is used before it was compared with what is
+ * known here, the sizes of the files.
+ *
+ * The order matters: texts, then pieces, storages, rows, names, each relying on those before. A
+ * piece lies within its file; so a storage, which is made of pieces, has bytes that exist; so a
+ * view within a storage reads nothing else.
+ *
+ * What is accepted is safe to carry out, and no more than that. A plan that says nonsense within
+ * these bounds makes a file with nonsense in it, as the input itself could.
+ *
+ * Two kinds of failure: COFFER_ERR_PLAN for what no reader makes, which accuses the process that
+ * read; and the others for what an honest reader finds in a damaged file. The latter are worded for
+ * users.
  */
 #include "plan.h"
 
@@ -40,13 +51,13 @@ static coffer_status judge_foreign(const plan_judge *judge, const char *what, ui
 /* Names the tensor in an error that was filled. */
 static coffer_status judge_fail_row(const plan_judge *judge, coffer_status status, const coffer__plan_row *row)
 {
-    size_t name_len = 0;
-    const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
-    return coffer__fail_tensor(judge->err, status, name, name_len);
+    return coffer__plan_fail_row(judge->plan, row, status, judge->err);
 }
 
 /* ---- files, texts, pieces, storages ------------------------------------------------------------------------------ */
 
+/* Every number of a text that can be reached from a finding, and the names of files. Those of
+   storages and rows are checked together with their other numbers. */
 static coffer_status judge_texts(const plan_judge *judge)
 {
     const coffer__plan *plan = judge->plan;
@@ -70,7 +81,10 @@ static coffer_status judge_texts(const plan_judge *judge)
     return COFFER_OK;
 }
 
-/* Whether so many stored bytes can become so many plain ones. */
+/* Whether so many stored bytes can become so many plain ones. This bounds what a small file can
+   make this process allocate or write: deflate makes at most 1032 bytes of one, and two bytes of
+   text make at least one. An unknown coding came over the wire as a number, so `default` is
+   reached. */
 static bool judge_coding(const coffer__plan_piece *piece)
 {
     switch (piece->coding) {
@@ -85,6 +99,8 @@ static bool judge_coding(const coffer__plan_piece *piece)
     }
 }
 
+/* A reader that took the numbers from an archive makes pieces beyond the end of a file that was
+   cut; so that is no foreign plan. */
 static coffer_status judge_piece(const plan_judge *judge, size_t i)
 {
     const coffer__plan_piece *piece = coffer__plan_pieces(judge->plan) + i;
@@ -111,6 +127,7 @@ static coffer_status judge_storages(const plan_judge *judge)
     for (size_t i = 0; i < plan->storages.count; i++) {
         const coffer__plan_storage *storage = coffer__plan_storages(plan) + i;
         uint64_t size = 0;
+        /* `next` never exceeds the count, by the comparison with what is left of it. */
         if (storage->first_piece != next || storage->piece_count > plan->pieces.count - next ||
             !coffer__plan_has_text(plan, storage->name)) {
             return judge_foreign(judge, "storage", i);
@@ -168,6 +185,7 @@ static bool judge_shape(const plan_judge *judge, const coffer__plan_row *row)
 {
     const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
     const uint64_t bits = coffer__dtype(row->dtype)->bits;
+    /* Items have at most 16 bytes, so the products below stay small. */
     const uint64_t pairs = bits > 0 && bits < 8 ? 8 / bits : 1;
     if (bits == 0 || bits * pairs != row->item_size * 8 || row->item_size > 16 || (pairs > 1 && row->rank == 0)) {
         return false;
@@ -203,12 +221,15 @@ static bool judge_size(const plan_judge *judge, const coffer__plan_row *row, uin
    out of little. */
 static coffer_status judge_view(plan_judge *judge, const coffer__plan_row *row, uint64_t size)
 {
+    /* A skipped row that has a storage is looked at as well, for the account. */
     const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
     const uint64_t storage_size = coffer__plan_storages(judge->plan)[row->storage].size;
     size_t name_len = 0;
     const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
     coffer__box box;
     coffer_status status = coffer__plan_box(judge->plan, row, &box, judge->err);
+    /* Within the storage is not enough: the account and the writers expect views that step forward.
+       No format that is read has others. */
     for (size_t i = 0; i < row->rank && status == COFFER_OK; i++) {
         const bool stepped = box.run_count > 0 && dimensions[i].count > 1;
         status = stepped && dimensions[i].stride < 0 ? COFFER_ERR_VIEW : COFFER_OK;
@@ -218,6 +239,8 @@ static coffer_status judge_view(plan_judge *judge, const coffer__plan_row *row, 
                             "tensor %q does not lie within its storage of %u bytes, where it begins at byte %u", name,
                             name_len, storage_size, row->offset);
     }
+    /* What a row adds to the output beyond its storage comes out of one allowance for all rows. So
+       a thousand views that repeat a little each are caught like one that repeats much. */
     const uint64_t excess = size > storage_size && row->fate == COFFER__FATE_WRITTEN ? size - storage_size : 0;
     if (excess > judge->expansion) {
         coffer__fail(judge->err, COFFER_ERR_VIEW,
@@ -242,6 +265,7 @@ static bool judge_alias(const plan_judge *judge, const coffer__plan_row *row)
         other->swap != row->swap || other->sign != row->sign) {
         return false;
     }
+    /* Strides of dimensions with one index are never stepped along, so they may differ. */
     const coffer__plan_dimension *a = coffer__plan_dimensions(judge->plan, row);
     const coffer__plan_dimension *b = coffer__plan_dimensions(judge->plan, other);
     for (size_t i = 0; i < row->rank; i++) {
@@ -252,6 +276,8 @@ static bool judge_alias(const plan_judge *judge, const coffer__plan_row *row)
     return true;
 }
 
+/* The order is that of what is used: first that its numbers can be looked at, then stages and
+   shape, then the size, and the view last. An error names the tensor where there is a name to tell. */
 static coffer_status judge_row(plan_judge *judge, size_t i)
 {
     const coffer__plan_row *row = coffer__plan_rows(judge->plan) + i;
@@ -278,27 +304,14 @@ static coffer_status judge_row(plan_judge *judge, size_t i)
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* What is sorted: numbers of rows, or of pairs, by the texts that name them. */
+/* By name; for sorting the numbers of rows. */
 static bool judge_row_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer__plan *plan = ctx;
-    size_t a_len = 0;
-    size_t b_len = 0;
-    const char *a_name = coffer__plan_text(plan, coffer__plan_rows(plan)[a].name, &a_len);
-    const char *b_name = coffer__plan_text(plan, coffer__plan_rows(plan)[b].name, &b_len);
-    return coffer__compare_names(a_name, a_len, b_name, b_len) < 0;
+    const coffer__plan_row *rows = coffer__plan_rows(ctx);
+    return coffer__plan_compare_texts(ctx, rows[a].name, rows[b].name) < 0;
 }
 
-static bool judge_pair_before(const void *ctx, uint32_t a, uint32_t b)
-{
-    const coffer__plan *plan = ctx;
-    size_t a_len = 0;
-    size_t b_len = 0;
-    const char *a_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[a].key, &a_len);
-    const char *b_key = coffer__plan_text(plan, coffer__plan_pairs(plan)[b].key, &b_len);
-    return coffer__compare_names(a_key, a_len, b_key, b_len) < 0;
-}
-
+/* What the format asks of names. They come from strangers, so the messages quote and escape them. */
 static coffer_status judge_name(const plan_judge *judge, const coffer__plan_row *row)
 {
     static const char reserved[] = "__metadata__";
@@ -348,6 +361,7 @@ static coffer_status judge_names(const plan_judge *judge, uint32_t *order)
     return judge_same_names(judge, order, count);
 }
 
+/* The same of the metadata: keys and values are texts, UTF-8, and no key stands twice. */
 static coffer_status judge_pairs(const plan_judge *judge, uint32_t *order)
 {
     const coffer__plan *plan = judge->plan;
@@ -366,9 +380,9 @@ static coffer_status judge_pairs(const plan_judge *judge, uint32_t *order)
         }
         order[i] = i;
     }
-    coffer__sort(order, count, judge_pair_before, plan);
+    coffer__sort(order, count, coffer__plan_pair_before, plan);
     for (size_t i = 1; i < count; i++) {
-        if (!judge_pair_before(plan, order[i - 1], order[i])) {
+        if (!coffer__plan_pair_before(plan, order[i - 1], order[i])) {
             size_t key_len = 0;
             const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[order[i]].key, &key_len);
             return coffer__fail(judge->err, COFFER_ERR_DUPLICATE_KEY, "the metadata would have %q twice", key, key_len);
@@ -394,6 +408,7 @@ static coffer_status judge_order(const plan_judge *judge)
     return status;
 }
 
+/* Each loop stops at the first failure, since the steps after it rely on what it has checked. */
 coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_sizes, bool may_expand,
                                  coffer_error *err)
 {

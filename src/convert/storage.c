@@ -1,4 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The three ways in which the bytes of a decoded storage become a source:
+ *
+ *   memory   up to 16 MiB: all of it is decoded when it is opened. Any number of views can be gathered from it
+ *   stream   a larger one that is read once and in order: nothing is kept but the decoder's state
+ *   file     a larger one of which views are read in any order: decoded into a file without a name
+ *
+ * Sizes come from a plan that was checked, so they are what the pieces say; that the pieces say the
+ * truth shows only while they are decoded. A storage that is shorter, longer or damaged fails in
+ * coffer__decode_next, whichever way it is read.
+ *
+ * The memory that is used is bounded in each case: 16 MiB, or one block. A file that is made to
+ * inflate to much fills the disk at most up to the size that the plan declares.
+ */
 #include "storage.h"
 
 #include "alloc.h"
@@ -9,6 +23,8 @@
 #define STORAGE_IN_MEMORY ((uint64_t)16 << 20)
 #define STORAGE_READ ((size_t)1 << 20)
 
+/* Decodes everything now. A failure leaves `open` false, and coffer__storage_close frees the
+   memory. */
 static coffer_status storage_to_memory(coffer__storage_source *storage, coffer_error *err)
 {
     const size_t size = (size_t)storage->decode.storage->size;
@@ -25,6 +41,8 @@ static coffer_status storage_to_memory(coffer__storage_source *storage, coffer_e
     return status;
 }
 
+/* The source's function. A stream cannot go back, and skipping would only hide a mistake: whoever
+   opened it as a stream promised to read from the first byte to the last, in one thread. */
 static coffer_status storage_read_stream(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
 {
     coffer__storage_source *storage = ctx;
@@ -35,6 +53,7 @@ static coffer_status storage_read_stream(void *ctx, uint64_t offset, void *buffe
     return coffer__decode_next(&storage->decode, buffer, size, err);
 }
 
+/* Its `ctx` is the storage itself, which is why a storage must not move while it is open. */
 static void storage_to_stream(coffer__storage_source *storage)
 {
     const coffer_source custom = { .read_at = storage_read_stream,
@@ -45,6 +64,8 @@ static void storage_to_stream(coffer__storage_source *storage)
     storage->open = true;
 }
 
+/* Decodes into the file, block by block, then opens the file as a source. The descriptor stays the
+   storage's: it is the only way to a file that has no name. */
 static coffer_status storage_spool(coffer__storage_source *storage, uint8_t *memory, coffer_error *err)
 {
     const uint64_t size = storage->decode.storage->size;
@@ -63,6 +84,9 @@ static coffer_status storage_spool(coffer__storage_source *storage, uint8_t *mem
     return coffer__source_fd(&storage->source, storage->file.fd, err);
 }
 
+/* Beside the output there is room for a file of that size, as the output needs as much; the folder
+   for temporary files may be a small one in memory. So that folder serves only those who write to
+   something without a path. */
 static coffer_status storage_to_file(coffer__storage_source *storage, const char *beside, coffer_error *err)
 {
     const char *path = beside != NULL ? beside : "/tmp/coffer";
@@ -81,6 +105,8 @@ static coffer_status storage_to_file(coffer__storage_source *storage, const char
     return status;
 }
 
+/* By size first: a small storage is decoded whole even if it could be streamed, since one read of
+   memory is quicker than a source with a function. */
 coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__decoding *decoding, uint32_t number,
                                    bool streams, coffer_error *err)
 {
@@ -97,6 +123,8 @@ coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__deco
     return storage_to_file(storage, decoding->spool, err);
 }
 
+/* In this order: the source reads from the file or the memory. It may be called after any failure,
+   as every member is zero until it is there. */
 void coffer__storage_close(coffer__storage_source *storage)
 {
     if (storage->open) {

@@ -1,4 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Archives that are written; zip_write.h has the contract, zip.c and zip_end.c have the records'
+ * layouts.
+ *
+ * A member is a local head, its data, and later an entry in the directory. The heads come before
+ * the data in the layout's text; entries are collected in `directory`, which goes to the end:
+ *
+ *   head 0 | padding | text and tensor 0 | head 1 | … | directory | ZIP64 end and locator, if needed | end
+ *
+ * All sizes are known when a head is written, so there are no data descriptors. Only the CRC of a
+ * tensor is not; its two places are noted in the leaf, and export_run.c fills it in. The places in
+ * the directory count from its beginning until it moves.
+ *
+ * Sizes come from the layout. Names may be a stranger's; the callers refuse those that unpack
+ * elsewhere.
+ */
 #include "zip_write.h"
 
 #include "error.h"
@@ -24,15 +40,8 @@ typedef struct zip_write_head {
     uint32_t crc;
 } zip_write_head;
 
-/* An integer of so many bytes, little-endian. */
-static void zip_write_number(coffer__writing *out, uint64_t value, size_t bytes)
-{
-    char *to = coffer__write_space(out, bytes);
-    for (size_t i = 0; to != NULL && i < bytes; i++) {
-        to[i] = (char)(uint8_t)(value >> (8 * i));
-    }
-}
-
+/* All ones are what says that the number stands in the ZIP64 field, so that value itself has to be
+   there, too. */
 static bool zip_write_is_long(uint64_t number)
 {
     return number >= UINT32_MAX;
@@ -41,41 +50,45 @@ static bool zip_write_is_long(uint64_t number)
 /* A number of 32 bits, or all ones when it stands in a ZIP64 field. */
 static void zip_write_short(coffer__writing *out, uint64_t value)
 {
-    zip_write_number(out, zip_write_is_long(value) ? UINT32_MAX : value, 4);
+    coffer__write_le(out, zip_write_is_long(value) ? UINT32_MAX : value, 4);
 }
 
 /* What both heads have in common, from "needed" on; returns where in the text the CRC is. */
 static size_t zip_write_common(coffer__writing *out, const zip_write_head *head, bool is_long, size_t extra_size)
 {
-    zip_write_number(out, is_long ? ZIP_WRITE_VERSION64 : ZIP_WRITE_VERSION, 2);
-    zip_write_number(out, ZIP_WRITE_UTF8, 2);
-    zip_write_number(out, 0, 2); /* stored */
-    zip_write_number(out, 0, 2); /* midnight */
-    zip_write_number(out, ZIP_WRITE_DATE, 2);
+    /* The fields are in the order of the record, and each line has one: size in bytes last. */
+    coffer__write_le(out, is_long ? ZIP_WRITE_VERSION64 : ZIP_WRITE_VERSION, 2);
+    coffer__write_le(out, ZIP_WRITE_UTF8, 2);
+    coffer__write_le(out, 0, 2); /* stored */
+    coffer__write_le(out, 0, 2); /* midnight */
+    coffer__write_le(out, ZIP_WRITE_DATE, 2);
     const size_t crc_at = out->used;
-    zip_write_number(out, head->crc, 4);
+    coffer__write_le(out, head->crc, 4);
     zip_write_short(out, head->size);
     zip_write_short(out, head->size);
-    zip_write_number(out, head->name_len, 2);
-    zip_write_number(out, extra_size, 2);
+    coffer__write_le(out, head->name_len, 2);
+    coffer__write_le(out, extra_size, 2);
     return crc_at;
 }
 
-/* Fills an extra field up, so that what comes after it is aligned. The shortest field has six bytes. */
+/* How long the padding field has to be, so that what comes after it is aligned. A field cannot be
+   shorter than six bytes; where the gap is smaller, it reaches to the next multiple. */
 static size_t zip_write_padding_size(uint64_t at)
 {
     const size_t gap = (size_t)(0 - at) % COFFER__ZIP_ALIGNMENT;
     return gap == 0 || gap >= ZIP_WRITE_PADDING ? gap : gap + COFFER__ZIP_ALIGNMENT;
 }
 
+/* An extra field has a number, the size of what follows, and what follows. Readers skip those that
+   they do not know. */
 static void zip_write_padding(coffer__writing *out, size_t size)
 {
     if (size == 0) {
         return;
     }
-    zip_write_number(out, ZIP_WRITE_PADDING_ID, 2);
-    zip_write_number(out, size - 4, 2);
-    zip_write_number(out, COFFER__ZIP_ALIGNMENT, 2);
+    coffer__write_le(out, ZIP_WRITE_PADDING_ID, 2);
+    coffer__write_le(out, size - 4, 2);
+    coffer__write_le(out, COFFER__ZIP_ALIGNMENT, 2);
     char *zeros = coffer__write_space(out, size - ZIP_WRITE_PADDING);
     if (zeros != NULL) {
         memset(zeros, 0, size - ZIP_WRITE_PADDING);
@@ -92,10 +105,10 @@ static size_t zip_write_local(coffer__writing *out, const zip_write_head *head)
     const size_t crc_at = zip_write_common(out, head, is_long, field + padding);
     coffer__write(out, head->name, head->name_len);
     if (is_long) {
-        zip_write_number(out, 1, 2);
-        zip_write_number(out, 16, 2);
-        zip_write_number(out, head->size, 8);
-        zip_write_number(out, head->size, 8);
+        coffer__write_le(out, 1, 2);
+        coffer__write_le(out, 16, 2);
+        coffer__write_le(out, head->size, 8);
+        coffer__write_le(out, head->size, 8);
     }
     zip_write_padding(out, padding);
     return crc_at;
@@ -108,23 +121,23 @@ static size_t zip_write_entry(coffer__writing *out, const zip_write_head *head)
     const bool long_at = zip_write_is_long(head->at);
     const size_t field = (long_size ? 16u : 0u) + (long_at ? 8u : 0u);
     coffer__write(out, "PK\1\2", 4);
-    zip_write_number(out, ZIP_WRITE_VERSION64, 2); /* made by a program that knows this version, on no system */
+    coffer__write_le(out, ZIP_WRITE_VERSION64, 2); /* made by a program that knows this version, on no system */
     const size_t crc_at = zip_write_common(out, head, field > 0, field > 0 ? field + 4 : 0);
-    zip_write_number(out, 0, 2); /* no comment, … */
-    zip_write_number(out, 0, 2); /* … the only disk, … */
-    zip_write_number(out, 0, 6); /* … and no attributes */
+    coffer__write_le(out, 0, 2); /* no comment, … */
+    coffer__write_le(out, 0, 2); /* … the only disk, … */
+    coffer__write_le(out, 0, 6); /* … and no attributes */
     zip_write_short(out, head->at);
     coffer__write(out, head->name, head->name_len);
     if (field > 0) {
-        zip_write_number(out, 1, 2);
-        zip_write_number(out, field, 2);
+        coffer__write_le(out, 1, 2);
+        coffer__write_le(out, field, 2);
     }
     if (long_size) {
-        zip_write_number(out, head->size, 8);
-        zip_write_number(out, head->size, 8);
+        coffer__write_le(out, head->size, 8);
+        coffer__write_le(out, head->size, 8);
     }
     if (long_at) {
-        zip_write_number(out, head->at, 8);
+        coffer__write_le(out, head->at, 8);
     }
     return crc_at;
 }
@@ -133,6 +146,7 @@ static size_t zip_write_entry(coffer__writing *out, const zip_write_head *head)
 coffer_status coffer__zip_write_member(coffer__zip_writing *zip, const char *name, size_t name_len, const char *text,
                                        size_t text_len, const coffer_tensor *tensor, coffer_error *err)
 {
+    /* The size of a name has two bytes in both heads. */
     coffer__layout *layout = zip->layout;
     if (name_len > UINT16_MAX) {
         return coffer__fail(err, COFFER_ERR_NAME, "the name %q is too long for an archive", name, name_len);
@@ -149,8 +163,10 @@ coffer_status coffer__zip_write_member(coffer__zip_writing *zip, const char *nam
     if (tensor == NULL) {
         return COFFER_OK;
     }
+    /* A member without a tensor ends no leaf: its text goes on in the next member's. */
     const coffer_status status = coffer__layout_end_leaf(layout, tensor, err);
     if (status == COFFER_OK) {
+        /* The text's CRC is what that of the tensor continues. */
         coffer__leaf *leaf = &layout->leaves[layout->count - 1];
         leaf->crc = head.crc;
         leaf->crc_at[0] = local_at;
@@ -159,34 +175,37 @@ coffer_status coffer__zip_write_member(coffer__zip_writing *zip, const char *nam
     return status;
 }
 
-/* The end record of ZIP64, and its locator. */
+/* The end record of ZIP64, and its locator, by which readers find it from the end of the file. 44
+   is the size of what follows in the record. */
 static void zip_write_end64(coffer__writing *out, const coffer__zip_writing *zip, uint64_t directory, uint64_t end)
 {
     coffer__write(out, "PK\6\6", 4);
-    zip_write_number(out, 44, 8);
-    zip_write_number(out, ZIP_WRITE_VERSION64, 2);
-    zip_write_number(out, ZIP_WRITE_VERSION64, 2);
-    zip_write_number(out, 0, 8); /* the only disk */
-    zip_write_number(out, zip->count, 8);
-    zip_write_number(out, zip->count, 8);
-    zip_write_number(out, zip->directory.used, 8);
-    zip_write_number(out, directory, 8);
+    coffer__write_le(out, 44, 8);
+    coffer__write_le(out, ZIP_WRITE_VERSION64, 2);
+    coffer__write_le(out, ZIP_WRITE_VERSION64, 2);
+    coffer__write_le(out, 0, 8); /* the only disk */
+    coffer__write_le(out, zip->count, 8);
+    coffer__write_le(out, zip->count, 8);
+    coffer__write_le(out, zip->directory.used, 8);
+    coffer__write_le(out, directory, 8);
     coffer__write(out, "PK\6\7", 4);
-    zip_write_number(out, 0, 4);
-    zip_write_number(out, end, 8);
-    zip_write_number(out, 1, 4);
+    coffer__write_le(out, 0, 4);
+    coffer__write_le(out, end, 8);
+    coffer__write_le(out, 1, 4);
 }
 
+/* The end record that every archive has. Numbers that do not fit are all ones, and readers look in
+   that of ZIP64. */
 static void zip_write_end(coffer__writing *out, const coffer__zip_writing *zip, uint64_t directory)
 {
     const uint64_t count = zip->count < UINT16_MAX ? zip->count : UINT16_MAX;
     coffer__write(out, "PK\5\6", 4);
-    zip_write_number(out, 0, 4);
-    zip_write_number(out, count, 2);
-    zip_write_number(out, count, 2);
+    coffer__write_le(out, 0, 4);
+    coffer__write_le(out, count, 2);
+    coffer__write_le(out, count, 2);
     zip_write_short(out, zip->directory.used);
     zip_write_short(out, directory);
-    zip_write_number(out, 0, 2);
+    coffer__write_le(out, 0, 2);
 }
 
 /* The directory moves into the layout's text, and with it the places of CRCs that are in it. */

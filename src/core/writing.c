@@ -2,6 +2,7 @@
 #include "writing.h"
 
 #include "alloc.h"
+#include "bytes.h"
 #include "hex.h"
 #include "json.h"
 #include "text.h"
@@ -38,6 +39,13 @@ void coffer__write(coffer__writing *out, const char *text, size_t text_len)
 void coffer__write_text(coffer__writing *out, const char *text)
 {
     coffer__write(out, text, coffer__text_len(text));
+}
+
+void coffer__write_le(coffer__writing *out, uint64_t value, size_t size)
+{
+    uint8_t bytes[8];
+    coffer__store_u64le(bytes, value);
+    coffer__write(out, (const char *)bytes, size);
 }
 
 /* Two digits a byte, in lower case, as sha256sum writes digests. */

@@ -23,6 +23,8 @@ typedef struct coffer__writing {
 char *coffer__write_space(coffer__writing *out, size_t size);
 void coffer__write(coffer__writing *out, const char *text, size_t text_len);
 void coffer__write_text(coffer__writing *out, const char *text);
+/* The lowest `size` bytes of a number, at most 8, little-endian. */
+void coffer__write_le(coffer__writing *out, uint64_t value, size_t size);
 void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size);
 void coffer__write_json(coffer__writing *out, const char *text); /* as a string */
 /* Frees the text. The writing may be used again, and begins empty. */

@@ -6,7 +6,7 @@ static int parts_tell(void *ctx, uint64_t done, uint64_t total)
 {
     const coffer__parts *parts = ctx;
     (void)total;
-    return parts->progress(parts->progress_ctx, parts->before + done, parts->total);
+    return parts->progress(parts->progress_ctx, parts->before + (parts->again ? 0 : done), parts->total);
 }
 
 void coffer__parts_begin(coffer__parts *parts, coffer_progress *progress, void **progress_ctx)

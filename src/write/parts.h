@@ -17,6 +17,7 @@
 typedef struct coffer__parts {
     uint64_t before; /* bytes of the parts that are complete */
     uint64_t total;  /* of all parts */
+    bool again;      /* what is read now is read once more later, and counts only then */
     coffer_progress progress;
     void *progress_ctx;
 } coffer__parts;

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way back: a model becomes a file of another program. */
+/*
+ * The way back: a model becomes a file of another program.
+ *
+ * The model was opened, and so checked, by the caller. The library refuses what the format lacks
+ * before it writes anything, and reports how large the file will be; a dry run ends there. The new
+ * file appears under its name complete or not at all.
+ */
 #include "cli_guard.h"
+#include "cli_json.h"
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_publish.h"
@@ -8,7 +15,6 @@
 #include "cli_text.h"
 #include "convert.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct exporting {
@@ -22,6 +28,8 @@ typedef struct exporting {
     double started;
 } exporting;
 
+/* Of bytes without a type, only whole numbers make sense to the programs that read them. --tied
+   keep means here that no tied names are added, as --tied hf is what made them. */
 static int read_export_options(exporting *run, const cli_arguments *arguments)
 {
     const char *bytes_as = cli_value(arguments, CLI_OPTION_BYTES_AS);
@@ -37,6 +45,7 @@ static int read_export_options(exporting *run, const cli_arguments *arguments)
     return CLI_EXIT_OK;
 }
 
+/* Not over a file of the model, nor without --force over any other. */
 static int check_export_output(const exporting *run, bool force)
 {
     if (run->output[0] == '\0' || strcmp(run->output, "-") == 0) {
@@ -51,12 +60,12 @@ static size_t export_count(const exporting *run)
     return run->options.tensor != NULL ? 1 : coffer_count(run->model);
 }
 
+/* One line for people on standard error and, if wanted, an object on standard output. */
 static void show_export(const exporting *run, bool done)
 {
     char count[CLI_NUMBER_SIZE];
     char bytes[CLI_NUMBER_SIZE];
     char took[CLI_NUMBER_SIZE];
-    char seconds[CLI_NUMBER_SIZE];
     cli_output *out = &run->app->out;
     cli_number_text(count, export_count(run), true);
     cli_bytes_text(bytes, run->size);
@@ -79,12 +88,11 @@ static void show_export(const exporting *run, bool done)
     cli_json_number(out, export_count(run));
     cli_json_key(out, "size");
     cli_json_number(out, run->size);
-    cli_json_key(out, "seconds");
-    snprintf(seconds, sizeof seconds, "%.6f", cli_seconds() - run->started);
-    cli_json_raw(out, seconds);
+    cli_json_seconds(out, cli_seconds() - run->started);
     cli_json_close(out, '}');
 }
 
+/* Of the output if the library says so, else of the model. */
 static int fail_export(const exporting *run, const coffer_error *err)
 {
     return cli_fail(run->app, err->path[0] != '\0' ? err->path : run->path, err);
@@ -108,6 +116,8 @@ static int write_export(const exporting *run)
     return CLI_EXIT_OK;
 }
 
+/* Asking for the size lays the file out, so whatever the format lacks is reported by a dry run,
+   too. */
 static int carry_export_out(exporting *run, const cli_arguments *arguments)
 {
     coffer_error err;

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Converting a file of another program: read in a sandbox, checked here, written by the library. */
+/*
+ * Converting a file of another program: read in a sandbox, checked here, written by the library.
+ *
+ * Everything that can be refused is refused before the file is read, which may take a download:
+ * options, and whether the output may be written. After that comes the reading, which runs in its
+ * own process; then either the plan is shown, or the file is written and compared. The input is
+ * opened once, by this process, which answers the reader from it and copies the tensors out of it.
+ */
 #include "cli_guard.h"
 #include "cli_options.h"
 #include "cli_progress.h"
@@ -15,6 +22,8 @@
 
 /* ---- What is asked for ---- */
 
+/* What the reader is to do with the file. The choices of an option are in the order of its table in
+   cmd_convert.c, and the first is the default. */
 static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_options *wants)
 {
     const char *bytes_as = cli_value(arguments, CLI_OPTION_BYTES_AS);
@@ -37,6 +46,7 @@ static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_op
     return CLI_EXIT_OK;
 }
 
+/* What the writer is to do; none of it matters to the reader. */
 static int read_write_options(cli *app, const cli_arguments *arguments, coffer_import_write_options *writing)
 {
     const char *size = cli_value(arguments, CLI_OPTION_MAX_SHARD_SIZE);
@@ -52,7 +62,9 @@ static int read_write_options(cli *app, const cli_arguments *arguments, coffer_i
 
 /* ---- Where it goes ---- */
 
-/* The index that is written beside the files, or the files' own name. */
+/* Whether the index that is written beside the files, or the file itself, may be written: not over
+   what is read, and over something else only with --force. The library asks again for each file;
+   this is for an early and better message. */
 static int check_output_name(const conversion *run, const char *ending, bool force)
 {
     const size_t size = strlen(run->output) + strlen(ending) + 1;
@@ -69,6 +81,8 @@ static int check_output_name(const conversion *run, const char *ending, bool for
     return code;
 }
 
+/* A model that may become several files has an index, too. Whether it does is known only after
+   reading, so both names are looked at. */
 static int check_import_output(const conversion *run, bool force)
 {
     if (run->output[0] == '\0' || strcmp(run->output, "-") == 0) {
@@ -80,7 +94,7 @@ static int check_import_output(const conversion *run, bool force)
 
 /* ---- Writing ---- */
 
-/* How many files the model has become; its index is what says so. */
+/* Counts a file of the model; its index is what says how many there are. */
 static int count_file(void *ctx, const char *path, bool exists)
 {
     (void)path;
@@ -89,6 +103,7 @@ static int count_file(void *ctx, const char *path, bool exists)
     return 0;
 }
 
+/* For the summary only, so a failure to read the index is no failure of the conversion. */
 static void count_files(conversion *run)
 {
     coffer_error err;
@@ -101,6 +116,8 @@ static void count_files(conversion *run)
     free(index);
 }
 
+/* What is told as progress has two halves if the output is compared, each as large as what is
+   written. */
 static int write_import(conversion *run, const coffer_import_write_options *writing)
 {
     coffer_error err;
@@ -166,6 +183,7 @@ static int refuse_standard_input(const conversion *run)
     return cli_usage_error(run->app, "files of other programs are not read from standard input: name the file");
 }
 
+/* The steps in order; each one only if those before went well. */
 static int carry_import_out(conversion *run, const cli_arguments *arguments, coffer_format format,
                             const coffer_error *why_not)
 {

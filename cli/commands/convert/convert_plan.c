@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a conversion does, for people and for programs. */
+/*
+ * What a conversion does, for people and for programs.
+ *
+ * Standard output has what was asked for: the plan of a dry run, or JSON. Standard error has
+ * remarks: what was written, and whatever was not, so that nothing is lost silently. Names and
+ * texts come from the file; all that goes to a terminal is escaped on its way, and JSON by its own
+ * rules.
+ */
 #include "cli_columns.h"
 #include "cli_json.h"
 #include "cli_report.h"
@@ -30,7 +37,8 @@ static void way_text(const coffer_import_tensor *tensor, char *text, size_t size
     }
 }
 
-/* What becomes of a tensor, as the last cell of its line. The name of another tensor is a call of its own. */
+/* What becomes of a tensor, as the last cell of its line. The struct is copied first: asking for
+   the name of another tensor fills the same one again. */
 static void put_fate(cli_columns *columns, coffer_import *import, const coffer_import_tensor *tensor)
 {
     char text[64];
@@ -66,6 +74,7 @@ static void shape_text(const coffer_import_tensor *tensor, char *text, size_t si
     }
 }
 
+/* Called twice: once to measure the columns, and once to write them. */
 static void put_tensors(cli_columns *columns, coffer_import *import)
 {
     const coffer_import_tensor *tensor = NULL;
@@ -156,6 +165,7 @@ void convert_show_plan(const conversion *run)
 
 /* ---- Afterwards ---- */
 
+/* After so many lines nobody reads on, and a terminal has no room for thousands. */
 static void remark_rest(const conversion *run, size_t count, const char *what)
 {
     if (count > MOST_REMARKS) {
@@ -213,16 +223,7 @@ void convert_show_done(const conversion *run)
 
 /* ---- JSON ---- */
 
-static void json_text_or_null(cli_output *out, const char *key, const char *text, size_t text_len)
-{
-    cli_json_key(out, key);
-    if (text_len > 0) {
-        cli_json_string_n(out, text, text_len);
-    } else {
-        cli_json_null(out);
-    }
-}
-
+/* The tensor is copied, since the one that it is the same as is asked for before it is written. */
 static void json_tensor(cli_output *out, coffer_import *import, size_t i)
 {
     static const char *const fates[] = { "written", "alias", "skipped" };
@@ -233,15 +234,15 @@ static void json_tensor(cli_output *out, coffer_import *import, size_t i)
     cli_json_open(out, '{', false);
     cli_json_key(out, "name");
     cli_json_string_n(out, tensor.name, tensor.name_len);
-    json_text_or_null(out, "dtype", dtype, strlen(dtype));
+    cli_json_text_or_null(out, "dtype", dtype, strlen(dtype));
     cli_json_shape(out, tensor.shape, tensor.rank);
     cli_json_key(out, "size");
     cli_json_number(out, tensor.size);
     cli_json_key(out, "fate");
     cli_json_string(out, fates[tensor.fate]);
-    json_text_or_null(out, "alias_of", same != NULL ? same->name : "", same != NULL ? same->name_len : 0);
-    json_text_or_null(out, "reason", tensor.reason, strlen(tensor.reason));
-    json_text_or_null(out, "storage", tensor.storage, tensor.storage_len);
+    cli_json_text_or_null(out, "alias_of", same != NULL ? same->name : "", same != NULL ? same->name_len : 0);
+    cli_json_text_or_null(out, "reason", tensor.reason, strlen(tensor.reason));
+    cli_json_text_or_null(out, "storage", tensor.storage, tensor.storage_len);
     cli_json_key(out, "gathered");
     cli_json_bool(out, tensor.gathered);
     cli_json_key(out, "changed");
@@ -299,16 +300,16 @@ static void json_unreferenced(cli_output *out, coffer_import *import)
     cli_json_close(out, ']');
 }
 
+/* One object, in the same form for a dry run and for what was written; `done` tells which. */
 void convert_show_json(const conversion *run, const char *done)
 {
     cli_output *out = &run->app->out;
     coffer_import *import = run->opened.import;
     const coffer_import_summary *summary = coffer_import_summarize(import);
-    char seconds[CLI_NUMBER_SIZE];
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, run->path);
-    json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
+    cli_json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
     cli_json_key(out, "done");
     cli_json_string(out, done);
     cli_json_key(out, "from");
@@ -329,8 +330,6 @@ void convert_show_json(const conversion *run, const char *done)
     cli_json_import_findings(out, import);
     json_unreferenced(out, import);
     json_account(out, summary);
-    cli_json_key(out, "seconds");
-    snprintf(seconds, sizeof seconds, "%.6f", cli_seconds() - run->started);
-    cli_json_raw(out, seconds);
+    cli_json_seconds(out, cli_seconds() - run->started);
     cli_json_close(out, '}');
 }
