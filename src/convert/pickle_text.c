@@ -139,7 +139,7 @@ static size_t text_escape(const char *text, size_t text_len, char *out, size_t *
     return 0;
 }
 
-/* Python 2 stripped white space before it looked for the quotes. An escape takes at least two bytes of the text and gives
+/* Python 2 stripped white space before it looked for quotes. An escape takes at least two bytes of the text and gives
    at most two, so `out` never needs more than the text has. */
 bool coffer__pickle_unquote(const char *text, size_t text_len, char *out, size_t *out_len)
 {

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Archives (zip) that are written: see zip_write.h; zip.c and zip_end.c have the layout of the records.
+ *
+ *   for each member    local head, name, [zip64 field], padding field, text, the bytes of a tensor
+ *   at the end         directory, [zip64 end record, its locator], end record
+ *
+ * Nothing is written here: heads are text of a layout, and a tensor is a leaf of it (layout.h). So every size and
+ * place is known before the first byte is written, and no head needs to be patched but for the CRCs of tensors.
+ */
 #include "zip_write.h"
 
 #include "error.h"
@@ -24,7 +33,8 @@ typedef struct zip_write_head {
     uint32_t crc;
 } zip_write_head;
 
-/* An integer of so many bytes, little-endian. */
+/* An integer of so many bytes, little-endian. Without room nothing is written; the text remembers that it failed, and
+   the end of the archive tells. */
 static void zip_write_number(coffer__writing *out, uint64_t value, size_t bytes)
 {
     char *to = coffer__write_space(out, bytes);
@@ -33,6 +43,7 @@ static void zip_write_number(coffer__writing *out, uint64_t value, size_t bytes)
     }
 }
 
+/* All ones mean "see the ZIP64 field", so the number 2^32-1 itself must stand there, too. */
 static bool zip_write_is_long(uint64_t number)
 {
     return number >= UINT32_MAX;
@@ -68,6 +79,8 @@ static size_t zip_write_padding_size(uint64_t at)
     return gap == 0 || gap >= ZIP_WRITE_PADDING ? gap : gap + COFFER__ZIP_ALIGNMENT;
 }
 
+/* Its data are the alignment and zeros, as Android's zipalign writes it: readers skip fields that they do not
+   know. */
 static void zip_write_padding(coffer__writing *out, size_t size)
 {
     if (size == 0) {
@@ -159,7 +172,7 @@ coffer_status coffer__zip_write_member(coffer__zip_writing *zip, const char *nam
     return status;
 }
 
-/* The end record of ZIP64, and its locator. */
+/* The end record of ZIP64, and its locator (APPNOTE.TXT, 4.3.14 and 4.3.15), which leads to it: it is at byte `end`. */
 static void zip_write_end64(coffer__writing *out, const coffer__zip_writing *zip, uint64_t directory, uint64_t end)
 {
     coffer__write(out, "PK\6\6", 4);
@@ -177,6 +190,7 @@ static void zip_write_end64(coffer__writing *out, const coffer__zip_writing *zip
     zip_write_number(out, 1, 4);
 }
 
+/* The end record, whose numbers are all ones where the ZIP64 record has the true ones. */
 static void zip_write_end(coffer__writing *out, const coffer__zip_writing *zip, uint64_t directory)
 {
     const uint64_t count = zip->count < UINT16_MAX ? zip->count : UINT16_MAX;
@@ -197,6 +211,7 @@ coffer_status coffer__zip_write_end(coffer__zip_writing *zip, coffer_error *err)
     const uint64_t directory = coffer__layout_size(layout);
     const bool is_long =
         zip->count >= UINT16_MAX || zip_write_is_long(zip->directory.used) || zip_write_is_long(directory);
+    /* Places of CRCs in the directory were counted from its own beginning, which is now known. */
     for (size_t i = 0; i < layout->count; i++) {
         if (layout->leaves[i].crc_at[1] != COFFER__NO_CRC) {
             layout->leaves[i].crc_at[1] += out->used;
