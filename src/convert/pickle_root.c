@@ -17,6 +17,7 @@
 /* Children that a message lists. */
 #define ROOT_MOST_LISTED 6
 
+/* As training programs call the weights within a checkpoint. What is called otherwise is found if it is alone. */
 static const char *const root_names[] = { "state_dict", "model_state_dict", "model", "module",    "net",  "network",
                                           "params",     "params_ema",       "ema",   "generator", "netG", "weights" };
 
@@ -62,6 +63,8 @@ static coffer_status root_weigh(const coffer__graph_walk *walk, coffer__value fo
         return coffer__graph_fail_tensor(status, walk->path, walk->path_len, err);
     }
     *bytes = view.row.storage == COFFER__PLAN_NO_STORAGE ? 0 : view.row.item_size;
+    /* May wrap for a view that repeats its bytes; the number is only shown to people, who compare the children
+       by it. */
     for (size_t i = 0; i < view.row.rank; i++) {
         *bytes *= view.dimensions[i].count;
     }
@@ -93,6 +96,8 @@ static void root_count(root_survey *survey, const coffer__graph_walk *walk, uint
     }
 }
 
+/* One walk over all that is below `start`, in which every tensor is counted for the child of `start` that it
+   is in. */
 static coffer_status root_look(coffer__graph *graph, coffer__value start, root_survey *survey, coffer_error *err)
 {
     coffer__graph_walk walk;
@@ -151,6 +156,7 @@ static coffer_status root_fail_several(const root_survey *survey, const char *pa
         root_add(list, sizeof list, digits);
         root_add(list, sizeof list, " bytes)");
     }
+    /* With several usual names, only those are offered: what is beside them has never been the model. */
     const uint64_t count = usual ? survey->usual_count : survey->count;
     if (count > listed) {
         root_add(list, sizeof list, ", …");
@@ -175,6 +181,8 @@ static bool root_is_container(coffer__role role)
     return role == COFFER__ROLE_MAPPING || role == COFFER__ROLE_SEQUENCE || role == COFFER__ROLE_MODULE;
 }
 
+/* The rule of pickle_rows.h, level by level. Each level is a walk over all that is below it, and the number of
+   levels is bounded, so the whole costs a few walks. */
 static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
                                coffer_error *err)
 {
@@ -236,6 +244,8 @@ static coffer__value root_step(coffer__graph *graph, coffer__value from, const c
     return child;
 }
 
+/* Goes down the path by one key after another. Each step takes at least its key off the path, or ends the
+   search; an empty key takes its dot. */
 static coffer_status root_by_path(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
                                   coffer_error *err)
 {
@@ -252,6 +262,7 @@ static coffer_status root_by_path(coffer__graph *graph, coffer__value *start, ch
     return COFFER_OK;
 }
 
+/* A top that is a tensor, or holds nothing by name, is decided before the wish of the user is asked. */
 coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
                                       coffer_error *err)
 {

@@ -18,6 +18,8 @@ typedef struct rows_reasons {
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------- */
 
+/* The name without the prefix that the user wants removed; a name that is nothing but the prefix stays as it
+   is. */
 static const char *rows_strip(const coffer__graph *graph, const char *path, size_t *len)
 {
     const char *prefix = graph->wants->strip_prefix;
@@ -29,6 +31,7 @@ static const char *rows_strip(const coffer__graph *graph, const char *path, size
     return path + prefix_len;
 }
 
+/* Every row that a graph gives goes through here; names are copied into the plan, which outlives the graph. */
 coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
                                      coffer__fate fate, uint32_t reason, coffer_error *err)
 {
@@ -63,6 +66,7 @@ coffer_status coffer__graph_put_model_view(const coffer__graph *graph, coffer__v
                               : coffer__graph_put_view(graph, view, name, name_len, COFFER__FATE_WRITTEN, 0, err);
 }
 
+/* A tensor of the model. Its view is found first: bytes that are not there weigh more than an odd name. */
 static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__graph_walk *walk, coffer__value value,
                                      coffer_error *err)
 {
@@ -81,7 +85,8 @@ static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__graph_w
     return coffer__graph_put_model_view(graph, &view, name, name_len, err);
 }
 
-/* A tensor, or a storage by itself, that is not written. */
+/* A tensor, or a storage by itself, that is not written. It is checked as a view all the same, and is in the plan with its
+   bytes: so a report can account for every byte of the file. */
 static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value, const char *name, size_t name_len,
                                       const rows_reasons *reasons, coffer_error *err)
 {
@@ -153,6 +158,8 @@ static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, con
     return status;
 }
 
+/* A tensor that no row has yet. Its storage is reached with it, so that it is not told a second time by
+   itself. */
 static bool rows_is_left_over(coffer__graph *graph, coffer__value value)
 {
     const coffer__role role = coffer__graph_role(graph, value);
@@ -160,7 +167,8 @@ static bool rows_is_left_over(coffer__graph *graph, coffer__value value)
            (role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING || role == COFFER__ROLE_STORAGE);
 }
 
-/* Everything else that can be reached from the top, by the names that lead there. */
+/* Everything else that can be reached from the top, by the names that lead there. The walk goes through objects and calls,
+   too, whose parts have no names of their own, and meets each node once. */
 static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reasons, coffer_error *err)
 {
     coffer__graph_walk walk;
@@ -211,6 +219,7 @@ static coffer_status rows_of_tensor(coffer__graph *graph, coffer__value value, c
 
 /* ---- objects of other programs ------------------------------------------------------------------------------------- */
 
+/* By the names, so that the same class, imported several times, is one finding. */
 static bool rows_global_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__pickle *pickle = ctx;
@@ -244,6 +253,8 @@ static coffer__value rows_class(const coffer__graph *graph, coffer__value call)
 /* Classes of modules are not objects that are lost: the modules are read. Unless another object is of the same class. */
 static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *count)
 {
+    /* First all classes of what is understood are marked, then those of opaque objects unmarked again: one
+       opaque object is enough for its class to be told. */
     for (uint8_t opaque = 0; opaque < 2; opaque++) {
         for (coffer__value value = 1; value < graph->marks; value++) {
             const coffer__value callable = rows_class(graph, value);
@@ -311,6 +322,7 @@ static coffer_status rows_of_opaque(coffer__graph *graph, coffer_error *err)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------ */
 
+/* Texts that many rows share; they are put first, since rows have only their numbers. */
 static coffer_status rows_put_reasons(coffer__graph *graph, rows_reasons *reasons, coffer_error *err)
 {
     static const char outside[] = "not a part of the model";
@@ -322,6 +334,7 @@ static coffer_status rows_put_reasons(coffer__graph *graph, rows_reasons *reason
     return status;
 }
 
+/* The choice is told whenever it is not the top: somebody may have meant another part. */
 static coffer_status rows_note_root(coffer__graph *graph, coffer__value start, const char *path, coffer_error *err)
 {
     if (path[0] == '\0') {
@@ -332,6 +345,8 @@ static coffer_status rows_note_root(coffer__graph *graph, coffer__value start, c
                                     err);
 }
 
+/* The model, then the rest by name, then what nothing leads to: in this order each tensor becomes one row,
+   under the best name that there is for it. Ties come last, when all rows are known. */
 coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
 {
     char path[256];

@@ -19,6 +19,8 @@ static coffer_status walk_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for walking over a pickle");
 }
 
+/* Indices and integers are written as people would; -1 keeps its sign, whose place in `digits` is before the
+   number. */
 bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__entry *entry, const char **text, size_t *len,
                             char digits[21])
 {
@@ -52,6 +54,8 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__entry *
     const bool good = coffer__graph_walk_key(walk->graph, entry, &text, &len, digits);
     text = good ? text : "?";
     len = good ? len : 1;
+    /* Bounded before anything is reserved: a depth of 1000 with keys of 64 KiB each would be 64 MB of one
+       name. */
     const size_t needed = frame->path_len + 1 + len;
     if (needed > WALK_MOST_PATH) {
         return coffer__fail_at(err, COFFER_ERR_NAME, coffer__graph_place(walk->graph, frame->value),
@@ -76,6 +80,7 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__entry *
     return COFFER_OK;
 }
 
+/* A frame remembers how long the path to its node is, so going back up costs nothing: the path is cut to it. */
 static coffer_status walk_enter(coffer__graph_walk *walk, coffer__value value, coffer_error *err)
 {
     if (walk->depth == walk->frame_room) {
@@ -104,6 +109,8 @@ coffer_status coffer__graph_walk_begin(coffer__graph_walk *walk, coffer__graph *
     memset(walk, 0, sizeof *walk);
     walk->graph = graph;
     walk->everything = everything;
+    /* A graph of n nodes can have 2^n paths. Real models share a few parts a few times, so in proportion to
+       the nodes is enough for them. */
     walk->steps = (uint64_t)graph->marks * WALK_STEPS_PER_NODE + WALK_STEPS_MORE;
     walk->marks = coffer__alloc_array(graph->allocator, graph->marks, sizeof *walk->marks, err);
     if (walk->marks == NULL) {
@@ -158,6 +165,8 @@ static bool walk_entry(coffer__graph_walk *walk, coffer__entry *entry, bool *nam
     return entry->value != 0;
 }
 
+/* What is within a tensor is not looked for, nor a storage's id. Objects have contents only for walks of
+   everything. */
 static bool walk_goes_into(const coffer__graph_walk *walk, coffer__value value)
 {
     switch (coffer__graph_role(walk->graph, value)) {
@@ -184,11 +193,14 @@ coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *f
         if (walk->steps-- == 0) {
             return coffer__fail(err, COFFER_ERR_MEMORY, "the parts of a pickle contain each other too many times");
         }
+        /* When a node is left, a walk by names forgets that it was there, and may enter it again by another
+           name; a walk of everything remembers it for good. */
         if (!walk_entry(walk, &entry, &named)) {
             walk->depth--;
             walk->marks[walk->frames[walk->depth].value] = walk->everything;
             continue;
         }
+        /* It is on the path, and the graph has a cycle; or it was met before. */
         if (walk->marks[entry.value] != 0) {
             continue;
         }
