@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The archives that torch writes: see torch_archive.h. */
+/*
+ * The archives that torch writes (caffe2/serialize/inline_container.cc): see torch_archive.h.
+ *
+ *   FOLDER/…    every member is in one folder, whose name is that of the file at the time of writing
+ *
+ * Members are found by what follows the folder, so renaming the file changes nothing.
+ */
 #include "torch_archive.h"
 
 #include "alloc.h"
@@ -30,6 +36,7 @@ bool coffer__torch_member_ends(const coffer__zip_member *member, const char *end
 
 /* ---- members ------------------------------------------------------------------------------------------------------- */
 
+/* archive_find_folder has seen to it that every name begins with the folder, so only what follows is compared. */
 const char *coffer__torch_archive_after(const coffer__torch_archive *archive, const coffer__zip_member *member,
                                         const char *prefix, size_t *len)
 {
@@ -47,6 +54,7 @@ coffer__zip_member *coffer__torch_archive_find(const coffer__torch_archive *arch
 {
     char path[ARCHIVE_MOST_NAME];
     const size_t name_len = coffer__text_len(name);
+    /* A folder so long that no path fits has no member of any name; torch's own come from names of files. */
     if (name_len > sizeof path || archive->folder_len > sizeof path - name_len) {
         return NULL;
     }
@@ -67,6 +75,8 @@ coffer_status coffer__torch_archive_peek(const coffer__torch_archive *archive, c
     return coffer__zip_load(&archive->zip, archive->file->input, member, text, *len, err);
 }
 
+/* `most` bounds the memory before anything is inflated: the directory's size is exact for whatever loads at
+   all. */
 coffer_status coffer__torch_archive_load(const coffer__torch_archive *archive, coffer__zip_member *member,
                                          uint64_t most, uint8_t **bytes, size_t *size, coffer_error *err)
 {
@@ -117,6 +127,7 @@ static coffer_status archive_find_folder(coffer__torch_archive *archive, coffer_
     return COFFER_OK;
 }
 
+/* Files before 2.1 have none, and are little-endian. */
 static coffer_status archive_read_byteorder(coffer__torch_archive *archive, coffer_error *err)
 {
     char text[8];
@@ -161,6 +172,7 @@ coffer_status coffer__torch_archive_put_storages(const coffer__torch_archive *ar
         const coffer__zip_member *member = &zip->members[i];
         coffer__stored stored = { .size = member->size };
         stored.key = coffer__torch_archive_after(archive, member, prefix, &stored.key_len);
+        /* JSON beside the storages describes them (.pt2), and is no storage itself. */
         if (stored.key == NULL || coffer__torch_member_ends(member, ".json")) {
             continue;
         }

@@ -24,6 +24,7 @@ typedef struct torch_index {
     coffer__index index;
 } torch_index;
 
+/* The index in memory, as a whole: it is JSON, whose size the limit for indexes and the budget bound. */
 static coffer_status torch_index_read_text(torch_index *t, coffer_error *err)
 {
     if (t->input->size > COFFER__INDEX_MOST_BYTES || t->input->size > t->plan->budget) {
@@ -51,6 +52,7 @@ static coffer_status torch_index_read_file(torch_index *t, const coffer__torch_f
     if (status != COFFER_OK) {
         return status;
     }
+    /* These two are all that index files of torch ever refer to; safetensors and single pickles are refused. */
     if (coffer__reader_torch_stream.sniff(head, size, head, 0, "", 0)) {
         return coffer__torch_read_stream(file, err);
     }
@@ -68,6 +70,8 @@ static coffer_status torch_index_open_file(torch_index *t, const coffer__name *n
     if (status == COFFER_OK) {
         status = coffer__plan_put_file(t->plan, name->text, name->len, &number, err);
     }
+    /* The plan's pieces name files by number, so both sides have to count alike. They do; a difference would
+       be a mistake of ours, and wrong bytes. */
     if (status == COFFER_OK && number != file.file) {
         status = coffer__fail(err, COFFER_ERR_PLAN, "the files of the index are not numbered as they were opened");
     }
@@ -76,6 +80,7 @@ static coffer_status torch_index_open_file(torch_index *t, const coffer__name *n
 
 /* ---- what the index promises ----------------------------------------------------------------------------------------- */
 
+/* The name of a row and another one, as bytes. */
 static int torch_index_compare(const coffer__plan *plan, uint32_t row, const char *name, size_t name_len)
 {
     size_t len = 0;
@@ -144,6 +149,7 @@ static coffer_status torch_index_check(torch_index *t, coffer_error *err)
 
 /* ---- the reader ------------------------------------------------------------------------------------------------------ */
 
+/* Files are read in the order of the index; their rows all go into one plan. */
 static coffer_status torch_index_read(torch_index *t, coffer_error *err)
 {
     coffer_status status = torch_index_read_text(t, err);

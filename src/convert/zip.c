@@ -243,7 +243,7 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
     const size_t left = (size_t)in->end.directory_size - *at;
     const uint64_t place = in->zip->start + in->end.directory + *at;
     /* The three lengths are read only from an entry whose 46 bytes are all there, and their sum, which is at
-       most 3 * 65535, is compared with what is left before anything behind the head is looked at. */
+       most 3 * 65535, is compared with what is left before anything after the head is looked at. */
     const bool whole = left >= ZIP_ENTRY_SIZE && memcmp(entry, "PK\1\2", 4) == 0;
     const size_t name_len = whole ? coffer__zip_u16(entry + 28) : 0;
     const size_t extra_size = whole ? coffer__zip_u16(entry + 30) : 0;
