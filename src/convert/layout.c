@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layouts: see layout.h.
+ *
+ * The bytes of a file are those of the text so far and those of the tensors so far, so its size is a sum of two numbers,
+ * kept apart because the text is in memory and the tensors are not.
+ */
 #include "layout.h"
 
 #include "alloc.h"
@@ -10,6 +16,7 @@ void coffer__layout_init(coffer__layout *layout, const coffer_allocator *allocat
     *layout = (coffer__layout){ .text = { .allocator = allocator } };
 }
 
+/* The text's allocator is the one of all: a layout is begun with a single one. */
 void coffer__layout_free(coffer__layout *layout)
 {
     coffer__free(layout->text.allocator, layout->leaves, layout->room * sizeof *layout->leaves);
@@ -22,7 +29,7 @@ uint64_t coffer__layout_size(const coffer__layout *layout)
     return layout->data + layout->text.used;
 }
 
-/* Room for one more leaf. */
+/* Room for one more leaf. The bound keeps the doubling and its product below SIZE_MAX. */
 static bool layout_grow(coffer__layout *layout)
 {
     const size_t size = sizeof *layout->leaves;

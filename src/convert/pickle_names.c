@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the globals of pickles are: a sorted table of exact names, and the modules and classes that are known as a
-   whole. */
+/*
+ * What the globals of pickles are: a sorted table of exact names, and the modules and classes that are known whole.
+ *
+ *   1. a name in the table           what its row says
+ *   2. a module that is dangerous    DANGEROUS: what begins with one of their names, or reaches it through a dotted name
+ *   3. a class of torch.nn or torch.optim    HARMLESS
+ *   4. anything else                 UNKNOWN
+ *
+ * In this order, so that single names of a dangerous module can be judged by themselves.
+ */
 #include "pickle_names.h"
 
 #include "sort.h"
@@ -375,6 +383,7 @@ static const char *const dangerous_modules[] = {
 /* Classes of these modules keep data. Functions of them, whose names begin with a small letter, are not known. */
 static const char *const harmless_modules[] = { "torch.nn.modules.", "torch.optim." };
 
+/* Parts are not ended by a NUL but by the next dot. */
 static bool names_part_is(const char *part, size_t len, const char *word)
 {
     return coffer__text_len(word) == len && memcmp(part, word, len) == 0;
@@ -400,6 +409,7 @@ static bool names_reach_danger(const char *dotted, bool first)
     }
 }
 
+/* Attributes of attributes: what such a name reaches need not be what its module suggests. */
 static bool names_is_dotted(const char *name)
 {
     for (; *name != '\0'; name++) {
@@ -410,6 +420,7 @@ static bool names_is_dotted(const char *name)
     return false;
 }
 
+/* A class by its capital letter. Dotted names are none: through a class its methods and its module can be reached. */
 static bool names_is_data_class(const char *module, const char *name)
 {
     if (name[0] < 'A' || name[0] > 'Z' || names_is_dotted(name)) {
@@ -425,6 +436,7 @@ static bool names_is_data_class(const char *module, const char *name)
     return false;
 }
 
+/* The order of the table, which names_look_up relies on: two texts, not one that is joined by a dot. */
 static int names_order(const known_row *row, const char *module, const char *name)
 {
     const int modules =
