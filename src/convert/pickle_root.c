@@ -39,11 +39,6 @@ typedef struct root_survey {
     coffer__value usual; /* one of them */
 } root_survey;
 
-coffer_status coffer__graph_fail_tensor(coffer_status status, const char *path, size_t path_len, coffer_error *err)
-{
-    return coffer__fail_tensor(err, status, path, path_len);
-}
-
 static bool root_is_usual(const char *name, size_t len)
 {
     for (size_t i = 0; i < sizeof root_names / sizeof *root_names; i++) {
@@ -60,7 +55,7 @@ static coffer_status root_weigh(const coffer__graph_walk *walk, coffer__value fo
     coffer__view view;
     const coffer_status status = coffer__view_of(walk->graph, found, &view, err);
     if (status != COFFER_OK) {
-        return coffer__graph_fail_tensor(status, walk->path, walk->path_len, err);
+        return coffer__fail_tensor(err, status, walk->path, walk->path_len);
     }
     *bytes = view.row.storage == COFFER__PLAN_NO_STORAGE ? 0 : view.row.item_size;
     /* May wrap for a view that repeats its bytes; the number is only shown to people, who compare the children

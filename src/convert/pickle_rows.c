@@ -51,7 +51,7 @@ static coffer_status rows_put_lacking(const coffer__graph *graph, coffer__view *
     if (!graph->wants->skip_unsupported) {
         coffer__fail(err, COFFER_ERR_NO_EQUIVALENT, "tensor %q is %s, which safetensors cannot express", name, name_len,
                      view->lack);
-        return coffer__graph_fail_tensor(COFFER_ERR_NO_EQUIVALENT, name, name_len, err);
+        return coffer__fail_tensor(err, COFFER_ERR_NO_EQUIVALENT, name, name_len);
     }
     const coffer_status status =
         coffer__plan_put_text(graph->plan, view->lack, coffer__text_len(view->lack), &reason, err);
@@ -75,12 +75,12 @@ static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__graph_w
     const char *name = rows_strip(graph, walk->path, &name_len);
     const coffer_status status = coffer__view_of(graph, value, &view, err);
     if (status != COFFER_OK) {
-        return coffer__graph_fail_tensor(status, name, name_len, err);
+        return coffer__fail_tensor(err, status, name, name_len);
     }
     if (walk->bad_keys > 0 || coffer__utf8_valid_len(name, name_len) != name_len) {
         coffer__fail_at(err, COFFER_ERR_NAME, coffer__graph_place(graph, value),
                         "tensor %q has a key that is neither UTF-8 text nor a whole number", name, name_len);
-        return coffer__graph_fail_tensor(COFFER_ERR_NAME, name, name_len, err);
+        return coffer__fail_tensor(err, COFFER_ERR_NAME, name, name_len);
     }
     return coffer__graph_put_model_view(graph, &view, name, name_len, err);
 }
@@ -95,7 +95,7 @@ static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value,
     const coffer_status status =
         storage ? coffer__view_of_storage(graph, value, &view, err) : coffer__view_of(graph, value, &view, err);
     if (status != COFFER_OK) {
-        return coffer__graph_fail_tensor(status, name, name_len, err);
+        return coffer__fail_tensor(err, status, name, name_len);
     }
     return coffer__graph_put_view(graph, &view, name, name_len, COFFER__FATE_SKIPPED,
                                   storage ? reasons->storage : reasons->outside, err);

@@ -251,12 +251,10 @@ static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
 
 /* ---- what is within members ---------------------------------------------------------------------------------------- */
 
-static coffer_status tar_malformed(const torch_tar *t, uint64_t at, coffer_error *err)
+static coffer_status tar_malformed(uint64_t at, coffer_error *err)
 {
-    (void)t;
     return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
-                           "the archive does not describe its storages and tensors as "
-                           "PyTorch did");
+                           "the archive does not describe its storages and tensors as PyTorch did");
 }
 
 /* Runs the pickle at *at and goes past it. The graph is to be unloaded in any case. */
@@ -279,7 +277,7 @@ static coffer_status tar_read_count(torch_tar *t, const tar_member *member, uint
     coffer_status status = tar_run(t, member, at, &graph, err);
     if (status == COFFER_OK &&
         (!coffer__graph_u64(&graph, coffer__pickle_root(graph.pickle), count) || *count > TAR_MOST_ITEMS)) {
-        status = tar_malformed(t, *at, err);
+        status = tar_malformed(*at, err);
     }
     coffer__torch_unload(&graph);
     return status;
@@ -292,7 +290,7 @@ static coffer_status tar_read(const torch_tar *t, const tar_member *member, uint
     /* *at is never past the member: pickles were run within it, and each read was compared with it. */
     const uint64_t left = member->at + member->size - *at;
     if (size > left) {
-        return tar_malformed(t, *at, err);
+        return tar_malformed(*at, err);
     }
     const coffer_status status =
         coffer__input_read(t->file->input, t->file->file, t->file->size, *at, bytes, size, err);
@@ -321,7 +319,7 @@ static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *
         const bool fits = tar_triple(&graph, parts, &item.key);
         const coffer__known known = coffer__graph_known(&graph, fits ? parts[2] : 0);
         item.element = known.element;
-        status = fits && known.meaning == COFFER__MEANS_STORAGE ? COFFER_OK : tar_malformed(t, *at, err);
+        status = fits && known.meaning == COFFER__MEANS_STORAGE ? COFFER_OK : tar_malformed(*at, err);
     }
     coffer__torch_unload(&graph);
     if (status == COFFER_OK) {
@@ -333,7 +331,7 @@ static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *
     const uint64_t left = t->storages.at + t->storages.size - *at;
     if (!coffer__mul_u64(coffer__load_u64le(count), coffer__element_facts_of(item.element)->size, &item.end) ||
         item.end > left) {
-        return tar_malformed(t, *at, err);
+        return tar_malformed(*at, err);
     }
     const coffer__plan_piece piece = {
         .file = t->file->file, .offset = *at, .stored_size = item.end, .size = item.end
@@ -355,17 +353,16 @@ static coffer_status tar_add_part(torch_tar *t, const coffer__graph *graph, coff
     }
     const tar_item *whole = fits ? tar_find(&t->parts, numbers[1]) : NULL;
     if (whole == NULL) {
-        return tar_malformed(t, graph->at, err);
+        return tar_malformed(graph->at, err);
     }
-    /* Element and storage are those of the whole. A part of a part keeps within what it is a part of: the end
-       is compared with the end of that one. */
+    /* Element and storage are those of the whole, which is never a part itself: only wholes were sealed by now. */
     tar_item item = *whole;
     uint64_t size = 0;
     item.key = numbers[0];
     fits = coffer__mul_u64(numbers[2], coffer__element_facts_of(item.element)->size, &item.from) &&
            coffer__mul_u64(numbers[3], coffer__element_facts_of(item.element)->size, &size) &&
            coffer__add_u64(item.from, size, &item.end) && item.end <= whole->end;
-    return fits ? tar_add(&t->parts, &item, err) : tar_malformed(t, graph->at, err);
+    return fits ? tar_add(&t->parts, &item, err) : tar_malformed(graph->at, err);
 }
 
 /* Parts name storages by key, so the storages are sealed before, and all of them again with the parts. */
@@ -407,7 +404,7 @@ static coffer_status tar_read_extents(const torch_tar *t, uint64_t *at, coffer__
     /* Rank and the four bytes after it in one read; the rank is the lower half. */
     const uint64_t rank = status == COFFER_OK ? coffer__load_u64le(bytes) & UINT32_MAX : 0;
     if (rank > COFFER__PLAN_MAX_RANK) {
-        return tar_malformed(t, *at, err);
+        return tar_malformed(*at, err);
     }
     if (status == COFFER_OK) {
         status = tar_read(t, &t->tensors, at, bytes, (size_t)(2 * rank + 1) * 8, err);
@@ -432,13 +429,13 @@ static coffer_status tar_read_tensor(torch_tar *t, uint64_t *at, coffer_error *e
     uint64_t whole = 0;
     coffer_status status = tar_run(t, &t->tensors, at, &graph, err);
     if (status == COFFER_OK && (!tar_triple(&graph, parts, &key) || !coffer__graph_u64(&graph, parts[1], &whole))) {
-        status = tar_malformed(t, *at, err);
+        status = tar_malformed(*at, err);
     }
     coffer__torch_unload(&graph);
     /* The tensor is in a storage or in a part of one, which is why both are in one list. */
     const tar_item *part = status == COFFER_OK ? tar_find(&t->parts, whole) : NULL;
     if (status != COFFER_OK || part == NULL) {
-        return status != COFFER_OK ? status : tar_malformed(t, *at, err);
+        return status != COFFER_OK ? status : tar_malformed(*at, err);
     }
     tar_item item = *part;
     item.key = key;
@@ -472,7 +469,7 @@ static coffer_status tar_get(const void *ctx, uint64_t number, coffer__placed *p
     const torch_tar *t = ctx;
     const tar_item *item = tar_find(&t->views, number);
     if (item == NULL) {
-        return tar_malformed(t, t->tensors.at, err);
+        return tar_malformed(t->tensors.at, err);
     }
     uint64_t at = item->described_at;
     const coffer_status status = tar_read_extents(t, &at, placed, err);
@@ -485,8 +482,7 @@ static coffer_status tar_get(const void *ctx, uint64_t number, coffer__placed *p
        it. */
     placed->available = item->end;
     const uint64_t from = item->from / coffer__element_facts_of(item->element)->size;
-    return coffer__add_u64(placed->extents.offset, from, &placed->extents.offset) ? COFFER_OK
-                                                                                  : tar_malformed(t, at, err);
+    return coffer__add_u64(placed->extents.offset, from, &placed->extents.offset) ? COFFER_OK : tar_malformed(at, err);
 }
 
 /* ---- the reader ---------------------------------------------------------------------------------------------------- */
