@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+/* What an element is in safetensors, its size, the unit of its byte order, and torch's name for it. Complex
+   numbers are the only ones whose unit is not their size; safetensors has complex64 alone of them. */
 static const coffer__element_facts element_rows[] = {
     [COFFER__ELEMENT_NONE] = { COFFER_UNKNOWN_DTYPE, 1, 1, "nothing" },
     [COFFER__ELEMENT_BOOL] = { COFFER_BOOL, 1, 1, "bool" },
@@ -46,11 +48,13 @@ static const coffer__element_facts element_rows[] = {
     [COFFER__ELEMENT_Q32] = { COFFER_UNKNOWN_DTYPE, 4, 4, "a quantised type" },
 };
 
+/* Every element has a row, ELEMENT_NONE as well: its size of 1 lets products be made before a lack is told. */
 const coffer__element_facts *coffer__element_facts_of(coffer__element element)
 {
     return &element_rows[element];
 }
 
+/* A global by its two names, as a pickle has them after Python 2's renamings. */
 typedef struct known_row {
     const char *module;
     const char *name;
@@ -394,6 +398,7 @@ static bool names_reach_danger(const char *dotted, bool first)
 {
     while (true) {
         size_t len = 0;
+        /* One part after another. Each is compared as a whole: "osx" is not "os". */
         while (dotted[len] != '\0' && dotted[len] != '.') {
             len++;
         }
@@ -476,6 +481,7 @@ coffer__known coffer__known_global(const char *module, const char *name)
     if (names_reach_danger(module, true) || (names_is_dotted(name) && names_reach_danger(name, false))) {
         return (coffer__known)DANGEROUS(NOTHING);
     }
+    /* Only after what is dangerous: a capital letter proves nothing about a class of a module that runs code. */
     if (names_is_data_class(module, name)) {
         return (coffer__known)HARMLESS;
     }

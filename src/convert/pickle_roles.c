@@ -200,6 +200,7 @@ static coffer__value graph_named_array(const coffer__graph *graph, coffer__value
 static coffer__role graph_tagged_role(const coffer__graph *graph, coffer__value call)
 {
     coffer__value argument[1] = { 0 };
+    /* The container is the first argument; the second, the name of its type, says nothing more. */
     coffer__graph_items(graph, coffer__graph_arguments(graph, call), argument, 1);
     if (graph_is(graph, argument[0], COFFER__VALUE_DICT)) {
         return COFFER__ROLE_MAPPING;
@@ -227,6 +228,7 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
     case COFFER__MEANS_RECONSTRUCT:
     case COFFER__MEANS_FROM_BUFFER:
         return COFFER__ROLE_TENSOR;
+    /* One exact form is an array; every other eval is what it looks like. */
     case COFFER__MEANS_EVAL:
         return coffer__graph_evaluated(graph, call) != 0 ? COFFER__ROLE_TENSOR : COFFER__ROLE_OPAQUE;
     case COFFER__MEANS_SCALAR:
@@ -324,6 +326,7 @@ typedef struct graph_pairs {
     size_t room;
 } graph_pairs;
 
+/* By the keys alone; coffer__sort keeps equal ones in the order of their numbers, which is that of the dict. */
 static bool graph_pair_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const graph_pairs *pairs = ctx;
@@ -374,6 +377,7 @@ static coffer_status graph_shadow_in(coffer__graph *graph, graph_pairs *pairs, c
         pairs->items[count].link = link;
         const coffer__value key = coffer__pickle_item(graph->pickle, &link);
         (void)coffer__pickle_item(graph->pickle, &link);
+        /* Only texts, and only those that were kept. Integers that come twice as keys are of no checkpoint. */
         pairs->items[count].key = graph_is(graph, key, COFFER__VALUE_TEXT)
                                       ? coffer__pickle_bytes_of(graph->pickle, key, &pairs->items[count].key_len)
                                       : NULL;
@@ -493,6 +497,7 @@ static void graph_add_mapping(coffer__entries *entries, const coffer__graph *gra
         graph_add_part(entries, value, true, false, persistent);
         return;
     }
+    /* Pairs that were given to the constructor come before those that were set afterwards, as in Python. */
     coffer__value argument[1] = { 0 };
     coffer__graph_items(graph, coffer__graph_arguments(graph, value), argument, 1);
     if (graph_is(graph, argument[0], COFFER__VALUE_DICT)) {
@@ -592,6 +597,7 @@ static bool graph_part_next(coffer__entries *entries, coffer__graph *graph, coff
     entry->key = 0;
     entry->index = entries->index++;
     entry->value = coffer__pickle_item(graph->pickle, &entries->link);
+    /* An item that is no couple has no value, and is passed over: value 0 is how this is said. */
     if (entries->parts[entries->at].couples) {
         coffer__value couple[2] = { 0 };
         coffer__graph_items(graph, entry->value, couple, 2);
@@ -632,6 +638,7 @@ bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer
 
 /* ---- storages ------------------------------------------------------------------------------------------------------ */
 
+/* In the order in which they come, which torch_stream.c relies on; finding them goes by `order`. */
 coffer_status coffer__stores_add(coffer__stores *stores, const coffer__stored *item, coffer_error *err)
 {
     if (stores->count == stores->room) {
@@ -666,6 +673,7 @@ coffer_status coffer__stores_seal(coffer__stores *stores, coffer_error *err)
         stores->order[i] = (uint32_t)i;
     }
     coffer__sort(stores->order, stores->count, stores_before, stores);
+    /* Two storages of one key: a tensor could be in either. */
     for (size_t i = 1; i < stores->count; i++) {
         if (!stores_before(stores, stores->order[i - 1], stores->order[i])) {
             const coffer__stored *twice = &stores->items[stores->order[i]];
@@ -675,6 +683,7 @@ coffer_status coffer__stores_seal(coffer__stores *stores, coffer_error *err)
     return COFFER_OK;
 }
 
+/* By its key, exactly: "0" and "00" are two. */
 const coffer__stored *coffer__stores_find(const coffer__stores *stores, const char *key, size_t key_len)
 {
     size_t low = 0;

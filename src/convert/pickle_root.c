@@ -39,6 +39,7 @@ typedef struct root_survey {
     coffer__value usual; /* one of them */
 } root_survey;
 
+/* The name as a whole; a key that only begins so is another one. */
 static bool root_is_usual(const char *name, size_t len)
 {
     for (size_t i = 0; i < sizeof root_names / sizeof *root_names; i++) {
@@ -73,6 +74,7 @@ static void root_count(root_survey *survey, const coffer__graph_walk *walk, uint
 {
     const coffer__value child = walk->frames[1].value;
     const size_t len = walk->frames[1].path_len; /* of the child's name, with which the path begins */
+    /* A new child. Those beyond the list are counted, but neither named nor weighed. */
     if (child != *last || survey->count == 0) {
         const bool usual = root_is_usual(walk->path, len);
         *last = child;
@@ -111,6 +113,8 @@ static coffer_status root_look(coffer__graph *graph, coffer__value start, root_s
         if (role != COFFER__ROLE_TENSOR && role != COFFER__ROLE_LACKING) {
             continue;
         }
+        /* Every tensor is looked at as a view already here, so an error in any part of the file that could be
+           the model is told before a choice is made. */
         status = root_weigh(&walk, found, &bytes, err);
         if (walk.depth == 1) {
             survey->direct++;
@@ -198,6 +202,8 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
             *start = survey.usual;
             return COFFER_OK;
         }
+        /* Tensors lie directly here, and nothing beside them is called like a model: this is the dict of
+           weights. */
         if (survey.usual_count == 0 && survey.direct > 0) {
             return COFFER_OK;
         }
@@ -223,6 +229,8 @@ static coffer__value root_step(coffer__graph *graph, coffer__value from, const c
     size_t longest = 0;
     const size_t left = coffer__text_len(*path);
     coffer__entries_begin(&entries, graph, from);
+    /* All children are looked at: "a" and "a.b" may both be keys, and the longer one is what somebody means
+       who wrote both parts. */
     while (coffer__entries_next(&entries, graph, &entry)) {
         char digits[21];
         const char *key = NULL;

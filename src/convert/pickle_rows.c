@@ -47,6 +47,7 @@ coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *v
 static coffer_status rows_put_lacking(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
                                       coffer_error *err)
 {
+    /* The reason is the lack itself, which is also what the error would say. */
     uint32_t reason = 0;
     if (!graph->wants->skip_unsupported) {
         coffer__fail(err, COFFER_ERR_NO_EQUIVALENT, "tensor %q is %s, which safetensors cannot express", name, name_len,
@@ -116,9 +117,11 @@ static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_w
         const char *word = node->as.integer != 0 ? "true" : "false";
         return coffer__plan_put_pair(graph->plan, name, name_len, word, coffer__text_len(word), err);
     }
+    /* Floats could be spelt in many ways, and large integers were not kept. */
     if (node->kind != COFFER__VALUE_INT) {
         return COFFER_OK;
     }
+    /* The least integer has no positive twin, so the magnitude is unsigned. */
     const size_t sign = node->as.integer < 0 ? 1 : 0;
     const uint64_t magnitude = sign > 0 ? 0 - (uint64_t)node->as.integer : (uint64_t)node->as.integer;
     const size_t len = sign + coffer__write_u64(digits + sign, magnitude);
@@ -139,6 +142,7 @@ static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, con
         if (status != COFFER_OK || found == 0) {
             break;
         }
+        /* Texts, devices and objects have no bytes to write; objects are told by rows_of_opaque. */
         switch (coffer__graph_role(graph, found)) {
         case COFFER__ROLE_TENSOR:
         case COFFER__ROLE_LACKING:
@@ -198,6 +202,7 @@ static coffer_status rows_of_lost(coffer__graph *graph, bool storages, const row
         if (storage != storages || !rows_is_left_over(graph, value)) {
             continue;
         }
+        /* It has no name, so it goes by its place, which is as good as one in a report. */
         memcpy(name, prefix, sizeof prefix - 1);
         const size_t len =
             sizeof prefix - 1 + coffer__write_u64(name + sizeof prefix - 1, coffer__graph_place(graph, value));
@@ -273,6 +278,8 @@ static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *c
     }
 }
 
+/* A finding for one name, or the end of a strict conversion. Long names are cut, half of the room for each of
+   the two. */
 static coffer_status rows_put_opaque(coffer__graph *graph, coffer__value value, coffer_error *err)
 {
     char name[256];
@@ -301,6 +308,7 @@ static coffer_status rows_put_opaque(coffer__graph *graph, coffer__value value, 
                                     name, len, err);
 }
 
+/* What is called or named and not understood, sorted by names, so that each is told once, at its first place. */
 static coffer_status rows_of_opaque(coffer__graph *graph, coffer_error *err)
 {
     size_t count = 0;

@@ -291,11 +291,13 @@ static bool view_unwrap(coffer__graph *graph, view_call *call, coffer__value *va
     coffer__value parts[4] = { 0 };
     const coffer__meaning meaning = coffer__graph_known(graph, call->function).meaning;
     coffer__graph_items(graph, call->arguments, parts, 4);
-    if (meaning == COFFER__MEANS_FROM_TYPE && view_local(graph, parts) != 0) {
+    const coffer__value local = meaning == COFFER__MEANS_FROM_TYPE ? view_local(graph, parts) : 0;
+    if (local != 0) {
+        /* The sizes of all of it are the third argument of the call that wraps. */
         coffer__value sizes[3] = { 0 };
         coffer__graph_items(graph, parts[2], sizes, 3);
         call->whole = sizes[2];
-        parts[0] = view_local(graph, parts);
+        parts[0] = local;
     } else if (meaning == COFFER__MEANS_FROM_TYPE) {
         call->function = parts[0];
         call->arguments = parts[2];

@@ -26,6 +26,7 @@ bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__entry *ent
 {
     const coffer__node *key = coffer__pickle_node(graph->pickle, entry->key);
     *text = digits;
+    /* An entry without a key is one of a sequence, and goes by its index. */
     if (key == NULL) {
         *len = coffer__write_u64(digits, entry->index);
         return true;
@@ -62,6 +63,7 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__entry *
                                "the names of a pickle are longer than %u bytes", (uint64_t)WALK_MOST_PATH);
     }
     if (needed > walk->path_room) {
+        /* Doubled, so that a path that grows by one key at a time is not moved at each. */
         const size_t room = needed < 512 ? 1024 : needed * 2;
         char *grown = coffer__realloc(walk->graph->allocator, walk->path, walk->path_room, room);
         if (grown == NULL) {
@@ -93,6 +95,7 @@ static coffer_status walk_enter(coffer__graph_walk *walk, coffer__value value, c
         walk->frames = grown;
         walk->frame_room = room;
     }
+    /* The path was just made for this node by walk_append, or is empty at the start. */
     coffer__graph_walk_frame *frame = &walk->frames[walk->depth++];
     memset(frame, 0, sizeof *frame);
     frame->value = value;
@@ -119,6 +122,7 @@ coffer_status coffer__graph_walk_begin(coffer__graph_walk *walk, coffer__graph *
     return start != 0 ? walk_enter(walk, start, err) : COFFER_OK;
 }
 
+/* Needs walk->graph, which coffer__graph_walk_begin sets before anything can fail. */
 void coffer__graph_walk_free(coffer__graph_walk *walk)
 {
     const coffer_allocator *allocator = walk->graph->allocator;
@@ -131,6 +135,8 @@ void coffer__graph_walk_free(coffer__graph_walk *walk)
 static coffer__value walk_inside(const coffer__graph_walk *walk, coffer__graph_walk_frame *frame)
 {
     const coffer__node *node = coffer__pickle_node(walk->graph->pickle, frame->value);
+    /* Parts 1 to 3 are items, what was set on it, and its state; each call goes on in the part where the last
+       one stopped. */
     if (frame->part == 0) {
         frame->link = node->first;
         frame->part = 1;
@@ -210,6 +216,8 @@ coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *f
         coffer_status status = named ? walk_append(walk, &entry, err) : COFFER_OK;
         const bool deep = walk->depth >= WALK_MOST_DEPTH;
         const bool enter = status == COFFER_OK && walk_goes_into(walk, entry.value);
+        /* Of a model no part may be missing, so depth beyond the bound is an error. A walk of what is left
+           over stops there; rows_of_lost finds what is below. */
         if (enter && deep && !walk->everything) {
             return coffer__fail_at(err, COFFER_ERR_PICKLE, coffer__graph_place(walk->graph, entry.value),
                                    "a pickle has more than %u containers within each other", (uint64_t)WALK_MOST_DEPTH);

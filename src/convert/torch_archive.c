@@ -17,6 +17,7 @@
 /* Of members that are looked for; file systems allow folders of 255 bytes. */
 #define ARCHIVE_MOST_NAME 1024
 
+/* Searched byte by byte: it is asked of heads of a few kilobytes only. */
 bool coffer__torch_has(const uint8_t *bytes, size_t size, const char *text)
 {
     const size_t len = coffer__text_len(text);
@@ -63,6 +64,7 @@ coffer__zip_member *coffer__torch_archive_find(const coffer__torch_archive *arch
     return coffer__zip_find(&archive->zip, path, archive->folder_len + name_len);
 }
 
+/* Of small members that say one thing, as the version. Without such a member, the text is empty. */
 coffer_status coffer__torch_archive_peek(const coffer__torch_archive *archive, const char *name, char *text,
                                          size_t size, size_t *len, coffer_error *err)
 {
@@ -116,6 +118,7 @@ static coffer_status archive_find_folder(coffer__torch_archive *archive, coffer_
                                "%q is in no folder: this is no archive of PyTorch", first->name, first->name_len);
     }
     archive->folder_len++;
+    /* All in one folder, or it is not an archive that torch would open; two folders could hold two models. */
     for (size_t i = 0; i < archive->zip.count; i++) {
         const coffer__zip_member *member = &archive->zip.members[i];
         if (member->name_len < archive->folder_len || memcmp(member->name, first->name, archive->folder_len) != 0) {
@@ -145,6 +148,7 @@ static coffer_status archive_read_byteorder(coffer__torch_archive *archive, coff
     return COFFER_OK;
 }
 
+/* The order of bytes is read here because storages are put before anything else that could tell. */
 coffer_status coffer__torch_archive_open(coffer__torch_archive *archive, const coffer__torch_file *file,
                                          coffer_error *err)
 {

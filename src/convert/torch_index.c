@@ -88,6 +88,7 @@ static int torch_index_compare(const coffer__plan *plan, uint32_t row, const cha
     return coffer__compare_names(text, len, name, name_len);
 }
 
+/* In the order of the rows' names, for torch_index_has. */
 static bool torch_index_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__plan *plan = ctx;
@@ -125,6 +126,8 @@ static coffer_status torch_index_check(torch_index *t, coffer_error *err)
     if (other_names || t->wants->scan) {
         return COFFER_OK;
     }
+    /* Sorted once and searched for each name: a checkpoint has ten thousands of tensors and an index as many
+       names. */
     uint32_t *order = coffer__alloc_array(t->plan->allocator, count, sizeof *order, err);
     if (order == NULL) {
         return COFFER_ERR_MEMORY;
@@ -135,6 +138,7 @@ static coffer_status torch_index_check(torch_index *t, coffer_error *err)
     coffer__sort(order, count, torch_index_before, t->plan);
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < t->index.count && status == COFFER_OK; i++) {
+        /* In any of the files, aliases included. Which file has it does not matter for what is written. */
         const coffer__index_entry *entry = &t->index.entries[i];
         if (!torch_index_has(t->plan, order, count, &entry->name)) {
             coffer__fail_at(err, COFFER_ERR_NOT_IN_SHARD, entry->position,
@@ -162,6 +166,7 @@ static coffer_status torch_index_read(torch_index *t, coffer_error *err)
     return status == COFFER_OK ? torch_index_check(t, err) : status;
 }
 
+/* The names of shards are texts of the index, so it stays in memory until all files have been read. */
 static coffer_status torch_index_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
                                         coffer_error *err)
 {
