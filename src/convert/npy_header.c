@@ -22,6 +22,7 @@ typedef struct npy_text {
     size_t len;
 } npy_text;
 
+/* The text and where it is read, and what was found so far. */
 typedef struct npy_parser {
     coffer__npy *npy;
     coffer__cursor in;
@@ -92,6 +93,7 @@ static const char *npy_lack(char letter)
 static coffer_status npy_set_type(npy_parser *parser, npy_text type)
 {
     coffer__npy *npy = parser->npy;
+    /* "|" says that there is no order, and "=" that it is the writer's own: NumPy never writes that, and it is read as "<". */
     const bool ordered =
         type.len > 0 && (type.text[0] == '<' || type.text[0] == '>' || type.text[0] == '=' || type.text[0] == '|');
     const char *code = type.text + ordered;
@@ -103,6 +105,7 @@ static coffer_status npy_set_type(npy_parser *parser, npy_text type)
         npy->element = COFFER__ELEMENT_BYTE;
         npy->void_byte = true;
     } else if (npy->element == COFFER__ELEMENT_NONE) {
+        /* A type that NumPy has and safetensors has not is no fault of the file; any other letter is. */
         npy->lack = len > 0 ? npy_lack(code[0]) : NULL;
         npy->objects = len > 0 && code[0] == 'O';
         return npy->lack != NULL ? COFFER_OK : npy_fail(parser, "the type of its elements is none that NumPy has");
@@ -112,7 +115,8 @@ static coffer_status npy_set_type(npy_parser *parser, npy_text type)
 
 /* ---- tokens -------------------------------------------------------------------------------------------------------- */
 
-/* The next byte that is no white space, 0 at the end. */
+/* The next byte that is no white space, 0 at the end. Spaces are passed over here and nowhere else, so they may stand
+   between any two tokens. */
 static char npy_peek(npy_parser *parser)
 {
     coffer__cursor *in = &parser->in;
@@ -161,6 +165,7 @@ static coffer_status npy_integer(npy_parser *parser, uint64_t *value)
         return npy_fail(parser, "a number should be here");
     }
     *value = 0;
+    /* Python's integers have no leading zeros: a text that has them is none that literal_eval would take. */
     const size_t start = in->position;
     while (coffer__left(in) > 0 && in->base[in->position] >= '0' && in->base[in->position] <= '9') {
         const unsigned digit = in->base[in->position] - (unsigned)'0';
@@ -184,6 +189,8 @@ static coffer_status npy_read_shape(npy_parser *parser)
     if (!npy_take(parser, '(')) {
         return npy_fail(parser, "the shape is no tuple");
     }
+    /* At the end of the text peek gives 0, which is no digit, so the loop ends in an error and not past the
+       end. */
     while (npy_peek(parser) != ')') {
         if (!comma || npy->rank == COFFER__PLAN_MAX_RANK) {
             return npy_fail(parser, comma ? "there are more than 64 dimensions" : "a comma is missing");
@@ -263,6 +270,7 @@ static coffer_status npy_read_pair(npy_parser *parser)
                               : npy_read_shape(parser);
 }
 
+/* All three keys have to be there, in any order, and nothing after the brace but space. */
 static coffer_status npy_read_dict(npy_parser *parser)
 {
     bool comma = true;

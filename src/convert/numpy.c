@@ -72,6 +72,7 @@ static coffer_status numpy_load(const numpy_reading *in, numpy_array *array, siz
 /* Reads as much of a header as they usually have, and all of it when it has more. */
 static coffer_status numpy_read_header(const numpy_reading *in, numpy_array *array)
 {
+    /* 256 bytes are enough for nearly all headers, so most arrays cost one read. */
     size_t size = array->size < NUMPY_USUAL_HEADER ? (size_t)array->size : NUMPY_USUAL_HEADER;
     coffer_status status = numpy_load(in, array, size);
     if (status != COFFER_OK) {
@@ -116,6 +117,7 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
                                        uint64_t *offset)
 {
     const coffer__zip_member *member = array->member;
+    /* Of a deflated member the storage begins with the header, and the rows' offset steps over it. */
     const bool inflated = member != NULL && member->coding == COFFER__CODING_DEFLATED;
     const uint64_t skipped = inflated ? 0 : array->npy.size;
     coffer__plan_piece piece = {
@@ -183,6 +185,7 @@ static const char *numpy_set_dtype(const numpy_reading *in, coffer__npy *npy, co
     row->dtype = npy->void_byte ? in->wants->bytes_as : facts->dtype;
     row->item_size = facts->size;
     row->swap = npy->swapped && facts->unit > 1 ? facts->unit : 0;
+    /* One byte without a type may be any dtype of 8 bits; only the user can know which. */
     if (npy->void_byte) {
         return row->dtype != COFFER_UNKNOWN_DTYPE && coffer__dtype(row->dtype)->bits == 8
                    ? NULL
@@ -216,6 +219,7 @@ static coffer_status numpy_skip(const numpy_reading *in, const numpy_array *arra
     return status == COFFER_OK ? coffer__plan_put_row(in->plan, row, &all, in->err) : status;
 }
 
+/* A finding about one array, at its member, or at the file's first byte. */
 static coffer_status numpy_put_finding(const numpy_reading *in, const numpy_array *array, coffer__weight weight,
                                        const char *sentence)
 {
@@ -278,6 +282,8 @@ static coffer_status numpy_scan_objects(const numpy_reading *in, const numpy_arr
     };
     coffer__zip_member *member = array->member;
     coffer__scan_range range = { .member = member != NULL ? member->name : "", .expected = 1 };
+    /* The pickle begins where the elements would. Within an inflated member the place is only near, as for all
+       that is packed. */
     range.at = (member != NULL ? member->at : 0) + array->npy.size;
     range.size = array->size - array->npy.size;
     if (member == NULL || member->coding == COFFER__CODING_STORED) {
@@ -382,6 +388,7 @@ static bool npz_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
 /* A member that is no array is nothing that NumPy would give either, but for its bytes. */
 static coffer_status npz_put_other(const numpy_reading *in, const coffer__zip_member *member)
 {
+    /* Its bytes become a storage that no row views: so the report knows of them. */
     uint32_t name = 0;
     uint32_t storage = 0;
     const coffer__plan_piece piece = {
@@ -436,6 +443,7 @@ static coffer_status npz_scan_file(const numpy_reading *in)
     if (status != COFFER_OK) {
         return status;
     }
+    /* Without a plan, since the scan of the archive has put all findings about its structure already. */
     status = coffer__zip_read(&zip, in->input, 0, 0, in->input->size, in->wants, NULL, in->plan->allocator, in->err);
     if (status != COFFER_OK) {
         return numpy_is_fault(status) ? COFFER_OK : status;

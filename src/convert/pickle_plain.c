@@ -28,7 +28,7 @@
 
 /* ---- Paddle's parts ------------------------------------------------------------------------------------------------ */
 
-/* The row that is written under a name; NULL. */
+/* The row that is written under a name; NULL. Searched for among all rows: the callers bound how often. */
 static coffer__plan_row *plain_row(coffer__plan *plan, const char *name, size_t name_len)
 {
     coffer__plan_row *rows = plan->rows.items;
@@ -253,6 +253,7 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
     if (status == COFFER_OK) {
         status = coffer__graph_put_rows(graph, err);
     }
+    /* Parts are joined after the rows are put, because only then is it known which storage each one has. */
     if (status == COFFER_OK && graph->paddle) {
         status = plain_join_all(graph, err);
     }

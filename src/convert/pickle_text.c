@@ -131,6 +131,7 @@ static size_t text_escape(const char *text, size_t text_len, char *out, size_t *
         out[(*out_len)++] = byte;
         return digits;
     }
+    /* Neither an escape nor an error: Python keeps the backslash. */
     if (text_len > 0) {
         out[(*out_len)++] = '\\';
         out[(*out_len)++] = text[0];
@@ -305,6 +306,7 @@ static bool real_read(const char *text, size_t text_len, real_parts *parts)
     if ((text[at] | 0x20) != 'e' || !coffer__pickle_read_integer(text + at + 1, text_len - at - 1, &exponent, &fits)) {
         return false;
     }
+    /* Cut before it is added, so that the sum cannot wrap. */
     const int64_t most = 1000000; /* more digits than a line has cannot bring it back */
     exponent = !fits || exponent > most || exponent < -most ? (text[at + 1] == '-' ? -most : most) : exponent;
     parts->exponent += exponent;
@@ -345,6 +347,8 @@ static uint64_t real_round(const real_big *big, int64_t scale, bool sticky)
     for (int64_t bit = 0; bit < lowest - 1 && bit < (int64_t)top; bit++) {
         sticky = sticky || real_bit(big, (size_t)bit) != 0;
     }
+    /* One less than the true exponent, since the highest bit of what is kept adds one to it; of subnormal
+       numbers that bit is not there. */
     const uint64_t biased = exponent < -1022 ? 0 : (uint64_t)(exponent + 1022);
     return (biased << 52) + kept + (half && (sticky || (kept & 1) != 0));
 }
@@ -396,6 +400,7 @@ static bool real_read_name(const char *text, size_t text_len, uint64_t *bits)
     if (!nan && memcmp(text + at, "inf", 3) != 0) {
         return false;
     }
+    /* The NaN that Python's float("nan") is: quiet, with no payload. */
     *bits = (nan ? UINT64_C(0xFFF) << 51 : UINT64_C(0x7FF) << 52) | (uint64_t)negative << 63;
     return true;
 }

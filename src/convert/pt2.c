@@ -98,6 +98,8 @@ static coffer_status pt2_object(pt2_file *t, pt2_member member)
         t->json.in.position += more ? 0 : 1;
     }
     while (status == COFFER_OK && more) {
+        /* Keys stay valid while their members are read, since nothing is taken off `strings` before the text
+           ends. */
         const char *key = NULL;
         size_t len = 0;
         status = pt2_string(t, &key, &len);
@@ -120,6 +122,7 @@ static coffer_status pt2_integer_member(pt2_file *t, const char *key, size_t key
     if (!pt2_is(key, key_len, "as_int") || *t->number_count == COFFER__PLAN_MAX_RANK) {
         return pt2_malformed(t, "a size is no number, or there are too many");
     }
+    /* The count rises even if the number is none: the whole text is refused then. */
     return coffer__json_u64(&t->json, &t->numbers[(*t->number_count)++]);
 }
 
@@ -212,6 +215,7 @@ static coffer_status pt2_view(pt2_file *t, coffer__view *view)
     const coffer__stored *stored = t->path != NULL ? coffer__stores_find(&t->stores, t->path, t->path_len) : NULL;
     memset(view, 0, sizeof *view);
     view->row.storage = COFFER__PLAN_NO_STORAGE;
+    /* Objects and pickled weights are named, and not read: their bytes are a pickle of their own. */
     if (t->pickled || !t->described) {
         view->lack = "a pickle, or an object";
         return COFFER_OK;
@@ -221,6 +225,7 @@ static coffer_status pt2_view(pt2_file *t, coffer__view *view)
         view->lack = "of another layout or type than dense ones";
         return COFFER_OK;
     }
+    /* Everything is known now, so a contradiction is one of the file and no lack. */
     if (stored == NULL || t->stride_count != t->extents.rank) {
         return pt2_malformed(t, "a tensor has no bytes, or not as many strides as sizes");
     }
@@ -349,6 +354,7 @@ static coffer_status pt2_reader(const coffer__input *input, const coffer__wants 
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     pt2_file t = { .file = &file };
+    /* As for any archive of torch: what matters to a scan is which pickles are in it. */
     if (wants->scan) {
         return coffer__torch_read_zip(&file, err);
     }

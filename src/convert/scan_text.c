@@ -16,6 +16,7 @@
 #define RENDER_MOST_BYTES 200
 #define RENDER_MOST_ITEMS 32
 
+/* A container that is open: what closes it, and the item that comes next. */
 typedef struct render_frame {
     const char *close;
     uint32_t link;
@@ -39,6 +40,7 @@ static void render_add(render_out *out, const char *more, size_t len)
     out->used += taken;
 }
 
+/* For words of our own, which end with a NUL. */
 static void render_say(render_out *out, const char *word)
 {
     render_add(out, word, coffer__text_len(word));
@@ -112,6 +114,7 @@ static bool render_open(render_out *out, const coffer__node *node, render_frame 
         { COFFER__VALUE_TUPLE, "(", ")" }, { COFFER__VALUE_LIST, "[", "]" }, { COFFER__VALUE_DICT, "{", "}" },
         { COFFER__VALUE_SET, "{", "}" },   { COFFER__VALUE_CALL, "", "" },   { COFFER__VALUE_PERSISTENT, "<id ", ">" },
     };
+    /* Sets look like dicts without values, as in Python; a call's brackets come from its arguments. */
     for (size_t i = 0; i < sizeof brackets / sizeof *brackets; i++) {
         if (node->kind == brackets[i].kind) {
             *frame = (render_frame){ .close = brackets[i].close, .link = node->first };

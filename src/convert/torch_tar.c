@@ -97,6 +97,7 @@ static coffer_status tar_add(tar_items *items, const tar_item *item, coffer_erro
     return COFFER_OK;
 }
 
+/* By keys, which are numbers: pointers of the process that saved. */
 static bool tar_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const tar_items *items = ctx;
@@ -147,6 +148,7 @@ static const tar_item *tar_find(const tar_items *items, uint64_t key)
     return NULL;
 }
 
+/* Also for lists that were never filled or sealed. */
 static void tar_items_free(tar_items *items)
 {
     coffer__free_array(items->allocator, items->order, items->sealed, sizeof *items->order);
@@ -176,6 +178,7 @@ static bool tar_sum_fits(const uint8_t *head)
 {
     uint64_t stated = 0;
     uint64_t sum = 0;
+    /* The largest sum is 512 * 255, so nothing wraps. */
     for (size_t i = 0; i < TAR_BLOCK; i++) {
         sum += i >= 148 && i < 156 ? ' ' : head[i];
     }
@@ -201,6 +204,7 @@ static coffer_status tar_meet(torch_tar *t, const uint8_t *head, uint64_t at, ui
 {
     tar_member *const members[] = { &t->storages, &t->tensors, &t->pickle };
     static const char *const names[] = { "storages", "tensors", "pickle" };
+    /* Links and folders of such a name are not what a loader would open as a file. */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if ((head[156] != '0' && head[156] != 0) || !tar_is_named(head, names[i])) {
             continue;
@@ -242,6 +246,7 @@ static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
         if (status != COFFER_OK) {
             return status;
         }
+        /* The padding of the last member may be missing; the loop then ends at the file's end. */
         at = padded > file->size - at ? file->size : at + padded;
     }
     return t->storages.there && t->tensors.there && t->pickle.there
@@ -262,6 +267,7 @@ static coffer_status tar_run(torch_tar *t, const tar_member *member, uint64_t *a
                              coffer_error *err)
 {
     uint64_t end = 0;
+    /* Each pickle has a graph of its own, since the memo of one is nothing to the next. */
     *graph = (coffer__graph){ .member = "" };
     const coffer_status status =
         coffer__torch_load(graph, t->file, NULL, *at, member->at + member->size - *at, &end, err);
@@ -328,6 +334,8 @@ static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *
     if (status != COFFER_OK) {
         return status;
     }
+    /* The product and the member bound the bytes, which are then a range of the file without reading one of
+       them. */
     const uint64_t left = t->storages.at + t->storages.size - *at;
     if (!coffer__mul_u64(coffer__load_u64le(count), coffer__element_facts_of(item.element)->size, &item.end) ||
         item.end > left) {
@@ -383,6 +391,7 @@ static coffer_status tar_read_parts(torch_tar *t, uint64_t *at, coffer_error *er
     return status == COFFER_OK ? tar_seal(&t->parts, err) : status;
 }
 
+/* Storages first and then the parts of them, in the order of the member. */
 static coffer_status tar_read_storages(torch_tar *t, coffer_error *err)
 {
     uint64_t at = t->storages.at;
@@ -444,6 +453,7 @@ static coffer_status tar_read_tensor(torch_tar *t, uint64_t *at, coffer_error *e
     return status == COFFER_OK ? tar_add(&t->views, &item, err) : status;
 }
 
+/* All descriptions; what follows the last one in the member is not looked at, as torch does not. */
 static coffer_status tar_read_tensors(torch_tar *t, coffer_error *err)
 {
     uint64_t at = t->tensors.at;
@@ -518,6 +528,7 @@ static coffer_status tar_read_all(torch_tar *t, coffer_error *err)
         uint64_t at = t->pickle.at;
         status = tar_run(t, &t->pickle, &at, &t->graph, err);
     }
+    /* The object is the only pickle whose persistent ids are numbers of tensors. */
     t->numbered = (coffer__numbered){ t, tar_has, tar_get };
     t->graph.numbered = &t->numbered;
     return status == COFFER_OK ? coffer__graph_put_rows(&t->graph, err) : status;
