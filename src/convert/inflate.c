@@ -1,9 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Raw deflate (RFC 1951): blocks that are stored, or packed by Huffman codes that are fixed or come with the block.
- * Codes are canonical: of one length they count up, in order of their symbols, from twice what follows the last code of
- * the length before. So a table has how many codes each length has, and the symbols in order of their codes; a code is
- * read bit by bit until it is below the end of its length's.
+ *
+ *   block     1 bit: it is the last; 2 bits: 0 stored, 1 fixed codes, 2 codes of its own (3.2.3)
+ *   stored    to the next whole byte; u16 length, u16 its complement; bytes (3.2.4)
+ *   codes     5 bits literals - 257, 5 bits distances - 1, 4 bits lengths of codes - 4; the lengths of the codes for
+ *             lengths, 3 bits each; by these codes the lengths of all others (3.2.7)
+ *   packed    symbols: 0 to 255 a byte, 256 the end, 257 to 285 a length, which a distance follows (3.2.5)
+ *
+ * Bits are taken from the lowest of each byte on; codes have their highest bit first.
+ *
+ * Codes are canonical (3.2.2): of one length they count up, in order of their symbols, from twice what follows the
+ * last code of the length before. So a table has how many codes each length has, and the symbols in order of their
+ * codes; a code is read bit by bit until it is below the end of its length's. That is slower than tables of
+ * prefixes, and small enough to be read through, which counts for more where the input is a stranger's.
+ *
+ * Nothing is trusted: bits are asked for one by one and may end anywhere, output is compared with its room before each
+ * byte, distances with what was written.
  */
 #include "inflate.h"
 
@@ -11,6 +24,7 @@
 
 #include <string.h>
 
+/* The limits of RFC 1951, which are also the sizes of the tables. */
 #define INFLATE_LONGEST 15   /* bits of a code */
 #define INFLATE_LITERALS 288 /* codes for bytes, the end, and lengths; the last two stand for nothing */
 #define INFLATE_DISTANCES 30 /* codes for distances */
@@ -40,12 +54,14 @@ typedef struct inflate_state {
     coffer_error *err;
 } inflate_state;
 
+/* What is damaged has no place of its own: the caller knows which member it is, and where that lies. */
 static coffer_status inflate_fail(const inflate_state *in, const char *what)
 {
     return coffer__fail(in->err, COFFER_ERR_ARCHIVE, "compressed bytes are damaged: %s", what);
 }
 
-/* The next `count` bits, at most 16. */
+/* The next `count` bits, at most 16. A byte is only fetched when it is needed, so fewer than 8 bits are ever
+   left over, and at the end of the stream no whole byte has been taken that is not part of it. */
 static coffer_status inflate_bits(inflate_state *in, unsigned count, uint32_t *value)
 {
     while (in->bit_count < count) {
@@ -78,11 +94,14 @@ static bool inflate_build(inflate_table *table, const uint8_t *lengths, size_t c
 {
     uint16_t next[INFLATE_LONGEST + 1] = { 0 };
     memset(table->counts, 0, sizeof table->counts);
+    /* How many codes there are of each length; those of length 0 are symbols that never occur. */
     for (size_t i = 0; i < count; i++) {
         table->counts[lengths[i]]++;
     }
     const size_t used = count - table->counts[0];
     table->counts[0] = 0;
+    /* How many codes of the length are free after those that are used: each free one of the length before
+       makes two. It cannot grow beyond 2^15. */
     int32_t room = 1;
     for (size_t i = 1; i <= INFLATE_LONGEST; i++) {
         room = 2 * room - table->counts[i];
@@ -99,6 +118,8 @@ static bool inflate_build(inflate_table *table, const uint8_t *lengths, size_t c
     return room == 0 || used == 0 || (used == 1 && table->counts[1] == 1);
 }
 
+/* Both sides of the comparison are unsigned: `code` is never below `first`, since a code below it would have
+   been one of the length before. */
 static coffer_status inflate_symbol(inflate_state *in, const inflate_table *table, unsigned *symbol)
 {
     uint32_t code = 0;  /* what has been read */
@@ -122,6 +143,8 @@ static coffer_status inflate_symbol(inflate_state *in, const inflate_table *tabl
     return inflate_fail(in, "a code stands for nothing");
 }
 
+/* The fixed codes of 3.2.6. There are 32 for distances, of which the last two stand for nothing but make the
+   code complete. */
 static bool inflate_build_fixed(inflate_state *in)
 {
     uint8_t lengths[INFLATE_LITERALS];
@@ -191,6 +214,8 @@ static coffer_status inflate_read_tables(inflate_state *in)
     uint32_t literals = 0;
     uint32_t distances = 0;
     uint32_t order = 0;
+    /* Lengths of literals and distances come as one list, and a repetition may reach from the first into the
+       second. */
     uint8_t lengths[INFLATE_LITERALS + INFLATE_DISTANCES + 2] = { 0 };
     coffer_status status = inflate_bits(in, 5, &literals);
     if (status == COFFER_OK) {
@@ -215,6 +240,7 @@ static coffer_status inflate_read_tables(inflate_state *in)
     if (status != COFFER_OK) {
         return status;
     }
+    /* A block without a code for its end could never end. */
     return lengths[INFLATE_END] != 0 && inflate_build(&in->literals, lengths, literals) &&
                    inflate_build(&in->distances, lengths + literals, distances)
                ? COFFER_OK
@@ -237,7 +263,8 @@ static coffer_status inflate_room(inflate_state *in, size_t *size)
     return COFFER_OK;
 }
 
-/* Repeats `size` bytes from `distance` before. They may overlap what they make: then it repeats itself. */
+/* Repeats `size` bytes from `distance` before. They may overlap what they make: then it repeats itself,
+   so they are copied one by one; memmove would not repeat. */
 static coffer_status inflate_repeat(inflate_state *in, size_t size, size_t distance)
 {
     if (distance > in->out_count) {
@@ -293,6 +320,7 @@ static coffer_status inflate_copy(inflate_state *in, unsigned symbol)
     return status == COFFER_OK ? inflate_repeat(in, size, distance) : status;
 }
 
+/* Symbols until the block's end, or until there is as much as was asked for. */
 static coffer_status inflate_packed(inflate_state *in)
 {
     while (!in->done) {
@@ -339,6 +367,8 @@ static coffer_status inflate_stored(inflate_state *in)
     }
     size_t size = length;
     status = inflate_room(in, &size);
+    /* By inflate_bits, as all else: a byte may already be in the bits, and the input may end. Stored blocks
+       are rare. */
     for (size_t i = 0; status == COFFER_OK && i < size; i++) {
         uint32_t byte = 0;
         status = inflate_bits(in, 8, &byte);
@@ -361,6 +391,7 @@ static coffer_status inflate_block(inflate_state *in, bool *last)
     case 0:
         return inflate_stored(in);
     case 1:
+        /* The fixed lengths are complete codes, so this cannot fail. */
         (void)inflate_build_fixed(in);
         return inflate_packed(in);
     case 2:
@@ -374,11 +405,11 @@ static coffer_status inflate_block(inflate_state *in, bool *last)
 /* The whole is there when as many bytes came as were said, and no more than a part of a byte is left of the input. */
 static coffer_status inflate_finish(inflate_state *in)
 {
-    if (in->done || !in->whole) {
-        return in->out_count == in->out_size ? COFFER_OK : inflate_fail(in, "they are fewer than the archive says");
-    }
     if (in->out_count != in->out_size) {
         return inflate_fail(in, "they are fewer than the archive says");
+    }
+    if (!in->whole) {
+        return COFFER_OK;
     }
     const coffer_status status =
         in->position < in->size ? COFFER_OK : in->input->next(in->input->ctx, &in->bytes, &in->size, in->err);
@@ -393,6 +424,7 @@ coffer_status coffer__inflate(const coffer__inflate_input *input, void *out, siz
 {
     inflate_state in = { .input = input, .out = out, .out_size = out_size, .whole = whole, .err = err };
     in.done = !whole && out_size == 0;
+    /* Each block takes three bits at least, so the input bounds the loop even if the blocks make no bytes. */
     bool last = false;
     while (!last && !in.done) {
         const coffer_status status = inflate_block(&in, &last);

@@ -14,6 +14,7 @@ void coffer__layout_init(coffer__layout *layout, const coffer_allocator *allocat
     *layout = (coffer__layout){ .text = { .allocator = allocator } };
 }
 
+/* The text's allocator is the one of all: a layout is begun with a single one. */
 void coffer__layout_free(coffer__layout *layout)
 {
     coffer__free(layout->text.allocator, layout->leaves, layout->room * sizeof *layout->leaves);

@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header of a NumPy array: a parser for the one dict that it is, and for nothing else of Python. */
+/*
+ * The header of a NumPy array: a parser for the one dict that it is, and for nothing else of Python.
+ *
+ *   dict    { pair, pair[,] }        spaces, tabs and line ends between any two tokens
+ *   pair    'descr': type   |   'fortran_order': True or False   |   'shape': tuple
+ *   type    'ORDER LETTER SIZE', as '<f4'; or a list or tuple, of a structure, which is not read
+ *   tuple   ()   (2,)   (2, 3)       integers, with an L after them from Python 2
+ *
+ * NumPy evaluates the text with ast.literal_eval, and so takes spellings that it never writes. Those are refused:
+ * escapes in texts, comments, other keys, keys that come twice, integers in other bases. The parser recurses
+ * nowhere and keeps nothing but the result; texts are looked at where they lie.
+ */
 #include "npy_header.h"
 
 #include "bytes.h"
@@ -11,6 +22,7 @@ typedef struct npy_text {
     size_t len;
 } npy_text;
 
+/* The text and where it is read, and what was found so far. */
 typedef struct npy_parser {
     coffer__npy *npy;
     coffer__cursor in;
@@ -19,6 +31,7 @@ typedef struct npy_parser {
 
 enum { NPY_DESCR = 1, NPY_ORDER = 2, NPY_SHAPE = 4, NPY_ALL = 7 };
 
+/* The reader, who knows the array's name, makes a sentence of it. */
 static coffer_status npy_fail(npy_parser *parser, const char *fault)
 {
     parser->npy->fault = fault;
@@ -30,6 +43,8 @@ static coffer_status npy_fail(npy_parser *parser, const char *fault)
 
 coffer__element coffer__numpy_element(const char *code, size_t code_len)
 {
+    /* Letter and number of bytes, as numpy.dtype.str has them after the order. "V2" is what ml_dtypes' bfloat16 is written
+       as, "f1" its float8_e5m2. */
     static const struct {
         char code[4];
         coffer__element element;
@@ -42,6 +57,7 @@ coffer__element coffer__numpy_element(const char *code, size_t code_len)
         { "c16", COFFER__ELEMENT_C128 }, { "f1", COFFER__ELEMENT_F8_E5M2 },
     };
     for (size_t i = 0; i < sizeof elements / sizeof elements[0]; i++) {
+        /* A code fills its four bytes or ends with a NUL before. */
         const size_t len = elements[i].code[1] == '\0' ? 1 : elements[i].code[2] == '\0' ? 2 : 3;
         if (len == code_len && memcmp(elements[i].code, code, len) == 0) {
             return elements[i].element;
@@ -77,6 +93,7 @@ static const char *npy_lack(char letter)
 static coffer_status npy_set_type(npy_parser *parser, npy_text type)
 {
     coffer__npy *npy = parser->npy;
+    /* "|" says that there is no order, and "=" that it is the writer's own: NumPy never writes that, and it is read as "<". */
     const bool ordered =
         type.len > 0 && (type.text[0] == '<' || type.text[0] == '>' || type.text[0] == '=' || type.text[0] == '|');
     const char *code = type.text + ordered;
@@ -88,6 +105,7 @@ static coffer_status npy_set_type(npy_parser *parser, npy_text type)
         npy->element = COFFER__ELEMENT_BYTE;
         npy->void_byte = true;
     } else if (npy->element == COFFER__ELEMENT_NONE) {
+        /* A type that NumPy has and safetensors has not is no fault of the file; any other letter is. */
         npy->lack = len > 0 ? npy_lack(code[0]) : NULL;
         npy->objects = len > 0 && code[0] == 'O';
         return npy->lack != NULL ? COFFER_OK : npy_fail(parser, "the type of its elements is none that NumPy has");
@@ -97,7 +115,8 @@ static coffer_status npy_set_type(npy_parser *parser, npy_text type)
 
 /* ---- tokens -------------------------------------------------------------------------------------------------------- */
 
-/* The next byte that is no white space, 0 at the end. */
+/* The next byte that is no white space, 0 at the end. Spaces are passed over here and nowhere else, so they may stand
+   between any two tokens. */
 static char npy_peek(npy_parser *parser)
 {
     coffer__cursor *in = &parser->in;
@@ -108,6 +127,7 @@ static char npy_peek(npy_parser *parser)
     return coffer__left(in) > 0 ? (char)in->base[in->position] : '\0';
 }
 
+/* Takes the token if it is the next one, whatever space comes before it. */
 static bool npy_take(npy_parser *parser, char token)
 {
     const bool there = npy_peek(parser) == token;
@@ -115,6 +135,7 @@ static bool npy_take(npy_parser *parser, char token)
     return there;
 }
 
+/* A text in quotes of either kind. An escape is refused and not read: neither types nor keys ever need one. */
 static coffer_status npy_string(npy_parser *parser, npy_text *text)
 {
     coffer__cursor *in = &parser->in;
@@ -144,6 +165,7 @@ static coffer_status npy_integer(npy_parser *parser, uint64_t *value)
         return npy_fail(parser, "a number should be here");
     }
     *value = 0;
+    /* Python's integers have no leading zeros: a text that has them is none that literal_eval would take. */
     const size_t start = in->position;
     while (coffer__left(in) > 0 && in->base[in->position] >= '0' && in->base[in->position] <= '9') {
         const unsigned digit = in->base[in->position] - (unsigned)'0';
@@ -167,6 +189,8 @@ static coffer_status npy_read_shape(npy_parser *parser)
     if (!npy_take(parser, '(')) {
         return npy_fail(parser, "the shape is no tuple");
     }
+    /* At the end of the text peek gives 0, which is no digit, so the loop ends in an error and not past the
+       end. */
     while (npy_peek(parser) != ')') {
         if (!comma || npy->rank == COFFER__PLAN_MAX_RANK) {
             return npy_fail(parser, comma ? "there are more than 64 dimensions" : "a comma is missing");
@@ -182,6 +206,7 @@ static coffer_status npy_read_shape(npy_parser *parser)
     return npy->rank == 1 && !comma ? npy_fail(parser, "the shape is no tuple") : COFFER_OK;
 }
 
+/* True or False, which are no texts. */
 static coffer_status npy_read_order(npy_parser *parser)
 {
     (void)npy_peek(parser);
@@ -209,6 +234,7 @@ static coffer_status npy_read_type(npy_parser *parser)
 
 /* ---- the dict ------------------------------------------------------------------------------------------------------ */
 
+/* The bit of a key; 0 for one that no header has. */
 static unsigned npy_key(npy_text key)
 {
     static const struct {
@@ -223,6 +249,7 @@ static unsigned npy_key(npy_text key)
     return 0;
 }
 
+/* One key and its value. Each key may come once: of two, programs could take either. */
 static coffer_status npy_read_pair(npy_parser *parser)
 {
     npy_text key;
@@ -243,6 +270,7 @@ static coffer_status npy_read_pair(npy_parser *parser)
                               : npy_read_shape(parser);
 }
 
+/* All three keys have to be there, in any order, and nothing after the brace but space. */
 static coffer_status npy_read_dict(npy_parser *parser)
 {
     bool comma = true;
@@ -257,6 +285,7 @@ static coffer_status npy_read_dict(npy_parser *parser)
         if (status != COFFER_OK) {
             return status;
         }
+        /* The type of a structure was not read, so neither can the rest be. The array is skipped or refused in any case. */
         if (parser->npy->lack != NULL && npy_peek(parser) != ',' && npy_peek(parser) != '}') {
             return COFFER_OK; /* a structure */
         }
@@ -269,6 +298,8 @@ static coffer_status npy_read_dict(npy_parser *parser)
     return coffer__left(&parser->in) == 0 ? COFFER_OK : npy_fail(parser, "something follows the dict");
 }
 
+/* In two steps: twelve bytes tell how long the header is, and only when all of it is there is the text read.
+   Its length is compared with NumPy's own limit first, so a caller never has to fetch more than that. */
 coffer_status coffer__npy_read(coffer__npy *npy, const uint8_t *bytes, size_t size)
 {
     npy_parser parser = { .npy = npy, .in = { .base = bytes, .length = size } };
@@ -286,6 +317,7 @@ coffer_status coffer__npy_read(coffer__npy *npy, const uint8_t *bytes, size_t si
         return npy_fail(&parser, "its version is none of 1.0, 2.0 and 3.0");
     }
     parser.in.position = is_short ? 10 : 12;
+    /* Two bytes in version 1.0, four from 2.0 on; 3.0 differs in that the text may be UTF-8. */
     const uint32_t length =
         (uint32_t)(bytes[8] | bytes[9] << 8) | (is_short ? 0 : (uint32_t)bytes[10] << 16 | (uint32_t)bytes[11] << 24);
     if (length > COFFER__NPY_MOST - parser.in.position) {

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The readers of NumPy's files: one array (.npy), and archives of arrays (.npz), of which the members are called as the
- * arrays are, with ".npy" after it.
+ * arrays are, with ".npy" after it. numpy/lib/format.py specifies both; npy_header.h has the layout of the header.
+ *
+ *   .npy   header | elements, in one order or the other
+ *   .npz   an archive (zip.h) of .npy files, stored (savez) or deflated (savez_compressed)
  *
  * The bytes of an array are a storage: of a stored one from after the header on, so that they can be moved; of one that
  * is deflated with the header, since it has to be inflated from its beginning.
+ *
+ * Elements are not read here, only headers. That shape and type make as many bytes as there are is checked for each
+ * array before its row is put, so whoever writes the rows needs no check of its own.
  */
 #include "alloc.h"
 #include "checked.h"
@@ -44,6 +50,8 @@ typedef struct numpy_array {
 
 /* ---- headers ------------------------------------------------------------------------------------------------------- */
 
+/* Places within a header are counted from its first byte, which in an archive is that of the member's data.
+   For a deflated member that is only near. */
 static coffer_status numpy_fail(const numpy_reading *in, const numpy_array *array, coffer_status status, uint64_t at,
                                 const char *what)
 {
@@ -53,6 +61,8 @@ static coffer_status numpy_fail(const numpy_reading *in, const numpy_array *arra
     return coffer__fail_tensor(in->err, status, array->name, array->name_len);
 }
 
+/* The beginning of the array, from the file or from its member. `size` is at most COFFER__NPY_MOST, the room
+   in `head`, because coffer__npy_read asks for no more. */
 static coffer_status numpy_load(const numpy_reading *in, numpy_array *array, size_t size)
 {
     return array->member != NULL ? coffer__zip_load(array->zip, in->input, array->member, array->head, size, in->err)
@@ -62,12 +72,14 @@ static coffer_status numpy_load(const numpy_reading *in, numpy_array *array, siz
 /* Reads as much of a header as they usually have, and all of it when it has more. */
 static coffer_status numpy_read_header(const numpy_reading *in, numpy_array *array)
 {
+    /* 256 bytes are enough for nearly all headers, so most arrays cost one read. */
     size_t size = array->size < NUMPY_USUAL_HEADER ? (size_t)array->size : NUMPY_USUAL_HEADER;
     coffer_status status = numpy_load(in, array, size);
     if (status != COFFER_OK) {
         return status;
     }
     status = coffer__npy_read(&array->npy, array->head, size);
+    /* When the header says that it is longer than the array is, reading on makes no sense: it is cut. */
     if (status == COFFER_NEED_MORE && array->npy.size <= array->size) {
         size = array->npy.size;
         status = numpy_load(in, array, size);
@@ -105,6 +117,7 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
                                        uint64_t *offset)
 {
     const coffer__zip_member *member = array->member;
+    /* Of a deflated member the storage begins with the header, and the rows' offset steps over it. */
     const bool inflated = member != NULL && member->coding == COFFER__CODING_DEFLATED;
     const uint64_t skipped = inflated ? 0 : array->npy.size;
     coffer__plan_piece piece = {
@@ -132,6 +145,8 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
 static bool numpy_size(const coffer__npy *npy, uint64_t *size)
 {
     *size = coffer__element_facts_of(npy->element)->size;
+    /* An empty array may have sizes whose product is beyond 2^64, so it is recognised before anything is
+       multiplied. */
     for (size_t i = 0; i < npy->rank; i++) {
         if (npy->shape[i] == 0) {
             *size = 0;
@@ -170,6 +185,7 @@ static const char *numpy_set_dtype(const numpy_reading *in, coffer__npy *npy, co
     row->dtype = npy->void_byte ? in->wants->bytes_as : facts->dtype;
     row->item_size = facts->size;
     row->swap = npy->swapped && facts->unit > 1 ? facts->unit : 0;
+    /* One byte without a type may be any dtype of 8 bits; only the user can know which. */
     if (npy->void_byte) {
         return row->dtype != COFFER_UNKNOWN_DTYPE && coffer__dtype(row->dtype)->bits == 8
                    ? NULL
@@ -190,6 +206,7 @@ static coffer_status numpy_skip(const numpy_reading *in, const numpy_array *arra
     if (!in->wants->skip_unsupported) {
         return numpy_fail(in, array, COFFER_ERR_NO_EQUIVALENT, 0, why);
     }
+    /* A row of all its bytes, so that the report accounts for them though nobody knows what they are. */
     const uint64_t size = array->size - array->npy.size;
     const coffer__plan_dimension all = { .size = size, .count = size, .stride = size > 1 };
     const coffer_status status = coffer__plan_put_text(in->plan, why, coffer__text_len(why), &row->reason, in->err);
@@ -202,6 +219,7 @@ static coffer_status numpy_skip(const numpy_reading *in, const numpy_array *arra
     return status == COFFER_OK ? coffer__plan_put_row(in->plan, row, &all, in->err) : status;
 }
 
+/* A finding about one array, at its member, or at the file's first byte. */
 static coffer_status numpy_put_finding(const numpy_reading *in, const numpy_array *array, coffer__weight weight,
                                        const char *sentence)
 {
@@ -211,6 +229,7 @@ static coffer_status numpy_put_finding(const numpy_reading *in, const numpy_arra
                                     in->err);
 }
 
+/* Storage and name come first, since also an array that is skipped has them. */
 static coffer_status numpy_put_row(const numpy_reading *in, numpy_array *array)
 {
     coffer__npy *npy = &array->npy;
@@ -229,6 +248,8 @@ static coffer_status numpy_put_row(const numpy_reading *in, numpy_array *array)
     if (npy->lack != NULL) {
         return numpy_skip(in, array, &row, offset, npy->lack);
     }
+    /* Exactly as many: NumPy would ignore bytes after the array, and bytes that nobody reads can hide
+       anything. */
     if (!numpy_size(npy, &size) || size != array->size - npy->size) {
         status = numpy_fail(in, array, COFFER_ERR_ARRAY, npy->size,
                             "its shape and type make another number of bytes than there are");
@@ -261,6 +282,8 @@ static coffer_status numpy_scan_objects(const numpy_reading *in, const numpy_arr
     };
     coffer__zip_member *member = array->member;
     coffer__scan_range range = { .member = member != NULL ? member->name : "", .expected = 1 };
+    /* The pickle begins where the elements would. Within an inflated member the place is only near, as for all
+       that is packed. */
     range.at = (member != NULL ? member->at : 0) + array->npy.size;
     range.size = array->size - array->npy.size;
     if (member == NULL || member->coding == COFFER__CODING_STORED) {
@@ -355,6 +378,8 @@ static bool npz_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
     if (head_size < 22 || (memcmp(head, "PK\3\4", 4) != 0 && memcmp(head, "PK\5\6", 4) != 0)) {
         return false;
     }
+    /* The name in the first local head; "PK\5\6" is an archive without members, of which only the ending can
+       tell. */
     const size_t name_len = head_size > 30 && head[2] == 3 ? (size_t)(head[26] | head[27] << 8) : 0;
     return (name_len > 0 && name_len <= head_size - 30 && npz_ends_with((const char *)head + 30, name_len, ".npy")) ||
            npz_ends_with(path, path_len, ".npz");
@@ -363,6 +388,7 @@ static bool npz_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
 /* A member that is no array is nothing that NumPy would give either, but for its bytes. */
 static coffer_status npz_put_other(const numpy_reading *in, const coffer__zip_member *member)
 {
+    /* Its bytes become a storage that no row views: so the report knows of them. */
     uint32_t name = 0;
     uint32_t storage = 0;
     const coffer__plan_piece piece = {
@@ -380,6 +406,7 @@ static coffer_status npz_put_other(const numpy_reading *in, const coffer__zip_me
     return status == COFFER_OK ? coffer__plan_put_storage(in->plan, 1, name, &storage, in->err) : status;
 }
 
+/* In the order of the directory. The header takes 10 KiB, so `array` is one for all members. */
 static coffer_status npz_put_members(const numpy_reading *in, const coffer__zip *zip, numpy_array *array)
 {
     for (size_t i = 0; i < zip->count; i++) {
@@ -416,6 +443,7 @@ static coffer_status npz_scan_file(const numpy_reading *in)
     if (status != COFFER_OK) {
         return status;
     }
+    /* Without a plan, since the scan of the archive has put all findings about its structure already. */
     status = coffer__zip_read(&zip, in->input, 0, 0, in->input->size, in->wants, NULL, in->plan->allocator, in->err);
     if (status != COFFER_OK) {
         return numpy_is_fault(status) ? COFFER_OK : status;
@@ -438,6 +466,7 @@ static coffer_status npz_read_file(const coffer__input *input, const coffer__wan
     if (status != COFFER_OK) {
         return status;
     }
+    /* Bytes that were damaged on the way would not be noticed: the user should know. */
     if (zip.without_crcs) {
         status = coffer__plan_put_finding(plan, COFFER__WEIGHT_NOTE, 0, zip.directory, "",
                                           "the archive records no CRC of any member", "", 0, err);

@@ -9,6 +9,10 @@
  *   dtype("f4", False, True), with the state (3, "<", subdtype, names, fields, …). ml_dtypes have a class for the text
  *
  * Protocols 0 to 2 have no bytes: they are the text that latin-1 makes of them, in a call of _codecs.encode.
+ *
+ * These are what numpy's ndarray.__reduce__ and __reduce_ex__ give. The array's bytes become a storage of the plan,
+ * at the place in the file where the pickle has them: nothing is copied, however large they are. Shape, dtype and the
+ * number of bytes come from three different places of the pickle, so their agreement is checked before a view is made.
  */
 #include "pickle_views.h"
 
@@ -28,6 +32,7 @@ static coffer_status array_malformed(const coffer__graph *graph, coffer__value v
 
 /* ---- dtypes -------------------------------------------------------------------------------------------------------- */
 
+/* The code of a dtype, "f4", as in the header of a .npy file: one table serves both. */
 static coffer__element array_element(const coffer__graph *graph, coffer__value text)
 {
     size_t size = 0;
@@ -67,6 +72,7 @@ static coffer_status array_dtype(const coffer__graph *graph, coffer__value dtype
     if (graph->paddle && view->element == COFFER__ELEMENT_U16) {
         view->element = COFFER__ELEMENT_BF16; /* Paddle has no uint16, and NumPy no bfloat16 */
     }
+    /* NumPy resolves "=" to "<" or ">" before it pickles, so ">" alone tells that bytes are to be swapped. */
     const size_t unit = coffer__element_facts_of(view->element)->unit;
     const bool swapped = coffer__graph_is_text(graph, state[1], ">");
     view->row.swap = (uint8_t)(swapped && unit > 1 ? unit : 0);
@@ -79,6 +85,7 @@ static coffer_status array_dtype(const coffer__graph *graph, coffer__value dtype
    without arguments are how protocol 2 writes that. */
 static bool array_bytes(const coffer__graph *graph, coffer__value value, coffer__value *bytes, bool *latin1)
 {
+    /* At most bytearray(bytes(encode(…))): a wrapper within a wrapper within a wrapper is of no program. */
     for (size_t i = 0; i < 3; i++) {
         const coffer__node *node = coffer__pickle_node(graph->pickle, value);
         if (node == NULL) {
@@ -121,6 +128,8 @@ static bool array_text_fits(uint64_t stored, uint64_t size)
 static coffer_status array_hold(coffer__graph *graph, coffer__value value, coffer__value bytes, bool latin1,
                                 uint64_t size, uint32_t *storage, coffer_error *err)
 {
+    /* The bytes have to be exactly as many as shape and dtype need. Of those that are written as latin-1 text
+       only bounds are known before they are decoded: each byte takes one or two bytes of UTF-8. */
     const coffer__node *node = coffer__pickle_node(graph->pickle, bytes);
     const uint64_t stored = node != NULL ? node->as.bytes.size : 0;
     if (latin1 ? !array_text_fits(stored, size) : stored != size) {
@@ -128,6 +137,8 @@ static coffer_status array_hold(coffer__graph *graph, coffer__value value, coffe
                         "an array needs %u bytes, and its pickle has %u", size, stored);
         return coffer__fail_sizes(err, COFFER_ERR_ARRAY, size, stored);
     }
+    /* A memo may give the same bytes to two arrays, or a walk may come by the same array twice: one storage
+       serves both. */
     if (bytes != 0 && graph->held[bytes] != 0) {
         *storage = graph->held[bytes] - 1;
         const bool same = coffer__plan_storages(graph->plan)[*storage].size == size;
@@ -168,6 +179,7 @@ typedef struct array_parts {
     bool fortran;
 } array_parts;
 
+/* The state of _reconstruct. From the right, since it is the version in front that may be missing. */
 static bool array_of_state(const coffer__graph *graph, coffer__value value, array_parts *parts)
 {
     coffer__value state[5] = { 0 };
@@ -184,6 +196,7 @@ static bool array_of_state(const coffer__graph *graph, coffer__value value, arra
     return true;
 }
 
+/* The arguments of _frombuffer, which has no state. */
 static bool array_of_buffer(const coffer__graph *graph, coffer__value value, array_parts *parts)
 {
     coffer__value arguments[5] = { 0 };
@@ -225,6 +238,7 @@ static bool array_transpose(const coffer__graph *graph, coffer__value axes, coff
     if (!coffer__view_numbers(graph, axes, order, &count) || count != from.rank) {
         return false;
     }
+    /* Each axis has to come exactly once; a bit for each, which the bound on ranks leaves room for. */
     for (size_t i = 0; i < count; i++) {
         if (order[i] >= count || (seen >> order[i] & 1) != 0) {
             return false;
@@ -236,6 +250,8 @@ static bool array_transpose(const coffer__graph *graph, coffer__value axes, coff
     return true;
 }
 
+/* What the array lacks is found before its bytes: an array of objects has a list in their place. One within a
+   compressed pickle has no place in the file, so it can be named but not written. */
 coffer_status coffer__view_of_array(coffer__graph *graph, coffer__value value, coffer__view *view, coffer_error *err)
 {
     array_parts parts = { 0 };

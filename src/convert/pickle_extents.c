@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes, strides and offsets of views, checked against their storages: see pickle_views.h. */
+/*
+ * Sizes, strides and offsets of views, checked against their storages: see pickle_views.h.
+ *
+ *   last element = offset + sum over the dimensions of (size - 1) * stride      in elements, strides not negative
+ *   last byte    = (last element + 1) * size of an element                      has to be within the storage
+ *
+ * All numbers are 64 bits that a stranger wrote, so each product and sum is checked. Past coffer__view_fill a row
+ * may be used without a check: all of its strides, counts and offsets lead to bytes that the storage has.
+ */
 #include "checked.h"
 #include "error.h"
 #include "pickle_views.h"
 
+/* The same sentence as for arguments of the wrong kind: both are of a pickle that was made by hand. */
 static coffer_status extents_malformed(const coffer__graph *graph, coffer__value value, const char *what,
                                        coffer_error *err)
 {
@@ -11,6 +20,7 @@ static coffer_status extents_malformed(const coffer__graph *graph, coffer__value
                            "the pickle describes a tensor in a way that no program writes: %s", what);
 }
 
+/* torch writes sizes as a tuple, or as torch.Size of one. True is no number here, nor is a negative one. */
 bool coffer__view_numbers(const coffer__graph *graph, coffer__value container, uint64_t *numbers, size_t *count)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, container);
@@ -33,7 +43,8 @@ bool coffer__view_numbers(const coffer__graph *graph, coffer__value container, u
     return true;
 }
 
-/* One more than the number of the last element that is viewed; false when that is beyond 2^64-1. */
+/* One more than the number of the last element that is viewed; false when that is beyond 2^64-1. The view must not be
+   empty: a size of 0 would count as -1. */
 static bool extents_end(const coffer__extents *extents, uint64_t *end)
 {
     uint64_t sum = 0;
@@ -110,6 +121,8 @@ coffer_status coffer__view_fill(const coffer__graph *graph, coffer__value value,
     view->row.offset = empty ? 0 : extents->offset * facts->size;
     for (size_t i = 0; i < extents->rank; i++) {
         const uint64_t size = extents->sizes[i];
+        /* A product as well that cannot wrap: the stride is stepped in at least once, so its bytes are within
+           the end in bytes. */
         const uint64_t stride = !empty && size > 1 ? extents->strides[i] * facts->size : 0;
         if (stride > INT64_MAX) {
             return extents_malformed(graph, value, "a stride beyond 2^63", err);

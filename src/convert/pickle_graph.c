@@ -11,6 +11,8 @@
 #define PICKLE_LEAST_ROOM 64
 #define PICKLE_MOST_ITEMS (UINT32_MAX - 1) /* numbers begin at 1 and must not wrap */
 
+/* Errors name the opcode and not the byte that was read last: that is where somebody with pickletools finds
+   it. */
 coffer_status coffer__pickle_fail(const coffer__pickle *p, const char *what)
 {
     return coffer__fail_at(p->err, COFFER_ERR_PICKLE, p->opcode_at, "at byte %u of the pickle, %s", p->opcode_at, what);
@@ -25,6 +27,8 @@ coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *poo
     if (more <= pool->room - pool->count) {
         return COFFER_OK;
     }
+    /* `most` is bounded three times: by the budget, by the 32 bits of the numbers, and by what a size_t can
+       measure. With that, and item sizes of at most a few dozen bytes, none of the products below can wrap. */
     const uint64_t needed = (uint64_t)pool->count + more;
     const uint64_t affordable = pool->room + p->left / item_size;
     uint64_t most = affordable < PICKLE_MOST_ITEMS ? affordable : PICKLE_MOST_ITEMS;
@@ -47,17 +51,22 @@ coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *poo
     return COFFER_OK;
 }
 
+/* The budget does not get the bytes back: it bounds all that a run ever takes, and a run takes nothing after
+   this. */
 void coffer__pickle_release(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size)
 {
     coffer__free(&p->allocator, pool->items, pool->room * item_size);
     memset(pool, 0, sizeof *pool);
 }
 
+/* For values that are known to exist; coffer__pickle_node is the one for those that may be 0. */
 coffer__node *coffer__pickle_at(coffer__pickle *p, coffer__value value)
 {
     return (coffer__node *)p->nodes.items + (value - 1);
 }
 
+/* A node of all zeros is whole for each kind but TEXT and BYTES, whose place 0 among the texts would be a name
+   of another node. */
 coffer_status coffer__pickle_make(coffer__pickle *p, coffer__value_kind kind, coffer__value *value, coffer__node **node)
 {
     const coffer_status status = coffer__pickle_reserve(p, &p->nodes, sizeof **node, 1);
@@ -75,6 +84,8 @@ coffer_status coffer__pickle_make(coffer__pickle *p, coffer__value_kind kind, co
     return COFFER_OK;
 }
 
+/* Appending at the end costs no walk, since a container knows its last link. Links are numbers and not
+   pointers, so it does not matter that the pools move. */
 coffer_status coffer__pickle_append(coffer__pickle *p, coffer__value container, coffer__value item)
 {
     const coffer_status status = coffer__pickle_reserve(p, &p->links, sizeof(coffer__pickle_link), 1);
@@ -106,11 +117,14 @@ coffer_status coffer__pickle_append(coffer__pickle *p, coffer__value container, 
  */
 #define MEMO_PAGE ((size_t)256)
 
+/* The place of a number's byte of this level within a page. */
 static size_t memo_slot(uint32_t page, uint32_t number, unsigned level)
 {
     return page * MEMO_PAGE + (number >> (24 - 8 * level) & 0xFF);
 }
 
+/* Pages are zeros, and 0 is neither a value nor a page that another one could refer to: so it means "nothing
+   here". */
 static coffer_status memo_new_page(coffer__pickle *p, uint32_t *page)
 {
     const coffer_status status = coffer__pickle_reserve(p, &p->memo, sizeof(uint32_t), MEMO_PAGE);
@@ -127,6 +141,8 @@ coffer_status coffer__pickle_memo_put(coffer__pickle *p, uint32_t number, coffer
 {
     uint32_t page = 0;
     coffer_status status = p->memo.count == 0 ? memo_new_page(p, &page) : COFFER_OK;
+    /* Each put makes three pages at most, 3 KiB. So a stream that chooses its indices as badly as it can pays
+       for each with the budget, and ends where that ends. */
     for (unsigned level = 0; status == COFFER_OK && level < 3; level++) {
         const size_t slot = memo_slot(page, number, level);
         page = ((uint32_t *)p->memo.items)[slot];
@@ -141,6 +157,7 @@ coffer_status coffer__pickle_memo_put(coffer__pickle *p, uint32_t number, coffer
         return status;
     }
     uint32_t *place = (uint32_t *)p->memo.items + memo_slot(page, number, 3);
+    /* A number that is put again replaces its value, and does not count twice: Python's memo is a dict. */
     p->memo_count += *place == 0;
     *place = value;
     return COFFER_OK;
@@ -176,6 +193,7 @@ const coffer__node *coffer__pickle_node(const coffer__pickle *pickle, coffer__va
     return value == 0 ? NULL : (const coffer__node *)pickle->nodes.items + (value - 1);
 }
 
+/* Safe past the last item, where it gives 0 again: walkers of pairs need not ask whether a key has its value. */
 coffer__value coffer__pickle_item(const coffer__pickle *pickle, uint32_t *link)
 {
     if (*link == 0) {
@@ -219,6 +237,8 @@ static bool pickle_is_key(const coffer__pickle *pickle, coffer__value value, con
     return bytes != NULL && size == key_len && memcmp(bytes, key, size) == 0;
 }
 
+/* All pairs are looked at, since the last of a key counts. For single questions about small dicts only; walks
+   over many dicts use entries (pickle_roles.c). */
 coffer__value coffer__pickle_get(const coffer__pickle *pickle, coffer__value dict, const char *key)
 {
     const coffer__node *node = coffer__pickle_node(pickle, dict);

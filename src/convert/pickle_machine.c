@@ -4,8 +4,22 @@
  * height, and whoever takes "all above the mark" takes them as one container. Nothing may be taken from
  * below the last mark. Unlike Python, what would be called or looked up is only written down.
  *
+ * The opcodes are those of Python's pickletools.py, which is their only specification. An opcode is one byte
+ * and what follows it; all integers are little-endian but for BINFLOAT's double:
+ *
+ *   numbers    u8, u16, i32 (BININT, LONG4), u32, u64: K M J, and the widths of lengths
+ *   payload    a length of 1, 4 or 8 bytes, then that many bytes: U T, C B 8e 96, 8c X 8d
+ *   line       text to the next LF, which is consumed: I L F S V, p g, c i, P (protocol 0)
+ *   nothing    all others, which work on the stack alone
+ *
+ *   protocol   0 lines only   1 binary numbers and text   2 PROTO, NEWOBJ, TUPLE1 to 3, booleans, LONG1 and 4
+ *              3 bytes        4 FRAME, MEMOIZE, STACK_GLOBAL, sets, 8-byte lengths      5 bytearrays, buffers
+ *
+ * A stream may use any opcode whatever PROTO says, as Python allows; only a number above 5 is refused.
+ *
  * Each opcode has a row in a table: a function, and a number that says how wide its length is, how many
- * values it takes, or the like.
+ * values it takes, or the like. Every function leaves a stack, a memo and a graph that are whole, also when
+ * it fails: scans look at what was built before the failure.
  */
 #include "pickle_machine.h"
 
@@ -16,11 +30,15 @@
 
 #include <string.h>
 
+/* What bounds the time of one run. DUP, GET and POP cost the stream a byte or two each and the budget nothing,
+   so the budget alone would not; 64 M opcodes are far more than the largest checkpoint has. */
 #define PICKLE_MOST_OPCODES (UINT64_C(64) << 20)
 #define PICKLE_LAST_PROTOCOL 5
 
 /* ---- the stack ---- */
 
+/* Everything that goes onto the stack goes through here, so the stack costs the budget four bytes for each
+   value. */
 static coffer_status pickle_push(coffer__pickle *p, coffer__value value)
 {
     const coffer_status status = coffer__pickle_reserve(p, &p->stack, sizeof value, 1);
@@ -36,6 +54,8 @@ static size_t pickle_fence(const coffer__pickle *p)
     return p->marks.count == 0 ? 0 : ((const uint32_t *)p->marks.items)[p->marks.count - 1];
 }
 
+/* The value on top, which stays. Every pop goes through here: this is the one place that keeps an opcode from
+   reaching below the last mark, and so from an index below zero. */
 static coffer_status pickle_top(const coffer__pickle *p, coffer__value *value)
 {
     if (p->stack.count == pickle_fence(p)) {
@@ -94,6 +114,8 @@ static coffer_status pickle_push_shared(coffer__pickle *p, coffer__value *shared
     return pickle_push(p, *shared);
 }
 
+/* Values on the stack and in the memo are numbers of nodes that exist, never 0, so their kind may be asked for
+   without a check. */
 static coffer__value_kind pickle_kind(const coffer__pickle *p, coffer__value value)
 {
     return coffer__pickle_node(p, value)->kind;
@@ -106,6 +128,7 @@ static bool pickle_is_unknown(const coffer__pickle *p, coffer__value value)
     return kind == COFFER__VALUE_CALL || kind == COFFER__VALUE_GLOBAL || kind == COFFER__VALUE_PERSISTENT;
 }
 
+/* Reports a value to the watch, which sees it in the order in which a loader would have acted on it. */
 static coffer_status pickle_tell(coffer__pickle *p, coffer__value value)
 {
     return p->watch == NULL ? COFFER_OK : p->watch->seen(p->watch->ctx, p, value, p->err);
@@ -113,6 +136,7 @@ static coffer_status pickle_tell(coffer__pickle *p, coffer__value value)
 
 /* ---- stack and memo ---- */
 
+/* The number is checked and otherwise ignored: which opcodes follow is decided by the opcodes themselves. */
 static coffer_status op_proto(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -144,6 +168,7 @@ static coffer_status op_frame(coffer__pickle *p, unsigned unused)
     return COFFER_OK;
 }
 
+/* A mark is no value but a height, kept apart from the stack: so no opcode can take a mark for a value. */
 static coffer_status op_mark(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -166,6 +191,7 @@ static coffer_status op_pop(coffer__pickle *p, unsigned unused)
     return pickle_pop(p, &value);
 }
 
+/* POP_MARK drops everything above the mark; the nodes stay, since the memo may refer to them. */
 static coffer_status op_pop_mark(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -200,6 +226,11 @@ static coffer_status pickle_line_integer(coffer__pickle *p, bool is_long, int64_
     if (status != COFFER_OK) {
         return status;
     }
+    /*
+     * The line is only borrowed from the end of the texts and is dropped once it has been read. A line that
+     * was too long to be kept is no integer that any program writes; its size alone must not be used to index
+     * what is not there.
+     */
     const char *text = (const char *)p->texts.items + (kept == UINT32_MAX ? 0 : kept);
     size -= is_long && size > 0 && kept != UINT32_MAX && text[size - 1] == 'L';
     const bool good = kept != UINT32_MAX && coffer__pickle_read_integer(text, (size_t)size, value, fits) &&
@@ -230,6 +261,8 @@ static coffer_status pickle_memo_number(coffer__pickle *p, unsigned width, uint3
     return COFFER_OK;
 }
 
+/* PUT, BINPUT, LONG_BINPUT: the value on top also goes into the memo. The index may be any number of 32 bits,
+   because the memo is sized by how many values it has and not by their indices (pickle_graph.c). */
 static coffer_status op_put(coffer__pickle *p, unsigned width)
 {
     uint32_t number = 0;
@@ -242,6 +275,7 @@ static coffer_status op_put(coffer__pickle *p, unsigned width)
     return status == COFFER_OK ? coffer__pickle_memo_put(p, number, value) : status;
 }
 
+/* MEMOIZE is a PUT whose index is the number of values in the memo, as Python counts them. */
 static coffer_status op_memoize(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -250,6 +284,8 @@ static coffer_status op_memoize(coffer__pickle *p, unsigned unused)
     return status == COFFER_OK ? coffer__pickle_memo_put(p, p->memo_count, value) : status;
 }
 
+/* GET, BINGET, LONG_BINGET: pushes the number of the node once more, so a value that is used a million times
+   costs four bytes each time and is never copied. */
 static coffer_status op_get(coffer__pickle *p, unsigned width)
 {
     uint32_t number = 0;
@@ -270,11 +306,13 @@ static coffer_status op_none(coffer__pickle *p, unsigned unused)
     return pickle_push_shared(p, &p->none, COFFER__VALUE_NONE, 0);
 }
 
+/* NEWTRUE and NEWFALSE. */
 static coffer_status op_bool(coffer__pickle *p, unsigned truth)
 {
     return pickle_push_shared(p, truth != 0 ? &p->yes : &p->no, COFFER__VALUE_BOOL, truth);
 }
 
+/* Small integers are shared as in Python: shapes and strides are full of them. */
 static coffer_status pickle_push_integer(coffer__pickle *p, int64_t integer)
 {
     if (integer >= 0 && integer < COFFER__PICKLE_SMALL) {
@@ -288,6 +326,7 @@ static coffer_status pickle_push_integer(coffer__pickle *p, int64_t integer)
     return status;
 }
 
+/* An integer beyond 8 bytes. No size or stride can be one, so only its being there is kept. */
 static coffer_status pickle_push_big(coffer__pickle *p)
 {
     coffer__node *node = NULL;
@@ -321,6 +360,7 @@ static coffer_status op_binlong(coffer__pickle *p, unsigned width)
     if (status != COFFER_OK) {
         return status;
     }
+    /* The length of LONG1 cannot be above 255, so one comparison serves both widths. */
     if (size > INT32_MAX) {
         return coffer__pickle_fail(p, "the length of an integer is negative");
     }
@@ -342,6 +382,8 @@ static coffer_status op_integer_line(coffer__pickle *p, unsigned is_long)
     if (status != COFFER_OK) {
         return status;
     }
+    /* Two characters and the line's end. CPython decides by just these two things, the length and the value, so what is
+       true for it, "+1" among others, is true here. */
     const bool truth = is_long == 0 && fits && (value == 0 || value == 1) && p->position - start == 3;
     if (truth) {
         return op_bool(p, value != 0);
@@ -374,6 +416,7 @@ static coffer_status op_binfloat(coffer__pickle *p, unsigned unused)
     return pickle_push_real(p, real);
 }
 
+/* FLOAT: a line as Python's repr writes a double, or nan, inf and -inf. */
 static coffer_status op_float_line(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -401,10 +444,13 @@ static coffer_status pickle_push_payload(coffer__pickle *p, coffer__value_kind k
     if (status != COFFER_OK) {
         return status;
     }
+    /* The node comes before its bytes: should these be missing, the node is a text of no bytes, which is
+       whole. */
     status = pickle_push_new(p, kind, node);
     return status == COFFER_OK ? coffer__pickle_take_payload(p, size, *node) : status;
 }
 
+/* SHORT_BINUNICODE, BINUNICODE, BINUNICODE8. Only kept text is checked; of longer text no one reads a byte. */
 static coffer_status op_text(coffer__pickle *p, unsigned width)
 {
     coffer__node *node = NULL;
@@ -422,6 +468,7 @@ static coffer_status op_text(coffer__pickle *p, unsigned width)
     return COFFER_OK;
 }
 
+/* SHORT_BINBYTES, BINBYTES, BINBYTES8, and BYTEARRAY8, of which nobody needs to know that it can be changed. */
 static coffer_status op_bytes(coffer__pickle *p, unsigned width)
 {
     coffer__node *node = NULL;
@@ -456,6 +503,11 @@ static coffer_status op_text_line(coffer__pickle *p, unsigned is_string)
     }
     size_t len = 0;
     if (kept != UINT32_MAX) {
+        /*
+         * UNICODE's value can take twice as many bytes as its line, since a byte above 127 becomes two in
+         * UTF-8; STRING's is never longer than its line. The reservation may move the texts, so pointers come
+         * after it.
+         */
         status = coffer__pickle_reserve(p, &p->texts, 1, 2 * (size_t)size + 1);
         if (status != COFFER_OK) {
             return status;
@@ -486,6 +538,8 @@ static coffer_status op_text_line(coffer__pickle *p, unsigned is_string)
 
 /* ---- containers ---- */
 
+/* EMPTY_TUPLE is one node for all uses, since nothing can be added to it. Lists, dicts and sets are made each
+   time. */
 static coffer_status op_empty(coffer__pickle *p, unsigned kind)
 {
     coffer__node *node = NULL;
@@ -493,7 +547,8 @@ static coffer_status op_empty(coffer__pickle *p, unsigned kind)
                                        : pickle_push_new(p, (coffer__value_kind)kind, &node);
 }
 
-/* Appends what is on the stack from `first` on, and takes it away. */
+/* Appends what is on the stack from `first` on, and takes it away. The links are reserved in one go: the container gets
+   all of these items or, without memory, none. */
 static coffer_status pickle_append_from(coffer__pickle *p, coffer__value container, size_t first)
 {
     coffer_status status = coffer__pickle_reserve(p, &p->links, sizeof(coffer__pickle_link), p->stack.count - first);
@@ -513,6 +568,8 @@ static coffer_status pickle_collect(coffer__pickle *p, coffer__value_kind kind, 
     if (kind == COFFER__VALUE_DICT && (p->stack.count - first) % 2 != 0) {
         return coffer__pickle_fail(p, "a key has no value");
     }
+    /* Memory for the links is reserved before the node is made: a failure then leaves no container that lacks
+       items. The values stay on the stack until they are in the container. */
     coffer__value value = 0;
     coffer__node *node = NULL;
     coffer_status status = coffer__pickle_reserve(p, &p->links, sizeof(coffer__pickle_link), p->stack.count - first);
@@ -646,6 +703,8 @@ static coffer_status pickle_push_global(coffer__pickle *p, uint32_t module_at, u
     const char *new_module = module;
     const char *new_name = name;
     coffer__pickle_rename(&new_module, &new_name);
+    /* A new name comes from the table of renamings and not from the texts, so it stays valid when putting the
+       new module moves them. After that only the places count; `module` and `name` may point to freed memory. */
     const bool name_is_new = new_name != name;
     coffer_status status = new_module != module ? pickle_put_name(p, new_module, &module_at) : COFFER_OK;
     if (status != COFFER_OK) {
@@ -689,6 +748,7 @@ static coffer_status pickle_line_name(coffer__pickle *p, uint32_t *place)
     return COFFER_OK;
 }
 
+/* GLOBAL: module and name, a line each. Nothing is imported; the two names are all that there is to it. */
 static coffer_status op_global(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -720,11 +780,17 @@ static coffer_status op_stack_global(coffer__pickle *p, unsigned unused)
     if (pickle_plain_name(p, module) == NULL || pickle_plain_name(p, name) == NULL) {
         return coffer__pickle_fail(p, "the names of a global are not plain texts");
     }
+    /* The names of the two texts serve as they are: texts are never changed once they are kept, and end with a
+       NUL. */
     return pickle_push_global(p, coffer__pickle_at(p, module)->as.bytes.kept,
                               coffer__pickle_at(p, name)->as.bytes.kept);
 }
 
-/* A call of `callable`, which is pushed and told. */
+/*
+ * A call of `callable`, which is pushed and told. Only what a loader could call is accepted: calling a list or
+ * a number would fail there, and accepting it here would make readers interpret what no loader gets to.
+ * `keywords` may be 0.
+ */
 static coffer_status pickle_push_call(coffer__pickle *p, coffer__call_kind kind, coffer__value callable,
                                       coffer__value arguments, coffer__value keywords)
 {
@@ -746,6 +812,8 @@ static coffer_status pickle_push_call(coffer__pickle *p, coffer__call_kind kind,
     }
     node->call = kind;
     const coffer__value call = (coffer__value)p->nodes.count;
+    /* Links for all three are there already, so these appends cannot fail, and no call is seen without its
+       arguments. */
     const coffer__value items[] = { callable, arguments, keywords };
     for (size_t i = 0; status == COFFER_OK && i < 3 && items[i] != 0; i++) {
         status = coffer__pickle_append(p, call, items[i]);
@@ -753,6 +821,7 @@ static coffer_status pickle_push_call(coffer__pickle *p, coffer__call_kind kind,
     return status == COFFER_OK ? pickle_tell(p, call) : status;
 }
 
+/* Whether a value is a text of exactly these characters. */
 static bool pickle_is_named(const coffer__pickle *p, coffer__value value, const char *text)
 {
     const char *name = pickle_plain_name(p, value);
@@ -783,6 +852,11 @@ static coffer__value pickle_encoded(const coffer__pickle *p, coffer__value calla
 /* Pushes the BYTES that a text is as latin-1. Their place in the stream is that of the text. */
 static coffer_status pickle_push_encoded(coffer__pickle *p, coffer__value text)
 {
+    /*
+     * A copy, since making the new node may move all nodes. The bytes get a place of their own among the
+     * texts, because the text itself may still be in the memo. UTF-8 is at least as long as latin-1, so `len`
+     * bytes are enough.
+     */
     const coffer__node source = *coffer__pickle_node(p, text);
     uint32_t kept = source.as.bytes.kept;
     size_t len = source.as.bytes.kept_size;
@@ -829,6 +903,8 @@ static coffer_status op_call(coffer__pickle *p, unsigned kind)
                      : pickle_push_call(p, (coffer__call_kind)kind, callable, arguments, 0);
 }
 
+/* NEWOBJ_EX: callable, positional arguments, keywords; they lie on the stack in this order, so come off in
+   reverse. */
 static coffer_status op_newobj_ex(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -861,6 +937,8 @@ static coffer_status op_build(coffer__pickle *p, unsigned unused)
     if (status != COFFER_OK) {
         return status;
     }
+    /* A list or a dict has no state in Python either: __setstate__ and __dict__ are of objects, which only
+       calls make. */
     if (!pickle_is_unknown(p, value)) {
         return coffer__pickle_fail(p, "a state is given to a value that has none");
     }
@@ -868,6 +946,8 @@ static coffer_status op_build(coffer__pickle *p, unsigned unused)
     return pickle_tell(p, value);
 }
 
+/* The loader would be asked for what the id stands for; the id is item 0 of the node. Room for its link comes
+   first. */
 static coffer_status pickle_push_persistent(coffer__pickle *p, coffer__value id)
 {
     coffer__node *node = NULL;
@@ -879,6 +959,7 @@ static coffer_status pickle_push_persistent(coffer__pickle *p, coffer__value id)
     return status == COFFER_OK ? coffer__pickle_append(p, (coffer__value)p->nodes.count, id) : status;
 }
 
+/* BINPERSID: the id is the value on top, in torch's files a tuple that names a storage. */
 static coffer_status op_binpersid(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -974,12 +1055,15 @@ static coffer_status op_obj(coffer__pickle *p, unsigned unused)
     return pickle_refuse_call(p, first + 1, callable, "the opcode OBJ is refused");
 }
 
+/* EXT1, EXT2, EXT4: the registry that gives the numbers a meaning is the loader's (copyreg), and no writer of
+   checkpoints uses it. */
 static coffer_status op_extension(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
     return coffer__pickle_fail(p, "it names a global by a number (EXT), which only the program that wrote it knows");
 }
 
+/* NEXT_BUFFER, READONLY_BUFFER: the buffers were handed to the program that pickled, and are in no file. */
 static coffer_status op_buffer(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -993,6 +1077,7 @@ typedef struct pickle_row {
     unsigned number;
 } pickle_row;
 
+/* By the opcode's byte. Rows that are not here are no opcodes; STOP is not here either, since it ends the run. */
 static const pickle_row pickle_rows[256] = {
     [0x80] = { op_proto, 0 },
     [0x95] = { op_frame, 0 },
@@ -1091,6 +1176,8 @@ static coffer_status pickle_step(coffer__pickle *p, bool *stopped)
                                (uint64_t)*opcode);
     }
     status = row->run(p, row->number);
+    /* Python reads a frame at once and refuses what reaches out of it. So must this: otherwise the same bytes
+       would be two different pickles to the two of them. */
     if (status == COFFER_OK && p->opcode_at < p->frame_end && p->position > p->frame_end) {
         return coffer__pickle_fail(p, "an opcode reaches out of its frame");
     }
@@ -1133,6 +1220,8 @@ coffer_status coffer__pickle_run(coffer__pickle **pickle, const coffer__pickle_b
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a reader of pickles");
     }
     const coffer_status status = pickle_steps(p);
+    /* After a failure the oldest value on the stack is most of what was built, and all that a scan has to
+       start from. */
     if (status != COFFER_OK) {
         p->root = p->stack.count == 0 ? 0 : ((const coffer__value *)p->stack.items)[0];
     }
@@ -1147,6 +1236,7 @@ coffer_status coffer__pickle_run(coffer__pickle **pickle, const coffer__pickle_b
     return status;
 }
 
+/* Also after a run that failed half-way: pools that were never filled, or were released, are empty. */
 void coffer__pickle_free(coffer__pickle *pickle)
 {
     if (pickle == NULL) {

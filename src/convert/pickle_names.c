@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the globals of pickles are: a sorted table of exact names, and the modules and classes that are known as a
-   whole. */
+/*
+ * What the globals of pickles are: a sorted table of exact names, and the modules and classes that are known whole.
+ *
+ *   1. a name in the table           what its row says
+ *   2. a module that is dangerous    DANGEROUS: what begins with one of their names, or reaches it through a dotted name
+ *   3. a class of torch.nn or torch.optim    HARMLESS
+ *   4. anything else                 UNKNOWN
+ *
+ * In this order, so that single names of a dangerous module can be judged by themselves.
+ */
 #include "pickle_names.h"
 
 #include "sort.h"
@@ -8,6 +16,8 @@
 
 #include <string.h>
 
+/* What an element is in safetensors, its size, the unit of its byte order, and torch's name for it. Complex
+   numbers are the only ones whose unit is not their size; safetensors has complex64 alone of them. */
 static const coffer__element_facts element_rows[] = {
     [COFFER__ELEMENT_NONE] = { COFFER_UNKNOWN_DTYPE, 1, 1, "nothing" },
     [COFFER__ELEMENT_BOOL] = { COFFER_BOOL, 1, 1, "bool" },
@@ -38,11 +48,13 @@ static const coffer__element_facts element_rows[] = {
     [COFFER__ELEMENT_Q32] = { COFFER_UNKNOWN_DTYPE, 4, 4, "a quantised type" },
 };
 
+/* Every element has a row, ELEMENT_NONE as well: its size of 1 lets products be made before a lack is told. */
 const coffer__element_facts *coffer__element_facts_of(coffer__element element)
 {
     return &element_rows[element];
 }
 
+/* A global by its two names, as a pickle has them after Python 2's renamings. */
 typedef struct known_row {
     const char *module;
     const char *name;
@@ -375,6 +387,7 @@ static const char *const dangerous_modules[] = {
 /* Classes of these modules keep data. Functions of them, whose names begin with a small letter, are not known. */
 static const char *const harmless_modules[] = { "torch.nn.modules.", "torch.optim." };
 
+/* Parts are not ended by a NUL but by the next dot. */
 static bool names_part_is(const char *part, size_t len, const char *word)
 {
     return coffer__text_len(word) == len && memcmp(part, word, len) == 0;
@@ -385,6 +398,7 @@ static bool names_reach_danger(const char *dotted, bool first)
 {
     while (true) {
         size_t len = 0;
+        /* One part after another. Each is compared as a whole: "osx" is not "os". */
         while (dotted[len] != '\0' && dotted[len] != '.') {
             len++;
         }
@@ -400,6 +414,7 @@ static bool names_reach_danger(const char *dotted, bool first)
     }
 }
 
+/* Attributes of attributes: what such a name reaches need not be what its module suggests. */
 static bool names_is_dotted(const char *name)
 {
     for (; *name != '\0'; name++) {
@@ -410,6 +425,7 @@ static bool names_is_dotted(const char *name)
     return false;
 }
 
+/* A class by its capital letter. Dotted names are none: through a class its methods and its module can be reached. */
 static bool names_is_data_class(const char *module, const char *name)
 {
     if (name[0] < 'A' || name[0] > 'Z' || names_is_dotted(name)) {
@@ -425,6 +441,7 @@ static bool names_is_data_class(const char *module, const char *name)
     return false;
 }
 
+/* The order of the table, which names_look_up relies on: two texts, not one that is joined by a dot. */
 static int names_order(const known_row *row, const char *module, const char *name)
 {
     const int modules =
@@ -464,6 +481,7 @@ coffer__known coffer__known_global(const char *module, const char *name)
     if (names_reach_danger(module, true) || (names_is_dotted(name) && names_reach_danger(name, false))) {
         return (coffer__known)DANGEROUS(NOTHING);
     }
+    /* Only after what is dangerous: a capital letter proves nothing about a class of a module that runs code. */
     if (names_is_data_class(module, name)) {
         return (coffer__known)HARMLESS;
     }

@@ -23,12 +23,12 @@
 
 #include <string.h>
 
-/* Parts of arrays in one file: of 1 GB each. */
+/* Parts of arrays in one file: of 1 GB each. Each is searched for among all rows, so their number bounds the time. */
 #define PLAIN_MOST_PARTS 10000
 
 /* ---- Paddle's parts ------------------------------------------------------------------------------------------------ */
 
-/* The row that is written under a name; NULL. */
+/* The row that is written under a name; NULL. Searched for among all rows: the callers bound how often. */
 static coffer__plan_row *plain_row(coffer__plan *plan, const char *name, size_t name_len)
 {
     coffer__plan_row *rows = plan->rows.items;
@@ -48,7 +48,7 @@ static coffer_status plain_malformed(const coffer__graph *graph, coffer__value v
                            "the parts of an array of Paddle do not fit together");
 }
 
-/* Whether a row is a whole flat array that has a storage of its own. */
+/* Whether a row is a whole flat array that has a storage of its own: only those are joined by joining their storages. */
 static bool plain_is_part(const coffer__plan *plan, const coffer__plan_row *row)
 {
     const coffer__plan_dimension *dimensions = coffer__plan_dimensions(plan, row);
@@ -66,6 +66,8 @@ static bool plain_join(coffer__plan *plan, coffer__plan_row *first, coffer__plan
         part->swap != first->swap || !coffer__add_u64(whole->size, more->size, &whole->size)) {
         return false;
     }
+    /* The pieces of storages that were put one after another are one after another, too, so counting more of
+       them is all that joining takes. */
     whole->piece_count += more->piece_count;
     more->piece_count = 0;
     more->size = 0;
@@ -89,6 +91,7 @@ static coffer_status plain_shape(coffer__graph *graph, coffer__plan_row *row, co
     if (!coffer__view_numbers(graph, shape, extents.sizes, &extents.rank)) {
         return plain_malformed(graph, shape, err);
     }
+    /* From the last dimension outwards: what a step is worth is the product of all sizes after it. */
     for (size_t i = extents.rank; i-- > 0;) {
         if (step > INT64_MAX) {
             return plain_malformed(graph, shape, err);
@@ -124,6 +127,8 @@ static coffer_status plain_join_parts(coffer__graph *graph, const coffer__graph_
     while (coffer__entries_next(&entries, graph, &slice)) {
         size_t len = 0;
         const char *text = coffer__pickle_bytes_of(graph->pickle, slice.value, &len);
+        /* The row is looked up for each part and not kept over plain_shape, which may move the rows; a part
+           that was joined is no longer written, so it is found only once. */
         coffer__plan_row *row = text != NULL && *left > 0 ? plain_row(graph->plan, text, len) : NULL;
         if (row == NULL || (count > 0 && !plain_join(graph->plan, first, row, count))) {
             return plain_malformed(graph, entry->value, err);
@@ -141,6 +146,7 @@ static coffer_status plain_join_parts(coffer__graph *graph, const coffer__graph_
                : status;
 }
 
+/* Each array in the table of parts; files without the table have no parts. */
 static coffer_status plain_join_all(coffer__graph *graph, coffer_error *err)
 {
     static const char reason[] = "joined with the other parts of the same array";
@@ -193,6 +199,7 @@ static bool plain_ends(const char *path, size_t path_len, const char *ending)
     return path_len >= len && memcmp(path + path_len - len, ending, len) == 0;
 }
 
+/* By the ending, or by the table that paddle.save adds. It matters for bfloat16 only, which looks like uint16. */
 static bool plain_is_paddle(const coffer__graph *graph, const coffer__input *input)
 {
     const coffer__value top = coffer__pickle_root(graph->pickle);
@@ -201,6 +208,7 @@ static bool plain_is_paddle(const coffer__graph *graph, const coffer__input *inp
            coffer__pickle_get(graph->pickle, top, "StructuredToParameterName@@") != 0;
 }
 
+/* Loaders stop at the end of the pickle; another one after it is how a scanner is deceived. */
 static coffer_status plain_note_rest(const coffer__torch_file *file, uint64_t end, coffer_error *err)
 {
     if (end == file->size) {
@@ -233,6 +241,8 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
         return coffer__scan_pickles(file, &range, NULL, err);
     }
     coffer_status status = coffer__torch_load(graph, file, NULL, 0, file->size, &end, err);
+    /* What was built before the failure tells whose file it is, and makes a better message than the byte of
+       the damage. */
     if (status == COFFER_ERR_PICKLE && plain_is_joblib(graph)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "the file was written by joblib, which only joblib reads");
     }
@@ -243,6 +253,7 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
     if (status == COFFER_OK) {
         status = coffer__graph_put_rows(graph, err);
     }
+    /* Parts are joined after the rows are put, because only then is it known which storage each one has. */
     if (status == COFFER_OK && graph->paddle) {
         status = plain_join_all(graph, err);
     }

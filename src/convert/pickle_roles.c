@@ -22,18 +22,21 @@
 
 /* ---- looking at nodes ---------------------------------------------------------------------------------------------- */
 
+/* The byte in the file, for messages. Value 0 has none, and gets the beginning of the stream. */
 uint64_t coffer__graph_place(const coffer__graph *graph, coffer__value value)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
     return graph->at + (node != NULL ? node->offset : 0);
 }
 
+/* Safe for value 0, so that what a pickle leaves out needs no check of its own: it is of no kind. */
 static bool graph_is(const coffer__graph *graph, coffer__value value, coffer__value_kind kind)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
     return node != NULL && node->kind == kind;
 }
 
+/* The names are all that is asked; that the value stands where a class is expected proves nothing about it. */
 coffer__known coffer__graph_known(const coffer__graph *graph, coffer__value value)
 {
     if (!graph_is(graph, value, COFFER__VALUE_GLOBAL)) {
@@ -42,6 +45,8 @@ coffer__known coffer__graph_known(const coffer__graph *graph, coffer__value valu
     return coffer__known_global(coffer__pickle_module(graph->pickle, value), coffer__pickle_name(graph->pickle, value));
 }
 
+/* Missing items become 0, of which every question has a harmless answer; the count tells those who need to
+   know. */
 size_t coffer__graph_items(const coffer__graph *graph, coffer__value container, coffer__value *items, size_t most)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, container);
@@ -91,6 +96,7 @@ bool coffer__same_text(const char *a, const char *b)
     return len == coffer__text_len(b) && memcmp(a, b, len) == 0;
 }
 
+/* A size, stride, offset or key. True and False are integers in Python, but no program writes them for one. */
 bool coffer__graph_u64(const coffer__graph *graph, coffer__value value, uint64_t *number)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
@@ -134,6 +140,8 @@ static coffer__value graph_state(const coffer__graph *graph, coffer__value objec
 
 /* ---- roles --------------------------------------------------------------------------------------------------------- */
 
+/* An object of any class: what torch.nn.Module keeps in its __dict__ tells a module, since the classes of
+   models are the user's own and in no table. */
 static bool graph_is_module(const coffer__graph *graph, coffer__value call)
 {
     const coffer__value state = graph_state(graph, call);
@@ -160,6 +168,8 @@ static bool graph_is_array(const coffer__graph *graph, coffer__value value)
     return meaning == COFFER__MEANS_RECONSTRUCT || meaning == COFFER__MEANS_FROM_BUFFER;
 }
 
+/* All of the call is compared, since eval of anything else would run it. The array is found in the arguments,
+   so nothing is evaluated here either. */
 coffer__value coffer__graph_evaluated(const coffer__graph *graph, coffer__value call)
 {
     coffer__value arguments[2] = { 0 };
@@ -185,10 +195,12 @@ static coffer__value graph_named_array(const coffer__graph *graph, coffer__value
     return graph_is_array(graph, parts[1]) ? parts[1] : 0;
 }
 
-/* A container of TorchScript with its type: its entries are those of the container. */
+/* A container of TorchScript with its type, restore_type_tag(container, "List[Tensor]"): its entries are those
+   of the container. */
 static coffer__role graph_tagged_role(const coffer__graph *graph, coffer__value call)
 {
     coffer__value argument[1] = { 0 };
+    /* The container is the first argument; the second, the name of its type, says nothing more. */
     coffer__graph_items(graph, coffer__graph_arguments(graph, call), argument, 1);
     if (graph_is(graph, argument[0], COFFER__VALUE_DICT)) {
         return COFFER__ROLE_MAPPING;
@@ -196,6 +208,8 @@ static coffer__role graph_tagged_role(const coffer__graph *graph, coffer__value 
     return graph_is(graph, argument[0], COFFER__VALUE_LIST) ? COFFER__ROLE_SEQUENCE : COFFER__ROLE_OTHER;
 }
 
+/* By the name that is called, as long as it is in the table. Only for the others, the state is looked into: an
+   object that looks like a module is one, and a class of the archive's own code is its attributes. */
 static coffer__role graph_call_role(const coffer__graph *graph, coffer__value call)
 {
     const coffer__known known = coffer__graph_known_call(graph, call);
@@ -214,6 +228,7 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
     case COFFER__MEANS_RECONSTRUCT:
     case COFFER__MEANS_FROM_BUFFER:
         return COFFER__ROLE_TENSOR;
+    /* One exact form is an array; every other eval is what it looks like. */
     case COFFER__MEANS_EVAL:
         return coffer__graph_evaluated(graph, call) != 0 ? COFFER__ROLE_TENSOR : COFFER__ROLE_OPAQUE;
     case COFFER__MEANS_SCALAR:
@@ -259,6 +274,8 @@ static coffer__role graph_persistent_role(const coffer__graph *graph, coffer__va
                : COFFER__ROLE_OTHER;
 }
 
+/* The role of a node by its kind. It does not depend on the role of any other node, so finding it needs no
+   recursion. */
 static coffer__role graph_find_role(const coffer__graph *graph, coffer__value value)
 {
     switch (coffer__pickle_node(graph->pickle, value)->kind) {
@@ -284,6 +301,7 @@ static coffer__role graph_find_role(const coffer__graph *graph, coffer__value va
     }
 }
 
+/* Asked of the same node many times by walks; the first answer stays. */
 coffer__role coffer__graph_role(coffer__graph *graph, coffer__value value)
 {
     if (value == 0 || value >= graph->marks) {
@@ -308,6 +326,7 @@ typedef struct graph_pairs {
     size_t room;
 } graph_pairs;
 
+/* By the keys alone; coffer__sort keeps equal ones in the order of their numbers, which is that of the dict. */
 static bool graph_pair_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const graph_pairs *pairs = ctx;
@@ -315,6 +334,7 @@ static bool graph_pair_before(const void *ctx, uint32_t a, uint32_t b)
                                  pairs->items[b].key_len) < 0;
 }
 
+/* One room for the largest dict serves all of them, one after another. */
 static coffer_status graph_pairs_make_room(const coffer__graph *graph, graph_pairs *pairs, coffer_error *err)
 {
     for (coffer__value value = 1; value < graph->marks; value++) {
@@ -328,6 +348,7 @@ static coffer_status graph_pairs_make_room(const coffer__graph *graph, graph_pai
     return pairs->items != NULL && pairs->order != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
+/* Remembers a pair by its link, which is one number and belongs to one dict only. */
 static coffer_status graph_shadow(coffer__graph *graph, uint32_t link, coffer_error *err)
 {
     if (graph->shadowed_count == graph->shadowed_room) {
@@ -344,14 +365,19 @@ static coffer_status graph_shadow(coffer__graph *graph, uint32_t link, coffer_er
     return COFFER_OK;
 }
 
-/* Of pairs with the same text as key, all but the last are shadowed: Python keeps the last value. */
+/*
+ * Of pairs with the same text as key, all but the last are shadowed: Python keeps the last value. Found by
+ * sorting and not by a table of hashes, whose slots a stranger could make collide. Keys that are no texts, or
+ * too long to be kept, are left alone: they cannot be a tensor's name.
+ */
 static coffer_status graph_shadow_in(coffer__graph *graph, graph_pairs *pairs, coffer__value dict, coffer_error *err)
 {
     size_t count = 0;
     for (uint32_t link = coffer__pickle_node(graph->pickle, dict)->first; link != 0;) {
         pairs->items[count].link = link;
         const coffer__value key = coffer__pickle_item(graph->pickle, &link);
-        link != 0 ? (void)coffer__pickle_item(graph->pickle, &link) : (void)0;
+        (void)coffer__pickle_item(graph->pickle, &link);
+        /* Only texts, and only those that were kept. Integers that come twice as keys are of no checkpoint. */
         pairs->items[count].key = graph_is(graph, key, COFFER__VALUE_TEXT)
                                       ? coffer__pickle_bytes_of(graph->pickle, key, &pairs->items[count].key_len)
                                       : NULL;
@@ -387,6 +413,8 @@ static bool graph_link_before(const void *ctx, uint32_t a, uint32_t b)
     return a < b;
 }
 
+/* Before any walk, for all dicts: a walk may come by the same dict again and again. The sum of the sorts is
+   bounded by the number of links. */
 static coffer_status graph_find_shadowed(coffer__graph *graph, coffer_error *err)
 {
     graph_pairs pairs = { 0 };
@@ -403,6 +431,7 @@ static coffer_status graph_find_shadowed(coffer__graph *graph, coffer_error *err
     return status;
 }
 
+/* The links of all dicts are in one list, sorted, since they are few: usually there are none. */
 static bool graph_is_shadowed(const coffer__graph *graph, uint32_t link)
 {
     size_t low = 0;
@@ -418,6 +447,8 @@ static bool graph_is_shadowed(const coffer__graph *graph, uint32_t link)
     return low < graph->shadowed_count && graph->shadowed[low] == link;
 }
 
+/* A place for each node, the first of which stays empty since values begin at 1. Takes six bytes for each
+   node, which the budget of the machine bounds. */
 coffer_status coffer__graph_prepare(coffer__graph *graph, coffer_error *err)
 {
     graph->marks = coffer__pickle_count(graph->pickle) + 1;
@@ -430,6 +461,7 @@ coffer_status coffer__graph_prepare(coffer__graph *graph, coffer_error *err)
     return graph_find_shadowed(graph, err);
 }
 
+/* Also after coffer__graph_prepare failed or was never called: then the lists are NULL. */
 void coffer__graph_free(coffer__graph *graph)
 {
     coffer__free_array(graph->allocator, graph->roles, graph->marks, sizeof *graph->roles);
@@ -440,6 +472,7 @@ void coffer__graph_free(coffer__graph *graph)
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
 
+/* A container that is not there adds nothing. No kind of node has more parts than there is room for. */
 static void graph_add_part(coffer__entries *entries, coffer__value container, bool pairs, bool couples, bool persistent)
 {
     if (container != 0 && entries->count < COFFER__ENTRIES_PARTS) {
@@ -464,6 +497,7 @@ static void graph_add_mapping(coffer__entries *entries, const coffer__graph *gra
         graph_add_part(entries, value, true, false, persistent);
         return;
     }
+    /* Pairs that were given to the constructor come before those that were set afterwards, as in Python. */
     coffer__value argument[1] = { 0 };
     coffer__graph_items(graph, coffer__graph_arguments(graph, value), argument, 1);
     if (graph_is(graph, argument[0], COFFER__VALUE_DICT)) {
@@ -476,6 +510,8 @@ static void graph_add_mapping(coffer__entries *entries, const coffer__graph *gra
     }
 }
 
+/* A list or tuple itself; of a call, as of list or build_tensorlist, its first argument and what was appended
+   later. */
 static void graph_add_sequence(coffer__entries *entries, const coffer__graph *graph, coffer__value value)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
@@ -495,6 +531,7 @@ static void graph_add_sequence(coffer__entries *entries, const coffer__graph *gr
 static void graph_add_module(coffer__entries *entries, const coffer__graph *graph, coffer__value value)
 {
     const coffer__value state = graph_state(graph, value);
+    /* The set of names is a call of set with a list before protocol 4, and a set from then on. */
     entries->without = graph_state_get(graph, state, "_non_persistent_buffers_set");
     if (graph_is(graph, entries->without, COFFER__VALUE_CALL)) {
         coffer__value argument[1] = { 0 };
@@ -506,6 +543,8 @@ static void graph_add_module(coffer__entries *entries, const coffer__graph *grap
     graph_add_mapping(entries, graph, graph_state_get(graph, state, "_modules"), false);
 }
 
+/* Only prepares: nothing is copied, and the state of the walk over entries is a few numbers, so walks can be
+   nested as deep as their stack of frames is. */
 void coffer__entries_begin(coffer__entries *entries, coffer__graph *graph, coffer__value value)
 {
     memset(entries, 0, sizeof *entries);
@@ -558,6 +597,7 @@ static bool graph_part_next(coffer__entries *entries, coffer__graph *graph, coff
     entry->key = 0;
     entry->index = entries->index++;
     entry->value = coffer__pickle_item(graph->pickle, &entries->link);
+    /* An item that is no couple has no value, and is passed over: value 0 is how this is said. */
     if (entries->parts[entries->at].couples) {
         coffer__value couple[2] = { 0 };
         coffer__graph_items(graph, entry->value, couple, 2);
@@ -576,6 +616,7 @@ static bool graph_part_next(coffer__entries *entries, coffer__graph *graph, coff
     return true;
 }
 
+/* One part after another; inside a part the link is where to go on. */
 bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer__graph_entry *entry)
 {
     while (entries->at < entries->count) {
@@ -597,6 +638,7 @@ bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer
 
 /* ---- storages ------------------------------------------------------------------------------------------------------ */
 
+/* In the order in which they come, which torch_stream.c relies on; finding them goes by `order`. */
 coffer_status coffer__stores_add(coffer__stores *stores, const coffer__stored *item, coffer_error *err)
 {
     if (stores->count == stores->room) {
@@ -613,6 +655,7 @@ coffer_status coffer__stores_add(coffer__stores *stores, const coffer__stored *i
     return COFFER_OK;
 }
 
+/* By the bytes of the keys, which are texts and not numbers: "10" comes before "9". */
 static bool stores_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__stores *stores = ctx;
@@ -630,6 +673,7 @@ coffer_status coffer__stores_seal(coffer__stores *stores, coffer_error *err)
         stores->order[i] = (uint32_t)i;
     }
     coffer__sort(stores->order, stores->count, stores_before, stores);
+    /* Two storages of one key: a tensor could be in either. */
     for (size_t i = 1; i < stores->count; i++) {
         if (!stores_before(stores, stores->order[i - 1], stores->order[i])) {
             const coffer__stored *twice = &stores->items[stores->order[i]];
@@ -639,6 +683,7 @@ coffer_status coffer__stores_seal(coffer__stores *stores, coffer_error *err)
     return COFFER_OK;
 }
 
+/* By its key, exactly: "0" and "00" are two. */
 const coffer__stored *coffer__stores_find(const coffer__stores *stores, const char *key, size_t key_len)
 {
     size_t low = 0;

@@ -17,6 +17,7 @@
 /* Children that a message lists. */
 #define ROOT_MOST_LISTED 6
 
+/* As training programs call the weights within a checkpoint. What is called otherwise is found if it is alone. */
 static const char *const root_names[] = { "state_dict", "model_state_dict", "model", "module",    "net",  "network",
                                           "params",     "params_ema",       "ema",   "generator", "netG", "weights" };
 
@@ -38,11 +39,7 @@ typedef struct root_survey {
     coffer__value usual; /* one of them */
 } root_survey;
 
-coffer_status coffer__graph_fail_tensor(coffer_status status, const char *path, size_t path_len, coffer_error *err)
-{
-    return coffer__fail_tensor(err, status, path, path_len);
-}
-
+/* The name as a whole; a key that only begins so is another one. */
 static bool root_is_usual(const char *name, size_t len)
 {
     for (size_t i = 0; i < sizeof root_names / sizeof *root_names; i++) {
@@ -59,9 +56,11 @@ static coffer_status root_weigh(const coffer__graph_walk *walk, coffer__value fo
     coffer__view view;
     const coffer_status status = coffer__view_of(walk->graph, found, &view, err);
     if (status != COFFER_OK) {
-        return coffer__graph_fail_tensor(status, walk->path, walk->path_len, err);
+        return coffer__fail_tensor(err, status, walk->path, walk->path_len);
     }
     *bytes = view.row.storage == COFFER__PLAN_NO_STORAGE ? 0 : view.row.item_size;
+    /* May wrap for a view that repeats its bytes; the number is only shown to people, who compare the children
+       by it. */
     for (size_t i = 0; i < view.row.rank; i++) {
         *bytes *= view.dimensions[i].count;
     }
@@ -75,6 +74,7 @@ static void root_count(root_survey *survey, const coffer__graph_walk *walk, uint
 {
     const coffer__value child = walk->frames[1].value;
     const size_t len = walk->frames[1].path_len; /* of the child's name, with which the path begins */
+    /* A new child. Those beyond the list are counted, but neither named nor weighed. */
     if (child != *last || survey->count == 0) {
         const bool usual = root_is_usual(walk->path, len);
         *last = child;
@@ -93,6 +93,8 @@ static void root_count(root_survey *survey, const coffer__graph_walk *walk, uint
     }
 }
 
+/* One walk over all that is below `start`, in which every tensor is counted for the child of `start` that it
+   is in. */
 static coffer_status root_look(coffer__graph *graph, coffer__value start, root_survey *survey, coffer_error *err)
 {
     coffer__graph_walk walk;
@@ -111,6 +113,8 @@ static coffer_status root_look(coffer__graph *graph, coffer__value start, root_s
         if (role != COFFER__ROLE_TENSOR && role != COFFER__ROLE_LACKING) {
             continue;
         }
+        /* Every tensor is looked at as a view already here, so an error in any part of the file that could be
+           the model is told before a choice is made. */
         status = root_weigh(&walk, found, &bytes, err);
         if (walk.depth == 1) {
             survey->direct++;
@@ -151,6 +155,7 @@ static coffer_status root_fail_several(const root_survey *survey, const char *pa
         root_add(list, sizeof list, digits);
         root_add(list, sizeof list, " bytes)");
     }
+    /* With several usual names, only those are offered: what is beside them has never been the model. */
     const uint64_t count = usual ? survey->usual_count : survey->count;
     if (count > listed) {
         root_add(list, sizeof list, ", …");
@@ -175,6 +180,8 @@ static bool root_is_container(coffer__role role)
     return role == COFFER__ROLE_MAPPING || role == COFFER__ROLE_SEQUENCE || role == COFFER__ROLE_MODULE;
 }
 
+/* The rule of pickle_rows.h, level by level. Each level is a walk over all that is below it, and the number of
+   levels is bounded, so the whole costs a few walks. */
 static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
                                coffer_error *err)
 {
@@ -195,6 +202,8 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
             *start = survey.usual;
             return COFFER_OK;
         }
+        /* Tensors lie directly here, and nothing beside them is called like a model: this is the dict of
+           weights. */
         if (survey.usual_count == 0 && survey.direct > 0) {
             return COFFER_OK;
         }
@@ -220,6 +229,8 @@ static coffer__value root_step(coffer__graph *graph, coffer__value from, const c
     size_t longest = 0;
     const size_t left = coffer__text_len(*path);
     coffer__entries_begin(&entries, graph, from);
+    /* All children are looked at: "a" and "a.b" may both be keys, and the longer one is what somebody means
+       who wrote both parts. */
     while (coffer__entries_next(&entries, graph, &entry)) {
         char digits[21];
         const char *key = NULL;
@@ -236,6 +247,8 @@ static coffer__value root_step(coffer__graph *graph, coffer__value from, const c
     return child;
 }
 
+/* Goes down the path by one key after another. Each step takes at least its key off the path, or ends the
+   search; an empty key takes its dot. */
 static coffer_status root_by_path(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
                                   coffer_error *err)
 {
@@ -252,6 +265,7 @@ static coffer_status root_by_path(coffer__graph *graph, coffer__value *start, ch
     return COFFER_OK;
 }
 
+/* A top that is a tensor, or holds nothing by name, is decided before the wish of the user is asked. */
 coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
                                       coffer_error *err)
 {

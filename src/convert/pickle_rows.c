@@ -18,6 +18,8 @@ typedef struct rows_reasons {
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------- */
 
+/* The name without the prefix that the user wants removed; a name that is nothing but the prefix stays as it
+   is. */
 static const char *rows_strip(const coffer__graph *graph, const char *path, size_t *len)
 {
     const char *prefix = graph->wants->strip_prefix;
@@ -29,6 +31,7 @@ static const char *rows_strip(const coffer__graph *graph, const char *path, size
     return path + prefix_len;
 }
 
+/* Every row that a graph gives goes through here; names are copied into the plan, which outlives the graph. */
 coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
                                      coffer__fate fate, uint32_t reason, coffer_error *err)
 {
@@ -44,11 +47,12 @@ coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *v
 static coffer_status rows_put_lacking(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
                                       coffer_error *err)
 {
+    /* The reason is the lack itself, which is also what the error would say. */
     uint32_t reason = 0;
     if (!graph->wants->skip_unsupported) {
         coffer__fail(err, COFFER_ERR_NO_EQUIVALENT, "tensor %q is %s, which safetensors cannot express", name, name_len,
                      view->lack);
-        return coffer__graph_fail_tensor(COFFER_ERR_NO_EQUIVALENT, name, name_len, err);
+        return coffer__fail_tensor(err, COFFER_ERR_NO_EQUIVALENT, name, name_len);
     }
     const coffer_status status =
         coffer__plan_put_text(graph->plan, view->lack, coffer__text_len(view->lack), &reason, err);
@@ -63,6 +67,7 @@ coffer_status coffer__graph_put_model_view(const coffer__graph *graph, coffer__v
                               : coffer__graph_put_view(graph, view, name, name_len, COFFER__FATE_WRITTEN, 0, err);
 }
 
+/* A tensor of the model. Its view is found first: bytes that are not there weigh more than an odd name. */
 static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__graph_walk *walk, coffer__value value,
                                      coffer_error *err)
 {
@@ -71,17 +76,18 @@ static coffer_status rows_put_tensor(coffer__graph *graph, const coffer__graph_w
     const char *name = rows_strip(graph, walk->path, &name_len);
     const coffer_status status = coffer__view_of(graph, value, &view, err);
     if (status != COFFER_OK) {
-        return coffer__graph_fail_tensor(status, name, name_len, err);
+        return coffer__fail_tensor(err, status, name, name_len);
     }
     if (walk->bad_keys > 0 || coffer__utf8_valid_len(name, name_len) != name_len) {
         coffer__fail_at(err, COFFER_ERR_NAME, coffer__graph_place(graph, value),
                         "tensor %q has a key that is neither UTF-8 text nor a whole number", name, name_len);
-        return coffer__graph_fail_tensor(COFFER_ERR_NAME, name, name_len, err);
+        return coffer__fail_tensor(err, COFFER_ERR_NAME, name, name_len);
     }
     return coffer__graph_put_model_view(graph, &view, name, name_len, err);
 }
 
-/* A tensor, or a storage by itself, that is not written. */
+/* A tensor, or a storage by itself, that is not written. It is checked as a view all the same, and is in the plan with its
+   bytes: so a report can account for every byte of the file. */
 static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value, const char *name, size_t name_len,
                                       const rows_reasons *reasons, coffer_error *err)
 {
@@ -90,7 +96,7 @@ static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value,
     const coffer_status status =
         storage ? coffer__view_of_storage(graph, value, &view, err) : coffer__view_of(graph, value, &view, err);
     if (status != COFFER_OK) {
-        return coffer__graph_fail_tensor(status, name, name_len, err);
+        return coffer__fail_tensor(err, status, name, name_len);
     }
     return coffer__graph_put_view(graph, &view, name, name_len, COFFER__FATE_SKIPPED,
                                   storage ? reasons->storage : reasons->outside, err);
@@ -111,9 +117,11 @@ static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_w
         const char *word = node->as.integer != 0 ? "true" : "false";
         return coffer__plan_put_pair(graph->plan, name, name_len, word, coffer__text_len(word), err);
     }
+    /* Floats could be spelt in many ways, and large integers were not kept. */
     if (node->kind != COFFER__VALUE_INT) {
         return COFFER_OK;
     }
+    /* The least integer has no positive twin, so the magnitude is unsigned. */
     const size_t sign = node->as.integer < 0 ? 1 : 0;
     const uint64_t magnitude = sign > 0 ? 0 - (uint64_t)node->as.integer : (uint64_t)node->as.integer;
     const size_t len = sign + coffer__write_u64(digits + sign, magnitude);
@@ -134,6 +142,7 @@ static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, con
         if (status != COFFER_OK || found == 0) {
             break;
         }
+        /* Texts, devices and objects have no bytes to write; objects are told by rows_of_opaque. */
         switch (coffer__graph_role(graph, found)) {
         case COFFER__ROLE_TENSOR:
         case COFFER__ROLE_LACKING:
@@ -153,6 +162,8 @@ static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, con
     return status;
 }
 
+/* A tensor that no row has yet. Its storage is reached with it, so that it is not told a second time by
+   itself. */
 static bool rows_is_left_over(coffer__graph *graph, coffer__value value)
 {
     const coffer__role role = coffer__graph_role(graph, value);
@@ -160,7 +171,8 @@ static bool rows_is_left_over(coffer__graph *graph, coffer__value value)
            (role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING || role == COFFER__ROLE_STORAGE);
 }
 
-/* Everything else that can be reached from the top, by the names that lead there. */
+/* Everything else that can be reached from the top, by the names that lead there. The walk goes through objects and calls,
+   too, whose parts have no names of their own, and meets each node once. */
 static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reasons, coffer_error *err)
 {
     coffer__graph_walk walk;
@@ -190,6 +202,7 @@ static coffer_status rows_of_lost(coffer__graph *graph, bool storages, const row
         if (storage != storages || !rows_is_left_over(graph, value)) {
             continue;
         }
+        /* It has no name, so it goes by its place, which is as good as one in a report. */
         memcpy(name, prefix, sizeof prefix - 1);
         const size_t len =
             sizeof prefix - 1 + coffer__write_u64(name + sizeof prefix - 1, coffer__graph_place(graph, value));
@@ -211,6 +224,7 @@ static coffer_status rows_of_tensor(coffer__graph *graph, coffer__value value, c
 
 /* ---- objects of other programs ------------------------------------------------------------------------------------- */
 
+/* By the names, so that the same class, imported several times, is one finding. */
 static bool rows_global_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__pickle *pickle = ctx;
@@ -244,6 +258,8 @@ static coffer__value rows_class(const coffer__graph *graph, coffer__value call)
 /* Classes of modules are not objects that are lost: the modules are read. Unless another object is of the same class. */
 static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *count)
 {
+    /* First all classes of what is understood are marked, then those of opaque objects unmarked again: one
+       opaque object is enough for its class to be told. */
     for (uint8_t opaque = 0; opaque < 2; opaque++) {
         for (coffer__value value = 1; value < graph->marks; value++) {
             const coffer__value callable = rows_class(graph, value);
@@ -262,6 +278,8 @@ static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *c
     }
 }
 
+/* A finding for one name, or the end of a strict conversion. Long names are cut, half of the room for each of
+   the two. */
 static coffer_status rows_put_opaque(coffer__graph *graph, coffer__value value, coffer_error *err)
 {
     char name[256];
@@ -290,6 +308,7 @@ static coffer_status rows_put_opaque(coffer__graph *graph, coffer__value value, 
                                     name, len, err);
 }
 
+/* What is called or named and not understood, sorted by names, so that each is told once, at its first place. */
 static coffer_status rows_of_opaque(coffer__graph *graph, coffer_error *err)
 {
     size_t count = 0;
@@ -311,6 +330,7 @@ static coffer_status rows_of_opaque(coffer__graph *graph, coffer_error *err)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------ */
 
+/* Texts that many rows share; they are put first, since rows have only their numbers. */
 static coffer_status rows_put_reasons(coffer__graph *graph, rows_reasons *reasons, coffer_error *err)
 {
     static const char outside[] = "not a part of the model";
@@ -322,6 +342,7 @@ static coffer_status rows_put_reasons(coffer__graph *graph, rows_reasons *reason
     return status;
 }
 
+/* The choice is told whenever it is not the top: somebody may have meant another part. */
 static coffer_status rows_note_root(coffer__graph *graph, coffer__value start, const char *path, coffer_error *err)
 {
     if (path[0] == '\0') {
@@ -332,6 +353,8 @@ static coffer_status rows_note_root(coffer__graph *graph, coffer__value start, c
                                     err);
 }
 
+/* The model, then the rest by name, then what nothing leads to: in this order each tensor becomes one row,
+   under the best name that there is for it. Ties come last, when all rows are known. */
 coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
 {
     char path[256];

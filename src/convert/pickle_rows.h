@@ -24,8 +24,6 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err);
 /* Chooses the root; *start is the node. A part of its path is put into `path`, escaped, for people. */
 coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
                                       coffer_error *err);
-/* Names in an error, which is filled, the tensor at the end of a path. */
-coffer_status coffer__graph_fail_tensor(coffer_status status, const char *path, size_t path_len, coffer_error *err);
 
 /* Puts a row of a view that is a tensor of the model: written, or, when it lacks an equivalent, skipped or refused. Of the
    graph the wants and the plan are used. */

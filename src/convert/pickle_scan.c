@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a loader would have done with a pickle: see pickle_scan.h. */
+/*
+ * What a loader would have done with a pickle: see pickle_scan.h.
+ *
+ * The pickle is run as for reading, and afterwards each node is judged by its names: imports and calls become
+ * findings in the order of the stream, also those before a damage, since a loader does them before it meets it.
+ * Bytes that begin as a pickle are put into a queue and looked at after the pickle that they are in, so pickles
+ * within pickles need no recursion; the queue's length and the pickles of a range are bounded.
+ */
 #include "pickle_scan.h"
 
 #include "alloc.h"
@@ -39,6 +46,8 @@ bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size)
 
 /* ---- findings ------------------------------------------------------------------------------------------------------ */
 
+/* A finding of this pickle. Those beyond the bound are only counted, so that a pickle of a million calls makes
+   a report that can be read. */
 static coffer_status scan_put(scan_pickle *scan, coffer__weight weight, coffer__value value, const char *sentence,
                               const char *subject, coffer_error *err)
 {
@@ -52,6 +61,7 @@ static coffer_status scan_put(scan_pickle *scan, coffer__weight weight, coffer__
                                     sentence, subject, coffer__text_len(subject), err);
 }
 
+/* What is not known is not harmless: only names of the table may be. */
 static coffer__weight scan_weight(coffer__judgement judgement)
 {
     return judgement == COFFER__GLOBAL_DANGEROUS  ? COFFER__WEIGHT_DANGER
@@ -59,6 +69,7 @@ static coffer__weight scan_weight(coffer__judgement judgement)
                                                   : COFFER__WEIGHT_OPAQUE;
 }
 
+/* Names that readers interpret themselves, which makes what a loader would do with them harmless. */
 static bool scan_is_understood(coffer__known known)
 {
     return known.judgement == COFFER__GLOBAL_INTERPRETED || known.judgement == COFFER__GLOBAL_LACKING;
@@ -115,6 +126,7 @@ static void scan_mark_callables(coffer__graph *graph)
     }
 }
 
+/* Nodes are in the order in which the stream made them, so the findings come in the order of its bytes. */
 static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
 {
     coffer__graph *graph = &scan->graph;
@@ -139,6 +151,8 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
 
 /* ---- pickles within bytes ------------------------------------------------------------------------------------------ */
 
+/* What does not fit is dropped: that it is there has already been told as a finding, which is a danger by
+   itself. */
 static coffer_status scan_push(scan_queue *queue, const coffer__scan_range *range, coffer_error *err)
 {
     if (queue->ranges == NULL) {
@@ -172,6 +186,8 @@ static coffer_status scan_bytes(const coffer__torch_file *file, scan_pickle *sca
                                            .bytes = range->bytes != NULL ? range->bytes + node->as.bytes.at : NULL,
                                            .at = range->at + node->as.bytes.at,
                                            .size = node->as.bytes.size };
+        /* Two bytes tell whether a pickle begins. They are in the machine if it kept them; else where the
+           outer pickle is. */
         coffer_status status = COFFER_OK;
         size_t len = 0;
         const char *kept = coffer__pickle_bytes_of(graph->pickle, value, &len);
@@ -203,6 +219,8 @@ static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan
 {
     scan_pickle scan = { .left = SCAN_MOST_FINDINGS };
     scan.graph.member = range->member;
+    /* The error of the run becomes a finding, so it must not be in the caller's: it is copied there only if
+       the scan fails. */
     coffer_error damage;
     coffer__error_clear(&damage);
     coffer_status status = coffer__torch_run(&scan.graph, file, range->bytes, range->at, range->size, end, &damage);
@@ -226,6 +244,8 @@ static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan
     }
     if (status == COFFER_OK && damaged) {
         *end = 0;
+        /* scan_put counts from the graph's place, which is free to be moved now: nothing else is put after
+           this. */
         scan.graph.at = damage.offset != UINT64_MAX ? damage.offset : range->at;
         scan.left = 1;
         status = scan_put(&scan, COFFER__WEIGHT_DANGER, 0,
@@ -258,6 +278,8 @@ static coffer_status scan_range(const coffer__torch_file *file, const coffer__sc
             }
             status = scan_put_more(file, &rest, err);
         }
+        /* The first pickle, and those that belong here, are run whatever they begin with; more of them only if
+           they begin as one. */
         if (status == COFFER_OK && i > 0 && i >= range->expected && rest.size >= sizeof head) {
             if (rest.bytes != NULL) {
                 memcpy(head, rest.bytes, sizeof head);
@@ -288,6 +310,7 @@ coffer_status coffer__scan_pickles(const coffer__torch_file *file, const coffer_
     uint64_t expected_end = range->size;
     uint64_t ignored = 0;
     coffer_status status = scan_range(file, range, &queue, &expected_end, err);
+    /* The queue grows while it is worked off: what is found within these pickles is put at its end. */
     for (size_t i = 0; i < queue.count && status == COFFER_OK; i++) {
         const coffer__scan_range inner = queue.ranges[i];
         status = scan_range(file, &inner, &queue, &ignored, err);

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pickle machine's window over the stream. Every length is compared with what is left of the stream before
-   anything is read or reserved for it. */
+/*
+ * The pickle machine's window over the stream. Every length is compared with what is left of the stream before
+ * anything is read or reserved for it.
+ *
+ *   stream   0 ………… window_at ……… position ……… window_at + window_size ………… size
+ *                         [ bytes that are in memory ]
+ *
+ * The position only moves forward. Skipped bytes are never read: the next take finds itself outside of the
+ * window and fills it from the position on. So a pickle with gigabytes of bytes within it costs a few reads.
+ */
 #include "pickle_machine.h"
 
 #include "bytes.h"
@@ -8,6 +16,7 @@
 
 #include <string.h>
 
+/* The position never passes the end, so this cannot wrap. */
 static uint64_t stream_left(const coffer__pickle *p)
 {
     return p->bytes.size - p->position;
@@ -45,6 +54,8 @@ static coffer_status window_fill(coffer__pickle *p)
     return status;
 }
 
+/* A take is of 16 bytes at most, and the window is larger: after one fill the bytes lie together, unless the
+   stream ends before, which was asked first. */
 coffer_status coffer__pickle_take(coffer__pickle *p, size_t size, const uint8_t **bytes)
 {
     if (size > stream_left(p)) {
@@ -59,6 +70,7 @@ coffer_status coffer__pickle_take(coffer__pickle *p, size_t size, const uint8_t 
     return COFFER_OK;
 }
 
+/* Shorter numbers are the low bytes of a longer one. */
 coffer_status coffer__pickle_take_number(coffer__pickle *p, unsigned width, uint64_t *value)
 {
     const uint8_t *bytes = NULL;
@@ -84,6 +96,7 @@ coffer_status coffer__pickle_skip(coffer__pickle *p, uint64_t size)
 /* Puts `size` bytes, which the stream has, at the end of the texts. */
 static coffer_status stream_keep(coffer__pickle *p, size_t size)
 {
+    /* One byte more than asked for, so that a NUL can follow without another reservation. */
     coffer_status status = coffer__pickle_reserve(p, &p->texts, 1, size + 1);
     while (status == COFFER_OK && size > 0) {
         status = window_left(p) == 0 ? window_fill(p) : COFFER_OK;
@@ -99,6 +112,8 @@ static coffer_status stream_keep(coffer__pickle *p, size_t size)
     return status;
 }
 
+/* The comparison with the limit comes first, so that a length of 2^64-1 goes to skip, which compares it as it
+   is; what is left is small enough to be reserved. */
 coffer_status coffer__pickle_take_payload(coffer__pickle *p, uint64_t size, coffer__node *node)
 {
     node->as.bytes.at = p->position;
@@ -148,6 +163,8 @@ coffer_status coffer__pickle_take_line(coffer__pickle *p, uint64_t *size, uint32
         if (status != COFFER_OK) {
             return status;
         }
+        /* Once a line is too long its rest is skipped, but still searched for its end. The sum cannot wrap: it
+           is at most the stream's size. */
         const size_t part = window_line(p, &ended);
         *size += part;
         status = *size <= COFFER__PICKLE_INLINE ? stream_keep(p, part) : coffer__pickle_skip(p, part);

@@ -18,6 +18,7 @@ static bool text_is_surrogate(const char *text, size_t text_len)
            ((uint8_t)text[2] & 0xC0) == 0x80;
 }
 
+/* Valid runs are skipped as a whole; only where one ends is a surrogate looked for. */
 bool coffer__pickle_is_text(const char *text, size_t text_len)
 {
     size_t at = coffer__utf8_valid_len(text, text_len);
@@ -31,6 +32,7 @@ bool coffer__pickle_is_text(const char *text, size_t text_len)
     return true;
 }
 
+/* In place works because a character never becomes longer: `out` cannot overtake `at`. */
 bool coffer__pickle_to_latin1(char *text, size_t *text_len)
 {
     size_t out = 0;
@@ -57,6 +59,15 @@ static size_t text_encode(char *out, uint32_t code_point)
     out[1] = (char)(uint8_t)(0x80 | (code_point >> 6 & 0x3F));
     out[2] = (char)(uint8_t)(0x80 | (code_point & 0x3F));
     return 3;
+}
+
+/* Without the white space at the end of a line, which Python's unpicklers did not always mind. */
+static size_t text_trim(const char *text, size_t text_len)
+{
+    while (text_len > 0 && (text[text_len - 1] == '\r' || text[text_len - 1] == ' ')) {
+        text_len--;
+    }
+    return text_len;
 }
 
 /* ---- escapes ---- */
@@ -120,6 +131,7 @@ static size_t text_escape(const char *text, size_t text_len, char *out, size_t *
         out[(*out_len)++] = byte;
         return digits;
     }
+    /* Neither an escape nor an error: Python keeps the backslash. */
     if (text_len > 0) {
         out[(*out_len)++] = '\\';
         out[(*out_len)++] = text[0];
@@ -128,11 +140,11 @@ static size_t text_escape(const char *text, size_t text_len, char *out, size_t *
     return 0;
 }
 
+/* Python 2 stripped white space before it looked for quotes. An escape takes at least two bytes of the text and gives
+   at most two, so `out` never needs more than the text has. */
 bool coffer__pickle_unquote(const char *text, size_t text_len, char *out, size_t *out_len)
 {
-    while (text_len > 0 && (text[text_len - 1] == '\r' || text[text_len - 1] == ' ')) {
-        text_len--;
-    }
+    text_len = text_trim(text, text_len);
     if (text_len < 2 || text[0] != text[text_len - 1] || (text[0] != '\'' && text[0] != '"')) {
         return false;
     }
@@ -186,14 +198,6 @@ static bool text_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static size_t text_trim(const char *text, size_t text_len)
-{
-    while (text_len > 0 && (text[text_len - 1] == '\r' || text[text_len - 1] == ' ')) {
-        text_len--;
-    }
-    return text_len;
-}
-
 bool coffer__pickle_read_integer(const char *text, size_t text_len, int64_t *value, bool *fits)
 {
     text_len = text_trim(text, text_len);
@@ -238,6 +242,7 @@ typedef struct real_big {
     uint32_t limbs[REAL_LIMBS];
 } real_big;
 
+/* Nothing is carried out of the last limb: REAL_LIMBS are enough for 40 digits and 400 more powers of ten. */
 static void real_multiply_add(real_big *big, uint32_t factor, uint32_t more)
 {
     uint64_t carry = more;
@@ -248,7 +253,7 @@ static void real_multiply_add(real_big *big, uint32_t factor, uint32_t more)
     }
 }
 
-/* Divides; true when there was a remainder. */
+/* Divides; true when there was a remainder. School division by one limb, from the highest one down. */
 static bool real_divide(real_big *big, uint32_t by)
 {
     uint64_t rest = 0;
@@ -271,6 +276,8 @@ static bool real_read_digits(const char *text, size_t text_len, size_t *at, real
             continue;
         }
         any = true;
+        /* Leading zeros are no digits of the number, but after the point they still count for its exponent.
+           Digits beyond the room before the point raise the exponent, those after it do neither. */
         const bool leading = parts->count == 0 && text[*at] == '0';
         const bool full = parts->count == REAL_MOST_DIGITS;
         if (!leading && !full) {
@@ -281,6 +288,7 @@ static bool real_read_digits(const char *text, size_t text_len, size_t *at, real
     return any;
 }
 
+/* Digits, a point among them, and perhaps an exponent; sign and white space as in FLOAT's line. */
 static bool real_read(const char *text, size_t text_len, real_parts *parts)
 {
     memset(parts, 0, sizeof *parts);
@@ -298,6 +306,7 @@ static bool real_read(const char *text, size_t text_len, real_parts *parts)
     if ((text[at] | 0x20) != 'e' || !coffer__pickle_read_integer(text + at + 1, text_len - at - 1, &exponent, &fits)) {
         return false;
     }
+    /* Cut before it is added, so that the sum cannot wrap. */
     const int64_t most = 1000000; /* more digits than a line has cannot bring it back */
     exponent = !fits || exponent > most || exponent < -most ? (text[at + 1] == '-' ? -most : most) : exponent;
     parts->exponent += exponent;
@@ -338,11 +347,17 @@ static uint64_t real_round(const real_big *big, int64_t scale, bool sticky)
     for (int64_t bit = 0; bit < lowest - 1 && bit < (int64_t)top; bit++) {
         sticky = sticky || real_bit(big, (size_t)bit) != 0;
     }
+    /* One less than the true exponent, since the highest bit of what is kept adds one to it; of subnormal
+       numbers that bit is not there. */
     const uint64_t biased = exponent < -1022 ? 0 : (uint64_t)(exponent + 1022);
     return (biased << 52) + kept + (half && (sticky || (kept & 1) != 0));
 }
 
-/* The bits of the number without its sign. */
+/*
+ * The bits of the number without its sign. Exact integer arithmetic instead of strtod: that depends on the
+ * locale, and pure parts call nothing of libc beyond memory. Exponents are cut first, so that the loops are
+ * short; what is cut is 0 or infinite in any case, since there are at most 40 digits.
+ */
 static uint64_t real_bits(const real_parts *parts)
 {
     if (parts->count == 0 || parts->exponent < -REAL_MOST_EXPONENT) {
@@ -385,6 +400,7 @@ static bool real_read_name(const char *text, size_t text_len, uint64_t *bits)
     if (!nan && memcmp(text + at, "inf", 3) != 0) {
         return false;
     }
+    /* The NaN that Python's float("nan") is: quiet, with no payload. */
     *bits = (nan ? UINT64_C(0xFFF) << 51 : UINT64_C(0x7FF) << 52) | (uint64_t)negative << 63;
     return true;
 }
@@ -449,6 +465,8 @@ static bool text_equal(const char *a, const char *b)
     return len == coffer__text_len(b) && memcmp(a, b, len) == 0;
 }
 
+/* The first row that fits decides, so rows with a name stand before those of their whole module. Only one step
+   is made: no new name is an old one again. */
 void coffer__pickle_rename(const char **module, const char **name)
 {
     for (size_t i = 0; i < sizeof text_renames / sizeof text_renames[0]; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors of torch: see pickle_views.h. The functions that rebuild them take
+ * Tensors of torch: see pickle_views.h. The functions that rebuild them (torch/_utils.py) take
  *
  *   _rebuild_tensor     (storage, offset, sizes, strides)
  *   _rebuild_tensor_v2  the same, requires_grad, hooks[, metadata]
@@ -10,6 +10,9 @@
  *
  * where a storage is a persistent id, ("storage", class, key, location, elements[, view]), a view being (key, offset,
  * elements), and metadata a dict that may say {"conj": True} or {"neg": True}.
+ *
+ * None of these functions is called. Their arguments are taken apart, from the outermost wrapper to the storage, and
+ * everything that is not exactly as torch writes it is refused: a guess here would be a tensor with wrong values.
  */
 #include "pickle_views.h"
 
@@ -27,6 +30,7 @@
 /* Keys and values of states that are searched. */
 #define VIEW_MOST_STATE 64
 
+/* For what only somebody who writes pickles by hand would make; the place is that of the value's opcode. */
 static coffer_status view_malformed(const coffer__graph *graph, coffer__value value, const char *what,
                                     coffer_error *err)
 {
@@ -82,6 +86,8 @@ coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value va
         !coffer__graph_is_text(graph, parts[0], "storage")) {
         return view_malformed(graph, value, "its storage has another id than (\"storage\", …)", err);
     }
+    /* The class tells how large an element is: torch.FloatStorage and its kin, or UntypedStorage, whose
+       elements are bytes. */
     const coffer__known known = coffer__graph_known(graph, parts[1]);
     id->element = known.element;
     if (known.meaning != COFFER__MEANS_STORAGE) {
@@ -98,7 +104,8 @@ coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value va
     return COFFER_OK;
 }
 
-/* The storage of a persistent id, which has to be as large as the id says. */
+/* The storage of a persistent id. It has to be exactly as large as the id says: the one is the pickle's word, the other what
+   the file has, and where they differ the file was put together from two. */
 static coffer_status view_storage_of(coffer__graph *graph, coffer__value value, coffer__storage_id *id,
                                      const coffer__stored **stored, coffer_error *err)
 {
@@ -121,6 +128,7 @@ static coffer_status view_storage_of(coffer__graph *graph, coffer__value value, 
     return COFFER_OK;
 }
 
+/* As U8 whatever its class is: it is not written, and its bytes only have to be accounted for. */
 coffer_status coffer__view_of_storage(coffer__graph *graph, coffer__value persistent, coffer__view *view,
                                       coffer_error *err)
 {
@@ -139,6 +147,7 @@ coffer_status coffer__view_of_storage(coffer__graph *graph, coffer__value persis
 
 /* ---- signs --------------------------------------------------------------------------------------------------------- */
 
+/* True itself; 1 is no truth that torch writes. */
 static bool view_is_true(const coffer__graph *graph, coffer__value value)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
@@ -174,12 +183,15 @@ typedef struct view_call {
     coffer__value whole; /* the sizes of the distributed tensor that it is a part of; 0: of none */
 } view_call;
 
+/* What all three functions share, and what the later ones have besides. Each argument is of the kind that
+   torch gives, or the tensor is refused. */
 static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, view_call call, coffer__view *view,
                                   coffer_error *err)
 {
     coffer__value parts[VIEW_MOST_ARGUMENTS] = { 0 };
     const coffer__meaning meaning = coffer__graph_known(graph, call.function).meaning;
     const size_t count = coffer__graph_items(graph, call.arguments, parts, VIEW_MOST_ARGUMENTS);
+    /* requires_grad and hooks have to be there, and are not looked at: they say nothing about values. */
     const size_t least = meaning == COFFER__MEANS_REBUILD_1 ? 4 : meaning == COFFER__MEANS_REBUILD_2 ? 6 : 7;
     if (count < least || count > VIEW_MOST_ARGUMENTS) {
         return view_malformed(graph, value, "the number of arguments", err);
@@ -202,6 +214,8 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
         return COFFER_ERR_VIEW;
     }
     view->element = id.element;
+    /* Version 3 is for dtypes that have no class of storage: the storage is of bytes, and the dtype comes by
+       itself. */
     if (meaning == COFFER__MEANS_REBUILD_3) {
         const coffer__known dtype = coffer__graph_known(graph, parts[6]);
         if (dtype.meaning != COFFER__MEANS_DTYPE) {
@@ -209,6 +223,7 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
         }
         view->element = dtype.element;
     }
+    /* Bytes are swapped within a unit, which is half of a complex number and all of any other element. */
     const size_t unit = coffer__element_facts_of(view->element)->unit;
     view->row.storage = stored->storage;
     view->row.swap = (uint8_t)(graph->big_endian && unit > 1 ? unit : 0);
@@ -276,11 +291,13 @@ static bool view_unwrap(coffer__graph *graph, view_call *call, coffer__value *va
     coffer__value parts[4] = { 0 };
     const coffer__meaning meaning = coffer__graph_known(graph, call->function).meaning;
     coffer__graph_items(graph, call->arguments, parts, 4);
-    if (meaning == COFFER__MEANS_FROM_TYPE && view_local(graph, parts) != 0) {
+    const coffer__value local = meaning == COFFER__MEANS_FROM_TYPE ? view_local(graph, parts) : 0;
+    if (local != 0) {
+        /* The sizes of all of it are the third argument of the call that wraps. */
         coffer__value sizes[3] = { 0 };
         coffer__graph_items(graph, parts[2], sizes, 3);
         call->whole = sizes[2];
-        parts[0] = view_local(graph, parts);
+        parts[0] = local;
     } else if (meaning == COFFER__MEANS_FROM_TYPE) {
         call->function = parts[0];
         call->arguments = parts[2];
@@ -345,6 +362,8 @@ coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer_
     }
     view_call call = { coffer__graph_callable(graph, value), coffer__graph_arguments(graph, value), 0 };
     coffer_status status = COFFER_OK;
+    /* From wrapper to wrapper, each of which is marked as reached: nothing of a tensor that has a row is left
+       over. */
     for (size_t i = 0; i < VIEW_MOST_WRAPPERS; i++) {
         const coffer__known known = coffer__graph_known(graph, call.function);
         graph->reached[value] = 1;

@@ -19,11 +19,14 @@ static coffer_status walk_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for walking over a pickle");
 }
 
+/* Indices and integers are written as people would; -1 keeps its sign, whose place in `digits` is before the
+   number. */
 bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__graph_entry *entry, const char **text,
                             size_t *len, char digits[21])
 {
     const coffer__node *key = coffer__pickle_node(graph->pickle, entry->key);
     *text = digits;
+    /* An entry without a key is one of a sequence, and goes by its index. */
     if (key == NULL) {
         *len = coffer__write_u64(digits, entry->index);
         return true;
@@ -52,12 +55,15 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
     const bool good = coffer__graph_walk_key(walk->graph, entry, &text, &len, digits);
     text = good ? text : "?";
     len = good ? len : 1;
+    /* Bounded before anything is reserved: a depth of 1000 with keys of 64 KiB each would be 64 MB of one
+       name. */
     const size_t needed = frame->path_len + 1 + len;
     if (needed > WALK_MOST_PATH) {
         return coffer__fail_at(err, COFFER_ERR_NAME, coffer__graph_place(walk->graph, frame->value),
                                "the names of a pickle are longer than %u bytes", (uint64_t)WALK_MOST_PATH);
     }
     if (needed > walk->path_room) {
+        /* Doubled, so that a path that grows by one key at a time is not moved at each. */
         const size_t room = needed < 512 ? 1024 : needed * 2;
         char *grown = coffer__realloc(walk->graph->allocator, walk->path, walk->path_room, room);
         if (grown == NULL) {
@@ -76,6 +82,7 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
     return COFFER_OK;
 }
 
+/* A frame remembers how long the path to its node is, so going back up costs nothing: the path is cut to it. */
 static coffer_status walk_enter(coffer__graph_walk *walk, coffer__value value, coffer_error *err)
 {
     if (walk->depth == walk->frame_room) {
@@ -88,6 +95,7 @@ static coffer_status walk_enter(coffer__graph_walk *walk, coffer__value value, c
         walk->frames = grown;
         walk->frame_room = room;
     }
+    /* The path was just made for this node by walk_append, or is empty at the start. */
     coffer__graph_walk_frame *frame = &walk->frames[walk->depth++];
     memset(frame, 0, sizeof *frame);
     frame->value = value;
@@ -104,6 +112,8 @@ coffer_status coffer__graph_walk_begin(coffer__graph_walk *walk, coffer__graph *
     memset(walk, 0, sizeof *walk);
     walk->graph = graph;
     walk->everything = everything;
+    /* A graph of n nodes can have 2^n paths. Real models share a few parts a few times, so in proportion to
+       the nodes is enough for them. */
     walk->steps = (uint64_t)graph->marks * WALK_STEPS_PER_NODE + WALK_STEPS_MORE;
     walk->marks = coffer__alloc_array(graph->allocator, graph->marks, sizeof *walk->marks, err);
     if (walk->marks == NULL) {
@@ -112,6 +122,7 @@ coffer_status coffer__graph_walk_begin(coffer__graph_walk *walk, coffer__graph *
     return start != 0 ? walk_enter(walk, start, err) : COFFER_OK;
 }
 
+/* Needs walk->graph, which coffer__graph_walk_begin sets before anything can fail. */
 void coffer__graph_walk_free(coffer__graph_walk *walk)
 {
     const coffer_allocator *allocator = walk->graph->allocator;
@@ -124,6 +135,8 @@ void coffer__graph_walk_free(coffer__graph_walk *walk)
 static coffer__value walk_inside(const coffer__graph_walk *walk, coffer__graph_walk_frame *frame)
 {
     const coffer__node *node = coffer__pickle_node(walk->graph->pickle, frame->value);
+    /* Parts 1 to 3 are items, what was set on it, and its state; each call goes on in the part where the last
+       one stopped. */
     if (frame->part == 0) {
         frame->link = node->first;
         frame->part = 1;
@@ -158,6 +171,8 @@ static bool walk_entry(coffer__graph_walk *walk, coffer__graph_entry *entry, boo
     return entry->value != 0;
 }
 
+/* What is within a tensor is not looked for, nor a storage's id. Objects have contents only for walks of
+   everything. */
 static bool walk_goes_into(const coffer__graph_walk *walk, coffer__value value)
 {
     switch (coffer__graph_role(walk->graph, value)) {
@@ -184,11 +199,14 @@ coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *f
         if (walk->steps-- == 0) {
             return coffer__fail(err, COFFER_ERR_MEMORY, "the parts of a pickle contain each other too many times");
         }
+        /* When a node is left, a walk by names forgets that it was there, and may enter it again by another
+           name; a walk of everything remembers it for good. */
         if (!walk_entry(walk, &entry, &named)) {
             walk->depth--;
             walk->marks[walk->frames[walk->depth].value] = walk->everything;
             continue;
         }
+        /* It is on the path, and the graph has a cycle; or it was met before. */
         if (walk->marks[entry.value] != 0) {
             continue;
         }
@@ -198,6 +216,8 @@ coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *f
         coffer_status status = named ? walk_append(walk, &entry, err) : COFFER_OK;
         const bool deep = walk->depth >= WALK_MOST_DEPTH;
         const bool enter = status == COFFER_OK && walk_goes_into(walk, entry.value);
+        /* Of a model no part may be missing, so depth beyond the bound is an error. A walk of what is left
+           over stops there; rows_of_lost finds what is below. */
         if (enter && deep && !walk->everything) {
             return coffer__fail_at(err, COFFER_ERR_PICKLE, coffer__graph_place(walk->graph, entry.value),
                                    "a pickle has more than %u containers within each other", (uint64_t)WALK_MOST_DEPTH);

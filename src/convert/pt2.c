@@ -55,8 +55,10 @@ typedef struct pt2_file {
     size_t offset_count;
 } pt2_file;
 
+/* Reads the value of one member of an object; the key is unescaped, and the text is right after its colon. */
 typedef coffer_status (*pt2_member)(pt2_file *t, const char *key, size_t key_len);
 
+/* At the place in the text where reading stopped. */
 static coffer_status pt2_malformed(pt2_file *t, const char *what)
 {
     return coffer__fail_at(t->json.err, COFFER_ERR_ARCHIVE, t->json.origin + t->json.in.position,
@@ -70,12 +72,13 @@ static bool pt2_is(const char *text, size_t len, const char *word)
     return coffer__text_len(word) == len && memcmp(text, word, len) == 0;
 }
 
-/* Passes over a value. */
+/* Passes over a value. At most four containers are open around it: the text, config, a weight, its tensor_meta. */
 static coffer_status pt2_pass(pt2_file *t)
 {
     return coffer__json_skip(&t->json, 4, &t->scratch);
 }
 
+/* Into `strings`, after all others: a text never becomes longer when it is unescaped, so the room is enough. */
 static coffer_status pt2_string(pt2_file *t, const char **text, size_t *len)
 {
     bool has_control = false;
@@ -95,6 +98,8 @@ static coffer_status pt2_object(pt2_file *t, pt2_member member)
         t->json.in.position += more ? 0 : 1;
     }
     while (status == COFFER_OK && more) {
+        /* Keys stay valid while their members are read, since nothing is taken off `strings` before the text
+           ends. */
         const char *key = NULL;
         size_t len = 0;
         status = pt2_string(t, &key, &len);
@@ -117,9 +122,11 @@ static coffer_status pt2_integer_member(pt2_file *t, const char *key, size_t key
     if (!pt2_is(key, key_len, "as_int") || *t->number_count == COFFER__PLAN_MAX_RANK) {
         return pt2_malformed(t, "a size is no number, or there are too many");
     }
+    /* The count rises even if the number is none: the whole text is refused then. */
     return coffer__json_u64(&t->json, &t->numbers[(*t->number_count)++]);
 }
 
+/* A list of {"as_int": …}, of at most as many as a tensor may have dimensions. */
 static coffer_status pt2_integers(pt2_file *t, uint64_t *numbers, size_t *count)
 {
     bool more = false;
@@ -140,6 +147,7 @@ static coffer_status pt2_integers(pt2_file *t, uint64_t *numbers, size_t *count)
     return status;
 }
 
+/* What describes the tensor. Of a key that comes twice the last one counts, as in Python's json. */
 static coffer_status pt2_meta_member(pt2_file *t, const char *key, size_t key_len)
 {
     if (pt2_is(key, key_len, "dtype")) {
@@ -163,6 +171,7 @@ static coffer_status pt2_meta_member(pt2_file *t, const char *key, size_t key_le
     return pt2_pass(t);
 }
 
+/* A weight without tensor_meta, or in a pickle, is an object; that is decided when all of it has been read. */
 static coffer_status pt2_weight_member(pt2_file *t, const char *key, size_t key_len)
 {
     if (pt2_is(key, key_len, "path_name")) {
@@ -181,6 +190,8 @@ static coffer_status pt2_weight_member(pt2_file *t, const char *key, size_t key_
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------ */
 
+/* torch's numbers of dtypes in exported programs (torch/_export/serde/schema.py, ScalarType), which are not
+   those of its C++ code. */
 static coffer__element pt2_element(uint64_t dtype)
 {
     static const coffer__element elements[] = {
@@ -198,10 +209,13 @@ static coffer__element pt2_element(uint64_t dtype)
 /* The view that was described; `lack` when it is one that safetensors cannot express. */
 static coffer_status pt2_view(pt2_file *t, coffer__view *view)
 {
+    /* coffer__view_fill takes a graph for what the user wants, and for the place that its messages name. There
+       is no pickle here, and value 0 is at the beginning of the text. */
     const coffer__graph nowhere = { .wants = t->file->wants, .at = t->json.origin };
     const coffer__stored *stored = t->path != NULL ? coffer__stores_find(&t->stores, t->path, t->path_len) : NULL;
     memset(view, 0, sizeof *view);
     view->row.storage = COFFER__PLAN_NO_STORAGE;
+    /* Objects and pickled weights are named, and not read: their bytes are a pickle of their own. */
     if (t->pickled || !t->described) {
         view->lack = "a pickle, or an object";
         return COFFER_OK;
@@ -211,6 +225,7 @@ static coffer_status pt2_view(pt2_file *t, coffer__view *view)
         view->lack = "of another layout or type than dense ones";
         return COFFER_OK;
     }
+    /* Everything is known now, so a contradiction is one of the file and no lack. */
     if (stored == NULL || t->stride_count != t->extents.rank) {
         return pt2_malformed(t, "a tensor has no bytes, or not as many strides as sizes");
     }
@@ -220,6 +235,7 @@ static coffer_status pt2_view(pt2_file *t, coffer__view *view)
     return coffer__view_fill(&nowhere, 0, view, &t->extents, stored->size, t->json.err);
 }
 
+/* The row is put as soon as its member ends, so only one tensor is ever held. */
 static coffer_status pt2_put_row(pt2_file *t, const char *name, size_t name_len)
 {
     coffer__view view;
@@ -233,6 +249,7 @@ static coffer_status pt2_put_row(pt2_file *t, const char *name, size_t name_len)
                : coffer__graph_put_model_view(&nowhere, &view, name, name_len, t->json.err);
 }
 
+/* Begins with nothing known, so that no tensor takes over what another one said. */
 static coffer_status pt2_config_member(pt2_file *t, const char *key, size_t key_len)
 {
     t->path = NULL;
@@ -262,6 +279,7 @@ static coffer_status pt2_read_config(pt2_file *t, coffer__zip_member *member, co
     if (status != COFFER_OK) {
         return status;
     }
+    /* As large as the text, which all strings of it together cannot exceed. */
     t->strings = coffer__alloc_array(allocator, size, 1, err);
     status = COFFER_ERR_MEMORY;
     if (t->strings != NULL) {
@@ -296,6 +314,8 @@ static coffer_status pt2_read_folder(pt2_file *t, const char *prefix, const char
     return status;
 }
 
+/* Weights become rows that are written, constants rows that are skipped. Ties are looked for among both, of
+   which only written rows can be tied. */
 static coffer_status pt2_read_all(pt2_file *t, coffer_error *err)
 {
     static const char constant[] = "a constant of the program, not a part of the model";
@@ -318,6 +338,7 @@ static coffer_status pt2_read_all(pt2_file *t, coffer_error *err)
 
 /* ---- the reader ------------------------------------------------------------------------------------------------------- */
 
+/* The member archive_format is what tells it from other archives of torch. */
 static bool pt2_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                       size_t path_len)
 {
@@ -333,6 +354,7 @@ static coffer_status pt2_reader(const coffer__input *input, const coffer__wants 
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     pt2_file t = { .file = &file };
+    /* As for any archive of torch: what matters to a scan is which pickles are in it. */
     if (wants->scan) {
         return coffer__torch_read_zip(&file, err);
     }

@@ -4,6 +4,8 @@
 
 #include "error.h"
 
+/* The one way from readers to bytes. Offsets and sizes come from files, so a failure here is told as one of
+   the file; what input->read gets is in range, and an empty range is not asked for. */
 coffer_status coffer__input_read(const coffer__input *input, uint32_t file, uint64_t file_size, uint64_t offset,
                                  void *bytes, size_t size, coffer_error *err)
 {

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of readers, and which of them takes a file. */
+/*
+ * The table of readers, and which of them takes a file.
+ *
+ * Every reader looks at the same beginning and end of the file, which are read once. The end is there for archives,
+ * whose directory may be the only place that names their members.
+ */
 #include "readers.h"
 
 #include "alloc.h"
 #include "error.h"
 #include "sniff.h"
 
+/* As much as any signature needs: a block of tar, or the first members of an archive. */
 #define READERS_HEAD ((size_t)4096)
 #define READERS_TAIL ((size_t)16 * 1024)
 
@@ -41,12 +47,13 @@ static const struct readers_noun {
     { COFFER_ERR_IS_ELF, "a program or library" },
 };
 
+/* For lists of formats, in the order in which they are tried. */
 const coffer__reader *coffer__reader_at(size_t i)
 {
     return i < sizeof readers_table / sizeof readers_table[0] ? readers_table[i] : NULL;
 }
 
-/* Says what a file is that nobody reads. */
+/* Says what a file is that nobody reads: most such files are one of a few mistakes. */
 static coffer_status readers_none(const uint8_t *head, size_t head_size, coffer_error *err)
 {
     const coffer_status code = coffer__sniff(head, head_size, NULL);
@@ -77,6 +84,7 @@ coffer_status coffer__reader_for(const coffer__input *input, const coffer_alloca
 {
     const size_t head_size = input->size < READERS_HEAD ? (size_t)input->size : READERS_HEAD;
     const size_t tail_size = input->size < READERS_TAIL ? (size_t)input->size : READERS_TAIL;
+    /* Head and tail of a file that is shorter than both overlap; each reader may look at either. */
     uint8_t *block = coffer__alloc_array(allocator, head_size + tail_size, 1, err);
     if (block == NULL) {
         return COFFER_ERR_MEMORY;

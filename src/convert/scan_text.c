@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of a pickle as text: see scan_text.h. Containers that are open are on a stack of a few frames. */
+/*
+ * Values of a pickle as text: see scan_text.h. Containers that are open are on a stack of a few frames.
+ *
+ * Everything is bounded, since the pickle wants to be read: the text by its buffer, containers by how many
+ * items are shown and how deep, texts by their length. That also ends cycles.
+ */
 #include "scan_text.h"
 
 #include "text.h"
@@ -11,6 +16,7 @@
 #define RENDER_MOST_BYTES 200
 #define RENDER_MOST_ITEMS 32
 
+/* A container that is open: what closes it, and the item that comes next. */
 typedef struct render_frame {
     const char *close;
     uint32_t link;
@@ -24,6 +30,7 @@ typedef struct render_out {
     size_t used;
 } render_out;
 
+/* Adds what fits. A character may be cut in the middle, which whoever escapes the text for showing has to expect. */
 static void render_add(render_out *out, const char *more, size_t len)
 {
     /* Room for the NUL. */
@@ -33,11 +40,13 @@ static void render_add(render_out *out, const char *more, size_t len)
     out->used += taken;
 }
 
+/* For words of our own, which end with a NUL. */
 static void render_say(render_out *out, const char *word)
 {
     render_add(out, word, coffer__text_len(word));
 }
 
+/* Quotes within are not escaped: the text is for people, and nobody reads it back. */
 static void render_quoted(render_out *out, const coffer__graph *graph, coffer__value value, const char *open)
 {
     size_t len = 0;
@@ -49,6 +58,7 @@ static void render_quoted(render_out *out, const coffer__graph *graph, coffer__v
     render_say(out, bytes == NULL || len > RENDER_MOST_BYTES ? "…'" : "'");
 }
 
+/* In unsigned arithmetic, since the least integer has no positive twin. */
 static void render_integer(render_out *out, int64_t value)
 {
     char digits[20];
@@ -104,6 +114,7 @@ static bool render_open(render_out *out, const coffer__node *node, render_frame 
         { COFFER__VALUE_TUPLE, "(", ")" }, { COFFER__VALUE_LIST, "[", "]" }, { COFFER__VALUE_DICT, "{", "}" },
         { COFFER__VALUE_SET, "{", "}" },   { COFFER__VALUE_CALL, "", "" },   { COFFER__VALUE_PERSISTENT, "<id ", ">" },
     };
+    /* Sets look like dicts without values, as in Python; a call's brackets come from its arguments. */
     for (size_t i = 0; i < sizeof brackets / sizeof *brackets; i++) {
         if (node->kind == brackets[i].kind) {
             *frame = (render_frame){ .close = brackets[i].close, .link = node->first };
@@ -116,6 +127,8 @@ static bool render_open(render_out *out, const coffer__node *node, render_frame 
     return false;
 }
 
+/* What stands before the next item: nothing between a callable and its arguments, which bring their own
+   brackets. */
 static const char *render_separator(const render_frame *frame)
 {
     if (frame->call || frame->done == 0) {
@@ -135,6 +148,8 @@ void coffer__scan_render(const coffer__graph *graph, coffer__value value, char t
     } else if (node != NULL) {
         render_atom(&out, graph, value);
     }
+    /* One item of the container on top each time round. A container ends with its items, its share of them, or
+       the buffer. */
     while (depth > 0) {
         render_frame *frame = &frames[depth - 1];
         if (frame->link == 0 || frame->done == RENDER_MOST_ITEMS || out.used == COFFER__SCAN_TEXT - 1) {

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ties: rows that are the same view become aliases of one of them; see pickle_rows.h. */
+/*
+ * Ties: rows that are the same view become aliases of one of them; see pickle_rows.h.
+ *
+ * Models use one parameter in two places, often the embedding and the last layer, and a pickle says so by
+ * sharing the storage. safetensors has no way to share bytes, and its writer for torch drops all but one
+ * name and records the others in the metadata. The same is done here. Rows are compared by what they view,
+ * never by their bytes: equal bytes in different storages are two parameters that happen to be equal.
+ */
 #include "pickle_rows.h"
 
 #include "alloc.h"
@@ -7,6 +14,7 @@
 
 #include <string.h>
 
+/* Returns from the function that uses it, unless both are equal. */
 #define TIES_COMPARE(a, b)                                                                                             \
     do {                                                                                                               \
         if ((a) != (b)) {                                                                                              \
@@ -23,6 +31,7 @@ static int ties_compare_views(const coffer__plan *plan, const coffer__plan_row *
     TIES_COMPARE(a->rank, b->rank);
     TIES_COMPARE(a->sign, b->sign);
     TIES_COMPARE(a->swap, b->swap);
+    /* The ranks are equal from here on. A dimension's count follows from size, dtype and rank. */
     const coffer__plan_dimension *a_dimensions = coffer__plan_dimensions(plan, a);
     const coffer__plan_dimension *b_dimensions = coffer__plan_dimensions(plan, b);
     for (size_t i = 0; i < a->rank; i++) {
@@ -32,6 +41,7 @@ static int ties_compare_views(const coffer__plan *plan, const coffer__plan_row *
     return 0;
 }
 
+/* The view decides, then the name: so the first of each group is the one that is kept. */
 static bool ties_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__plan *plan = ctx;
@@ -47,6 +57,8 @@ static bool ties_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(a_name, a_len, b_name, b_len) < 0;
 }
 
+/* Empty tensors are the same view of nothing; each is written for itself. Rows that are not written cannot be
+   kept for others. */
 static bool ties_has_bytes(const coffer__plan *plan, const coffer__plan_row *row)
 {
     for (size_t i = 0; i < row->rank; i++) {
@@ -100,6 +112,8 @@ static void ties_decide(coffer__plan *plan, const uint32_t *order, size_t count,
     coffer__plan_row *rows = plan->rows.items;
     uint32_t kept = 0;
     for (size_t i = 0; i < count; i++) {
+        /* Compared with the row that was kept, and not with the neighbour: a row that stays a tensor because
+           of the metadata is skipped over, and does not end the group. */
         if (i == 0 || ties_compare_views(plan, &rows[kept], &rows[order[i]]) != 0) {
             kept = order[i];
         } else if (!ties_is_key(plan, keys, rows[order[i]].name)) {

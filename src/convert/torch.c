@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the readers of torch's containers share: see torch.h. */
+/*
+ * What the readers of torch's containers share: see torch.h.
+ *
+ * A pickle is a range of the file, or bytes that were inflated from one. The machine counts from its first byte; here
+ * that is turned into bytes of the file, for errors and for what lies within the pickle.
+ */
 #include "torch.h"
 
 #include "error.h"
@@ -21,6 +26,7 @@ coffer_status coffer__torch_put_storage(const coffer__torch_file *file, const co
     memcpy(name, prefix, prefix_len);
     memcpy(name + prefix_len, key, taken);
     coffer_status status = coffer__plan_put_text(file->plan, name, prefix_len + taken, &text, err);
+    /* The piece comes right before its storage, which takes the pieces that were put last. */
     if (status == COFFER_OK && piece->size > 0) {
         status = coffer__plan_put_piece(file->plan, piece, err);
     }
@@ -39,6 +45,8 @@ typedef struct torch_range {
     uint64_t size;
 } torch_range;
 
+/* The machine asks for nothing past the stream's end; compared all the same, since it is the last place where
+   it can be. */
 static coffer_status torch_range_read(void *ctx, uint64_t offset, void *bytes, size_t size, coffer_error *err)
 {
     const torch_range *range = ctx;
@@ -68,6 +76,7 @@ coffer_status coffer__torch_run(coffer__graph *graph, const coffer__torch_file *
     graph->packed = bytes != NULL;
     const coffer_status status =
         coffer__pickle_run(&pickle, &stream, 0, graph->allocator, file->plan->budget, NULL, end, err);
+    /* Also after a failure: a scan looks at what was built, and unloading frees it. */
     graph->pickle = pickle;
     /* The machine counts from the beginning of the stream. */
     if (status == COFFER_ERR_PICKLE && err != NULL && err->offset != UINT64_MAX) {

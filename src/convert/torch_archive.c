@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The archives that torch writes: see torch_archive.h. */
+/*
+ * The archives that torch writes (caffe2/serialize/inline_container.cc): see torch_archive.h.
+ *
+ *   FOLDER/…    every member is in one folder, whose name is that of the file at the time of writing
+ *
+ * Members are found by what follows the folder, so renaming the file changes nothing.
+ */
 #include "torch_archive.h"
 
 #include "alloc.h"
@@ -11,6 +17,7 @@
 /* Of members that are looked for; file systems allow folders of 255 bytes. */
 #define ARCHIVE_MOST_NAME 1024
 
+/* Searched byte by byte: it is asked of heads of a few kilobytes only. */
 bool coffer__torch_has(const uint8_t *bytes, size_t size, const char *text)
 {
     const size_t len = coffer__text_len(text);
@@ -30,6 +37,7 @@ bool coffer__torch_member_ends(const coffer__zip_member *member, const char *end
 
 /* ---- members ------------------------------------------------------------------------------------------------------- */
 
+/* archive_find_folder has seen to it that every name begins with the folder, so only what follows is compared. */
 const char *coffer__torch_archive_after(const coffer__torch_archive *archive, const coffer__zip_member *member,
                                         const char *prefix, size_t *len)
 {
@@ -47,6 +55,7 @@ coffer__zip_member *coffer__torch_archive_find(const coffer__torch_archive *arch
 {
     char path[ARCHIVE_MOST_NAME];
     const size_t name_len = coffer__text_len(name);
+    /* A folder so long that no path fits has no member of any name; torch's own come from names of files. */
     if (name_len > sizeof path || archive->folder_len > sizeof path - name_len) {
         return NULL;
     }
@@ -55,6 +64,7 @@ coffer__zip_member *coffer__torch_archive_find(const coffer__torch_archive *arch
     return coffer__zip_find(&archive->zip, path, archive->folder_len + name_len);
 }
 
+/* Of small members that say one thing, as the version. Without such a member, the text is empty. */
 coffer_status coffer__torch_archive_peek(const coffer__torch_archive *archive, const char *name, char *text,
                                          size_t size, size_t *len, coffer_error *err)
 {
@@ -67,6 +77,8 @@ coffer_status coffer__torch_archive_peek(const coffer__torch_archive *archive, c
     return coffer__zip_load(&archive->zip, archive->file->input, member, text, *len, err);
 }
 
+/* `most` bounds the memory before anything is inflated: the directory's size is exact for whatever loads at
+   all. */
 coffer_status coffer__torch_archive_load(const coffer__torch_archive *archive, coffer__zip_member *member,
                                          uint64_t most, uint8_t **bytes, size_t *size, coffer_error *err)
 {
@@ -106,6 +118,7 @@ static coffer_status archive_find_folder(coffer__torch_archive *archive, coffer_
                                "%q is in no folder: this is no archive of PyTorch", first->name, first->name_len);
     }
     archive->folder_len++;
+    /* All in one folder, or it is not an archive that torch would open; two folders could hold two models. */
     for (size_t i = 0; i < archive->zip.count; i++) {
         const coffer__zip_member *member = &archive->zip.members[i];
         if (member->name_len < archive->folder_len || memcmp(member->name, first->name, archive->folder_len) != 0) {
@@ -117,6 +130,7 @@ static coffer_status archive_find_folder(coffer__torch_archive *archive, coffer_
     return COFFER_OK;
 }
 
+/* Files before 2.1 have none, and are little-endian. */
 static coffer_status archive_read_byteorder(coffer__torch_archive *archive, coffer_error *err)
 {
     char text[8];
@@ -134,6 +148,7 @@ static coffer_status archive_read_byteorder(coffer__torch_archive *archive, coff
     return COFFER_OK;
 }
 
+/* The order of bytes is read here because storages are put before anything else that could tell. */
 coffer_status coffer__torch_archive_open(coffer__torch_archive *archive, const coffer__torch_file *file,
                                          coffer_error *err)
 {
@@ -161,6 +176,7 @@ coffer_status coffer__torch_archive_put_storages(const coffer__torch_archive *ar
         const coffer__zip_member *member = &zip->members[i];
         coffer__stored stored = { .size = member->size };
         stored.key = coffer__torch_archive_after(archive, member, prefix, &stored.key_len);
+        /* JSON beside the storages describes them (.pt2), and is no storage itself. */
         if (stored.key == NULL || coffer__torch_member_ends(member, ".json")) {
             continue;
         }

@@ -24,6 +24,7 @@ typedef struct torch_index {
     coffer__index index;
 } torch_index;
 
+/* The index in memory, as a whole: it is JSON, whose size the limit for indexes and the budget bound. */
 static coffer_status torch_index_read_text(torch_index *t, coffer_error *err)
 {
     if (t->input->size > COFFER__INDEX_MOST_BYTES || t->input->size > t->plan->budget) {
@@ -51,6 +52,7 @@ static coffer_status torch_index_read_file(torch_index *t, const coffer__torch_f
     if (status != COFFER_OK) {
         return status;
     }
+    /* These two are all that index files of torch ever refer to; safetensors and single pickles are refused. */
     if (coffer__reader_torch_stream.sniff(head, size, head, 0, "", 0)) {
         return coffer__torch_read_stream(file, err);
     }
@@ -68,6 +70,8 @@ static coffer_status torch_index_open_file(torch_index *t, const coffer__name *n
     if (status == COFFER_OK) {
         status = coffer__plan_put_file(t->plan, name->text, name->len, &number, err);
     }
+    /* The plan's pieces name files by number, so both sides have to count alike. They do; a difference would
+       be a mistake of ours, and wrong bytes. */
     if (status == COFFER_OK && number != file.file) {
         status = coffer__fail(err, COFFER_ERR_PLAN, "the files of the index are not numbered as they were opened");
     }
@@ -76,6 +80,7 @@ static coffer_status torch_index_open_file(torch_index *t, const coffer__name *n
 
 /* ---- what the index promises ----------------------------------------------------------------------------------------- */
 
+/* The name of a row and another one, as bytes. */
 static int torch_index_compare(const coffer__plan *plan, uint32_t row, const char *name, size_t name_len)
 {
     size_t len = 0;
@@ -83,6 +88,7 @@ static int torch_index_compare(const coffer__plan *plan, uint32_t row, const cha
     return coffer__compare_names(text, len, name, name_len);
 }
 
+/* In the order of the rows' names, for torch_index_has. */
 static bool torch_index_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__plan *plan = ctx;
@@ -120,6 +126,8 @@ static coffer_status torch_index_check(torch_index *t, coffer_error *err)
     if (other_names || t->wants->scan) {
         return COFFER_OK;
     }
+    /* Sorted once and searched for each name: a checkpoint has ten thousands of tensors and an index as many
+       names. */
     uint32_t *order = coffer__alloc_array(t->plan->allocator, count, sizeof *order, err);
     if (order == NULL) {
         return COFFER_ERR_MEMORY;
@@ -130,6 +138,7 @@ static coffer_status torch_index_check(torch_index *t, coffer_error *err)
     coffer__sort(order, count, torch_index_before, t->plan);
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < t->index.count && status == COFFER_OK; i++) {
+        /* In any of the files, aliases included. Which file has it does not matter for what is written. */
         const coffer__index_entry *entry = &t->index.entries[i];
         if (!torch_index_has(t->plan, order, count, &entry->name)) {
             coffer__fail_at(err, COFFER_ERR_NOT_IN_SHARD, entry->position,
@@ -144,6 +153,7 @@ static coffer_status torch_index_check(torch_index *t, coffer_error *err)
 
 /* ---- the reader ------------------------------------------------------------------------------------------------------ */
 
+/* Files are read in the order of the index; their rows all go into one plan. */
 static coffer_status torch_index_read(torch_index *t, coffer_error *err)
 {
     coffer_status status = torch_index_read_text(t, err);
@@ -156,6 +166,7 @@ static coffer_status torch_index_read(torch_index *t, coffer_error *err)
     return status == COFFER_OK ? torch_index_check(t, err) : status;
 }
 
+/* The names of shards are texts of the index, so it stays in memory until all files have been read. */
 static coffer_status torch_index_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
                                         coffer_error *err)
 {

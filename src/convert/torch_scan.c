@@ -3,6 +3,9 @@
  * What loaders would have done with the pickles of an archive: those that are named as such, those that begin so, and
  * those in archives within it. The bytes of storages are not looked at: nobody loads them as pickles, and a large
  * checkpoint on the Hub is scanned by reading its directory and its pickles.
+ *
+ * A scan never gives up where something is wrong, since that may be what was meant to stop it: what cannot be read or
+ * is too large becomes a finding of its own. Archives within archives are a list, bounded in number, and no recursion.
  */
 #include "alloc.h"
 #include "error.h"
@@ -36,6 +39,7 @@ static bool torch_scan_is_storage(const coffer__zip_member *member)
            coffer__torch_has((const uint8_t *)member->name, member->name_len, folder);
 }
 
+/* A danger for each member that a loader might read and that was not looked at. */
 static coffer_status torch_scan_put(const torch_scan *scan, const coffer__zip_member *member, const char *sentence,
                                     coffer_error *err)
 {
@@ -43,6 +47,8 @@ static coffer_status torch_scan_put(const torch_scan *scan, const coffer__zip_me
                                     member->name, sentence, member->name, member->name_len, err);
 }
 
+/* A deflated pickle, which is inflated as a whole; findings name the place of the member, since bytes within
+   have none. */
 static coffer_status torch_scan_inflated(torch_scan *scan, coffer__zip_member *member, coffer_error *err)
 {
     uint8_t *bytes = NULL;
@@ -62,6 +68,7 @@ static coffer_status torch_scan_inflated(torch_scan *scan, coffer__zip_member *m
     return status;
 }
 
+/* Only a stored archive is a range of the file, and can be read as one. */
 static coffer_status torch_scan_inner_archive(torch_scan *scan, const coffer__zip_member *member, coffer_error *err)
 {
     if (member->coding != COFFER__CODING_STORED) {
@@ -80,6 +87,8 @@ static coffer_status torch_scan_inner_archive(torch_scan *scan, const coffer__zi
     return COFFER_OK;
 }
 
+/* One member: by its name and by its first bytes, whichever tells. Names alone would miss a pickle that is
+   called .bin. */
 static coffer_status torch_scan_member(torch_scan *scan, coffer__zip_member *member, coffer_error *err)
 {
     uint8_t head[4] = { 0 };
@@ -111,6 +120,7 @@ static coffer_status torch_scan_members(torch_scan *scan, coffer_error *err)
 {
     for (size_t i = 0; i < scan->archive.zip.count; i++) {
         coffer__zip_member *member = &scan->archive.zip.members[i];
+        /* Kept apart from the caller's error, which is not touched by what becomes a finding. */
         coffer_error trouble;
         coffer__error_clear(&trouble);
         coffer_status status = torch_scan_member(scan, member, &trouble);
@@ -131,6 +141,7 @@ static coffer_status torch_scan_members(torch_scan *scan, coffer_error *err)
     return COFFER_OK;
 }
 
+/* The list begins with the file itself and grows while it is worked off. */
 coffer_status coffer__torch_scan_archive(const coffer__torch_file *file, coffer_error *err)
 {
     torch_scan scan = { .file = file, .count = 1 };

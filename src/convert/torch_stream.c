@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints as torch.save wrote them from 0.1.10 to 1.5, and writes them still when it is asked to: pickles, one after
- * another, and then the storages.
+ * Checkpoints as torch.save wrote them from 0.1.10 to 1.5, and writes them still when it is asked to
+ * (_use_new_zipfile_serialization=False): pickles, one after another, and then the storages.
  *
  *   pickle    0x1950a86a20f9469cfc6c
  *   pickle    1001
@@ -12,6 +12,10 @@
  *
  * How large an element is, only the ids in the object say. Numbers and bytes are little-endian, whichever machine wrote
  * them: big-endian ones swap them when they write and when they read.
+ *
+ * There is no table of places: each pickle begins where the one before it ended, and each storage after the sizes of
+ * all before it. So the object is run before the storages are placed, and a storage whose size is not known from it
+ * makes everything after it unreachable.
  */
 #include "alloc.h"
 #include "bytes.h"
@@ -42,6 +46,7 @@ typedef struct torch_stream {
     coffer__stores stores; /* in the order of the file */
 } torch_stream;
 
+/* The magic number as a pickle of protocol 2 to 5 writes it, after PROTO. */
 static bool torch_stream_is(const uint8_t *head, size_t head_size)
 {
     for (size_t at = 0; at <= TORCH_STREAM_MOST_BEFORE && at + sizeof torch_stream_magic <= head_size; at++) {
@@ -58,6 +63,7 @@ static coffer_status torch_stream_next(torch_stream *t, coffer__graph *graph, co
     uint64_t end = 0;
     graph->member = "";
     const coffer_status status = coffer__torch_load(graph, t->file, NULL, t->at, t->file->size - t->at, &end, err);
+    /* Also after a failure, where it is the byte after the last opcode that was read. */
     t->at += end;
     return status;
 }
@@ -74,6 +80,8 @@ static coffer_status torch_stream_read_head(torch_stream *t, coffer_error *err)
     return status;
 }
 
+/* The list of keys, in the order of the bytes. The keys are texts of this pickle, so its graph stays until the
+   end. */
 static coffer_status torch_stream_read_keys(torch_stream *t, coffer_error *err)
 {
     coffer_status status = torch_stream_next(t, &t->keys, err);
@@ -114,6 +122,7 @@ static coffer_status torch_stream_size(torch_stream *t, uint64_t *elements, coff
             return status;
         }
         const coffer__stored *found = coffer__stores_find(&t->stores, id.key, id.key_len);
+        /* 0 is no number yet; it tells that the size is known. The number comes when the storage is put. */
         if (found != NULL && found->storage == UINT32_MAX) {
             coffer__stored *stored = &t->stores.items[found - t->stores.items];
             stored->storage = 0;
@@ -124,6 +133,8 @@ static coffer_status torch_stream_size(torch_stream *t, uint64_t *elements, coff
     return COFFER_OK;
 }
 
+/* Compares the count before the bytes with what the object says: when they differ, this is not where the
+   storage begins, or the object is of another file. */
 static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *stored, uint64_t elements,
                                               coffer_error *err)
 {
@@ -156,6 +167,7 @@ static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *s
     return coffer__torch_put_storage(t->file, &piece, "storage ", stored->key, stored->key_len, &stored->storage, err);
 }
 
+/* In the order of the file, since each one's place follows from those before it. */
 static coffer_status torch_stream_put_storages(torch_stream *t, coffer_error *err)
 {
     uint64_t *elements = coffer__alloc_array(t->stores.allocator, t->stores.count, sizeof *elements, err);
@@ -170,6 +182,7 @@ static coffer_status torch_stream_put_storages(torch_stream *t, coffer_error *er
     return status;
 }
 
+/* What nobody reads is told, but is no error: torch does not look at it either. */
 static coffer_status torch_stream_note_rest(const torch_stream *t, coffer_error *err)
 {
     if (t->at == t->file->size) {
@@ -183,6 +196,7 @@ static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
 {
     t->stores.allocator = t->file->plan->allocator;
     t->object.stores = &t->stores;
+    /* A scan needs no storages: five pickles, of which a loader runs each, and then bytes. */
     if (t->file->wants->scan) {
         const coffer__scan_range range = {
             .member = "", .size = t->file->size, .expected = TORCH_STREAM_PICKLES, .more = true

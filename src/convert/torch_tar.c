@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints as torch.save wrote them before 0.1.10: archives (tar) of
+ * Checkpoints as torch.save wrote them before 0.1.10 (torch/serialization.py still has the code that loads them):
+ * archives (tar) of
  *
  *   storages   pickle of their number; for each a pickle of (key, location, class), its number of elements (i64) and their
  *              bytes; then a pickle of a list of (key, key of the storage that it is a part of, offset, elements)
@@ -11,8 +12,14 @@
  *
  * Nothing is extracted. Members of other names, links and folders are passed over.
  *
- *   a member's head: 512 bytes        name 0 (100), size 124 (12, octal), checksum 148 (8), type 156, "ustar" 257
- *   its bytes, padded to 512
+ *   a member's head: 512 bytes (ustar, POSIX.1-1988)
+ *       0  name, 100 bytes, ended by a NUL      156  type: '0' or NUL is a plain file
+ *     124  size, 12 octal digits                257  "ustar"
+ *     148  checksum, 8: the sum of all bytes of the head, its own taken as spaces
+ *   its bytes, padded to 512; the archive ends with blocks of zeros
+ *
+ * The order of reading is that of what depends on what: storages, tensors in them, the object that names tensors.
+ * Every range is compared with its member, and every member with the file, before it is read.
  */
 #include "alloc.h"
 #include "bytes.h"
@@ -28,6 +35,7 @@
 #include <string.h>
 
 #define TAR_BLOCK 512
+/* torch writes four. Others are passed over, which costs a read each. */
 #define TAR_MOST_MEMBERS 1000
 /* Storages and tensors of one file. */
 #define TAR_MOST_ITEMS ((uint64_t)1 << 20)
@@ -71,6 +79,8 @@ typedef struct torch_tar {
 
 /* ---- items --------------------------------------------------------------------------------------------------------- */
 
+/* The number of items is bounded by the counts that were read (TAR_MOST_ITEMS) and the lists of parts, which
+   the budget of their pickle bounds. */
 static coffer_status tar_add(tar_items *items, const tar_item *item, coffer_error *err)
 {
     if (items->count == items->room) {
@@ -87,6 +97,7 @@ static coffer_status tar_add(tar_items *items, const tar_item *item, coffer_erro
     return COFFER_OK;
 }
 
+/* By keys, which are numbers: pointers of the process that saved. */
 static bool tar_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const tar_items *items = ctx;
@@ -107,6 +118,7 @@ static coffer_status tar_seal(tar_items *items, coffer_error *err)
         items->order[i] = (uint32_t)i;
     }
     coffer__sort(items->order, items->count, tar_before, items);
+    /* Equal keys are neighbours now. */
     for (size_t i = 1; i < items->count; i++) {
         if (!tar_before(items, items->order[i - 1], items->order[i])) {
             return coffer__fail(err, COFFER_ERR_ARCHIVE, "number %u stands for two storages or tensors",
@@ -116,6 +128,7 @@ static coffer_status tar_seal(tar_items *items, coffer_error *err)
     return COFFER_OK;
 }
 
+/* By its key, among the items that were there when the list was sealed. */
 static const tar_item *tar_find(const tar_items *items, uint64_t key)
 {
     size_t low = 0;
@@ -135,6 +148,7 @@ static const tar_item *tar_find(const tar_items *items, uint64_t key)
     return NULL;
 }
 
+/* Also for lists that were never filled or sealed. */
 static void tar_items_free(tar_items *items)
 {
     coffer__free_array(items->allocator, items->order, items->sealed, sizeof *items->order);
@@ -152,6 +166,7 @@ static bool tar_octal(const uint8_t *digits, size_t size, uint64_t *value)
         i++;
     }
     const size_t first = i;
+    /* At most 12 digits of 3 bits each, so nothing is shifted out. */
     for (; i < size && digits[i] >= '0' && digits[i] <= '7'; i++) {
         *value = *value << 3 | (uint64_t)(digits[i] - '0');
     }
@@ -163,17 +178,20 @@ static bool tar_sum_fits(const uint8_t *head)
 {
     uint64_t stated = 0;
     uint64_t sum = 0;
+    /* The largest sum is 512 * 255, so nothing wraps. */
     for (size_t i = 0; i < TAR_BLOCK; i++) {
         sum += i >= 148 && i < 156 ? ' ' : head[i];
     }
     return tar_octal(head + 148, 8, &stated) && stated == sum;
 }
 
+/* The checksum as well, since five letters at byte 257 may be in any file. */
 static bool tar_is_head(const uint8_t *head)
 {
     return memcmp(head + 257, "ustar", 5) == 0 && tar_sum_fits(head);
 }
 
+/* The name ends with a NUL, which is compared, too; some programs write "./" before it. */
 static bool tar_is_named(const uint8_t *head, const char *name)
 {
     const size_t len = coffer__text_len(name);
@@ -186,6 +204,7 @@ static coffer_status tar_meet(torch_tar *t, const uint8_t *head, uint64_t at, ui
 {
     tar_member *const members[] = { &t->storages, &t->tensors, &t->pickle };
     static const char *const names[] = { "storages", "tensors", "pickle" };
+    /* Links and folders of such a name are not what a loader would open as a file. */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if ((head[156] != '0' && head[156] != 0) || !tar_is_named(head, names[i])) {
             continue;
@@ -217,6 +236,8 @@ static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
             return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "this is no member of an archive (tar)");
         }
         at += TAR_BLOCK;
+        /* The size has to fit in the file; its padding need not, since the last member of a cut archive may be
+           whole. */
         if (!coffer__round_up_u64(size, TAR_BLOCK, &padded) || size > file->size - at) {
             return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
                                    "a member of the archive reaches past the end of the file");
@@ -225,6 +246,7 @@ static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
         if (status != COFFER_OK) {
             return status;
         }
+        /* The padding of the last member may be missing; the loop then ends at the file's end. */
         at = padded > file->size - at ? file->size : at + padded;
     }
     return t->storages.there && t->tensors.there && t->pickle.there
@@ -234,12 +256,10 @@ static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
 
 /* ---- what is within members ---------------------------------------------------------------------------------------- */
 
-static coffer_status tar_malformed(const torch_tar *t, uint64_t at, coffer_error *err)
+static coffer_status tar_malformed(uint64_t at, coffer_error *err)
 {
-    (void)t;
     return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
-                           "the archive does not describe its storages and tensors as "
-                           "PyTorch did");
+                           "the archive does not describe its storages and tensors as PyTorch did");
 }
 
 /* Runs the pickle at *at and goes past it. The graph is to be unloaded in any case. */
@@ -247,6 +267,7 @@ static coffer_status tar_run(torch_tar *t, const tar_member *member, uint64_t *a
                              coffer_error *err)
 {
     uint64_t end = 0;
+    /* Each pickle has a graph of its own, since the memo of one is nothing to the next. */
     *graph = (coffer__graph){ .member = "" };
     const coffer_status status =
         coffer__torch_load(graph, t->file, NULL, *at, member->at + member->size - *at, &end, err);
@@ -254,6 +275,7 @@ static coffer_status tar_run(torch_tar *t, const tar_member *member, uint64_t *a
     return status;
 }
 
+/* The number of storages or tensors, which is not trusted with memory: items are added as they are read. */
 static coffer_status tar_read_count(torch_tar *t, const tar_member *member, uint64_t *at, uint64_t *count,
                                     coffer_error *err)
 {
@@ -261,7 +283,7 @@ static coffer_status tar_read_count(torch_tar *t, const tar_member *member, uint
     coffer_status status = tar_run(t, member, at, &graph, err);
     if (status == COFFER_OK &&
         (!coffer__graph_u64(&graph, coffer__pickle_root(graph.pickle), count) || *count > TAR_MOST_ITEMS)) {
-        status = tar_malformed(t, *at, err);
+        status = tar_malformed(*at, err);
     }
     coffer__torch_unload(&graph);
     return status;
@@ -271,9 +293,10 @@ static coffer_status tar_read_count(torch_tar *t, const tar_member *member, uint
 static coffer_status tar_read(const torch_tar *t, const tar_member *member, uint64_t *at, void *bytes, size_t size,
                               coffer_error *err)
 {
+    /* *at is never past the member: pickles were run within it, and each read was compared with it. */
     const uint64_t left = member->at + member->size - *at;
     if (size > left) {
-        return tar_malformed(t, *at, err);
+        return tar_malformed(*at, err);
     }
     const coffer_status status =
         coffer__input_read(t->file->input, t->file->file, t->file->size, *at, bytes, size, err);
@@ -288,6 +311,8 @@ static bool tar_triple(const coffer__graph *graph, coffer__value parts[3], uint6
     return coffer__graph_items(graph, root, parts, 3) == 3 && coffer__graph_u64(graph, parts[0], key);
 }
 
+/* One storage: its pickle, the number of its elements, their bytes, which become a piece of the plan and are
+   not read here. */
 static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *err)
 {
     coffer__graph graph;
@@ -300,7 +325,7 @@ static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *
         const bool fits = tar_triple(&graph, parts, &item.key);
         const coffer__known known = coffer__graph_known(&graph, fits ? parts[2] : 0);
         item.element = known.element;
-        status = fits && known.meaning == COFFER__MEANS_STORAGE ? COFFER_OK : tar_malformed(t, *at, err);
+        status = fits && known.meaning == COFFER__MEANS_STORAGE ? COFFER_OK : tar_malformed(*at, err);
     }
     coffer__torch_unload(&graph);
     if (status == COFFER_OK) {
@@ -309,10 +334,12 @@ static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *
     if (status != COFFER_OK) {
         return status;
     }
+    /* The product and the member bound the bytes, which are then a range of the file without reading one of
+       them. */
     const uint64_t left = t->storages.at + t->storages.size - *at;
     if (!coffer__mul_u64(coffer__load_u64le(count), coffer__element_facts_of(item.element)->size, &item.end) ||
         item.end > left) {
-        return tar_malformed(t, *at, err);
+        return tar_malformed(*at, err);
     }
     const coffer__plan_piece piece = {
         .file = t->file->file, .offset = *at, .stored_size = item.end, .size = item.end
@@ -334,17 +361,19 @@ static coffer_status tar_add_part(torch_tar *t, const coffer__graph *graph, coff
     }
     const tar_item *whole = fits ? tar_find(&t->parts, numbers[1]) : NULL;
     if (whole == NULL) {
-        return tar_malformed(t, graph->at, err);
+        return tar_malformed(graph->at, err);
     }
+    /* Element and storage are those of the whole, which is never a part itself: only wholes were sealed by now. */
     tar_item item = *whole;
     uint64_t size = 0;
     item.key = numbers[0];
     fits = coffer__mul_u64(numbers[2], coffer__element_facts_of(item.element)->size, &item.from) &&
            coffer__mul_u64(numbers[3], coffer__element_facts_of(item.element)->size, &size) &&
            coffer__add_u64(item.from, size, &item.end) && item.end <= whole->end;
-    return fits ? tar_add(&t->parts, &item, err) : tar_malformed(t, graph->at, err);
+    return fits ? tar_add(&t->parts, &item, err) : tar_malformed(graph->at, err);
 }
 
+/* Parts name storages by key, so the storages are sealed before, and all of them again with the parts. */
 static coffer_status tar_read_parts(torch_tar *t, uint64_t *at, coffer_error *err)
 {
     coffer__graph graph;
@@ -362,6 +391,7 @@ static coffer_status tar_read_parts(torch_tar *t, uint64_t *at, coffer_error *er
     return status == COFFER_OK ? tar_seal(&t->parts, err) : status;
 }
 
+/* Storages first and then the parts of them, in the order of the member. */
 static coffer_status tar_read_storages(torch_tar *t, coffer_error *err)
 {
     uint64_t at = t->storages.at;
@@ -380,9 +410,10 @@ static coffer_status tar_read_extents(const torch_tar *t, uint64_t *at, coffer__
 {
     uint8_t bytes[8 + (2 * COFFER__PLAN_MAX_RANK + 1) * 8];
     coffer_status status = tar_read(t, &t->tensors, at, bytes, 8, err);
+    /* Rank and the four bytes after it in one read; the rank is the lower half. */
     const uint64_t rank = status == COFFER_OK ? coffer__load_u64le(bytes) & UINT32_MAX : 0;
     if (rank > COFFER__PLAN_MAX_RANK) {
-        return tar_malformed(t, *at, err);
+        return tar_malformed(*at, err);
     }
     if (status == COFFER_OK) {
         status = tar_read(t, &t->tensors, at, bytes, (size_t)(2 * rank + 1) * 8, err);
@@ -407,12 +438,13 @@ static coffer_status tar_read_tensor(torch_tar *t, uint64_t *at, coffer_error *e
     uint64_t whole = 0;
     coffer_status status = tar_run(t, &t->tensors, at, &graph, err);
     if (status == COFFER_OK && (!tar_triple(&graph, parts, &key) || !coffer__graph_u64(&graph, parts[1], &whole))) {
-        status = tar_malformed(t, *at, err);
+        status = tar_malformed(*at, err);
     }
     coffer__torch_unload(&graph);
+    /* The tensor is in a storage or in a part of one, which is why both are in one list. */
     const tar_item *part = status == COFFER_OK ? tar_find(&t->parts, whole) : NULL;
     if (status != COFFER_OK || part == NULL) {
-        return status != COFFER_OK ? status : tar_malformed(t, *at, err);
+        return status != COFFER_OK ? status : tar_malformed(*at, err);
     }
     tar_item item = *part;
     item.key = key;
@@ -421,6 +453,7 @@ static coffer_status tar_read_tensor(torch_tar *t, uint64_t *at, coffer_error *e
     return status == COFFER_OK ? tar_add(&t->views, &item, err) : status;
 }
 
+/* All descriptions; what follows the last one in the member is not looked at, as torch does not. */
 static coffer_status tar_read_tensors(torch_tar *t, coffer_error *err)
 {
     uint64_t at = t->tensors.at;
@@ -432,6 +465,7 @@ static coffer_status tar_read_tensors(torch_tar *t, coffer_error *err)
     return status == COFFER_OK ? tar_seal(&t->views, err) : status;
 }
 
+/* For the graph: whether a persistent id is a tensor's key. */
 static bool tar_has(const void *ctx, uint64_t number)
 {
     const torch_tar *t = ctx;
@@ -445,7 +479,7 @@ static coffer_status tar_get(const void *ctx, uint64_t number, coffer__placed *p
     const torch_tar *t = ctx;
     const tar_item *item = tar_find(&t->views, number);
     if (item == NULL) {
-        return tar_malformed(t, t->tensors.at, err);
+        return tar_malformed(t->tensors.at, err);
     }
     uint64_t at = item->described_at;
     const coffer_status status = tar_read_extents(t, &at, placed, err);
@@ -454,14 +488,16 @@ static coffer_status tar_get(const void *ctx, uint64_t number, coffer__placed *p
     }
     placed->element = item->element;
     placed->storage = item->storage;
+    /* The part's end, so that a tensor cannot leave the part through its end; coffer__view_fill compares with
+       it. */
     placed->available = item->end;
     const uint64_t from = item->from / coffer__element_facts_of(item->element)->size;
-    return coffer__add_u64(placed->extents.offset, from, &placed->extents.offset) ? COFFER_OK
-                                                                                  : tar_malformed(t, at, err);
+    return coffer__add_u64(placed->extents.offset, from, &placed->extents.offset) ? COFFER_OK : tar_malformed(at, err);
 }
 
 /* ---- the reader ---------------------------------------------------------------------------------------------------- */
 
+/* A loader would run the pickles of all three members. After the first ones in storages and tensors come bytes. */
 static coffer_status tar_scan(torch_tar *t, coffer_error *err)
 {
     const coffer__scan_range ranges[] = {
@@ -492,11 +528,13 @@ static coffer_status tar_read_all(torch_tar *t, coffer_error *err)
         uint64_t at = t->pickle.at;
         status = tar_run(t, &t->pickle, &at, &t->graph, err);
     }
+    /* The object is the only pickle whose persistent ids are numbers of tensors. */
     t->numbered = (coffer__numbered){ t, tar_has, tar_get };
     t->graph.numbered = &t->numbered;
     return status == COFFER_OK ? coffer__graph_put_rows(&t->graph, err) : status;
 }
 
+/* Any of the four may come first; an archive of anything else has another first name. */
 static bool tar_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                       size_t path_len)
 {

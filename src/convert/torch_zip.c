@@ -55,6 +55,7 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
     if (member == NULL) {
         return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive has no data.pkl: it is none of PyTorch's");
     }
+    /* The CRC is right before the first opcode is run: a damaged pickle may still be one, of other tensors. */
     if (member->coding != COFFER__CODING_STORED) {
         status =
             coffer__torch_archive_load(&t->archive, member, TORCH_ZIP_MOST_PICKLE, &t->pickle, &t->pickle_size, err);
@@ -75,6 +76,8 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
                                     err);
 }
 
+/* Storages come before the object, whose tensors are looked up among them. Constants of TorchScript are put,
+   too, so that no bytes of the file are lost silently. */
 static coffer_status torch_zip_read(torch_zip *t, coffer_error *err)
 {
     t->stores.allocator = t->file->plan->allocator;

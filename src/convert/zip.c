@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Archives (zip). All integers are little-endian; offsets in bytes. The two heads of a member:
+ * Archives (zip), as PKWARE's APPNOTE.TXT has them (sections 4.3 and 4.4; 4.5.3 for zip64). All integers are
+ * little-endian; offsets in bytes. The two heads of a member:
  *
  *   in the directory, 46 bytes and more           before its data, 30 bytes and more
  *    0  signature  50 4b 01 02                     0  signature  50 4b 03 04
@@ -22,6 +23,10 @@
  *
  * The local head's CRC and sizes are the directory's, or zeros with flag 3 (they follow the data), or all ones with
  * the true sizes in a zip64 field.
+ *
+ * The order of the checks: the end (zip_end.c), every entry by itself, names among each other, local heads, and last
+ * places among each other, since these are exact only once the local heads are known. Each step relies on those
+ * before it. The directory is the one that is believed: a local head may confirm it and never adds to it.
  */
 #include "zip.h"
 
@@ -31,6 +36,7 @@
 #include "text.h"
 #include "zip_end.h"
 
+/* What one directory may cost in memory; far more than any checkpoint has. */
 #define ZIP_MOST_DIRECTORY ((uint64_t)64 << 20)
 #define ZIP_MOST_MEMBERS 1000000u
 #define ZIP_ENTRY_SIZE 46u
@@ -79,6 +85,10 @@ static coffer_status zip_refuse(const zip_reading *in, const coffer__zip_member 
 
 /* ---- the directory ---- */
 
+/*
+ * Reads the tail, in which zip_end.c finds the end, and judges the directory's size before any memory is reserved for
+ * it: until then it is a number that a stranger wrote.
+ */
 static coffer_status zip_find_end(zip_reading *in)
 {
     const coffer__zip *zip = in->zip;
@@ -98,6 +108,8 @@ static coffer_status zip_find_end(zip_reading *in)
         return status;
     }
     const uint64_t place = zip->start + in->end.directory;
+    /* An entry has 46 bytes at least, so the count is also bounded by the directory, which is known to lie in
+       the file. */
     if (in->end.count > ZIP_MOST_MEMBERS || in->end.directory_size > ZIP_MOST_DIRECTORY ||
         in->end.count > in->end.directory_size / ZIP_ENTRY_SIZE) {
         return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
@@ -177,6 +189,7 @@ bool coffer__zip_is_plain_name(const char *name, size_t name_len)
         return false;
     }
     for (size_t i = 0; i <= name_len; i++) {
+        /* Every part ends at a slash or at the name's end, which is why the loop goes one past the last byte. */
         if (i == name_len || name[i] == '/') {
             if (i - part == 2 && name[part] == '.' && name[part + 1] == '.') {
                 return false;
@@ -229,6 +242,8 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
     uint8_t *entry = in->block + *at;
     const size_t left = (size_t)in->end.directory_size - *at;
     const uint64_t place = in->zip->start + in->end.directory + *at;
+    /* The three lengths are read only from an entry whose 46 bytes are all there, and their sum, which is at
+       most 3 * 65535, is compared with what is left before anything after the head is looked at. */
     const bool whole = left >= ZIP_ENTRY_SIZE && memcmp(entry, "PK\1\2", 4) == 0;
     const size_t name_len = whole ? coffer__zip_u16(entry + 28) : 0;
     const size_t extra_size = whole ? coffer__zip_u16(entry + 30) : 0;
@@ -241,6 +256,7 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
     uint64_t head = coffer__zip_u32(entry + 42);
     member->stored_size = coffer__zip_u32(entry + 20);
     member->size = coffer__zip_u32(entry + 24);
+    /* In the order of the zip64 field, which is not that of the entry: size, stored size, offset. */
     const bool good = zip_find_zip64(entry + ZIP_ENTRY_SIZE + name_len, extra_size, &field) &&
                       zip_widen(&member->size, &field) && zip_widen(&member->stored_size, &field) &&
                       zip_widen(&head, &field);
@@ -249,6 +265,8 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
                                "the archive's directory has an entry at byte %u whose extra fields or disk are wrong",
                                place);
     }
+    /* The head, its name and the data lie before the directory. From here on sums of a member's numbers cannot
+       wrap. */
     if (head > in->end.directory || in->end.directory - head < ZIP_HEAD_SIZE + name_len ||
         member->stored_size > in->end.directory - head - ZIP_HEAD_SIZE - name_len) {
         return coffer__fail_at(
@@ -267,6 +285,8 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
     return COFFER_OK;
 }
 
+/* All entries, one after another, until as many are read as the end record says. They have to fill the
+   directory exactly: programs differ in whether they go by the count or by the size. */
 static coffer_status zip_read_entries(zip_reading *in)
 {
     coffer__zip *zip = in->zip;
@@ -287,6 +307,8 @@ static coffer_status zip_read_entries(zip_reading *in)
         zip->without_crcs = zip->without_crcs && member->crc == 0;
         has_bytes = has_bytes || member->size > 0;
     }
+    /* A CRC of nothing is 0 by right, so an archive of empty members tells nothing of whether CRCs were
+       computed. */
     zip->without_crcs = zip->without_crcs && has_bytes;
     if (at != in->end.directory_size) {
         const uint64_t place = zip->directory + at;
@@ -298,6 +320,7 @@ static coffer_status zip_read_entries(zip_reading *in)
 
 /* ---- members among each other ---- */
 
+/* ASCII only: what file systems fold beyond that differs, and real names of members are ASCII. */
 static uint8_t zip_fold(char c)
 {
     return (uint8_t)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
@@ -316,11 +339,6 @@ static int zip_compare_folded(const coffer__zip_member *a, const coffer__zip_mem
     return a->name_len < b->name_len ? -1 : a->name_len > b->name_len;
 }
 
-static bool zip_folded_before(const void *members, uint32_t a, uint32_t b)
-{
-    return zip_compare_folded((const coffer__zip_member *)members + a, (const coffer__zip_member *)members + b) < 0;
-}
-
 static bool zip_name_before(const void *members, uint32_t a, uint32_t b)
 {
     const coffer__zip_member *one = (const coffer__zip_member *)members + a;
@@ -328,6 +346,16 @@ static bool zip_name_before(const void *members, uint32_t a, uint32_t b)
     return coffer__compare_names(one->name, one->name_len, two->name, two->name_len) < 0;
 }
 
+/* By the folded names, then by the names as they are: of "W.npy", "w.npy" and "W.npy" the two that are the same have to
+   be neighbours, whatever stands between them in the directory. */
+static bool zip_folded_before(const void *members, uint32_t a, uint32_t b)
+{
+    const int difference =
+        zip_compare_folded((const coffer__zip_member *)members + a, (const coffer__zip_member *)members + b);
+    return difference != 0 ? difference < 0 : zip_name_before(members, a, b);
+}
+
+/* By the places of local heads, which are distinct in an archive that is in order. */
 static bool zip_place_before(const void *members, uint32_t a, uint32_t b)
 {
     return ((const coffer__zip_member *)members)[a].head < ((const coffer__zip_member *)members)[b].head;
@@ -347,6 +375,7 @@ static bool zip_names_clash(const coffer__zip_member *a, const coffer__zip_membe
     return !zip_is_array(a) || !zip_is_array(b) || memcmp(a->name, b->name, a->name_len) == 0;
 }
 
+/* In the order of the folded names, and of the names as they are where those are equal, two that clash are neighbours. */
 static coffer_status zip_check_names(const zip_reading *in, uint32_t *order)
 {
     const coffer__zip *zip = in->zip;
@@ -382,6 +411,7 @@ static coffer_status zip_check_places(const zip_reading *in, uint32_t *order)
         const coffer__zip_member *member = &zip->members[order[i]];
         coffer_status status = COFFER_OK;
         if (member->head < end) {
+            /* Two members of the same bytes are also how a small archive inflates to a huge one. */
             status = zip_refuse(in, member, "the archive's member %q overlaps the one before it");
         } else if (i == 0 && member->head > end) {
             status = zip_refuse(in, member, "bytes come before the archive's first member %q");
@@ -400,7 +430,8 @@ static coffer_status zip_check_places(const zip_reading *in, uint32_t *order)
 
 /* ---- local heads ---- */
 
-/* Whether CRC and sizes of a local head are the directory's, in one of the spellings that the head of this file lists. */
+/* Whether CRC and sizes of a local head are the directory's, in one of the spellings that the head of this file
+   lists. A zip64 field here has sizes only: a local head has no offset. */
 static bool zip_sizes_agree(const uint8_t *head, const uint8_t *extra, size_t extra_size,
                             const coffer__zip_member *member)
 {
@@ -423,6 +454,7 @@ static bool zip_sizes_agree(const uint8_t *head, const uint8_t *extra, size_t ex
 static bool zip_place(const coffer__zip *zip, const uint8_t *head, coffer__zip_member *member, const char **fault)
 {
     const uint64_t name_len = coffer__zip_u16(head + 26);
+    /* Not below zero: the entry's check left room for a head of 30 bytes before the directory. */
     const uint64_t most = zip->directory - member->head - ZIP_HEAD_SIZE;
     const uint64_t before = name_len + coffer__zip_u16(head + 28);
     if (memcmp(head, "PK\3\4", 4) != 0) {
@@ -448,6 +480,8 @@ static bool zip_place(const coffer__zip *zip, const uint8_t *head, coffer__zip_m
 static coffer_status zip_locate(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
                                 uint8_t *head, const char **fault, coffer_error *err)
 {
+    /* The head is read with the name in one go, since its length is known from the directory. If the local
+       head states another one, that is a fault, found before any byte after the name is used. */
     const size_t known = ZIP_HEAD_SIZE + member->name_len;
     *fault = NULL;
     coffer_status status = coffer__input_read(input, zip->file, zip->directory, member->head, head, known, err);
@@ -484,6 +518,8 @@ coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input *in
                : coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->head, fault, member->name, member->name_len);
 }
 
+/* A scan of a file on a server reads only the first heads, and those of members that it opens: each is a
+   request. */
 static coffer_status zip_locate_all(const zip_reading *in, uint8_t *head)
 {
     const coffer__zip *zip = in->zip;
@@ -505,6 +541,8 @@ static coffer_status zip_locate_all(const zip_reading *in, uint8_t *head)
 
 /* ---- the archive ---- */
 
+/* The block of the directory becomes the names: zip_read_entry moves each up by a byte and ends it with a NUL,
+   so they need no memory of their own. */
 static coffer_status zip_read_directory(zip_reading *in)
 {
     coffer__zip *zip = in->zip;
@@ -546,6 +584,8 @@ static coffer_status zip_check_members(const zip_reading *in)
     return status;
 }
 
+/* Findings are put even when the archive is refused afterwards; the caller drops the plan then, or, in a scan,
+   keeps it. */
 coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
                                uint64_t size, const coffer__wants *wants, coffer__plan *plan,
                                const coffer_allocator *allocator, coffer_error *err)
@@ -570,6 +610,7 @@ coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uin
     return status;
 }
 
+/* After it the archive is empty, so freeing it twice does nothing. */
 void coffer__zip_free(coffer__zip *zip)
 {
     coffer__free_array(zip->allocator, zip->names, zip->names_size, 1);

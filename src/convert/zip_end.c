@@ -36,6 +36,8 @@ static bool end_read_zip64(const uint8_t *tail, uint64_t tail_at, size_t at, cof
     const uint8_t *record = locator - RECORD_SIZE;
     const uint8_t *short_one = tail + at;
     const uint64_t record_at = tail_at + at - LOCATOR_SIZE - RECORD_SIZE;
+    /* The record has exactly its 44 bytes after the size: an extensible data sector (APPNOTE 4.3.14) could
+       hide another record, and nobody writes one. */
     if (memcmp(record, "PK\6\6", 4) != 0 || coffer__load_u64le(record + 4) != RECORD_SIZE - 12 ||
         coffer__load_u64le(locator + 8) != record_at) {
         return false;
@@ -48,6 +50,8 @@ static bool end_read_zip64(const uint8_t *tail, uint64_t tail_at, size_t at, cof
     end->count = coffer__load_u64le(record + 32);
     end->directory_size = coffer__load_u64le(record + 40);
     end->directory = coffer__load_u64le(record + 48);
+    /* Programs that know nothing of zip64 read the short numbers. They must not see another archive than the
+       others do. */
     return coffer__load_u64le(record + 24) == end->count &&
            end_agrees(coffer__zip_u16(short_one + 10), UINT16_MAX, end->count) &&
            end_agrees(coffer__zip_u32(short_one + 12), UINT32_MAX, end->directory_size) &&
@@ -72,6 +76,8 @@ static bool end_fits(const uint8_t *tail, size_t tail_size, uint64_t tail_at, si
     if (is_zip64 && !end_read_zip64(tail, tail_at, at, end)) {
         return false;
     }
+    /* No gap and no overlap: the directory ends where the first record of the end begins. The subtraction
+       turns an addition round that could wrap. */
     const uint64_t directory_end = tail_at + at - (is_zip64 ? LOCATOR_SIZE + RECORD_SIZE : 0);
     return end->directory <= directory_end && end->directory_size == directory_end - end->directory;
 }
@@ -84,6 +90,8 @@ coffer_status coffer__zip_find_end(const uint8_t *tail, size_t tail_size, uint64
                                    coffer__zip_end *end, coffer_error *err)
 {
     bool found = false;
+    /* From the last place at which 22 bytes fit. The tail has at most 64 KiB and some, so trying every place
+       is cheap. */
     for (size_t at = tail_size < END_SIZE ? 0 : tail_size - END_SIZE + 1; at-- > 0;) {
         coffer__zip_end other;
         if (memcmp(tail + at, "PK\5\6", 4) != 0) {

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members of archives in memory: what readers look at, which is small beside the tensors. */
+/*
+ * Members of archives in memory: what readers look at, which is small beside the tensors. Tensors themselves are
+ * never loaded here: the plan has their places, and whoever writes them reads and checks them (decode.c).
+ *
+ * The caller has room for `size` bytes, and the directory's sizes were compared with the method and the file when the
+ * archive was opened. So a member costs as much memory as its caller has decided on, never what its bytes inflate to.
+ */
 #include "alloc.h"
 #include "crc32.h"
 #include "error.h"
@@ -17,6 +23,7 @@ typedef struct load_stream {
     uint8_t *part;
 } load_stream;
 
+/* The next bytes for coffer__inflate; 0 of them at the end of the member, which is how it learns of that. */
 static coffer_status load_next(void *ctx, const uint8_t **bytes, size_t *size, coffer_error *err)
 {
     load_stream *in = ctx;
@@ -29,6 +36,7 @@ static coffer_status load_next(void *ctx, const uint8_t **bytes, size_t *size, c
     return status;
 }
 
+/* All of the member has to inflate to exactly its size; a beginning only has to be there. */
 static coffer_status load_inflated(const coffer__zip *zip, const coffer__input *input, const coffer__zip_member *member,
                                    void *bytes, size_t size, coffer_error *err)
 {
@@ -55,6 +63,7 @@ static coffer_status load_judge(const coffer__zip *zip, const coffer__zip_member
                                  member->name, member->name_len, (uint64_t)crc, (uint64_t)member->crc);
 }
 
+/* Bytes that are in memory as a whole. */
 static coffer_status load_check(const coffer__zip *zip, const coffer__zip_member *member, const void *bytes,
                                 coffer_error *err)
 {
@@ -75,9 +84,12 @@ coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input *inpu
     status = member->coding == COFFER__CODING_STORED
                  ? coffer__input_read(input, zip->file, zip->directory, member->at, bytes, size, err)
                  : load_inflated(zip, input, member, bytes, size, err);
+    /* A beginning has no CRC that could be compared. Readers that peek at one treat it as a hint, or load all
+       of it later. */
     return status == COFFER_OK && size == member->size ? load_check(zip, member, bytes, err) : status;
 }
 
+/* Part by part, since the member may be larger than what anyone would hold in memory for a checksum. */
 coffer_status coffer__zip_check(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
                                 coffer_error *err)
 {

@@ -119,6 +119,7 @@ static size_t zip_write_entry(coffer__writing *out, const zip_write_head *head)
 {
     const bool long_size = zip_write_is_long(head->size);
     const bool long_at = zip_write_is_long(head->at);
+    /* In the entry each number stands in the field only if it is all ones in its place, as readers expect. */
     const size_t field = (long_size ? 16u : 0u) + (long_at ? 8u : 0u);
     coffer__write(out, "PK\1\2", 4);
     coffer__write_le(out, ZIP_WRITE_VERSION64, 2); /* made by a program that knows this version, on no system */
@@ -156,6 +157,8 @@ coffer_status coffer__zip_write_member(coffer__zip_writing *zip, const char *nam
                                   .size = text_len + (tensor != NULL ? tensor->size : 0),
                                   .at = coffer__layout_size(layout),
                                   .crc = coffer__crc32_update(zip->crc32, 0, text, text_len) };
+    /* The entry is made right away, too, while the member's numbers are at hand; the directory waits until the
+       end. */
     const size_t local_at = zip_write_local(&layout->text, &head);
     const size_t entry_at = zip_write_entry(&zip->directory, &head);
     coffer__write(&layout->text, text, text_len);
@@ -214,8 +217,10 @@ coffer_status coffer__zip_write_end(coffer__zip_writing *zip, coffer_error *err)
     coffer__layout *layout = zip->layout;
     coffer__writing *out = &layout->text;
     const uint64_t directory = coffer__layout_size(layout);
+    /* Any one of the three numbers being too large is enough: the ZIP64 record then has all of them. */
     const bool is_long =
         zip->count >= UINT16_MAX || zip_write_is_long(zip->directory.used) || zip_write_is_long(directory);
+    /* Places of CRCs in the directory were counted from its own beginning, which is now known. */
     for (size_t i = 0; i < layout->count; i++) {
         if (layout->leaves[i].crc_at[1] != COFFER__NO_CRC) {
             layout->leaves[i].crc_at[1] += out->used;

@@ -178,6 +178,33 @@ static void test_names_that_clash(void **state)
     }
 }
 
+#define EMPTY_HEAD(name) "PK\3\4\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0" name
+#define EMPTY_ENTRY(name, at)                                                                                          \
+    "PK\1\2\x14\0\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\0\0\0\0\0\0" at "\0\0\0" name
+
+/* Two arrays of one name clash although the directory has, between them, an array that differs from both in case: that one is
+   in order. */
+static void test_names_that_clash_across_another(void **state)
+{
+    (void)state;
+    static const char three[] = EMPTY_HEAD("W.npy") EMPTY_HEAD("w.npy") EMPTY_HEAD("W.npy") EMPTY_ENTRY("W.npy", "\0")
+        EMPTY_ENTRY("w.npy", "\x23") EMPTY_ENTRY("W.npy", "\x46") "PK\5\6\0\0\0\0\3\0\3\0\x99\0\0\0\x69\0\0\0\0\0";
+    static const char two[] = EMPTY_HEAD("W.npy") EMPTY_HEAD("w.npy") EMPTY_ENTRY("W.npy", "\0")
+        EMPTY_ENTRY("w.npy", "\x23") "PK\5\6\0\0\0\0\2\0\2\0\x66\0\0\0\x46\0\0\0\0\0";
+    reading in;
+    begin(&in);
+    memcpy(in.bytes, three, sizeof three - 1);
+    in.size = sizeof three - 1;
+    assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_ERR_ARCHIVE);
+    assert_non_null(strstr(in.err.message, "two members of the name"));
+    end(&in, COFFER_ERR_ARCHIVE);
+    begin(&in);
+    memcpy(in.bytes, two, sizeof two - 1);
+    in.size = sizeof two - 1;
+    assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_OK);
+    end(&in, COFFER_OK);
+}
+
 static void test_what_follows_an_archive_is_noted(void **state)
 {
     (void)state;
@@ -298,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_an_archive),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_names_that_clash),
+        cmocka_unit_test(test_names_that_clash_across_another),
         cmocka_unit_test(test_what_follows_an_archive_is_noted),
         cmocka_unit_test(test_a_scan_goes_on),
         cmocka_unit_test(test_cut_at_every_byte),
