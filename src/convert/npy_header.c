@@ -93,7 +93,8 @@ static const char *npy_lack(char letter)
 static coffer_status npy_set_type(npy_parser *parser, npy_text type)
 {
     coffer__npy *npy = parser->npy;
-    /* "|" says that there is no order, and "=" that it is the writer's own: NumPy never writes that, and it is read as "<". */
+    /* "|" says that there is no order, and "=" that it is the writer's own: NumPy never writes that, and it is read
+       as "<". */
     const bool ordered =
         type.len > 0 && (type.text[0] == '<' || type.text[0] == '>' || type.text[0] == '=' || type.text[0] == '|');
     const char *code = type.text + ordered;

@@ -158,6 +158,8 @@ static coffer_status op_frame(coffer__pickle *p, unsigned unused)
     if (status != COFFER_OK) {
         return status;
     }
+    /* The opcode itself lies within the frame that was begun before; frames follow each other and are never
+       nested. */
     if (p->opcode_at < p->frame_end) {
         return coffer__pickle_fail(p, "a frame begins within another one");
     }
@@ -174,6 +176,7 @@ static coffer_status op_mark(coffer__pickle *p, unsigned unused)
     (void)unused;
     const coffer_status status = coffer__pickle_reserve(p, &p->marks, sizeof(uint32_t), 1);
     if (status == COFFER_OK) {
+        /* A height fits in 32 bits: no pool has more items than that (pickle_graph.c). */
         ((uint32_t *)p->marks.items)[p->marks.count++] = (uint32_t)p->stack.count;
     }
     return status;
@@ -201,6 +204,7 @@ static coffer_status op_pop_mark(coffer__pickle *p, unsigned unused)
     return status;
 }
 
+/* The node is pushed a second time; a change to the one is seen by the other, as in Python. */
 static coffer_status op_dup(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -248,6 +252,7 @@ static coffer_status pickle_memo_number(coffer__pickle *p, unsigned width, uint3
         *number = (uint32_t)wide;
         return status;
     }
+    /* Protocol 0 writes indices in decimal digits. Python takes larger ones, too, which no pickler makes: it counts. */
     int64_t value = 0;
     bool fits = false;
     const coffer_status status = pickle_line_integer(p, false, &value, &fits);
@@ -337,6 +342,8 @@ static coffer_status pickle_push_big(coffer__pickle *p)
 static int64_t pickle_signed(uint64_t bits, size_t width)
 {
     const uint64_t sign = width == 0 ? 0 : UINT64_C(1) << (8 * width - 1);
+    /* If the sign bit is set, all bits above it are, too. Of 8 bytes there are none above, and the expression
+       leaves them as they are. */
     const uint64_t extended = (bits & sign) != 0 ? bits | ~(sign | (sign - 1)) : bits;
     int64_t value = 0;
     memcpy(&value, &extended, sizeof value);
@@ -364,6 +371,7 @@ static coffer_status op_binlong(coffer__pickle *p, unsigned width)
     if (size > INT32_MAX) {
         return coffer__pickle_fail(p, "the length of an integer is negative");
     }
+    /* Too large for any size or offset: its bytes are skipped, not read. */
     if (size > 8) {
         status = coffer__pickle_skip(p, size);
         return status == COFFER_OK ? pickle_push_big(p) : status;
@@ -411,6 +419,7 @@ static coffer_status op_binfloat(coffer__pickle *p, unsigned unused)
     if (status != COFFER_OK) {
         return status;
     }
+    /* The number was taken as little-endian, whatever this machine is; the double's bytes come highest first. */
     bits = __builtin_bswap64(bits);
     memcpy(&real, &bits, sizeof real);
     return pickle_push_real(p, real);
@@ -458,6 +467,8 @@ static coffer_status op_text(coffer__pickle *p, unsigned width)
     if (status != COFFER_OK) {
         return status;
     }
+    /* Lone surrogates pass, as in Python with "surrogatepass": names with them are refused later, where it
+       matters. */
     const bool good =
         node->as.bytes.kept == UINT32_MAX ||
         coffer__pickle_is_text((const char *)p->texts.items + node->as.bytes.kept, node->as.bytes.kept_size);
@@ -483,6 +494,7 @@ static coffer_status op_string(coffer__pickle *p, unsigned width)
     if (status != COFFER_OK) {
         return status;
     }
+    /* A str of Python 2 is text or bytes, and only its use tells. Keys accept it as text, arrays as bytes. */
     node->python2 = true;
     return node->as.bytes.size <= INT32_MAX ? COFFER_OK : coffer__pickle_fail(p, "the length of a string is negative");
 }
@@ -519,6 +531,8 @@ static coffer_status op_text_line(coffer__pickle *p, unsigned is_string)
         if (!good) {
             return coffer__pickle_fail(p, "a text has a wrong escape, or quotes that do not match");
         }
+        /* The value takes the line's place. It may be longer than the line, but no longer than what was
+           reserved. */
         memmove(line, value, len);
         line[len] = '\0';
         p->texts.count = kept + len + 1;
@@ -612,9 +626,12 @@ static coffer_status pickle_recipient(coffer__pickle *p, coffer__value value, co
     if (pickle_kind(p, value) == kind) {
         return COFFER_OK;
     }
+    /* Sets collect as a list: nothing but their items is ever asked for. */
     const coffer__value_kind inside = kind == COFFER__VALUE_DICT ? kind : COFFER__VALUE_LIST;
     const bool unknown = pickle_is_unknown(p, value);
     *recipient = unknown ? coffer__pickle_at(p, value)->attributes : 0;
+    /* One object gets items of one kind: as a dict or as a list, not as both. Python's own types are like
+       this. */
     if (!unknown || (*recipient != 0 && pickle_kind(p, *recipient) != inside)) {
         return coffer__pickle_fail(p, "items are added to a value that takes none of the kind");
     }
@@ -638,6 +655,7 @@ static coffer_status pickle_add_from(coffer__pickle *p, coffer__value_kind kind,
     if (kind == COFFER__VALUE_DICT && (p->stack.count - first) % 2 != 0) {
         return coffer__pickle_fail(p, "a key has no value");
     }
+    /* There is a value at first - 1: it lies above the fence, which was compared. */
     const coffer__value value = ((const coffer__value *)p->stack.items)[first - 1];
     coffer__value recipient = 0;
     coffer_status status = pickle_recipient(p, value, kind, &recipient);
@@ -665,6 +683,7 @@ static coffer_status op_add_marked(coffer__pickle *p, unsigned kind)
 static coffer_status op_add(coffer__pickle *p, unsigned kind)
 {
     const size_t count = kind == COFFER__VALUE_DICT ? 2 : 1;
+    /* One more than the items: the container itself. */
     if (p->stack.count - pickle_fence(p) <= count) {
         return coffer__pickle_fail(p, "an item is added, and there are too few values for that");
     }
@@ -685,6 +704,7 @@ static const char *pickle_plain_name(const coffer__pickle *p, coffer__value valu
 /* Puts a name of our own at the end of the texts, which may move. */
 static coffer_status pickle_put_name(coffer__pickle *p, const char *name, uint32_t *place)
 {
+    /* With its NUL. `name` is never one of the texts themselves, which could move while it is copied. */
     const size_t size = coffer__text_len(name) + 1;
     const coffer_status status = coffer__pickle_reserve(p, &p->texts, 1, size);
     if (status == COFFER_OK) {
@@ -721,6 +741,7 @@ static coffer_status pickle_push_global(coffer__pickle *p, uint32_t module_at, u
     }
     node->as.names.module = module_at;
     node->as.names.name = name_at;
+    /* After the node is whole: the watch asks for its names. */
     return pickle_tell(p, (coffer__value)p->nodes.count);
 }
 
@@ -739,6 +760,7 @@ static coffer_status pickle_line_name(coffer__pickle *p, uint32_t *place)
     if (status != COFFER_OK) {
         return status;
     }
+    /* A line of no bytes is a name, too: an empty one, which no table has. */
     char *name = (char *)p->texts.items + *place;
     name[size] = '\0';
     p->texts.count++;
@@ -842,6 +864,7 @@ static coffer__value pickle_encoded(const coffer__pickle *p, coffer__value calla
         memcmp(name, "encode", 6) != 0) {
         return 0;
     }
+    /* The tuple has two items, so neither is 0. */
     uint32_t link = tuple->first;
     const coffer__value text = coffer__pickle_item(p, &link);
     const coffer__value encoding = coffer__pickle_item(p, &link);
@@ -942,6 +965,7 @@ static coffer_status op_build(coffer__pickle *p, unsigned unused)
     if (!pickle_is_unknown(p, value)) {
         return coffer__pickle_fail(p, "a state is given to a value that has none");
     }
+    /* A second state replaces the first. Python would merge their dicts, but no pickler writes two. */
     coffer__pickle_at(p, value)->state = given;
     return pickle_tell(p, value);
 }
@@ -996,6 +1020,7 @@ static coffer_status op_persid(coffer__pickle *p, unsigned unused)
     if (status != COFFER_OK) {
         return status;
     }
+    /* Where the line lies, without its end, which has been consumed. */
     node->as.bytes.at = at;
     node->as.bytes.size = p->position - 1 - at;
     node->as.bytes.kept = kept;
@@ -1009,6 +1034,7 @@ static coffer_status op_persid(coffer__pickle *p, unsigned unused)
 static coffer_status pickle_refuse_call(coffer__pickle *p, size_t first, coffer__value callable, const char *what)
 {
     coffer_status status = pickle_collect(p, COFFER__VALUE_TUPLE, first);
+    /* The tuple was pushed, and is taken off again at once: the call takes its place. */
     coffer__value arguments = 0;
     if (status != COFFER_OK) {
         return status;
@@ -1051,6 +1077,7 @@ static coffer_status op_obj(coffer__pickle *p, unsigned unused)
     if (first == p->stack.count) {
         return coffer__pickle_fail(p, "the opcode OBJ has no class");
     }
+    /* The class is the first value above the mark, the arguments are those after it. */
     const coffer__value callable = ((const coffer__value *)p->stack.items)[first];
     return pickle_refuse_call(p, first + 1, callable, "the opcode OBJ is refused");
 }
@@ -1165,6 +1192,7 @@ static coffer_status pickle_step(coffer__pickle *p, bool *stopped)
     if (status != COFFER_OK) {
         return status;
     }
+    /* STOP needs one value, which is the result. What else is on the stack is dropped, as Python does. */
     *stopped = *opcode == '.';
     if (*stopped) {
         return pickle_pop(p, &p->root);
@@ -1189,6 +1217,7 @@ static coffer_status pickle_steps(coffer__pickle *p)
     bool stopped = false;
     coffer_status status = COFFER_OK;
     for (uint64_t i = 0; status == COFFER_OK && !stopped; i++) {
+        /* As for memory: more than this reader is willing to spend, not a fault of the file. */
         if (i == PICKLE_MOST_OPCODES) {
             p->opcode_at = p->position;
             return coffer__fail_at(p->err, COFFER_ERR_MEMORY, p->opcode_at,

@@ -50,6 +50,7 @@ static bool view_key(const coffer__graph *graph, coffer__value key, coffer__stor
         id->key_len = coffer__write_u64(id->digits, number);
         return true;
     }
+    /* A str of Python 2 is BYTES, and as good a key. */
     const coffer__node *node = coffer__pickle_node(graph->pickle, key);
     if (node == NULL || (node->kind != COFFER__VALUE_TEXT && node->kind != COFFER__VALUE_BYTES)) {
         return false;
@@ -113,6 +114,7 @@ static coffer_status view_storage_of(coffer__graph *graph, coffer__value value, 
     if (status != COFFER_OK) {
         return status;
     }
+    /* From here on the storage belongs to a tensor that gets a row, or to an error. */
     graph->reached[value] = 1;
     *stored = graph->stores != NULL ? coffer__stores_find(graph->stores, id->key, id->key_len) : NULL;
     if (*stored == NULL) {
@@ -159,6 +161,8 @@ static bool view_is_true(const coffer__graph *graph, coffer__value value)
 static void view_set_sign(const coffer__graph *graph, coffer__value metadata, coffer__view *view)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, metadata);
+    /* torch's own metadata are a handful of pairs; a large dict would be searched again for each tensor that
+       shares it. */
     if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > VIEW_MOST_STATE) {
         return;
     }
@@ -168,6 +172,7 @@ static void view_set_sign(const coffer__graph *graph, coffer__value metadata, co
         view->lack = "both conjugated and negated";
     } else if (conjugated) {
         view->row.sign = COFFER__SIGN_CONJUGATED;
+        /* Of real numbers torch sets no such bit, and of complex ones safetensors has this one only. */
         view->lack = view->element == COFFER__ELEMENT_C64 ? view->lack : "a conjugate of another type than complex64";
     } else if (negated) {
         view->row.sign = COFFER__SIGN_NEGATED;
@@ -271,6 +276,7 @@ static coffer__value view_local(const coffer__graph *graph, const coffer__value 
         !coffer__same_text(coffer__pickle_name(graph->pickle, parts[0]), "_rebuild_wrapper_subclass")) {
         return 0;
     }
+    /* The second dict is of __slots__, where torch keeps the part. */
     if (state->kind == COFFER__VALUE_TUPLE) {
         coffer__graph_items(graph, parts[3], dicts, 2);
     }
@@ -344,6 +350,7 @@ static coffer_status view_placed(coffer__graph *graph, coffer__value value, coff
     if (!coffer__graph_number(graph, value, &number)) {
         return view_malformed(graph, value, "its number is none", err);
     }
+    /* torch_tar.c has read what the object only refers to. */
     const coffer_status status = graph->numbered->get(graph->numbered->ctx, number, &placed, err);
     if (status != COFFER_OK) {
         return status;
