@@ -152,6 +152,8 @@ static size_t carry_shard(const carry_run *run, size_t i)
 }
 
 /* Compares the CRCs that came along with a group, of rows from order[first] on. */
+/* A mismatch comes after the group was written. Nothing of it is published, so that is early
+   enough. */
 static coffer_status carry_compare(const carry_run *run, size_t first, size_t count, coffer_error *err)
 {
     for (size_t k = 0; k < count; k++) {
@@ -398,6 +400,7 @@ static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err
                : COFFER_ERR_MEMORY;
 }
 
+/* Arrays that were not allocated are NULL, and freeing those does nothing. */
 static void carry_free(carry_run *run)
 {
     const size_t rows = run->plan->rows.count;

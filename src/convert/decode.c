@@ -117,6 +117,7 @@ static void decode_zlib_free(void *opaque, void *address)
 
 /* ---- a piece's state --------------------------------------------------------------------------------------------- */
 
+/* Names the storage, as all failures here do. */
 static coffer_status decode_no_memory(const coffer__decode *decode, coffer_error *err)
 {
     size_t name_len = 0;
@@ -196,7 +197,8 @@ static coffer_status decode_inflate_by_libdeflate(coffer__decode *decode, coffer
                : decode_damaged(decode, "does not inflate to as many bytes as the archive says", err);
 }
 
-/* Inflates a small piece at once. */
+/* Inflates a small piece at once. There is room for one byte more, which must stay unused:
+   libdeflate fills it when the piece is longer than it should be. */
 static coffer_status decode_inflate_whole(coffer__decode *decode, coffer_error *err)
 {
     decode->plain_size = (size_t)decode_piece(decode)->size + 1;
@@ -421,7 +423,8 @@ static coffer_status decode_finish_piece(coffer__decode *decode, coffer_error *e
     return COFFER_OK;
 }
 
-/* The next bytes of the current piece, at most what is left of it. */
+/* The next bytes of the current piece, at most what is left of it. The CRC is that of the plain
+   bytes, so it is computed here for every coding. */
 static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
 {
     const coffer__plan_piece *piece = decode_piece(decode);

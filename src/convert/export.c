@@ -128,7 +128,8 @@ static size_t export_find(const export_job *job, const char *name, size_t name_l
     return SIZE_MAX;
 }
 
-/* Whether a file before this one has the key, too: then it was looked at there. */
+/* Whether a file before this one has the key, too: then it was looked at there. Files of one model
+   usually have the same metadata each. */
 static bool export_has_key(const coffer *model, size_t shard, const coffer_pair *pair)
 {
     size_t len = 0;
@@ -146,6 +147,7 @@ static bool export_has_key(const coffer *model, size_t shard, const coffer_pair 
  */
 static void export_add_tied(export_job *job, size_t shard, const coffer_pair *pair)
 {
+    /* "format" has a value like "pt", which could be the name of a tensor. */
     const bool is_format = pair->key_len == 6 && memcmp(pair->key, "format", 6) == 0;
     if (is_format || export_find(job, pair->key, pair->key_len) != SIZE_MAX ||
         export_has_key(job->model, shard, pair)) {
@@ -333,7 +335,8 @@ static coffer_status export_open_sink(export_job *job, const export_target *targ
     return status;
 }
 
-/* A failure that is about no file of the model is one of the new file. */
+/* A failure that is about no file of the model is one of the new file. What the model's functions
+   report has a path already. */
 static coffer_status export_failed(const export_target *target, coffer_status status, coffer_error *err)
 {
     return target->path != NULL && err != NULL && err->path[0] == '\0' ? coffer__fail_path(err, status, target->path)
@@ -422,6 +425,7 @@ static coffer_status export_to(const coffer *model, coffer_export_format format,
     return status;
 }
 
+/* To a path: written beside it and renamed, unless the options say in place. */
 coffer_status coffer_export(const coffer *model, coffer_export_format format, const char *path,
                             const coffer_export_options *options, const coffer_read_options *reading, coffer_error *err)
 {

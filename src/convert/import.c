@@ -66,8 +66,9 @@ static bool import_has_key(const coffer__plan *plan, const uint32_t *order, cons
     return false;
 }
 
-/* Finds the aliases that the metadata tell of. One whose name is a key already, as "format" is, cannot be told of
-   there: the ecosystem does the same. */
+/* Finds the aliases that the metadata tell of. One whose name is a key already, as "format" is,
+   cannot be told of there: the ecosystem does the same. It is counted as an alias all the same, and
+   a plan that is shown lists it. */
 static coffer_status import_find_aliases(coffer_import *import, coffer_error *err)
 {
     const coffer__plan *plan = &import->plan;
@@ -260,6 +261,8 @@ static coffer_status import_new(coffer_import **import, coffer_input *input, con
     if (status != COFFER_OK) {
         return status;
     }
+    /* The input's allocator unless the caller has another one for the import. The struct is copied,
+       as the caller's need not last. */
     const coffer_allocator *allocator = known->allocator != NULL ? known->allocator : &input->allocator;
     coffer_import *made = coffer__alloc_zeroed(allocator, sizeof *made);
     if (made == NULL) {
@@ -267,6 +270,7 @@ static coffer_status import_new(coffer_import **import, coffer_input *input, con
     }
     made->allocator = *allocator;
     made->input = input;
+    /* Both ways to fill the plan share this bound: reading a file, and loading bytes. */
     const uint64_t budget = known->max_metadata != 0 ? known->max_metadata : COFFER__PLAN_BUDGET;
     status = coffer__plan_begin(&made->plan, &made->allocator, budget, err);
     if (status != COFFER_OK) {
@@ -351,6 +355,8 @@ static coffer_status import_open_files(coffer_import *import, coffer_error *err)
     return COFFER_OK;
 }
 
+/* The format in the bytes is a name, which has to be one of the table's: messages are made with the
+   noun that belongs to it, and never with text of the bytes. */
 static coffer_status import_load(coffer_import *import, const void *bytes, size_t size, coffer_error *err)
 {
     char format[COFFER__PLAN_FORMAT_SIZE];
@@ -401,6 +407,8 @@ static bool import_is_gathered(const coffer__plan *plan, const coffer__plan_row 
            box.rank > 0;
 }
 
+/* Whether any piece of a storage is more than bytes that are simply there. A storage without pieces
+   has nothing to decode. */
 static bool import_is_decoded(const coffer__plan *plan, const coffer__plan_storage *storage)
 {
     for (size_t i = 0; i < storage->piece_count; i++) {

@@ -84,7 +84,9 @@ static coffer_status verify_progress(verify_comparison *run, uint64_t size, coff
 
 /* ---- what should be there ---------------------------------------------------------------------------------------- */
 
-/* Swaps and changes signs as the plan says, element by element. */
+/* Swaps and changes signs as the plan says, element by element. Of a complex number each half is
+   swapped and counted by itself, and conjugation changes every second one. Written without regard
+   to speed, so that it is plain that it is right. */
 static void verify_change(const coffer__plan_row *row, uint8_t *bytes, uint64_t size)
 {
     const coffer__dtype_info *dtype = coffer__dtype(row->dtype);
@@ -143,7 +145,8 @@ static void verify_step(verify_walk *walk)
     }
 }
 
-/* The next `size` bytes of a view, from a storage in memory. */
+/* The next `size` bytes of a view, from a storage in memory. The walk goes on where it stopped, so
+   that a view is gathered block by block. */
 static void verify_gather(verify_walk *walk, size_t item_size, const uint8_t *storage, uint8_t *bytes, uint64_t size)
 {
     for (uint64_t done = 0; done < size; done += item_size) {
@@ -179,7 +182,7 @@ static coffer_status verify_block(verify_comparison *run, const verify_row *row,
     return COFFER_OK;
 }
 
-/* The memory of views, once one is there. */
+/* The memory of views, once one is there: most files have none. */
 static coffer_status verify_view_memory(verify_comparison *run, coffer_error *err)
 {
     if (run->view == NULL) {
@@ -305,7 +308,8 @@ static coffer_status verify_large_view(verify_comparison *run, const verify_row 
     return status;
 }
 
-/* Whether the tensor is declared as the plan has it. */
+/* Whether the tensor is declared as the plan has it: right bytes under a wrong shape or dtype are a
+   wrong tensor. */
 static bool verify_is_same(const verify_comparison *run, const verify_row *row)
 {
     const coffer_tensor *tensor = row->tensor;
@@ -347,7 +351,9 @@ static const coffer__plan_row *verify_at(const verify_comparison *run, size_t i)
     return coffer__plan_rows(run->plan) + run->order[i];
 }
 
-/* Rows order[first..end), all of one storage, from its source. */
+/* Rows order[first..end), all of one storage, from its source, which has the storage's first byte
+   at `at`. A tensor that the output does not have under its name is an error of the output, not of
+   the call. */
 static coffer_status verify_from(verify_comparison *run, size_t first, size_t end, const coffer__source *source,
                                  uint64_t at, coffer_error *err)
 {

@@ -187,6 +187,8 @@ coffer_status coffer_input_open_functions(coffer_input **input, const coffer_inp
         }
         return input_no_memory(err);
     }
+    /* Copied, as the caller's struct may be gone when a file is read. From here coffer_input_free
+       closes it. */
     made->functions = *functions;
     const coffer_status status = input_add(made, "", 0, &file, err);
     if (status != COFFER_OK) {
@@ -270,6 +272,7 @@ uint64_t coffer_input_size(const coffer_input *input, uint32_t file)
     return input != NULL && file < input->count ? input->files[file]->source.size : 0;
 }
 
+/* For coffer scan, which tells how little of a file it needed. */
 uint64_t coffer_input_bytes_read(const coffer_input *input)
 {
     return input == NULL ? 0 : input->bytes_read;
@@ -306,6 +309,8 @@ static coffer_status input_read(coffer_input *input, uint32_t file, uint64_t off
     return status == COFFER_OK ? status : coffer__fail_path(err, status, input->path);
 }
 
+/* For readers and for whoever serves a reader in another process. Errors of a source name the
+   input, so that messages say which file could not be read. */
 coffer_status coffer_input_read(coffer_input *input, uint32_t file, uint64_t offset, void *buffer, size_t size,
                                 coffer_error *err)
 {
@@ -329,6 +334,7 @@ static coffer_status input_reader_open(void *ctx, const char *name, size_t name_
     return coffer_input_beside(ctx, name, name_len, file, size, err);
 }
 
+/* Path and size are borrowed: a reader is called and returns while the input is open. */
 coffer__input coffer__input_for_reader(coffer_input *input)
 {
     return (coffer__input){ .ctx = input,

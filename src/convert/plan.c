@@ -258,6 +258,8 @@ coffer_status coffer__plan_put_row(coffer__plan *plan, const coffer__plan_row *r
     return plan_append(plan, &plan->rows, &made, sizeof made, err);
 }
 
+/* Whether a key stands there already is for coffer__plan_check to find: comparing each with each
+   would take long. */
 coffer_status coffer__plan_put_pair(coffer__plan *plan, const char *key, size_t key_len, const char *value,
                                     size_t value_len, coffer_error *err)
 {
@@ -296,6 +298,8 @@ coffer_status coffer__plan_put_finding(coffer__plan *plan, coffer__weight weight
 
 /* ---- what a plan says -------------------------------------------------------------------------------------------- */
 
+/* The arrays by their types. They may be NULL when they are empty, and move whenever something is
+   put. */
 const coffer__plan_piece *coffer__plan_pieces(const coffer__plan *plan)
 {
     return plan->pieces.items;
@@ -357,6 +361,8 @@ bool coffer__plan_is_plain(const coffer__plan *plan, const coffer__plan_storage 
     return storage->piece_count == 1 && coffer__plan_pieces(plan)[storage->first_piece].coding == COFFER__CODING_STORED;
 }
 
+/* A box of rank 0 is one run, which begins at the view's offset. As it is as long as the storage,
+   it begins at 0. */
 bool coffer__plan_is_whole(const coffer__plan *plan, const coffer__plan_row *row)
 {
     coffer__box box;

@@ -267,6 +267,8 @@ coffer_status coffer__plan_save(const coffer__plan *plan, const char *format, ui
     char name[COFFER__PLAN_FORMAT_SIZE] = { 0 };
     const size_t format_len = coffer__text_len(format);
     tape t = { .mode = TAPE_MEASURE, .size = sizeof tape_magic };
+    /* Names of readers are constants and fit; a longer one would be cut, and not found when it is
+       loaded. */
     memcpy(name, format, format_len < sizeof name ? format_len : sizeof name - 1);
     /* Measuring allocates nothing, so it cannot fail. */
     (void)tape_plan(&t, &copy, name, err);
@@ -288,6 +290,8 @@ coffer_status coffer__plan_load(coffer__plan *plan, const uint8_t *bytes, size_t
     if (!coffer__next_is(&t.in, (const char *)tape_magic, sizeof tape_magic)) {
         return coffer__fail(err, COFFER_ERR_PLAN, "these bytes are no plan of a conversion by this version");
     }
+    /* The magic has the version: there is no reading of older plans, since both ends are the same
+       program. */
     t.in.position = sizeof tape_magic;
     plan->texts.count = 0;
     plan->file_names.count = 0;

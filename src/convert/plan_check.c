@@ -328,7 +328,7 @@ static coffer_status judge_name(const plan_judge *judge, const coffer__plan_row 
     return coffer__fail_tensor(judge->err, COFFER_ERR_NAME, name, name_len);
 }
 
-/* Sorted, names that are equal are neighbours. */
+/* Sorted, names that are equal are neighbours: then neither comes before the other. */
 static coffer_status judge_same_names(const plan_judge *judge, uint32_t *order, size_t count)
 {
     coffer__sort(order, count, judge_row_before, judge->plan);
@@ -344,7 +344,8 @@ static coffer_status judge_same_names(const plan_judge *judge, uint32_t *order, 
     return COFFER_OK;
 }
 
-/* The names of what is written, and of the aliases, which go into the metadata. */
+/* The names of what is written, and of the aliases, which go into the metadata. What is skipped can
+   be called anything: its name is only shown. */
 static coffer_status judge_names(const plan_judge *judge, uint32_t *order)
 {
     size_t count = 0;
@@ -391,7 +392,8 @@ static coffer_status judge_pairs(const plan_judge *judge, uint32_t *order)
     return COFFER_OK;
 }
 
-/* One array serves the rows and then the pairs. */
+/* Names and keys, which must be unique. They are sorted to find equal ones, since a file may have a
+   million; one array serves the rows and then the pairs. */
 static coffer_status judge_order(const plan_judge *judge)
 {
     const coffer__plan *plan = judge->plan;

@@ -1,5 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer convert PATH -o FILE: the same tensors in a file of another format, or those of another program's file. */
+/*
+ * coffer convert PATH -o FILE: the same tensors in a file of another format, or those of another
+ * program's file.
+ *
+ * Three conversions share the name, told apart by what PATH is and what FILE is to be:
+ *
+ *   file of tensors → file of tensors      cli_rewrite.h
+ *   file of tensors → another program's    convert_export.c
+ *   another program's → file of tensors    convert_import.c
+ *
+ * PATH is always opened as a file of tensors first. Only when that fails by what is in the file is
+ * it offered to the readers of other programs' files, which run confined. An option that means
+ * nothing for the conversion at hand is refused and not ignored.
+ */
 #include "cli_folder.h"
 #include "cli_formats.h"
 #include "cli_options.h"
@@ -31,6 +44,7 @@ static coffer_export_format wanted_export(const cli_arguments *arguments)
     return coffer_export_from_path(cli_value(arguments, CLI_OPTION_OUTPUT));
 }
 
+/* Appends an ending; once the text is full, nothing more. */
 static size_t list_ending(char *text, size_t used, size_t size, const char *ending)
 {
     return used >= size
@@ -52,6 +66,7 @@ static void list_endings(char *text, size_t size)
     }
 }
 
+/* The list comes from the library, so the message names a new format by itself. */
 static int unknown_ending(cli *app)
 {
     char endings[CLI_VALUES_SIZE];
@@ -116,6 +131,7 @@ static int cannot_export(cli *app, const char *path, const coffer_error *err)
                                      : cli_fail(app, path, err);
 }
 
+/* Closes the model, also when an option is refused. */
 static int run_export(cli *app, const cli_arguments *arguments, coffer_export_format format, coffer *model)
 {
     const int code = check_own_format(app, arguments, true);
@@ -126,6 +142,7 @@ static int run_export(cli *app, const cli_arguments *arguments, coffer_export_fo
     return convert_export(app, arguments, format, model);
 }
 
+/* The output's format is decided before PATH is opened, which may be a download. */
 static int run_convert(cli *app, const cli_arguments *arguments)
 {
     coffer_error err;
