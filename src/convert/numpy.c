@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The readers of NumPy's files: one array (.npy), and archives of arrays (.npz), of which the members are called as the
- * arrays are, with ".npy" after it. numpy/lib/format.py specifies both; npy_header.h has the layout of the header.
- *
- *   .npy   header | elements, in one order or the other
- *   .npz   an archive (zip.h) of .npy files, stored (savez) or deflated (savez_compressed)
+ * NumPy's arrays: the reader of files of one (.npy), and members of archives. npz.c reads whole archives.
  *
  * The bytes of an array are a storage: of a stored one from after the header on, so that they can be moved; of one that
  * is deflated with the header, since it has to be inflated from its beginning.
@@ -34,6 +30,8 @@ typedef struct numpy_reading {
     const coffer__input *input;
     const coffer__wants *wants;
     coffer__plan *plan;
+    uint32_t file;      /* its number … */
+    uint64_t file_size; /* … and its bytes */
     coffer_error *err;
 } numpy_reading;
 
@@ -224,7 +222,7 @@ static coffer_status numpy_put_finding(const numpy_reading *in, const numpy_arra
                                        const char *sentence)
 {
     const coffer__zip_member *member = array->member;
-    return coffer__plan_put_finding(in->plan, weight, 0, member != NULL ? member->head : 0,
+    return coffer__plan_put_finding(in->plan, weight, in->file, member != NULL ? member->head : 0,
                                     member != NULL ? member->name : "", sentence, array->name, array->name_len,
                                     in->err);
 }
@@ -278,7 +276,7 @@ static bool numpy_is_fault(coffer_status status)
 static coffer_status numpy_scan_objects(const numpy_reading *in, const numpy_array *array)
 {
     const coffer__torch_file file = {
-        .input = in->input, .wants = in->wants, .plan = in->plan, .size = in->input->size
+        .input = in->input, .wants = in->wants, .plan = in->plan, .file = in->file, .size = in->file_size
     };
     coffer__zip_member *member = array->member;
     coffer__scan_range range = { .member = member != NULL ? member->name : "", .expected = 1 };
@@ -306,18 +304,30 @@ static coffer_status numpy_scan_objects(const numpy_reading *in, const numpy_arr
     return status;
 }
 
-/* A scan puts no rows, and goes on after an array that is damaged. One of objects is a pickle, which NumPy loads when it is
-   told to. */
+/* One of objects is a pickle, which NumPy loads when it is told to; and so it does with what follows an array in its file,
+   when a program loads from that again. */
+static coffer_status numpy_scan_elements(const numpy_reading *in, const numpy_array *array)
+{
+    uint64_t size = 0;
+    if (array->npy.objects) {
+        const coffer_status status =
+            numpy_put_finding(in, array, COFFER__WEIGHT_NOTE, "the array %q is of objects: it is a pickle");
+        return status == COFFER_OK ? numpy_scan_objects(in, array) : status;
+    }
+    const bool more = array->npy.lack == NULL && numpy_size(&array->npy, &size) && size < array->size - array->npy.size;
+    return more ? numpy_put_finding(in, array, COFFER__WEIGHT_DANGER,
+                                    "bytes follow the array %q, which a loader that goes on may take for a pickle")
+                : COFFER_OK;
+}
+
+/* A scan puts no rows, and goes on after an array that is damaged. */
 static coffer_status numpy_put_array(const numpy_reading *in, numpy_array *array)
 {
     coffer_status status = numpy_read_header(in, array);
     if (!in->wants->scan) {
         return status == COFFER_OK ? numpy_put_row(in, array) : status;
     }
-    if (status == COFFER_OK && array->npy.objects) {
-        status = numpy_put_finding(in, array, COFFER__WEIGHT_NOTE, "the array %q is of objects: it is a pickle");
-        status = status == COFFER_OK ? numpy_scan_objects(in, array) : status;
-    }
+    status = status == COFFER_OK ? numpy_scan_elements(in, array) : status;
     return numpy_is_fault(status)
                ? numpy_put_finding(in, array, COFFER__WEIGHT_DANGER, "the array %q is damaged, or none")
                : status;
@@ -354,7 +364,7 @@ static void npy_name(const coffer__input *input, numpy_array *array)
 static coffer_status npy_read_file(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
                                    coffer_error *err)
 {
-    const numpy_reading in = { .input = input, .wants = wants, .plan = plan, .err = err };
+    const numpy_reading in = { .input = input, .wants = wants, .plan = plan, .file_size = input->size, .err = err };
     numpy_array array = { .size = input->size };
     npy_name(input, &array);
     return numpy_put_array(&in, &array);
@@ -362,120 +372,23 @@ static coffer_status npy_read_file(const coffer__input *input, const coffer__wan
 
 const coffer__reader coffer__reader_npy = { "npy", "a NumPy array", npy_sniff, npy_read_file };
 
-/* ---- .npz ---------------------------------------------------------------------------------------------------------- */
+/* ---- members of archives ------------------------------------------------------------------------------------------- */
 
-static bool npz_ends_with(const char *text, size_t text_len, const char *end)
+coffer_status coffer__numpy_put_member(const coffer__torch_file *file, const coffer__zip *zip,
+                                       coffer__zip_member *member, coffer_error *err)
 {
-    return text_len >= 4 && memcmp(text + text_len - 4, end, 4) == 0;
-}
-
-/* An archive whose first member is an array, or that is called so. */
-static bool npz_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
-                      size_t path_len)
-{
-    (void)tail;
-    (void)tail_size;
-    if (head_size < 22 || (memcmp(head, "PK\3\4", 4) != 0 && memcmp(head, "PK\5\6", 4) != 0)) {
-        return false;
-    }
-    /* The name in the first local head; "PK\5\6" is an archive without members, of which only the ending can
-       tell. */
-    const size_t name_len = head_size > 30 && head[2] == 3 ? (size_t)(head[26] | head[27] << 8) : 0;
-    return (name_len > 0 && name_len <= head_size - 30 && npz_ends_with((const char *)head + 30, name_len, ".npy")) ||
-           npz_ends_with(path, path_len, ".npz");
-}
-
-/* A member that is no array is nothing that NumPy would give either, but for its bytes. */
-static coffer_status npz_put_other(const numpy_reading *in, const coffer__zip_member *member)
-{
-    /* Its bytes become a storage that no row views: so the report knows of them. */
-    uint32_t name = 0;
-    uint32_t storage = 0;
-    const coffer__plan_piece piece = {
-        .coding = member->coding, .offset = member->at, .stored_size = member->stored_size, .size = member->size
-    };
-    coffer_status status = coffer__plan_put_finding(in->plan, COFFER__WEIGHT_NOTE, 0, member->head, member->name,
-                                                    "the archive's member %q is no array, and is left out",
-                                                    member->name, member->name_len, in->err);
-    if (status == COFFER_OK) {
-        status = coffer__plan_put_text(in->plan, member->name, member->name_len, &name, in->err);
-    }
-    if (status == COFFER_OK) {
-        status = coffer__plan_put_piece(in->plan, &piece, in->err);
-    }
-    return status == COFFER_OK ? coffer__plan_put_storage(in->plan, 1, name, &storage, in->err) : status;
-}
-
-/* In the order of the directory. The header takes 10 KiB, so `array` is one for all members. */
-static coffer_status npz_put_members(const numpy_reading *in, const coffer__zip *zip, numpy_array *array)
-{
-    for (size_t i = 0; i < zip->count; i++) {
-        coffer__zip_member *member = &zip->members[i];
-        const bool is_array = npz_ends_with(member->name, member->name_len, ".npy");
-        array->name = member->name;
-        array->name_len = member->name_len - (is_array ? 4 : 0);
-        array->zip = zip;
-        array->member = member;
-        array->size = member->size;
-        coffer_status status = COFFER_OK;
-        if (is_array) {
-            status = numpy_put_array(in, array);
-        } else if (!in->wants->scan) {
-            status = npz_put_other(in, member);
-        }
-        if (status != COFFER_OK) {
-            return status;
-        }
-    }
-    return COFFER_OK;
-}
-
-/* Loaders of archives look for pickles in them, whatever they are called; so a scan looks at it as at any archive. Its
-   structure is told by that, and arrays are then looked at when nothing about it was refused. */
-static coffer_status npz_scan_file(const numpy_reading *in)
-{
-    const coffer__torch_file file = {
-        .input = in->input, .wants = in->wants, .plan = in->plan, .size = in->input->size
-    };
+    const numpy_reading in = { .input = file->input,
+                               .wants = file->wants,
+                               .plan = file->plan,
+                               .file = file->file,
+                               .file_size = file->size,
+                               .err = err };
     numpy_array array = { .size = 0 };
-    coffer__zip zip;
-    coffer_status status = coffer__torch_scan_archive(&file, in->err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    /* Without a plan, since the scan of the archive has put all findings about its structure already. */
-    status = coffer__zip_read(&zip, in->input, 0, 0, in->input->size, in->wants, NULL, in->plan->allocator, in->err);
-    if (status != COFFER_OK) {
-        return numpy_is_fault(status) ? COFFER_OK : status;
-    }
-    status = npz_put_members(in, &zip, &array);
-    coffer__zip_free(&zip);
-    return status;
+    const bool has_ending = coffer__torch_member_ends(member, ".npy");
+    array.name = member->name;
+    array.name_len = member->name_len - (has_ending ? 4 : 0);
+    array.zip = zip;
+    array.member = member;
+    array.size = member->size;
+    return numpy_put_array(&in, &array);
 }
-
-static coffer_status npz_read_file(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                   coffer_error *err)
-{
-    const numpy_reading in = { .input = input, .wants = wants, .plan = plan, .err = err };
-    numpy_array array = { .size = 0 };
-    coffer__zip zip;
-    if (wants->scan) {
-        return npz_scan_file(&in);
-    }
-    coffer_status status = coffer__zip_read(&zip, input, 0, 0, input->size, wants, plan, plan->allocator, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    /* Bytes that were damaged on the way would not be noticed: the user should know. */
-    if (zip.without_crcs) {
-        status = coffer__plan_put_finding(plan, COFFER__WEIGHT_NOTE, 0, zip.directory, "",
-                                          "the archive records no CRC of any member", "", 0, err);
-    }
-    if (status == COFFER_OK) {
-        status = npz_put_members(&in, &zip, &array);
-    }
-    coffer__zip_free(&zip);
-    return status;
-}
-
-const coffer__reader coffer__reader_npz = { "npz", "an archive of NumPy arrays", npz_sniff, npz_read_file };

@@ -183,6 +183,11 @@ coffer__value coffer__pickle_root(const coffer__pickle *pickle)
     return pickle->root;
 }
 
+bool coffer__pickle_hides_import(const coffer__pickle *pickle)
+{
+    return pickle->hides_import;
+}
+
 size_t coffer__pickle_count(const coffer__pickle *pickle)
 {
     return pickle->nodes.count;

@@ -41,6 +41,7 @@ struct coffer__pickle {
     uint64_t position;  /* in the stream: the next byte */
     uint64_t opcode_at; /* of the opcode that is being run */
     uint64_t frame_end; /* of the frame that was begun last; 0: none */
+    bool hides_import;  /* it failed at an import whose name could not be known */
     uint8_t *window;    /* `window_size` bytes of the stream from `window_at` on */
     uint64_t window_at;
     size_t window_size;

@@ -103,6 +103,20 @@ static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_er
     return status;
 }
 
+/* What is imported and then given a state or items is changed for the whole program of the loader: torch.Tensor with
+   another __setstate__. No program writes that, so it does not matter what the name is. */
+static coffer_status scan_changed(scan_pickle *scan, coffer__value value, coffer_error *err)
+{
+    char text[COFFER__SCAN_TEXT];
+    const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
+    if (node->state == 0 && node->attributes == 0) {
+        return COFFER_OK;
+    }
+    coffer__scan_render(&scan->graph, value, text);
+    return scan_put(scan, COFFER__WEIGHT_DANGER, node->state != 0 ? node->state : value,
+                    "a loader would change %p itself, which it imports", text, err);
+}
+
 /* An import by itself. Names that are called are in the findings of the calls. */
 static coffer_status scan_import(scan_pickle *scan, coffer__value value, coffer_error *err)
 {
@@ -136,8 +150,9 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
         const coffer__node *node = coffer__pickle_node(graph->pickle, value);
         if (node->kind == COFFER__VALUE_CALL) {
             status = scan_call(scan, value, err);
-        } else if (node->kind == COFFER__VALUE_GLOBAL && graph->reached[value] == 0) {
-            status = scan_import(scan, value, err);
+        } else if (node->kind == COFFER__VALUE_GLOBAL) {
+            status = graph->reached[value] == 0 ? scan_import(scan, value, err) : COFFER_OK;
+            status = status == COFFER_OK ? scan_changed(scan, value, err) : status;
         }
     }
     if (status == COFFER_OK && scan->more > 0) {
@@ -211,6 +226,16 @@ static coffer_status scan_bytes(const coffer__torch_file *file, scan_pickle *sca
     return COFFER_OK;
 }
 
+/* Whether anything would be imported. Bytes that are no pickle soon come to what is no opcode, and have no names. */
+static bool scan_has_names(const coffer__pickle *pickle)
+{
+    bool found = pickle != NULL && coffer__pickle_hides_import(pickle);
+    for (size_t i = 1; pickle != NULL && !found && i <= coffer__pickle_count(pickle); i++) {
+        found = coffer__pickle_node(pickle, (coffer__value)i)->kind == COFFER__VALUE_GLOBAL;
+    }
+    return found;
+}
+
 /* ---- pickles one after another --------------------------------------------------------------------------------------- */
 
 /* One pickle at the beginning of a range; *end is the byte after it, 0 when it is damaged. */
@@ -231,6 +256,11 @@ static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan
         }
         coffer__torch_unload(&scan.graph);
         return status;
+    }
+    if (range->unsure && !scan_has_names(scan.graph.pickle)) {
+        *end = 0;
+        coffer__torch_unload(&scan.graph);
+        return COFFER_OK;
     }
     status = COFFER_OK;
     if (scan.graph.pickle != NULL) {

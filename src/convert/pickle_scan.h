@@ -21,6 +21,7 @@ typedef struct coffer__scan_range {
     uint64_t size;
     uint32_t expected; /* pickles that belong here, one after another; 0: as many as there are */
     bool more;         /* what follows them belongs here, too, and is no pickle */
+    bool unsure;       /* it may be no pickle at all: without a name that would be imported nothing is said */
 } coffer__scan_range;
 
 /* Finds pickles, also in the bytes within others, and puts the findings. Fails only where the file cannot be read or there

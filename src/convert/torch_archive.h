@@ -40,5 +40,9 @@ bool coffer__torch_member_ends(const coffer__zip_member *member, const char *end
 bool coffer__torch_has(const uint8_t *bytes, size_t size, const char *text);
 /* What loaders would have done with the pickles of an archive: findings. */
 coffer_status coffer__torch_scan_archive(const coffer__torch_file *file, coffer_error *err);
+/* A member that is an array of NumPy's, whatever it is called: puts its row; or for a scan findings, as one of objects is a
+   pickle. */
+coffer_status coffer__numpy_put_member(const coffer__torch_file *file, const coffer__zip *zip,
+                                       coffer__zip_member *member, coffer_error *err);
 
 #endif

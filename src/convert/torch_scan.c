@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What loaders would have done with the pickles of an archive: those that are named as such, those that begin so, and
- * those in archives within it. The bytes of storages are not looked at: nobody loads them as pickles, and a large
- * checkpoint on the Hub is scanned by reading its directory and its pickles.
+ * What loaders would have done with the pickles of an archive: those that are named as such, those that begin so, those
+ * that are arrays of objects, and those in archives within it. The bytes of a checkpoint's storages are not looked at:
+ * nobody loads them as pickles, and a large checkpoint on the Hub is scanned by reading its directory and its pickles.
+ * In programs of torch.export they may be pickles, and NumPy takes any member for an array; so there all are.
  *
  * A scan never gives up where something is wrong, since that may be what was meant to stop it: what cannot be read or
  * is too large becomes a finding of its own. Archives within archives are a list, bounded in number, and no recursion.
@@ -29,6 +30,7 @@ typedef struct torch_scan {
     } archives[TORCH_SCAN_MOST_ARCHIVES];
     size_t count;
     coffer__torch_archive archive; /* the one that is looked at */
+    bool everywhere;               /* it is of a kind whose storages may be pickles */
 } torch_scan;
 
 /* Whether a member is the bytes of a storage: FOLDER/data/KEY, or FOLDER/data/weights/KEY. */
@@ -37,6 +39,25 @@ static bool torch_scan_is_storage(const coffer__zip_member *member)
     static const char folder[] = "/data/";
     return !coffer__torch_member_ends(member, ".pkl") && !coffer__torch_member_ends(member, ".pt") &&
            coffer__torch_has((const uint8_t *)member->name, member->name_len, folder);
+}
+
+/* A program of torch.export says what it is; archives of arrays have members that are called so. */
+static bool torch_scan_everywhere(const coffer__zip *zip)
+{
+    for (size_t i = 0; i < zip->count; i++) {
+        if (coffer__torch_member_ends(&zip->members[i], "/archive_format") ||
+            coffer__torch_member_ends(&zip->members[i], ".npy")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether torch.export's loader may unpickle a member, which depends on what a description says: a weight, a constant. */
+static bool torch_scan_may_be_pickle(const torch_scan *scan, const coffer__zip_member *member)
+{
+    return scan->everywhere && torch_scan_is_storage(member) && !coffer__torch_member_ends(member, ".json") &&
+           !coffer__torch_member_ends(member, ".npy");
 }
 
 /* A danger for each member that a loader might read and that was not looked at. */
@@ -49,7 +70,7 @@ static coffer_status torch_scan_put(const torch_scan *scan, const coffer__zip_me
 
 /* A deflated pickle, which is inflated as a whole; findings name the place of the member, since bytes within
    have none. */
-static coffer_status torch_scan_inflated(torch_scan *scan, coffer__zip_member *member, coffer_error *err)
+static coffer_status torch_scan_inflated(torch_scan *scan, coffer__zip_member *member, bool unsure, coffer_error *err)
 {
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -60,7 +81,7 @@ static coffer_status torch_scan_inflated(torch_scan *scan, coffer__zip_member *m
         coffer__torch_archive_load(&scan->archive, member, TORCH_SCAN_MOST_INFLATED, &bytes, &size, err);
     if (status == COFFER_OK) {
         const coffer__scan_range range = {
-            .member = member->name, .bytes = bytes, .at = member->at, .size = size, .expected = 1
+            .member = member->name, .bytes = bytes, .at = member->at, .size = size, .expected = 1, .unsure = unsure
         };
         status = coffer__scan_pickles(scan->file, &range, NULL, err);
     }
@@ -87,32 +108,50 @@ static coffer_status torch_scan_inner_archive(torch_scan *scan, const coffer__zi
     return COFFER_OK;
 }
 
+/* Whether a member is called as pickles are. */
+static bool torch_scan_is_named(const coffer__zip_member *member)
+{
+    return coffer__torch_member_ends(member, ".pkl") || coffer__torch_member_ends(member, ".debug_pkl") ||
+           coffer__torch_member_ends(member, ".pickle");
+}
+
+static coffer_status torch_scan_pickle(torch_scan *scan, coffer__zip_member *member, bool unsure, coffer_error *err)
+{
+    if (member->coding != COFFER__CODING_STORED) {
+        return torch_scan_inflated(scan, member, unsure, err);
+    }
+    const coffer__scan_range range = {
+        .member = member->name, .at = member->at, .size = member->size, .expected = 1, .unsure = unsure
+    };
+    return coffer__scan_pickles(scan->file, &range, NULL, err);
+}
+
 /* One member: by its name and by its first bytes, whichever tells. Names alone would miss a pickle that is
    called .bin. */
 static coffer_status torch_scan_member(torch_scan *scan, coffer__zip_member *member, coffer_error *err)
 {
     uint8_t head[4] = { 0 };
-    const bool named = coffer__torch_member_ends(member, ".pkl") || coffer__torch_member_ends(member, ".debug_pkl") ||
-                       coffer__torch_member_ends(member, ".pickle");
-    if (torch_scan_is_storage(member) || member->size < sizeof head) {
+    const bool is_array = coffer__torch_member_ends(member, ".npy");
+    if (torch_scan_is_storage(member) && !scan->everywhere) {
         return COFFER_OK;
     }
-    const coffer_status status =
-        coffer__zip_load(&scan->archive.zip, scan->file->input, member, head, sizeof head, err);
+    if (member->size < sizeof head) {
+        return is_array ? coffer__numpy_put_member(scan->file, &scan->archive.zip, member, err) : COFFER_OK;
+    }
+    coffer_status status = coffer__zip_load(&scan->archive.zip, scan->file->input, member, head, sizeof head, err);
+    if (status == COFFER_OK && (is_array || memcmp(head, "\x93NUM", sizeof head) == 0)) {
+        status = coffer__numpy_put_member(scan->file, &scan->archive.zip, member, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
     if (memcmp(head, "PK\3\4", sizeof head) == 0) {
         return torch_scan_inner_archive(scan, member, err);
     }
-    if (!named && !coffer__scan_is_pickle(head, sizeof head)) {
-        return COFFER_OK;
+    if (torch_scan_is_named(member) || coffer__scan_is_pickle(head, sizeof head)) {
+        return torch_scan_pickle(scan, member, torch_scan_may_be_pickle(scan, member), err);
     }
-    if (member->coding != COFFER__CODING_STORED) {
-        return torch_scan_inflated(scan, member, err);
-    }
-    const coffer__scan_range range = { .member = member->name, .at = member->at, .size = member->size, .expected = 1 };
-    return coffer__scan_pickles(scan->file, &range, NULL, err);
+    return torch_scan_may_be_pickle(scan, member) ? torch_scan_pickle(scan, member, true, err) : COFFER_OK;
 }
 
 /* A member that cannot be read is a finding; the others are looked at all the same. */
@@ -152,6 +191,7 @@ coffer_status coffer__torch_scan_archive(const coffer__torch_file *file, coffer_
             coffer__zip_read(&scan.archive.zip, file->input, file->file, scan.archives[i].at, scan.archives[i].size,
                              file->wants, file->plan, file->plan->allocator, err);
         if (status == COFFER_OK) {
+            scan.everywhere = torch_scan_everywhere(&scan.archive.zip);
             status = torch_scan_members(&scan, err);
             coffer__zip_free(&scan.archive.zip);
         }

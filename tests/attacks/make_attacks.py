@@ -322,6 +322,9 @@ def calls():
     yield "build", name("some.place", "Thing") + b")\x81" + dict_of((text("__setstate__"), name("builtins", "eval"))) + b"b"
     yield "module-attribute", name("builtins", "__dict__") + text("len") + text("called") + b"s"
     yield "environment", name("os", "environ") + text("A") + text("B") + b"s"
+    yield "changed-function", name("torch._utils", "_rebuild_tensor_v2") + b"N" + dict_of((text("__defaults__"), b"N")) + b"\x86b"
+    yield "changed-class", name("argparse", "Namespace") + b"N" + dict_of((text("__init__"), b"N")) + b"\x86b"
+    yield "changed-items", name("torch", "Size") + b"K\1a"
     yield "popped", name("builtins", "eval") + hello + b"R0" + text("harmless")
     yield "arguments-computed", name("builtins", "eval") + call(name("builtins", "tuple"), b"](" + text("x") + b"e") + b"R"
     yield "paddle-eval", call(name("builtins", "eval"), text("data"), dict_of((text("data"), text("no array"))))
@@ -349,6 +352,10 @@ def pickle_attacks():
     yield from ((f"call-inside-{called}", torch_file(stream(dict_of((text("w"), tensor()), (text("x"), body)), 4)))
                 for called, body in calls())
     yield "second", stream(text("harmless")) + stream(call(name("builtins", "eval"), text("called")))
+    objects = npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }",
+                  stream(call(name("builtins", "eval"), text("called"))))
+    yield "array-beside", Archive([*members(), Member(b"a/x.npy", objects)]).bytes()
+    yield "array-without-ending-beside", Archive([*members(), Member(b"a/x", objects)]).bytes()
     yield "behind-stop", torch_file(checkpoint() + stream(call(name("builtins", "eval"), text("called"))))
 
 
@@ -451,7 +458,24 @@ def npz_attacks():
     yield "pickle-member", Archive([plain, Member(b"hidden.pkl", called)]).bytes()
     yield "pickle-as-array", Archive([plain, Member(b"hidden.npy", called)]).bytes()
     yield "pickle-without-ending", Archive([plain, Member(b"hidden", called)]).bytes()
+    yield "objects-without-ending", Archive([plain, Member(b"o", objects)]).bytes()
+    yield "objects-as-storage", Archive([plain, Member(b"x/data/o", objects)]).bytes()
     yield "duplicate", Archive([plain, plain]).bytes()
+
+
+def program_attacks():
+    """What torch.export's loader unpickles where its description says so: weights and constants."""
+    called = stream(call(name("builtins", "eval"), text("called")))
+    old = b"c__builtin__\neval\n(S'called'\ntR."
+    python2 = b"U\x08builtinsU\x04eval\x93U\x06called\x85R."
+    kind = Member(b"a/archive_format", b"pt2")
+    inner = Archive([Member(b"w/data.pkl", called), Member(b"w/version", b"3\n")]).bytes()
+    yield "weight", Archive([kind, Member(b"a/data/weights/weight_0", called)]).bytes()
+    yield "weight-protocol-0", Archive([kind, Member(b"a/data/weights/weight_0", old)]).bytes()
+    yield "weight-of-strings", Archive([kind, Member(b"a/data/weights/weight_0", python2)]).bytes()
+    yield "weight-deflated", Archive([kind, Member(b"a/data/weights/weight_0", **deflated(old))]).bytes()
+    yield "weight-archive", Archive([kind, Member(b"a/data/weights/weight_0", inner)]).bytes()
+    yield "constant", Archive([kind, Member(b"a/data/constants/opaque_obj_0", called)]).bytes()
 
 
 # ---- tar --------------------------------------------------------------------------------------------------------------
@@ -536,7 +560,8 @@ def stream_attacks():
 def attacks():
     """(name, bytes) of every file."""
     for kind, ending, make in (("zip", "pt", zip_attacks), ("pickle", "pkl", pickle_attacks), ("graph", "pt", graph_attacks),
-                               ("tensor", "pt", tensor_attacks), ("npy", "npy", npy_attacks), ("npz", "npz", npz_attacks), ("tar", "tar", tar_attacks),
+                               ("tensor", "pt", tensor_attacks), ("npy", "npy", npy_attacks), ("npz", "npz", npz_attacks),
+                               ("program", "pt2", program_attacks), ("tar", "tar", tar_attacks),
                                ("stream", "pt", stream_attacks)):
         for called, bytes_ in make():
             yield f"{kind}-{called}.{ending}", bytes_

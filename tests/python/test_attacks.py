@@ -25,10 +25,14 @@ REFUSALS = {"ARCHIVE", "PICKLE", "ARRAY", "VIEW", "NAME", "DUPLICATE_NAME", "NO_
 NOTE = 0
 # What is legal although it looks bad, and what only the bytes of tensors tell: their CRC is checked when they are written.
 CONVERTS = {"zip-crc.pt", "zip-one-crc-0.pt", "stream-version.pt", "graph-cycle-of-dict.pt", "graph-names.pt",
-            "npz-pickle-member.npz", "npz-pickle-without-ending.npz"}
+            "npz-pickle-member.npz", "npz-pickle-without-ending.npz", "npz-objects-without-ending.npz",
+            "npz-objects-as-storage.npz", "pickle-array-beside.pkl", "pickle-array-without-ending-beside.pkl",
+            "pickle-call-inside-changed-function.pkl", "pickle-call-inside-changed-items.pkl",
+            "program-weight.pt2", "program-weight-protocol-0.pt2", "program-weight-of-strings.pt2",
+            "program-weight-deflated.pt2", "program-weight-archive.pt2", "program-constant.pt2"}
 # Where a scan has nothing to say: it asks what a loader would run, not what would come out.
 NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-")
-SCANNED_CLEAN = {called for called in CONVERTS if not called.startswith("npz-")} | {"zip-crc-of-pickle.pt", "zip-bomb-1032.pt", "zip-short-storage.pt", "zip-long-storage.pt",
+SCANNED_CLEAN = {called for called in CONVERTS if not called.startswith(("npz-", "pickle-", "program-"))} | {"zip-crc-of-pickle.pt", "zip-bomb-1032.pt", "zip-short-storage.pt", "zip-long-storage.pt",
                             "zip-no-storage.pt", "zip-two-pickles.pt"} | \
     {f"pickle-plain-mark-below-{opcode}.pkl" for opcode in ("30", "31", "64", "6c", "74", "91")}
 
@@ -102,10 +106,18 @@ def test_a_scan_names_what_would_be_called(results):
     for called, (_, scan, _) in results.items():
         text = scan.message + "".join(sentence for _, sentence in scan.findings)
         if called.startswith(("pickle-call-stack-global", "pickle-call-memo", "pickle-call-python2", "pickle-call-newobj",
-                              "npz-objects", "npz-pickle", "npy-objects-call", "pickle-call-inside-popped", "pickle-call-inside-arguments-computed")):
+                              "npz-objects", "npz-pickle", "npy-objects-call", "pickle-array-", "program-weight.", "program-weight-protocol-0",
+                              "program-weight-deflated", "program-weight-archive", "program-constant", "pickle-call-inside-popped", "pickle-call-inside-arguments-computed")):
             assert "builtins.eval" in text, (called, text)
         if called.startswith("pickle-call-inside-environment"):
             assert "os.environ" in text
+        if called.startswith(("pickle-call-changed", "pickle-call-inside-changed")):
+            assert "would change" in text, (called, text)
+
+
+def test_what_follows_an_array_is_a_finding(results):
+    """A program that loads from the same file again unpickles what is not an array."""
+    assert any(weight > NOTE for weight, _ in results["npy-long.npy"][1].findings)
 
 
 def test_a_file_is_read_a_few_times_at_most(results):

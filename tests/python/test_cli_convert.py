@@ -221,6 +221,10 @@ def test_an_output_that_is_the_input_under_another_name_is_refused(foreign, tmp_
     assert (foreign / "model.pt").read_bytes() == before
 
 
+def test_a_dry_run_of_what_is_not_there_says_so(tmp_path):
+    assert "no such file" in run("convert", "-n", tmp_path / "missing.pt", code=3).stderr
+
+
 def test_damaged_data_are_noticed(foreign, tmp_path):
     blob = bytearray((foreign / "model.pt").read_bytes())
     blob[blob.index(struct.pack("<3f", 0, 1, 2))] ^= 1

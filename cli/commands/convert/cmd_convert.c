@@ -165,6 +165,9 @@ static int run_convert(cli *app, const cli_arguments *arguments)
     if (!opened && may_be_foreign(path, &err)) {
         return convert_import(app, arguments, options.format, &err);
     }
+    if (!opened && !output) {
+        return cli_fail(app, path, &err);
+    }
     const int code = !output ? cli_usage_error(app, "say where the new file goes: -o FILE")
                              : check_own_format(app, arguments, false);
     if (code != CLI_EXIT_OK) {

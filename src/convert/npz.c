@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reader of NumPy's archives (.npz): members are called as the arrays are, with ".npy" after it. */
+#include "error.h"
+#include "readers.h"
+#include "text.h"
+#include "torch_archive.h"
+#include "zip.h"
+
+#include <string.h>
+
+static bool npz_ends_with(const char *text, size_t text_len, const char *end)
+{
+    return text_len >= 4 && memcmp(text + text_len - 4, end, 4) == 0;
+}
+
+/* An archive whose first member is an array, or that is called so. */
+static bool npz_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
+                      size_t path_len)
+{
+    (void)tail;
+    (void)tail_size;
+    if (head_size < 22 || (memcmp(head, "PK\3\4", 4) != 0 && memcmp(head, "PK\5\6", 4) != 0)) {
+        return false;
+    }
+    const size_t name_len = head_size > 30 && head[2] == 3 ? (size_t)(head[26] | head[27] << 8) : 0;
+    return (name_len > 0 && name_len <= head_size - 30 && npz_ends_with((const char *)head + 30, name_len, ".npy")) ||
+           npz_ends_with(path, path_len, ".npz");
+}
+
+/* A member that is no array is nothing that NumPy would give either, but for its bytes. */
+static coffer_status npz_put_other(const coffer__torch_file *file, const coffer__zip_member *member, coffer_error *err)
+{
+    uint32_t name = 0;
+    uint32_t storage = 0;
+    const coffer__plan_piece piece = {
+        .coding = member->coding, .offset = member->at, .stored_size = member->stored_size, .size = member->size
+    };
+    coffer_status status = coffer__plan_put_finding(file->plan, COFFER__WEIGHT_NOTE, 0, member->head, member->name,
+                                                    "the archive's member %q is no array, and is left out",
+                                                    member->name, member->name_len, err);
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_text(file->plan, member->name, member->name_len, &name, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_piece(file->plan, &piece, err);
+    }
+    return status == COFFER_OK ? coffer__plan_put_storage(file->plan, 1, name, &storage, err) : status;
+}
+
+static coffer_status npz_put_members(const coffer__torch_file *file, const coffer__zip *zip, coffer_error *err)
+{
+    for (size_t i = 0; i < zip->count; i++) {
+        coffer__zip_member *member = &zip->members[i];
+        const coffer_status status = coffer__torch_member_ends(member, ".npy")
+                                         ? coffer__numpy_put_member(file, zip, member, err)
+                                         : npz_put_other(file, member, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status npz_read_file(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                                   coffer_error *err)
+{
+    const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
+    coffer__zip zip;
+    if (wants->scan) {
+        return coffer__torch_scan_archive(&file, err);
+    }
+    coffer_status status = coffer__zip_read(&zip, input, 0, 0, input->size, wants, plan, plan->allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (zip.without_crcs) {
+        status = coffer__plan_put_finding(plan, COFFER__WEIGHT_NOTE, 0, zip.directory, "",
+                                          "the archive records no CRC of any member", "", 0, err);
+    }
+    if (status == COFFER_OK) {
+        status = npz_put_members(&file, &zip, err);
+    }
+    coffer__zip_free(&zip);
+    return status;
+}
+
+const coffer__reader coffer__reader_npz = { "npz", "an archive of NumPy arrays", npz_sniff, npz_read_file };
