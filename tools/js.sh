@@ -39,9 +39,19 @@ export COFFER_VECTORS=$root/tests/vectors COFFER_PYTHON=$root/.venv/bin/python
 for command in "$root"/build/{release,check-gcc}/coffer; do
     [ ! -x "$command" ] || export COFFER_CLI=$command
 done
-# By Deno and Bun, too, where they are.
-export COFFER_DENO=${COFFER_DENO-$(command -v deno || true)} COFFER_BUN=${COFFER_BUN-$(command -v bun || true)}
 cd "$package"
+
+# By Deno and Bun, too: those that package-lock.json pins, for the machines that they are built for. What npm installs as
+# deno and bun are programs that start them, and these want scripts at installation, which are switched off.
+pinned() { # pinned NAME FILE...: the first of the files
+    local file
+    for file in "${@:2}"; do
+        [ ! -x "$file" ] || { echo "$PWD/$file"; return; }
+    done
+    command -v "$1" || true
+}
+export COFFER_DENO=${COFFER_DENO-$(pinned deno node_modules/@deno/*/deno)}
+export COFFER_BUN=${COFFER_BUN-$(pinned bun node_modules/@oven/*/bin/bun)}
 
 say "building, by node $(node --version)"
 node scripts/build.mjs
