@@ -86,11 +86,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         { .root = "auto", .strip_prefix = "" },
         { .root = "all",
           .strip_prefix = "w",
-          .scalars = COFFER__SCALARS_TENSOR,
+          .scalars = COFFER_SCALARS_TENSOR,
           .skip_unsupported = true,
           .complex128_as_f64 = true,
           .bytes_as = COFFER_F8_E4M3,
-          .ties = COFFER__TIES_KEEP },
+          .ties = COFFER_TIES_KEEP },
         { .root = "auto", .strip_prefix = "", .scan = true },
     };
     const uint8_t *edge = guarded_copy(bytes, size);

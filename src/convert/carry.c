@@ -325,7 +325,7 @@ static void carry_sort(carry_run *run)
     uint32_t place = 0;
     for (uint32_t i = 0; i < run->plan->rows.count; i++) {
         const coffer__plan_row *row = coffer__plan_rows(run->plan) + i;
-        if (row->fate != COFFER__FATE_WRITTEN) {
+        if (row->fate != COFFER_FATE_WRITTEN) {
             continue;
         }
         const uint64_t size = coffer__plan_row_size(run->plan, row);

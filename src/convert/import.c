@@ -31,9 +31,9 @@ static void import_count_rows(coffer_import *import)
     const coffer__plan_row *rows = coffer__plan_rows(&import->plan);
     summary->tensor_count = import->plan.rows.count;
     for (size_t i = 0; i < summary->tensor_count; i++) {
-        summary->written_count += rows[i].fate == COFFER__FATE_WRITTEN;
-        summary->alias_count += rows[i].fate == COFFER__FATE_ALIAS;
-        summary->skipped_count += rows[i].fate == COFFER__FATE_SKIPPED;
+        summary->written_count += rows[i].fate == COFFER_FATE_WRITTEN;
+        summary->alias_count += rows[i].fate == COFFER_FATE_ALIAS;
+        summary->skipped_count += rows[i].fate == COFFER_FATE_SKIPPED;
     }
 }
 
@@ -44,8 +44,8 @@ static void import_count_findings(coffer_import *import)
     const coffer__plan_finding *findings = coffer__plan_findings(&import->plan);
     summary->finding_count = import->plan.findings.count;
     for (size_t i = 0; i < summary->finding_count; i++) {
-        summary->opaque_count += findings[i].weight == COFFER__WEIGHT_OPAQUE;
-        summary->danger_count += findings[i].weight == COFFER__WEIGHT_DANGER;
+        summary->opaque_count += findings[i].weight == COFFER_WEIGHT_OPAQUE;
+        summary->danger_count += findings[i].weight == COFFER_WEIGHT_DANGER;
     }
 }
 
@@ -86,7 +86,7 @@ static coffer_status import_find_aliases(coffer_import *import, coffer_error *er
     coffer__sort(order, plan->pairs.count, coffer__plan_pair_before, plan);
     for (uint32_t i = 0; i < plan->rows.count; i++) {
         const coffer__plan_row *row = coffer__plan_rows(plan) + i;
-        if (row->fate == COFFER__FATE_ALIAS && !import_has_key(plan, order, row)) {
+        if (row->fate == COFFER_FATE_ALIAS && !import_has_key(plan, order, row)) {
             import->aliases[import->alias_count++] = i;
         }
     }
@@ -218,8 +218,8 @@ static coffer__wants import_wants(const coffer_import_options *options)
 {
     return (coffer__wants){ .root = options->root != NULL ? options->root : "auto",
                             .strip_prefix = options->strip_prefix != NULL ? options->strip_prefix : "",
-                            .ties = (coffer__ties)options->ties,
-                            .scalars = (coffer__scalars)options->scalars,
+                            .ties = options->ties,
+                            .scalars = options->scalars,
                             .bytes_as = options->bytes_as,
                             .skip_unsupported = options->skip_unsupported,
                             .strict = options->strict,
@@ -437,9 +437,9 @@ const coffer_import_tensor *coffer_import_at(coffer_import *import, size_t i)
         .rank = row->rank,
         .shape = import->shapes + row->dimensions,
         .size = coffer__plan_row_size(plan, row),
-        .fate = (coffer_fate)row->fate,
-        .alias_of = row->fate == COFFER__FATE_ALIAS ? row->alias_of : SIZE_MAX,
-        .reason = row->fate == COFFER__FATE_SKIPPED ? coffer__plan_text(plan, row->reason, NULL) : "",
+        .fate = row->fate,
+        .alias_of = row->fate == COFFER_FATE_ALIAS ? row->alias_of : SIZE_MAX,
+        .reason = row->fate == COFFER_FATE_SKIPPED ? coffer__plan_text(plan, row->reason, NULL) : "",
         .storage = "",
         .gathered = import_is_gathered(plan, row),
         .changed = row->swap > 0 || row->sign != COFFER__SIGN_KEPT,
@@ -461,7 +461,7 @@ const coffer_import_finding *coffer_import_finding_at(coffer_import *import, siz
     const coffer__plan *plan = &import->plan;
     const coffer__plan_finding *finding = coffer__plan_findings(plan) + i;
     const uint32_t *names = plan->file_names.items;
-    import->finding = (coffer_import_finding){ .weight = (coffer_weight)finding->weight,
+    import->finding = (coffer_import_finding){ .weight = finding->weight,
                                                .file = finding->file,
                                                .file_name = coffer__plan_text(plan, names[finding->file], NULL),
                                                .offset = finding->offset,

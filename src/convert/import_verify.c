@@ -406,7 +406,7 @@ static coffer_status verify_all(verify_comparison *run, coffer_error *err)
 {
     for (uint32_t i = 0; i < run->plan->rows.count; i++) {
         const coffer__plan_row *row = coffer__plan_rows(run->plan) + i;
-        if (row->fate == COFFER__FATE_WRITTEN) {
+        if (row->fate == COFFER_FATE_WRITTEN) {
             run->order[run->count++] = i;
             run->total += coffer__plan_row_size(run->plan, row);
         }

@@ -42,7 +42,7 @@ coffer_status coffer_import_declare(const coffer_import *import, coffer_header *
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < plan->rows.count && status == COFFER_OK; i++) {
         const coffer__plan_row *row = coffer__plan_rows(plan) + i;
-        if (row->fate == COFFER__FATE_WRITTEN) {
+        if (row->fate == COFFER_FATE_WRITTEN) {
             size_t name_len = 0;
             const char *name = coffer__plan_text(plan, row->name, &name_len);
             status =

@@ -35,7 +35,7 @@ static coffer_status npz_put_other(const coffer__torch_file *file, const coffer_
     const coffer__plan_piece piece = {
         .coding = member->coding, .offset = member->at, .stored_size = member->stored_size, .size = member->size
     };
-    coffer_status status = coffer__plan_put_finding(file->plan, COFFER__WEIGHT_NOTE, 0, member->head, member->name,
+    coffer_status status = coffer__plan_put_finding(file->plan, COFFER_WEIGHT_NOTE, 0, member->head, member->name,
                                                     "the archive's member %q is no array, and is left out",
                                                     member->name, member->name_len, err);
     if (status == COFFER_OK) {
@@ -74,7 +74,7 @@ static coffer_status npz_read_file(const coffer__input *input, const coffer__wan
         return status;
     }
     if (zip.without_crcs) {
-        status = coffer__plan_put_finding(plan, COFFER__WEIGHT_NOTE, 0, zip.directory, "",
+        status = coffer__plan_put_finding(plan, COFFER_WEIGHT_NOTE, 0, zip.directory, "",
                                           "the archive records no CRC of any member", "", 0, err);
     }
     if (status == COFFER_OK) {

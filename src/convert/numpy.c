@@ -208,7 +208,7 @@ static coffer_status numpy_skip(const numpy_reading *in, const numpy_array *arra
     const uint64_t size = array->size - array->npy.size;
     const coffer__plan_dimension all = { .size = size, .count = size, .stride = size > 1 };
     const coffer_status status = coffer__plan_put_text(in->plan, why, coffer__text_len(why), &row->reason, in->err);
-    row->fate = COFFER__FATE_SKIPPED;
+    row->fate = COFFER_FATE_SKIPPED;
     row->dtype = COFFER_UNKNOWN_DTYPE;
     row->rank = 1;
     row->item_size = 1;
@@ -218,7 +218,7 @@ static coffer_status numpy_skip(const numpy_reading *in, const numpy_array *arra
 }
 
 /* A finding about one array, at its member, or at the file's first byte. */
-static coffer_status numpy_put_finding(const numpy_reading *in, const numpy_array *array, coffer__weight weight,
+static coffer_status numpy_put_finding(const numpy_reading *in, const numpy_array *array, coffer_weight weight,
                                        const char *sentence)
 {
     const coffer__zip_member *member = array->member;
@@ -259,7 +259,7 @@ static coffer_status numpy_put_row(const numpy_reading *in, numpy_array *array)
         return numpy_skip(in, array, &row, offset, why);
     }
     status = npy->void_bfloat16
-                 ? numpy_put_finding(in, array, COFFER__WEIGHT_NOTE,
+                 ? numpy_put_finding(in, array, COFFER_WEIGHT_NOTE,
                                      "the array %q has elements of two bytes without a type: that is how bfloat16 is "
                                      "written, and is taken for it")
                  : COFFER_OK;
@@ -288,7 +288,7 @@ static coffer_status numpy_scan_objects(const numpy_reading *in, const numpy_arr
         return coffer__scan_pickles(&file, &range, NULL, in->err);
     }
     if (array->size > NUMPY_MOST_OBJECTS) {
-        return numpy_put_finding(in, array, COFFER__WEIGHT_DANGER,
+        return numpy_put_finding(in, array, COFFER_WEIGHT_DANGER,
                                  "the array %q is a compressed pickle that is too large to look at");
     }
     uint8_t *bytes = coffer__alloc_array(in->plan->allocator, (size_t)array->size, 1, in->err);
@@ -311,11 +311,11 @@ static coffer_status numpy_scan_elements(const numpy_reading *in, const numpy_ar
     uint64_t size = 0;
     if (array->npy.objects) {
         const coffer_status status =
-            numpy_put_finding(in, array, COFFER__WEIGHT_NOTE, "the array %q is of objects: it is a pickle");
+            numpy_put_finding(in, array, COFFER_WEIGHT_NOTE, "the array %q is of objects: it is a pickle");
         return status == COFFER_OK ? numpy_scan_objects(in, array) : status;
     }
     const bool more = array->npy.lack == NULL && numpy_size(&array->npy, &size) && size < array->size - array->npy.size;
-    return more ? numpy_put_finding(in, array, COFFER__WEIGHT_DANGER,
+    return more ? numpy_put_finding(in, array, COFFER_WEIGHT_DANGER,
                                     "bytes follow the array %q, which a loader that goes on may take for a pickle")
                 : COFFER_OK;
 }
@@ -329,7 +329,7 @@ static coffer_status numpy_put_array(const numpy_reading *in, numpy_array *array
     }
     status = status == COFFER_OK ? numpy_scan_elements(in, array) : status;
     return numpy_is_fault(status)
-               ? numpy_put_finding(in, array, COFFER__WEIGHT_DANGER, "the array %q is damaged, or none")
+               ? numpy_put_finding(in, array, COFFER_WEIGHT_DANGER, "the array %q is damaged, or none")
                : status;
 }
 

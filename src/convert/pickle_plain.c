@@ -35,7 +35,7 @@ static coffer__plan_row *plain_row(coffer__plan *plan, const char *name, size_t 
     for (size_t i = 0; i < plan->rows.count; i++) {
         size_t len = 0;
         const char *text = coffer__plan_text(plan, rows[i].name, &len);
-        if (rows[i].fate == COFFER__FATE_WRITTEN && coffer__compare_names(text, len, name, name_len) == 0) {
+        if (rows[i].fate == COFFER_FATE_WRITTEN && coffer__compare_names(text, len, name, name_len) == 0) {
             return &rows[i];
         }
     }
@@ -75,7 +75,7 @@ static bool plain_join(coffer__plan *plan, coffer__plan_row *first, coffer__plan
     for (uint32_t i = 1; i <= ordinal; i++) {
         whole[i].first_piece = whole->first_piece + whole->piece_count;
     }
-    part->fate = COFFER__FATE_SKIPPED;
+    part->fate = COFFER_FATE_SKIPPED;
     part->storage = COFFER__PLAN_NO_STORAGE;
     part->rank = 0;
     return true;
@@ -106,7 +106,7 @@ static coffer_status plain_shape(coffer__graph *graph, coffer__plan_row *row, co
         return plain_malformed(graph, shape, err);
     }
     /* The first part's row has one dimension only: another row takes over. */
-    row->fate = COFFER__FATE_SKIPPED;
+    row->fate = COFFER_FATE_SKIPPED;
     row->storage = COFFER__PLAN_NO_STORAGE;
     row->rank = 0;
     made.rank = (uint32_t)extents.rank;
@@ -179,13 +179,13 @@ static coffer_status plain_note_paddle(const coffer__graph *graph, coffer_error 
     }
     coffer_status status = COFFER_OK;
     if (halves) {
-        status = coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_NOTE, graph->file, UINT64_MAX, "",
+        status = coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, UINT64_MAX, "",
                                           "arrays of %q are bfloat16: Paddle stores it so, and has no such integers",
                                           "uint16", 6, err);
     }
     if (status == COFFER_OK && bytes) {
         status =
-            coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_NOTE, graph->file, UINT64_MAX, "",
+            coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, UINT64_MAX, "",
                                      "arrays of %q may be float8, which Paddle stores in the same way", "int8", 4, err);
     }
     return status;
@@ -214,7 +214,7 @@ static coffer_status plain_note_rest(const coffer__torch_file *file, uint64_t en
     if (end == file->size) {
         return COFFER_OK;
     }
-    return coffer__plan_put_finding(file->plan, COFFER__WEIGHT_DANGER, file->file, end, "",
+    return coffer__plan_put_finding(file->plan, COFFER_WEIGHT_DANGER, file->file, end, "",
                                     "there are bytes after the end of the pickle", "", 0, err);
 }
 

@@ -395,10 +395,10 @@ static coffer_status graph_shadow_in(coffer__graph *graph, graph_pairs *pairs, c
         const uint32_t earlier = pairs->order[i - 1];
         coffer_status status = graph_shadow(graph, pairs->items[earlier].link, err);
         if (status == COFFER_OK) {
-            status = coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_NOTE, graph->file,
-                                              coffer__graph_place(graph, dict), graph->member,
-                                              "a dict has the key %q twice: the last one counts",
-                                              pairs->items[earlier].key, pairs->items[earlier].key_len, err);
+            status =
+                coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, coffer__graph_place(graph, dict),
+                                         graph->member, "a dict has the key %q twice: the last one counts",
+                                         pairs->items[earlier].key, pairs->items[earlier].key_len, err);
         }
         if (status != COFFER_OK) {
             return status;

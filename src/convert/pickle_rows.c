@@ -33,7 +33,7 @@ static const char *rows_strip(const coffer__graph *graph, const char *path, size
 
 /* Every row that a graph gives goes through here; names are copied into the plan, which outlives the graph. */
 coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
-                                     coffer__fate fate, uint32_t reason, coffer_error *err)
+                                     coffer_fate fate, uint32_t reason, coffer_error *err)
 {
     view->row.fate = fate;
     view->row.reason = reason;
@@ -56,7 +56,7 @@ static coffer_status rows_put_lacking(const coffer__graph *graph, coffer__view *
     }
     const coffer_status status =
         coffer__plan_put_text(graph->plan, view->lack, coffer__text_len(view->lack), &reason, err);
-    return status == COFFER_OK ? coffer__graph_put_view(graph, view, name, name_len, COFFER__FATE_SKIPPED, reason, err)
+    return status == COFFER_OK ? coffer__graph_put_view(graph, view, name, name_len, COFFER_FATE_SKIPPED, reason, err)
                                : status;
 }
 
@@ -64,7 +64,7 @@ coffer_status coffer__graph_put_model_view(const coffer__graph *graph, coffer__v
                                            size_t name_len, coffer_error *err)
 {
     return view->lack != NULL ? rows_put_lacking(graph, view, name, name_len, err)
-                              : coffer__graph_put_view(graph, view, name, name_len, COFFER__FATE_WRITTEN, 0, err);
+                              : coffer__graph_put_view(graph, view, name, name_len, COFFER_FATE_WRITTEN, 0, err);
 }
 
 /* A tensor of the model. Its view is found first: bytes that are not there weigh more than an odd name. */
@@ -98,7 +98,7 @@ static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value,
     if (status != COFFER_OK) {
         return coffer__fail_tensor(err, status, name, name_len);
     }
-    return coffer__graph_put_view(graph, &view, name, name_len, COFFER__FATE_SKIPPED,
+    return coffer__graph_put_view(graph, &view, name, name_len, COFFER_FATE_SKIPPED,
                                   storage ? reasons->storage : reasons->outside, err);
 }
 
@@ -110,7 +110,7 @@ static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_w
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
     size_t name_len = walk->path_len;
     const char *name = rows_strip(graph, walk->path, &name_len);
-    if (graph->wants->scalars != COFFER__SCALARS_METADATA || walk->bad_keys > 0) {
+    if (graph->wants->scalars != COFFER_SCALARS_METADATA || walk->bad_keys > 0) {
         return COFFER_OK;
     }
     if (node->kind == COFFER__VALUE_BOOL) {
@@ -301,8 +301,8 @@ static coffer_status rows_put_opaque(coffer__graph *graph, coffer__value value, 
                                name, len);
     }
     const bool danger = coffer__graph_known(graph, value).judgement == COFFER__GLOBAL_DANGEROUS;
-    return coffer__plan_put_finding(graph->plan, danger ? COFFER__WEIGHT_DANGER : COFFER__WEIGHT_OPAQUE, graph->file,
-                                    at, graph->member,
+    return coffer__plan_put_finding(graph->plan, danger ? COFFER_WEIGHT_DANGER : COFFER_WEIGHT_OPAQUE, graph->file, at,
+                                    graph->member,
                                     danger ? "a loader would import %q, which can run code: it is left out"
                                            : "objects of %q are not known: they are left out",
                                     name, len, err);
@@ -348,7 +348,7 @@ static coffer_status rows_note_root(coffer__graph *graph, coffer__value start, c
     if (path[0] == '\0') {
         return COFFER_OK;
     }
-    return coffer__plan_put_finding(graph->plan, COFFER__WEIGHT_NOTE, graph->file, coffer__graph_place(graph, start),
+    return coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, coffer__graph_place(graph, start),
                                     graph->member, "the model is what the file has as %q", path, coffer__text_len(path),
                                     err);
 }
@@ -361,7 +361,7 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
     coffer__value start = 0;
     rows_reasons reasons = { 0 };
     const size_t first_row = graph->plan->rows.count;
-    if (graph->wants->scalars == COFFER__SCALARS_TENSOR) {
+    if (graph->wants->scalars == COFFER_SCALARS_TENSOR) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "numbers of pickles cannot be written as tensors");
     }
     coffer_status status = coffer__graph_find_root(graph, &start, path, sizeof path, err);
@@ -391,7 +391,7 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
     if (status == COFFER_OK) {
         status = rows_of_opaque(graph, err);
     }
-    if (status != COFFER_OK || graph->wants->ties == COFFER__TIES_KEEP) {
+    if (status != COFFER_OK || graph->wants->ties == COFFER_TIES_KEEP) {
         return status;
     }
     return coffer__plan_tie(graph->plan, first_row, err);

@@ -31,7 +31,7 @@ coffer_status coffer__graph_put_model_view(const coffer__graph *graph, coffer__v
                                            size_t name_len, coffer_error *err);
 /* Puts a row of a view, with what becomes of it. */
 coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *view, const char *name, size_t name_len,
-                                     coffer__fate fate, uint32_t reason, coffer_error *err);
+                                     coffer_fate fate, uint32_t reason, coffer_error *err);
 
 /*
  * Ties: of the rows from `first_row` on that are written and are the same view, the one whose name comes first is kept,

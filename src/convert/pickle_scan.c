@@ -48,7 +48,7 @@ bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size)
 
 /* A finding of this pickle. Those beyond the bound are only counted, so that a pickle of a million calls makes
    a report that can be read. */
-static coffer_status scan_put(scan_pickle *scan, coffer__weight weight, coffer__value value, const char *sentence,
+static coffer_status scan_put(scan_pickle *scan, coffer_weight weight, coffer__value value, const char *sentence,
                               const char *subject, coffer_error *err)
 {
     coffer__graph *graph = &scan->graph;
@@ -62,11 +62,11 @@ static coffer_status scan_put(scan_pickle *scan, coffer__weight weight, coffer__
 }
 
 /* What is not known is not harmless: only names of the table may be. */
-static coffer__weight scan_weight(coffer__judgement judgement)
+static coffer_weight scan_weight(coffer__judgement judgement)
 {
-    return judgement == COFFER__GLOBAL_DANGEROUS  ? COFFER__WEIGHT_DANGER
-           : judgement == COFFER__GLOBAL_HARMLESS ? COFFER__WEIGHT_NOTE
-                                                  : COFFER__WEIGHT_OPAQUE;
+    return judgement == COFFER__GLOBAL_DANGEROUS  ? COFFER_WEIGHT_DANGER
+           : judgement == COFFER__GLOBAL_HARMLESS ? COFFER_WEIGHT_NOTE
+                                                  : COFFER_WEIGHT_OPAQUE;
 }
 
 /* Names that readers interpret themselves, which makes what a loader would do with them harmless. */
@@ -91,12 +91,12 @@ static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_er
         (known.meaning == COFFER__MEANS_EVAL && coffer__graph_evaluated(graph, value) != 0)) {
         return COFFER_OK;
     }
-    const coffer__weight weight = named ? scan_weight(known.judgement) : COFFER__WEIGHT_DANGER;
+    const coffer_weight weight = named ? scan_weight(known.judgement) : COFFER_WEIGHT_DANGER;
     coffer__scan_render(graph, value, text);
     coffer_status status = scan_put(
         scan, weight, value,
         node->call == COFFER__CALL_NEW ? "a loader would make the object %p" : "a loader would call %p", text, err);
-    if (status == COFFER_OK && node->state != 0 && weight != COFFER__WEIGHT_NOTE) {
+    if (status == COFFER_OK && node->state != 0 && weight != COFFER_WEIGHT_NOTE) {
         coffer__scan_render(graph, callable, text);
         status = scan_put(scan, weight, node->state, "a loader would set the state of an object of %p", text, err);
     }
@@ -113,7 +113,7 @@ static coffer_status scan_changed(scan_pickle *scan, coffer__value value, coffer
         return COFFER_OK;
     }
     coffer__scan_render(&scan->graph, value, text);
-    return scan_put(scan, COFFER__WEIGHT_DANGER, node->state != 0 ? node->state : value,
+    return scan_put(scan, COFFER_WEIGHT_DANGER, node->state != 0 ? node->state : value,
                     "a loader would change %p itself, which it imports", text, err);
 }
 
@@ -159,7 +159,7 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
         char digits[21];
         digits[coffer__write_u64(digits, scan->more)] = '\0';
         scan->left = 1;
-        status = scan_put(scan, COFFER__WEIGHT_DANGER, 0, "there are more findings in this pickle: %s", digits, err);
+        status = scan_put(scan, COFFER_WEIGHT_DANGER, 0, "there are more findings in this pickle: %s", digits, err);
     }
     return status;
 }
@@ -214,7 +214,7 @@ static coffer_status scan_bytes(const coffer__torch_file *file, scan_pickle *sca
             status = coffer__input_read(file->input, file->file, file->size, inner.at, head, sizeof head, err);
         }
         if (status == COFFER_OK && coffer__scan_is_pickle(head, sizeof head)) {
-            status = scan_put(scan, COFFER__WEIGHT_DANGER, value, "there is another pickle within bytes", "", err);
+            status = scan_put(scan, COFFER_WEIGHT_DANGER, value, "there is another pickle within bytes", "", err);
             if (status == COFFER_OK) {
                 status = scan_push(queue, &inner, err);
             }
@@ -278,7 +278,7 @@ static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan
            this. */
         scan.graph.at = damage.offset != UINT64_MAX ? damage.offset : range->at;
         scan.left = 1;
-        status = scan_put(&scan, COFFER__WEIGHT_DANGER, 0,
+        status = scan_put(&scan, COFFER_WEIGHT_DANGER, 0,
                           "the pickle is damaged here, and a loader would have done what stands before: %p",
                           damage.message, err);
     }
@@ -288,7 +288,7 @@ static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan
 
 static coffer_status scan_put_more(const coffer__torch_file *file, const coffer__scan_range *range, coffer_error *err)
 {
-    return coffer__plan_put_finding(file->plan, COFFER__WEIGHT_DANGER, file->file, range->at, range->member,
+    return coffer__plan_put_finding(file->plan, COFFER_WEIGHT_DANGER, file->file, range->at, range->member,
                                     "there are bytes after the end of a pickle", "", 0, err);
 }
 

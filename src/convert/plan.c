@@ -276,7 +276,7 @@ coffer_status coffer__plan_put_pair(coffer__plan *plan, const char *key, size_t 
 
 /* The sentence is formatted as messages are, by the one function that escapes what it quotes: into an error that
    nobody sees. */
-coffer_status coffer__plan_put_finding(coffer__plan *plan, coffer__weight weight, uint32_t file, uint64_t offset,
+coffer_status coffer__plan_put_finding(coffer__plan *plan, coffer_weight weight, uint32_t file, uint64_t offset,
                                        const char *member, const char *sentence, const char *subject,
                                        size_t subject_len, coffer_error *err)
 {

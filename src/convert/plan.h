@@ -47,13 +47,6 @@ typedef struct coffer__plan_storage {
     bool viewed;          /* some row views it; else its bytes are unreferenced */
 } coffer__plan_storage;
 
-/* What becomes of a row. */
-typedef enum coffer__fate {
-    COFFER__FATE_WRITTEN = 0,
-    COFFER__FATE_ALIAS = 1, /* the same view as the row `alias_of`, which is written; its name goes into the metadata */
-    COFFER__FATE_SKIPPED = 2 /* left out: `reason` says why */
-} coffer__fate;
-
 typedef enum coffer__sign {
     COFFER__SIGN_KEPT = 0,
     COFFER__SIGN_NEGATED = 1,   /* every element (of a complex one, both halves) */
@@ -74,7 +67,7 @@ typedef struct coffer__plan_row {
     uint64_t item_size;  /* of the elements that sizes and strides count, in bytes: F4 comes in pairs, item size 1 */
     uint8_t swap;        /* bytes of a unit whose order is reversed: 2, 4 or 8; 0: none */
     coffer__sign sign;
-    coffer__fate fate;
+    coffer_fate fate;
     uint32_t alias_of; /* of an alias: the row's number */
     uint32_t reason;   /* of a skipped one; see coffer__plan_text */
 } coffer__plan_row;
@@ -92,15 +85,8 @@ typedef struct coffer__plan_pair { /* of the metadata of what is written */
     uint32_t value;
 } coffer__plan_pair;
 
-/* How a finding weighs. */
-typedef enum coffer__weight {
-    COFFER__WEIGHT_NOTE = 0,   /* legal but odd, or worth knowing */
-    COFFER__WEIGHT_OPAQUE = 1, /* an object of another program, which is dropped; a strict conversion refuses it */
-    COFFER__WEIGHT_DANGER = 2  /* what a loader would have called, or a file made to mislead scanners */
-} coffer__weight;
-
 typedef struct coffer__plan_finding {
-    coffer__weight weight;
+    coffer_weight weight;
     uint32_t file;
     uint64_t offset;  /* in the file; UINT64_MAX: of no byte */
     uint32_t member;  /* the archive's member, or "" */
@@ -159,7 +145,7 @@ coffer_status coffer__plan_put_row(coffer__plan *plan, const coffer__plan_row *r
 coffer_status coffer__plan_put_pair(coffer__plan *plan, const char *key, size_t key_len, const char *value,
                                     size_t value_len, coffer_error *err);
 /* `subject` is escaped in the text of the finding: `sentence` has %q where it goes, as coffer__fail's formats. */
-coffer_status coffer__plan_put_finding(coffer__plan *plan, coffer__weight weight, uint32_t file, uint64_t offset,
+coffer_status coffer__plan_put_finding(coffer__plan *plan, coffer_weight weight, uint32_t file, uint64_t offset,
                                        const char *member, const char *sentence, const char *subject,
                                        size_t subject_len, coffer_error *err);
 

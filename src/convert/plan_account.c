@@ -43,7 +43,7 @@ typedef struct account_set {
     const coffer__plan *plan;
     const uint32_t *order;
     size_t count;
-    coffer__fate most; /* rows with a greater fate are not in the set */
+    coffer_fate most; /* rows with a greater fate are not in the set */
 } account_set;
 
 /* ---- a view ------------------------------------------------------------------------------------------------------ */
@@ -255,8 +255,8 @@ static coffer_status account_storage(const coffer__plan *plan, const uint32_t *o
 {
     uint64_t *const classes[] = { &account->written, &account->aliased, &account->skipped };
     uint64_t before = 0;
-    for (unsigned fate = COFFER__FATE_WRITTEN; fate <= COFFER__FATE_SKIPPED; fate++) {
-        const account_set set = { .plan = plan, .order = order, .count = count, .most = (coffer__fate)fate };
+    for (unsigned fate = COFFER_FATE_WRITTEN; fate <= COFFER_FATE_SKIPPED; fate++) {
+        const account_set set = { .plan = plan, .order = order, .count = count, .most = (coffer_fate)fate };
         uint64_t bytes = 0;
         const coffer_status status = account_union(&set, &bytes, err);
         if (status != COFFER_OK) {
@@ -306,7 +306,7 @@ coffer_status coffer__plan_add_up(const coffer__plan *plan, coffer__plan_account
     for (uint32_t i = 0; i < count && status == COFFER_OK; i++) {
         const coffer__plan_row *row = coffer__plan_rows(plan) + i;
         order[i] = i;
-        if (row->fate == COFFER__FATE_WRITTEN &&
+        if (row->fate == COFFER_FATE_WRITTEN &&
             !coffer__add_u64(account->output, coffer__plan_row_size(plan, row), &account->output)) {
             status = coffer__fail(err, COFFER_ERR_VIEW, "the tensors together would be more than 2^64-1 bytes");
         }

@@ -132,7 +132,7 @@ static void tape_row(tape *t, void *item)
     tape_u32(t, &row->reason);
     row->dtype = (coffer_dtype)dtype;
     row->sign = (coffer__sign)sign;
-    row->fate = (coffer__fate)fate;
+    row->fate = (coffer_fate)fate;
 }
 
 static void tape_dimension(tape *t, void *item)
@@ -163,7 +163,7 @@ static void tape_finding(tape *t, void *item)
     tape_u32(t, &finding->member);
     tape_u32(t, &finding->subject);
     tape_u32(t, &finding->text);
-    finding->weight = (coffer__weight)weight;
+    finding->weight = (coffer_weight)weight;
 }
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */

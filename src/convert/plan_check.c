@@ -72,7 +72,7 @@ static coffer_status judge_texts(const plan_judge *judge)
     }
     for (size_t i = 0; i < plan->findings.count; i++) {
         const coffer__plan_finding *finding = coffer__plan_findings(plan) + i;
-        if ((unsigned)finding->weight > COFFER__WEIGHT_DANGER || finding->file >= plan->file_count ||
+        if ((unsigned)finding->weight > COFFER_WEIGHT_DANGER || finding->file >= plan->file_count ||
             !coffer__plan_has_text(plan, finding->member) || !coffer__plan_has_text(plan, finding->subject) ||
             !coffer__plan_has_text(plan, finding->text)) {
             return judge_foreign(judge, "finding", i);
@@ -153,12 +153,12 @@ static bool judge_is_row(const plan_judge *judge, const coffer__plan_row *row)
 {
     const coffer__plan *plan = judge->plan;
     const size_t dimensions = plan->dimensions.count;
-    const bool apart = row->storage == COFFER__PLAN_NO_STORAGE && row->fate == COFFER__FATE_SKIPPED;
-    return coffer__plan_has_text(plan, row->name) && (unsigned)row->fate <= COFFER__FATE_SKIPPED &&
+    const bool apart = row->storage == COFFER__PLAN_NO_STORAGE && row->fate == COFFER_FATE_SKIPPED;
+    return coffer__plan_has_text(plan, row->name) && (unsigned)row->fate <= COFFER_FATE_SKIPPED &&
            (unsigned)row->sign <= COFFER__SIGN_CONJUGATED && (unsigned)row->dtype <= COFFER_DTYPE_COUNT &&
            row->rank <= COFFER__PLAN_MAX_RANK && row->dimensions <= dimensions &&
            row->rank <= dimensions - row->dimensions && (row->storage < plan->storages.count || apart) &&
-           coffer__plan_has_text(plan, row->fate == COFFER__FATE_SKIPPED ? row->reason : 0);
+           coffer__plan_has_text(plan, row->fate == COFFER_FATE_SKIPPED ? row->reason : 0);
 }
 
 /* Whether the stages that change elements fit the dtype. A sign is the highest bit of a float, or of a float's half of
@@ -241,7 +241,7 @@ static coffer_status judge_view(plan_judge *judge, const coffer__plan_row *row, 
     }
     /* What a row adds to the output beyond its storage comes out of one allowance for all rows. So
        a thousand views that repeat a little each are caught like one that repeats much. */
-    const uint64_t excess = size > storage_size && row->fate == COFFER__FATE_WRITTEN ? size - storage_size : 0;
+    const uint64_t excess = size > storage_size && row->fate == COFFER_FATE_WRITTEN ? size - storage_size : 0;
     if (excess > judge->expansion) {
         coffer__fail(judge->err, COFFER_ERR_VIEW,
                      "tensor %q would be %z, repeated from a storage of %u bytes: too much to write unless that is "
@@ -260,7 +260,7 @@ static bool judge_alias(const plan_judge *judge, const coffer__plan_row *row)
         return false;
     }
     const coffer__plan_row *other = coffer__plan_rows(judge->plan) + row->alias_of;
-    if (!judge_is_row(judge, other) || other->fate != COFFER__FATE_WRITTEN || other->dtype != row->dtype ||
+    if (!judge_is_row(judge, other) || other->fate != COFFER_FATE_WRITTEN || other->dtype != row->dtype ||
         other->rank != row->rank || other->storage != row->storage || other->offset != row->offset ||
         other->swap != row->swap || other->sign != row->sign) {
         return false;
@@ -286,11 +286,11 @@ static coffer_status judge_row(plan_judge *judge, size_t i)
         return judge_foreign(judge, "row", i);
     }
     /* What is skipped may have a dtype that this library has no name for, and then no view either. */
-    if (row->fate == COFFER__FATE_SKIPPED && row->storage == COFFER__PLAN_NO_STORAGE) {
+    if (row->fate == COFFER_FATE_SKIPPED && row->storage == COFFER__PLAN_NO_STORAGE) {
         return COFFER_OK;
     }
-    const bool skipped = row->fate == COFFER__FATE_SKIPPED;
-    const bool alias = row->fate == COFFER__FATE_ALIAS;
+    const bool skipped = row->fate == COFFER_FATE_SKIPPED;
+    const bool alias = row->fate == COFFER_FATE_ALIAS;
     if (!skipped && (!judge_stages(row) || !judge_shape(judge, row) || (alias && !judge_alias(judge, row)))) {
         return judge_fail_row(judge, judge_foreign(judge, "row", i), row);
     }
@@ -351,7 +351,7 @@ static coffer_status judge_names(const plan_judge *judge, uint32_t *order)
     size_t count = 0;
     for (uint32_t i = 0; i < judge->plan->rows.count; i++) {
         const coffer__plan_row *row = coffer__plan_rows(judge->plan) + i;
-        if (row->fate != COFFER__FATE_SKIPPED) {
+        if (row->fate != COFFER_FATE_SKIPPED) {
             const coffer_status status = judge_name(judge, row);
             if (status != COFFER_OK) {
                 return status;

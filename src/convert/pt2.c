@@ -245,7 +245,7 @@ static coffer_status pt2_put_row(pt2_file *t, const char *name, size_t name_len)
         return coffer__fail_tensor(t->json.err, status, name, name_len);
     }
     return t->skipped != 0
-               ? coffer__graph_put_view(&nowhere, &view, name, name_len, COFFER__FATE_SKIPPED, t->skipped, t->json.err)
+               ? coffer__graph_put_view(&nowhere, &view, name, name_len, COFFER_FATE_SKIPPED, t->skipped, t->json.err)
                : coffer__graph_put_model_view(&nowhere, &view, name, name_len, t->json.err);
 }
 
@@ -330,7 +330,7 @@ static coffer_status pt2_read_all(pt2_file *t, coffer_error *err)
     if (status == COFFER_OK) {
         status = pt2_read_folder(t, "data/constants/", "_constants_config.json", err);
     }
-    if (status != COFFER_OK || t->file->wants->ties == COFFER__TIES_KEEP) {
+    if (status != COFFER_OK || t->file->wants->ties == COFFER_TIES_KEEP) {
         return status;
     }
     return coffer__plan_tie(t->file->plan, first_row, err);

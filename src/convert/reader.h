@@ -27,18 +27,11 @@ struct coffer__input {
 };
 
 /* What the user wants of a conversion; the same for every reader, which takes what concerns it. */
-typedef enum coffer__ties { COFFER__TIES_HF = 0, COFFER__TIES_KEEP = 1 } coffer__ties;
-typedef enum coffer__scalars {
-    COFFER__SCALARS_SKIP = 0,
-    COFFER__SCALARS_METADATA = 1,
-    COFFER__SCALARS_TENSOR = 2
-} coffer__scalars;
-
 typedef struct coffer__wants {
     const char *root;         /* "auto", "all", or the path of a dict, joined by dots */
     const char *strip_prefix; /* "" or what is removed from the beginnings of names */
-    coffer__ties ties;
-    coffer__scalars scalars;
+    coffer_ties ties;
+    coffer_scalars scalars;
     coffer_dtype bytes_as;  /* what one-byte voids of NumPy are; 0: not said */
     bool skip_unsupported;  /* tensors that have no equivalent become skipped rows instead of an error */
     bool strict;            /* an opaque object is an error */

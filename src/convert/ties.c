@@ -66,7 +66,7 @@ static bool ties_has_bytes(const coffer__plan *plan, const coffer__plan_row *row
             return false;
         }
     }
-    return row->fate == COFFER__FATE_WRITTEN;
+    return row->fate == COFFER_FATE_WRITTEN;
 }
 
 /* The order of a pair's key and a name. */
@@ -117,7 +117,7 @@ static void ties_decide(coffer__plan *plan, const uint32_t *order, size_t count,
         if (i == 0 || ties_compare_views(plan, &rows[kept], &rows[order[i]]) != 0) {
             kept = order[i];
         } else if (!ties_is_key(plan, keys, rows[order[i]].name)) {
-            rows[order[i]].fate = COFFER__FATE_ALIAS;
+            rows[order[i]].fate = COFFER_FATE_ALIAS;
             rows[order[i]].alias_of = kept;
         }
     }

@@ -64,7 +64,7 @@ static bool torch_scan_may_be_pickle(const torch_scan *scan, const coffer__zip_m
 static coffer_status torch_scan_put(const torch_scan *scan, const coffer__zip_member *member, const char *sentence,
                                     coffer_error *err)
 {
-    return coffer__plan_put_finding(scan->file->plan, COFFER__WEIGHT_DANGER, scan->file->file, member->head,
+    return coffer__plan_put_finding(scan->file->plan, COFFER_WEIGHT_DANGER, scan->file->file, member->head,
                                     member->name, sentence, member->name, member->name_len, err);
 }
 
@@ -166,7 +166,7 @@ static coffer_status torch_scan_members(torch_scan *scan, coffer_error *err)
         if (status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM || status == COFFER_ERR_RANGE) {
             char message[sizeof trouble.message];
             memcpy(message, trouble.message, sizeof message);
-            status = coffer__plan_put_finding(scan->file->plan, COFFER__WEIGHT_DANGER, scan->file->file, member->head,
+            status = coffer__plan_put_finding(scan->file->plan, COFFER_WEIGHT_DANGER, scan->file->file, member->head,
                                               member->name, "a member of the archive cannot be read: %p", message,
                                               coffer__text_len(message), &trouble);
         }

@@ -188,7 +188,7 @@ static coffer_status torch_stream_note_rest(const torch_stream *t, coffer_error 
     if (t->at == t->file->size) {
         return COFFER_OK;
     }
-    return coffer__plan_put_finding(t->file->plan, COFFER__WEIGHT_NOTE, t->file->file, t->at, "",
+    return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_NOTE, t->file->file, t->at, "",
                                     "there are bytes after the last storage", "", 0, err);
 }
 

@@ -42,7 +42,7 @@ static coffer_status torch_zip_note_version(const torch_zip *t, coffer_error *er
     if ((len == 1 && text[0] >= '1' && text[0] <= '9') || (len == 2 && text[0] == '1' && text[1] == '0')) {
         return COFFER_OK;
     }
-    return coffer__plan_put_finding(t->file->plan, COFFER__WEIGHT_NOTE, t->file->file, UINT64_MAX, "version",
+    return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_NOTE, t->file->file, UINT64_MAX, "version",
                                     "the version of the archive is %q: PyTorch would not open it", text, len, err);
 }
 
@@ -71,7 +71,7 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
     if (status != COFFER_OK || end == member->size) {
         return status;
     }
-    return coffer__plan_put_finding(t->file->plan, COFFER__WEIGHT_DANGER, t->file->file, member->at + end, member->name,
+    return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_DANGER, t->file->file, member->at + end, member->name,
                                     "there are bytes after the end of the pickle in %q", member->name, member->name_len,
                                     err);
 }

@@ -67,7 +67,7 @@ typedef struct zip_reading {
 /* ---- what is odd, and what is refused ---- */
 
 /* A finding, which `sentence` with its %q for the name tells. */
-static coffer_status zip_note(const zip_reading *in, coffer__weight weight, uint64_t offset, const char *sentence,
+static coffer_status zip_note(const zip_reading *in, coffer_weight weight, uint64_t offset, const char *sentence,
                               const char *name, size_t name_len)
 {
     return in->plan == NULL ? COFFER_OK
@@ -79,7 +79,7 @@ static coffer_status zip_note(const zip_reading *in, coffer__weight weight, uint
 static coffer_status zip_refuse(const zip_reading *in, const coffer__zip_member *member, const char *sentence)
 {
     return in->scan
-               ? zip_note(in, COFFER__WEIGHT_DANGER, member->head, sentence, member->name, member->name_len)
+               ? zip_note(in, COFFER_WEIGHT_DANGER, member->head, sentence, member->name, member->name_len)
                : coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, member->head, sentence, member->name, member->name_len);
 }
 
@@ -132,13 +132,13 @@ static coffer_status zip_judge_end(const zip_reading *in)
     }
     if (in->end.another != UINT64_MAX) {
         const coffer_status status =
-            zip_note(in, COFFER__WEIGHT_DANGER, in->end.another, "the archive has two end records", "", 0);
+            zip_note(in, COFFER_WEIGHT_DANGER, in->end.another, "the archive has two end records", "", 0);
         if (status != COFFER_OK) {
             return status;
         }
     }
     return in->end.end == in->size ? COFFER_OK
-                                   : zip_note(in, COFFER__WEIGHT_NOTE, end, "bytes follow the archive", "", 0);
+                                   : zip_note(in, COFFER_WEIGHT_NOTE, end, "bytes follow the archive", "", 0);
 }
 
 /* A number of an entry that is all ones is the next one of its zip64 field. */
@@ -416,7 +416,7 @@ static coffer_status zip_check_places(const zip_reading *in, uint32_t *order)
         } else if (i == 0 && member->head > end) {
             status = zip_refuse(in, member, "bytes come before the archive's first member %q");
         } else if (i > 0 && member->head - end > ZIP_LONGEST_TRAILER && member->located && !told) {
-            status = zip_note(in, COFFER__WEIGHT_NOTE, end, "bytes before the archive's member %q belong to none",
+            status = zip_note(in, COFFER_WEIGHT_NOTE, end, "bytes before the archive's member %q belong to none",
                               member->name, member->name_len);
             told = true;
         }

@@ -158,11 +158,13 @@ def test_python_knows_its_names(copy):
 
 
 def test_nothing_else_lists_dtypes():
-    """No other file of the library or of the bindings has the names of many: what takes a few, says so by name."""
+    """No other file of the library or of the bindings has the names of many: what takes a few, says so by name. But one lists
+    the types that other programs write, of which most are dtypes here, and some are not."""
+    tables = {"dtype_table.h", "pickle_names.c"}
     names = re.findall(r"^ +(?:TAGGED\( *\d+,|PLAIN\() *(\w+),", (SOURCE / "src/core/dtype_table.h").read_text(), re.M)
     assert len(names) == 22
     for folder, ending in (("src", "*.[ch]"), ("cli", "*.[ch]"), ("bindings/python/native", "*.[ch]"), ("bindings/python/coffer", "*.py")):
         for file in (SOURCE / folder).rglob(ending):
             text = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.S)
             named = {name for name in names if re.search(rf'\bCOFFER_{name}\b|"{name}"', text)}
-            assert len(named) <= 6 or file.name == "dtype_table.h", (file, named)
+            assert len(named) <= 6 or file.name in tables, (file, named)

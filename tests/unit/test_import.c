@@ -230,7 +230,7 @@ static void check_model(const made *m, const char *path)
         const coffer__plan_row *row = coffer__plan_rows(&m->plan) + i;
         const char *name = coffer__plan_text(&m->plan, row->name, NULL);
         const coffer_tensor *tensor = coffer_find(model, name, strlen(name));
-        if (row->fate != COFFER__FATE_WRITTEN) {
+        if (row->fate != COFFER_FATE_WRITTEN) {
             assert_null(tensor);
             continue;
         }
@@ -538,13 +538,13 @@ static void made_small(made *m)
     const coffer__plan_dimension part[] = { { 5, 5, 4 } };
     made_row(m, "sparse", COFFER_F32, 1, 0, 1, part, 0, 0);
     coffer__plan_row *rows = m->plan.rows.items;
-    rows[1].fate = COFFER__FATE_ALIAS;
-    rows[2].fate = COFFER__FATE_ALIAS;
-    rows[3].fate = COFFER__FATE_SKIPPED;
+    rows[1].fate = COFFER_FATE_ALIAS;
+    rows[2].fate = COFFER_FATE_ALIAS;
+    rows[3].fate = COFFER_FATE_SKIPPED;
     const uint32_t reason = made_text(m, "it is sparse");
     rows[3].reason = reason;
     assert_int_equal(coffer__plan_put_pair(&m->plan, "format", 6, "pt", 2, NULL), COFFER_OK);
-    assert_int_equal(coffer__plan_put_finding(&m->plan, COFFER__WEIGHT_DANGER, 0, 5, "data.pkl", "%q would be called",
+    assert_int_equal(coffer__plan_put_finding(&m->plan, COFFER_WEIGHT_DANGER, 0, 5, "data.pkl", "%q would be called",
                                               "os.system", 9, NULL),
                      COFFER_OK);
 }

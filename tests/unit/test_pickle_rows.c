@@ -255,13 +255,13 @@ static size_t written(const outcome *result)
 {
     size_t count = 0;
     for (size_t i = 0; i < result->plan.rows.count; i++) {
-        count += coffer__plan_rows(&result->plan)[i].fate == COFFER__FATE_WRITTEN;
+        count += coffer__plan_rows(&result->plan)[i].fate == COFFER_FATE_WRITTEN;
     }
     return count;
 }
 
 /* Whether some finding of a weight has a text in it. */
-static bool found(const outcome *result, coffer__weight weight, const char *words)
+static bool found(const outcome *result, coffer_weight weight, const char *words)
 {
     for (size_t i = 0; i < result->plan.findings.count; i++) {
         const coffer__plan_finding *finding = &coffer__plan_findings(&result->plan)[i];
@@ -290,7 +290,7 @@ static void test_names(void **state)
     text("n");
     op("Nu");
     coffer__wants wants = wanted();
-    wants.ties = COFFER__TIES_KEEP;
+    wants.ties = COFFER_TIES_KEEP;
     outcome *result = rows_with(wants, false);
     assert_int_equal(row_of(result, "a")->dtype, COFFER_F32);
     assert_int_equal(row_of(result, "b.0")->rank, 2);
@@ -360,7 +360,7 @@ static void test_key_twice(void **state)
     outcome *result = rows();
     assert_int_equal(row_of(result, "w")->storage, 1);
     assert_int_equal(written(result), 1);
-    assert_true(found(result, COFFER__WEIGHT_NOTE, "twice"));
+    assert_true(found(result, COFFER_WEIGHT_NOTE, "twice"));
     assert_int_equal(result->plan.rows.count, 2); /* the other one is listed */
     done(result);
 }
@@ -390,10 +390,10 @@ static void test_root(void **state)
     (void)state;
     checkpoint("optimizer");
     outcome *result = rows();
-    assert_int_equal(row_of(result, "w")->fate, COFFER__FATE_WRITTEN);
-    assert_int_equal(row_of(result, "optimizer.x")->fate, COFFER__FATE_SKIPPED);
-    assert_int_equal(row_of(result, "rng")->fate, COFFER__FATE_SKIPPED);
-    assert_true(found(result, COFFER__WEIGHT_NOTE, "\"model\""));
+    assert_int_equal(row_of(result, "w")->fate, COFFER_FATE_WRITTEN);
+    assert_int_equal(row_of(result, "optimizer.x")->fate, COFFER_FATE_SKIPPED);
+    assert_int_equal(row_of(result, "rng")->fate, COFFER_FATE_SKIPPED);
+    assert_true(found(result, COFFER_WEIGHT_NOTE, "\"model\""));
     coffer__plan_account account;
     assert_int_equal(coffer__plan_add_up(&result->plan, &account, &result->err), COFFER_OK);
     assert_int_equal(account.total, account.written + account.aliased + account.skipped + account.unreferenced);
@@ -405,8 +405,8 @@ static void test_root(void **state)
     wants.root = "optimizer";
     checkpoint("optimizer");
     result = rows_with(wants, false);
-    assert_int_equal(row_of(result, "x")->fate, COFFER__FATE_WRITTEN);
-    assert_int_equal(row_of(result, "model.w")->fate, COFFER__FATE_SKIPPED);
+    assert_int_equal(row_of(result, "x")->fate, COFFER_FATE_WRITTEN);
+    assert_int_equal(row_of(result, "model.w")->fate, COFFER_FATE_SKIPPED);
     done(result);
 
     wants.root = "all";
@@ -453,7 +453,7 @@ static void test_root_is_found_by_descending(void **state)
     op("uuu");
     outcome *result = rows();
     row_of(result, "w");
-    assert_true(found(result, COFFER__WEIGHT_NOTE, "\"checkpoint.weights.of.it\""));
+    assert_true(found(result, COFFER_WEIGHT_NOTE, "\"checkpoint.weights.of.it\""));
     done(result);
 
     coffer__wants wants = wanted();
@@ -502,13 +502,13 @@ static void test_ties(void **state)
     tied("lm_head", "embed");
     outcome *result = rows();
     const coffer__plan_row *alias = row_of(result, "lm_head");
-    assert_int_equal(alias->fate, COFFER__FATE_ALIAS);
+    assert_int_equal(alias->fate, COFFER_FATE_ALIAS);
     assert_ptr_equal(&coffer__plan_rows(&result->plan)[alias->alias_of], row_of(result, "embed"));
     assert_int_equal(written(result), 5);
     done(result);
 
     coffer__wants wants = wanted();
-    wants.ties = COFFER__TIES_KEEP;
+    wants.ties = COFFER_TIES_KEEP;
     tied("lm_head", "embed");
     result = rows_with(wants, false);
     assert_int_equal(written(result), 6);
@@ -517,7 +517,7 @@ static void test_ties(void **state)
     /* The key is in the metadata already. */
     tied("format", "embed");
     result = rows();
-    assert_int_equal(row_of(result, "format")->fate, COFFER__FATE_WRITTEN);
+    assert_int_equal(row_of(result, "format")->fate, COFFER_FATE_WRITTEN);
     done(result);
 }
 
@@ -696,7 +696,7 @@ static void test_what_has_no_equivalent(void **state)
     wants.skip_unsupported = true;
     lacking();
     result = rows_with(wants, false);
-    assert_int_equal(row_of(result, "s")->fate, COFFER__FATE_SKIPPED);
+    assert_int_equal(row_of(result, "s")->fate, COFFER_FATE_SKIPPED);
     assert_int_equal(written(result), 1);
     assert_int_equal(result->plan.rows.count, 3); /* its parts are listed, too */
     done(result);
@@ -746,9 +746,9 @@ static void test_objects(void **state)
     object();
     outcome *result = rows();
     assert_int_equal(written(result), 1);
-    assert_int_equal(row_of(result, "args.hidden")->fate, COFFER__FATE_SKIPPED);
-    assert_true(found(result, COFFER__WEIGHT_OPAQUE, "argparse.Namespace"));
-    assert_true(found(result, COFFER__WEIGHT_DANGER, "os.system"));
+    assert_int_equal(row_of(result, "args.hidden")->fate, COFFER_FATE_SKIPPED);
+    assert_true(found(result, COFFER_WEIGHT_OPAQUE, "argparse.Namespace"));
+    assert_true(found(result, COFFER_WEIGHT_DANGER, "os.system"));
     done(result);
 
     coffer__wants wants = wanted();
@@ -774,7 +774,7 @@ static void test_subclasses(void **state)
     numbers(1, (const int64_t[]){ 1 });
     op("\x89Nt}tRu");
     outcome *result = rows();
-    assert_int_equal(row_of(result, "w")->fate, COFFER__FATE_WRITTEN);
+    assert_int_equal(row_of(result, "w")->fate, COFFER_FATE_WRITTEN);
     assert_int_equal(result->plan.findings.count, 0);
     done(result);
 }
@@ -824,7 +824,7 @@ static void test_modules(void **state)
 {
     (void)state;
     coffer__wants wants = wanted();
-    wants.ties = COFFER__TIES_KEEP;
+    wants.ties = COFFER_TIES_KEEP;
     module();
     outcome *result = rows_with(wants, false);
     row_of(result, "w");
@@ -992,16 +992,16 @@ static void test_scans(void **state)
     op(".");
     outcome *result = scanned(1);
     assert_int_equal(result->status, COFFER_OK);
-    assert_true(found(result, COFFER__WEIGHT_DANGER, "call \"os.system('touch /tmp/x')\""));
-    assert_true(found(result, COFFER__WEIGHT_NOTE, "argparse.Namespace()"));
+    assert_true(found(result, COFFER_WEIGHT_DANGER, "call \"os.system('touch /tmp/x')\""));
+    assert_true(found(result, COFFER_WEIGHT_NOTE, "argparse.Namespace()"));
     assert_int_equal(result->plan.findings.count, 2);
     done(result);
 
     /* It stops in the middle: a loader has called by then. */
     out.size -= 2;
     result = scanned(1);
-    assert_true(found(result, COFFER__WEIGHT_DANGER, "os.system('touch"));
-    assert_true(found(result, COFFER__WEIGHT_DANGER, "damaged"));
+    assert_true(found(result, COFFER_WEIGHT_DANGER, "os.system('touch"));
+    assert_true(found(result, COFFER_WEIGHT_DANGER, "damaged"));
     done(result);
 
     /* Another pickle after the first one. */
@@ -1012,8 +1012,8 @@ static void test_scans(void **state)
     number(1, 1);
     op("tR.");
     result = scanned(1);
-    assert_true(found(result, COFFER__WEIGHT_DANGER, "bytes after the end"));
-    assert_true(found(result, COFFER__WEIGHT_DANGER, "nt.system(1)"));
+    assert_true(found(result, COFFER_WEIGHT_DANGER, "bytes after the end"));
+    assert_true(found(result, COFFER_WEIGHT_DANGER, "nt.system(1)"));
     done(result);
 
     /* One within bytes. */
@@ -1022,8 +1022,8 @@ static void test_scans(void **state)
     global("os", "abort");
     op(")R..");
     result = scanned(1);
-    assert_true(found(result, COFFER__WEIGHT_DANGER, "within bytes"));
-    assert_true(found(result, COFFER__WEIGHT_DANGER, "os.abort()"));
+    assert_true(found(result, COFFER_WEIGHT_DANGER, "within bytes"));
+    assert_true(found(result, COFFER_WEIGHT_DANGER, "os.abort()"));
     done(result);
 
     begin();

@@ -117,7 +117,7 @@ static void test_findings(void **state)
     (void)state;
     coffer__plan plan;
     plan_new(&plan);
-    assert_int_equal(coffer__plan_put_finding(&plan, COFFER__WEIGHT_DANGER, 0, 17, "a/data.pkl",
+    assert_int_equal(coffer__plan_put_finding(&plan, COFFER_WEIGHT_DANGER, 0, 17, "a/data.pkl",
                                               "a loader would have called %q", "os.\033", 4, NULL),
                      COFFER_OK);
     const coffer__plan_finding *finding = coffer__plan_findings(&plan);
@@ -159,9 +159,9 @@ SPOILER(swap, row->swap = 3)
 SPOILER(large_swap, row->swap = 8)
 SPOILER(sign, row->sign = (coffer__sign)3)
 SPOILER(conjugated, row->sign = COFFER__SIGN_CONJUGATED)
-SPOILER(fate, row->fate = (coffer__fate)3)
-SPOILER(alias_of_itself, row->fate = COFFER__FATE_ALIAS)
-SPOILER(alias_of_none, row->fate = COFFER__FATE_ALIAS; row->alias_of = 7)
+SPOILER(fate, row->fate = (coffer_fate)3)
+SPOILER(alias_of_itself, row->fate = COFFER_FATE_ALIAS)
+SPOILER(alias_of_none, row->fate = COFFER_FATE_ALIAS; row->alias_of = 7)
 SPOILER(written_size, dimension[1].size = 4)
 SPOILER(offset, row->offset = 77)
 SPOILER(huge_offset, row->offset = UINT64_MAX)
@@ -190,9 +190,9 @@ SPOILER(pair_text, FIRST(plan, pairs, coffer__plan_pair)->value = 8888)
 SPOILER(pair_twice, (void)coffer__plan_put_pair(plan, "format", 6, "x", 1, NULL))
 SPOILER(pair_not_utf8, (void)coffer__plan_put_pair(plan, "x", 1, "\xff", 1, NULL))
 SPOILER(twice, (void)coffer__plan_put_row(plan, row, dimension, NULL))
-SPOILER(skipped_unknown, row->fate = COFFER__FATE_SKIPPED; row->dtype = COFFER_UNKNOWN_DTYPE)
-SPOILER(skipped_apart, row->fate = COFFER__FATE_SKIPPED; row->storage = COFFER__PLAN_NO_STORAGE)
-SPOILER(skipped_beyond, row->fate = COFFER__FATE_SKIPPED; row->offset = 99)
+SPOILER(skipped_unknown, row->fate = COFFER_FATE_SKIPPED; row->dtype = COFFER_UNKNOWN_DTYPE)
+SPOILER(skipped_apart, row->fate = COFFER_FATE_SKIPPED; row->storage = COFFER__PLAN_NO_STORAGE)
+SPOILER(skipped_beyond, row->fate = COFFER_FATE_SKIPPED; row->offset = 99)
 SPOILER(empty_beyond, dimension[0].count = dimension[0].size = 0; row->offset = UINT64_MAX)
 SPOILER(negated, row->sign = COFFER__SIGN_NEGATED)
 SPOILER(swapped, row->swap = 4)
@@ -309,7 +309,7 @@ static void test_alias(void **state)
     plan_small(&plan);
     plan_row(&plan, "v", 8, 2, dimensions);
     coffer__plan_row *rows = plan.rows.items;
-    rows[1].fate = COFFER__FATE_ALIAS;
+    rows[1].fate = COFFER_FATE_ALIAS;
     assert_int_equal(judged(&plan, NULL), COFFER_OK);
     coffer__plan_account account;
     assert_int_equal(coffer__plan_add_up(&plan, &account, NULL), COFFER_OK);
@@ -364,7 +364,7 @@ static void random_row(coffer__plan *plan, uint8_t *map)
                                    .rank = rank,
                                    .offset = below(1024),
                                    .item_size = 4,
-                                   .fate = (coffer__fate)below(3) };
+                                   .fate = (coffer_fate)below(3) };
     assert_int_equal(coffer__plan_put_row(plan, &row, dimensions, NULL), COFFER_OK);
     mark(map, &row, dimensions);
 }

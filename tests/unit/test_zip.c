@@ -173,7 +173,7 @@ static void test_names_that_clash(void **state)
         end(&in, COFFER_ERR_ARCHIVE);
         assert_int_equal(read_zip(&in, true, coffer_libc_allocator()), COFFER_OK);
         assert_int_equal(in.plan.findings.count, 1);
-        assert_int_equal(coffer__plan_findings(&in.plan)[0].weight, COFFER__WEIGHT_DANGER);
+        assert_int_equal(coffer__plan_findings(&in.plan)[0].weight, COFFER_WEIGHT_DANGER);
         end(&in, COFFER_OK);
     }
 }
@@ -213,7 +213,7 @@ static void test_what_follows_an_archive_is_noted(void **state)
     in.size += 3;
     assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_OK);
     assert_int_equal(in.plan.findings.count, 1);
-    assert_int_equal(coffer__plan_findings(&in.plan)[0].weight, COFFER__WEIGHT_NOTE);
+    assert_int_equal(coffer__plan_findings(&in.plan)[0].weight, COFFER_WEIGHT_NOTE);
     assert_int_equal(coffer__plan_findings(&in.plan)[0].offset, ARCHIVE_SIZE);
     end(&in, COFFER_OK);
 }
