@@ -132,48 +132,16 @@ typedef struct torch_tensor {
     uint64_t last;             /* the last dimension */
 } torch_tensor;
 
-/* The class of storages that torch has for a dtype; NULL: none. */
-static const char *torch_storage_class(coffer_dtype dtype)
-{
-    switch (dtype) {
-    case COFFER_BOOL:
-        return "BoolStorage";
-    case COFFER_U8:
-        return "ByteStorage";
-    case COFFER_I8:
-        return "CharStorage";
-    case COFFER_I16:
-        return "ShortStorage";
-    case COFFER_I32:
-        return "IntStorage";
-    case COFFER_I64:
-        return "LongStorage";
-    case COFFER_F16:
-        return "HalfStorage";
-    case COFFER_BF16:
-        return "BFloat16Storage";
-    case COFFER_F32:
-        return "FloatStorage";
-    case COFFER_F64:
-        return "DoubleStorage";
-    case COFFER_C64:
-        return "ComplexFloatStorage";
-    default:
-        return NULL;
-    }
-}
-
-/* What torch calls a dtype; NULL when it has none. By the table that reading uses, so what is
-   written can be read again. */
-static const char *torch_dtype_name(coffer_dtype dtype)
+/* What torch has for a dtype, by the tables that reading uses, so that what is written can be read
+   again; COFFER__ELEMENT_NONE when it has nothing. */
+static coffer__element torch_element(coffer_dtype dtype)
 {
     for (int element = COFFER__ELEMENT_NONE + 1; element <= COFFER__ELEMENT_Q32; element++) {
-        const coffer__element_facts *facts = coffer__element_facts_of((coffer__element)element);
-        if (facts->dtype == dtype) {
-            return facts->name;
+        if (coffer__element_facts_of((coffer__element)element)->dtype == dtype) {
+            return (coffer__element)element;
         }
     }
-    return NULL;
+    return COFFER__ELEMENT_NONE;
 }
 
 /* Two elements of four bits are one of torch's, so the last dimension is half as long. */
@@ -181,13 +149,14 @@ static coffer_status torch_describe(torch_tensor *described, const coffer_tensor
                                     coffer_error *err)
 {
     *described = (torch_tensor){ .tensor = tensor, .dtype = tensor->dtype };
-    described->dtype_name = torch_dtype_name(tensor->dtype);
-    if (described->dtype_name == NULL && bytes_as != COFFER_UNKNOWN_DTYPE) {
+    coffer__element element = torch_element(tensor->dtype);
+    if (element == COFFER__ELEMENT_NONE && bytes_as != COFFER_UNKNOWN_DTYPE) {
         described->dtype = bytes_as;
-        described->dtype_name = torch_dtype_name(bytes_as);
+        element = torch_element(bytes_as);
     }
-    described->storage_class = torch_storage_class(described->dtype);
-    if (described->dtype_name == NULL || !coffer__export_row_bytes(tensor, &described->last)) {
+    described->dtype_name = coffer__element_facts_of(element)->name;
+    described->storage_class = coffer__known_storage(element);
+    if (element == COFFER__ELEMENT_NONE || !coffer__export_row_bytes(tensor, &described->last)) {
         return coffer__export_lacks(tensor, "torch", err);
     }
     /* Only a tensor without elements can have such a dimension; torch counts with 64 bits and a

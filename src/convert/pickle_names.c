@@ -487,3 +487,15 @@ coffer__known coffer__known_global(const char *module, const char *name)
     }
     return (coffer__known){ COFFER__GLOBAL_UNKNOWN, COFFER__MEANS_NOTHING, COFFER__ELEMENT_NONE };
 }
+
+const char *coffer__known_storage(coffer__element element)
+{
+    for (size_t i = 0; i < sizeof known_rows / sizeof known_rows[0]; i++) {
+        const known_row *row = &known_rows[i];
+        if (row->known.meaning == COFFER__MEANS_STORAGE && row->known.element == element &&
+            names_part_is(row->module, coffer__text_len(row->module), "torch")) {
+            return row->name;
+        }
+    }
+    return NULL;
+}

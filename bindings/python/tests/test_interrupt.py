@@ -88,6 +88,8 @@ def interrupted(call: Callable[[], object], begun: threading.Event) -> None:
         while not ended.wait(0.3):
             os.kill(os.getpid(), signal.SIGINT)
 
+    # A test run in the background of a shell ignores the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     pressing = threading.Thread(target=press)
     pressing.start()
     try:
@@ -100,6 +102,7 @@ def interrupted(call: Callable[[], object], begun: threading.Event) -> None:
         ended.set()
         begun.set()
         pressing.join()
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("call", [coffer.open, coffer.check, coffer.numpy.load_file, coffer.load_file], ids=lambda call: call.__module__)
