@@ -52,8 +52,13 @@ static coffer_status plan_grow(coffer__plan *plan, coffer__plan_array *array, si
        size of an item, are far below 2^64. */
     const uint64_t affordable = array->room + plan->budget / item_size;
     const uint64_t wished = needed < PLAN_FEWEST ? PLAN_FEWEST : needed + needed / 2;
-    const uint64_t room = wished <= affordable ? wished : needed;
-    if (room > affordable || room > SIZE_MAX / item_size) {
+    if (needed > affordable) {
+        return plan_full(plan, err);
+    }
+    /* Near the end of the budget, half of what is left: growing by no more than is needed would copy the whole for
+       every text that a hostile file has. */
+    const uint64_t room = wished <= affordable ? wished : needed + (affordable - needed) / 2;
+    if (room > SIZE_MAX / item_size) {
         return plan_full(plan, err);
     }
     void *items = coffer__realloc(plan->allocator, array->items, array->room * item_size, (size_t)room * item_size);
