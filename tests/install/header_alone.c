@@ -12,6 +12,9 @@ coffer_model_writer_options header_model_writer_options = COFFER_MODEL_WRITER_OP
 coffer_fetch_options header_fetch_options = COFFER_FETCH_OPTIONS_INIT;
 coffer_edit_options header_edit_options = COFFER_EDIT_OPTIONS_INIT;
 coffer_rewrite_options header_rewrite_options = COFFER_REWRITE_OPTIONS_INIT;
+coffer_import_options header_import_options = COFFER_IMPORT_OPTIONS_INIT;
+coffer_import_write_options header_import_write_options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
+coffer_export_options header_export_options = COFFER_EXPORT_OPTIONS_INIT;
 
 coffer_error header_error;
 coffer_tensor header_tensor;
