@@ -14,6 +14,7 @@
  *   coffer/integrity.h   digests of tensors and models: computing, recording, verifying
  *   coffer/manifest.h    digests of files, kept beside them, signed or not
  *   coffer/fetch.h       models from elsewhere, downloaded
+ *   coffer/load.h        loading: many tensors or parts of them, into host or device memory, in the background
  *
  * This file is all that a program includes. Where the topics lie beside it, each of them can be included alone, too.
  */
@@ -27,6 +28,7 @@
 #include "coffer/hash.h"
 #include "coffer/header.h"
 #include "coffer/integrity.h"
+#include "coffer/load.h"
 #include "coffer/manifest.h"
 #include "coffer/model.h"
 #include "coffer/rewrite.h"

@@ -29,6 +29,8 @@ ROOMS = {
     "model": {"core", "format", "io", "net", "hash", "transfer"},
     "write": {"core", "format", "io", "net", "hash", "transfer", "model"},
     "convert": {"core", "format", "io", "hash", "transfer", "model", "write"},
+    "device": {"core", "io"},
+    "load": {"core", "format", "io", "hash", "transfer", "model", "device"},
 }
 # Rooms that run where there is no system: of libc they want four functions.
 PURE_ROOMS = ("core", "format")

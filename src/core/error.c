@@ -124,6 +124,14 @@ static const struct status_row {
     { COFFER_ERR_NOT_EQUAL, "NOT_EQUAL" },
     { COFFER_ERR_OPAQUE, "OPAQUE" },
     { COFFER_ERR_ARRAY, "ARRAY" },
+    { COFFER_ERR_NO_DEVICE, "NO_DEVICE" },
+    { COFFER_ERR_DEVICE, "DEVICE" },
+    { COFFER_ERR_DEVICE_MEMORY, "DEVICE_MEMORY" },
+    { COFFER_ERR_PLACE, "PLACE" },
+    { COFFER_ERR_BUDGET, "BUDGET" },
+    { COFFER_ERR_ENGINE, "ENGINE" },
+    { COFFER_ERR_TAKEN, "TAKEN" },
+    { COFFER_ERR_PEER, "PEER" },
 };
 
 /* Bytes that a quoted name and a path may take in a message, each with a NUL. message_put_quoted

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer/load.h - loading: many tensors, or parts of them, into host or device memory as fast as disk, network and bus
+ * allow. The conventions of coffer/base.h hold.
+ *
+ *   coffer_plan     what is wanted of a model, and where it goes. No I/O.
+ *   coffer_window   what bytes pass through on their way: memory of a fixed size, threads, registrations with devices.
+ *                   It may serve any number of loads, one after the other, so that pinning is paid for once.
+ *   coffer_load     one plan that is carried out in the background. Tensors are handed out as they become ready.
+ *
+ * docs/loading.md says how a load chooses its engine, and what every option does. All of it is since 0.2.
+ */
+#ifndef COFFER_LOAD_H
+#define COFFER_LOAD_H
+
+#include "coffer/base.h"
+#include "coffer/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Devices ----------------------------------------------------------------------------------------------------- */
+
+/* A memory space: host memory, or that of one accelerator. Any number of threads may use it at once. */
+typedef struct coffer_device coffer_device;
+
+typedef enum coffer_device_kind {
+    COFFER_DEVICE_HOST = 0,
+    COFFER_DEVICE_CUDA = 1, /* by the driver's libcuda */
+    COFFER_DEVICE_HIP = 2   /* by libamdhip64 */
+} coffer_device_kind;
+
+/* What a device says of itself. */
+typedef struct coffer_device_info {
+    size_t struct_size; /* set before the call */
+    coffer_device_kind kind;
+    int32_t number;     /* among those of its kind that this process sees; 0 for host memory */
+    char name[128];     /* as the driver calls it */
+    uint64_t total;     /* bytes of memory */
+    uint64_t free;      /* of them now free */
+    bool integrated;    /* its memory is the host's, so what is in flight takes from what tensors need */
+    bool registers;     /* host memory can be registered for faster copies */
+} coffer_device_info;
+
+/*
+ * Opens "cpu", "cuda", "cuda:N" or "hip:N" ("cuda" alone is number 0). The driver is loaded now; nothing is done to any
+ * other device. The device's primary context is used, as frameworks do, and retained until coffer_device_close.
+ * COFFER_ERR_NO_DEVICE says what is missing: no driver, a stub of it, one that is too old, no device of that number, no
+ * permission.
+ */
+COFFER_API coffer_status coffer_device_open(coffer_device **device, const char *name, const coffer_allocator *allocator,
+                                            coffer_error *err);
+/* No memory of the device may be in use by a load. NULL is ignored. */
+COFFER_API void coffer_device_close(coffer_device *device);
+/* COFFER_ERR_DEVICE when the driver fails. */
+COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *info, coffer_error *err);
+/* Memory of the device, `size` bytes of at least 1, aligned to 512 bytes. *address is a pointer's value in host memory,
+   else an address that only the device understands. COFFER_ERR_DEVICE_MEMORY carries what was asked for as
+   err->expected and what is free as err->actual. */
+COFFER_API coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address,
+                                                coffer_error *err);
+COFFER_API void coffer_device_release(coffer_device *device, uint64_t address, uint64_t size);
+/* Copies `size` bytes of the device's memory to `buffer`, and waits for that. */
+COFFER_API coffer_status coffer_device_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
+                                            coffer_error *err);
+
+/* One thing that loading may use: a device, or a facility of the system. Texts are borrowed for the call. */
+typedef struct coffer_facility {
+    const char *name;   /* "cuda:0", "io_uring", "direct reading", "huge pages", "locked memory", … */
+    bool usable;
+    const char *detail; /* what it is, or why it cannot be used */
+    const char *advice; /* what to change so that it can be; "" if nothing is known */
+} coffer_facility;
+/* A non-zero answer ends the list. */
+typedef int (*coffer_facility_visitor)(void *ctx, const coffer_facility *facility);
+/* Names what there is and what there is not. `path` is a file or folder whose file system is asked, too; NULL: none. */
+COFFER_API coffer_status coffer_list_facilities(const char *path, const coffer_allocator *allocator,
+                                                coffer_facility_visitor visit, void *ctx, coffer_error *err);
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------- */
+
+/* What is wanted of one model. It belongs to one thread at a time; the model must outlive it. */
+typedef struct coffer_plan coffer_plan;
+
+/* Where the result of one item goes. */
+typedef struct coffer_place {
+    coffer_device *device;  /* NULL: host memory */
+    uint64_t address;       /* of the first element: a pointer's value, or an address of the device */
+    uint64_t size;          /* bytes from there on that may be written */
+    const int64_t *strides; /* bytes from one element to the next along each dimension of the result, none negative, and
+                               0 only for dimensions of one; copied. NULL: row-major, without gaps */
+    uint64_t stream;        /* of the device, as its driver numbers it: the load waits for what is queued there, and it
+                               waits for the load. 0: the default stream. Without meaning in host memory */
+} coffer_place;
+
+/* One item of a plan. Pointers are borrowed from the plan. */
+typedef struct coffer_plan_item {
+    const coffer_tensor *tensor;
+    const uint64_t *shape; /* of the result, `rank` dimensions */
+    size_t rank;
+    uint64_t size;         /* of the result, in bytes */
+    bool whole;            /* all of the tensor, in its order: its digest can be checked */
+    coffer_device *device; /* NULL: host memory */
+} coffer_plan_item;
+
+/* What a plan costs, of one shard or of all. Nothing is read to know that. */
+typedef struct coffer_plan_cost {
+    size_t struct_size; /* set before the call */
+    uint64_t items;
+    uint64_t needed;   /* bytes of the results */
+    uint64_t read;     /* bytes that are read for them: gaps that cost less than another request are read, too */
+    uint64_t requests; /* reads */
+} coffer_plan_cost;
+
+COFFER_API coffer_status coffer_plan_new(coffer_plan **plan, const coffer *model, const coffer_allocator *allocator,
+                                         coffer_error *err);
+COFFER_API void coffer_plan_free(coffer_plan *plan);
+/*
+ * Adds a tensor, or the slice of it that `count` indices name, with the rules of coffer_read_slice. `place` NULL: the
+ * load allocates host memory, and hands it out. *item becomes the item's number; they count from 0, in the order in
+ * which they are added. The same bytes may be wanted several times. COFFER_ERR_PLACE when the place is too small or its
+ * strides let elements overlap.
+ */
+COFFER_API coffer_status coffer_plan_add(coffer_plan *plan, const coffer_tensor *tensor, const coffer_index *indices,
+                                         size_t count, const coffer_place *place, size_t *item, coffer_error *err);
+/* The same for memory that the load allocates on a device. */
+COFFER_API coffer_status coffer_plan_add_on(coffer_plan *plan, const coffer_tensor *tensor, const coffer_index *indices,
+                                            size_t count, coffer_device *device, size_t *item, coffer_error *err);
+/*
+ * Adds what rank `rank` of `world` takes of a tensor that is split along dimension `dim`. A fused tensor has several
+ * parts along it, such as the queries, keys and values of an attention: `parts` are their sizes, in elements, whose sum
+ * is that of the dimension; each is split by itself, and what the rank takes of them is put together in that order.
+ * With part_count 0 the whole dimension is one part. COFFER_ERR_INDEX for a part that cannot be split evenly. `device`
+ * is used where `place` is NULL.
+ */
+COFFER_API coffer_status coffer_plan_add_shard(coffer_plan *plan, const coffer_tensor *tensor, size_t dim,
+                                               const uint64_t *parts, size_t part_count, uint32_t rank, uint32_t world,
+                                               const coffer_place *place, coffer_device *device, size_t *item,
+                                               coffer_error *err);
+
+/* A rule of how tensors are split among ranks: the first whose pattern (coffer_match) fits a tensor's name holds. */
+typedef struct coffer_split_rule {
+    const char *pattern;
+    int32_t dim; /* which dimension is split; -1: every rank takes the whole */
+} coffer_split_rule;
+/* Adds every tensor of the model as rank `rank` of `world` takes it. `rules` NULL: those of the usual transformers, by
+   the names of their weights, which docs/loading.md lists. A tensor that no rule fits, or that cannot be split evenly,
+   is taken whole. `device` NULL: host memory. */
+COFFER_API coffer_status coffer_plan_add_all(coffer_plan *plan, const coffer_split_rule *rules, size_t rule_count,
+                                             uint32_t rank, uint32_t world, coffer_device *device, coffer_error *err);
+
+COFFER_API size_t coffer_plan_count(const coffer_plan *plan);
+/* False when `item` is not below the count. */
+COFFER_API bool coffer_plan_at(const coffer_plan *plan, size_t item, coffer_plan_item *out);
+/* What shard `shard` costs; SIZE_MAX: all of them together. */
+COFFER_API coffer_status coffer_plan_cost_of(const coffer_plan *plan, size_t shard, coffer_plan_cost *cost,
+                                             coffer_error *err);
+
+/* ---- Windows ----------------------------------------------------------------------------------------------------- */
+
+/* How bytes of a file are read. One that is asked for by name is used or fails with COFFER_ERR_ENGINE, which says what
+   is missing and what to do. */
+typedef enum coffer_engine {
+    COFFER_ENGINE_AUTO = 0,     /* by what the system says of each file, and by what is measured */
+    COFFER_ENGINE_BUFFERED = 1, /* through the page cache, by threads */
+    COFFER_ENGINE_DIRECT = 2,   /* past the page cache, by threads */
+    COFFER_ENGINE_RING = 3,     /* past the page cache, by io_uring */
+    COFFER_ENGINE_CUFILE = 4    /* from the disk into the device, by cuFile */
+} coffer_engine;
+
+typedef struct coffer_window coffer_window;
+
+typedef struct coffer_window_options {
+    size_t struct_size;
+    const coffer_allocator *allocator;
+    uint64_t memory;      /* bytes in flight, at most; 0: 64 MiB, more where a device has much memory of its own */
+    uint32_t threads;     /* 0: by engine and processors */
+    coffer_engine engine; /* for all files of its loads */
+    const char *group;    /* with `ranks` above 1: processes of this user on this host that name the same group and
+                             load the same model read each byte once, together; NULL: any that loads the model */
+    uint32_t ranks;       /* how many processes that are; 0 and 1: this one alone */
+    uint32_t rank;        /* which of them this is, below `ranks` */
+} coffer_window_options;
+#define COFFER_WINDOW_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(coffer_window_options), NULL, 0, 0, COFFER_ENGINE_AUTO, NULL, 0, 0                                      \
+    }
+
+/* Makes a window. Memory and threads come when the first load needs them. One load uses it at a time; others wait. */
+COFFER_API coffer_status coffer_window_new(coffer_window **window, const coffer_window_options *options,
+                                           coffer_error *err);
+/* No load may use it any more. */
+COFFER_API void coffer_window_free(coffer_window *window);
+
+/* ---- Loads ------------------------------------------------------------------------------------------------------- */
+
+typedef struct coffer_load coffer_load;
+/* Memory that a load allocated and handed out. It lives until coffer_memory_free, whatever becomes of the load. */
+typedef struct coffer_memory coffer_memory;
+
+typedef enum coffer_load_order {
+    COFFER_ORDER_FILE = 0, /* as the bytes lie in the files: the fastest */
+    COFFER_ORDER_PLAN = 1  /* as the items were added */
+} coffer_load_order;
+
+typedef struct coffer_load_options {
+    size_t struct_size;
+    uint64_t host_budget;    /* bytes of host memory that are allocated and not yet taken; 0: no limit */
+    uint64_t device_budget;  /* the same of each device */
+    coffer_load_order order; /* in which items are read */
+    bool unverified;         /* digests that the files record are not checked */
+    bool uncached;           /* leave nothing in the page cache, also where it would serve others */
+    coffer_progress progress; /* called by the load's own thread, in bytes of the results; NULL: none */
+    void *progress_ctx;
+} coffer_load_options;
+#define COFFER_LOAD_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(coffer_load_options), 0, 0, COFFER_ORDER_FILE, false, false, NULL, NULL                                 \
+    }
+
+/* An item that is ready. */
+typedef struct coffer_loaded {
+    size_t item;           /* SIZE_MAX: there is none left */
+    const coffer_tensor *tensor;
+    coffer_device *device; /* NULL: host memory */
+    uint64_t address;      /* of the first element */
+    uint64_t size;         /* of the result, in bytes */
+    coffer_memory *memory; /* the caller's to free; NULL where the plan gave the place */
+    bool verified;         /* its digest was recorded, and is that of its bytes */
+} coffer_loaded;
+
+/* What a load has done so far. */
+typedef struct coffer_load_stats {
+    size_t struct_size;    /* set before the call */
+    uint64_t wanted;       /* bytes of the results, all in all */
+    uint64_t done;         /* of them, in place */
+    uint64_t read;         /* bytes read, from wherever */
+    uint64_t cached;       /* of them, found in the page cache */
+    uint64_t direct;       /* of them, read past it */
+    uint64_t requests;     /* reads */
+    uint64_t nanoseconds;  /* since coffer_load_start, until the end */
+    uint64_t first;        /* until the first item was ready; 0: none was */
+    uint64_t waited_source; /* thread time that was spent waiting for bytes, … */
+    uint64_t waited_device; /* … for the device, … */
+    uint64_t waited_caller; /* … and for the caller to take what fills a budget */
+    uint32_t engines;      /* bit 1 << coffer_engine for each that was used */
+    uint32_t threads;      /* that worked at once, at most */
+} coffer_load_stats;
+
+/*
+ * Starts carrying out a plan, and returns. Everything that can be refused is refused here, before anything is read:
+ * COFFER_ERR_PLACE for places of two items that overlap, COFFER_ERR_BUDGET for an item that is larger than its budget,
+ * COFFER_ERR_ENGINE. The plan and its model must stay until coffer_load_free, and the plan is not changed meanwhile.
+ * `window` NULL: one of the load's own. `options` are copied.
+ */
+COFFER_API coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, coffer_window *window,
+                                           const coffer_load_options *options, coffer_error *err);
+/*
+ * Waits for the next item that is ready and was not taken, at most `milliseconds` (UINT64_MAX: as long as it takes),
+ * and hands it out. COFFER_NEED_MORE when the time is over. Items of given places are handed out in the same way, so
+ * that their use can begin. After the last one loaded->item is SIZE_MAX. A load that has failed hands out nothing more:
+ * every call returns that failure, COFFER_ERR_CHANGED for a file that was changed meanwhile, COFFER_ERR_TENSOR_DIGEST,
+ * COFFER_ERR_DEVICE, COFFER_ERR_PEER for one of another rank.
+ */
+COFFER_API coffer_status coffer_load_next(coffer_load *load, uint64_t milliseconds, coffer_loaded *loaded,
+                                          coffer_error *err);
+/* The same for one item, which is read next if it was not read yet. COFFER_ERR_TAKEN when it was handed out before. */
+COFFER_API coffer_status coffer_load_take(coffer_load *load, size_t item, uint64_t milliseconds, coffer_loaded *loaded,
+                                          coffer_error *err);
+/* Waits until everything is in place, without handing anything out. COFFER_ERR_BUDGET when that cannot be, since what
+   a budget has room for was not taken. */
+COFFER_API coffer_status coffer_load_wait(coffer_load *load, uint64_t milliseconds, coffer_error *err);
+/* Ends a load soon: its calls fail with COFFER_ERR_CANCELLED. From any thread. */
+COFFER_API void coffer_load_cancel(coffer_load *load);
+/* From any thread. */
+COFFER_API void coffer_load_stats_of(coffer_load *load, coffer_load_stats *stats);
+/* Cancels what is not done, waits for it, and releases what was not taken. */
+COFFER_API void coffer_load_free(coffer_load *load);
+/* Releases memory that was handed out. From any thread. */
+COFFER_API void coffer_memory_free(coffer_memory *memory);
+
+/* ---- Keeping a model in memory ----------------------------------------------------------------------------------- */
+
+/* A model whose files are held in memory that nobody can change, for processes of this user that load it later. */
+typedef struct coffer_keeper coffer_keeper;
+
+/* Reads the files of a model at a path into sealed memory, and answers processes that open a load of it, until
+   coffer_keeper_free. Loads find it by themselves. COFFER_ERR_UNSUPPORTED where the system has no sealed memory. */
+COFFER_API coffer_status coffer_keeper_new(coffer_keeper **keeper, const char *path, const coffer_allocator *allocator,
+                                           coffer_progress progress, void *progress_ctx, coffer_error *err);
+/* What it holds, in bytes, and how many processes have attached to it so far. */
+COFFER_API void coffer_keeper_state(coffer_keeper *keeper, uint64_t *bytes, uint64_t *attached);
+COFFER_API void coffer_keeper_free(coffer_keeper *keeper);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
