@@ -81,7 +81,14 @@ typedef enum cli_option_id {
     CLI_OPTION_ALLOW_EXPAND,
     CLI_OPTION_NO_VERIFY,
     CLI_OPTION_NO_CRC,
-    CLI_OPTION_NO_SANDBOX
+    CLI_OPTION_NO_SANDBOX,
+    CLI_OPTION_TP,
+    CLI_OPTION_RANK,
+    CLI_OPTION_SPLIT,
+    CLI_OPTION_DEVICE,
+    CLI_OPTION_ENGINE,
+    CLI_OPTION_COLD,
+    CLI_OPTION_VERIFY
 } cli_option_id;
 
 typedef struct cli_option {
@@ -182,6 +189,10 @@ extern const cli_command cli_merge;
 extern const cli_command cli_hash;
 extern const cli_command cli_verify;
 extern const cli_command cli_fetch;
+extern const cli_command cli_plan;
+extern const cli_command cli_load;
+extern const cli_command cli_devices;
+extern const cli_command cli_keep;
 extern const cli_command cli_report;
 extern const cli_command cli_scan;
 extern const cli_command cli_help;

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer keep PATH: holds a model in memory, for the processes that load it meanwhile, until Ctrl-C. */
+#include "cli_interrupt.h"
+#include "cli_progress.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+#include <inttypes.h>
+#include <poll.h>
+
+#define KEEP_LOOK_MS 200 /* how often the flag of Ctrl-C is looked at */
+
+/* Signals end the wait early, and are noticed by the flag. */
+static void wait_for_end(void)
+{
+    while (!cli_interrupted()) {
+        (void)poll(NULL, 0, KEEP_LOOK_MS);
+    }
+}
+
+static int run_keep(cli *app, const cli_arguments *arguments)
+{
+    const char *path = arguments->names[0];
+    coffer_keeper *keeper = NULL;
+    uint64_t bytes = 0;
+    uint64_t attached = 0;
+    char size[CLI_NUMBER_SIZE];
+    cli_progress progress;
+    coffer_error err;
+    cli_progress_begin(&progress, app, "reading", 0);
+    cli_progress_part part = { &progress, 0 };
+    const coffer_status status = coffer_keeper_new(&keeper, path, NULL, cli_progress_call, &part, &err);
+    cli_progress_end(&progress);
+    if (status != COFFER_OK) {
+        return cli_fail(app, err.path[0] != '\0' ? err.path : path, &err);
+    }
+    coffer_keeper_state(keeper, &bytes, &attached);
+    cli_bytes_text(size, bytes);
+    cli_remark_path(app, path, "kept in memory: %s; loads find it by themselves. Ctrl-C releases it", size);
+    wait_for_end();
+    coffer_keeper_state(keeper, &bytes, &attached);
+    coffer_keeper_free(keeper);
+    cli_remark_path(app, path, "released; %" PRIu64 " load%s used it", attached, attached == 1 ? "" : "s");
+    return CLI_EXIT_OK;
+}
+
+static const cli_option KEEP_OPTIONS[] = {
+    CLI_OPTION_ROW_END,
+};
+
+static const cli_example KEEP_EXAMPLES[] = {
+    { "coffer keep model.safetensors &",
+      "loads of this file take its bytes from memory, whatever evicts the page cache" },
+    { NULL, NULL },
+};
+
+const cli_command cli_keep = {
+    .name = "keep",
+    .run = run_keep,
+    .summary = "hold a model in memory for programs that load it",
+    .usage = "PATH",
+    .about = "Reads the files of a model into memory that nobody can change, and holds it until Ctrl-C. Processes\n"
+             "of the same user that load the model find it there and share its pages. A file that was changed\n"
+             "since is read from disk as usual. The page cache alone can forget a file at any time; this cannot,\n"
+             "and takes as much memory as the files have bytes. PATH is a file, an index or a folder.\n",
+    .options = KEEP_OPTIONS,
+    .examples = KEEP_EXAMPLES,
+    .least_names = 1,
+    .most_names = 1,
+};

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What load_floor.h declares. Plain reads by threads, and nothing of the library's own engines: a yardstick that was made
+   by what it measures would prove nothing. */
+#define _GNU_SOURCE /* O_DIRECT */
+#include "load_floor.h"
+
+#include "cli_parallel.h"
+#include "cli_text.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef O_DIRECT
+#define O_DIRECT 0 /* then `direct` is not measured: see load_floor */
+#endif
+
+#define FLOOR_READ ((size_t)2 << 20)
+#define FLOOR_MOST ((uint64_t)1 << 30)
+#define FLOOR_ALIGNMENT 4096
+#define FLOOR_DISK_THREADS 16 /* as many requests keep a disk busy */
+
+/* One file is read in pieces, every `step`th of them. */
+typedef struct floor_run {
+    int fd;
+    uint64_t pieces;
+    uint64_t step;
+    atomic_uint_least64_t next;
+    atomic_uint_least64_t done; /* bytes */
+} floor_run;
+
+static void *read_pieces(void *ctx)
+{
+    floor_run *run = ctx;
+    void *buffer = NULL;
+    if (posix_memalign(&buffer, FLOOR_ALIGNMENT, FLOOR_READ) != 0) {
+        return NULL;
+    }
+    for (;;) {
+        const uint64_t piece = atomic_fetch_add(&run->next, 1) * run->step;
+        if (piece >= run->pieces) {
+            break;
+        }
+        const ssize_t got = pread(run->fd, buffer, FLOOR_READ, (off_t)(piece * FLOOR_READ));
+        if (got > 0) {
+            atomic_fetch_add(&run->done, (uint64_t)got);
+        }
+    }
+    free(buffer);
+    return NULL;
+}
+
+/* The calling thread is one of them, so a lack of threads only makes it slower. */
+static void read_file(floor_run *run, unsigned threads)
+{
+    pthread_t others[FLOOR_DISK_THREADS];
+    unsigned started = 0;
+    while (started + 1 < threads && pthread_create(&others[started], NULL, read_pieces, run) == 0) {
+        started++;
+    }
+    (void)read_pieces(run);
+    for (unsigned i = 0; i < started; i++) {
+        pthread_join(others[i], NULL);
+    }
+}
+
+static uint64_t total_size(const coffer *model)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        size += coffer_shard_size(model, i);
+    }
+    return size;
+}
+
+/* Adds what was read of one file. */
+static uint64_t measure_file(const coffer *model, size_t shard, bool direct, uint64_t step)
+{
+    const unsigned processors = cli_processors();
+    const unsigned most = processors < FLOOR_DISK_THREADS ? processors : FLOOR_DISK_THREADS;
+    floor_run run = { .step = step };
+    run.fd = open(coffer_shard_path(model, shard), O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0));
+    if (run.fd < 0) {
+        return 0;
+    }
+    /* The last piece may end within a block, which direct reading need not allow. */
+    run.pieces = coffer_shard_size(model, shard) / FLOOR_READ;
+    read_file(&run, direct ? FLOOR_DISK_THREADS : most);
+    close(run.fd);
+    return atomic_load(&run.done);
+}
+
+double load_floor(const coffer *model, bool direct)
+{
+    const uint64_t step = total_size(model) / FLOOR_MOST + 1;
+    const double begin = cli_seconds();
+    uint64_t done = 0;
+    for (size_t i = 0; i < coffer_shard_count(model) && (!direct || O_DIRECT != 0); i++) {
+        done += measure_file(model, i, direct, step);
+    }
+    const double seconds = cli_seconds() - begin;
+    return done > 0 && seconds > 0 ? (double)done / seconds : 0;
+}
+
+bool load_evict(const coffer *model)
+{
+    bool evicted = true;
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        const int fd = open(coffer_shard_path(model, i), O_RDONLY | O_CLOEXEC);
+        /* Pages that were not written yet cannot be forgotten. */
+        evicted = evicted && fd >= 0 && fdatasync(fd) == 0;
+        evicted = evicted && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    return evicted;
+}
