@@ -4,7 +4,7 @@
 # Runs every benchmark of build/release and prints one table of what they measured, which goes to build/bench: table.md,
 # table.json and chart.svg.
 #
-#   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, edit, copy, split, hash, cli,
+#   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, load, edit, copy, split, hash, cli,
 #                                         python, convert, hub, fetch; all of them when none is given
 #   tools/bench.sh --publish              measures nothing: puts the last run's table and chart into docs
 #
@@ -35,12 +35,12 @@ names=("$@")
 part=1
 if [ ${#names[@]} -eq 0 ]; then
     part=0
-    names=(header bintensors open read write slice edit copy split hash cli python convert hub fetch)
+    names=(header bintensors open read write slice load edit copy split hash cli python convert hub fetch)
 fi
 
 export COFFER_BENCH_DIR=${COFFER_BENCH_DIR:-$PWD/$out/data}
 mkdir -p "$out" "$COFFER_BENCH_DIR"
-made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,edit,copy,copy-source,hash,split-whole,split-merged,split-copied,list}.safetensors,write-bare.safetensors.part,source,fetched,convert.safetensors,convert-{mixed,turned}.pt})
+made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,load,edit,copy,copy-source,hash,split-whole,split-merged,split-copied,list}.safetensors,write-bare.safetensors.part,source,fetched,convert.safetensors,convert-{mixed,turned}.pt})
 trap 'rm -rf "${made[@]}" "$out/rows" "$out/python"; rmdir "$COFFER_BENCH_DIR" 2>/dev/null || true' EXIT
 
 if .venv/bin/python -c 'import bintensors, numpy, safetensors' 2>/dev/null; then
