@@ -221,6 +221,8 @@ void coffer__os_unmap(const coffer__os_map *map);
 /* Memory of this size and more is aligned so that huge pages can be used. */
 #define COFFER__OS_HUGE_PAGE ((size_t)2 << 20)
 size_t coffer__os_page_size(void);
+/* The machine's memory in bytes, and what of it nothing uses; 0 where the system does not say. */
+void coffer__os_memory(uint64_t *free, uint64_t *total);
 /* Fresh pages, all zero; `size` is a number of whole pages. NULL when there is no memory. From
    COFFER__OS_HUGE_PAGE on they begin where a huge page can, and the system is asked to use some. */
 void *coffer__os_pages_new(size_t size);
@@ -264,6 +266,8 @@ uint64_t coffer__os_milliseconds(void);
 /* Seconds since 1970, by the system's calendar. */
 uint64_t coffer__os_time(void);
 void coffer__os_sleep(uint64_t milliseconds);
+/* Which process this is. After fork, the child gets another number. */
+uint64_t coffer__os_process(void);
 /* A number that this process and its neighbours are not likely to get twice. Not a secret. */
 uint32_t coffer__os_unlikely_number(void);
 
