@@ -8,15 +8,13 @@
 
 #include "support_cmocka.h"
 
-#include "engine_own.h"
 #include "support_child.h"
+#include "support_engine.h"
 #include "support_file.h"
-#include "tune.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -30,147 +28,12 @@
 #include <sys/syscall.h>
 #endif
 
-#define SIZE ((size_t)(5 << 20) + 1234)
-#define SLOT ((size_t)512 << 10)
-#define SLOTS 12u
-#define ROOM (SLOT + 2 * (size_t)COFFER__BLOCK_MOST)
-#define SEED UINT64_C(0x9E3779B97F4A7C15)
-
-static uint8_t *content;
-static uint8_t *slots; /* SLOTS times ROOM */
-static coffer__engine_facts facts;
-
-static uint64_t state;
-
-static uint64_t random_below(uint64_t bound)
-{
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state % bound;
-}
-
-static int set_up(void **unused)
-{
-    (void)unused;
-    state = SEED;
-    content = malloc(SIZE);
-    assert_non_null(content);
-    for (size_t i = 0; i < SIZE; i++) {
-        content[i] = (uint8_t)(i % 251 + (i >> 12));
-    }
-    slots = mmap(NULL, SLOTS * ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(slots, MAP_FAILED);
-    work_dir_make();
-    file_write("model", content, SIZE);
-    coffer__engine_facts_get(&facts);
-    return 0;
-}
-
-static int tear_down(void **unused)
-{
-    (void)unused;
-    work_dir_remove();
-    free(content);
-    (void)munmap(slots, SLOTS * ROOM);
-    return 0;
-}
-
-static coffer__reader *reader_of(const coffer__ring_calls *calls, uint32_t depth)
-{
-    coffer__reader *reader = NULL;
-    const coffer__reader_options options = { .allocator = coffer_libc_allocator(),
-                                             .depth = depth,
-                                             .memory = slots,
-                                             .memory_size = SLOTS * ROOM,
-                                             .ring = calls };
-    assert_int_equal(coffer__reader_new(&reader, &options, NULL), COFFER_OK);
-    return reader;
-}
-
-/* A request for a random range, to a place in a slot that agrees with the file's blocks three times of four. */
-static void request_random(coffer__request *request, const coffer__inlet *inlet, size_t slot, uint64_t end)
-{
-    const uint64_t offset = random_below(end);
-    const uint64_t most = end - offset < SLOT / 2 ? end - offset : SLOT / 2;
-    const size_t residue = random_below(4) > 0 ? (size_t)((inlet->base + offset) % COFFER__BLOCK_MOST)
-                                               : (size_t)random_below(COFFER__BLOCK_MOST);
-    *request = (coffer__request){ .inlet = inlet,
-                                  .offset = offset,
-                                  .size = 1 + (size_t)random_below(most),
-                                  .to = slots + slot * ROOM + COFFER__BLOCK_MOST + residue };
-    memset(slots + slot * ROOM, 0xA5, ROOM);
-}
-
-static void check_request(const coffer__request *request, coffer_status status, const coffer_error *err)
-{
-    if (status != COFFER_OK) {
-        fail_msg("%s", err->message);
-    }
-    assert_memory_equal(request->to, content + request->inlet->base + request->offset, request->size);
-    assert_true(request->read >= request->size);
-    assert_true(request->cached + request->direct <= request->read);
-}
-
-/* Keeps several random requests of an inlet under way until `count` were checked. */
-static void read_randomly(coffer__reader *reader, const coffer__inlet *inlet, unsigned count)
-{
-    coffer__request requests[SLOTS];
-    coffer_error err;
-    for (size_t i = 0; i < SLOTS; i++) {
-        request_random(&requests[i], inlet, i, inlet->source->size);
-        coffer__reader_submit(reader, &requests[i]);
-    }
-    for (unsigned i = 0; i < count + SLOTS; i++) {
-        coffer__request *done = NULL;
-        const coffer_status status = coffer__reader_reap(reader, true, &done, &err);
-        assert_non_null(done);
-        check_request(done, status, &err);
-        if (i < count) {
-            request_random(done, inlet, (size_t)(done - requests), inlet->source->size);
-            coffer__reader_submit(reader, done);
-        }
-    }
-    coffer__request *none = NULL;
-    assert_int_equal(coffer__reader_reap(reader, true, &none, &err), COFFER_OK);
-    assert_null(none);
-}
-
-/* Opens the file for an engine; false where the system refuses it, which the test says. */
-static bool open_inlet(coffer__inlet *inlet, const coffer__source *source, coffer_engine engine)
-{
-    coffer_error err;
-    const coffer__engine_wish wish = { .engine = engine, .planned = source->size };
-    const coffer_status status = coffer__inlet_open(inlet, source, &wish, &facts, &err);
-    if (status != COFFER_OK) {
-        assert_int_equal(status, COFFER_ERR_ENGINE);
-        print_message("not run with this engine: %s\n", err.message);
-    }
-    return status == COFFER_OK;
-}
-
-static const coffer_engine engines[] = { COFFER_ENGINE_AUTO, COFFER_ENGINE_BUFFERED, COFFER_ENGINE_DIRECT,
-                                         COFFER_ENGINE_RING };
-
-static void read_source_by_all(const coffer__source *source)
-{
-    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
-        coffer__inlet inlet;
-        coffer__reader *reader = reader_of(NULL, 4);
-        if (open_inlet(&inlet, source, engines[i])) {
-            read_randomly(reader, &inlet, 100);
-            coffer__inlet_close(&inlet);
-        }
-        coffer__reader_free(reader);
-    }
-}
-
 static void test_every_engine(void **unused)
 {
     (void)unused;
     coffer__source source;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    read_source_by_all(&source);
+    engine_read_by_all(&source);
     source.ops->close(&source);
 }
 
@@ -185,11 +48,11 @@ static size_t held_count;
 static int32_t disturb(int32_t result)
 {
     static const int32_t failures[] = { -EINTR, -EAGAIN, -EIO, -ECANCELED };
-    switch (random_below(4)) {
+    switch (engine_random(4)) {
     case 0:
-        return failures[random_below(sizeof failures / sizeof failures[0])];
+        return failures[engine_random(sizeof failures / sizeof failures[0])];
     case 1:
-        return result > 0 ? (int32_t)random_below((uint64_t)result + 1) : result;
+        return result > 0 ? (int32_t)engine_random((uint64_t)result + 1) : result;
     case 2:
         return result > 4096 ? result / 2 / 4096 * 4096 : result;
     default:
@@ -205,7 +68,7 @@ static bool disturbed_next(coffer__os_ring *ring, coffer__os_completion *complet
     if (held_count == 0) {
         return false;
     }
-    const size_t which = (size_t)random_below(held_count);
+    const size_t which = (size_t)engine_random(held_count);
     *completion = held[which];
     held[which] = held[--held_count];
     completion->result = disturb(completion->result);
@@ -219,9 +82,9 @@ static void test_disturbed_completions(void **unused)
     coffer__source source;
     coffer__inlet inlet;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    if (open_inlet(&inlet, &source, COFFER_ENGINE_RING)) {
-        coffer__reader *reader = reader_of(&calls, 8);
-        read_randomly(reader, &inlet, 2000);
+    if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
+        coffer__reader *reader = engine_reader(&calls, 8);
+        engine_read_randomly(reader, &inlet, 2000);
         coffer__reader_free(reader);
         coffer__inlet_close(&inlet);
     }
@@ -243,9 +106,9 @@ static void test_endless_interruptions(void **unused)
     coffer__source source;
     coffer__inlet inlet;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    if (open_inlet(&inlet, &source, COFFER_ENGINE_RING)) {
-        coffer__reader *reader = reader_of(&calls, 3);
-        read_randomly(reader, &inlet, 50);
+    if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
+        coffer__reader *reader = engine_reader(&calls, 3);
+        engine_read_randomly(reader, &inlet, 50);
         coffer__reader_free(reader);
         coffer__inlet_close(&inlet);
     }
@@ -261,7 +124,7 @@ static int refused_open(coffer__os_ring *ring, unsigned entries)
     return EPERM;
 }
 
-/* The facts said that there is io_uring, and the reader's thread does not get it: silently the next best. */
+/* The engine_facts said that there is io_uring, and the reader's thread does not get it: silently the next best. */
 static void test_ring_refused_to_a_reader(void **unused)
 {
     (void)unused;
@@ -269,11 +132,11 @@ static void test_ring_refused_to_a_reader(void **unused)
     coffer__source source;
     coffer__inlet inlet;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    facts.ring = 0;
-    if (open_inlet(&inlet, &source, COFFER_ENGINE_RING)) {
-        coffer__reader *reader = reader_of(&calls, 8);
+    engine_facts.ring = 0;
+    if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
+        coffer__reader *reader = engine_reader(&calls, 8);
         assert_true(coffer__reader_wants(reader, &inlet));
-        read_randomly(reader, &inlet, 100);
+        engine_read_randomly(reader, &inlet, 100);
         coffer__reader_free(reader);
         coffer__inlet_close(&inlet);
     }
@@ -297,11 +160,11 @@ static void test_ring_refused_by_name(void **unused)
     const size_t before = open_descriptors();
     const coffer__engine_wish wish = { .engine = COFFER_ENGINE_RING, .planned = source.size };
     const coffer__engine_wish direct = { .engine = COFFER_ENGINE_DIRECT, .planned = source.size };
-    const bool can = coffer__inlet_open(&inlet, &source, &direct, &facts, &err) == COFFER_OK;
+    const bool can = coffer__inlet_open(&inlet, &source, &direct, &engine_facts, &err) == COFFER_OK;
     coffer__inlet_close(&inlet);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        facts.ring = cases[i].os_error;
-        assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &facts, &err), COFFER_ERR_ENGINE);
+        engine_facts.ring = cases[i].os_error;
+        assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, &err), COFFER_ERR_ENGINE);
         assert_true(!can || err.os_error == cases[i].os_error);
         assert_non_null(strstr(err.message, can ? cases[i].advice : "page cache"));
         assert_int_equal(inlet.direct, -1);
@@ -337,17 +200,17 @@ static int read_refused(void *ctx)
     if (!refuse(wanted)) {
         return 77;
     }
-    coffer__engine_facts_get(&facts);
-    if (facts.ring != (int)wanted->os_error) {
+    coffer__engine_facts_get(&engine_facts);
+    if (engine_facts.ring != (int)wanted->os_error) {
         return 1;
     }
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     const coffer_engine spared[] = { COFFER_ENGINE_AUTO, COFFER_ENGINE_BUFFERED, COFFER_ENGINE_DIRECT };
     for (size_t i = 0; i < sizeof spared / sizeof spared[0]; i++) {
         coffer__inlet inlet;
-        coffer__reader *reader = reader_of(NULL, 4);
-        if (open_inlet(&inlet, &source, spared[i])) {
-            read_randomly(reader, &inlet, 50);
+        coffer__reader *reader = engine_reader(NULL, 4);
+        if (engine_open(&inlet, &source, spared[i])) {
+            engine_read_randomly(reader, &inlet, 50);
             coffer__inlet_close(&inlet);
         }
         coffer__reader_free(reader);
@@ -361,8 +224,8 @@ static void test_calls_refused(void **unused)
     (void)unused;
     static refusal refusals[] = { { 425, EPERM }, { 425, ENOSYS }, { 426, EPERM } };
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
-        if (facts.ring != 0) {
-            print_message("not run: io_uring is refused to this test itself (errno %d)\n", facts.ring);
+        if (engine_facts.ring != 0) {
+            print_message("not run: io_uring is refused to this test itself (errno %d)\n", engine_facts.ring);
             return;
         }
         const int result = child_run(read_refused, &refusals[i]);
@@ -389,9 +252,9 @@ static int read_unlocked(void *ctx)
     if (syscall(SYS_capset, &header, data) != 0 || setrlimit(RLIMIT_MEMLOCK, &none) != 0) {
         return 77;
     }
-    coffer__engine_facts_get(&facts);
+    coffer__engine_facts_get(&engine_facts);
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    read_source_by_all(&source);
+    engine_read_by_all(&source);
     source.ops->close(&source);
     return coffer__os_memory_lockable() == 0 ? 0 : 1;
 }
@@ -414,26 +277,26 @@ static void test_no_memory_to_lock(void **unused)
 static void test_truncated(void **unused)
 {
     (void)unused;
-    static const size_t ends[] = { SIZE / 2 + 77, SIZE / 2 / 4096 * 4096, 100 };
-    for (size_t i = 0; i < sizeof engines / sizeof engines[0]; i++) {
+    static const size_t ends[] = { ENGINE_SIZE / 2 + 77, ENGINE_SIZE / 2 / 4096 * 4096, 100 };
+    for (size_t i = 0; i < ENGINE_KINDS; i++) {
         for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++) {
             coffer__source source;
             coffer__inlet inlet;
             coffer_error err;
-            file_write("model", content, SIZE);
+            file_write("model", engine_content, ENGINE_SIZE);
             assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-            coffer__reader *reader = reader_of(NULL, 4);
-            if (open_inlet(&inlet, &source, engines[i])) {
+            coffer__reader *reader = engine_reader(NULL, 4);
+            if (engine_open(&inlet, &source, engine_kinds[i])) {
                 assert_int_equal(truncate(work_path("model"), (off_t)ends[k]), 0);
                 coffer__request request = { .inlet = &inlet,
-                                            .offset = SIZE / 2 / 4096 * 4096 - 4096,
+                                            .offset = ENGINE_SIZE / 2 / 4096 * 4096 - 4096,
                                             .size = 100000,
-                                            .to = slots + COFFER__BLOCK_MOST };
+                                            .to = engine_slots + COFFER__BLOCK_MOST };
                 coffer__request *done = NULL;
                 coffer__reader_submit(reader, &request);
                 assert_int_equal(coffer__reader_reap(reader, true, &done, &err), COFFER_ERR_CHANGED);
                 assert_ptr_equal(done, &request);
-                assert_int_equal(err.expected, SIZE);
+                assert_int_equal(err.expected, ENGINE_SIZE);
                 assert_int_equal(err.actual, ends[k]);
                 coffer__inlet_close(&inlet);
             }
@@ -451,14 +314,14 @@ static void test_sources_that_are_no_files(void **unused)
     coffer__source source;
     coffer__inlet inlet;
     coffer_error err;
-    coffer__source_memory(&source, content, SIZE);
-    coffer__reader *reader = reader_of(NULL, 4);
-    assert_true(open_inlet(&inlet, &source, COFFER_ENGINE_AUTO));
-    read_randomly(reader, &inlet, 50);
+    coffer__source_memory(&source, engine_content, ENGINE_SIZE);
+    coffer__reader *reader = engine_reader(NULL, 4);
+    assert_true(engine_open(&inlet, &source, COFFER_ENGINE_AUTO));
+    engine_read_randomly(reader, &inlet, 50);
     coffer__inlet_close(&inlet);
     for (coffer_engine engine = COFFER_ENGINE_DIRECT; engine <= COFFER_ENGINE_RING; engine++) {
-        const coffer__engine_wish wish = { .engine = engine, .planned = SIZE };
-        assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &facts, &err), COFFER_ERR_ENGINE);
+        const coffer__engine_wish wish = { .engine = engine, .planned = ENGINE_SIZE };
+        assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, &err), COFFER_ERR_ENGINE);
         assert_non_null(strstr(err.message, "not a file"));
     }
     coffer__reader_free(reader);
@@ -474,8 +337,8 @@ static void test_ranges_of_files(void **unused)
         coffer__source whole;
         coffer__source range;
         assert_int_equal(coffer__source_path(&whole, work_path("model"), NULL), COFFER_OK);
-        assert_int_equal(coffer__source_range(&range, &whole, begins[i], SIZE - 8193 - 5000, NULL), COFFER_OK);
-        read_source_by_all(&range);
+        assert_int_equal(coffer__source_range(&range, &whole, begins[i], ENGINE_SIZE - 8193 - 5000, NULL), COFFER_OK);
+        engine_read_by_all(&range);
         whole.ops->close(&whole);
     }
 }
@@ -489,19 +352,19 @@ static void test_mixed(void **unused)
     int fd = -1;
     assert_int_equal(coffer__os_open(work_path("model"), COFFER__OS_EDIT, true, &fd), 0);
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    for (size_t i = 2; i < sizeof engines / sizeof engines[0]; i++) {
-        if (!open_inlet(&inlet, &source, engines[i])) {
+    for (size_t i = 2; i < ENGINE_KINDS; i++) {
+        if (!engine_open(&inlet, &source, engine_kinds[i])) {
             continue;
         }
         inlet.mixed = true;
         for (unsigned round = 0; round < 10; round++) {
             (void)coffer__os_sync(fd);
-            (void)posix_fadvise(fd, 0, (off_t)SIZE, POSIX_FADV_DONTNEED);
-            coffer__reader *reader = reader_of(NULL, 4);
-            read_randomly(reader, &inlet, 10);
+            (void)posix_fadvise(fd, 0, (off_t)ENGINE_SIZE, POSIX_FADV_DONTNEED);
+            coffer__reader *reader = engine_reader(NULL, 4);
+            engine_read_randomly(reader, &inlet, 10);
             coffer__reader_free(reader);
             size_t some = 0;
-            assert_int_equal(coffer__os_read_at(fd, random_below(SIZE), slots, 4096, &some), 0);
+            assert_int_equal(coffer__os_read_at(fd, engine_random(ENGINE_SIZE), engine_slots, 4096, &some), 0);
         }
         coffer__inlet_close(&inlet);
     }
@@ -517,23 +380,23 @@ static void test_cached_and_uncached_reads(void **unused)
     bool cached = false;
     assert_int_equal(coffer__os_open(work_path("model"), COFFER__OS_READ, true, &fd), 0);
     for (unsigned i = 0; i < 200; i++) {
-        const uint64_t offset = random_below(SIZE);
-        const size_t size = 1 + (size_t)random_below(SLOT);
-        const size_t there = size < SIZE - offset ? size : (size_t)(SIZE - offset);
-        if (coffer__os_read_cached(fd, offset, slots, size, &got) == 0) {
+        const uint64_t offset = engine_random(ENGINE_SIZE);
+        const size_t size = 1 + (size_t)engine_random(ENGINE_SLOT);
+        const size_t there = size < ENGINE_SIZE - offset ? size : (size_t)(ENGINE_SIZE - offset);
+        if (coffer__os_read_cached(fd, offset, engine_slots, size, &got) == 0) {
             assert_true(got <= there);
-            assert_memory_equal(slots, content + offset, got);
+            assert_memory_equal(engine_slots, engine_content + offset, got);
         }
-        assert_int_equal(coffer__os_read_uncached(fd, offset, slots, size, &got), 0);
+        assert_int_equal(coffer__os_read_uncached(fd, offset, engine_slots, size, &got), 0);
         assert_int_equal(got, there);
-        assert_memory_equal(slots, content + offset, there);
+        assert_memory_equal(engine_slots, engine_content + offset, there);
         if (coffer__os_is_cached(fd, offset, &cached) != 0 && i == 0) {
             print_message("this system does not say what is in the page cache\n");
         }
     }
-    assert_int_equal(coffer__os_read_cached(fd, UINT64_MAX, slots, 1, &got), EOVERFLOW);
-    assert_int_equal(coffer__os_read_uncached(fd, UINT64_MAX, slots, 1, &got), EOVERFLOW);
-    assert_int_equal(coffer__os_read_enough(fd, UINT64_MAX, slots, 1, 1, &got), EOVERFLOW);
+    assert_int_equal(coffer__os_read_cached(fd, UINT64_MAX, engine_slots, 1, &got), EOVERFLOW);
+    assert_int_equal(coffer__os_read_uncached(fd, UINT64_MAX, engine_slots, 1, &got), EOVERFLOW);
+    assert_int_equal(coffer__os_read_enough(fd, UINT64_MAX, engine_slots, 1, 1, &got), EOVERFLOW);
     assert_int_equal(coffer__os_is_cached(fd, UINT64_MAX, &cached), EOVERFLOW);
     (void)coffer__os_close(fd);
 }
@@ -559,7 +422,7 @@ static void test_within(void **unused)
         const coffer__inlet inlet = { .block = cases[i].block };
         uint64_t offset = cases[i].offset;
         uint64_t size = cases[i].size;
-        coffer__inlet_within(&inlet, slots + cases[i].residue, &offset, &size);
+        coffer__inlet_within(&inlet, engine_slots + cases[i].residue, &offset, &size);
         assert_int_equal(size, cases[i].got);
         assert_true(size == 0 || offset == cases[i].first);
     }
@@ -597,21 +460,21 @@ static void test_tune(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_every_engine, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_disturbed_completions, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_endless_interruptions, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_ring_refused_to_a_reader, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_ring_refused_by_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_every_engine, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_disturbed_completions, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_endless_interruptions, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_ring_refused_to_a_reader, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_ring_refused_by_name, engine_set_up, engine_tear_down),
 #ifdef __linux__
-        cmocka_unit_test_setup_teardown(test_calls_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_memory_to_lock, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_calls_refused, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_no_memory_to_lock, engine_set_up, engine_tear_down),
 #endif
-        cmocka_unit_test_setup_teardown(test_truncated, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_sources_that_are_no_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_ranges_of_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_mixed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_cached_and_uncached_reads, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_within, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_truncated, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_sources_that_are_no_files, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_ranges_of_files, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_mixed, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_cached_and_uncached_reads, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_within, engine_set_up, engine_tear_down),
         cmocka_unit_test(test_tune),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
