@@ -114,11 +114,34 @@ static cuda_driver *cuda_of(coffer__driver *driver)
     return (cuda_driver *)driver;
 }
 
-/* Attributes that an older driver does not know are 0, which is what they then mean. */
-static int cuda_attribute(const cuda_driver *cuda, int attribute, int device, int missing)
+/* An attribute that an older driver does not know stays what it is. */
+static int cuda_attribute(const cuda_driver *cuda, int attribute, int device, int *value)
 {
-    int value = missing;
-    return cuda->device_attribute(&value, attribute, device) == 0 ? value : missing;
+    int found = 0;
+    const int code = cuda->device_attribute(&found, attribute, device);
+    if (code == 0) {
+        *value = found;
+    }
+    return code == COFFER__DRIVER_INVALID ? 0 : code;
+}
+
+static int cuda_attributes(const cuda_driver *cuda, int device, coffer__driver_facts *facts)
+{
+    enum { INTEGRATED, REGISTERS, READ_ONLY, NODE, COUNT };
+    static const int attributes[COUNT] = { CUDA_INTEGRATED, CUDA_HOST_REGISTER, CUDA_READ_ONLY_REGISTER,
+                                           CUDA_HOST_NUMA };
+    int values[COUNT] = { 0, 1, 0, -1 };
+    for (size_t i = 0; i < COUNT; i++) {
+        const int code = cuda_attribute(cuda, attributes[i], device, &values[i]);
+        if (code != 0) {
+            return code;
+        }
+    }
+    facts->integrated = values[INTEGRATED] != 0;
+    facts->registers = values[REGISTERS] != 0;
+    facts->registers_read_only = values[READ_ONLY] != 0;
+    facts->node = values[NODE];
+    return 0;
 }
 
 static int cuda_facts(coffer__driver *driver, int32_t number, coffer__driver_facts *facts)
@@ -132,14 +155,7 @@ static int cuda_facts(coffer__driver *driver, int32_t number, coffer__driver_fac
     if (code == 0) {
         code = cuda->device_total(&facts->total, device);
     }
-    if (code != 0) {
-        return code;
-    }
-    facts->integrated = cuda_attribute(cuda, CUDA_INTEGRATED, device, 0) != 0;
-    facts->registers = cuda_attribute(cuda, CUDA_HOST_REGISTER, device, 1) != 0;
-    facts->registers_read_only = cuda_attribute(cuda, CUDA_READ_ONLY_REGISTER, device, 0) != 0;
-    facts->node = cuda_attribute(cuda, CUDA_HOST_NUMA, device, -1);
-    return 0;
+    return code != 0 ? code : cuda_attributes(cuda, device, facts);
 }
 
 static int cuda_attach(coffer__driver *driver, int32_t number)
