@@ -54,15 +54,15 @@ static void *read_pieces(void *ctx)
 }
 
 /* The calling thread is one of them, so a lack of threads only makes it slower. */
-static void read_file(floor_run *run, unsigned threads)
+static void read_file(floor_run *run, size_t threads)
 {
     pthread_t others[FLOOR_DISK_THREADS];
-    unsigned started = 0;
+    size_t started = 0;
     while (started + 1 < threads && pthread_create(&others[started], NULL, read_pieces, run) == 0) {
         started++;
     }
     (void)read_pieces(run);
-    for (unsigned i = 0; i < started; i++) {
+    for (size_t i = 0; i < started; i++) {
         pthread_join(others[i], NULL);
     }
 }
@@ -79,8 +79,8 @@ static uint64_t total_size(const coffer *model)
 /* Adds what was read of one file. */
 static uint64_t measure_file(const coffer *model, size_t shard, bool direct, uint64_t step)
 {
-    const unsigned processors = cli_processors();
-    const unsigned most = processors < FLOOR_DISK_THREADS ? processors : FLOOR_DISK_THREADS;
+    const size_t processors = cli_processors();
+    const size_t most = processors < FLOOR_DISK_THREADS ? processors : FLOOR_DISK_THREADS;
     floor_run run = { .step = step };
     run.fd = open(coffer_shard_path(model, shard), O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0));
     if (run.fd < 0) {
