@@ -47,6 +47,8 @@ void coffer__os_condition_deinit(coffer__condition *condition);
 bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds);
 /* Wakes the thread that waits. At most one may. */
 void coffer__os_condition_wake(coffer__condition *condition);
+/* Wakes all threads that wait. */
+void coffer__os_condition_wake_all(coffer__condition *condition);
 /* Runs run(arg) on a new thread. *thread must live until it is joined. Signals are blocked on that
    thread, since they belong to the program's own threads, except those that the thread causes
    itself, like SIGBUS. With `small` it has a stack of 256 KiB, where the system can do that,
@@ -345,6 +347,8 @@ const char *coffer__os_words(int os_error);
 const char *coffer__os_variable(const char *name);
 /* Milliseconds of a monotonic clock. Only differences mean anything. */
 uint64_t coffer__os_milliseconds(void);
+/* The same in nanoseconds. */
+uint64_t coffer__os_nanoseconds(void);
 /* Seconds since 1970, by the system's calendar. */
 uint64_t coffer__os_time(void);
 void coffer__os_sleep(uint64_t milliseconds);

@@ -36,6 +36,7 @@ typedef struct coffer__part {
        right to their place instead of into the slot, and says which: those of `there`. NULL: not so. */
     uint8_t *to;
     coffer__span there; /* by the feed; empty: none */
+    uint64_t taken;     /* by the worker: bytes that went to their place */
 } coffer__part;
 
 typedef struct coffer__chunk coffer__chunk;
@@ -64,8 +65,10 @@ typedef struct coffer__feed coffer__feed;
 
 typedef struct coffer__feed_ops {
     const char *name; /* for statistics and messages */
-    /* Takes a chunk, or says that there is no room for one now (COFFER_NEED_MORE): the worker then asks `next`, and
-       releases what it gets. A feed with nothing under way and nothing unreleased always has room. */
+    /* Whether there is room for another chunk. With nothing under way and nothing unreleased there always is. */
+    bool (*has_room)(const coffer__feed *feed);
+    /* Takes a chunk. When there is no room for it after all it says COFFER_NEED_MORE: the worker then asks `next`, and
+       releases what it gets, before it tries this chunk again. */
     coffer_status (*submit)(coffer__feed *feed, coffer__chunk *chunk, coffer_error *err);
     /* Gives back a chunk whose bytes are there, in any order. *chunk NULL: nothing is under way, or, without `wait`,
        nothing is done yet. After a failure nothing but release and close may be called. */
