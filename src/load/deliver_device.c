@@ -29,9 +29,6 @@
 #define OUTLET_NARROW 512u
 /* The largest step of a box; drivers refuse more. */
 #define OUTLET_STEP ((uint64_t)INT32_MAX)
-/* The number by which CUDA and HIP mean the default stream of whichever thread calls. */
-#define OUTLET_STREAM_OF_THREAD 2u
-
 struct coffer__outlet {
     coffer_allocator allocator;
     coffer_device *device;
@@ -203,11 +200,6 @@ coffer_status coffer__outlet_after(coffer__outlet *outlet, uint64_t stream, coff
     coffer__device_visit visit;
     if (outlet_waits_for(outlet, stream)) {
         return COFFER_OK;
-    }
-    if (stream == OUTLET_STREAM_OF_THREAD) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "stream 2 is the default stream of whichever thread calls, which other threads cannot wait "
-                            "for: give the handle of a stream");
     }
     uint64_t *streams = coffer__grow_array(&outlet->allocator, outlet->streams, outlet->stream_count,
                                            &outlet->stream_room, sizeof *streams, err);

@@ -5,13 +5,15 @@
  * has arrived.
  */
 #include "alloc.h"
+#include "deliver.h"
 #include "error.h"
 #include "loading.h"
 #include "model.h"
 
 #include <string.h>
 
-#define WORK_THREADS 16u /* where nobody says how many */
+#define WORK_THREADS 16u     /* where nobody says how many */
+#define WORK_SENT UINT64_MAX /* bytes went to that device, and there is no ticket for them yet */
 
 /* A chunk with what the worker remembers of it. */
 typedef struct work_chunk {
@@ -19,7 +21,7 @@ typedef struct work_chunk {
     struct work_chunk *next;          /* of those that are spare, or held */
     struct work_chunk *made;          /* the one that was made before it */
     uint64_t taken;                   /* bytes of rows in it */
-    uint64_t tickets[COFFER__SPACES]; /* of the outlets; 0: nothing went there */
+    uint64_t tickets[COFFER__SPACES]; /* of the worker's outlets; 0: nothing went there */
 } work_chunk;
 
 struct coffer__load_worker {
@@ -29,9 +31,13 @@ struct coffer__load_worker {
     coffer__feed *feed;
     work_chunk *made;
     work_chunk *spare;
-    work_chunk *pending; /* the feed had no room for it */
-    size_t under_way;    /* in the feed */
-    uint64_t waited;     /* nanoseconds for the feed, not counted yet */
+    work_chunk *pending;                     /* the feed had no room for it */
+    size_t under_way;                        /* in the feed */
+    uint64_t waited;                         /* nanoseconds for the feed, not counted yet, … */
+    uint64_t waited_device;                  /* … and for devices */
+    coffer__outlet *outlets[COFFER__SPACES]; /* to the devices; NULL: nothing went there yet */
+    work_chunk *held; /* a list, the oldest first, of chunks whose bytes are on their way to devices */
+    work_chunk **held_end;
 };
 
 /* What came of the attempt to begin a chunk. */
@@ -190,21 +196,83 @@ static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *ch
     return taken;
 }
 
-static coffer_status work_deliver(coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
+/* The worker's outlet to the device of an item; it is made when the first bytes go there. What is queued on the stream of a
+   given place comes before them. */
+static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, coffer__outlet **outlet,
+                                 coffer_error *err)
 {
-    (void)err;
-    chunk->taken = 0;
-    for (size_t i = 0; i < chunk->base.part_count; i++) {
-        coffer__part *part = &chunk->base.parts[i];
-        if (part->to != NULL) {
-            work_copy_rest(&chunk->base, part);
-            part->taken = part->within.end - part->within.begin;
-        } else {
-            part->taken = work_copy_lines(worker->load, &chunk->base, part);
+    coffer_load *load = worker->load;
+    const coffer__load_item *item = &load->plan->items[number];
+    coffer__outlet **own = &worker->outlets[load->states[number].space];
+    coffer_status status = COFFER_OK;
+    if (*own == NULL) {
+        status = coffer__window_pin(load->window, item->device, err);
+        if (status == COFFER_OK) {
+            status = coffer__outlet_open(own, item->device, &load->allocator, err);
         }
-        chunk->taken += part->taken;
+    }
+    if (status == COFFER_OK && item->placed) {
+        status = coffer__outlet_after(*own, item->stream, err);
+    }
+    *outlet = *own;
+    return status;
+}
+
+/* Queues what a row takes, line by line. */
+static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__chunk *chunk, coffer__part *part,
+                                     coffer_error *err)
+{
+    coffer__lines lines;
+    coffer__line line;
+    coffer__outlet *outlet = NULL;
+    const coffer_load *load = worker->load;
+    const coffer__load_row *row = &load->plan->rows[part->row];
+    coffer_status status = work_outlet(worker, row->item, &outlet, err);
+    part->taken = 0;
+    coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
+    while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
+        status = coffer__outlet_send(outlet, &line, chunk->bytes + (size_t)(line.from - chunk->cell.begin), err);
+        part->taken += line.width * line.runs;
+    }
+    return status;
+}
+
+static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *chunk, coffer__part *part,
+                                       coffer_error *err)
+{
+    const coffer_load *load = worker->load;
+    const uint32_t item = load->plan->rows[part->row].item;
+    if (load->plan->items[item].device != NULL) {
+        chunk->tickets[load->states[item].space] = WORK_SENT;
+        return work_send_lines(worker, &chunk->base, part, err);
+    }
+    if (part->to != NULL) {
+        work_copy_rest(&chunk->base, part);
+        part->taken = part->within.end - part->within.begin;
+    } else {
+        part->taken = work_copy_lines(load, &chunk->base, part);
     }
     return COFFER_OK;
+}
+
+/* Delivers a chunk. *held: bytes of it are still on their way to a device. */
+static coffer_status work_deliver(coffer__load_worker *worker, work_chunk *chunk, bool *held, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    chunk->taken = 0;
+    *held = false;
+    memset(chunk->tickets, 0, sizeof chunk->tickets);
+    for (size_t i = 0; i < chunk->base.part_count && status == COFFER_OK; i++) {
+        status = work_deliver_part(worker, chunk, &chunk->base.parts[i], err);
+        chunk->taken += chunk->base.parts[i].taken;
+    }
+    for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
+        if (chunk->tickets[i] == WORK_SENT) {
+            status = coffer__outlet_ticket(worker->outlets[i], &chunk->tickets[i], err);
+            *held = true;
+        }
+    }
+    return status;
 }
 
 /* ---- what arrived ------------------------------------------------------------------------------------------------ */
@@ -254,7 +322,9 @@ static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk
     coffer__os_mutex_lock(&load->mutex);
     work_count(&load->stats, chunk);
     load->stats.waited_source += worker->waited;
+    load->stats.waited_device += worker->waited_device;
     worker->waited = 0;
+    worker->waited_device = 0;
     load->under_way--;
     for (size_t i = 0; i < chunk->base.part_count; i++) {
         const coffer__part *part = &chunk->base.parts[i];
@@ -281,11 +351,53 @@ static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
         return status;
     }
     work_chunk *chunk = (work_chunk *)come;
+    bool held = false;
     worker->under_way--;
     worker->waited += waited;
-    status = work_deliver(worker, chunk, err);
+    status = work_deliver(worker, chunk, &held, err);
+    if (held && status == COFFER_OK) {
+        chunk->next = NULL;
+        *worker->held_end = chunk;
+        worker->held_end = &chunk->next;
+        return COFFER_OK;
+    }
     worker->feed->ops->release(worker->feed, come);
     return status == COFFER_OK ? work_arrived(worker, chunk, err) : status;
+}
+
+/* Whether all bytes of a chunk are on their devices; COFFER_NEED_MORE: not yet. With `wait` it waits for that. */
+static coffer_status work_is_there(coffer__load_worker *worker, const work_chunk *chunk, bool wait, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
+        if (chunk->tickets[i] != 0) {
+            status = coffer__outlet_reached(worker->outlets[i], chunk->tickets[i], wait, err);
+        }
+    }
+    return status;
+}
+
+/* Gives the slots of chunks back that have arrived on their devices; with `wait`, of at least the oldest one. */
+static coffer_status work_collect(coffer__load_worker *worker, bool wait, coffer_error *err)
+{
+    while (worker->held != NULL) {
+        work_chunk *chunk = worker->held;
+        const uint64_t began = wait ? coffer__os_nanoseconds() : 0;
+        coffer_status status = work_is_there(worker, chunk, wait, err);
+        worker->waited_device += wait ? coffer__os_nanoseconds() - began : 0;
+        if (status != COFFER_OK) {
+            return status == COFFER_NEED_MORE ? COFFER_OK : status;
+        }
+        worker->held = chunk->next;
+        worker->held_end = worker->held == NULL ? &worker->held : worker->held_end;
+        worker->feed->ops->release(worker->feed, &chunk->base);
+        status = work_arrived(worker, chunk, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        wait = false;
+    }
+    return COFFER_OK;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
@@ -309,24 +421,41 @@ static void work_starve(coffer__load_worker *worker)
     }
 }
 
-/* One round: as many chunks as the feed has room for are begun, and one that came is delivered. */
+/* One round: as many chunks as the feed has room for are begun, and one that came is delivered. A device is only waited for
+   when there is nothing else to do, so its copies run while the next bytes are read. */
 static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_error *err)
 {
     work_begun begun = WORK_BEGUN;
-    while (begun == WORK_BEGUN) {
-        const coffer_status status = work_begin(worker, &begun, err);
-        if (status != COFFER_OK) {
-            return status;
-        }
+    coffer_status status = work_collect(worker, false, err);
+    while (status == COFFER_OK && begun == WORK_BEGUN) {
+        status = work_begin(worker, &begun, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
     }
     if (worker->under_way > 0) {
         return work_come(worker, err);
+    }
+    if (worker->held != NULL) {
+        return work_collect(worker, true, err);
     }
     if (begun == WORK_STARVED) {
         work_starve(worker);
     }
     *over = begun == WORK_OVER;
     return COFFER_OK;
+}
+
+/* Outlets wait for their copies, so they go before the slots that those read. */
+static void work_close(coffer__load_worker *worker)
+{
+    for (size_t i = 0; i < COFFER__SPACES; i++) {
+        coffer__outlet_close(worker->outlets[i]);
+        worker->outlets[i] = NULL;
+    }
+    if (worker->feed != NULL) {
+        worker->feed->ops->close(worker->feed);
+    }
 }
 
 /* A feed is made, used and closed by the worker's thread. */
@@ -343,9 +472,7 @@ static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
     while (status == COFFER_OK && !over && !work_stop(worker)) {
         status = work_round(worker, &over, err);
     }
-    if (worker->feed != NULL) {
-        worker->feed->ops->close(worker->feed);
-    }
+    work_close(worker);
     coffer__window_leave(load->window);
     return status;
 }
@@ -396,6 +523,7 @@ coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
     load->feeds.workers = count;
     for (size_t i = 0; i < count; i++) {
         load->workers[i].load = load;
+        load->workers[i].held_end = &load->workers[i].held;
         load->workers[i].watch = (coffer__watch){ work_stop, &load->workers[i] };
     }
     return COFFER_OK;
