@@ -41,13 +41,7 @@ static const store_limits *store_limits_of(const coffer__store *store)
 
 static coffer_status memory_take_device(coffer_memory *memory, coffer_device *device, coffer_error *err)
 {
-    coffer__device_visit visit;
-    coffer_status status = device->ops->enter(device, &visit, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = device->ops->allocate(device, memory->size, &memory->base, err);
-    device->ops->leave(device, &visit);
+    const coffer_status status = coffer_device_allocate(device, memory->size, &memory->base, err);
     if (status == COFFER_OK) {
         coffer__device_hold(device);
         memory->device = device;
@@ -92,17 +86,12 @@ static coffer_memory *memory_new(coffer_device *device, uint64_t size, size_t us
 /* A device that cannot be entered any more has lost its memory with everything else. */
 static void memory_release(coffer_memory *memory)
 {
-    coffer__device_visit visit;
-    coffer_device *device = memory->device;
-    if (device == NULL) {
+    if (memory->device == NULL) {
         coffer__os_pages_free((void *)(uintptr_t)memory->base, (size_t)memory->size);
         return;
     }
-    if (device->ops->enter(device, &visit, NULL) == COFFER_OK) {
-        device->ops->release(device, memory->base, memory->size);
-        device->ops->leave(device, &visit);
-    }
-    coffer_device_close(device);
+    coffer_device_release(memory->device, memory->base, memory->size);
+    coffer_device_close(memory->device);
 }
 
 void coffer_memory_free(coffer_memory *memory)

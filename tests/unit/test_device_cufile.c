@@ -85,8 +85,8 @@ static coffer_status read_middle(fake_cufile_settings settings, uint64_t size, c
     }
     if (status == COFFER_OK) {
         assert_memory_equal(cuda->bytes(address + 7, size), bytes + 5001, size);
-        assert_int_equal(cuda->bytes(address + 6, 1)[0], 0xA5);
-        assert_int_equal(cuda->bytes(address + 7 + size, 1)[0], 0xA5);
+        assert_int_equal(cuda->bytes(address + 6, 1)[0], 0xAA);
+        assert_int_equal(cuda->bytes(address + 7 + size, 1)[0], 0xAA);
     }
     coffer__cufile_forget(cufile, &file);
     coffer__cufile_forget(cufile, &file);

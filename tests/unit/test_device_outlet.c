@@ -137,14 +137,14 @@ static coffer_status run_lines(const char *name, unsigned lines, const coffer_al
     at.ring = coffer_buffer_new(SLOT_COUNT * SLOT_SIZE);
     at.expected = malloc(ROOM);
     uint8_t *found = malloc(ROOM);
-    memset(at.expected, 0xA5, ROOM);
+    memset(at.expected, 0xAA, ROOM);
     status = coffer__pins_add(&at.pins, at.device, at.ring, SLOT_COUNT * SLOT_SIZE, false, allocator, err);
     if (status == COFFER_OK) {
         status = coffer_device_allocate(at.device, ROOM, &at.address, err);
         taken = status == COFFER_OK;
     }
     if (taken && at.device->kind == COFFER_DEVICE_HOST) {
-        memset((void *)(uintptr_t)at.address, 0xA5, ROOM);
+        memset((void *)(uintptr_t)at.address, 0xAA, ROOM);
     }
     if (status == COFFER_OK) {
         status = send_random_lines(&at, lines, allocator, err);
