@@ -138,6 +138,8 @@ static void load_stop_work(coffer_load *load)
     if (load->workers != NULL) {
         coffer__load_free_workers(load);
     }
+    coffer__inlets_free(load->inlets);
+    load->inlets = NULL;
     if (load->own_window) {
         coffer_window_free(load->window);
         load->own_window = false;
@@ -156,12 +158,15 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
         load->own_window = true;
     }
     load->window = window;
-    load->feeds = (coffer__feeds){ .model = load->plan->model,
-                                   .window = window,
-                                   .allocator = &load->allocator,
-                                   .engine = window->options.engine,
-                                   .uncached = load->options.uncached };
-    return COFFER_OK;
+    const coffer__inlets_options inlets = { .allocator = &load->allocator,
+                                            .engine = window->options.engine,
+                                            .uncached = load->options.uncached,
+                                            .shared = window->options.ranks > 1 };
+    const coffer_status status = coffer__inlets_new(&load->inlets, load->plan, &inlets, err);
+    load->feeds = (coffer__feeds){
+        .model = load->plan->model, .window = window, .allocator = &load->allocator, .inlets = load->inlets
+    };
+    return status;
 }
 
 static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_error *err)
@@ -178,7 +183,9 @@ static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_e
                                  .progress_ctx = load->options.progress_ctx,
                                  .total = load->plan->size,
                                  .err = &load->crew_error };
-    if (load_is_small(load)) {
+    const bool small = load_is_small(load);
+    load->slots = small ? load->worker_count : coffer__window_most(load->window);
+    if (small) {
         status = coffer__crew_run(&load->crew, load->workers, 1, coffer__load_worker_size());
         load_stop_work(load);
     } else {

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define WORK_THREADS 16u     /* where nobody says how many */
+#define WORK_MOST_THREADS 64u
 #define WORK_SENT UINT64_MAX /* bytes went to that device, and there is no ticket for them yet */
 
 /* A chunk with what the worker remembers of it. */
@@ -309,6 +309,7 @@ static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
     stats->cached += chunk->base.cached;
     stats->direct += chunk->base.direct;
     stats->requests += chunk->base.requests;
+    stats->engines |= chunk->base.engines;
 }
 
 /* The bytes of a chunk are in place. Items that lack nothing more are ready. */
@@ -464,7 +465,7 @@ static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
     bool over = false;
     coffer_load *load = worker->load;
     const size_t number = (size_t)(worker - load->workers);
-    coffer_status status = coffer__window_enter(load->window, load, load->worker_count, &worker->watch, err);
+    coffer_status status = coffer__window_enter(load->window, load, load->slots, &worker->watch, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -495,26 +496,30 @@ size_t coffer__load_worker_size(void)
     return sizeof(coffer__load_worker);
 }
 
-/* One for each processor, or more where a round trip is waited for; never more than there are cells. */
-static size_t work_threads(const coffer_load *load)
+/* As many as the engine wants, or as the window's options say; never more than there are cells, or slots. */
+static coffer_status work_threads(const coffer_load *load, size_t *count, coffer_error *err)
 {
-    const coffer *model = load->plan->model;
+    uint32_t threads = 0;
+    const size_t slots = coffer__window_most(load->window);
     const uint32_t asked = load->window->options.threads;
-    uint64_t cells = load->plan->size / COFFER__CELL + 1;
-    bool far = false;
-    for (size_t i = 0; i < model->shard_count; i++) {
-        far = far || model->shards[i].source.is.far;
+    const coffer_status status = coffer__inlets_try(load->inlets, &threads, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    const uint32_t processors = coffer__os_processors();
-    const uint64_t most = asked > 0 ? asked : far || processors > WORK_THREADS ? WORK_THREADS : processors;
-    return (size_t)(cells < most ? cells : most);
+    threads = asked > 0 ? asked : threads > 0 ? threads : 1;
+    threads = threads < WORK_MOST_THREADS ? threads : WORK_MOST_THREADS;
+    *count = load->cells < threads ? (size_t)load->cells : threads;
+    *count = slots < *count ? slots : *count;
+    return COFFER_OK;
 }
 
 coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
 {
-    const size_t slots = coffer__window_most(load->window);
-    const size_t threads = work_threads(load);
-    const size_t count = threads < slots ? threads : slots;
+    size_t count = 0;
+    const coffer_status status = work_threads(load, &count, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     load->workers = coffer__alloc_array(&load->allocator, count, sizeof *load->workers, err);
     if (load->workers == NULL) {
         return COFFER_ERR_MEMORY;

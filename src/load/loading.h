@@ -15,6 +15,7 @@
 
 #include "crew.h"
 #include "feed.h"
+#include "inlets.h"
 #include "load_memory.h"
 #include "load_plan.h"
 #include "schedule.h"
@@ -58,9 +59,12 @@ struct coffer_load {
     coffer_load_options options;
     coffer_window *window; /* its workers enter it while they work */
     bool own_window;
+    coffer__inlets *inlets;
     coffer__feeds feeds;
     coffer__load_worker *workers;
     size_t worker_count;
+    uint64_t cells; /* in which the items lie, about */
+    size_t slots;   /* of the window, that the workers share */
     coffer__crew crew;
     bool in_background;
     coffer_error crew_error; /* the crew's, which nobody reads: failures are kept below */
@@ -90,7 +94,7 @@ void coffer__load_fail(coffer_load *load, coffer_status status, const coffer_err
 
 /* ---- load_admit.c ------------------------------------------------------------------------------------------------ */
 
-/* Gives every item its space; COFFER_ERR_BUDGET for one that is larger than its budget. */
+/* Gives every item its space, and counts the cells; COFFER_ERR_BUDGET for an item that is larger than its budget. */
 coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err);
 /* What the schedule asks: memory for an item. */
 coffer_status coffer__load_admit(void *ctx, uint32_t item, coffer_error *err);
