@@ -310,7 +310,7 @@ static void check_ring(const uint8_t *found)
         }
         for (size_t i = 0; i < SLOT && round % 2 == 1; i++) {
             const bool within = i / 160 < 25 && i % 160 < 64;
-            const uint8_t expected = within ? byte_of(round, i / 160 * 96 + i % 160) : 0xA5;
+            const uint8_t expected = within ? byte_of(round, i / 160 * 96 + i % 160) : 0xAA;
             assert_int_equal(found[round * SLOT + i], expected);
         }
     }
