@@ -4,7 +4,8 @@
  * past it, at once or many at a time.
  *
  *   engine_choose.c     which engine reads a source, by what the system says of it
- *   engine.c            readers: what all engines share
+  *   engine_reader.c     readers: where requests wait, and who reads them
+  *   engine_request.c    what all engines do with requests
  *   engine_source.c     any source: memory, URLs, the caller's functions, small files
  *   engine_buffered.c   a file through the page cache
  *   engine_direct.c     a file past the page cache, but for what is in it already

@@ -17,6 +17,7 @@
 #include "engine_own.h"
 
 #include "error.h"
+#include "means.h"
 
 #include <errno.h>
 
@@ -178,32 +179,13 @@ static unsigned choose_residency(const choose_job *job)
 
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
 
-/* What to do about io_uring, by the errno with which it is refused. */
-static const char *choose_ring_advice(int os_error)
-{
-    switch (os_error) {
-    case EPERM:
-    case EACCES:
-        return "a security profile of the container or the setting kernel.io_uring_disabled forbids it: allow the "
-               "system calls "
-               "io_uring_setup, io_uring_enter and io_uring_register";
-    case ENOMEM:
-        return "this process may lock too little memory: raise the limit (ulimit -l)";
-    case EMFILE:
-        return "this process has too many open files: raise the limit (ulimit -n)";
-    default:
-        return "this system has no io_uring, or a security profile hides it: use the engine \"direct\", which needs "
-               "none";
-    }
-}
-
 static coffer_status choose_fail(const choose_job *job, coffer_error *err)
 {
     const bool ring = job->wish->engine == COFFER_ENGINE_RING;
     if (job->inlet->direct >= 0) {
         coffer__fail(
             err, COFFER_ERR_ENGINE, "the engine \"ring\" was asked for, but io_uring is refused: %s (errno %d); %s",
-            coffer__os_words(job->facts->ring), (int64_t)job->facts->ring, choose_ring_advice(job->facts->ring));
+            coffer__os_words(job->facts->ring), (int64_t)job->facts->ring, coffer__means_ring_advice(job->facts->ring));
         return coffer__fail_errno(err, COFFER_ERR_ENGINE, job->facts->ring);
     }
     if (!job->inlet->source->is.lends) {
