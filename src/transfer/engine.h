@@ -4,8 +4,8 @@
  * past it, at once or many at a time.
  *
  *   engine_choose.c     which engine reads a source, by what the system says of it
-  *   engine_reader.c     readers: where requests wait, and who reads them
-  *   engine_request.c    what all engines do with requests
+ *   engine_reader.c     readers: where requests wait, and who reads them
+ *   engine_request.c    what all engines do with requests
  *   engine_source.c     any source: memory, URLs, the caller's functions, small files
  *   engine_buffered.c   a file through the page cache
  *   engine_direct.c     a file past the page cache, but for what is in it already
@@ -121,7 +121,9 @@ typedef struct coffer__reader_options {
     const coffer_allocator *allocator;
     const coffer__watch *watch; /* asked while a far source is waited for; NULL: nobody */
     uint32_t depth;             /* requests that the system has at once, at most; at least 1 */
-    void *memory; /* most requests read to there, so it may be registered with the system; NULL: no such */
+    /* Most requests read to there, so that it may be registered with the system; NULL: no such. It should be in huge pages:
+       of small ones a disk gets each as a piece of its own, which can halve the rate. */
+    void *memory;
     size_t memory_size;
     const coffer__ring_calls *ring; /* other functions than the system's own, for tests; NULL: those */
 } coffer__reader_options;

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -401,6 +402,84 @@ static void test_cached_and_uncached_reads(void **unused)
     (void)coffer__os_close(fd);
 }
 
+/* ---- the choice --------------------------------------------------------------------------------------------------- */
+
+static const char *choice_of(const coffer__source *source, const coffer__engine_wish *wish)
+{
+    coffer__inlet inlet;
+    assert_int_equal(coffer__inlet_open(&inlet, source, wish, &engine_facts, NULL), COFFER_OK);
+    assert_true(inlet.threads >= 1 && inlet.depth >= 1 && inlet.chunk >= COFFER__BLOCK_MOST);
+    const char *name = coffer__inlet_engine_name(&inlet);
+    coffer__inlet_close(&inlet);
+    return name;
+}
+
+/* Opens the file when its times tell of the next change: it was written a moment ago. */
+static void open_settled(coffer__source *source)
+{
+    assert_int_equal(coffer__source_path(source, work_path("model"), NULL), COFFER_OK);
+    while (coffer__source_is_fresh(source)) {
+        source->ops->close(source);
+        coffer__os_sleep(1);
+        assert_int_equal(coffer__source_path(source, work_path("model"), NULL), COFFER_OK);
+    }
+}
+
+static bool is_direct(const char *name)
+{
+    return strcmp(name, "ring") == 0 || strcmp(name, "direct") == 0;
+}
+
+static void test_choice(void **unused)
+{
+    (void)unused;
+    coffer__source source;
+    int fd = -1;
+    bool cached = true;
+    const coffer__engine_wish little = { .planned = 1000 };
+    const coffer__engine_wish all = { .planned = ENGINE_SIZE };
+    const coffer__engine_wish shared = { .planned = ENGINE_SIZE, .shared = true };
+    assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
+    source.is.doubted = true;
+    assert_string_not_equal(choice_of(&source, &all), "ring");
+    source.ops->close(&source);
+    open_settled(&source);
+    assert_string_equal(choice_of(&source, &little), "source");
+    assert_int_equal(coffer__os_open(work_path("model"), COFFER__OS_EDIT, true, &fd), 0);
+    coffer__inlet direct;
+    const bool can = engine_open(&direct, &source, COFFER_ENGINE_DIRECT);
+    coffer__inlet_close(&direct);
+    if (can && coffer__os_is_cached(fd, 0, &cached) == 0 && coffer__os_storage_of(fd) == COFFER__OS_LOCAL) {
+        assert_int_equal(coffer__os_sync(fd), 0);
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        assert_true(coffer__os_is_cached(fd, 0, &cached) != 0 || cached || is_direct(choice_of(&source, &all)));
+        assert_false(is_direct(choice_of(&source, &shared)));
+        const int ring = engine_facts.ring;
+        engine_facts.ring = EPERM;
+        assert_true(coffer__os_is_cached(fd, 0, &cached) != 0 || cached ||
+                    strcmp(choice_of(&source, &all), "direct") == 0);
+        engine_facts.ring = ring;
+        uint8_t *bytes = malloc(ENGINE_SIZE);
+        size_t got = 0;
+        assert_int_equal(coffer__os_read_at(fd, 0, bytes, ENGINE_SIZE, &got), 0);
+        free(bytes);
+        assert_string_equal(choice_of(&source, &all), "buffered");
+    }
+    (void)coffer__os_close(fd);
+    source.ops->close(&source);
+}
+
+static void test_no_such_engine(void **unused)
+{
+    (void)unused;
+    coffer__source source;
+    coffer__inlet inlet;
+    const coffer__engine_wish wish = { .engine = (coffer_engine)99, .planned = ENGINE_SIZE };
+    assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
+    assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, NULL), COFFER_ERR_ARGUMENT);
+    source.ops->close(&source);
+}
+
 /* ---- what needs no system ----------------------------------------------------------------------------------------- */
 
 static void test_within(void **unused)
@@ -474,6 +553,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ranges_of_files, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_mixed, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_cached_and_uncached_reads, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_choice, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_no_such_engine, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_within, engine_set_up, engine_tear_down),
         cmocka_unit_test(test_tune),
     };
