@@ -55,7 +55,7 @@ COFFER_API coffer_status coffer_device_open(coffer_device **device, const char *
 COFFER_API void coffer_device_close(coffer_device *device);
 /* COFFER_ERR_DEVICE when the driver fails. */
 COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *info, coffer_error *err);
-/* Memory of the device, `size` bytes of at least 1, aligned to 512 bytes. *address is a pointer's value in host memory,
+/* Memory of the device, `size` bytes of at least 1, aligned to 256 bytes. *address is a pointer's value in host memory,
    else an address that only the device understands. COFFER_ERR_DEVICE_MEMORY carries what was asked for as
    err->expected and what is free as err->actual. */
 COFFER_API coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address,

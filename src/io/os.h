@@ -47,6 +47,8 @@ void coffer__os_condition_deinit(coffer__condition *condition);
 bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds);
 /* Wakes the thread that waits. At most one may. */
 void coffer__os_condition_wake(coffer__condition *condition);
+/* Wakes all threads that wait. */
+void coffer__os_condition_wake_all(coffer__condition *condition);
 /* Runs run(arg) on a new thread. *thread must live until it is joined. Signals are blocked on that
    thread, since they belong to the program's own threads, except those that the thread causes
    itself, like SIGBUS. With `small` it has a stack of 256 KiB, where the system can do that,
@@ -303,6 +305,8 @@ void coffer__os_unmap(const coffer__os_map *map);
 /* Memory of this size and more is aligned so that huge pages can be used. */
 #define COFFER__OS_HUGE_PAGE ((size_t)2 << 20)
 size_t coffer__os_page_size(void);
+/* The machine's memory in bytes, and what of it nothing uses; 0 where the system does not say. */
+void coffer__os_memory(uint64_t *free, uint64_t *total);
 /* Fresh pages, all zero; `size` is a number of whole pages. NULL when there is no memory. From
    COFFER__OS_HUGE_PAGE on they begin where a huge page can, and the system is asked to use some. */
 void *coffer__os_pages_new(size_t size);
@@ -352,9 +356,13 @@ const char *coffer__os_words(int os_error);
 const char *coffer__os_variable(const char *name);
 /* Milliseconds of a monotonic clock. Only differences mean anything. */
 uint64_t coffer__os_milliseconds(void);
+/* The same in nanoseconds. */
+uint64_t coffer__os_nanoseconds(void);
 /* Seconds since 1970, by the system's calendar. */
 uint64_t coffer__os_time(void);
 void coffer__os_sleep(uint64_t milliseconds);
+/* Which process this is. After fork, the child gets another number. */
+uint64_t coffer__os_process(void);
 /* A number that this process and its neighbours are not likely to get twice. Not a secret. */
 uint32_t coffer__os_unlikely_number(void);
 

@@ -11,6 +11,18 @@ size_t coffer__os_page_size(void)
     return size < 1 ? 4096 : (size_t)size;
 }
 
+void coffer__os_memory(uint64_t *free, uint64_t *total)
+{
+    *free = 0;
+    *total = 0;
+#if defined(_SC_PHYS_PAGES) && defined(_SC_AVPHYS_PAGES)
+    const long all = sysconf(_SC_PHYS_PAGES);
+    const long unused = sysconf(_SC_AVPHYS_PAGES);
+    *total = all < 0 ? 0 : (uint64_t)all * coffer__os_page_size();
+    *free = unused < 0 ? 0 : (uint64_t)unused * coffer__os_page_size();
+#endif
+}
+
 /* Reads in the pages of a private map. MAP_POPULATE would do it by writing to them, which makes a copy of
    every page; MADV_POPULATE_READ (Linux 5.14) does not. Older systems get a hint. */
 static void os_populate_private(void *base, size_t size)

@@ -36,6 +36,7 @@ typedef struct coffer__part {
        right to their place instead of into the slot, and says which: those of `there`. NULL: not so. */
     uint8_t *to;
     coffer__span there; /* by the feed; empty: none */
+    uint64_t taken;     /* by the worker: bytes that went to their place */
 } coffer__part;
 
 typedef struct coffer__chunk coffer__chunk;
@@ -56,16 +57,20 @@ struct coffer__chunk {
     uint64_t read;        /* bytes that were read for it by this process, from wherever, … */
     uint64_t cached;      /* … of them from the page cache, … */
     uint64_t direct;      /* … and past it */
+    uint32_t engines;     /* bit 1 << coffer_engine for each that read */
     void *own;            /* whatever the feed wants to remember */
     coffer__chunk *link;  /* a list of the feed's between submit and next, of the worker's at other times */
 };
 
 typedef struct coffer__feed coffer__feed;
+typedef struct coffer__inlets coffer__inlets; /* inlets.h */
 
 typedef struct coffer__feed_ops {
     const char *name; /* for statistics and messages */
-    /* Takes a chunk, or says that there is no room for one now (COFFER_NEED_MORE): the worker then asks `next`, and
-       releases what it gets. A feed with nothing under way and nothing unreleased always has room. */
+    /* Whether there is room for another chunk. With nothing under way and nothing unreleased there always is. */
+    bool (*has_room)(const coffer__feed *feed);
+    /* Takes a chunk. When there is no room for it after all it says COFFER_NEED_MORE: the worker then asks `next`, and
+       releases what it gets, before it tries this chunk again. */
     coffer_status (*submit)(coffer__feed *feed, coffer__chunk *chunk, coffer_error *err);
     /* Gives back a chunk whose bytes are there, in any order. *chunk NULL: nothing is under way, or, without `wait`,
        nothing is done yet. After a failure nothing but release and close may be called. */
@@ -87,8 +92,7 @@ typedef struct coffer__feeds {
     const coffer *model;
     coffer_window *window;
     const coffer_allocator *allocator; /* any number of threads may use it at once */
-    coffer_engine engine;              /* AUTO, or the one that was asked for */
-    bool uncached;                     /* leave nothing in the page cache */
+    coffer__inlets *inlets;            /* which engine reads each file */
     size_t workers;                    /* feeds that there will be, at most */
 } coffer__feeds;
 
