@@ -11,6 +11,7 @@
 #include "support_child.h"
 #include "support_engine.h"
 #include "support_file.h"
+#include "support_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -445,6 +446,12 @@ static void test_choice(void **unused)
     source.ops->close(&source);
     open_settled(&source);
     assert_string_equal(choice_of(&source, &little), "source");
+    char path[4096];
+    snprintf(path, sizeof path, "%s", work_path("model"));
+    file_write("model.coffer-undo", engine_content, 100);
+    const coffer__engine_wish edited = { .planned = ENGINE_SIZE, .path = path };
+    assert_false(is_direct(choice_of(&source, &edited)));
+    assert_int_equal(unlink(work_path("model.coffer-undo")), 0);
     assert_int_equal(coffer__os_open(work_path("model"), COFFER__OS_EDIT, true, &fd), 0);
     coffer__inlet direct;
     const bool can = engine_open(&direct, &source, COFFER_ENGINE_DIRECT);
@@ -467,6 +474,19 @@ static void test_choice(void **unused)
     }
     (void)coffer__os_close(fd);
     source.ops->close(&source);
+}
+
+static void test_no_memory(void **unused)
+{
+    (void)unused;
+    memory_meter meter;
+    const coffer_allocator none = metered_allocator(&meter);
+    meter.fail_at = 1;
+    coffer__reader *reader = NULL;
+    const coffer__reader_options options = { .allocator = &none, .depth = 1 };
+    assert_int_equal(coffer__reader_new(&reader, &options, NULL), COFFER_ERR_MEMORY);
+    assert_null(reader);
+    coffer__reader_free(reader);
 }
 
 static void test_no_such_engine(void **unused)
@@ -554,6 +574,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_mixed, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_cached_and_uncached_reads, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_choice, engine_set_up, engine_tear_down),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test_setup_teardown(test_no_such_engine, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_within, engine_set_up, engine_tear_down),
         cmocka_unit_test(test_tune),
