@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef __linux__
@@ -267,6 +268,44 @@ static void test_no_memory_to_lock(void **unused)
     const int result = child_run(read_unlocked, NULL);
     if (result == 77) {
         print_message("not run: rights cannot be given up here\n");
+        return;
+    }
+    assert_int_equal(result, 0);
+}
+
+/* A file of somebody else's, which may be read and not written: the system says less of what is in the page cache. The
+   program is not privileged any more, so /proc is its own only when it says so. */
+static int read_as_stranger(void *ctx)
+{
+    coffer__source source;
+    coffer__inlet inlet;
+    (void)ctx;
+    assert_int_equal(chmod(work_path("model"), 0644), 0);
+    assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
+    if (setresuid(65534, 65534, 65534) != 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) {
+        return 77;
+    }
+    coffer__engine_facts_get(&engine_facts);
+    engine_read_by_all(&source);
+    for (size_t i = 2; i < ENGINE_KINDS; i++) {
+        if (engine_open(&inlet, &source, engine_kinds[i])) {
+            inlet.mixed = true;
+            coffer__reader *reader = engine_reader(NULL, 4);
+            engine_read_randomly(reader, &inlet, 100);
+            coffer__reader_free(reader);
+            coffer__inlet_close(&inlet);
+        }
+    }
+    source.ops->close(&source);
+    return 0;
+}
+
+static void test_strangers_file(void **unused)
+{
+    (void)unused;
+    const int result = child_run(read_as_stranger, NULL);
+    if (result == 77) {
+        print_message("not run: this user cannot become another one\n");
         return;
     }
     assert_int_equal(result, 0);
@@ -567,6 +606,7 @@ int main(void)
 #ifdef __linux__
         cmocka_unit_test_setup_teardown(test_calls_refused, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory_to_lock, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_strangers_file, engine_set_up, engine_tear_down),
 #endif
         cmocka_unit_test_setup_teardown(test_truncated, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_sources_that_are_no_files, engine_set_up, engine_tear_down),
