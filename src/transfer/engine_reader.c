@@ -14,7 +14,8 @@
 #include "alloc.h"
 #include "error.h"
 
-coffer_status coffer__reader_new(coffer__reader **reader, const coffer__reader_options *options, coffer_error *err)
+coffer_status coffer__range_reader_new(coffer__range_reader **reader, const coffer__range_reader_options *options,
+                                       coffer_error *err)
 {
     *reader = coffer__alloc_zeroed(options->allocator, sizeof **reader);
     if (*reader == NULL) {
@@ -26,20 +27,20 @@ coffer_status coffer__reader_new(coffer__reader **reader, const coffer__reader_o
     return COFFER_OK;
 }
 
-void coffer__reader_free(coffer__reader *reader)
+void coffer__range_reader_free(coffer__range_reader *reader)
 {
     if (reader == NULL) {
         return;
     }
     coffer__ring_end(reader);
-    coffer__reader_forget_own(reader);
+    coffer__range_reader_forget_own(reader);
     const coffer_allocator allocator = reader->allocator;
     coffer__free(&allocator, reader, sizeof *reader);
 }
 
 /* An asynchronous engine that has as much as it can take leaves the request waiting; it is tried again when one of the
    others has come back. */
-void coffer__reader_submit(coffer__reader *reader, coffer__request *request)
+void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *request)
 {
     const coffer__engine *engine = request->inlet->engine;
     request->read = 0;
@@ -54,7 +55,7 @@ void coffer__reader_submit(coffer__reader *reader, coffer__request *request)
     }
 }
 
-bool coffer__reader_wants(const coffer__reader *reader, const coffer__inlet *inlet)
+bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer__inlet *inlet)
 {
     if (reader->under_way == 0) {
         return true;
@@ -65,7 +66,7 @@ bool coffer__reader_wants(const coffer__reader *reader, const coffer__inlet *inl
 }
 
 /* The next request whose bytes are there, as far as its engine could bring them. */
-static coffer__request *engine_next(coffer__reader *reader, bool wait)
+static coffer__request *engine_next(coffer__range_reader *reader, bool wait)
 {
     coffer__ring_collect(reader, wait && reader->waiting.first == NULL && reader->ready.first == NULL);
     coffer__request *request = coffer__requests_pop(&reader->ready);
@@ -80,7 +81,7 @@ static coffer__request *engine_next(coffer__reader *reader, bool wait)
 }
 
 /* Reads what the engine did not bring. */
-static coffer_status engine_finish(const coffer__reader *reader, coffer__request *request, coffer_error *err)
+static coffer_status engine_finish(const coffer__range_reader *reader, coffer__request *request, coffer_error *err)
 {
     const size_t missing = request->size - request->done;
     if (missing == 0) {
@@ -91,7 +92,8 @@ static coffer_status engine_finish(const coffer__reader *reader, coffer__request
                                        request->to + request->done, missing, reader->options.watch, err);
 }
 
-coffer_status coffer__reader_reap(coffer__reader *reader, bool wait, coffer__request **done, coffer_error *err)
+coffer_status coffer__range_reader_reap(coffer__range_reader *reader, bool wait, coffer__request **done,
+                                        coffer_error *err)
 {
     coffer__request *request = engine_next(reader, wait);
     *done = request;

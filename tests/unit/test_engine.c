@@ -86,9 +86,9 @@ static void test_disturbed_completions(void **unused)
     coffer__inlet inlet;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
-        coffer__reader *reader = engine_reader(&calls, 8);
+        coffer__range_reader *reader = engine_reader(&calls, 8);
         engine_read_randomly(reader, &inlet, 2000);
-        coffer__reader_free(reader);
+        coffer__range_reader_free(reader);
         coffer__inlet_close(&inlet);
     }
     source.ops->close(&source);
@@ -110,9 +110,9 @@ static void test_endless_interruptions(void **unused)
     coffer__inlet inlet;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
-        coffer__reader *reader = engine_reader(&calls, 3);
+        coffer__range_reader *reader = engine_reader(&calls, 3);
         engine_read_randomly(reader, &inlet, 50);
-        coffer__reader_free(reader);
+        coffer__range_reader_free(reader);
         coffer__inlet_close(&inlet);
     }
     source.ops->close(&source);
@@ -137,10 +137,10 @@ static void test_ring_refused_to_a_reader(void **unused)
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     engine_facts.ring = 0;
     if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
-        coffer__reader *reader = engine_reader(&calls, 8);
-        assert_true(coffer__reader_wants(reader, &inlet));
+        coffer__range_reader *reader = engine_reader(&calls, 8);
+        assert_true(coffer__range_reader_wants(reader, &inlet));
         engine_read_randomly(reader, &inlet, 100);
-        coffer__reader_free(reader);
+        coffer__range_reader_free(reader);
         coffer__inlet_close(&inlet);
     }
     source.ops->close(&source);
@@ -211,12 +211,12 @@ static int read_refused(void *ctx)
     const coffer_engine spared[] = { COFFER_ENGINE_AUTO, COFFER_ENGINE_BUFFERED, COFFER_ENGINE_DIRECT };
     for (size_t i = 0; i < sizeof spared / sizeof spared[0]; i++) {
         coffer__inlet inlet;
-        coffer__reader *reader = engine_reader(NULL, 4);
+        coffer__range_reader *reader = engine_reader(NULL, 4);
         if (engine_open(&inlet, &source, spared[i])) {
             engine_read_randomly(reader, &inlet, 50);
             coffer__inlet_close(&inlet);
         }
-        coffer__reader_free(reader);
+        coffer__range_reader_free(reader);
     }
     source.ops->close(&source);
     return 0;
@@ -290,9 +290,9 @@ static int read_as_stranger(void *ctx)
     for (size_t i = 2; i < ENGINE_KINDS; i++) {
         if (engine_open(&inlet, &source, engine_kinds[i])) {
             inlet.mixed = true;
-            coffer__reader *reader = engine_reader(NULL, 4);
+            coffer__range_reader *reader = engine_reader(NULL, 4);
             engine_read_randomly(reader, &inlet, 100);
-            coffer__reader_free(reader);
+            coffer__range_reader_free(reader);
             coffer__inlet_close(&inlet);
         }
     }
@@ -326,7 +326,7 @@ static void test_truncated(void **unused)
             coffer_error err;
             file_write("model", engine_content, ENGINE_SIZE);
             assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-            coffer__reader *reader = engine_reader(NULL, 4);
+            coffer__range_reader *reader = engine_reader(NULL, 4);
             if (engine_open(&inlet, &source, engine_kinds[i])) {
                 assert_int_equal(truncate(work_path("model"), (off_t)ends[k]), 0);
                 coffer__request request = { .inlet = &inlet,
@@ -334,14 +334,14 @@ static void test_truncated(void **unused)
                                             .size = 100000,
                                             .to = engine_slots + COFFER__BLOCK_MOST };
                 coffer__request *done = NULL;
-                coffer__reader_submit(reader, &request);
-                assert_int_equal(coffer__reader_reap(reader, true, &done, &err), COFFER_ERR_CHANGED);
+                coffer__range_reader_submit(reader, &request);
+                assert_int_equal(coffer__range_reader_reap(reader, true, &done, &err), COFFER_ERR_CHANGED);
                 assert_ptr_equal(done, &request);
                 assert_int_equal(err.expected, ENGINE_SIZE);
                 assert_int_equal(err.actual, ends[k]);
                 coffer__inlet_close(&inlet);
             }
-            coffer__reader_free(reader);
+            coffer__range_reader_free(reader);
             source.ops->close(&source);
         }
     }
@@ -356,7 +356,7 @@ static void test_sources_that_are_no_files(void **unused)
     coffer__inlet inlet;
     coffer_error err;
     coffer__source_memory(&source, engine_content, ENGINE_SIZE);
-    coffer__reader *reader = engine_reader(NULL, 4);
+    coffer__range_reader *reader = engine_reader(NULL, 4);
     assert_true(engine_open(&inlet, &source, COFFER_ENGINE_AUTO));
     engine_read_randomly(reader, &inlet, 50);
     coffer__inlet_close(&inlet);
@@ -365,7 +365,7 @@ static void test_sources_that_are_no_files(void **unused)
         assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, &err), COFFER_ERR_ENGINE);
         assert_non_null(strstr(err.message, "not a file"));
     }
-    coffer__reader_free(reader);
+    coffer__range_reader_free(reader);
     source.ops->close(&source);
 }
 
@@ -401,9 +401,9 @@ static void test_mixed(void **unused)
         for (unsigned round = 0; round < 10; round++) {
             (void)coffer__os_sync(fd);
             (void)posix_fadvise(fd, 0, (off_t)ENGINE_SIZE, POSIX_FADV_DONTNEED);
-            coffer__reader *reader = engine_reader(NULL, 4);
+            coffer__range_reader *reader = engine_reader(NULL, 4);
             engine_read_randomly(reader, &inlet, 10);
-            coffer__reader_free(reader);
+            coffer__range_reader_free(reader);
             size_t some = 0;
             assert_int_equal(coffer__os_read_at(fd, engine_random(ENGINE_SIZE), engine_slots, 4096, &some), 0);
         }
@@ -521,11 +521,11 @@ static void test_no_memory(void **unused)
     memory_meter meter;
     const coffer_allocator none = metered_allocator(&meter);
     meter.fail_at = 1;
-    coffer__reader *reader = NULL;
-    const coffer__reader_options options = { .allocator = &none, .depth = 1 };
-    assert_int_equal(coffer__reader_new(&reader, &options, NULL), COFFER_ERR_MEMORY);
+    coffer__range_reader *reader = NULL;
+    const coffer__range_reader_options options = { .allocator = &none, .depth = 1 };
+    assert_int_equal(coffer__range_reader_new(&reader, &options, NULL), COFFER_ERR_MEMORY);
     assert_null(reader);
-    coffer__reader_free(reader);
+    coffer__range_reader_free(reader);
 }
 
 static void test_no_such_engine(void **unused)
