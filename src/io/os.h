@@ -318,15 +318,6 @@ void coffer__os_pages_discard(void *pages, size_t size);
    part would split the mapping, and libc's realloc could no longer move it without copying. */
 void coffer__os_want_huge_pages(void *block, size_t size);
 
-/* When the system uses huge pages by itself, for memory that asks for them or for any. */
-typedef enum coffer__os_huge {
-    COFFER__OS_HUGE_UNKNOWN,
-    COFFER__OS_HUGE_NEVER,
-    COFFER__OS_HUGE_ON_REQUEST,
-    COFFER__OS_HUGE_ALWAYS
-} coffer__os_huge;
-coffer__os_huge coffer__os_huge_pages(void);
-
 /* ---- other libraries --------------------------------------------------------------------------------------------- */
 
 /* A library that is loaded while the program runs. A build with COFFER_NO_DLOPEN loads none. */

@@ -220,37 +220,17 @@ int coffer__os_read_cached(int fd, uint64_t offset, void *buffer, size_t size, s
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* The beginning of a file in which the system tells something; "" when there is none. */
-static void os_read_text(const char *path, char *text, size_t room)
-{
-    int fd = -1;
-    size_t size = 0;
-    if (coffer__os_open(path, COFFER__OS_READ, true, &fd) == 0) {
-        (void)coffer__os_read_at(fd, 0, text, room - 1, &size);
-        (void)coffer__os_close(fd);
-    }
-    text[size] = '\0';
-}
-
-/* A line of /proc/meminfo, in units of 1024 bytes, which is near the file's beginning. */
+/* A line of /proc/meminfo, in units of 1024 bytes. It is near the beginning of the file. */
 uint64_t coffer__os_memory_available(void)
 {
-    char text[1024];
-    os_read_text("/proc/meminfo", text, sizeof text);
+    char text[1024] = "";
+    int fd = -1;
+    size_t size = 0;
+    if (coffer__os_open("/proc/meminfo", COFFER__OS_READ, true, &fd) != 0) {
+        return 0;
+    }
+    (void)coffer__os_read_at(fd, 0, text, sizeof text - 1, &size);
+    (void)coffer__os_close(fd);
     const char *line = strstr(text, "MemAvailable:");
     return line == NULL ? 0 : strtoull(line + 13, NULL, 10) * 1024;
-}
-
-/* All choices in one line, the one that holds in brackets. */
-coffer__os_huge coffer__os_huge_pages(void)
-{
-    char text[128];
-    os_read_text("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
-    if (strstr(text, "[always]") != NULL) {
-        return COFFER__OS_HUGE_ALWAYS;
-    }
-    if (strstr(text, "[madvise]") != NULL) {
-        return COFFER__OS_HUGE_ON_REQUEST;
-    }
-    return strstr(text, "[never]") != NULL ? COFFER__OS_HUGE_NEVER : COFFER__OS_HUGE_UNKNOWN;
 }
