@@ -52,8 +52,8 @@ typedef struct coffer_device_info {
  */
 COFFER_API coffer_status coffer_device_open(coffer_device **device, const char *name, const coffer_allocator *allocator,
                                             coffer_error *err);
-/* What uses the device keeps it open until it is freed itself: loads, windows, and memory that loads handed out. Memory of
-   coffer_device_allocate does not. NULL is ignored. */
+/* Windows that were used for it, and memory that loads handed out, keep it open until they are freed themselves; plans,
+   running loads and memory of coffer_device_allocate do not. NULL is ignored. */
 COFFER_API void coffer_device_close(coffer_device *device);
 /* COFFER_ERR_DEVICE when the driver fails. */
 COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *info, coffer_error *err);
@@ -62,7 +62,8 @@ COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_de
    err->expected and what is free as err->actual. */
 COFFER_API coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address,
                                                 coffer_error *err);
-/* Releases it, with the size that was asked for; address 0 is ignored. What runs on the device must not need it any more. */
+/* Releases it, with the size that was asked for; address 0 is ignored. What runs on the device must not need it any
+   more. */
 COFFER_API void coffer_device_release(coffer_device *device, uint64_t address, uint64_t size);
 /* Copies `size` bytes of the device's memory to `buffer`, and waits for that. */
 COFFER_API coffer_status coffer_device_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
