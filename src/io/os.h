@@ -311,6 +311,8 @@ uint64_t coffer__os_memory_total(void);
    COFFER__OS_HUGE_PAGE on they begin where a huge page can, and the system is asked to use some. */
 void *coffer__os_pages_new(size_t size);
 void coffer__os_pages_free(void *pages, size_t size);
+/* Gives back the memory of whole pages, which stay the program's and are zero when they are touched again. */
+void coffer__os_pages_discard(void *pages, size_t size);
 /* Asks for huge pages for a block of another allocator. The advice covers whole pages, so it begins
    at the start of the block's first page and thus covers the block's whole mapping. Advice for a
    part would split the mapping, and libc's realloc could no longer move it without copying. */

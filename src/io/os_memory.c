@@ -125,6 +125,16 @@ void coffer__os_pages_free(void *pages, size_t size)
     (void)munmap(pages, size);
 }
 
+void coffer__os_pages_discard(void *pages, size_t size)
+{
+#ifdef MADV_DONTNEED
+    (void)madvise(pages, size, MADV_DONTNEED);
+#else
+    (void)pages;
+    (void)size;
+#endif
+}
+
 void coffer__os_want_huge_pages(void *block, size_t size)
 {
 #ifdef MADV_HUGEPAGE

@@ -7,6 +7,7 @@
 #include "alloc.h"
 #include "deliver.h"
 #include "error.h"
+#include "load_digest.h"
 #include "loading.h"
 #include "model.h"
 
@@ -18,9 +19,12 @@
 /* A chunk with what the worker remembers of it. */
 typedef struct work_chunk {
     coffer__chunk base;
-    struct work_chunk *next;          /* of those that are spare, or held */
-    struct work_chunk *made;          /* the one that was made before it */
-    uint64_t taken;                   /* bytes of rows in it */
+    struct work_chunk *next; /* of those that are spare, or held */
+    struct work_chunk *made; /* the one that was made before it */
+    uint64_t taken;          /* bytes of rows in it */
+    size_t hashed;           /* parts that were looked at for hashing in the slot */
+    uint32_t *due;           /* items to be hashed or verified now that it is there; room for its parts */
+    size_t due_room;
     uint64_t tickets[COFFER__SPACES]; /* of the worker's outlets; 0: nothing went there */
 } work_chunk;
 
@@ -36,8 +40,7 @@ struct coffer__load_worker {
     uint64_t waited;                         /* nanoseconds for the feed, not counted yet, … */
     uint64_t waited_device;                  /* … and for devices */
     coffer__outlet *outlets[COFFER__SPACES]; /* to the devices; NULL: nothing went there yet */
-    work_chunk *held; /* a list, the oldest first, of chunks whose bytes are on their way to devices */
-    work_chunk **held_end;
+    work_chunk *held; /* a list, the oldest first, of chunks that came and still need their slots */
 };
 
 /* What came of the attempt to begin a chunk. */
@@ -275,6 +278,25 @@ static coffer_status work_deliver(coffer__load_worker *worker, work_chunk *chunk
     return status;
 }
 
+/* Hashes what is to be hashed in the slot, part by part. COFFER_NEED_MORE when that has to wait for chunks before this
+   one. */
+static coffer_status work_hash_slot(const coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
+{
+    coffer_load *load = worker->load;
+    for (; chunk->hashed < chunk->base.part_count; chunk->hashed++) {
+        const coffer__part *part = &chunk->base.parts[chunk->hashed];
+        const uint32_t item = load->plan->rows[part->row].item;
+        if (load->states[item].verify == COFFER__VERIFY_IN_SLOT) {
+            const uint8_t *bytes = chunk->base.bytes + (size_t)(part->within.begin - chunk->base.cell.begin);
+            const coffer_status status = coffer__load_digest_slot(load, item, part->within, bytes, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        }
+    }
+    return COFFER_OK;
+}
+
 /* ---- what arrived ------------------------------------------------------------------------------------------------ */
 
 /* Whether a file still is the one whose header was read. What was read before this is asked is then what the header speaks
@@ -312,11 +334,65 @@ static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
     stats->engines |= chunk->base.engines;
 }
 
-/* The bytes of a chunk are in place. Items that lack nothing more are ready. */
+/* A part is in place. An item that lacks nothing more is ready, unless it is verified first: then it is *due, when this thread has
+   to do that. Under the lock. */
+static coffer_status work_part_arrived(coffer_load *load, const coffer__part *part, bool *due, coffer_error *err)
+{
+    const uint32_t item = load->plan->rows[part->row].item;
+    coffer__load_state *state = &load->states[item];
+    *due = false;
+    state->left -= part->taken;
+    if (state->verify == COFFER__VERIFY_IN_PLACE) {
+        return coffer__load_digest_arrived(load, item, part->within.begin, due, err);
+    }
+    if (state->left == 0 && state->verify == COFFER__VERIFY_APART) {
+        *due = true;
+    } else if (state->left == 0) {
+        coffer__load_ready(load, item);
+    }
+    return COFFER_OK;
+}
+
+/* All parts of a chunk are in place. Returns how many items are due. Under the lock. */
+static coffer_status work_parts_arrived(coffer_load *load, work_chunk *chunk, size_t *due_count, coffer_error *err)
+{
+    *due_count = 0;
+    for (size_t i = 0; i < chunk->base.part_count; i++) {
+        bool due = false;
+        coffer_status status = work_part_arrived(load, &chunk->base.parts[i], &due, err);
+        uint32_t *list = chunk->due;
+        if (status == COFFER_OK && due) {
+            list = coffer__grow_array(&load->allocator, chunk->due, *due_count, &chunk->due_room, sizeof *list, err);
+            status = list == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (due) {
+            chunk->due = list;
+            list[(*due_count)++] = load->plan->rows[chunk->base.parts[i].row].item;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status work_verify(coffer_load *load, const work_chunk *chunk, size_t due_count, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < due_count && status == COFFER_OK; i++) {
+        const uint32_t item = chunk->due[i];
+        status = load->states[item].verify == COFFER__VERIFY_IN_PLACE ? coffer__load_digest_run(load, item, err)
+                                                                      : coffer__load_verify_apart(load, item, err);
+    }
+    return status;
+}
+
+/* The bytes of a chunk are in place, and its slot is released. */
 static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
 {
     coffer_load *load = worker->load;
-    const coffer_status status = work_still(load, chunk->base.shard, err);
+    size_t due_count = 0;
+    coffer_status status = work_still(load, chunk->base.shard, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -326,79 +402,95 @@ static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk
     load->stats.waited_device += worker->waited_device;
     worker->waited = 0;
     worker->waited_device = 0;
-    load->under_way--;
-    for (size_t i = 0; i < chunk->base.part_count; i++) {
-        const coffer__part *part = &chunk->base.parts[i];
-        const uint32_t item = load->plan->rows[part->row].item;
-        load->states[item].left -= part->taken;
-        if (load->states[item].left == 0) {
-            coffer__load_ready(load, item);
-        }
-    }
+    status = work_parts_arrived(load, chunk, &due_count, err);
+    load->under_way -= due_count == 0 ? 1 : 0;
     coffer__os_mutex_unlock(&load->mutex);
+    if (status == COFFER_OK && due_count > 0) {
+        status = work_verify(load, chunk, due_count, err);
+        coffer__os_mutex_lock(&load->mutex);
+        load->under_way--;
+        coffer__os_condition_wake_all(&load->changed);
+        coffer__os_mutex_unlock(&load->mutex);
+    }
     (void)coffer__crew_advance(&worker->base, chunk->taken);
     work_spare(worker, chunk);
+    return status;
+}
+
+/* ---- what comes -------------------------------------------------------------------------------------------------- */
+
+/* Whether a chunk needs its slot no more: it was hashed, and all of its bytes are on their devices. COFFER_NEED_MORE: it
+   does. With `wait` devices are waited for. */
+static coffer_status work_is_there(coffer__load_worker *worker, work_chunk *chunk, bool wait, coffer_error *err)
+{
+    coffer_status status = work_hash_slot(worker, chunk, err);
+    const uint64_t began = wait ? coffer__os_nanoseconds() : 0;
+    for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
+        if (chunk->tickets[i] != 0) {
+            status = coffer__outlet_reached(worker->outlets[i], chunk->tickets[i], wait, err);
+        }
+    }
+    worker->waited_device += wait ? coffer__os_nanoseconds() - began : 0;
+    return status;
+}
+
+/* Ends the chunks that need their slots no more. With `wait` it waits for the device of the first that was hashed. *some becomes
+   true when there was one. */
+static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *some, coffer_error *err)
+{
+    work_chunk **link = &worker->held;
+    *some = false;
+    while (*link != NULL) {
+        work_chunk *chunk = *link;
+        coffer_status status = work_is_there(worker, chunk, wait && !*some, err);
+        if (status == COFFER_NEED_MORE) {
+            link = &chunk->next;
+            continue;
+        }
+        if (status == COFFER_OK) {
+            *link = chunk->next;
+            *some = true;
+            worker->feed->ops->release(worker->feed, &chunk->base);
+            status = work_arrived(worker, chunk, err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
     return COFFER_OK;
 }
 
-/* Waits for a chunk of the feed, and delivers it. */
+/* Waits for a chunk of the feed, and delivers it. What needs its slot a while longer is held, after those that came
+   before it. */
 static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
 {
     coffer__chunk *come = NULL;
     const uint64_t began = coffer__os_nanoseconds();
     coffer_status status = worker->feed->ops->next(worker->feed, true, &come, err);
-    const uint64_t waited = coffer__os_nanoseconds() - began;
+    worker->waited += coffer__os_nanoseconds() - began;
     if (status != COFFER_OK || come == NULL) {
         return status;
     }
     work_chunk *chunk = (work_chunk *)come;
     bool held = false;
     worker->under_way--;
-    worker->waited += waited;
     status = work_deliver(worker, chunk, &held, err);
-    if (held && status == COFFER_OK) {
+    if (status != COFFER_OK) {
+        return status;
+    }
+    chunk->hashed = 0;
+    status = work_hash_slot(worker, chunk, err);
+    if (held || status == COFFER_NEED_MORE) {
+        work_chunk **link = &worker->held;
+        while (*link != NULL) {
+            link = &(*link)->next;
+        }
         chunk->next = NULL;
-        *worker->held_end = chunk;
-        worker->held_end = &chunk->next;
-        return COFFER_OK;
+        *link = chunk;
+        return status == COFFER_NEED_MORE ? COFFER_OK : status;
     }
     worker->feed->ops->release(worker->feed, come);
     return status == COFFER_OK ? work_arrived(worker, chunk, err) : status;
-}
-
-/* Whether all bytes of a chunk are on their devices; COFFER_NEED_MORE: not yet. With `wait` it waits for that. */
-static coffer_status work_is_there(coffer__load_worker *worker, const work_chunk *chunk, bool wait, coffer_error *err)
-{
-    coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
-        if (chunk->tickets[i] != 0) {
-            status = coffer__outlet_reached(worker->outlets[i], chunk->tickets[i], wait, err);
-        }
-    }
-    return status;
-}
-
-/* Gives the slots of chunks back that have arrived on their devices; with `wait`, of at least the oldest one. */
-static coffer_status work_collect(coffer__load_worker *worker, bool wait, coffer_error *err)
-{
-    while (worker->held != NULL) {
-        work_chunk *chunk = worker->held;
-        const uint64_t began = wait ? coffer__os_nanoseconds() : 0;
-        coffer_status status = work_is_there(worker, chunk, wait, err);
-        worker->waited_device += wait ? coffer__os_nanoseconds() - began : 0;
-        if (status != COFFER_OK) {
-            return status == COFFER_NEED_MORE ? COFFER_OK : status;
-        }
-        worker->held = chunk->next;
-        worker->held_end = worker->held == NULL ? &worker->held : worker->held_end;
-        worker->feed->ops->release(worker->feed, &chunk->base);
-        status = work_arrived(worker, chunk, err);
-        if (status != COFFER_OK) {
-            return status;
-        }
-        wait = false;
-    }
-    return COFFER_OK;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
@@ -422,12 +514,22 @@ static void work_starve(coffer__load_worker *worker)
     }
 }
 
+/* What is held has to be hashed after what other workers have. They wake this one when they have hashed something, but it may
+   have been just before, so the wait is short. */
+static void work_wait_for_others(coffer__load_worker *worker)
+{
+    coffer__os_mutex_lock(&worker->load->mutex);
+    (void)coffer__os_condition_wait(&worker->load->room, &worker->load->mutex, 1);
+    coffer__os_mutex_unlock(&worker->load->mutex);
+}
+
 /* One round: as many chunks as the feed has room for are begun, and one that came is delivered. A device is only waited for
    when there is nothing else to do, so its copies run while the next bytes are read. */
 static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_error *err)
 {
     work_begun begun = WORK_BEGUN;
-    coffer_status status = work_collect(worker, false, err);
+    bool some = false;
+    coffer_status status = work_collect(worker, false, &some, err);
     while (status == COFFER_OK && begun == WORK_BEGUN) {
         status = work_begin(worker, &begun, err);
     }
@@ -438,7 +540,11 @@ static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_
         return work_come(worker, err);
     }
     if (worker->held != NULL) {
-        return work_collect(worker, true, err);
+        status = work_collect(worker, true, &some, err);
+        if (status == COFFER_OK && !some) {
+            work_wait_for_others(worker);
+        }
+        return status;
     }
     if (begun == WORK_STARVED) {
         work_starve(worker);
@@ -528,7 +634,6 @@ coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
     load->feeds.workers = count;
     for (size_t i = 0; i < count; i++) {
         load->workers[i].load = load;
-        load->workers[i].held_end = &load->workers[i].held;
         load->workers[i].watch = (coffer__watch){ work_stop, &load->workers[i] };
     }
     return COFFER_OK;
@@ -540,6 +645,7 @@ static void work_free_chunks(coffer__load_worker *worker, const coffer_allocator
         work_chunk *chunk = worker->made;
         worker->made = chunk->made;
         coffer__chunk_end(&chunk->base, allocator);
+        coffer__free(allocator, chunk->due, chunk->due_room * sizeof *chunk->due);
         coffer__free(allocator, chunk, sizeof *chunk);
     }
 }
