@@ -305,8 +305,8 @@ void coffer__os_unmap(const coffer__os_map *map);
 /* Memory of this size and more is aligned so that huge pages can be used. */
 #define COFFER__OS_HUGE_PAGE ((size_t)2 << 20)
 size_t coffer__os_page_size(void);
-/* The machine's memory in bytes, and what of it nothing uses; 0 where the system does not say. */
-void coffer__os_memory(uint64_t *free, uint64_t *total);
+/* The machine's memory in bytes; 0: not known. */
+uint64_t coffer__os_memory_total(void);
 /* Fresh pages, all zero; `size` is a number of whole pages. NULL when there is no memory. From
    COFFER__OS_HUGE_PAGE on they begin where a huge page can, and the system is asked to use some. */
 void *coffer__os_pages_new(size_t size);

@@ -3,6 +3,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "libc_allocator.h"
+#include "load_digest.h"
 #include "loading.h"
 #include "model.h"
 #include "options.h"
@@ -98,6 +99,9 @@ static coffer_status load_prepare(coffer_load *load, coffer_error *err)
         return COFFER_ERR_MEMORY;
     }
     status = coffer__load_spaces(load, err);
+    if (status == COFFER_OK) {
+        status = coffer__load_digests_begin(load, err);
+    }
     if (status == COFFER_OK) {
         status = coffer__schedule_begin(&load->schedule, plan, load->options.order, &load->allocator, err);
     }
@@ -264,6 +268,7 @@ void coffer_load_free(coffer_load *load)
     coffer_load_cancel(load);
     load_stop_work(load);
     load_release_items(load);
+    coffer__load_digests_end(load);
     coffer__schedule_end(&load->schedule);
     coffer__free_array(&load->allocator, load->states, load->plan->item_count, sizeof *load->states);
     coffer__turns_end(&load->turns);

@@ -63,11 +63,10 @@ static const coffer__recorded *digest_list(const coffer_load *load, size_t shard
     return list->count > 0 ? list : NULL;
 }
 
-/* Whether an item can be hashed where it goes: it is all of a tensor, as it is, in host memory. */
+/* Whether an item can be hashed where it goes: its bytes come to host memory as they are. */
 static bool digest_is_plain(const coffer_load *load, const coffer__load_item *item)
 {
-    return item->whole && item->device == NULL && item->row_count == 1 &&
-           load->plan->rows[item->first_row].nest.rank == 0;
+    return item->device == NULL && load->plan->rows[item->first_row].nest.rank == 0;
 }
 
 /* Chooses how an item is verified. A model that was opened to verify hands out nothing that was not, so what cannot be
@@ -81,13 +80,14 @@ static coffer_status digest_choose(const coffer_load *load, const coffer__load_i
     if (item->row_count == 0 || (load->options.unverified && !due)) {
         return COFFER_OK;
     }
-    if (digest_is_plain(load, item) && digest_list(load, item->shard) != NULL) {
-        state->verify = COFFER__VERIFY_ON_THE_WAY;
+    if (item->whole && item->row_count == 1 && digest_list(load, item->shard) != NULL) {
+        state->verify = digest_is_plain(load, item) ? COFFER__VERIFY_IN_PLACE : COFFER__VERIFY_IN_SLOT;
     } else if (due && coffer__trust_is_fickle(shard)) {
-        coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                     "a part of a tensor cannot be verified while it is loaded from %s: load it whole, or open the model "
-                     "without verifying",
-                     shard->source.ops->kind);
+        coffer__fail(
+            err, COFFER_ERR_UNSUPPORTED,
+            "a part of a tensor cannot be verified while it is loaded from %s: load it whole, or open the model "
+            "without verifying",
+            shard->source.ops->kind);
         return coffer__model_fail(err, COFFER_ERR_UNSUPPORTED, shard, item->tensor);
     } else if (due) {
         state->verify = COFFER__VERIFY_APART;
@@ -266,12 +266,60 @@ coffer_status coffer__load_digest_run(coffer_load *load, uint32_t item, coffer_e
         if (size == 0) {
             return COFFER_OK;
         }
-        const coffer_status status = coffer_hasher_update(hash->hasher, bytes + (size_t)hash->hashed, (size_t)size, err);
+        const coffer_status status =
+            coffer_hasher_update(hash->hasher, bytes + (size_t)hash->hashed, (size_t)size, err);
         if (status != COFFER_OK) {
             return status;
         }
         hash->hashed += size;
     }
+}
+
+/* ---- in slots ---------------------------------------------------------------------------------------------------- */
+
+/* Takes the turn of a cell; false when it has not come. Under the lock. */
+static coffer_status digest_turn(coffer_load *load, uint32_t item, uint64_t offset, coffer_error *err)
+{
+    coffer__load_state *state = &load->states[item];
+    coffer_status status = COFFER_OK;
+    if (state->hash == NULL) {
+        status = digest_new_hash(load, item, err);
+    }
+    if (status == COFFER_OK && offset - digest_reach(load, item)->begin != state->hash->hashed) {
+        status = COFFER_NEED_MORE;
+    }
+    return status;
+}
+
+coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer__span within, const uint8_t *bytes,
+                                       coffer_error *err)
+{
+    coffer__load_state *state = &load->states[item];
+    const uint64_t size = within.end - within.begin;
+    coffer__os_mutex_lock(&load->mutex);
+    coffer_status status = digest_turn(load, item, within.begin, err);
+    coffer__os_mutex_unlock(&load->mutex);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* Only one chunk has these bytes, so the turn is this thread's alone until `hashed` moves on. */
+    status = coffer_hasher_update(state->hash->hasher, bytes, (size_t)size, err);
+    const bool over = state->hash->hashed + size == load->plan->items[item].size;
+    if (status == COFFER_OK && over) {
+        status = digest_judge(load, item, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__os_mutex_lock(&load->mutex);
+    state->hash->hashed += size;
+    state->verified = over;
+    if (over) {
+        digest_free_hash(load, state);
+    }
+    coffer__os_condition_wake_all(&load->room);
+    coffer__os_mutex_unlock(&load->mutex);
+    return COFFER_OK;
 }
 
 /* ---- apart ------------------------------------------------------------------------------------------------------- */

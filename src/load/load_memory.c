@@ -49,13 +49,7 @@ static const store_limits *store_limits_of(const coffer__store *store)
 
 static coffer_status stretch_take_device(coffer__stretch *stretch, coffer_device *device, coffer_error *err)
 {
-    coffer__device_visit visit;
-    coffer_status status = device->ops->enter(device, &visit, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = device->ops->allocate(device, stretch->size, &stretch->base, err);
-    device->ops->leave(device, &visit);
+    const coffer_status status = coffer_device_allocate(device, stretch->size, &stretch->base, err);
     if (status == COFFER_OK) {
         coffer__device_hold(device);
         stretch->device = device;
@@ -102,17 +96,12 @@ static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *devic
 /* A device that cannot be entered any more has lost its memory with everything else. */
 static void stretch_release(const coffer__stretch *stretch)
 {
-    coffer__device_visit visit;
-    coffer_device *device = stretch->device;
-    if (device == NULL) {
+    if (stretch->device == NULL) {
         coffer__os_pages_free((void *)(uintptr_t)stretch->base, (size_t)stretch->size);
         return;
     }
-    if (device->ops->enter(device, &visit, NULL) == COFFER_OK) {
-        device->ops->release(device, stretch->base, stretch->size);
-        device->ops->leave(device, &visit);
-    }
-    coffer_device_close(device);
+    coffer_device_release(stretch->device, stretch->base, stretch->size);
+    coffer_device_close(stretch->device);
 }
 
 static void stretch_leave(coffer__stretch *stretch)

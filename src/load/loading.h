@@ -38,8 +38,9 @@ typedef enum coffer__load_phase {
 /* How an item is verified. */
 typedef enum coffer__load_verify {
     COFFER__VERIFY_NOT = 0,
-    COFFER__VERIFY_ON_THE_WAY = 1, /* hashed as it comes */
-    COFFER__VERIFY_APART = 2       /* its tensor is read again for that */
+    COFFER__VERIFY_IN_PLACE = 1, /* hashed as it comes, where it goes */
+    COFFER__VERIFY_IN_SLOT = 2,  /* hashed as it comes, before the chunk's bytes are released */
+    COFFER__VERIFY_APART = 3     /* its tensor is read again for that */
 } coffer__load_verify;
 
 typedef struct coffer__load_hash coffer__load_hash;

@@ -17,7 +17,6 @@
 #include "engine_own.h"
 
 #include "error.h"
-#include "means.h"
 
 #include <errno.h>
 
@@ -191,6 +190,23 @@ static bool choose_is_in_motion(const choose_job *job)
 
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
 
+const char *coffer__ring_advice(int os_error)
+{
+    switch (os_error) {
+    case EPERM:
+    case EACCES:
+        return "a security profile of the container, or the setting kernel.io_uring_disabled, forbids it: allow the "
+               "system calls io_uring_setup, io_uring_enter and io_uring_register";
+    case ENOMEM:
+        return "this process may lock too little memory: raise the limit (ulimit -l)";
+    case EMFILE:
+        return "this process has too many open files: raise the limit (ulimit -n)";
+    default:
+        return "this system has no io_uring, or a security profile hides it: use the engine \"direct\", which needs "
+               "none";
+    }
+}
+
 static coffer_status choose_fail(const choose_job *job, coffer_error *err)
 {
     static const char *const names[] = { "auto", "buffered", "direct", "ring", "cufile" };
@@ -198,7 +214,7 @@ static coffer_status choose_fail(const choose_job *job, coffer_error *err)
     if (job->inlet->direct >= 0) {
         coffer__fail(
             err, COFFER_ERR_ENGINE, "the engine \"ring\" was asked for, but io_uring is refused: %s (errno %d); %s",
-            coffer__os_words(job->facts->ring), (int64_t)job->facts->ring, coffer__means_ring_advice(job->facts->ring));
+            coffer__os_words(job->facts->ring), (int64_t)job->facts->ring, coffer__ring_advice(job->facts->ring));
         return coffer__fail_errno(err, COFFER_ERR_ENGINE, job->facts->ring);
     }
     if (!job->inlet->source->is.lends) {
