@@ -196,9 +196,21 @@ const char *coffer__ring_advice(int os_error)
     }
 }
 
+/* What the engine that was asked for is called. Host memory is read past the page cache with cuFile, too. */
+static const char *choose_name(const choose_job *job)
+{
+    switch (job->wish->engine) {
+    case COFFER_ENGINE_RING:
+        return "ring";
+    case COFFER_ENGINE_CUFILE:
+        return "cufile";
+    default:
+        return "direct";
+    }
+}
+
 static coffer_status choose_fail(const choose_job *job, coffer_error *err)
 {
-    const bool ring = job->wish->engine == COFFER_ENGINE_RING;
     if (job->inlet->direct >= 0) {
         coffer__fail(
             err, COFFER_ERR_ENGINE, "the engine \"ring\" was asked for, but io_uring is refused: %s (errno %d); %s",
@@ -209,13 +221,13 @@ static coffer_status choose_fail(const choose_job *job, coffer_error *err)
         return coffer__fail(
             err, COFFER_ERR_ENGINE,
             "the engine \"%s\" was asked for, but %s is not a file of this system: use the engine \"auto\"",
-            ring ? "ring" : "direct", job->inlet->source->ops->kind);
+            choose_name(job), job->inlet->source->ops->kind);
     }
     coffer__fail(
         err, COFFER_ERR_ENGINE,
         "the engine \"%s\" was asked for, but the file cannot be read past the page cache: %s (errno %d); use the "
         "engine \"auto\" or \"buffered\", or put the file on a file system with direct reading, such as ext4 or XFS",
-        ring ? "ring" : "direct", coffer__os_words(job->direct_error), (int64_t)job->direct_error);
+        choose_name(job), coffer__os_words(job->direct_error), (int64_t)job->direct_error);
     return coffer__fail_errno(err, COFFER_ERR_ENGINE, job->direct_error);
 }
 
