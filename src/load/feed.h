@@ -35,8 +35,9 @@ typedef struct coffer__part {
     /* Where byte within.begin goes in host memory, when all of `within` goes there as it is. The feed may then read bytes
        right to their place instead of into the slot, and says which: those of `there`. NULL: not so. */
     uint8_t *to;
-    coffer__span there; /* by the feed; empty: none */
-    uint64_t taken;     /* by the worker: bytes that went to their place */
+    coffer_device *device; /* whose address `to` is; NULL: the host's. Only with the engine cuFile */
+    coffer__span there;    /* by the feed; empty: none */
+    uint64_t taken;        /* by the worker: bytes that went to their place */
 } coffer__part;
 
 typedef struct coffer__chunk coffer__chunk;
