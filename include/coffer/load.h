@@ -90,8 +90,9 @@ typedef struct coffer_place {
     uint64_t size;          /* bytes from there on that may be written */
     const int64_t *strides; /* bytes from one element to the next along each dimension of the result, none negative, and
                                0 only for dimensions of one; copied. NULL: row-major, without gaps */
-    uint64_t stream;        /* of the device, as its driver numbers it: the load waits for what is queued there, and it
-                               waits for the load. 0: the default stream. Without meaning in host memory */
+    uint64_t stream; /* of the device, as its driver numbers it: what is queued there when the load gets to the item comes
+                        first. 0: the default stream; 2, each thread's own, is refused. Without meaning in host
+                        memory. An item that was handed out is in place for every stream */
 } coffer_place;
 
 /* One item of a plan. Pointers are borrowed from the plan. */

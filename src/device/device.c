@@ -115,6 +115,13 @@ void coffer_device_close(coffer_device *device)
     }
 }
 
+/* What is not released stays taken, so a failure that may pass is tried once more. A device that is lost, and one in a child
+   process, answers at once. */
+bool coffer__device_enter_to_release(coffer_device *device, coffer__device_visit *visit)
+{
+    return device->ops->enter(device, visit, NULL) == COFFER_OK || device->ops->enter(device, visit, NULL) == COFFER_OK;
+}
+
 /* ---- Using one --------------------------------------------------------------------------------------------------- */
 
 coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *info, coffer_error *err)
@@ -159,7 +166,7 @@ coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint6
 void coffer_device_release(coffer_device *device, uint64_t address, uint64_t size)
 {
     coffer__device_visit visit;
-    if (device != NULL && address != 0 && device->ops->enter(device, &visit, NULL) == COFFER_OK) {
+    if (device != NULL && address != 0 && coffer__device_enter_to_release(device, &visit)) {
         device->ops->release(device, address, size);
         device->ops->leave(device, &visit);
     }

@@ -96,6 +96,10 @@ struct coffer_device {
 /* Keeps a device open, also when the program closes it, until coffer_device_close was called once more. */
 void coffer__device_hold(coffer_device *device);
 
+/* Enters a device to release something of it. False when that cannot be; then the device holds it for the rest of the
+   process, or holds nothing any more. */
+bool coffer__device_enter_to_release(coffer_device *device, coffer__device_visit *visit);
+
 /* Fills what is not set yet of a device: `ops`, `node`, `name`, `state` and the rest. One for each kind. */
 coffer_status coffer__host_open(coffer_device *device, coffer_error *err);
 coffer_status coffer__cuda_open(coffer_device *device, coffer_error *err);

@@ -32,7 +32,8 @@ static coffer_status host_room(coffer_device *device, uint64_t *free, uint64_t *
 {
     (void)device;
     (void)err;
-    coffer__os_memory(free, total);
+    *free = coffer__os_memory_available();
+    *total = coffer__os_memory_total();
     return COFFER_OK;
 }
 

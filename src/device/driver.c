@@ -398,18 +398,19 @@ static coffer_status driver_lane_new(coffer_device *device, coffer__lane **lane,
     return status;
 }
 
+/* The wait is what keeps the host's memory from going before its copies. So one that fails is tried once more; a device
+   that fails for good copies nothing more. */
 static void driver_lane_free(coffer_device *device, coffer__lane *lane)
 {
     const coffer__driver *driver = device->state;
     void *stream = driver_stream_of(lane);
-    if (stream == NULL || driver_usable(device, NULL) != COFFER_OK) {
-        return;
+    bool empty = stream == NULL;
+    for (int i = 0; i < 2 && !empty && driver_usable(device, NULL) == COFFER_OK; i++) {
+        empty = driver_result(device, driver->calls.stream_synchronize(stream), "wait for copies", NULL) == COFFER_OK;
     }
-    if (driver_result(device, driver->calls.stream_synchronize(stream), "wait for copies", NULL) != COFFER_OK &&
-        driver_usable(device, NULL) != COFFER_OK) {
-        return;
+    if (stream != NULL && driver_usable(device, NULL) == COFFER_OK) {
+        (void)driver_result(device, driver->calls.stream_free(stream), "destroy a stream", NULL);
     }
-    (void)driver_result(device, driver->calls.stream_free(stream), "destroy a stream", NULL);
 }
 
 static coffer_status driver_copy(coffer_device *device, coffer__lane *lane, const coffer__copy *copy, coffer_error *err)

@@ -306,12 +306,14 @@ void coffer__os_unmap(const coffer__os_map *map);
 /* Memory of this size and more is aligned so that huge pages can be used. */
 #define COFFER__OS_HUGE_PAGE ((size_t)2 << 20)
 size_t coffer__os_page_size(void);
-/* The machine's memory in bytes, and what of it nothing uses; 0 where the system does not say. */
-void coffer__os_memory(uint64_t *free, uint64_t *total);
+/* The machine's memory in bytes; 0: not known. */
+uint64_t coffer__os_memory_total(void);
 /* Fresh pages, all zero; `size` is a number of whole pages. NULL when there is no memory. From
    COFFER__OS_HUGE_PAGE on they begin where a huge page can, and the system is asked to use some. */
 void *coffer__os_pages_new(size_t size);
 void coffer__os_pages_free(void *pages, size_t size);
+/* Gives back the memory of whole pages, which stay the program's and are zero when they are touched again. */
+void coffer__os_pages_discard(void *pages, size_t size);
 /* Asks for huge pages for a block of another allocator. The advice covers whole pages, so it begins
    at the start of the block's first page and thus covers the block's whole mapping. Advice for a
    part would split the mapping, and libc's realloc could no longer move it without copying. */

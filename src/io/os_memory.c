@@ -11,15 +11,13 @@ size_t coffer__os_page_size(void)
     return size < 1 ? 4096 : (size_t)size;
 }
 
-void coffer__os_memory(uint64_t *free, uint64_t *total)
+uint64_t coffer__os_memory_total(void)
 {
-    *free = 0;
-    *total = 0;
-#if defined(_SC_PHYS_PAGES) && defined(_SC_AVPHYS_PAGES)
-    const long all = sysconf(_SC_PHYS_PAGES);
-    const long unused = sysconf(_SC_AVPHYS_PAGES);
-    *total = all < 0 ? 0 : (uint64_t)all * coffer__os_page_size();
-    *free = unused < 0 ? 0 : (uint64_t)unused * coffer__os_page_size();
+#ifdef _SC_PHYS_PAGES
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    return pages < 0 ? 0 : (uint64_t)pages * coffer__os_page_size();
+#else
+    return 0;
 #endif
 }
 
@@ -125,6 +123,16 @@ void *coffer__os_pages_new(size_t size)
 void coffer__os_pages_free(void *pages, size_t size)
 {
     (void)munmap(pages, size);
+}
+
+void coffer__os_pages_discard(void *pages, size_t size)
+{
+#ifdef MADV_DONTNEED
+    (void)madvise(pages, size, MADV_DONTNEED);
+#else
+    (void)pages;
+    (void)size;
+#endif
 }
 
 void coffer__os_want_huge_pages(void *block, size_t size)

@@ -57,11 +57,13 @@ struct coffer__chunk {
     uint64_t read;        /* bytes that were read for it by this process, from wherever, … */
     uint64_t cached;      /* … of them from the page cache, … */
     uint64_t direct;      /* … and past it */
+    uint32_t engines;     /* bit 1 << coffer_engine for each that read */
     void *own;            /* whatever the feed wants to remember */
     coffer__chunk *link;  /* a list of the feed's between submit and next, of the worker's at other times */
 };
 
 typedef struct coffer__feed coffer__feed;
+typedef struct coffer__inlets coffer__inlets; /* inlets.h */
 
 typedef struct coffer__feed_ops {
     const char *name; /* for statistics and messages */
@@ -90,8 +92,7 @@ typedef struct coffer__feeds {
     const coffer *model;
     coffer_window *window;
     const coffer_allocator *allocator; /* any number of threads may use it at once */
-    coffer_engine engine;              /* AUTO, or the one that was asked for */
-    bool uncached;                     /* leave nothing in the page cache */
+    coffer__inlets *inlets;            /* which engine reads each file */
     size_t workers;                    /* feeds that there will be, at most */
     struct coffer__share *share;       /* the group of processes that this load is in; NULL: none */
     const struct coffer__kept *kept;   /* what a keeper has of the model; NULL: nothing */

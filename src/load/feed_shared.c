@@ -133,19 +133,21 @@ static void shared_describe(shared_feed *feed, shared_claim *claim)
 /* Claims what is to be read next, as long as `alone` takes more. */
 static coffer_status shared_claim_more(shared_feed *feed, coffer_error *err)
 {
+    coffer__feed *alone = feed->alone;
     for (size_t i = 0; i < feed->claim_count; i++) {
         shared_claim *claim = &feed->claims[i];
         if (claim->sent) {
             continue;
         }
-        if (!claim->busy && !coffer__share_claim_next(feed->share, &claim->is)) {
+        if (!alone->ops->has_room(alone) ||
+            (!claim->busy && !coffer__share_claim_next(feed->share, &claim->is))) {
             return COFFER_OK;
         }
         if (!claim->busy) {
             claim->busy = true;
             shared_describe(feed, claim);
         }
-        const coffer_status status = feed->alone->ops->submit(feed->alone, &claim->chunk, err);
+        const coffer_status status = alone->ops->submit(alone, &claim->chunk, err);
         if (status != COFFER_OK) {
             return status == COFFER_NEED_MORE ? COFFER_OK : status;
         }
@@ -179,6 +181,7 @@ static void shared_carry(coffer__chunk *to, const coffer__chunk *from)
     to->read += from->read;
     to->cached += from->cached;
     to->direct += from->direct;
+    to->engines |= from->engines;
 }
 
 /* Whether a chunk is a claim's. Then its bytes are there for all now. */
@@ -281,6 +284,7 @@ static coffer_status shared_submit(coffer__feed *base, coffer__chunk *chunk, cof
     chunk->read = 0;
     chunk->cached = 0;
     chunk->direct = 0;
+    chunk->engines = 0;
     feed->waiting_count++;
     return COFFER_OK;
 }

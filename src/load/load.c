@@ -3,6 +3,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "libc_allocator.h"
+#include "load_digest.h"
 #include "loading.h"
 #include "model.h"
 #include "options.h"
@@ -99,6 +100,9 @@ static coffer_status load_prepare(coffer_load *load, coffer_error *err)
     }
     status = coffer__load_spaces(load, err);
     if (status == COFFER_OK) {
+        status = coffer__load_digests_begin(load, err);
+    }
+    if (status == COFFER_OK) {
         status = coffer__schedule_begin(&load->schedule, plan, load->options.order, &load->allocator, err);
     }
     if (status == COFFER_OK) {
@@ -138,6 +142,8 @@ static void load_stop_work(coffer_load *load)
     if (load->workers != NULL) {
         coffer__load_free_workers(load);
     }
+    coffer__inlets_free(load->inlets);
+    load->inlets = NULL;
     if (load->own_window) {
         coffer_window_free(load->window);
         load->own_window = false;
@@ -156,12 +162,15 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
         load->own_window = true;
     }
     load->window = window;
-    load->feeds = (coffer__feeds){ .model = load->plan->model,
-                                   .window = window,
-                                   .allocator = &load->allocator,
-                                   .engine = window->options.engine,
-                                   .uncached = load->options.uncached };
-    return COFFER_OK;
+    const coffer__inlets_options inlets = { .allocator = &load->allocator,
+                                            .engine = window->options.engine,
+                                            .uncached = load->options.uncached,
+                                            .shared = window->options.ranks > 1 };
+    const coffer_status status = coffer__inlets_new(&load->inlets, load->plan, &inlets, err);
+    load->feeds = (coffer__feeds){
+        .model = load->plan->model, .window = window, .allocator = &load->allocator, .inlets = load->inlets
+    };
+    return status;
 }
 
 static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_error *err)
@@ -178,7 +187,9 @@ static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_e
                                  .progress_ctx = load->options.progress_ctx,
                                  .total = load->plan->size,
                                  .err = &load->crew_error };
-    if (load_is_small(load)) {
+    const bool small = load_is_small(load);
+    load->slots = small ? load->worker_count : coffer__window_most(load->window);
+    if (small) {
         status = coffer__crew_run(&load->crew, load->workers, 1, coffer__load_worker_size());
         load_stop_work(load);
     } else {
@@ -257,6 +268,7 @@ void coffer_load_free(coffer_load *load)
     coffer_load_cancel(load);
     load_stop_work(load);
     load_release_items(load);
+    coffer__load_digests_end(load);
     coffer__schedule_end(&load->schedule);
     coffer__free_array(&load->allocator, load->states, load->plan->item_count, sizeof *load->states);
     coffer__turns_end(&load->turns);

@@ -26,9 +26,24 @@ static coffer_status admit_space(coffer_load *load, coffer_device *device, uint8
     return COFFER_OK;
 }
 
+/* How many cells an item reaches over that the one before it did not end in. *last is that cell. */
+static uint64_t admit_cells(const coffer_plan *plan, const coffer__load_item *item, uint64_t *last)
+{
+    uint64_t cells = 0;
+    for (uint32_t i = 0; i < item->row_count; i++) {
+        const coffer__span *reach = &plan->rows[item->first_row + i].nest.reach;
+        const uint64_t first = reach->begin / COFFER__CELL;
+        const uint64_t end = (reach->end - 1) / COFFER__CELL;
+        cells += end - first + (first == *last ? 0 : 1);
+        *last = end;
+    }
+    return cells;
+}
+
 coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
 {
     const coffer_plan *plan = load->plan;
+    uint64_t last = UINT64_MAX;
     for (size_t i = 0; i < plan->item_count; i++) {
         const coffer__load_item *item = &plan->items[i];
         coffer__load_state *state = &load->states[i];
@@ -43,6 +58,7 @@ coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
             coffer__fail_sizes(err, COFFER_ERR_BUDGET, item->size, budget);
             return coffer__fail_tensor(err, COFFER_ERR_BUDGET, item->tensor->name, item->tensor->name_len);
         }
+        load->cells += admit_cells(plan, item, &last);
         state->left = item->size;
         state->next = COFFER__NO_ITEM;
         state->spot.address = item->placed ? item->address : 0;

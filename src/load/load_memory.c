@@ -10,25 +10,33 @@
 #include <stdatomic.h>
 
 #define STORE_BLOCK 4096u                  /* modulo which addresses agree with offsets */
+#define STORE_LARGE ((uint64_t)16 << 20)   /* stretches in which cells are huge pages */
 #define STORE_GAP 4096u                    /* between items that share a stretch as in the file */
 #define STORE_PACKED ((uint64_t)256 << 10) /* the largest item that is packed with others */
 #define STORE_PACK ((uint64_t)1 << 20)     /* the stretch in which it is */
 
-/* What is small, and how much of it shares a stretch, so that one small tensor that stays in use does not hold much. A
-   device hands out memory by 2 MiB, so there more shares one. */
+/* Which items share a stretch, and how large it becomes. On a device an item holds its stretch as long as it lives, so it is
+   to be small beside it; but devices hand out memory by 2 MiB, so there is something to share. */
 typedef struct store_limits {
     uint64_t small;
     uint64_t together;
     uint64_t alignment; /* of items that are packed */
 } store_limits;
 
-static const store_limits store_host = { (uint64_t)2 << 20, (uint64_t)8 << 20, 64 };
+static const store_limits store_host = { UINT64_MAX, (uint64_t)256 << 20, 64 };
 static const store_limits store_device = { (uint64_t)16 << 20, (uint64_t)64 << 20, 256 };
 
-struct coffer_memory {
+struct coffer__stretch {
     atomic_size_t users;
     coffer_device *device; /* NULL: pages of the host */
     uint64_t base;
+    uint64_t size;
+};
+
+/* One item in a stretch. */
+struct coffer_memory {
+    coffer__stretch *stretch;
+    uint64_t address;
     uint64_t size;
 };
 
@@ -39,76 +47,102 @@ static const store_limits *store_limits_of(const coffer__store *store)
 
 /* ---- stretches --------------------------------------------------------------------------------------------------- */
 
-static coffer_status memory_take_device(coffer_memory *memory, coffer_device *device, coffer_error *err)
+static coffer_status stretch_take_device(coffer__stretch *stretch, coffer_device *device, coffer_error *err)
 {
-    coffer__device_visit visit;
-    coffer_status status = device->ops->enter(device, &visit, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = device->ops->allocate(device, memory->size, &memory->base, err);
-    device->ops->leave(device, &visit);
+    const coffer_status status = coffer_device_allocate(device, stretch->size, &stretch->base, err);
     if (status == COFFER_OK) {
         coffer__device_hold(device);
-        memory->device = device;
+        stretch->device = device;
     }
     return status;
 }
 
-static coffer_status memory_take_pages(coffer_memory *memory, coffer_error *err)
+static coffer_status stretch_take_pages(coffer__stretch *stretch, coffer_error *err)
 {
     const size_t page = coffer__os_page_size();
     void *pages = NULL;
-    if (memory->size <= SIZE_MAX - page - COFFER__OS_HUGE_PAGE) {
-        memory->size = (memory->size + page - 1) / page * page;
-        pages = coffer__os_pages_new((size_t)memory->size);
+    if (stretch->size <= SIZE_MAX - page - COFFER__OS_HUGE_PAGE) {
+        stretch->size = (stretch->size + page - 1) / page * page;
+        pages = coffer__os_pages_new((size_t)stretch->size);
     }
     if (pages == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", memory->size);
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", stretch->size);
     }
-    memory->base = (uint64_t)(uintptr_t)pages;
+    stretch->base = (uint64_t)(uintptr_t)pages;
     return COFFER_OK;
 }
 
-/* The block that describes it is libc's: it may be freed by any thread, after everything else of the load. */
-static coffer_memory *memory_new(coffer_device *device, uint64_t size, size_t users, coffer_error *err)
+/* A stretch with one user, who made it. The blocks that describe memory are libc's: they may be freed by any thread, after
+   everything else of the load. */
+static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *device, uint64_t size, coffer_error *err)
 {
-    coffer_memory *memory = coffer__alloc_zeroed(coffer_libc_allocator(), sizeof *memory);
-    if (memory == NULL) {
-        (void)coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", size);
-        return NULL;
+    coffer__stretch *made = coffer__alloc_zeroed(coffer_libc_allocator(), sizeof *made);
+    *stretch = NULL;
+    if (made == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", size);
     }
-    atomic_init(&memory->users, users);
-    memory->size = size;
+    atomic_init(&made->users, 1);
+    made->size = size;
     const coffer_status status =
-        device == NULL ? memory_take_pages(memory, err) : memory_take_device(memory, device, err);
+        device == NULL ? stretch_take_pages(made, err) : stretch_take_device(made, device, err);
     if (status != COFFER_OK) {
-        coffer__free(coffer_libc_allocator(), memory, sizeof *memory);
-        return NULL;
+        coffer__free(coffer_libc_allocator(), made, sizeof *made);
+        return status;
     }
-    return memory;
+    *stretch = made;
+    return COFFER_OK;
 }
 
 /* A device that cannot be entered any more has lost its memory with everything else. */
-static void memory_release(coffer_memory *memory)
+static void stretch_release(const coffer__stretch *stretch)
 {
-    coffer__device_visit visit;
-    coffer_device *device = memory->device;
-    if (device == NULL) {
-        coffer__os_pages_free((void *)(uintptr_t)memory->base, (size_t)memory->size);
+    if (stretch->device == NULL) {
+        coffer__os_pages_free((void *)(uintptr_t)stretch->base, (size_t)stretch->size);
         return;
     }
-    if (device->ops->enter(device, &visit, NULL) == COFFER_OK) {
-        device->ops->release(device, memory->base, memory->size);
-        device->ops->leave(device, &visit);
+    coffer_device_release(stretch->device, stretch->base, stretch->size);
+    coffer_device_close(stretch->device);
+}
+
+static void stretch_leave(coffer__stretch *stretch)
+{
+    if (stretch != NULL && atomic_fetch_sub_explicit(&stretch->users, 1, memory_order_acq_rel) == 1) {
+        stretch_release(stretch);
+        coffer__free(coffer_libc_allocator(), stretch, sizeof *stretch);
     }
-    coffer_device_close(device);
+}
+
+/* An item in a stretch, which becomes one of its users. */
+static coffer_status stretch_use(coffer__stretch *stretch, uint64_t address, uint64_t size, coffer__spot *spot,
+                                 coffer_error *err)
+{
+    coffer_memory *memory = coffer__alloc(coffer_libc_allocator(), sizeof *memory);
+    if (memory == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", size);
+    }
+    *memory = (coffer_memory){ stretch, address, size };
+    atomic_fetch_add_explicit(&stretch->users, 1, memory_order_relaxed);
+    *spot = (coffer__spot){ address, memory };
+    return COFFER_OK;
+}
+
+/* Gives back the pages that are the item's alone, unless the stretch is about to go as a whole. */
+static void memory_discard(const coffer_memory *memory)
+{
+    const uint64_t page = coffer__os_page_size();
+    const uint64_t begin = (memory->address + page - 1) / page * page;
+    const uint64_t end = (memory->address + memory->size) / page * page;
+    if (memory->stretch->device == NULL && begin < end &&
+        atomic_load_explicit(&memory->stretch->users, memory_order_relaxed) > 1) {
+        coffer__os_pages_discard((void *)(uintptr_t)begin, (size_t)(end - begin));
+    }
 }
 
 void coffer_memory_free(coffer_memory *memory)
 {
-    if (memory != NULL && atomic_fetch_sub_explicit(&memory->users, 1, memory_order_acq_rel) == 1) {
-        memory_release(memory);
+    if (memory != NULL) {
+        memory_discard(memory);
+        stretch_leave(memory->stretch);
         coffer__free(coffer_libc_allocator(), memory, sizeof *memory);
     }
 }
@@ -163,49 +197,52 @@ size_t coffer__store_together(const coffer__store *store, const coffer_plan *pla
 }
 
 /* Where in its stretch a plain item begins: at the offset's remainder, unless the address would then not be aligned. */
-static uint64_t store_lead(const coffer__store *store, const coffer_plan *plan, uint32_t item)
+static uint64_t store_lead(const coffer__store *store, const coffer_plan *plan, uint32_t item, uint64_t size)
 {
     const uint64_t begin = store_reach(plan, item)->begin;
     const bool aligned = begin % store_alignment(store, plan, item) == 0;
-    return store->device == NULL && store_is_plain(plan, item) && aligned ? begin % STORE_BLOCK : 0;
+    if (store->device != NULL || !store_is_plain(plan, item) || !aligned) {
+        return 0;
+    }
+    return begin % (size >= STORE_LARGE ? COFFER__CELL : STORE_BLOCK);
 }
 
 /* A stretch for items that lie in it as in the file. */
-static coffer_status store_stretch(const coffer__store *store, const coffer_plan *plan, const uint32_t *items,
-                                   size_t count, coffer__spot *spots, coffer_error *err)
+static coffer_status store_stretch_of(const coffer__store *store, const coffer_plan *plan, const uint32_t *items,
+                                      size_t count, coffer__spot *spots, coffer_error *err)
 {
-    const coffer__span *first = store_reach(plan, items[0]);
-    const uint64_t lead = store_lead(store, plan, items[0]);
-    const uint64_t size =
-        count == 1 ? plan->items[items[0]].size : store_reach(plan, items[count - 1])->end - first->begin;
-    coffer_memory *memory = memory_new(store->device, lead + size, count, err);
-    if (memory == NULL) {
-        return store->device == NULL ? COFFER_ERR_MEMORY : err != NULL ? err->code : COFFER_ERR_DEVICE_MEMORY;
+    coffer__stretch *stretch = NULL;
+    const uint64_t first = store_reach(plan, items[0])->begin;
+    const uint64_t last = store_reach(plan, items[count - 1])->end;
+    const uint64_t size = count == 1 ? plan->items[items[0]].size : last - first;
+    const uint64_t lead = store_lead(store, plan, items[0], size);
+    coffer_status status = stretch_new(&stretch, store->device, lead + size, err);
+    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+        const uint64_t distance = i == 0 ? 0 : store_reach(plan, items[i])->begin - first;
+        status = stretch_use(stretch, stretch->base + lead + distance, plan->items[items[i]].size, &spots[i], err);
+        for (size_t k = i; status != COFFER_OK && k > 0; k--) {
+            coffer_memory_free(spots[k - 1].memory);
+        }
     }
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t distance = i == 0 ? 0 : store_reach(plan, items[i])->begin - first->begin;
-        spots[i] = (coffer__spot){ memory->base + lead + distance, memory };
-    }
-    return COFFER_OK;
+    stretch_leave(stretch);
+    return status;
 }
 
 /* A place for one small item beside others. */
 static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__spot *spot, coffer_error *err)
 {
     const uint64_t alignment = store_limits_of(store)->alignment;
-    if (store->open == NULL || size > store->open->size - store->used) {
+    coffer_status status = COFFER_OK;
+    if (store->open == NULL || size > STORE_PACK - store->used) {
         coffer__store_end(store);
-        store->open = memory_new(store->device, STORE_PACK, 1, err);
-        store->used = 0;
+        status = stretch_new(&store->open, store->device, STORE_PACK, err);
     }
-    if (store->open == NULL) {
-        return store->device == NULL ? COFFER_ERR_MEMORY : err != NULL ? err->code : COFFER_ERR_DEVICE_MEMORY;
+    if (status == COFFER_OK) {
+        status = stretch_use(store->open, store->open->base + store->used, size, spot, err);
     }
-    *spot = (coffer__spot){ store->open->base + store->used, store->open };
-    atomic_fetch_add_explicit(&store->open->users, 1, memory_order_relaxed);
     const uint64_t end = store->used + (size == 0 ? 1 : size);
     store->used = (end + alignment - 1) / alignment * alignment;
-    return COFFER_OK;
+    return status;
 }
 
 coffer_status coffer__store_row(coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,
@@ -215,12 +252,12 @@ coffer_status coffer__store_row(coffer__store *store, const coffer_plan *plan, c
     if (count == 1 && size <= STORE_PACKED) {
         return store_pack(store, size, spots, err);
     }
-    return store_stretch(store, plan, items, count, spots, err);
+    return store_stretch_of(store, plan, items, count, spots, err);
 }
 
 void coffer__store_end(coffer__store *store)
 {
-    coffer_memory_free(store->open);
+    stretch_leave(store->open);
     store->open = NULL;
     store->used = 0;
 }

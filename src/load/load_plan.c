@@ -224,6 +224,9 @@ static coffer_status load_plan_item(const coffer_plan *plan, const coffer_tensor
     return coffer__shard_check_whole(shard, tensor, err);
 }
 
+/* The number by which CUDA and HIP mean the default stream of whichever thread calls. */
+#define LOAD_PLAN_STREAM_OF_THREAD 2u
+
 /* Takes the place over into the item, once its shape is known. */
 static coffer_status load_plan_place(coffer__load_item *item, const coffer_place *place, coffer_error *err)
 {
@@ -234,6 +237,11 @@ static coffer_status load_plan_place(coffer__load_item *item, const coffer_place
     item->device = coffer__is_host(place->device) ? NULL : place->device;
     item->address = place->address;
     item->stream = place->stream;
+    if (item->device != NULL && place->stream == LOAD_PLAN_STREAM_OF_THREAD) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "stream 2 is the default stream of whichever thread calls, which the threads of a load "
+                            "cannot wait for: give the handle of a stream");
+    }
     return coffer__place_fits(item, place, err);
 }
 

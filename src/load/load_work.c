@@ -5,21 +5,27 @@
  * has arrived.
  */
 #include "alloc.h"
+#include "deliver.h"
 #include "error.h"
+#include "load_digest.h"
 #include "loading.h"
 #include "model.h"
 
 #include <string.h>
 
-#define WORK_THREADS 16u /* where nobody says how many */
+#define WORK_MOST_THREADS 64u
+#define WORK_SENT UINT64_MAX /* bytes went to that device, and there is no ticket for them yet */
 
 /* A chunk with what the worker remembers of it. */
 typedef struct work_chunk {
     coffer__chunk base;
-    struct work_chunk *next;          /* of those that are spare, or held */
-    struct work_chunk *made;          /* the one that was made before it */
-    uint64_t taken;                   /* bytes of rows in it */
-    uint64_t tickets[COFFER__SPACES]; /* of the outlets; 0: nothing went there */
+    struct work_chunk *next; /* of those that are spare, or held */
+    struct work_chunk *made; /* the one that was made before it */
+    uint64_t taken;          /* bytes of rows in it */
+    size_t hashed;           /* parts that were looked at for hashing in the slot */
+    uint32_t *due;           /* items to be hashed or verified now that it is there; room for its parts */
+    size_t due_room;
+    uint64_t tickets[COFFER__SPACES]; /* of the worker's outlets; 0: nothing went there */
 } work_chunk;
 
 struct coffer__load_worker {
@@ -29,9 +35,12 @@ struct coffer__load_worker {
     coffer__feed *feed;
     work_chunk *made;
     work_chunk *spare;
-    work_chunk *pending; /* the feed had no room for it */
-    size_t under_way;    /* in the feed */
-    uint64_t waited;     /* nanoseconds for the feed, not counted yet */
+    work_chunk *pending;                     /* the feed had no room for it */
+    size_t under_way;                        /* in the feed */
+    uint64_t waited;                         /* nanoseconds for the feed, not counted yet, … */
+    uint64_t waited_device;                  /* … and for devices */
+    coffer__outlet *outlets[COFFER__SPACES]; /* to the devices; NULL: nothing went there yet */
+    work_chunk *held; /* a list, the oldest first, of chunks that came and still need their slots */
 };
 
 /* What came of the attempt to begin a chunk. */
@@ -190,19 +199,100 @@ static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *ch
     return taken;
 }
 
-static coffer_status work_deliver(coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
+/* The worker's outlet to the device of an item; it is made when the first bytes go there. What is queued on the stream of a
+   given place comes before them. */
+static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, coffer__outlet **outlet,
+                                 coffer_error *err)
 {
-    (void)err;
-    chunk->taken = 0;
-    for (size_t i = 0; i < chunk->base.part_count; i++) {
-        coffer__part *part = &chunk->base.parts[i];
-        if (part->to != NULL) {
-            work_copy_rest(&chunk->base, part);
-            part->taken = part->within.end - part->within.begin;
-        } else {
-            part->taken = work_copy_lines(worker->load, &chunk->base, part);
+    coffer_load *load = worker->load;
+    const coffer__load_item *item = &load->plan->items[number];
+    coffer__outlet **own = &worker->outlets[load->states[number].space];
+    coffer_status status = COFFER_OK;
+    if (*own == NULL) {
+        status = coffer__window_pin(load->window, item->device, err);
+        if (status == COFFER_OK) {
+            status = coffer__outlet_open(own, item->device, &load->allocator, err);
         }
-        chunk->taken += part->taken;
+    }
+    if (status == COFFER_OK && item->placed) {
+        status = coffer__outlet_after(*own, item->stream, err);
+    }
+    *outlet = *own;
+    return status;
+}
+
+/* Queues what a row takes, line by line. */
+static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__chunk *chunk, coffer__part *part,
+                                     coffer_error *err)
+{
+    coffer__lines lines;
+    coffer__line line;
+    coffer__outlet *outlet = NULL;
+    const coffer_load *load = worker->load;
+    const coffer__load_row *row = &load->plan->rows[part->row];
+    coffer_status status = work_outlet(worker, row->item, &outlet, err);
+    part->taken = 0;
+    coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
+    while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
+        status = coffer__outlet_send(outlet, &line, chunk->bytes + (size_t)(line.from - chunk->cell.begin), err);
+        part->taken += line.width * line.runs;
+    }
+    return status;
+}
+
+static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *chunk, coffer__part *part,
+                                       coffer_error *err)
+{
+    const coffer_load *load = worker->load;
+    const uint32_t item = load->plan->rows[part->row].item;
+    if (load->plan->items[item].device != NULL) {
+        chunk->tickets[load->states[item].space] = WORK_SENT;
+        return work_send_lines(worker, &chunk->base, part, err);
+    }
+    if (part->to != NULL) {
+        work_copy_rest(&chunk->base, part);
+        part->taken = part->within.end - part->within.begin;
+    } else {
+        part->taken = work_copy_lines(load, &chunk->base, part);
+    }
+    return COFFER_OK;
+}
+
+/* Delivers a chunk. *held: bytes of it are still on their way to a device. */
+static coffer_status work_deliver(coffer__load_worker *worker, work_chunk *chunk, bool *held, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    chunk->taken = 0;
+    *held = false;
+    memset(chunk->tickets, 0, sizeof chunk->tickets);
+    for (size_t i = 0; i < chunk->base.part_count && status == COFFER_OK; i++) {
+        status = work_deliver_part(worker, chunk, &chunk->base.parts[i], err);
+        chunk->taken += chunk->base.parts[i].taken;
+    }
+    for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
+        if (chunk->tickets[i] == WORK_SENT) {
+            status = coffer__outlet_ticket(worker->outlets[i], &chunk->tickets[i], err);
+            *held = true;
+        }
+    }
+    return status;
+}
+
+/* Hashes what is to be hashed in the slot, part by part. COFFER_NEED_MORE when that has to wait for chunks before this
+   one. */
+static coffer_status work_hash_slot(const coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
+{
+    coffer_load *load = worker->load;
+    for (; chunk->hashed < chunk->base.part_count; chunk->hashed++) {
+        const coffer__part *part = &chunk->base.parts[chunk->hashed];
+        const uint32_t item = load->plan->rows[part->row].item;
+        if (load->states[item].verify == COFFER__VERIFY_IN_SLOT) {
+            const uint8_t *bytes = chunk->base.bytes + (size_t)(part->within.begin - chunk->base.cell.begin);
+            const coffer_status status = coffer__load_digest_slot(load, item, part->within, bytes, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        }
     }
     return COFFER_OK;
 }
@@ -241,49 +331,164 @@ static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
     stats->cached += chunk->base.cached;
     stats->direct += chunk->base.direct;
     stats->requests += chunk->base.requests;
+    stats->engines |= chunk->base.engines;
 }
 
-/* The bytes of a chunk are in place. Items that lack nothing more are ready. */
+/* A part is in place. An item that lacks nothing more is ready, unless it is verified first: then it is *due, when this thread has
+   to do that. Under the lock. */
+static coffer_status work_part_arrived(coffer_load *load, const coffer__part *part, bool *due, coffer_error *err)
+{
+    const uint32_t item = load->plan->rows[part->row].item;
+    coffer__load_state *state = &load->states[item];
+    *due = false;
+    state->left -= part->taken;
+    if (state->verify == COFFER__VERIFY_IN_PLACE) {
+        return coffer__load_digest_arrived(load, item, part->within.begin, due, err);
+    }
+    if (state->left == 0 && state->verify == COFFER__VERIFY_APART) {
+        *due = true;
+    } else if (state->left == 0) {
+        coffer__load_ready(load, item);
+    }
+    return COFFER_OK;
+}
+
+/* All parts of a chunk are in place. Returns how many items are due. Under the lock. */
+static coffer_status work_parts_arrived(coffer_load *load, work_chunk *chunk, size_t *due_count, coffer_error *err)
+{
+    *due_count = 0;
+    for (size_t i = 0; i < chunk->base.part_count; i++) {
+        bool due = false;
+        coffer_status status = work_part_arrived(load, &chunk->base.parts[i], &due, err);
+        uint32_t *list = chunk->due;
+        if (status == COFFER_OK && due) {
+            list = coffer__grow_array(&load->allocator, chunk->due, *due_count, &chunk->due_room, sizeof *list, err);
+            status = list == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (due) {
+            chunk->due = list;
+            list[(*due_count)++] = load->plan->rows[chunk->base.parts[i].row].item;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status work_verify(coffer_load *load, const work_chunk *chunk, size_t due_count, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < due_count && status == COFFER_OK; i++) {
+        const uint32_t item = chunk->due[i];
+        status = load->states[item].verify == COFFER__VERIFY_IN_PLACE ? coffer__load_digest_run(load, item, err)
+                                                                      : coffer__load_verify_apart(load, item, err);
+    }
+    return status;
+}
+
+/* The bytes of a chunk are in place, and its slot is released. */
 static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
 {
     coffer_load *load = worker->load;
-    const coffer_status status = work_still(load, chunk->base.shard, err);
+    size_t due_count = 0;
+    coffer_status status = work_still(load, chunk->base.shard, err);
     if (status != COFFER_OK) {
         return status;
     }
     coffer__os_mutex_lock(&load->mutex);
     work_count(&load->stats, chunk);
     load->stats.waited_source += worker->waited;
+    load->stats.waited_device += worker->waited_device;
     worker->waited = 0;
-    load->under_way--;
-    for (size_t i = 0; i < chunk->base.part_count; i++) {
-        const coffer__part *part = &chunk->base.parts[i];
-        const uint32_t item = load->plan->rows[part->row].item;
-        load->states[item].left -= part->taken;
-        if (load->states[item].left == 0) {
-            coffer__load_ready(load, item);
-        }
-    }
+    worker->waited_device = 0;
+    status = work_parts_arrived(load, chunk, &due_count, err);
+    load->under_way -= due_count == 0 ? 1 : 0;
     coffer__os_mutex_unlock(&load->mutex);
+    if (status == COFFER_OK && due_count > 0) {
+        status = work_verify(load, chunk, due_count, err);
+        coffer__os_mutex_lock(&load->mutex);
+        load->under_way--;
+        coffer__os_condition_wake_all(&load->changed);
+        coffer__os_mutex_unlock(&load->mutex);
+    }
     (void)coffer__crew_advance(&worker->base, chunk->taken);
     work_spare(worker, chunk);
+    return status;
+}
+
+/* ---- what comes -------------------------------------------------------------------------------------------------- */
+
+/* Whether a chunk needs its slot no more: it was hashed, and all of its bytes are on their devices. COFFER_NEED_MORE: it
+   does. With `wait` devices are waited for. */
+static coffer_status work_is_there(coffer__load_worker *worker, work_chunk *chunk, bool wait, coffer_error *err)
+{
+    coffer_status status = work_hash_slot(worker, chunk, err);
+    const uint64_t began = wait ? coffer__os_nanoseconds() : 0;
+    for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
+        if (chunk->tickets[i] != 0) {
+            status = coffer__outlet_reached(worker->outlets[i], chunk->tickets[i], wait, err);
+        }
+    }
+    worker->waited_device += wait ? coffer__os_nanoseconds() - began : 0;
+    return status;
+}
+
+/* Ends the chunks that need their slots no more. With `wait` it waits for the device of the first that was hashed. *some becomes
+   true when there was one. */
+static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *some, coffer_error *err)
+{
+    work_chunk **link = &worker->held;
+    *some = false;
+    while (*link != NULL) {
+        work_chunk *chunk = *link;
+        coffer_status status = work_is_there(worker, chunk, wait && !*some, err);
+        if (status == COFFER_NEED_MORE) {
+            link = &chunk->next;
+            continue;
+        }
+        if (status == COFFER_OK) {
+            *link = chunk->next;
+            *some = true;
+            worker->feed->ops->release(worker->feed, &chunk->base);
+            status = work_arrived(worker, chunk, err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
     return COFFER_OK;
 }
 
-/* Waits for a chunk of the feed, and delivers it. */
+/* Waits for a chunk of the feed, and delivers it. What needs its slot a while longer is held, after those that came
+   before it. */
 static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
 {
     coffer__chunk *come = NULL;
     const uint64_t began = coffer__os_nanoseconds();
     coffer_status status = worker->feed->ops->next(worker->feed, true, &come, err);
-    const uint64_t waited = coffer__os_nanoseconds() - began;
+    worker->waited += coffer__os_nanoseconds() - began;
     if (status != COFFER_OK || come == NULL) {
         return status;
     }
     work_chunk *chunk = (work_chunk *)come;
+    bool held = false;
     worker->under_way--;
-    worker->waited += waited;
-    status = work_deliver(worker, chunk, err);
+    status = work_deliver(worker, chunk, &held, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    chunk->hashed = 0;
+    status = work_hash_slot(worker, chunk, err);
+    if (held || status == COFFER_NEED_MORE) {
+        work_chunk **link = &worker->held;
+        while (*link != NULL) {
+            link = &(*link)->next;
+        }
+        chunk->next = NULL;
+        *link = chunk;
+        return status == COFFER_NEED_MORE ? COFFER_OK : status;
+    }
     worker->feed->ops->release(worker->feed, come);
     return status == COFFER_OK ? work_arrived(worker, chunk, err) : status;
 }
@@ -309,18 +514,37 @@ static void work_starve(coffer__load_worker *worker)
     }
 }
 
-/* One round: as many chunks as the feed has room for are begun, and one that came is delivered. */
+/* What is held has to be hashed after what other workers have. They wake this one when they have hashed something, but it may
+   have been just before, so the wait is short. */
+static void work_wait_for_others(coffer__load_worker *worker)
+{
+    coffer__os_mutex_lock(&worker->load->mutex);
+    (void)coffer__os_condition_wait(&worker->load->room, &worker->load->mutex, 1);
+    coffer__os_mutex_unlock(&worker->load->mutex);
+}
+
+/* One round: as many chunks as the feed has room for are begun, and one that came is delivered. A device is only waited for
+   when there is nothing else to do, so its copies run while the next bytes are read. */
 static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_error *err)
 {
     work_begun begun = WORK_BEGUN;
-    while (begun == WORK_BEGUN) {
-        const coffer_status status = work_begin(worker, &begun, err);
-        if (status != COFFER_OK) {
-            return status;
-        }
+    bool some = false;
+    coffer_status status = work_collect(worker, false, &some, err);
+    while (status == COFFER_OK && begun == WORK_BEGUN) {
+        status = work_begin(worker, &begun, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
     }
     if (worker->under_way > 0) {
         return work_come(worker, err);
+    }
+    if (worker->held != NULL) {
+        status = work_collect(worker, true, &some, err);
+        if (status == COFFER_OK && !some) {
+            work_wait_for_others(worker);
+        }
+        return status;
     }
     if (begun == WORK_STARVED) {
         work_starve(worker);
@@ -329,13 +553,25 @@ static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_
     return COFFER_OK;
 }
 
+/* Outlets wait for their copies, so they go before the slots that those read. */
+static void work_close(coffer__load_worker *worker)
+{
+    for (size_t i = 0; i < COFFER__SPACES; i++) {
+        coffer__outlet_close(worker->outlets[i]);
+        worker->outlets[i] = NULL;
+    }
+    if (worker->feed != NULL) {
+        worker->feed->ops->close(worker->feed);
+    }
+}
+
 /* A feed is made, used and closed by the worker's thread. */
 static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
 {
     bool over = false;
     coffer_load *load = worker->load;
     const size_t number = (size_t)(worker - load->workers);
-    coffer_status status = coffer__window_enter(load->window, load, load->worker_count, &worker->watch, err);
+    coffer_status status = coffer__window_enter(load->window, load, load->slots, &worker->watch, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -346,9 +582,7 @@ static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
     while (status == COFFER_OK && !over && !work_stop(worker)) {
         status = work_round(worker, &over, err);
     }
-    if (worker->feed != NULL) {
-        worker->feed->ops->close(worker->feed);
-    }
+    work_close(worker);
     coffer__load_leave_group(load, status, err);
     coffer__window_leave(load->window);
     return status;
@@ -372,26 +606,30 @@ size_t coffer__load_worker_size(void)
     return sizeof(coffer__load_worker);
 }
 
-/* One for each processor, or more where a round trip is waited for; never more than there are cells. */
-static size_t work_threads(const coffer_load *load)
+/* As many as the engine wants, or as the window's options say; never more than there are cells, or slots. */
+static coffer_status work_threads(const coffer_load *load, size_t *count, coffer_error *err)
 {
-    const coffer *model = load->plan->model;
+    uint32_t threads = 0;
+    const size_t slots = coffer__window_most(load->window);
     const uint32_t asked = load->window->options.threads;
-    uint64_t cells = load->plan->size / COFFER__CELL + 1;
-    bool far = false;
-    for (size_t i = 0; i < model->shard_count; i++) {
-        far = far || model->shards[i].source.is.far;
+    const coffer_status status = coffer__inlets_try(load->inlets, &threads, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    const uint32_t processors = coffer__os_processors();
-    const uint64_t most = asked > 0 ? asked : far || processors > WORK_THREADS ? WORK_THREADS : processors;
-    return (size_t)(cells < most ? cells : most);
+    threads = asked > 0 ? asked : threads > 0 ? threads : 1;
+    threads = threads < WORK_MOST_THREADS ? threads : WORK_MOST_THREADS;
+    *count = load->cells < threads ? (size_t)load->cells : threads;
+    *count = slots < *count ? slots : *count;
+    return COFFER_OK;
 }
 
 coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
 {
-    const size_t slots = coffer__window_most(load->window);
-    const size_t threads = work_threads(load);
-    const size_t count = threads < slots ? threads : slots;
+    size_t count = 0;
+    const coffer_status status = work_threads(load, &count, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     load->workers = coffer__alloc_array(&load->allocator, count, sizeof *load->workers, err);
     if (load->workers == NULL) {
         return COFFER_ERR_MEMORY;
@@ -411,6 +649,7 @@ static void work_free_chunks(coffer__load_worker *worker, const coffer_allocator
         work_chunk *chunk = worker->made;
         worker->made = chunk->made;
         coffer__chunk_end(&chunk->base, allocator);
+        coffer__free(allocator, chunk->due, chunk->due_room * sizeof *chunk->due);
         coffer__free(allocator, chunk, sizeof *chunk);
     }
 }

@@ -5,6 +5,7 @@
  *   load.c        starting it, ending it, what it says of itself
  *   load_admit.c  memory for items, and budgets
  *   load_work.c   what each worker does: chunks from the schedule to the feed, and from the feed to their places
+ *   load_digest.c digests that are checked on the way
  *   load_group.c  other processes that load the same
  *   load_ready.c  items that are complete, and handing them out
  *
@@ -16,6 +17,7 @@
 
 #include "crew.h"
 #include "feed.h"
+#include "inlets.h"
 #include "load_memory.h"
 #include "load_plan.h"
 #include "schedule.h"
@@ -34,13 +36,26 @@ typedef enum coffer__load_phase {
     COFFER__LOAD_TAKEN = 2
 } coffer__load_phase;
 
+/* How an item is verified. */
+typedef enum coffer__load_verify {
+    COFFER__VERIFY_NOT = 0,
+    COFFER__VERIFY_IN_PLACE = 1, /* hashed as it comes, where it goes */
+    COFFER__VERIFY_IN_SLOT = 2,  /* hashed as it comes, before the chunk's bytes are released */
+    COFFER__VERIFY_APART = 3     /* its tensor is read again for that */
+} coffer__load_verify;
+
+typedef struct coffer__load_hash coffer__load_hash;
+typedef struct coffer__load_digests coffer__load_digests;
+
 typedef struct coffer__load_state {
     uint64_t left;     /* bytes that are not in place */
     coffer__spot spot; /* its place; the address is 0 until it has one */
     uint32_t next;     /* the one that became ready after it */
     uint8_t phase;
     uint8_t space;
+    uint8_t verify; /* coffer__load_verify */
     bool verified;
+    coffer__load_hash *hash; /* while it is hashed; else NULL */
 } coffer__load_state;
 
 /* A memory space of the load. */
@@ -59,9 +74,12 @@ struct coffer_load {
     coffer_load_options options;
     coffer_window *window; /* its workers enter it while they work */
     bool own_window;
+    coffer__inlets *inlets;
     coffer__feeds feeds;
     coffer__load_worker *workers;
     size_t worker_count;
+    uint64_t cells; /* in which the items lie, about */
+    size_t slots;   /* of the window, that the workers share */
     coffer__crew crew;
     bool in_background;
     coffer_error crew_error; /* the crew's, which nobody reads: failures are kept below */
@@ -72,6 +90,7 @@ struct coffer_load {
     coffer__condition room;    /* for workers: a budget has room, or all has ended */
     coffer__schedule schedule;
     coffer__load_state *states;
+    coffer__load_digests *digests; /* load_digest.h */
     coffer__load_space spaces[COFFER__SPACES];
     size_t space_count;
     uint32_t first_ready; /* a list, in the order in which they became ready; some may be taken already */
@@ -100,7 +119,7 @@ void coffer__load_fail(coffer_load *load, coffer_status status, const coffer_err
 
 /* ---- load_admit.c ------------------------------------------------------------------------------------------------ */
 
-/* Gives every item its space; COFFER_ERR_BUDGET for one that is larger than its budget. */
+/* Gives every item its space, and counts the cells; COFFER_ERR_BUDGET for an item that is larger than its budget. */
 coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err);
 /* What the schedule asks: memory for an item. */
 coffer_status coffer__load_admit(void *ctx, uint32_t item, coffer_error *err);

@@ -53,12 +53,21 @@ static coffer_status window_fill(coffer_window *window, coffer_error *err)
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make a mutex", NULL, os_error);
 }
 
-static void window_release(coffer_window *window)
+/* The slots go, with what devices know of them. */
+static void window_free_slots(coffer_window *window)
 {
-    const coffer_allocator allocator = window->allocator;
+    coffer__pins_end(&window->pins, &window->allocator);
     if (window->slots != NULL) {
         coffer__os_pages_free(window->slots, window->slot_count * (size_t)COFFER__CELL);
     }
+    window->slots = NULL;
+    window->slot_count = 0;
+}
+
+static void window_release(coffer_window *window)
+{
+    const coffer_allocator allocator = window->allocator;
+    window_free_slots(window);
     coffer__free(&allocator, window->group, window->group_size);
     coffer__free(&allocator, window, sizeof *window);
 }
@@ -113,10 +122,7 @@ static coffer_status window_make_slots(coffer_window *window, size_t count, coff
     if (window->slot_count >= count) {
         return COFFER_OK;
     }
-    if (window->slots != NULL) {
-        coffer__os_pages_free(window->slots, window->slot_count * (size_t)COFFER__CELL);
-        window->slot_count = 0;
-    }
+    window_free_slots(window);
     window->slots = coffer__os_pages_new(count * (size_t)COFFER__CELL);
     if (window->slots == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a window of %z", (uint64_t)count * COFFER__CELL);
@@ -158,4 +164,14 @@ void coffer__window_leave(coffer_window *window)
         coffer__os_condition_wake_all(&window->changed);
     }
     coffer__os_mutex_unlock(&window->mutex);
+}
+
+coffer_status coffer__window_pin(coffer_window *window, coffer_device *device, coffer_error *err)
+{
+    coffer__os_mutex_lock(&window->mutex);
+    const coffer_status status =
+        coffer__pins_add(&window->pins, device, window->slots, window->slot_count * (size_t)COFFER__CELL, false,
+                         &window->allocator, err);
+    coffer__os_mutex_unlock(&window->mutex);
+    return status;
 }

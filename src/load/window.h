@@ -9,6 +9,7 @@
 #include "coffer.h"
 #include "feed.h"
 #include "os.h"
+#include "pins.h"
 
 struct coffer_window {
     coffer_allocator allocator;
@@ -22,6 +23,7 @@ struct coffer_window {
     size_t users;              /* workers of that load */
     uint8_t *slots;            /* memory of slot_count cells, aligned to one; NULL: none yet */
     size_t slot_count;
+    coffer__pins pins; /* devices that the slots are registered with */
 };
 
 /* How many slots the window may have; at least 1. */
@@ -32,5 +34,7 @@ size_t coffer__window_most(const coffer_window *window);
 coffer_status coffer__window_enter(coffer_window *window, const void *load, size_t wanted, const coffer__watch *watch,
                                    coffer_error *err);
 void coffer__window_leave(coffer_window *window);
+/* Registers the slots with a device, once for as long as they stay, so that it copies from them by itself. */
+coffer_status coffer__window_pin(coffer_window *window, coffer_device *device, coffer_error *err);
 
 #endif

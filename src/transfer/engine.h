@@ -68,6 +68,8 @@ typedef struct coffer__engine_facts {
     uint64_t memory;     /* bytes that programs could still get; 0: not known */
 } coffer__engine_facts;
 void coffer__engine_facts_get(coffer__engine_facts *facts);
+/* What to do about io_uring, by the errno with which it is refused. */
+const char *coffer__ring_advice(int os_error);
 
 typedef struct coffer__engine_wish {
     coffer_engine engine; /* COFFER_ENGINE_AUTO, or the one that was asked for by name */

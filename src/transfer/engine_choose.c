@@ -178,8 +178,7 @@ static unsigned choose_residency(const choose_job *job)
 
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
 
-/* What to do about io_uring, by the errno with which it is refused. */
-static const char *choose_ring_advice(int os_error)
+const char *coffer__ring_advice(int os_error)
 {
     switch (os_error) {
     case EPERM:
@@ -203,7 +202,7 @@ static coffer_status choose_fail(const choose_job *job, coffer_error *err)
     if (job->inlet->direct >= 0) {
         coffer__fail(
             err, COFFER_ERR_ENGINE, "the engine \"ring\" was asked for, but io_uring is refused: %s (errno %d); %s",
-            coffer__os_words(job->facts->ring), (int64_t)job->facts->ring, choose_ring_advice(job->facts->ring));
+            coffer__os_words(job->facts->ring), (int64_t)job->facts->ring, coffer__ring_advice(job->facts->ring));
         return coffer__fail_errno(err, COFFER_ERR_ENGINE, job->facts->ring);
     }
     if (!job->inlet->source->is.lends) {

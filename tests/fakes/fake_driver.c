@@ -383,7 +383,7 @@ static int block_make(uintptr_t *address, size_t size)
         free(made);
         return FAKE_MEMORY;
     }
-    memset(made->bytes, 0xA5, size);
+    memset(made->bytes, 0xAA, size);
     made->device = current_device;
     made->address = (uintptr_t)pages;
     made->size = size;

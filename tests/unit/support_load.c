@@ -168,6 +168,14 @@ static void wish_place(dice *of, wish *made, coffer_place *place)
         made->room = random_strides(of, made);
     }
     made->room += dice_below(of, 64);
+    if (made->device != NULL) {
+        made->room += made->room == 0 ? 1 : 0;
+        assert_int_equal(coffer_device_allocate(made->device, made->room, &made->on_device, NULL), COFFER_OK);
+        *place = (coffer_place){
+            .device = made->device, .address = made->on_device, .size = made->room, .strides = made->strides
+        };
+        return;
+    }
     made->place = malloc((size_t)made->room + 1);
     assert_non_null(made->place);
     memset(made->place, 0xAA, (size_t)made->room);
@@ -191,8 +199,12 @@ static void random_slice(dice *of, wish *made, coffer_plan *plan, const coffer *
     }
     wish_read(made, model, indices, count);
     wish_place(of, made, &place);
-    if (coffer_plan_add(plan, made->tensor, indices, count, made->place == NULL ? NULL : &place, &item, &err) !=
-        COFFER_OK) {
+    const bool placed = made->place != NULL || made->on_device != 0;
+    const coffer_status status =
+        placed || made->device == NULL
+            ? coffer_plan_add(plan, made->tensor, indices, count, placed ? &place : NULL, &item, &err)
+            : coffer_plan_add_on(plan, made->tensor, indices, count, made->device, &item, &err);
+    if (status != COFFER_OK) {
         fail_msg("%s", err.message);
     }
 }
@@ -256,15 +268,21 @@ static bool random_share(dice *of, wish *made, coffer_plan *plan, const coffer *
     made->size = tensor->size / world;
     share_read(made, model, dim, parts, 2, rank, world);
     wish_place(of, made, &place);
-    assert_int_equal(coffer_plan_add_shard(plan, tensor, dim, parts, 2, rank, world,
-                                           made->place == NULL ? NULL : &place, NULL, &item, NULL),
+    const bool placed = made->place != NULL || made->on_device != 0;
+    assert_int_equal(coffer_plan_add_shard(plan, tensor, dim, parts, 2, rank, world, placed ? &place : NULL,
+                                           made->device, &item, NULL),
                      COFFER_OK);
     return true;
 }
 
 wish random_wish(dice *of, coffer_plan *plan, const coffer *model)
 {
-    wish made = { .tensor = coffer_at(model, (size_t)dice_below(of, coffer_count(model))) };
+    return random_wish_on(of, plan, model, NULL);
+}
+
+wish random_wish_on(dice *of, coffer_plan *plan, const coffer *model, coffer_device *device)
+{
+    wish made = { .tensor = coffer_at(model, (size_t)dice_below(of, coffer_count(model))), .device = device };
     made.shape = calloc(MOST_RANK, sizeof *made.shape);
     assert_non_null(made.shape);
     if (dice_below(of, 3) != 0 || !random_share(of, &made, plan, model)) {
@@ -291,15 +309,8 @@ static void wish_scatter(const wish *of, uint8_t *expected)
     }
 }
 
-void wish_assert_fulfilled(const wish *of, uint64_t address)
+static void wish_assert_place(const wish *of, const uint8_t *found)
 {
-    const uint8_t *found = (const uint8_t *)(uintptr_t)address;
-    if (of->place == NULL) {
-        assert_non_null(found);
-        assert_memory_equal(found, of->dense, (size_t)of->size);
-        return;
-    }
-    assert_ptr_equal(found, of->place);
     uint8_t *expected = malloc((size_t)of->room + 1);
     assert_non_null(expected);
     memset(expected, 0xAA, (size_t)of->room);
@@ -308,12 +319,43 @@ void wish_assert_fulfilled(const wish *of, uint64_t address)
     } else {
         wish_scatter(of, expected);
     }
-    assert_memory_equal(of->place, expected, (size_t)of->room);
+    assert_memory_equal(found, expected, (size_t)of->room);
     free(expected);
+}
+
+/* The same from a copy of what a device has. */
+static void wish_assert_on_device(const wish *of, uint64_t address)
+{
+    const uint64_t size = of->on_device != 0 ? of->room : of->size;
+    uint8_t *found = malloc((size_t)size + 1);
+    assert_non_null(found);
+    assert_int_equal(coffer_device_read(of->device, address, found, size, NULL), COFFER_OK);
+    if (of->on_device != 0) {
+        assert_true(address == of->on_device);
+        wish_assert_place(of, found);
+    } else {
+        assert_memory_equal(found, of->dense, (size_t)size);
+    }
+    free(found);
+}
+
+void wish_assert_fulfilled(const wish *of, uint64_t address)
+{
+    const uint8_t *found = (const uint8_t *)(uintptr_t)address;
+    if (of->device != NULL) {
+        wish_assert_on_device(of, address);
+    } else if (of->place == NULL) {
+        assert_non_null(found);
+        assert_memory_equal(found, of->dense, (size_t)of->size);
+    } else {
+        assert_ptr_equal(found, of->place);
+        wish_assert_place(of, found);
+    }
 }
 
 void wish_free(wish *of)
 {
+    coffer_device_release(of->device, of->on_device, of->room);
     free(of->dense);
     free(of->place);
     free(of->strides);

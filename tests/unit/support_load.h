@@ -27,18 +27,21 @@ coffer *random_model(dice *of, size_t tensors, uint64_t largest, uint64_t limit,
 /* What an item of a random plan is to be. */
 typedef struct wish {
     const coffer_tensor *tensor;
-    uint64_t size;    /* of the result */
-    uint8_t *dense;   /* the result, row-major */
-    uint8_t *place;   /* where it is to go; NULL: the load's own memory */
-    uint64_t room;    /* bytes of the place, which are filled with 0xAA around the result */
-    int64_t *strides; /* NULL: dense */
+    uint64_t size;         /* of the result */
+    uint8_t *dense;        /* the result, row-major */
+    coffer_device *device; /* NULL: host memory */
+    uint8_t *place;        /* where it is to go; NULL: the load's own memory */
+    uint64_t on_device;    /* the same on a device; 0: the load's own memory */
+    uint64_t room;         /* bytes of the place, which are filled with 0xAA around the result */
+    int64_t *strides;      /* NULL: dense */
     uint64_t *shape;
     size_t rank;
     uint64_t item_size;
 } wish;
 
-/* Adds a random item to the plan. */
+/* Adds a random item to the plan, for host memory or a device. */
 wish random_wish(dice *of, coffer_plan *plan, const coffer *model);
+wish random_wish_on(dice *of, coffer_plan *plan, const coffer *model, coffer_device *device);
 /* Whether what was loaded is what was wished for, and nothing beside it was touched. */
 void wish_assert_fulfilled(const wish *of, uint64_t address);
 void wish_free(wish *of);

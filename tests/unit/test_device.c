@@ -6,6 +6,7 @@
 #include "driver.h"
 #include "fake_libraries.h"
 #include "support_cmocka.h"
+#include "support_file.h"
 #include "support_memory.h"
 
 #include <sys/wait.h>
@@ -309,7 +310,7 @@ static void check_ring(const uint8_t *found)
         }
         for (size_t i = 0; i < SLOT && round % 2 == 1; i++) {
             const bool within = i / 160 < 25 && i % 160 < 64;
-            const uint8_t expected = within ? byte_of(round, i / 160 * 96 + i % 160) : 0xA5;
+            const uint8_t expected = within ? byte_of(round, i / 160 * 96 + i % 160) : 0xAA;
             assert_int_equal(found[round * SLOT + i], expected);
         }
     }
@@ -560,6 +561,46 @@ static int see(void *ctx, const coffer_facility *facility)
     return seen->count == seen->end_after;
 }
 
+/* What of the system is there depends on the machine; that all of it is named does not. */
+static void test_the_list_of_the_system(void **state)
+{
+    static const char *const names[] = { "\nio_uring|", "\nlocked memory|", "\nhuge pages|" };
+    static const char *const of_files[] = { "\nstorage|1|", "\ndirect reading|", "\nuncached reading|",
+                                            "\npage cache|" };
+    (void)state;
+    coffer_error err;
+    fake_folder = NULL;
+    seen_list without = { .end_after = 0 };
+    assert_int_equal(coffer_list_facilities(NULL, NULL, see, &without, &err), COFFER_OK);
+    assert_int_equal(without.count, 5);
+    for (size_t i = 0; i < 3; i++) {
+        assert_non_null(strstr(without.text, names[i]));
+    }
+    work_dir_make();
+    seen_list empty = { .end_after = 0 };
+    const char *folder = work_path(".");
+    assert_int_equal(coffer_list_facilities(folder, NULL, see, &empty, &err), COFFER_OK);
+    assert_non_null(strstr(empty.text, "\nstorage|0|the folder has no file"));
+    file_write("some", "bytes", 5);
+    seen_list file = { .end_after = 0 };
+    assert_int_equal(coffer_list_facilities(work_path("some"), NULL, see, &file, &err), COFFER_OK);
+    seen_list within = { .end_after = 0 };
+    assert_int_equal(coffer_list_facilities(folder, NULL, see, &within, &err), COFFER_OK);
+    for (size_t i = 0; i < 4; i++) {
+        assert_non_null(strstr(file.text, of_files[i]));
+        assert_non_null(strstr(within.text, of_files[i]));
+    }
+    seen_list none = { .end_after = 0 };
+    assert_int_equal(coffer_list_facilities(work_path("not there"), NULL, see, &none, &err), COFFER_ERR_NOT_FOUND);
+    /* The visitor may end at any of them. */
+    for (size_t i = 1; i <= file.count; i++) {
+        seen_list cut = { .end_after = i };
+        assert_int_equal(coffer_list_facilities(work_path("some"), NULL, see, &cut, &err), COFFER_OK);
+        assert_int_equal(cut.count, i);
+    }
+    work_dir_remove();
+}
+
 static void test_the_list_of_devices(void **state)
 {
     (void)state;
@@ -604,6 +645,7 @@ int main(void)
         cmocka_unit_test(test_a_lane_waits_for_the_caller_s_stream),
         cmocka_unit_test(test_after_fork),
         cmocka_unit_test(test_the_list_of_devices),
+        cmocka_unit_test(test_the_list_of_the_system),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
