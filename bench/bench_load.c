@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loading a model into host memory: cold from the disk, from the page cache, half of each, with digests checked on the way,
- * and from a disk that is slow. The floors bring the same bytes into memory that is used again and again, and do nothing
- * else: direct reads of 2 MiB by 16 threads for the disk, pread by one thread for each processor for the page cache.
+ * by several processes together, and from a disk that is slow. The floors are those of floor_read.c, a program that only
+ * reads.
  *
  * Cold means evicted right before each measurement. The time to evict does not count.
  */
-#define _GNU_SOURCE /* O_DIRECT */
 #include "bench.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PIECE_SIZE ((size_t)2 << 20)
-#define ALIGNMENT 4096
-#define DISK_THREADS 16
-#define MOST_THREADS 64
+#define RANKS 8
+
+static const char *bench_floor; /* the program for floors, which lies beside this one */
 
 /* What of the file is cached before a measurement. */
 typedef enum load_state { LOAD_COLD, LOAD_WARM, LOAD_HALF } load_state;
@@ -40,9 +39,9 @@ typedef struct load_case {
 
 /* ---- the page cache ---- */
 
-static int open_for_reading(const char *path, bool direct)
+static int open_for_reading(const char *path)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0));
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         bench_die(path, NULL);
     }
@@ -63,7 +62,7 @@ static void warm(int fd, uint64_t begin, uint64_t end)
 
 static void prepare(const load_case *load)
 {
-    const int fd = open_for_reading(load->path, false);
+    const int fd = open_for_reading(load->path);
     if (load->state == LOAD_WARM) {
         warm(fd, 0, load->size);
     } else {
@@ -121,75 +120,45 @@ static double load_ours(void *ctx)
 
 /* ---- floors ---- */
 
-/* What the threads share: whoever is free takes the next piece. */
-typedef struct floor_run {
-    int fd;
-    uint64_t end;
-    atomic_uint_least64_t next;
-} floor_run;
-
-static void *floor_pieces(void *ctx)
+/* Seconds that the program for floors says it needs for `size` bytes like those of the file: its start does not count. */
+static double floor_seconds(const char *kind, const char *path, uint64_t size)
 {
-    floor_run *run = ctx;
-    void *buffer = NULL;
-    if (posix_memalign(&buffer, PIECE_SIZE, PIECE_SIZE) != 0) {
-        bench_die("posix_memalign", NULL);
-    }
-    for (uint64_t at = atomic_fetch_add(&run->next, PIECE_SIZE); at < run->end;
-         at = atomic_fetch_add(&run->next, PIECE_SIZE)) {
-        if (pread(run->fd, buffer, PIECE_SIZE, (off_t)at) <= 0) {
-            bench_die("pread", NULL);
-        }
-    }
-    free(buffer);
-    return NULL;
+    double rate = 0; /* MB/s */
+    (void)bench_fresh_process(bench_floor, kind, path, NULL, &rate);
+    return rate > 0 ? (double)size / BENCH_MB / rate : 0;
 }
 
-static double read_range(const char *path, bool direct, uint64_t begin, uint64_t end)
-{
-    pthread_t threads[MOST_THREADS];
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const size_t warm_threads = processors < 1 ? 1 : processors > MOST_THREADS ? MOST_THREADS : (size_t)processors;
-    const size_t count = direct ? DISK_THREADS : warm_threads;
-    floor_run run = { .fd = open_for_reading(path, direct), .end = end, .next = begin };
-    const double start = bench_now();
-    for (size_t i = 0; i < count; i++) {
-        if (pthread_create(&threads[i], NULL, floor_pieces, &run) != 0) {
-            bench_die("pthread_create", NULL);
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    const double seconds = bench_now() - start;
-    close(run.fd);
-    return seconds;
-}
-
-/* Of half a cached file, each half is read as it is best read, one after the other. */
+/* Of half a cached file the halves are read as they are best read, one after the other. */
 static double load_floor(void *ctx)
 {
     const load_case *load = ctx;
-    const uint64_t half = load->size / 2 / PIECE_SIZE * PIECE_SIZE;
     prepare(load);
     switch (load->state) {
     case LOAD_COLD:
-        return read_range(load->path, true, 0, load->size);
+        return floor_seconds("cold", load->path, load->size);
     case LOAD_WARM:
-        return read_range(load->path, false, 0, load->size);
-    default:
-        return read_range(load->path, false, 0, half) + read_range(load->path, true, half, load->size);
+        return floor_seconds("warm", load->path, load->size);
+    default: {
+        const double cold = floor_seconds("cold", load->path, load->size / 2);
+        const load_case cached = { .path = load->path, .size = load->size, .state = LOAD_WARM };
+        prepare(&cached);
+        return cold + floor_seconds("warm", load->path, load->size - load->size / 2);
+    }
     }
 }
 
-/* What a program without any of this does: read through the page cache. */
+/* What a program does that knows of none of this: it reads through the page cache, piece by piece. */
 static double load_buffered(void *ctx)
 {
     load_case *load = ctx;
     prepare(load);
+    const int fd = open_for_reading(load->path);
     const double cpu = processor_seconds();
-    const double seconds = read_range(load->path, false, 0, load->size);
+    const double start = bench_now();
+    warm(fd, 0, load->size);
+    const double seconds = bench_now() - start;
     load->cpu = processor_seconds() - cpu;
+    close(fd);
     return seconds;
 }
 
@@ -322,6 +291,111 @@ static void measure_over_read(const load_case *load)
     coffer_plan_free(plan);
 }
 
+/* ---- several processes ---- */
+
+/* What a rank tells the process that started it. */
+typedef struct rank_result {
+    uint64_t read;
+    uint64_t needed;
+} rank_result;
+
+static void load_rank(const load_case *load, uint32_t rank, uint32_t ranks, rank_result *result)
+{
+    coffer_plan *plan = NULL;
+    coffer_load *run = NULL;
+    coffer_window *window = NULL;
+    coffer_error err;
+    coffer_load_stats stats = { .struct_size = sizeof stats };
+    coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
+    options.ranks = ranks;
+    options.rank = rank;
+    bench_check(coffer_window_new(&window, &options, &err), &err);
+    bench_check(coffer_plan_new(&plan, load->model, NULL, &err), &err);
+    bench_check(coffer_plan_add_all(plan, NULL, 0, rank, ranks, NULL, &err), &err);
+    bench_check(coffer_load_start(&run, plan, window, NULL, &err), &err);
+    take_all(run);
+    coffer_load_stats_of(run, &stats);
+    *result = (rank_result){ .read = stats.read, .needed = stats.wanted };
+    coffer_load_free(run);
+    coffer_plan_free(plan);
+    coffer_window_free(window);
+}
+
+/* Seconds until the last of them has all that it needs; their results are shared memory. */
+static double load_ranks(const load_case *load, uint32_t ranks, rank_result *results)
+{
+    pid_t children[RANKS];
+    prepare(load);
+    const double start = bench_now();
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        children[rank] = fork();
+        if (children[rank] == 0) {
+            load_rank(load, rank, ranks, &results[rank]);
+            _exit(0);
+        }
+    }
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        int status = 0;
+        if (waitpid(children[rank], &status, 0) != children[rank] || status != 0) {
+            bench_die("a rank failed", NULL);
+        }
+    }
+    return bench_now() - start;
+}
+
+/* A model whose tensors ranks split along either dimension. */
+static coffer_header *transformer(size_t layers)
+{
+    static const char *const parts[] = { "self_attn.q_proj", "self_attn.o_proj", "mlp.up_proj", "mlp.down_proj" };
+    coffer_header *header = NULL;
+    bench_check(coffer_header_new(&header, NULL, NULL), NULL);
+    for (size_t i = 0; i < layers; i++) {
+        for (size_t k = 0; k < sizeof parts / sizeof parts[0]; k++) {
+            char name[80];
+            const uint64_t shape[2] = { 4096, 2048 };
+            const int length = snprintf(name, sizeof name, "model.layers.%zu.%s.weight", i, parts[k]);
+            bench_check(coffer_header_add(header, name, (size_t)length, COFFER_BF16, shape, 2, NULL), NULL);
+        }
+    }
+    return header;
+}
+
+static void measure_ranks(void)
+{
+    const char *path = bench_path("load.safetensors");
+    coffer_header *header = transformer(bench_size(30, 1));
+    bench_write_full(path, header);
+    coffer_header_free(header);
+    load_case load = open_case(path);
+    load.state = LOAD_COLD;
+    load.unverified = true;
+    rank_result *results =
+        mmap(NULL, RANKS * sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (results == MAP_FAILED) {
+        bench_die("mmap", NULL);
+    }
+    double ours[8];
+    double alone[8];
+    const size_t count = rounds();
+    for (size_t i = 0; i < count; i++) {
+        ours[i] = load_ranks(&load, RANKS, results);
+        alone[i] = load_ours(&load);
+    }
+    uint64_t read = 0;
+    for (size_t i = 0; i < RANKS; i++) {
+        read += results[i].read;
+    }
+    const double together = bench_median(ours, count);
+    const double one = bench_median(alone, count);
+    bench_row("load by 8 processes, each its eighth", "s", together, "one process, all of it", one, one / together,
+              "cold, not verified");
+    bench_row("load by 8 processes: bytes read by all", "MB", (double)read / BENCH_MB, "the model",
+              (double)load.size / BENCH_MB, (double)load.size / (double)read, "cold");
+    munmap(results, RANKS * sizeof *results);
+    close_case(&load);
+    remove(path);
+}
+
 /* ---- a slow disk ---- */
 
 #define THROTTLE_RATE 200000000u
@@ -408,13 +482,19 @@ static void measure_gpt2(void)
     remove(path);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    char floor[4096];
+    (void)argc;
+    const char *slash = strrchr(argv[0], '/');
+    snprintf(floor, sizeof floor, "%.*sfloor_read", slash != NULL ? (int)(slash - argv[0] + 1) : 0, argv[0]);
+    bench_floor = floor;
     bench_need_disk(bench_size((size_t)4 * BENCH_GB, 64 * BENCH_MB));
     measure_file("load 2 GB, one tensor", bench_matrix(bench_size(31250, 250), 16000));
     measure_file("load 2 GB, 20,000 tensors", many_tensors(bench_size(20000, 100)));
     if (!bench_is_quick()) {
         measure_gpt2();
     }
+    measure_ranks();
     return 0;
 }

@@ -307,7 +307,7 @@ int main(int argc, char **argv)
                         memory);
     }
     const double seconds = floor_clock(CLOCK_MONOTONIC) - start;
-    printf("%s %.1f MB/s %.4f CPU s/GB %llu bytes\n", argv[1], (double)files.bytes / 1e6 / seconds,
+    printf("%.1f MB/s %s, %.4f CPU s/GB, %llu bytes\n", (double)files.bytes / 1e6 / seconds, argv[1],
            (floor_clock(CLOCK_PROCESS_CPUTIME_ID) - processor) / ((double)files.bytes / 1e9),
            (unsigned long long)files.bytes);
     return 0;

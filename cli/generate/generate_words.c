@@ -17,7 +17,8 @@ static const struct word {
     { "BYTES", WORD_ANY },          { "TOLERANCE", WORD_ANY }, { "MODEL", WORD_FILE },
     { "FOLDER", WORD_FILE },        { "SIZE", WORD_ANY },      { "URL", WORD_FILE },
     { "REVISION", WORD_ANY },       { "KINDS", WORD_ANY },     { "PART", WORD_ANY },
-    { "PREFIX", WORD_ANY },
+    { "PREFIX", WORD_ANY },         { "R", WORD_ANY },         { "DEVICE", WORD_ANY },
+    { "GLOB=DIM", WORD_TENSOR },
 };
 
 static word_kind kind_of_word(const char *word)
