@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define WINDOW_MEMORY ((uint64_t)64 << 20)
+#define WINDOW_PATIENCE_MS 10000
 
 static coffer_status window_options(coffer_window_options *known, const coffer_window_options *given, coffer_error *err)
 {
@@ -89,6 +90,7 @@ coffer_status coffer_window_new(coffer_window **window, const coffer_window_opti
     }
     made->allocator = *allocator;
     made->options = known;
+    made->patience_ms = WINDOW_PATIENCE_MS;
     status = window_set_up(made, err);
     if (status != COFFER_OK) {
         window_release(made);

@@ -801,7 +801,7 @@ void test_loading()
     const cofferpp::model opened("m.safetensors");
     cofferpp::plan wanted(opened);
     wanted.add_all();
-    const std::size_t last = wanted.add(opened.at("w"), slice("1:, :2"));
+    const std::size_t last = wanted.add(*opened.find("w"), slice("1:, :2"));
     EXPECT(wanted.size() == 4 && !wanted.empty() && wanted[last].size == 8 && wanted[last].rank == 2);
     EXPECT(wanted.cost().needed == 24 + 16 + 2 + 8);
     cofferpp::loaded part;
@@ -820,7 +820,7 @@ void test_loading()
     }
     const float expected[] = { 3, 4 };
     EXPECT(part.size() == 8 && std::memcmp(part.bytes().data(), expected, sizeof expected) == 0);
-    EXPECT(thrown_by([&] { return wanted.add_shard(opened.at("w"), 1, {}, 0, 2); }).code() == COFFER_ERR_INDEX);
+    EXPECT(thrown_by([&] { return wanted.add_shard(*opened.find("w"), 1, {}, 0, 2); }).code() == COFFER_ERR_INDEX);
     const cofferpp::device host("cpu");
     EXPECT(host.describe().kind == COFFER_DEVICE_HOST);
     EXPECT(!cofferpp::list_facilities().empty());
