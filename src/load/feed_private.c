@@ -37,7 +37,7 @@ typedef struct private_slot {
 typedef struct private_feed {
     coffer__feed base;
     const coffer__feeds *feeds;
-    coffer__reader *reader;
+    coffer__range_reader *reader;
     const coffer__inlet *latest; /* of the last chunk; NULL: there was none */
     private_slot *slots;
     size_t count;
@@ -230,7 +230,7 @@ static coffer_status private_requests(const private_feed *own, private_slot *slo
 static bool private_has_room(const coffer__feed *feed)
 {
     const private_feed *own = (const private_feed *)feed;
-    return own->taken < own->count && (own->latest == NULL || coffer__reader_wants(own->reader, own->latest));
+    return own->taken < own->count && (own->latest == NULL || coffer__range_reader_wants(own->reader, own->latest));
 }
 
 /* Requests stay where they are while they are under way, so all of them are made before the first is submitted. */
@@ -262,7 +262,7 @@ static coffer_status private_submit(coffer__feed *feed, coffer__chunk *chunk, co
     chunk->engines = 1u << (unsigned)coffer__inlet_engine(slot->inlet);
     status = private_requests(own, slot, err);
     for (size_t i = 0; status == COFFER_OK && i < slot->count; i++) {
-        coffer__reader_submit(own->reader, &slot->requests[i]);
+        coffer__range_reader_submit(own->reader, &slot->requests[i]);
     }
     return status;
 }
@@ -294,7 +294,7 @@ static coffer_status private_next(coffer__feed *feed, bool wait, coffer__chunk *
     *chunk = empty == NULL ? NULL : private_give(own, empty);
     while (own->coming > 0 && *chunk == NULL) {
         coffer__request *done = NULL;
-        const coffer_status status = coffer__reader_reap(own->reader, wait, &done, err);
+        const coffer_status status = coffer__range_reader_reap(own->reader, wait, &done, err);
         if (done == NULL) {
             return status;
         }
@@ -329,7 +329,7 @@ static void private_close(coffer__feed *feed)
 {
     private_feed *own = (private_feed *)feed;
     const coffer_allocator *allocator = own->feeds->allocator;
-    coffer__reader_free(own->reader);
+    coffer__range_reader_free(own->reader);
     for (size_t i = 0; i < own->count; i++) {
         private_slot *slot = &own->slots[i];
         if (slot->chunk != NULL) {
@@ -354,9 +354,9 @@ static coffer_status private_fill(private_feed *own, size_t worker, const coffer
     const coffer__feeds *feeds = own->feeds;
     const size_t share = feeds->window->slot_count / feeds->workers;
     uint8_t *first = feeds->window->slots + worker * share * (size_t)COFFER__CELL;
-    const coffer__reader_options options = { .allocator = feeds->allocator,
-                                             .watch = watch,
-                                             .depth = (uint32_t)(share < 4096 ? share : 4096) };
+    const coffer__range_reader_options options = { .allocator = feeds->allocator,
+                                                   .watch = watch,
+                                                   .depth = (uint32_t)(share < 4096 ? share : 4096) };
     own->slots = coffer__alloc_array(feeds->allocator, share, sizeof *own->slots, err);
     if (own->slots == NULL) {
         return COFFER_ERR_MEMORY;
@@ -365,7 +365,7 @@ static coffer_status private_fill(private_feed *own, size_t worker, const coffer
     for (size_t i = 0; i < share; i++) {
         own->slots[i].memory = first + i * (size_t)COFFER__CELL;
     }
-    return coffer__reader_new(&own->reader, &options, err);
+    return coffer__range_reader_new(&own->reader, &options, err);
 }
 
 coffer_status coffer__feed_private(coffer__feed **feed, const coffer__feeds *feeds, size_t worker,
