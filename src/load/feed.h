@@ -94,10 +94,18 @@ typedef struct coffer__feeds {
     const coffer_allocator *allocator; /* any number of threads may use it at once */
     coffer__inlets *inlets;            /* which engine reads each file */
     size_t workers;                    /* feeds that there will be, at most */
+    struct coffer__share *share;       /* the group of processes that this load is in; NULL: none */
+    const struct coffer__kept *kept;   /* what a keeper has of the model; NULL: nothing */
 } coffer__feeds;
 
 /* Makes a feed for worker `worker`; `watch` is its own, asked while it waits. */
 coffer_status coffer__feed_private(coffer__feed **feed, const coffer__feeds *feeds, size_t worker,
                                    const coffer__watch *watch, coffer_error *err);
+/* The same for a load that has a group. `alone` reads what is not shared, and is closed with the feed; after a failure it
+   is closed, too. */
+coffer_status coffer__feed_shared(coffer__feed **feed, const coffer__feeds *feeds, coffer__feed *alone,
+                                  const coffer__watch *watch, coffer_error *err);
+/* The same for a model of which a keeper has files; `rest` brings the others. */
+coffer_status coffer__feed_kept(coffer__feed **feed, const coffer__feeds *feeds, coffer__feed *rest, coffer_error *err);
 
 #endif

@@ -15,6 +15,7 @@
 #include "error.h"
 #include "feed.h"
 #include "inlets.h"
+#include "model.h"
 #include "window.h"
 
 /* Bytes that are worth a read of their own: a call through the page cache, a request to the disk past it. */
@@ -248,10 +249,14 @@ static coffer_status private_next(coffer__feed *feed, bool wait, coffer__chunk *
     while (own->coming > 0) {
         coffer__request *done = NULL;
         const coffer_status status = coffer__range_reader_reap(own->reader, wait, &done, err);
-        if (status != COFFER_OK || done == NULL) {
+        if (done == NULL) {
             return status;
         }
         private_slot *slot = done->user;
+        if (status != COFFER_OK) {
+            const char *path = own->feeds->model->shards[slot->chunk->shard].path;
+            return path == NULL ? status : coffer__fail_path(err, status, path);
+        }
         slot->chunk->requests++;
         slot->chunk->read += done->read;
         slot->chunk->cached += done->cached;

@@ -575,11 +575,15 @@ static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__feed_private(&worker->feed, &load->feeds, number, &worker->watch, err);
+    status = coffer__load_enter_group(load, &worker->watch, err);
+    if (status == COFFER_OK) {
+        status = coffer__load_feed(&worker->feed, load, number, &worker->watch, err);
+    }
     while (status == COFFER_OK && !over && !work_stop(worker)) {
         status = work_round(worker, &over, err);
     }
     work_close(worker);
+    coffer__load_leave_group(load, status, err);
     coffer__window_leave(load->window);
     return status;
 }
@@ -611,6 +615,9 @@ static coffer_status work_threads(const coffer_load *load, size_t *count, coffer
     const coffer_status status = coffer__inlets_try(load->inlets, &threads, err);
     if (status != COFFER_OK) {
         return status;
+    }
+    if (load->kept != NULL) {
+        threads = coffer__os_processors(); /* they only copy */
     }
     threads = asked > 0 ? asked : threads > 0 ? threads : 1;
     threads = threads < WORK_MOST_THREADS ? threads : WORK_MOST_THREADS;
