@@ -320,4 +320,5 @@ void coffer__inlet_close(coffer__inlet *inlet)
     }
     inlet->direct = -1;
     inlet->buffered = -1;
+    inlet->block = 1;
 }
