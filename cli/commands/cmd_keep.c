@@ -10,10 +10,18 @@
 
 #define KEEP_LOOK_MS 200 /* how often the flag of Ctrl-C is looked at */
 
-/* Signals end the wait early, and are noticed by the flag. */
-static void wait_for_end(void)
+/* Tells of each load that has come, until Ctrl-C. Signals end the wait early, and are noticed by the flag. */
+static void keep_until_end(cli *app, const char *path, coffer_keeper *keeper)
 {
+    uint64_t told = 0;
     while (!cli_interrupted()) {
+        uint64_t bytes = 0;
+        uint64_t attached = 0;
+        coffer_keeper_state(keeper, &bytes, &attached);
+        if (attached != told) {
+            told = attached;
+            cli_remark_path(app, path, "used by %" PRIu64 " load%s so far", told, told == 1 ? "" : "s");
+        }
         (void)poll(NULL, 0, KEEP_LOOK_MS);
     }
 }
@@ -37,10 +45,8 @@ static int run_keep(cli *app, const cli_arguments *arguments)
     coffer_keeper_state(keeper, &bytes, &attached);
     cli_bytes_text(size, bytes);
     cli_remark_path(app, path, "kept in memory: %s; loads find it by themselves. Ctrl-C releases it", size);
-    wait_for_end();
-    coffer_keeper_state(keeper, &bytes, &attached);
+    keep_until_end(app, path, keeper);
     coffer_keeper_free(keeper);
-    cli_remark_path(app, path, "released; %" PRIu64 " load%s used it", attached, attached == 1 ? "" : "s");
     return CLI_EXIT_OK;
 }
 
