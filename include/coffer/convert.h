@@ -242,15 +242,16 @@ typedef struct coffer_import_write_options {
     }
 
 /*
- * Writes all of it to `output`, as one file or as several with an index, and publishes it; then opens what was written
- * and compares it with the input, byte by byte, by other code than wrote it. `progress` counts bytes: those that are
+ * Writes all of it to `output`, as one file or as several with an index; then reads what was written and compares it
+ * with the input, byte by byte, by other code than wrote it; then publishes it. `progress` counts bytes: those that are
  * written, and again those that are compared. Memory: less than 64 MiB besides the import, whatever the number of
  * threads.
  *
  * COFFER_ERR_ARGUMENT when the output is a file of the input, COFFER_ERR_CHECKSUM when bytes do not match their CRC,
- * COFFER_ERR_CHANGED when the input was changed since it was opened: then nothing was published. COFFER_ERR_NOT_EQUAL
- * when what was written is not what was read: then the output is there, and must not be used. COFFER_ERR_UNSUPPORTED
- * names the library that is missing for a large compressed member.
+ * COFFER_ERR_CHANGED when the input was changed since it was opened, COFFER_ERR_NOT_EQUAL when what was written is not
+ * what was read. COFFER_ERR_UNSUPPORTED names the library that is missing for a large compressed member. After any
+ * failure nothing is published, and what was at `output` is still there. Only a file that is written in place
+ * (`in_place` of the files' options) is compared after it was published; if that fails, it must not be used.
  */
 COFFER_API coffer_status coffer_import_write(coffer_import *imported, const char *output,
                                              const coffer_import_write_options *options,
@@ -267,7 +268,7 @@ COFFER_API coffer_status coffer_import_carry(coffer_import *imported, coffer_wri
 /* The same for a model of several files. */
 COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coffer_model_writer *writer, bool unchecked,
                                                    const coffer_read_options *reading, coffer_error *err);
-/* Last, what was written is compared with the input: COFFER_ERR_NOT_EQUAL, and err->tensor names the first tensor that
+/* Last, what was written is compared with the input: COFFER_ERR_NOT_EQUAL, and err->tensor names a tensor that
    differs. */
 COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const coffer *written,
                                               const coffer_read_options *reading, coffer_error *err);

@@ -16,6 +16,7 @@
 #include "reader.h"
 #include "support_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -47,7 +48,10 @@ typedef struct made {
     uint32_t storages;
     uint32_t fails; /* reads from this one on fail; 0: none */
     uint32_t reads;
-    int cancel_after; /* calls of the progress callback */
+    int cancel_after;   /* calls of the progress callback */
+    uint64_t cancel_at; /* bytes that it was told of; 0: never */
+    uint64_t lies_from; /* bytes that were told of from which on reads give other bytes; 0: never */
+    bool lies;
     uint64_t told;
 } made;
 
@@ -260,6 +264,7 @@ static coffer_status made_read(void *ctx, uint32_t file, uint64_t offset, void *
         return COFFER_ERR_IO;
     }
     memcpy(buffer, m->file + offset, size);
+    ((uint8_t *)buffer)[size - 1] ^= m->lies ? 1 : 0;
     return COFFER_OK;
 }
 
@@ -715,6 +720,10 @@ static int made_tell(void *ctx, uint64_t done, uint64_t total)
     made *m = ctx;
     assert_true(done >= m->told && done <= total);
     m->told = done;
+    m->lies = m->lies_from > 0 && done >= m->lies_from;
+    if (m->cancel_at > 0 && done >= m->cancel_at) {
+        return 1;
+    }
     return m->cancel_after > 0 && --m->cancel_after == 0;
 }
 
@@ -759,6 +768,106 @@ static void test_changed(void **state)
     assert_int_equal(ftruncate(fd, (off_t)m.size + 1), 0);
     assert_int_equal(close(fd), 0);
     expect(import, NULL, COFFER_ERR_CHANGED, "", false);
+    coffer_import_free(import);
+    coffer_input_free(input);
+    made_free(&m);
+}
+
+/* How many files there are whose names begin with "kept". */
+static size_t kept_files(void)
+{
+    size_t count = 0;
+    DIR *folder = opendir(work_path("."));
+    assert_non_null(folder);
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        count += strncmp(entry->d_name, "kept", 4) == 0 || strstr(entry->d_name, "coffer-") != NULL;
+    }
+    assert_int_equal(closedir(folder), 0);
+    return count;
+}
+
+/* Writes an import of which comparing fails, by other bytes of the input or by cancelling, and looks at what is there
+   then: what was there before. */
+static void check_kept(made *m, coffer_import *import, const coffer_import_write_options *options, size_t files)
+{
+    coffer_error err;
+    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
+    reading.progress = made_tell;
+    reading.progress_ctx = m;
+    for (unsigned k = 0; k < 3; k++) {
+        m->told = 0;
+        m->lies_from = k == 0 ? 100 : 0;
+        m->cancel_at = k == 0 ? 0 : k == 1 ? 100 : 200;
+        assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), options, &reading, &err),
+                         k == 0 ? COFFER_ERR_NOT_EQUAL : COFFER_ERR_CANCELLED);
+        if (k == 0) {
+            assert_string_equal(err.tensor, "v");
+            assert_string_equal(err.path, work_path("kept.safetensors"));
+        }
+        assert_int_equal(kept_files(), files);
+        m->lies = false;
+    }
+}
+
+/* What cannot be verified is not published, and an older model stays: of one file or of several. */
+static void test_verified_first(void **state)
+{
+    (void)state;
+    static const uint64_t limits[] = { 0, 1 << 20, 40 };
+    for (size_t k = 0; k < 3; k++) {
+        made m;
+        const coffer__plan_dimension half[] = { { 10, 10, 4 } };
+        const coffer__plan_dimension rest[] = { { 15, 15, 4 } };
+        coffer_import_write_options options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
+        coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+        made_new(&m);
+        (void)made_storage(&m, COFFER__CODING_STORED, 100, 1);
+        made_row(&m, "v", COFFER_F32, 0, 0, 1, half, 0, 0);
+        made_row(&m, "w", COFFER_F32, 0, 40, 1, rest, 0, 0);
+        coffer_input *input = input_of(&m);
+        coffer_import *import = import_of(&m, input);
+        options.unchecked = true; /* no pass for CRCs between writing and comparing */
+        options.max_shard_size = limits[k];
+        options.files = &files;
+        const size_t files_of_model = k == 2 ? 3 : 1;
+        check_kept(&m, import, &options, 0);
+        assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), &options, NULL, NULL), COFFER_OK);
+        assert_int_equal(kept_files(), files_of_model);
+        /* The second time with digests, which are in the header before it is looked at. */
+        files.digests = COFFER_SHA256;
+        check_kept(&m, import, &options, files_of_model);
+        check_model(&m, k == 2 ? work_path("kept.safetensors.index.json") : work_path("kept.safetensors"));
+        coffer_import_free(import);
+        coffer_input_free(input);
+        made_free(&m);
+        work_dir_remove();
+        work_dir_make();
+    }
+}
+
+/* A file that is written in place is compared when it is there. */
+static void test_verified_in_place(void **state)
+{
+    (void)state;
+    made m;
+    coffer_error err;
+    coffer_import_write_options options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
+    coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
+    made_small(&m);
+    coffer_input *input = input_of(&m);
+    coffer_import *import = import_of(&m, input);
+    files.in_place = true;
+    options.files = &files;
+    reading.progress = made_tell;
+    reading.progress_ctx = &m;
+    assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), &options, &reading, &err), COFFER_OK);
+    check_model(&m, work_path("kept.safetensors"));
+    m.told = 0;
+    m.lies_from = 100;
+    assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), &options, &reading, &err),
+                     COFFER_ERR_NOT_EQUAL);
+    assert_string_equal(err.path, work_path("kept.safetensors"));
     coffer_import_free(import);
     coffer_input_free(input);
     made_free(&m);
@@ -844,9 +953,14 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_random),  TEST(test_large),   TEST(test_sinks),         TEST(test_pipe),          TEST(test_shown),
-        TEST(test_damage),  TEST(test_streams), TEST(test_inflaters),     TEST(test_failing_reads), TEST(test_progress),
-        TEST(test_changed), TEST(test_verify),  TEST(test_hostile_bytes),
+        TEST(test_random),         TEST(test_large),
+        TEST(test_sinks),          TEST(test_pipe),
+        TEST(test_shown),          TEST(test_damage),
+        TEST(test_streams),        TEST(test_inflaters),
+        TEST(test_failing_reads),  TEST(test_progress),
+        TEST(test_changed),        TEST(test_verify),
+        TEST(test_verified_first), TEST(test_verified_in_place),
+        TEST(test_hostile_bytes),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }
