@@ -107,14 +107,20 @@ static void show_json(cli *app, const scanned *file)
     cli_json_close(out, '}');
 }
 
-/* Nothing that this fails for is ever clean, nor a finding: it was not looked at. */
+/* Nothing that this fails for is ever clean, nor a finding: it was not looked at. Only what is wrong with the command
+   line, a URL that is none, keeps the exit code that it has everywhere. */
+static int fail_file(cli *app, const char *path, const coffer_error *err)
+{
+    return cli_fail(app, path, err) == CLI_EXIT_USAGE ? CLI_EXIT_USAGE : CLI_EXIT_UNREADABLE;
+}
+
 static int scan_file(cli *app, const char *path, bool confined)
 {
     coffer_error err;
     scanned file = { .path = path };
-    int code = CLI_EXIT_UNREADABLE;
+    int code = CLI_EXIT_OK;
     if (look(&file, confined, &err) != COFFER_OK) {
-        (void)cli_fail(app, path, &err);
+        code = fail_file(app, path, &err);
     } else {
         code = count_findings(&file) == 0 ? CLI_EXIT_OK : CLI_EXIT_NOT_CONFORMING;
         if (app->json) {
