@@ -79,10 +79,15 @@ static const coffer__plan_piece *carry_first_piece(const carry_run *run, const c
     return coffer__plan_pieces(run->plan) + storage->first_piece;
 }
 
-/* Names the tensor in an error. `number` counts the rows of the plan. */
+/* Names the tensor in an error, and its file unless another one is named. `number` counts the rows of the plan. */
 static coffer_status carry_fail_row(const carry_run *run, coffer_status status, uint32_t number, coffer_error *err)
 {
-    return coffer__plan_fail_row(run->plan, coffer__plan_rows(run->plan) + number, status, err);
+    const coffer__plan_row *row = coffer__plan_rows(run->plan) + number;
+    if (err != NULL && err->path[0] == '\0') {
+        const uint32_t file = carry_first_piece(run, carry_storage_of(run, row))->file;
+        (void)coffer__fail_path(err, status, coffer__input_file_path(run->input, file));
+    }
+    return coffer__plan_fail_row(run->plan, row, status, err);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -252,7 +257,7 @@ static void carry_put_storage(carry_run *run, size_t k, size_t i)
     run->rest_of[k] = i;
 }
 
-/* Asks whether to go on. What is read for CRCs alone counts for nothing, and the tensors have been told of. */
+/* Asks whether to go on. What is read for CRCs alone is not counted, since all tensors have been told of. */
 static int carry_ask(void *ctx, uint64_t done, uint64_t total)
 {
     const carry_run *run = ctx;

@@ -305,7 +305,7 @@ static coffer_status verify_import(verify_comparison *run, coffer_error *err)
     run->rows = coffer__alloc_array(run->allocator, rows, sizeof *run->rows, err);
     coffer_status status = run->order != NULL && run->rows != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
     if (status == COFFER_OK) {
-        status = coffer__verify_crew_open(&run->crew, coffer__input_source(run->import->input, 0)->is.far, err);
+        status = coffer__verify_crew_open(&run->crew, coffer__input_is_far(run->import->input), err);
     }
     if (status == COFFER_OK) {
         status = verify_all(run, err);

@@ -873,6 +873,111 @@ static void test_verified_in_place(void **state)
     made_free(&m);
 }
 
+/* A plan of a tensor of each name, with an alias of the first; of a storage that is plain and one that is decoded. */
+static void made_named(made *m, const char *first, const char *second, const char *value)
+{
+    const coffer__plan_dimension whole[] = { { 25, 25, 4 } };
+    const coffer__plan_dimension turned[] = { { 5, 5, 4 }, { 4, 4, 20 } };
+    made_new(m);
+    (void)made_storage(m, COFFER__CODING_STORED, 100, 1);
+    (void)made_storage(m, COFFER__CODING_DEFLATED, 100, 2);
+    made_row(m, first, COFFER_F32, 0, 0, 1, whole, 0, 0);
+    made_row(m, second, COFFER_F32, 1, 0, 2, turned, 4, 0);
+    made_row(m, "both", COFFER_F32, 0, 0, 1, whole, 0, 0);
+    coffer__plan_row *rows = m->plan.rows.items;
+    rows[2].fate = COFFER_FATE_SKIPPED;
+    rows[2].reason = made_text(m, "it is in both");
+    assert_int_equal(coffer__plan_put_pair(&m->plan, "format", 6, "pt", 2, NULL), COFFER_OK);
+    assert_int_equal(coffer__plan_put_pair(&m->plan, first, 1, value, 1, NULL), COFFER_OK);
+    assert_int_equal(
+        coffer__plan_put_finding(&m->plan, COFFER_WEIGHT_NOTE, 0, 7, "data.pkl", "%q is odd", first, 1, NULL),
+        COFFER_OK);
+}
+
+static void check_written(const made *m, const char *path)
+{
+    coffer *model = NULL;
+    assert_int_equal(coffer_open(&model, path, NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < 2; i++) {
+        const coffer__plan_row *row = coffer__plan_rows(&m->plan) + i;
+        const char *name = coffer__plan_text(&m->plan, row->name, NULL);
+        const coffer_tensor *tensor = coffer_find(model, name, strlen(name));
+        uint8_t bytes[100];
+        assert_non_null(tensor);
+        assert_int_equal(coffer_read(model, tensor, bytes, tensor->size, NULL, NULL), COFFER_OK);
+        check_tensor(m, row, bytes);
+    }
+    coffer_close(model);
+}
+
+/* Several inputs are written as one, in one file or several, and what cannot be added changes nothing. */
+static void test_added(void **state)
+{
+    (void)state;
+    made m[4];
+    coffer_input *inputs[4];
+    coffer_import *imports[4];
+    coffer_error err;
+    made_named(&m[0], "a", "b", "x");
+    made_named(&m[1], "c", "d", "x");
+    made_named(&m[2], "e", "a", "x");
+    made_named(&m[3], "a2", "f", "y"); /* its pair is "a" again, and not "x" */
+    for (size_t i = 0; i < 4; i++) {
+        inputs[i] = input_of(&m[i]);
+        imports[i] = import_of(&m[i], inputs[i]);
+    }
+    assert_int_equal(coffer_import_add(imports[0], imports[0], &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_import_add(imports[0], imports[1], &err), COFFER_OK);
+    coffer_import_free(imports[1]);
+    for (size_t i = 2; i < 4; i++) {
+        assert_int_equal(coffer_import_add(imports[0], imports[i], &err),
+                         i == 2 ? COFFER_ERR_DUPLICATE_NAME : COFFER_ERR_DUPLICATE_KEY);
+        const coffer_import_summary *summary = coffer_import_summarize(imports[0]);
+        assert_int_equal(summary->tensor_count, 6);
+        assert_int_equal(summary->written_count, 4);
+        assert_int_equal(summary->file_count, 2);
+        assert_int_equal(summary->total, 400);
+        assert_int_equal(summary->written, 360);
+        assert_int_equal(summary->unreferenced, 40);
+        assert_int_equal(summary->finding_count, 2);
+        assert_null(coffer_import_at(imports[0], 6));
+        assert_int_equal(coffer_import_finding_at(imports[0], 1)->file, 1);
+        assert_string_equal(coffer_import_finding_at(imports[0], 1)->subject, "c");
+        assert_string_equal(coffer_import_at(imports[0], 5)->reason, "it is in both");
+        coffer_pair pair;
+        assert_true(coffer_import_metadata_at(imports[0], 2, &pair));
+        assert_memory_equal(pair.key, "c", 2);
+        assert_false(coffer_import_metadata_at(imports[0], 3, &pair));
+    }
+    const void *bytes = NULL;
+    size_t size = 0;
+    assert_int_equal(coffer_import_save(imports[0], &bytes, &size, &err), COFFER_ERR_ARGUMENT);
+    coffer_import *again = import_of(&m[0], inputs[0]);
+    assert_int_equal(coffer_import_add(again, imports[2], &err), COFFER_ERR_ARGUMENT);
+    coffer_import_free(again);
+    coffer_import_write_options options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
+    for (uint64_t limit = 0; limit <= 150; limit += 150) {
+        options.max_shard_size = limit;
+        const char *path = limit == 0 ? "added.safetensors" : "parts.safetensors";
+        assert_int_equal(coffer_import_write(imports[0], work_path(path), &options, NULL, &err), COFFER_OK);
+        path = limit == 0 ? "added.safetensors" : "parts.safetensors.index.json";
+        check_written(&m[0], work_path(path));
+        check_written(&m[1], work_path(path));
+    }
+    /* A byte of the second input that contradicts its CRC. */
+    m[1].file[coffer__plan_pieces(&m[1].plan)[0].offset] ^= 1;
+    assert_int_equal(coffer_import_write(imports[0], work_path("bad.safetensors"), NULL, NULL, &err),
+                     COFFER_ERR_CHECKSUM);
+    assert_string_equal(err.tensor, "c");
+    for (size_t i = 0; i < 4; i++) {
+        coffer_import_free(i == 1 ? NULL : imports[i]);
+    }
+    for (size_t i = 4; i > 0; i--) {
+        coffer_input_free(inputs[i - 1]);
+        made_free(&m[i - 1]);
+    }
+}
+
 /* A byte of the output that is not what it should be is found. */
 static void test_verify(void **state)
 {
@@ -953,13 +1058,11 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_random),         TEST(test_large),
-        TEST(test_sinks),          TEST(test_pipe),
-        TEST(test_shown),          TEST(test_damage),
-        TEST(test_streams),        TEST(test_inflaters),
-        TEST(test_failing_reads),  TEST(test_progress),
-        TEST(test_changed),        TEST(test_verify),
-        TEST(test_verified_first), TEST(test_verified_in_place),
+        TEST(test_random),         TEST(test_large),     TEST(test_sinks),
+        TEST(test_pipe),           TEST(test_shown),     TEST(test_damage),
+        TEST(test_streams),        TEST(test_inflaters), TEST(test_failing_reads),
+        TEST(test_progress),       TEST(test_changed),   TEST(test_verify),
+        TEST(test_verified_first), TEST(test_added),     TEST(test_verified_in_place),
         TEST(test_hostile_bytes),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

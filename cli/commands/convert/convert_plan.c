@@ -160,7 +160,7 @@ void convert_show_plan(const conversion *run)
     cli_put_text(out, account);
     cli_put_char(out, '\n');
     sum_text(run, account, sizeof account);
-    cli_remark_path(run->app, run->output != NULL ? run->output : run->path, "would be written: %s", account);
+    cli_remark_path(run->app, run->output != NULL ? run->output : run->label, "would be written: %s", account);
 }
 
 /* ---- Afterwards ---- */
@@ -169,7 +169,7 @@ void convert_show_plan(const conversion *run)
 static void remark_rest(const conversion *run, size_t count, const char *what)
 {
     if (count > MOST_REMARKS) {
-        cli_remark_path(run->app, run->path, "%zu more %s: --dry-run lists all", count - MOST_REMARKS, what);
+        cli_remark_path(run->app, run->label, "%zu more %s: --dry-run lists all", count - MOST_REMARKS, what);
     }
 }
 
@@ -186,7 +186,7 @@ static void remark_skipped(const conversion *run)
         char reason[256];
         coffer_escape(tensor->name, tensor->name_len, name, sizeof name);
         coffer_escape(tensor->reason, strlen(tensor->reason), reason, sizeof reason);
-        cli_remark_path(run->app, run->path, "skipped %s: %s", name, reason);
+        cli_remark_path(run->app, run->label, "skipped %s: %s", name, reason);
     }
     remark_rest(run, count, "are skipped");
 }
@@ -198,7 +198,7 @@ static void remark_findings(const conversion *run)
     size_t count = 0;
     for (size_t i = 0; (finding = coffer_import_finding_at(import, i)) != NULL; i++) {
         if (count++ < MOST_REMARKS) {
-            cli_import_remark(run->app, run->path, finding);
+            cli_import_remark(run->app, run->label, finding);
         }
     }
     remark_rest(run, count, "findings");
@@ -214,7 +214,7 @@ void convert_show_done(const conversion *run)
     remark_skipped(run);
     if (summary->aliased + summary->unreferenced + summary->skipped > 0) {
         account_text(summary, account, sizeof account);
-        cli_remark_path(run->app, run->path, "%s", account);
+        cli_remark_path(run->app, run->label, "%s", account);
     }
     sum_text(run, sum, sizeof sum);
     cli_duration_text(took, cli_seconds() - run->started);
@@ -300,6 +300,16 @@ static void json_unreferenced(cli_output *out, coffer_import *import)
     cli_json_close(out, ']');
 }
 
+static void json_paths(cli_output *out, const conversion *run)
+{
+    cli_json_key(out, "paths");
+    cli_json_open(out, '[', true);
+    for (size_t i = 0; i < run->path_count; i++) {
+        cli_json_string(out, run->paths[i]);
+    }
+    cli_json_close(out, ']');
+}
+
 /* One object, in the same form for a dry run and for what was written; `done` tells which. */
 void convert_show_json(const conversion *run, const char *done)
 {
@@ -309,6 +319,9 @@ void convert_show_json(const conversion *run, const char *done)
     cli_json_open(out, '{', true);
     cli_json_key(out, "path");
     cli_json_string(out, run->path);
+    if (run->path_count > 1) {
+        json_paths(out, run);
+    }
     cli_json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
     cli_json_key(out, "done");
     cli_json_string(out, done);
