@@ -95,14 +95,10 @@ static void show_json(cli *app, const scanned *file)
 {
     cli_output *out = &app->out;
     cli_json_open(out, '{', true);
-    cli_json_key(out, "path");
-    cli_json_string(out, file->path);
-    cli_json_key(out, "from");
-    cli_json_string(out, file->from);
-    cli_json_key(out, "clean");
-    cli_json_bool(out, count_findings(file) == 0);
-    cli_json_key(out, "bytes_read");
-    cli_json_number(out, coffer_input_bytes_read(file->opened.input));
+    cli_json_put_string(out, "path", file->path);
+    cli_json_put_string(out, "from", file->from);
+    cli_json_put_bool(out, "clean", count_findings(file) == 0);
+    cli_json_put_number(out, "bytes_read", coffer_input_bytes_read(file->opened.input));
     cli_json_import_findings(out, file->opened.import);
     cli_json_close(out, '}');
 }

@@ -401,8 +401,7 @@ bool coffer__input_is_far(const coffer_input *input)
 
 /* ---- which files they are ---------------------------------------------------------------------------------------- */
 
-/* By device and inode, so that another name, or a link, of the same file is found as well. What is
-   no file, a URL or memory, has neither. */
+/* A path that leads nowhere is not one of them. */
 bool coffer__input_has_path(const coffer_input *input, const char *path)
 {
     coffer__os_info info;
@@ -410,8 +409,7 @@ bool coffer__input_has_path(const coffer_input *input, const char *path)
         return false;
     }
     for (uint32_t i = 0; i < input->count; i++) {
-        const coffer__os_info *seen = coffer__source_seen(&input->files[i]->source);
-        if (seen != NULL && seen->device == info.device && seen->inode == info.inode) {
+        if (coffer__source_is_file(&input->files[i]->source, &info)) {
             return true;
         }
     }

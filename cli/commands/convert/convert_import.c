@@ -88,10 +88,10 @@ static int check_output_name(const conversion *run, const char *ending, bool for
    reading, so both names are looked at. */
 static int check_import_output(const conversion *run, bool force)
 {
-    if (run->output[0] == '\0' || strcmp(run->output, "-") == 0) {
-        return cli_usage_error(run->app, "-o wants the name of a file");
+    int code = cli_publish_check_name(run->app, run->output);
+    if (code == CLI_EXIT_OK) {
+        code = check_output_name(run, "", force);
     }
-    const int code = check_output_name(run, "", force);
     return code == CLI_EXIT_OK && run->sharded ? check_output_name(run, ".index.json", force) : code;
 }
 
@@ -156,29 +156,19 @@ static int show_dry_run(const conversion *run)
     return CLI_EXIT_OK;
 }
 
-/* Which failure to report of a file that no reader knows: the first one says more, unless it advises what was just
-   done. */
+/* Which failure to report of a file that no reader knows: the first one says more, unless its message advises what was
+   just done. */
 static const coffer_error *choose_failure(const coffer_error *why_not, const coffer_error *err)
 {
-    static const coffer_status convertible[] = { COFFER_ERR_IS_ZIP, COFFER_ERR_IS_PICKLE, COFFER_ERR_IS_NUMPY,
-                                                 COFFER_ERR_IS_TAR };
-    bool advises = false;
-    for (size_t i = 0; i < sizeof convertible / sizeof convertible[0]; i++) {
-        advises = advises || why_not->code == convertible[i];
-    }
+    const bool advises = strstr(why_not->message, "coffer convert") != NULL;
     return err->code == COFFER_ERR_UNKNOWN_INPUT && !advises ? why_not : err;
-}
-
-static bool is_standard_input(const char *path)
-{
-    return strcmp(path, "-") == 0;
 }
 
 /* A pipe is gone when it was read once, and a file of another program is read at many places. */
 static int refuse_standard_input(const conversion *run)
 {
     for (size_t i = 0; i < run->path_count; i++) {
-        if (is_standard_input(run->paths[i])) {
+        if (strcmp(run->paths[i], "-") == 0) {
             return cli_usage_error(run->app, "files of other programs are not read from standard input: name the file");
         }
     }

@@ -236,19 +236,14 @@ static void json_tensor(cli_output *out, coffer_import *import, size_t i)
     cli_json_string_n(out, tensor.name, tensor.name_len);
     cli_json_text_or_null(out, "dtype", dtype, strlen(dtype));
     cli_json_shape(out, tensor.shape, tensor.rank);
-    cli_json_key(out, "size");
-    cli_json_number(out, tensor.size);
-    cli_json_key(out, "fate");
-    cli_json_string(out, fates[tensor.fate]);
+    cli_json_put_number(out, "size", tensor.size);
+    cli_json_put_string(out, "fate", fates[tensor.fate]);
     cli_json_text_or_null(out, "alias_of", same != NULL ? same->name : "", same != NULL ? same->name_len : 0);
     cli_json_text_or_null(out, "reason", tensor.reason, strlen(tensor.reason));
     cli_json_text_or_null(out, "storage", tensor.storage, tensor.storage_len);
-    cli_json_key(out, "gathered");
-    cli_json_bool(out, tensor.gathered);
-    cli_json_key(out, "changed");
-    cli_json_bool(out, tensor.changed);
-    cli_json_key(out, "decoded");
-    cli_json_bool(out, tensor.decoded);
+    cli_json_put_bool(out, "gathered", tensor.gathered);
+    cli_json_put_bool(out, "changed", tensor.changed);
+    cli_json_put_bool(out, "decoded", tensor.decoded);
     cli_json_close(out, '}');
 }
 
@@ -265,22 +260,14 @@ static void json_account(cli_output *out, const coffer_import_summary *summary)
     cli_json_key(out, "account");
     cli_json_open(out, '{', false);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-        cli_json_key(out, members[i].key);
-        cli_json_number(out, members[i].bytes);
+        cli_json_put_number(out, members[i].key, members[i].bytes);
     }
     cli_json_close(out, '}');
 }
 
-static void json_metadata(cli_output *out, const coffer_import *import)
+static bool pair_of_import(const void *import, size_t i, coffer_pair *pair)
 {
-    coffer_pair pair;
-    cli_json_key(out, "metadata");
-    cli_json_open(out, '{', true);
-    for (size_t i = 0; coffer_import_metadata_at(import, i, &pair); i++) {
-        cli_json_key_n(out, pair.key, pair.key_len);
-        cli_json_string_n(out, pair.value, pair.value_len);
-    }
-    cli_json_close(out, '}');
+    return coffer_import_metadata_at(import, i, pair);
 }
 
 static void json_unreferenced(cli_output *out, coffer_import *import)
@@ -291,10 +278,8 @@ static void json_unreferenced(cli_output *out, coffer_import *import)
     cli_json_open(out, '[', true);
     for (size_t i = 0; (name = coffer_import_unreferenced_at(import, i, &size)) != NULL; i++) {
         cli_json_open(out, '{', false);
-        cli_json_key(out, "storage");
-        cli_json_string(out, name);
-        cli_json_key(out, "size");
-        cli_json_number(out, size);
+        cli_json_put_string(out, "storage", name);
+        cli_json_put_number(out, "size", size);
         cli_json_close(out, '}');
     }
     cli_json_close(out, ']');
@@ -317,29 +302,23 @@ void convert_show_json(const conversion *run, const char *done)
     coffer_import *import = run->opened.import;
     const coffer_import_summary *summary = coffer_import_summarize(import);
     cli_json_open(out, '{', true);
-    cli_json_key(out, "path");
-    cli_json_string(out, run->path);
+    cli_json_put_string(out, "path", run->path);
     if (run->path_count > 1) {
         json_paths(out, run);
     }
     cli_json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
-    cli_json_key(out, "done");
-    cli_json_string(out, done);
-    cli_json_key(out, "from");
-    cli_json_string(out, summary->format);
-    cli_json_key(out, "verified");
-    cli_json_bool(out, run->verified);
-    cli_json_key(out, "tensors");
-    cli_json_number(out, summary->written_count);
-    cli_json_key(out, "size");
-    cli_json_number(out, summary->output);
+    cli_json_put_string(out, "done", done);
+    cli_json_put_string(out, "from", summary->format);
+    cli_json_put_bool(out, "verified", run->verified);
+    cli_json_put_number(out, "tensors", summary->written_count);
+    cli_json_put_number(out, "size", summary->output);
     cli_json_key(out, "plan");
     cli_json_open(out, '[', true);
     for (size_t i = 0; i < summary->tensor_count; i++) {
         json_tensor(out, import, i);
     }
     cli_json_close(out, ']');
-    json_metadata(out, import);
+    cli_json_pairs(out, pair_of_import, import);
     cli_json_import_findings(out, import);
     json_unreferenced(out, import);
     json_account(out, summary);
