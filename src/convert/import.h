@@ -25,6 +25,10 @@ struct coffer_import {
     size_t saved_size;
 };
 
+/* coffer_import_verify; what is decoded, and too much for memory, goes into a file without a name beside `spool`, or, if
+   that is NULL, where the system has its own. */
+coffer_status coffer__import_verify(coffer_import *import, const coffer *written, const char *spool,
+                                    const coffer_read_options *reading, coffer_error *err);
 /* Summarises a plan that has grown, and had `dimensions` before. The import stays as it was on failure. */
 coffer_status coffer__import_summarize_again(coffer_import *import, size_t dimensions, coffer_error *err);
 

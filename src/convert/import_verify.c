@@ -319,23 +319,33 @@ static coffer_status verify_import(verify_comparison *run, coffer_error *err)
     return status;
 }
 
-coffer_status coffer_import_verify(coffer_import *import, const coffer *written, const coffer_read_options *reading,
-                                   coffer_error *err)
+coffer_status coffer__import_verify(coffer_import *import, const coffer *written, const char *spool,
+                                    const coffer_read_options *reading, coffer_error *err)
 {
-    if (import == NULL || written == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or what was written is NULL");
-    }
     coffer_read_options known;
     const coffer_status status = coffer__options_copy(&known, sizeof known, reading, err);
     if (status != COFFER_OK) {
         return status;
     }
     const coffer_allocator *allocator = &import->allocator;
-    verify_comparison run = { .import = import,
-                              .plan = &import->plan,
-                              .options = &known,
-                              .allocator = allocator,
-                              .decoding = { .plan = &import->plan, .input = import->input, .allocator = allocator },
-                              .crew = { .written = written, .options = &known, .allocator = allocator } };
+    verify_comparison run = {
+        .import = import,
+        .plan = &import->plan,
+        .options = &known,
+        .allocator = allocator,
+        .decoding = { .plan = &import->plan, .input = import->input, .spool = spool, .allocator = allocator },
+        .crew = { .written = written, .options = &known, .allocator = allocator }
+    };
     return verify_import(&run, err);
+}
+
+/* Beside the output there was room for as much. One behind a URL has no folder here. */
+coffer_status coffer_import_verify(coffer_import *import, const coffer *written, const coffer_read_options *reading,
+                                   coffer_error *err)
+{
+    if (import == NULL || written == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or what was written is NULL");
+    }
+    const char *path = written->web == NULL && written->shard_count > 0 ? written->shards[0].path : NULL;
+    return coffer__import_verify(import, written, path, reading, err);
 }

@@ -89,14 +89,16 @@ coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, 
     return import_carry(import, &target, unchecked, reading, err);
 }
 
-/* A model has several files, and writes at any place in them; it has no path here. */
+/* A model has several files, and writes at any place in them. */
 coffer_status coffer_import_carry_model(coffer_import *import, coffer_model_writer *writer, bool unchecked,
                                         const coffer_read_options *reading, coffer_error *err)
 {
     if (import == NULL || writer == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or the writer is NULL");
     }
-    const coffer__carry_target target = { .model = writer, .header = coffer__model_writer_header(writer) };
+    const coffer__carry_target target = { .model = writer,
+                                          .header = coffer__model_writer_header(writer),
+                                          .spool = coffer__model_writer_path(writer) };
     return import_carry(import, &target, unchecked, reading, err);
 }
 
@@ -135,7 +137,7 @@ static coffer_status import_look(void *ctx, const coffer *written, coffer_error 
     import_saving *saving = ctx;
     saving->halves.before = saving->import->summary.output;
     const coffer_read_options half = import_half(saving);
-    const coffer_status status = coffer_import_verify(saving->import, written, &half, err);
+    const coffer_status status = coffer__import_verify(saving->import, written, saving->output, &half, err);
     /* The file may have another name for now. */
     return status == COFFER_ERR_NOT_EQUAL ? coffer__fail_path(err, status, saving->output) : status;
 }

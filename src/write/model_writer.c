@@ -714,6 +714,11 @@ coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer
     return status;
 }
 
+const char *coffer__model_writer_path(const coffer_model_writer *writer)
+{
+    return writer->publication.path.text;
+}
+
 const coffer_header *coffer__model_writer_header(const coffer_model_writer *writer)
 {
     return writer->header;
