@@ -932,6 +932,8 @@ static void test_added(void **state)
     for (size_t i = 2; i < 4; i++) {
         assert_int_equal(coffer_import_add(imports[0], imports[i], &err),
                          i == 2 ? COFFER_ERR_DUPLICATE_NAME : COFFER_ERR_DUPLICATE_KEY);
+        assert_non_null(
+            strstr(err.message, i == 2 ? "tensor \"a\" is in" : "have \"a\" for the metadata, and not the"));
         const coffer_import_summary *summary = coffer_import_summarize(imports[0]);
         assert_int_equal(summary->tensor_count, 6);
         assert_int_equal(summary->written_count, 4);
@@ -952,8 +954,10 @@ static void test_added(void **state)
     const void *bytes = NULL;
     size_t size = 0;
     assert_int_equal(coffer_import_save(imports[0], &bytes, &size, &err), COFFER_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "several inputs cannot be saved"));
     coffer_import *again = import_of(&m[0], inputs[0]);
     assert_int_equal(coffer_import_add(again, imports[2], &err), COFFER_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "another import of the same input"));
     coffer_import_free(again);
     coffer_import_write_options options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
     for (uint64_t limit = 0; limit <= 150; limit += 150) {
@@ -1001,6 +1005,173 @@ static void test_verify(void **state)
     assert_int_equal(coffer_import_verify(import, written, NULL, &err), COFFER_ERR_NOT_EQUAL);
     assert_string_equal(err.tensor, "w");
     coffer_close(written);
+    coffer_import_free(import);
+    coffer_input_free(input);
+    made_free(&m);
+}
+
+/* Any one byte that differs is found, in a tensor that is plain and in a view of what is decoded; and so is an output
+   of other tensors. */
+static void test_verify_finds(void **state)
+{
+    (void)state;
+    made m;
+    made few;
+    coffer_error err;
+    coffer *model = NULL;
+    made_named(&m, "a", "b", "x");
+    made_small(&few);
+    coffer_input *inputs[] = { input_of(&m), input_of(&few) };
+    coffer_import *imports[] = { import_of(&m, inputs[0]), import_of(&few, inputs[1]) };
+    const char *path = work_path("verified.safetensors");
+    assert_int_equal(coffer_import_write(imports[0], path, NULL, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_open(&model, path, NULL, NULL), COFFER_OK);
+    const coffer_table *table = coffer_shard_table(model, 0);
+    const uint64_t begin = coffer_table_data_offset(table);
+    const uint64_t end = begin + coffer_table_data_size(table);
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    for (uint64_t at = begin; at < end; at++) {
+        uint8_t byte = 0;
+        assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+        byte ^= 1;
+        assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+        assert_int_equal(coffer_import_verify(imports[0], model, NULL, &err), COFFER_ERR_NOT_EQUAL);
+        assert_non_null(strstr(err.message, "other bytes are there than in the input"));
+        const coffer_tensor *tensor = coffer_find(model, err.tensor, strlen(err.tensor));
+        assert_true(tensor != NULL && at >= tensor->offset && at < tensor->offset + tensor->size);
+        byte ^= 1;
+        assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+    }
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(coffer_import_verify(imports[0], model, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_import_verify(imports[1], model, NULL, &err), COFFER_ERR_NOT_EQUAL);
+    assert_non_null(strstr(err.message, "the output has 2 tensors instead of 1"));
+    coffer_close(model);
+    assert_int_equal(coffer_import_write(imports[1], path, NULL, NULL, &err), COFFER_OK);
+    made other;
+    const coffer__plan_dimension whole[] = { { 24, 24, 4 } };
+    made_new(&other);
+    (void)made_storage(&other, COFFER__CODING_STORED, 100, 1);
+    made_row(&other, "w", COFFER_F32, 0, 0, 1, whole, 0, 0);
+    coffer_input *input = input_of(&other);
+    coffer_import *import = import_of(&other, input);
+    assert_int_equal(coffer_open(&model, path, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_import_verify(import, model, NULL, &err), COFFER_ERR_NOT_EQUAL);
+    assert_non_null(strstr(err.message, "does not have it as it should be"));
+    coffer_close(model);
+    coffer_import_free(import);
+    coffer_input_free(input);
+    made_free(&other);
+    for (size_t i = 0; i < 2; i++) {
+        coffer_import_free(imports[i]);
+        coffer_input_free(inputs[i]);
+    }
+    made_free(&m);
+    made_free(&few);
+}
+
+static coffer_status made_beside(void *ctx, const char *name, size_t name_len, uint64_t *size, coffer_error *err)
+{
+    (void)name;
+    (void)name_len;
+    (void)err;
+    *size = ((const made *)ctx)->size;
+    return COFFER_OK;
+}
+
+/* A failure, and what it says. */
+static void refused(coffer_status status, coffer_status wanted, const coffer_error *err, const char *text)
+{
+    assert_int_equal(status, wanted);
+    assert_int_equal(err->code, wanted);
+    if (strstr(err->message, text) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", err->message, text);
+    }
+}
+
+/* Loads the plan as it is now, which is refused. */
+static void refused_plan(const made *m, coffer_input *input, const char *format, coffer_status wanted, const char *text)
+{
+    coffer_import *import = NULL;
+    coffer_error err;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    assert_int_equal(coffer__plan_save(&m->plan, format, &bytes, &size, NULL), COFFER_OK);
+    refused(coffer_import_load(&import, input, bytes, size, NULL, &err), wanted, &err, text);
+    assert_null(import);
+    free(bytes);
+}
+
+/* What is refused says why: of plans that are of something else, and of calls that make no sense. */
+static void test_refused_plans(void **state)
+{
+    (void)state;
+    made m;
+    uint32_t number = 0;
+    coffer_error err;
+    coffer_import *import = NULL;
+    coffer_input *input = NULL;
+    made_small(&m);
+    const char *torch = coffer__reader_at(0)->id;
+    const coffer_input_functions functions = { .read = made_read, .beside = made_beside, .ctx = &m, .size = m.size };
+    coffer_input *alone = input_of(&m);
+    assert_int_equal(coffer_input_open_functions(&input, &functions, NULL, NULL), COFFER_OK);
+    refused_plan(&m, alone, "nobody", COFFER_ERR_PLAN, "is by no reader of this version");
+    assert_int_equal(coffer__plan_put_file(&m.plan, "x.bin", 5, &number, NULL), COFFER_OK);
+    refused_plan(&m, alone, torch, COFFER_ERR_SHARD_MISSING, "there are no files beside this input, and \"x.bin\" is");
+    assert_int_equal(coffer__plan_put_file(&m.plan, "x.bin", 5, &number, NULL), COFFER_OK);
+    refused_plan(&m, input, torch, COFFER_ERR_PLAN, "is of other files than were opened");
+    refused(coffer_import_load(&import, alone, NULL, 0, NULL, &err), COFFER_ERR_ARGUMENT, &err, "are NULL");
+    refused(coffer_import_open(&import, NULL, NULL, &err), COFFER_ERR_ARGUMENT, &err, "an import needs an input");
+    coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
+    options.scalars = (coffer_scalars)(COFFER_SCALARS_METADATA + 1);
+    refused(coffer_import_open(&import, alone, &options, &err), COFFER_ERR_ARGUMENT, &err, "has no such value");
+    refused(coffer_input_open(&input, NULL, NULL, &err), COFFER_ERR_ARGUMENT, &err, "opened from or into NULL");
+    refused(coffer_input_read(alone, 7, 0, &number, 1, &err), COFFER_ERR_ARGUMENT, &err, "no such input or file");
+    refused(coffer_input_read(alone, 0, m.size, &number, 1, &err), COFFER_ERR_ARGUMENT, &err,
+            "do not lie within file 0");
+    refused(coffer_input_beside(alone, NULL, 0, &number, NULL, &err), COFFER_ERR_ARGUMENT, &err, "is NULL");
+    coffer_input_free(input);
+    coffer_input_free(alone);
+    made_free(&m);
+}
+
+static void test_refused_calls(void **state)
+{
+    (void)state;
+    made m;
+    coffer_error err;
+    coffer_header *header = NULL;
+    coffer_writer *writer = NULL;
+    const void *bytes = NULL;
+    size_t size = 0;
+    own_sink to = { .room = 1000 };
+    const coffer_sink sink = { sink_write, sink_finish, NULL, &to };
+    const uint64_t shape[] = { 1 };
+    made_small(&m);
+    coffer_input *input = input_file(&m);
+    coffer_import *import = import_of(&m, input);
+    const coffer_status status = COFFER_ERR_ARGUMENT;
+    to.bytes = malloc((size_t)to.room);
+    assert_non_null(to.bytes);
+    refused(coffer_import_write(import, work_path("input.bin"), NULL, NULL, &err), status, &err,
+            "would replace a file");
+    refused(coffer_import_write(import, NULL, NULL, NULL, &err), status, &err, "the path of the output is NULL");
+    refused(coffer_import_save(import, &bytes, NULL, &err), status, &err, "got NULL");
+    refused(coffer_import_save(NULL, &bytes, &size, &err), status, &err, "got NULL");
+    refused(coffer_import_carry(import, NULL, false, NULL, &err), status, &err, "the writer is NULL");
+    refused(coffer_import_carry_model(import, NULL, false, NULL, &err), status, &err, "the writer is NULL");
+    refused(coffer_import_verify(import, NULL, NULL, &err), status, &err, "what was written is NULL");
+    refused(coffer_import_add(import, NULL, &err), status, &err, "of another input");
+    assert_int_equal(coffer_header_new(&header, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_import_declare(import, header, NULL), COFFER_OK);
+    refused(coffer_import_declare(import, header, &err), status, &err, "in a header without tensors");
+    assert_int_equal(coffer_header_add(header, "more", 4, COFFER_U8, shape, 1, NULL), COFFER_OK);
+    assert_int_equal(coffer_writer_open_sink(&writer, header, &sink, NULL, NULL), COFFER_OK);
+    refused(coffer_import_carry(import, writer, false, NULL, &err), status, &err, "does not declare this import");
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+    free(to.bytes);
     coffer_import_free(import);
     coffer_input_free(input);
     made_free(&m);
@@ -1058,11 +1229,12 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_random),         TEST(test_large),     TEST(test_sinks),
-        TEST(test_pipe),           TEST(test_shown),     TEST(test_damage),
-        TEST(test_streams),        TEST(test_inflaters), TEST(test_failing_reads),
-        TEST(test_progress),       TEST(test_changed),   TEST(test_verify),
-        TEST(test_verified_first), TEST(test_added),     TEST(test_verified_in_place),
+        TEST(test_random),         TEST(test_large),         TEST(test_sinks),
+        TEST(test_pipe),           TEST(test_shown),         TEST(test_damage),
+        TEST(test_streams),        TEST(test_inflaters),     TEST(test_failing_reads),
+        TEST(test_progress),       TEST(test_changed),       TEST(test_verify),
+        TEST(test_verified_first), TEST(test_added),         TEST(test_refused_plans),
+        TEST(test_verify_finds),   TEST(test_refused_calls), TEST(test_verified_in_place),
         TEST(test_hostile_bytes),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
