@@ -81,6 +81,8 @@ static coffer_status import_join(coffer_import *import, const coffer_import *mor
     return status == COFFER_OK ? coffer__import_summarize_again(import, dimensions, err) : status;
 }
 
+/* A failure gives back what was lent and cuts the plan, in any state. The format is told last, since the summary that
+   was made again has taken over the old one. */
 coffer_status coffer_import_add(coffer_import *import, const coffer_import *more, coffer_error *err)
 {
     if (import == NULL || more == NULL || import->input == more->input) {

@@ -49,6 +49,7 @@ typedef struct verify_comparison {
     coffer__transfer_kept kept; /* by the transfers that read views */
 } verify_comparison;
 
+/* A row that is written has a storage: the check refuses any other. */
 static const coffer__plan_storage *verify_storage_of(const coffer__plan *plan, const coffer__plan_row *row)
 {
     return coffer__plan_storages(plan) + row->storage;
@@ -65,6 +66,7 @@ static coffer_status verify_view_memory(verify_comparison *run, coffer_error *er
     return run->view != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");
 }
 
+/* Reads a row into memory, by the transfer's own threads. */
 static coffer_status verify_transfer(verify_comparison *run, const coffer__row *row, coffer_error *err)
 {
     const coffer__transfer_options options = { .allocator = run->allocator,
@@ -136,7 +138,8 @@ static coffer_status verify_alone(verify_comparison *run, const coffer__verify_r
     return box.rank == 0 ? coffer__verify_crew_run(&run->crew, &task, err) : verify_large_view(run, row, &box, err);
 }
 
-/* `count` rows of one storage, from its source. */
+/* `count` rows of one storage, from its source. A small storage is read whole, whatever its views look like; of a large
+   one each view is looked at by itself. What comes as a stream has one row, which is all of it. */
 static coffer_status verify_from(verify_comparison *run, const coffer__verify_row *rows, size_t count, bool in_order,
                                  coffer_error *err)
 {
@@ -279,6 +282,7 @@ static coffer_status verify_find_all(verify_comparison *run, coffer_error *err)
     return COFFER_OK;
 }
 
+/* The input is looked at once more at the end: if it was changed meanwhile, equal bytes prove nothing. */
 static coffer_status verify_all(verify_comparison *run, coffer_error *err)
 {
     coffer_status status = verify_find_all(run, err);

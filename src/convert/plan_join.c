@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans refer by number, never by address, so joining two is copying arrays and adding to the numbers in them. What the
+ * numbers count decides by how much they move: a row's dimensions by the dimensions of the first plan, its storage by
+ * the storages, its name by the bytes of the texts.
+ *
+ * Arrays only grow at their ends, so the plan can be cut back to what it was.
+ */
 #include "plan_join.h"
 
 #include "alloc.h"
@@ -15,6 +22,7 @@ typedef struct plan_shift {
     uint32_t dimensions;
 } plan_shift;
 
+/* Both plans begin with the text of no bytes, so the second one's copy of it is left unused. */
 static uint32_t join_text(const plan_shift *shift, uint32_t text)
 {
     return text == 0 ? 0 : text + shift->texts;
@@ -31,6 +39,7 @@ static uint64_t join_size(const coffer__plan *plan)
 
 /* ---- parts of it ------------------------------------------------------------------------------------------------- */
 
+/* Pieces first: a storage refers to those that are its own. Coding and CRCs are what they were. */
 static coffer_status join_storages(coffer__plan *plan, const coffer__plan *more, const plan_shift *shift,
                                    coffer_error *err)
 {
@@ -49,6 +58,7 @@ static coffer_status join_storages(coffer__plan *plan, const coffer__plan *more,
     return status;
 }
 
+/* Dimensions hold sizes and strides, which mean the same anywhere. Rows that view nothing keep saying so. */
 static coffer_status join_rows(coffer__plan *plan, const coffer__plan *more, const plan_shift *shift, coffer_error *err)
 {
     coffer_status status = coffer__plan_extend(plan, &plan->dimensions, more->dimensions.items, more->dimensions.count,
@@ -85,6 +95,7 @@ static coffer_status join_pair(coffer__plan *plan, const coffer__plan_pair *pair
     return coffer__plan_extend(plan, &plan->pairs, pair, 1, sizeof *pair, err);
 }
 
+/* Compared with the pairs of the first plan only: within the second one keys are unique already. */
 static coffer_status join_pairs(coffer__plan *plan, const coffer__plan *more, const plan_shift *shift,
                                 coffer_error *err)
 {
@@ -99,6 +110,7 @@ static coffer_status join_pairs(coffer__plan *plan, const coffer__plan *more, co
     return status;
 }
 
+/* The sentences are escaped already, and say nothing of the file's number. */
 static coffer_status join_findings(coffer__plan *plan, const coffer__plan *more, const plan_shift *shift,
                                    coffer_error *err)
 {
@@ -160,6 +172,7 @@ coffer_status coffer__plan_join(coffer__plan *plan, const coffer__plan *more, ui
     return status;
 }
 
+/* By name, then by number, so that the order is one. */
 static bool join_name_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__plan_row *rows = coffer__plan_rows(ctx);

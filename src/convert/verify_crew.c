@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cursor of a task is a row and a place in it. A worker takes a stretch under the mutex, and then works without it:
+ * both sides are brought into its own two blocks, or the expected one is there already, and memcmp says the rest.
+ *
+ * Which tensor is named when several differ depends on who is first; one is enough to throw the output away.
+ */
 #include "verify_crew.h"
 
 #include "alloc.h"
@@ -201,6 +207,7 @@ static coffer_status verify_one(const verify_worker *worker, const verify_stretc
     return COFFER_OK;
 }
 
+/* A stretch that failed is counted as well, as nobody is told any more. */
 static void verify_work(void *arg)
 {
     const verify_worker *worker = arg;
@@ -236,6 +243,7 @@ coffer_status coffer__verify_crew_open(coffer__verify_crew *crew, bool far, coff
                                 : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");
 }
 
+/* Also after a failure to open: freeing NULL does nothing. */
 void coffer__verify_crew_close(coffer__verify_crew *crew)
 {
     coffer__free(crew->allocator, crew->memory, crew->workers * 2 * crew->block);
@@ -254,6 +262,7 @@ static size_t verify_workers(const verify_job *job)
     return job->task->in_order ? 1 : useful < job->how->workers ? (size_t)useful : job->how->workers;
 }
 
+/* The count of what is done goes on from one comparison to the next, so that the user sees one that only rises. */
 coffer_status coffer__verify_crew_run(coffer__verify_crew *crew, const coffer__verify_task *task, coffer_error *err)
 {
     verify_worker workers[VERIFY_MOST_WORKERS];

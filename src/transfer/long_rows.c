@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The workers share nothing but a cursor and the checksums. Each piece is read, checked, changed and landed by one
+ * worker, in memory of its own that stays in the cache; so the order in which pieces land is any.
+ *
+ * A failure of reading names the row, one of landing none: that is how the caller tells a bad source from a full disk.
+ */
 #include "long_rows.h"
 
 #include "crew.h"
@@ -79,6 +85,7 @@ static coffer_status long_carry(const long_worker *worker, const long_piece *pie
     return job->which->land(job->which->ctx, row->at + piece->skip, worker->memory, (size_t)piece->size, err);
 }
 
+/* A piece that failed is counted, too: nobody is told any more. The crew stops after the piece at hand. */
 static void long_work(void *arg)
 {
     long_worker *worker = arg;
@@ -97,6 +104,7 @@ static void long_work(void *arg)
     }
 }
 
+/* Each worker should have several pieces, or starting it costs more than it brings. */
 size_t coffer__long_rows_workers(const coffer__long_rows *which, uint32_t threads)
 {
     const uint64_t pieces = which->size / (4 * LONG_PIECE);
@@ -114,7 +122,7 @@ static void long_begin(const coffer__long_rows *which)
     }
 }
 
-/* Threads run small stacks where no code but the library's is called. */
+/* Threads get small stacks where no code but the library's is called; a checksum may be a library's. */
 static bool long_is_own(const coffer__long_rows *which)
 {
     for (size_t i = 0; i < which->count; i++) {
@@ -125,6 +133,7 @@ static bool long_is_own(const coffer__long_rows *which)
     return true;
 }
 
+/* Everything is on this stack: the crew has ended when it returns. */
 coffer_status coffer__long_rows_run(const coffer__long_rows *which, size_t workers,
                                     const coffer__transfer_options *options, coffer_error *err)
 {

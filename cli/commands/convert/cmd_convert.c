@@ -47,12 +47,11 @@ static coffer_export_format wanted_export(const cli_arguments *arguments)
 /* Appends an ending; once the text is full, nothing more. */
 static size_t list_ending(char *text, size_t used, size_t size, const char *ending)
 {
-    return used >= size
-               ? used
-               : used + (size_t)snprintf(text + used, size - used, "%s in %s", used > 0 ? " nor" : "neither", ending);
+    return used >= size ? used
+                        : used + (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", ending);
 }
 
-/* "neither in .safetensors nor in .bt" */
+/* ".safetensors, .bt": the first ending of each format that can be written. */
 static void list_endings(char *text, size_t size)
 {
     size_t used = 0;
@@ -71,7 +70,7 @@ static int unknown_ending(cli *app)
 {
     char endings[CLI_VALUES_SIZE];
     list_endings(endings, sizeof endings);
-    return cli_usage_error(app, "the new file's name ends %s; give its format: --to", endings);
+    return cli_usage_error(app, "the new file's name ends in none of %s: give its format by --to", endings);
 }
 
 /* What a file that is no safetensors file is converted with, and nothing else. */
@@ -88,6 +87,7 @@ static bool is_for_exports(cli_option_id id)
     return id == CLI_OPTION_BYTES_AS || id == CLI_OPTION_TENSOR || id == CLI_OPTION_TIED;
 }
 
+/* A list of ids and not a flag of the options: the table of options is one for all commands. */
 static bool is_for_imports(cli_option_id id)
 {
     for (size_t i = 0; i < sizeof IMPORT_OPTIONS / sizeof IMPORT_OPTIONS[0]; i++) {

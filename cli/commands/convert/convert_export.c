@@ -55,6 +55,7 @@ static int check_export_output(const exporting *run, bool force)
     return code == CLI_EXIT_OK ? cli_publish_check(run->app, run->output, force) : code;
 }
 
+/* Tensors that are written: all, or the one that --tensor names. */
 static size_t export_count(const exporting *run)
 {
     return run->options.tensor != NULL ? 1 : coffer_count(run->model);

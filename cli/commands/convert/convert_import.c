@@ -146,6 +146,7 @@ static int write_import(conversion *run, const coffer_import_write_options *writ
     return CLI_EXIT_OK;
 }
 
+/* Standard output has the plan in either form; nothing was written. */
 static int show_dry_run(const conversion *run)
 {
     if (run->app->json) {
@@ -212,6 +213,8 @@ static int add_file(conversion *run, const char *path, const cli_arguments *argu
                : cli_import_fail(run->app, path, &err);
 }
 
+/* Reads all files, in the order in which they were named, and adds each to the first. Every one of them stays open until
+   the end: its tensors are copied out of it. */
 static int read_import(conversion *run, const cli_arguments *arguments, const coffer_import_options *wants,
                        const coffer_error *why_not)
 {
@@ -257,6 +260,7 @@ static int carry_import_out(conversion *run, const cli_arguments *arguments, cof
     return write_import(run, &writing);
 }
 
+/* Remarks are about all files together; a line with each of their names would be too long. */
 static void label_files(conversion *run)
 {
     if (run->path_count > 1) {

@@ -133,6 +133,8 @@ static void sum_text(const conversion *run, char *text, size_t size)
     snprintf(text, size, "%s%s tensor%s, %s", files, count, summary->written_count == 1 ? "" : "s", bytes);
 }
 
+/* The plan for people: a line for each tensor, then findings, then what nobody views, then the account. Tensors are
+   listed twice, as columns can only be as wide as what was seen. */
 void convert_show_plan(const conversion *run)
 {
     cli_output *out = &run->app->out;
@@ -173,6 +175,7 @@ static void remark_rest(const conversion *run, size_t count, const char *what)
     }
 }
 
+/* One line for each tensor that the new file lacks; names and reasons come from the file, so both are escaped. */
 static void remark_skipped(const conversion *run)
 {
     coffer_import *import = run->opened.import;
@@ -191,6 +194,7 @@ static void remark_skipped(const conversion *run)
     remark_rest(run, count, "are skipped");
 }
 
+/* Findings in the order in which the reader met them, which is that of the file. */
 static void remark_findings(const conversion *run)
 {
     coffer_import *import = run->opened.import;
@@ -204,6 +208,8 @@ static void remark_findings(const conversion *run)
     remark_rest(run, count, "findings");
 }
 
+/* What was lost comes before what was done, so that the last line says how it ended. The account is only worth a line
+   when bytes of the file are in no tensor. */
 void convert_show_done(const conversion *run)
 {
     const coffer_import_summary *summary = coffer_import_summarize(run->opened.import);
@@ -247,6 +253,7 @@ static void json_tensor(cli_output *out, coffer_import *import, size_t i)
     cli_json_close(out, '}');
 }
 
+/* The same numbers as in the line of text, always all of them, so that programs can add them up. */
 static void json_account(cli_output *out, const coffer_import_summary *summary)
 {
     const struct {
@@ -265,11 +272,13 @@ static void json_account(cli_output *out, const coffer_import_summary *summary)
     cli_json_close(out, '}');
 }
 
+/* As cli_json_pairs asks for them. */
 static bool pair_of_import(const void *import, size_t i, coffer_pair *pair)
 {
     return coffer_import_metadata_at(import, i, pair);
 }
 
+/* Storages that no tensor views: bytes that somebody may have hidden there, or that a slice has left over. */
 static void json_unreferenced(cli_output *out, coffer_import *import)
 {
     uint64_t size = 0;
