@@ -85,12 +85,12 @@ static void verify_step(verify_walk *walk, uint32_t d, uint64_t steps)
     const coffer__plan_dimension *dimension = &walk->dimensions[d];
     walk->at += steps * (uint64_t)dimension->stride;
     walk->index[d] += steps;
-    while (walk->index[d] == walk->dimensions[d].count && d > 0) {
+    /* cppcheck-suppress arrayIndexOutOfBoundsCond ; `d` is below the rank */
+    for (; d > 0 && walk->index[d] == walk->dimensions[d].count; d--) {
         walk->at -= walk->dimensions[d].count * (uint64_t)walk->dimensions[d].stride;
         walk->index[d] = 0;
-        d--;
-        walk->at += (uint64_t)walk->dimensions[d].stride;
-        walk->index[d]++;
+        walk->at += (uint64_t)walk->dimensions[d - 1].stride;
+        walk->index[d - 1]++;
     }
 }
 
