@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reader of NumPy's archives (.npz): members are called as the arrays are, with ".npy" after it. */
+#include "bytes.h"
 #include "error.h"
 #include "readers.h"
 #include "text.h"
@@ -7,11 +8,6 @@
 #include "zip.h"
 
 #include <string.h>
-
-static bool npz_ends_with(const char *text, size_t text_len, const char *end)
-{
-    return text_len >= 4 && memcmp(text + text_len - 4, end, 4) == 0;
-}
 
 /* An archive whose first member is an array, or that is called so. */
 static bool npz_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
@@ -22,9 +18,10 @@ static bool npz_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
     if (head_size < 22 || (memcmp(head, "PK\3\4", 4) != 0 && memcmp(head, "PK\5\6", 4) != 0)) {
         return false;
     }
-    const size_t name_len = head_size > 30 && head[2] == 3 ? (size_t)(head[26] | head[27] << 8) : 0;
-    return (name_len > 0 && name_len <= head_size - 30 && npz_ends_with((const char *)head + 30, name_len, ".npy")) ||
-           npz_ends_with(path, path_len, ".npz");
+    const size_t name_len = head_size > 30 && head[2] == 3 ? coffer__load_u16le(head + 26) : 0;
+    return (name_len > 0 && name_len <= head_size - 30 &&
+            coffer__text_ends((const char *)head + 30, name_len, ".npy")) ||
+           coffer__text_ends(path, path_len, ".npz");
 }
 
 /* A member that is no array is nothing that NumPy would give either, but for its bytes. */
@@ -38,20 +35,25 @@ static coffer_status npz_put_other(const coffer__torch_file *file, const coffer_
     coffer_status status = coffer__plan_put_finding(file->plan, COFFER_WEIGHT_NOTE, 0, member->head, member->name,
                                                     "the archive's member %q is no array, and is left out",
                                                     member->name, member->name_len, err);
-    if (status == COFFER_OK) {
-        status = coffer__plan_put_text(file->plan, member->name, member->name_len, &name, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = coffer__plan_put_piece(file->plan, &piece, err);
+    status = coffer__plan_put_text(file->plan, member->name, member->name_len, &name, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status == COFFER_OK ? coffer__plan_put_storage(file->plan, 1, name, &storage, err) : status;
+    status = coffer__plan_put_piece(file->plan, &piece, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__plan_put_storage(file->plan, 1, name, &storage, err);
 }
 
 static coffer_status npz_put_members(const coffer__torch_file *file, const coffer__zip *zip, coffer_error *err)
 {
     for (size_t i = 0; i < zip->count; i++) {
         coffer__zip_member *member = &zip->members[i];
-        const coffer_status status = coffer__torch_member_ends(member, ".npy")
+        const coffer_status status = coffer__text_ends(member->name, member->name_len, ".npy")
                                          ? coffer__numpy_put_member(file, zip, member, err)
                                          : npz_put_other(file, member, err);
         if (status != COFFER_OK) {

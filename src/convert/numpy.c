@@ -131,10 +131,14 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
     *offset = array->npy.size - skipped;
     uint32_t name = 0;
     coffer_status status = coffer__plan_put_text(in->plan, array->name, array->name_len, &name, in->err);
-    if (status == COFFER_OK) {
-        status = coffer__plan_put_piece(in->plan, &piece, in->err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status == COFFER_OK ? coffer__plan_put_storage(in->plan, 1, name, storage, in->err) : status;
+    status = coffer__plan_put_piece(in->plan, &piece, in->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__plan_put_storage(in->plan, 1, name, storage, in->err);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------- */
@@ -384,7 +388,7 @@ coffer_status coffer__numpy_put_member(const coffer__torch_file *file, const cof
                                .file_size = file->size,
                                .err = err };
     numpy_array array = { .size = 0 };
-    const bool has_ending = coffer__torch_member_ends(member, ".npy");
+    const bool has_ending = coffer__text_ends(member->name, member->name_len, ".npy");
     array.name = member->name;
     array.name_len = member->name_len - (has_ending ? 4 : 0);
     array.zip = zip;

@@ -174,8 +174,7 @@ static coffer_status pickle_push_call(coffer__pickle *p, coffer__call_kind kind,
 static bool pickle_is_named(const coffer__pickle *p, coffer__value value, const char *text)
 {
     const char *name = pickle_plain_name(p, value);
-    return name != NULL && coffer__text_len(name) == coffer__text_len(text) &&
-           memcmp(name, text, coffer__text_len(text)) == 0;
+    return name != NULL && coffer__same_text(name, text);
 }
 
 /* The text of a call of _codecs.encode(text, "latin1"), which is how protocols 0 to 2 write bytes; else 0. */
@@ -186,10 +185,8 @@ static coffer__value pickle_encoded(const coffer__pickle *p, coffer__value calla
         tuple->count != 2) {
         return 0;
     }
-    const char *module = coffer__pickle_module(p, callable);
-    const char *name = coffer__pickle_name(p, callable);
-    if (coffer__text_len(module) != 7 || memcmp(module, "_codecs", 7) != 0 || coffer__text_len(name) != 6 ||
-        memcmp(name, "encode", 6) != 0) {
+    if (!coffer__same_text(coffer__pickle_module(p, callable), "_codecs") ||
+        !coffer__same_text(coffer__pickle_name(p, callable), "encode")) {
         return 0;
     }
     /* The tuple has two items, so neither is 0. */

@@ -231,7 +231,7 @@ const char *coffer__pickle_name(const coffer__pickle *pickle, coffer__value valu
 }
 
 /* Whether a value is that text: a str, which Python 2 wrote as BYTES. */
-static bool pickle_is_key(const coffer__pickle *pickle, coffer__value value, const char *key, size_t key_len)
+static bool pickle_is_key(const coffer__pickle *pickle, coffer__value value, const char *key)
 {
     const coffer__node *node = coffer__pickle_node(pickle, value);
     if (node->kind != COFFER__VALUE_TEXT && !(node->kind == COFFER__VALUE_BYTES && node->python2)) {
@@ -239,7 +239,7 @@ static bool pickle_is_key(const coffer__pickle *pickle, coffer__value value, con
     }
     size_t size = 0;
     const char *bytes = coffer__pickle_bytes_of(pickle, value, &size);
-    return bytes != NULL && size == key_len && memcmp(bytes, key, size) == 0;
+    return bytes != NULL && coffer__text_is(bytes, size, key);
 }
 
 /* All pairs are looked at, since the last of a key counts. For single questions about small dicts only; walks
@@ -253,12 +253,11 @@ coffer__value coffer__pickle_get(const coffer__pickle *pickle, coffer__value dic
     if (node == NULL || node->kind != COFFER__VALUE_DICT) {
         return 0;
     }
-    const size_t key_len = coffer__text_len(key);
     coffer__value found = 0;
     for (uint32_t link = node->first; link != 0;) {
         const coffer__value name = coffer__pickle_item(pickle, &link);
         const coffer__value value = coffer__pickle_item(pickle, &link);
-        found = pickle_is_key(pickle, name, key, key_len) ? value : found;
+        found = pickle_is_key(pickle, name, key) ? value : found;
     }
     return found;
 }

@@ -387,12 +387,6 @@ static const char *const dangerous_modules[] = {
 /* Classes of these modules keep data. Functions of them, whose names begin with a small letter, are not known. */
 static const char *const harmless_modules[] = { "torch.nn.modules.", "torch.optim." };
 
-/* Parts are not ended by a NUL but by the next dot. */
-static bool names_part_is(const char *part, size_t len, const char *word)
-{
-    return coffer__text_len(word) == len && memcmp(part, word, len) == 0;
-}
-
 /* Whether a part of a dotted name, or with `first` the first part alone, is a dangerous module. */
 static bool names_reach_danger(const char *dotted, bool first)
 {
@@ -403,7 +397,7 @@ static bool names_reach_danger(const char *dotted, bool first)
             len++;
         }
         for (size_t i = 0; i < sizeof dangerous_modules / sizeof *dangerous_modules; i++) {
-            if (names_part_is(dotted, len, dangerous_modules[i])) {
+            if (coffer__text_is(dotted, len, dangerous_modules[i])) {
                 return true;
             }
         }
@@ -441,34 +435,36 @@ static bool names_is_data_class(const char *module, const char *name)
     return false;
 }
 
-/* The order of the table, which names_look_up relies on: two texts, not one that is joined by a dot. */
-static int names_order(const known_row *row, const char *module, const char *name)
+/* The order of the table: two texts, not one that is joined by a dot. `wanted` is a row of which the names count. */
+static int names_compare_row(const void *rows, size_t i, const void *wanted)
 {
-    const int modules =
-        coffer__compare_names(row->module, coffer__text_len(row->module), module, coffer__text_len(module));
+    const known_row *row = (const known_row *)rows + i;
+    const known_row *other = wanted;
+    const int modules = coffer__compare_names(row->module, coffer__text_len(row->module), other->module,
+                                              coffer__text_len(other->module));
     if (modules != 0) {
         return modules;
     }
-    return coffer__compare_names(row->name, coffer__text_len(row->name), name, coffer__text_len(name));
+    return coffer__compare_names(row->name, coffer__text_len(row->name), other->name, coffer__text_len(other->name));
 }
 
 static const known_row *names_look_up(const char *module, const char *name)
 {
-    size_t low = 0;
-    size_t high = sizeof known_rows / sizeof *known_rows;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = names_order(&known_rows[middle], module, name);
-        if (order == 0) {
-            return &known_rows[middle];
-        }
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    const known_row wanted = { .module = module, .name = name };
+    size_t at = 0;
+    return coffer__find_sorted(sizeof known_rows / sizeof *known_rows, names_compare_row, known_rows, &wanted, &at)
+               ? &known_rows[at]
+               : NULL;
+}
+
+bool coffer__known_at(size_t i, const char **module, const char **name)
+{
+    if (i >= sizeof known_rows / sizeof *known_rows) {
+        return false;
     }
-    return NULL;
+    *module = known_rows[i].module;
+    *name = known_rows[i].name;
+    return true;
 }
 
 coffer__known coffer__known_global(const char *module, const char *name)
@@ -493,7 +489,7 @@ const char *coffer__known_storage(coffer__element element)
     for (size_t i = 0; i < sizeof known_rows / sizeof known_rows[0]; i++) {
         const known_row *row = &known_rows[i];
         if (row->known.meaning == COFFER__MEANS_STORAGE && row->known.element == element &&
-            names_part_is(row->module, coffer__text_len(row->module), "torch")) {
+            coffer__same_text(row->module, "torch")) {
             return row->name;
         }
     }

@@ -193,18 +193,12 @@ static coffer_status plain_note_paddle(const coffer__graph *graph, coffer_error 
 
 /* ---- the reader ---------------------------------------------------------------------------------------------------- */
 
-static bool plain_ends(const char *path, size_t path_len, const char *ending)
-{
-    const size_t len = coffer__text_len(ending);
-    return path_len >= len && memcmp(path + path_len - len, ending, len) == 0;
-}
-
 /* By the ending, or by the table that paddle.save adds. It matters for bfloat16 only, which looks like uint16. */
 static bool plain_is_paddle(const coffer__graph *graph, const coffer__input *input)
 {
     const coffer__value top = coffer__pickle_root(graph->pickle);
-    return plain_ends(input->path, input->path_len, ".pdparams") ||
-           plain_ends(input->path, input->path_len, ".pdopt") ||
+    return coffer__text_ends(input->path, input->path_len, ".pdparams") ||
+           coffer__text_ends(input->path, input->path_len, ".pdopt") ||
            coffer__pickle_get(graph->pickle, top, "StructuredToParameterName@@") != 0;
 }
 
@@ -264,8 +258,8 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
 static bool plain_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                         size_t path_len)
 {
-    const bool named = plain_ends(path, path_len, ".pkl") || plain_ends(path, path_len, ".pickle") ||
-                       plain_ends(path, path_len, ".pdparams") || plain_ends(path, path_len, ".pdopt");
+    const bool named = coffer__text_ends(path, path_len, ".pkl") || coffer__text_ends(path, path_len, ".pickle") ||
+                       coffer__text_ends(path, path_len, ".pdparams") || coffer__text_ends(path, path_len, ".pdopt");
     if (head_size >= 2 && head[0] == 0x80) {
         return head[1] >= 2 && head[1] <= 5;
     }

@@ -10,6 +10,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "names.h"
 #include "sort.h"
 #include "text.h"
 
@@ -87,13 +88,7 @@ bool coffer__graph_is_text(const coffer__graph *graph, coffer__value value, cons
         return false;
     }
     const char *bytes = coffer__pickle_bytes_of(graph->pickle, value, &len);
-    return bytes != NULL && len == coffer__text_len(text) && memcmp(bytes, text, len) == 0;
-}
-
-bool coffer__same_text(const char *a, const char *b)
-{
-    const size_t len = coffer__text_len(a);
-    return len == coffer__text_len(b) && memcmp(a, b, len) == 0;
+    return bytes != NULL && coffer__text_is(bytes, len, text);
 }
 
 /* A size, stride, offset or key. True and False are integers in Python, but no program writes them for one. */
@@ -351,16 +346,12 @@ static coffer_status graph_pairs_make_room(const coffer__graph *graph, graph_pai
 /* Remembers a pair by its link, which is one number and belongs to one dict only. */
 static coffer_status graph_shadow(coffer__graph *graph, uint32_t link, coffer_error *err)
 {
-    if (graph->shadowed_count == graph->shadowed_room) {
-        const size_t room = graph->shadowed_room == 0 ? 64 : graph->shadowed_room * 2;
-        uint32_t *grown = coffer__realloc(graph->allocator, graph->shadowed,
-                                          graph->shadowed_room * sizeof *graph->shadowed, room * sizeof *grown);
-        if (grown == NULL) {
-            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the keys of a pickle");
-        }
-        graph->shadowed = grown;
-        graph->shadowed_room = room;
+    uint32_t *grown = coffer__grow_array(graph->allocator, graph->shadowed, graph->shadowed_count,
+                                         &graph->shadowed_room, sizeof *grown, err);
+    if (grown == NULL) {
+        return COFFER_ERR_MEMORY;
     }
+    graph->shadowed = grown;
     graph->shadowed[graph->shadowed_count++] = link;
     return COFFER_OK;
 }
@@ -641,16 +632,12 @@ bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer
 /* In the order in which they come, which torch_stream.c relies on; finding them goes by `order`. */
 coffer_status coffer__stores_add(coffer__stores *stores, const coffer__stored *item, coffer_error *err)
 {
-    if (stores->count == stores->room) {
-        const size_t room = stores->room == 0 ? 64 : stores->room * 2;
-        coffer__stored *grown = coffer__realloc(stores->allocator, stores->items, stores->room * sizeof *stores->items,
-                                                room * sizeof *grown);
-        if (grown == NULL) {
-            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the list of storages");
-        }
-        stores->items = grown;
-        stores->room = room;
+    coffer__stored *grown =
+        coffer__grow_array(stores->allocator, stores->items, stores->count, &stores->room, sizeof *grown, err);
+    if (grown == NULL) {
+        return COFFER_ERR_MEMORY;
     }
+    stores->items = grown;
     stores->items[stores->count++] = *item;
     return COFFER_OK;
 }
@@ -683,25 +670,22 @@ coffer_status coffer__stores_seal(coffer__stores *stores, coffer_error *err)
     return COFFER_OK;
 }
 
+static int stores_compare_key(const void *ctx, size_t i, const void *wanted)
+{
+    const coffer__stores *stores = ctx;
+    const coffer__stored *item = &stores->items[stores->order[i]];
+    const coffer__name *key = wanted;
+    return coffer__compare_names(item->key, item->key_len, key->text, key->len);
+}
+
 /* By its key, exactly: "0" and "00" are two. */
 const coffer__stored *coffer__stores_find(const coffer__stores *stores, const char *key, size_t key_len)
 {
-    size_t low = 0;
-    size_t high = stores->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const coffer__stored *item = &stores->items[stores->order[middle]];
-        const int order = coffer__compare_names(item->key, item->key_len, key, key_len);
-        if (order == 0) {
-            return item;
-        }
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return NULL;
+    const coffer__name wanted = { key, key_len };
+    size_t at = 0;
+    return coffer__find_sorted(stores->count, stores_compare_key, stores, &wanted, &at)
+               ? &stores->items[stores->order[at]]
+               : NULL;
 }
 
 void coffer__stores_free(coffer__stores *stores)

@@ -111,8 +111,6 @@ size_t coffer__graph_items(const coffer__graph *graph, coffer__value container, 
 coffer__value coffer__graph_arguments(const coffer__graph *graph, coffer__value call);
 /* Whether a value is a text (or Python 2's str) of exactly these characters. */
 bool coffer__graph_is_text(const coffer__graph *graph, coffer__value value, const char *text);
-/* Whether two NUL-terminated texts are equal. */
-bool coffer__same_text(const char *a, const char *b);
 /* A whole number that is not negative; false for anything else. */
 bool coffer__graph_u64(const coffer__graph *graph, coffer__value value, uint64_t *number);
 /* The number that a PERSISTENT asks for; false for other ids. */

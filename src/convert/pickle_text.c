@@ -459,19 +459,13 @@ static const text_rename text_renames[] = {
     { "torch.tensor", NULL, "torch._tensor", NULL },
 };
 
-static bool text_equal(const char *a, const char *b)
-{
-    const size_t len = coffer__text_len(a);
-    return len == coffer__text_len(b) && memcmp(a, b, len) == 0;
-}
-
 /* The first row that fits decides, so rows with a name stand before those of their whole module. Only one step
    is made: no new name is an old one again. */
 void coffer__pickle_rename(const char **module, const char **name)
 {
     for (size_t i = 0; i < sizeof text_renames / sizeof text_renames[0]; i++) {
         const text_rename *row = &text_renames[i];
-        if (text_equal(*module, row->module) && (row->name == NULL || text_equal(*name, row->name))) {
+        if (coffer__same_text(*module, row->module) && (row->name == NULL || coffer__same_text(*name, row->name))) {
             *module = row->new_module;
             *name = row->name == NULL ? *name : row->new_name;
             return;

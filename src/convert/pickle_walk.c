@@ -14,11 +14,6 @@
 #define WALK_STEPS_PER_NODE 4
 #define WALK_STEPS_MORE ((uint64_t)1 << 20)
 
-static coffer_status walk_no_memory(coffer_error *err)
-{
-    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for walking over a pickle");
-}
-
 /* Indices and integers are written as people would; -1 keeps its sign, whose place in `digits` is before the
    number. */
 bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__graph_entry *entry, const char **text,
@@ -67,7 +62,7 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
         const size_t room = needed < 512 ? 1024 : needed * 2;
         char *grown = coffer__realloc(walk->graph->allocator, walk->path, walk->path_room, room);
         if (grown == NULL) {
-            return walk_no_memory(err);
+            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for walking over a pickle");
         }
         walk->path = grown;
         walk->path_room = room;
@@ -85,16 +80,12 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
 /* A frame remembers how long the path to its node is, so going back up costs nothing: the path is cut to it. */
 static coffer_status walk_enter(coffer__graph_walk *walk, coffer__value value, coffer_error *err)
 {
-    if (walk->depth == walk->frame_room) {
-        const size_t room = walk->frame_room == 0 ? 16 : walk->frame_room * 2;
-        coffer__graph_walk_frame *grown = coffer__realloc(walk->graph->allocator, walk->frames,
-                                                          walk->frame_room * sizeof *grown, room * sizeof *grown);
-        if (grown == NULL) {
-            return walk_no_memory(err);
-        }
-        walk->frames = grown;
-        walk->frame_room = room;
+    coffer__graph_walk_frame *grown =
+        coffer__grow_array(walk->graph->allocator, walk->frames, walk->depth, &walk->frame_room, sizeof *grown, err);
+    if (grown == NULL) {
+        return COFFER_ERR_MEMORY;
     }
+    walk->frames = grown;
     /* The path was just made for this node by walk_append, or is empty at the start. */
     coffer__graph_walk_frame *frame = &walk->frames[walk->depth++];
     memset(frame, 0, sizeof *frame);

@@ -30,10 +30,10 @@ coffer_status coffer__torch_put_storage(const coffer__torch_file *file, const co
     if (status == COFFER_OK && piece->size > 0) {
         status = coffer__plan_put_piece(file->plan, piece, err);
     }
-    if (status == COFFER_OK) {
-        status = coffer__plan_put_storage(file->plan, piece->size > 0 ? 1 : 0, text, number, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status;
+    return coffer__plan_put_storage(file->plan, piece->size > 0 ? 1 : 0, text, number, err);
 }
 
 /* ---- the pickle ---------------------------------------------------------------------------------------------------- */

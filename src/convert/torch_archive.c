@@ -29,12 +29,6 @@ bool coffer__torch_has(const uint8_t *bytes, size_t size, const char *text)
     return false;
 }
 
-bool coffer__torch_member_ends(const coffer__zip_member *member, const char *ending)
-{
-    const size_t len = coffer__text_len(ending);
-    return member->name_len >= len && memcmp(member->name + member->name_len - len, ending, len) == 0;
-}
-
 /* ---- members ------------------------------------------------------------------------------------------------------- */
 
 /* archive_find_folder has seen to it that every name begins with the folder, so only what follows is compared. */
@@ -155,10 +149,14 @@ coffer_status coffer__torch_archive_open(coffer__torch_archive *archive, const c
     archive->file = file;
     coffer_status status = coffer__zip_read(&archive->zip, file->input, file->file, 0, file->size, file->wants,
                                             file->plan, file->plan->allocator, err);
-    if (status == COFFER_OK) {
-        status = archive_find_folder(archive, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status == COFFER_OK ? archive_read_byteorder(archive, err) : status;
+    status = archive_find_folder(archive, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return archive_read_byteorder(archive, err);
 }
 
 void coffer__torch_archive_free(coffer__torch_archive *archive)
@@ -177,7 +175,7 @@ coffer_status coffer__torch_archive_put_storages(const coffer__torch_archive *ar
         coffer__stored stored = { .size = member->size };
         stored.key = coffer__torch_archive_after(archive, member, prefix, &stored.key_len);
         /* JSON beside the storages describes them (.pt2), and is no storage itself. */
-        if (stored.key == NULL || coffer__torch_member_ends(member, ".json")) {
+        if (stored.key == NULL || coffer__text_ends(stored.key, stored.key_len, ".json")) {
             continue;
         }
         const coffer__plan_piece piece = { .file = archive->file->file,

@@ -33,11 +33,16 @@ typedef struct torch_scan {
     bool everywhere;               /* it is of a kind whose storages may be pickles */
 } torch_scan;
 
+static bool torch_scan_ends(const coffer__zip_member *member, const char *ending)
+{
+    return coffer__text_ends(member->name, member->name_len, ending);
+}
+
 /* Whether a member is the bytes of a storage: FOLDER/data/KEY, or FOLDER/data/weights/KEY. */
 static bool torch_scan_is_storage(const coffer__zip_member *member)
 {
     static const char folder[] = "/data/";
-    return !coffer__torch_member_ends(member, ".pkl") && !coffer__torch_member_ends(member, ".pt") &&
+    return !torch_scan_ends(member, ".pkl") && !torch_scan_ends(member, ".pt") &&
            coffer__torch_has((const uint8_t *)member->name, member->name_len, folder);
 }
 
@@ -45,8 +50,7 @@ static bool torch_scan_is_storage(const coffer__zip_member *member)
 static bool torch_scan_everywhere(const coffer__zip *zip)
 {
     for (size_t i = 0; i < zip->count; i++) {
-        if (coffer__torch_member_ends(&zip->members[i], "/archive_format") ||
-            coffer__torch_member_ends(&zip->members[i], ".npy")) {
+        if (torch_scan_ends(&zip->members[i], "/archive_format") || torch_scan_ends(&zip->members[i], ".npy")) {
             return true;
         }
     }
@@ -56,8 +60,8 @@ static bool torch_scan_everywhere(const coffer__zip *zip)
 /* Whether torch.export's loader may unpickle a member, which depends on what a description says: a weight, a constant. */
 static bool torch_scan_may_be_pickle(const torch_scan *scan, const coffer__zip_member *member)
 {
-    return scan->everywhere && torch_scan_is_storage(member) && !coffer__torch_member_ends(member, ".json") &&
-           !coffer__torch_member_ends(member, ".npy");
+    return scan->everywhere && torch_scan_is_storage(member) && !torch_scan_ends(member, ".json") &&
+           !torch_scan_ends(member, ".npy");
 }
 
 /* A danger for each member that a loader might read and that was not looked at. */
@@ -111,8 +115,8 @@ static coffer_status torch_scan_inner_archive(torch_scan *scan, const coffer__zi
 /* Whether a member is called as pickles are. */
 static bool torch_scan_is_named(const coffer__zip_member *member)
 {
-    return coffer__torch_member_ends(member, ".pkl") || coffer__torch_member_ends(member, ".debug_pkl") ||
-           coffer__torch_member_ends(member, ".pickle");
+    return torch_scan_ends(member, ".pkl") || torch_scan_ends(member, ".debug_pkl") ||
+           torch_scan_ends(member, ".pickle");
 }
 
 static coffer_status torch_scan_pickle(torch_scan *scan, coffer__zip_member *member, bool unsure, coffer_error *err)
@@ -131,7 +135,7 @@ static coffer_status torch_scan_pickle(torch_scan *scan, coffer__zip_member *mem
 static coffer_status torch_scan_member(torch_scan *scan, coffer__zip_member *member, coffer_error *err)
 {
     uint8_t head[4] = { 0 };
-    const bool is_array = coffer__torch_member_ends(member, ".npy");
+    const bool is_array = torch_scan_ends(member, ".npy");
     if (torch_scan_is_storage(member) && !scan->everywhere) {
         return COFFER_OK;
     }

@@ -204,19 +204,26 @@ static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
         return coffer__scan_pickles(t->file, &range, NULL, err);
     }
     coffer_status status = torch_stream_read_head(t, err);
-    if (status == COFFER_OK) {
-        status = torch_stream_next(t, &t->object, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = torch_stream_read_keys(t, err);
+    status = torch_stream_next(t, &t->object, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = torch_stream_put_storages(t, err);
+    status = torch_stream_read_keys(t, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = torch_stream_note_rest(t, err);
+    status = torch_stream_put_storages(t, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status == COFFER_OK ? coffer__graph_put_rows(&t->object, err) : status;
+    status = torch_stream_note_rest(t, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__graph_put_rows(&t->object, err);
 }
 
 coffer_status coffer__torch_read_stream(const coffer__torch_file *file, coffer_error *err)

@@ -83,16 +83,12 @@ typedef struct torch_tar {
    the budget of their pickle bounds. */
 static coffer_status tar_add(tar_items *items, const tar_item *item, coffer_error *err)
 {
-    if (items->count == items->room) {
-        const size_t room = items->room == 0 ? 64 : items->room * 2;
-        tar_item *grown =
-            coffer__realloc(items->allocator, items->items, items->room * sizeof *grown, room * sizeof *grown);
-        if (grown == NULL) {
-            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the list of storages");
-        }
-        items->items = grown;
-        items->room = room;
+    tar_item *grown =
+        coffer__grow_array(items->allocator, items->items, items->count, &items->room, sizeof *grown, err);
+    if (grown == NULL) {
+        return COFFER_ERR_MEMORY;
     }
+    items->items = grown;
     items->items[items->count++] = *item;
     return COFFER_OK;
 }
@@ -128,24 +124,20 @@ static coffer_status tar_seal(tar_items *items, coffer_error *err)
     return COFFER_OK;
 }
 
+static int tar_compare_key(const void *ctx, size_t i, const void *wanted)
+{
+    const tar_items *items = ctx;
+    const uint64_t *key = wanted;
+    const uint64_t found = items->items[items->order[i]].key;
+    return found < *key ? -1 : found > *key;
+}
+
 /* By its key, among the items that were there when the list was sealed. */
 static const tar_item *tar_find(const tar_items *items, uint64_t key)
 {
-    size_t low = 0;
-    size_t high = items->sealed;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const tar_item *item = &items->items[items->order[middle]];
-        if (item->key == key) {
-            return item;
-        }
-        if (item->key < key) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return NULL;
+    size_t at = 0;
+    return coffer__find_sorted(items->sealed, tar_compare_key, items, &key, &at) ? &items->items[items->order[at]]
+                                                                                 : NULL;
 }
 
 /* Also for lists that were never filled or sealed. */
@@ -328,9 +320,10 @@ static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *
         status = fits && known.meaning == COFFER__MEANS_STORAGE ? COFFER_OK : tar_malformed(*at, err);
     }
     coffer__torch_unload(&graph);
-    if (status == COFFER_OK) {
-        status = tar_read(t, &t->storages, at, count, sizeof count, err);
+    if (status != COFFER_OK) {
+        return status;
     }
+    status = tar_read(t, &t->storages, at, count, sizeof count, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -410,14 +403,15 @@ static coffer_status tar_read_extents(const torch_tar *t, uint64_t *at, coffer__
 {
     uint8_t bytes[8 + (2 * COFFER__PLAN_MAX_RANK + 1) * 8];
     coffer_status status = tar_read(t, &t->tensors, at, bytes, 8, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     /* Rank and the four bytes after it in one read; the rank is the lower half. */
-    const uint64_t rank = status == COFFER_OK ? coffer__load_u64le(bytes) & UINT32_MAX : 0;
+    const uint64_t rank = coffer__load_u32le(bytes);
     if (rank > COFFER__PLAN_MAX_RANK) {
         return tar_malformed(*at, err);
     }
-    if (status == COFFER_OK) {
-        status = tar_read(t, &t->tensors, at, bytes, (size_t)(2 * rank + 1) * 8, err);
-    }
+    status = tar_read(t, &t->tensors, at, bytes, (size_t)(2 * rank + 1) * 8, err);
     if (status != COFFER_OK || placed == NULL) {
         return status;
     }
@@ -515,19 +509,22 @@ static coffer_status tar_scan(torch_tar *t, coffer_error *err)
 static coffer_status tar_read_all(torch_tar *t, coffer_error *err)
 {
     coffer_status status = tar_read_members(t, err);
-    if (status == COFFER_OK && t->file->wants->scan) {
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (t->file->wants->scan) {
         return tar_scan(t, err);
     }
-    if (status == COFFER_OK) {
-        status = tar_read_storages(t, err);
+    status = tar_read_storages(t, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = tar_read_tensors(t, err);
+    status = tar_read_tensors(t, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        uint64_t at = t->pickle.at;
-        status = tar_run(t, &t->pickle, &at, &t->graph, err);
-    }
+    uint64_t at = t->pickle.at;
+    status = tar_run(t, &t->pickle, &at, &t->graph, err);
     /* The object is the only pickle whose persistent ids are numbers of tensors. */
     t->numbered = (coffer__numbered){ t, tar_has, tar_get };
     t->graph.numbered = &t->numbered;

@@ -82,19 +82,26 @@ static coffer_status torch_zip_read(torch_zip *t, coffer_error *err)
 {
     t->stores.allocator = t->file->plan->allocator;
     coffer_status status = coffer__torch_archive_open(&t->archive, t->file, err);
-    if (status == COFFER_OK) {
-        status = torch_zip_note_version(t, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = coffer__torch_archive_put_storages(&t->archive, "data/", &t->stores, err);
+    status = torch_zip_note_version(t, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = coffer__torch_archive_put_storages(&t->archive, "constants/", NULL, err);
+    status = coffer__torch_archive_put_storages(&t->archive, "data/", &t->stores, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = torch_zip_read_pickle(t, err);
+    status = coffer__torch_archive_put_storages(&t->archive, "constants/", NULL, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status == COFFER_OK ? coffer__graph_put_rows(&t->graph, err) : status;
+    status = torch_zip_read_pickle(t, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__graph_put_rows(&t->graph, err);
 }
 
 coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_error *err)

@@ -31,7 +31,9 @@
 #include "zip.h"
 
 #include "alloc.h"
+#include "bytes.h"
 #include "error.h"
+#include "names.h"
 #include "sort.h"
 #include "text.h"
 #include "zip_end.h"
@@ -165,12 +167,12 @@ static bool zip_find_zip64(const uint8_t *extra, size_t extra_size, coffer__curs
     *field = (coffer__cursor){ .base = extra };
     while (coffer__left(&in) >= 4) {
         const uint8_t *head = in.base + in.position;
-        const uint16_t size = coffer__zip_u16(head + 2);
+        const uint16_t size = coffer__load_u16le(head + 2);
         in.position += 4;
-        if (size > coffer__left(&in) || coffer__zip_u16(head) == ZIP_EXTRA_NAME) {
+        if (size > coffer__left(&in) || coffer__load_u16le(head) == ZIP_EXTRA_NAME) {
             return false;
         }
-        if (coffer__zip_u16(head) == ZIP_EXTRA_ZIP64) {
+        if (coffer__load_u16le(head) == ZIP_EXTRA_ZIP64) {
             if (field->length > 0) {
                 return false;
             }
@@ -245,22 +247,22 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
     /* The three lengths are read only from an entry whose 46 bytes are all there, and their sum, which is at
        most 3 * 65535, is compared with what is left before anything after the head is looked at. */
     const bool whole = left >= ZIP_ENTRY_SIZE && memcmp(entry, "PK\1\2", 4) == 0;
-    const size_t name_len = whole ? coffer__zip_u16(entry + 28) : 0;
-    const size_t extra_size = whole ? coffer__zip_u16(entry + 30) : 0;
-    const size_t rest = whole ? name_len + extra_size + coffer__zip_u16(entry + 32) : 0;
+    const size_t name_len = whole ? coffer__load_u16le(entry + 28) : 0;
+    const size_t extra_size = whole ? coffer__load_u16le(entry + 30) : 0;
+    const size_t rest = whole ? name_len + extra_size + coffer__load_u16le(entry + 32) : 0;
     if (!whole || rest > left - ZIP_ENTRY_SIZE) {
         return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
                                "the archive's directory is damaged at byte %u: an entry should be there", place);
     }
     coffer__cursor field;
-    uint64_t head = coffer__zip_u32(entry + 42);
-    member->stored_size = coffer__zip_u32(entry + 20);
-    member->size = coffer__zip_u32(entry + 24);
+    uint64_t head = coffer__load_u32le(entry + 42);
+    member->stored_size = coffer__load_u32le(entry + 20);
+    member->size = coffer__load_u32le(entry + 24);
     /* In the order of the zip64 field, which is not that of the entry: size, stored size, offset. */
     const bool good = zip_find_zip64(entry + ZIP_ENTRY_SIZE + name_len, extra_size, &field) &&
                       zip_widen(&member->size, &field) && zip_widen(&member->stored_size, &field) &&
                       zip_widen(&head, &field);
-    if (!good || coffer__zip_u16(entry + 34) != 0) {
+    if (!good || coffer__load_u16le(entry + 34) != 0) {
         return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
                                "the archive's directory has an entry at byte %u whose extra fields or disk are wrong",
                                place);
@@ -274,9 +276,9 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
             "the archive's directory has an entry at byte %u whose member reaches into the directory", place);
     }
     member->head = in->zip->start + head;
-    member->flags = coffer__zip_u16(entry + 8);
-    member->method = coffer__zip_u16(entry + 10);
-    member->crc = coffer__zip_u32(entry + 16);
+    member->flags = coffer__load_u16le(entry + 8);
+    member->method = coffer__load_u16le(entry + 10);
+    member->crc = coffer__load_u32le(entry + 16);
     member->coding = member->method == 0 ? COFFER__CODING_STORED : COFFER__CODING_DEFLATED;
     member->name = (const char *)memmove(entry + ZIP_ENTRY_SIZE - 1, entry + ZIP_ENTRY_SIZE, name_len);
     member->name_len = name_len;
@@ -363,7 +365,7 @@ static bool zip_place_before(const void *members, uint32_t a, uint32_t b)
 
 static bool zip_is_array(const coffer__zip_member *member)
 {
-    return member->name_len > 4 && memcmp(member->name + member->name_len - 4, ".npy", 4) == 0;
+    return coffer__text_ends(member->name, member->name_len, ".npy");
 }
 
 /* Whether two members have the same name for some loader. Those of .npz files tell W from w. */
@@ -436,9 +438,9 @@ static bool zip_sizes_agree(const uint8_t *head, const uint8_t *extra, size_t ex
                             const coffer__zip_member *member)
 {
     coffer__cursor field;
-    uint64_t stored_size = coffer__zip_u32(head + 18);
-    uint64_t size = coffer__zip_u32(head + 22);
-    const uint32_t crc = coffer__zip_u32(head + 14);
+    uint64_t stored_size = coffer__load_u32le(head + 18);
+    uint64_t size = coffer__load_u32le(head + 22);
+    const uint32_t crc = coffer__load_u32le(head + 14);
     if (!zip_find_zip64(extra, extra_size, &field) || !zip_widen(&size, &field) || !zip_widen(&stored_size, &field)) {
         return false;
     }
@@ -453,10 +455,10 @@ static bool zip_sizes_agree(const uint8_t *head, const uint8_t *extra, size_t ex
  */
 static bool zip_place(const coffer__zip *zip, const uint8_t *head, coffer__zip_member *member, const char **fault)
 {
-    const uint64_t name_len = coffer__zip_u16(head + 26);
+    const uint64_t name_len = coffer__load_u16le(head + 26);
     /* Not below zero: the entry's check left room for a head of 30 bytes before the directory. */
     const uint64_t most = zip->directory - member->head - ZIP_HEAD_SIZE;
-    const uint64_t before = name_len + coffer__zip_u16(head + 28);
+    const uint64_t before = name_len + coffer__load_u16le(head + 28);
     if (memcmp(head, "PK\3\4", 4) != 0) {
         *fault = "the archive's directory has a member %q where the file has none";
         return false;
@@ -467,7 +469,7 @@ static bool zip_place(const coffer__zip *zip, const uint8_t *head, coffer__zip_m
     }
     if (name_len != member->name_len || memcmp(head + ZIP_HEAD_SIZE, member->name, member->name_len) != 0) {
         *fault = "the archive's member %q has another name before its data";
-    } else if (coffer__zip_u16(head + 6) != member->flags || coffer__zip_u16(head + 8) != member->method) {
+    } else if (coffer__load_u16le(head + 6) != member->flags || coffer__load_u16le(head + 8) != member->method) {
         *fault = "the archive's member %q has other flags or another method before its data";
     }
     member->at = member->head + ZIP_HEAD_SIZE + before;
@@ -489,8 +491,8 @@ static coffer_status zip_locate(const coffer__zip *zip, const coffer__input *inp
         return status;
     }
     /* Sizes are in the extra fields when they are all ones; else nothing there is of interest. */
-    const bool needs_extra = coffer__zip_u32(head + 18) == UINT32_MAX || coffer__zip_u32(head + 22) == UINT32_MAX;
-    const size_t extra_size = needs_extra ? coffer__zip_u16(head + 28) : 0;
+    const bool needs_extra = coffer__load_u32le(head + 18) == UINT32_MAX || coffer__load_u32le(head + 22) == UINT32_MAX;
+    const size_t extra_size = needs_extra ? coffer__load_u16le(head + 28) : 0;
     status = extra_size == 0 ? COFFER_OK
                              : coffer__input_read(input, zip->file, zip->directory, member->head + known, head + known,
                                                   extra_size, err);
@@ -584,6 +586,21 @@ static coffer_status zip_check_members(const zip_reading *in)
     return status;
 }
 
+/* From the end to the members: each step relies on what the one before it has judged. */
+static coffer_status zip_read(zip_reading *in)
+{
+    coffer_status status = zip_find_end(in);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = zip_judge_end(in);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = zip_read_directory(in);
+    return status == COFFER_OK ? zip_check_members(in) : status;
+}
+
 /* Findings are put even when the archive is refused afterwards; the caller drops the plan then, or, in a scan,
    keeps it. */
 coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
@@ -594,16 +611,7 @@ coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uin
     zip_reading in = {
         .zip = zip, .input = input, .plan = plan, .scan = wants->scan && plan != NULL, .size = size, .err = err
     };
-    coffer_status status = zip_find_end(&in);
-    if (status == COFFER_OK) {
-        status = zip_judge_end(&in);
-    }
-    if (status == COFFER_OK) {
-        status = zip_read_directory(&in);
-    }
-    if (status == COFFER_OK) {
-        status = zip_check_members(&in);
-    }
+    const coffer_status status = zip_read(&in);
     if (status != COFFER_OK) {
         coffer__zip_free(zip);
     }
@@ -619,20 +627,18 @@ void coffer__zip_free(coffer__zip *zip)
     *zip = (coffer__zip){ .allocator = zip->allocator };
 }
 
-/* The last of the names that are not after the wanted one. */
+static int zip_compare_name(const void *ctx, size_t i, const void *wanted)
+{
+    const coffer__zip *zip = ctx;
+    const coffer__name *name = wanted;
+    const coffer__zip_member *member = &zip->members[zip->by_name[i]];
+    return coffer__compare_names(member->name, member->name_len, name->text, name->len);
+}
+
 coffer__zip_member *coffer__zip_find(const coffer__zip *zip, const char *name, size_t name_len)
 {
-    size_t low = 0;
-    size_t high = zip->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const coffer__zip_member *member = &zip->members[zip->by_name[middle]];
-        if (coffer__compare_names(member->name, member->name_len, name, name_len) <= 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    coffer__zip_member *found = low == 0 ? NULL : &zip->members[zip->by_name[low - 1]];
-    return found != NULL && coffer__compare_names(found->name, found->name_len, name, name_len) == 0 ? found : NULL;
+    const coffer__name wanted = { name, name_len };
+    size_t at = 0;
+    return coffer__find_sorted(zip->count, zip_compare_name, zip, &wanted, &at) ? &zip->members[zip->by_name[at]]
+                                                                                : NULL;
 }
