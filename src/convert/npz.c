@@ -53,9 +53,13 @@ static coffer_status npz_put_members(const coffer__torch_file *file, const coffe
 {
     for (size_t i = 0; i < zip->count; i++) {
         coffer__zip_member *member = &zip->members[i];
-        const coffer_status status = coffer__text_ends(member->name, member->name_len, ".npy")
-                                         ? coffer__numpy_put_member(file, zip, member, err)
-                                         : npz_put_other(file, member, err);
+        coffer_status status = coffer__zip_load_ahead(zip, file->input, member, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__text_ends(member->name, member->name_len, ".npy")
+                     ? coffer__numpy_put_member(file, zip, member, err)
+                     : npz_put_other(file, member, err);
         if (status != COFFER_OK) {
             return status;
         }

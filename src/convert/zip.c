@@ -44,9 +44,12 @@
 #define ZIP_ENTRY_SIZE 46u
 #define ZIP_HEAD_SIZE 30u
 #define ZIP_LONGEST_HEAD ((size_t)ZIP_HEAD_SIZE + 2 * (size_t)UINT16_MAX)
-#define ZIP_SCANNED_HEADS 64   /* that a scan reads of its own accord */
-#define ZIP_MOST_RATIO 1032u   /* bytes that one deflated byte can become */
-#define ZIP_LONGEST_TRAILER 24 /* CRC and sizes after the data, in their longest spelling */
+#define ZIP_USUAL_EXTRA 32u                        /* bytes of extra fields that are worth reading */
+#define ZIP_MOST_GAPS ((uint64_t)4 << 20)          /* bytes between members that are read to save round trips */
+#define ZIP_MOST_SCANNED_GAPS ((uint64_t)16 << 10) /* of a scan, which promises to read little */
+#define ZIP_SCANNED_HEADS 64                       /* that a scan reads of its own accord */
+#define ZIP_MOST_RATIO 1032u                       /* bytes that one deflated byte can become */
+#define ZIP_LONGEST_TRAILER 24                     /* CRC and sizes after the data, in their longest spelling */
 
 #define ZIP_FLAG_SIZES_FOLLOW 0x0008u
 #define ZIP_FLAGS_REFUSED 0x2061u /* encrypted, patched, strongly encrypted, masked */
@@ -96,16 +99,13 @@ static coffer_status zip_find_end(zip_reading *in)
     const coffer__zip *zip = in->zip;
     const size_t tail_size = in->size < COFFER__ZIP_TAIL ? (size_t)in->size : COFFER__ZIP_TAIL;
     const uint64_t tail_at = in->size - tail_size;
-    uint8_t *tail = coffer__alloc_array(zip->allocator, tail_size, 1, in->err);
-    if (tail == NULL) {
-        return COFFER_ERR_MEMORY;
+    const coffer__zip_range tail = { .at = zip->start + tail_at, .size = tail_size };
+    /* Into the window: of a small archive the tail has the directory and the members, too. */
+    coffer_status status = coffer__zip_window_fill(zip->window, in->input, tail, in->err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    coffer_status status =
-        coffer__input_read(in->input, zip->file, zip->start + in->size, zip->start + tail_at, tail, tail_size, in->err);
-    if (status == COFFER_OK) {
-        status = coffer__zip_find_end(tail, tail_size, tail_at, zip->start, &in->end, in->err);
-    }
-    coffer__free_array(zip->allocator, tail, tail_size, 1);
+    status = coffer__zip_find_end(zip->window->bytes, tail_size, tail_at, zip->start, &in->end, in->err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -486,16 +486,14 @@ static coffer_status zip_locate(const coffer__zip *zip, const coffer__input *inp
        head states another one, that is a fault, found before any byte after the name is used. */
     const size_t known = ZIP_HEAD_SIZE + member->name_len;
     *fault = NULL;
-    coffer_status status = coffer__input_read(input, zip->file, zip->directory, member->head, head, known, err);
+    coffer_status status = coffer__zip_window_read(zip->window, input, member->head, head, known, err);
     if (status != COFFER_OK || !zip_place(zip, head, member, fault) || *fault != NULL) {
         return status;
     }
     /* Sizes are in the extra fields when they are all ones; else nothing there is of interest. */
     const bool needs_extra = coffer__load_u32le(head + 18) == UINT32_MAX || coffer__load_u32le(head + 22) == UINT32_MAX;
     const size_t extra_size = needs_extra ? coffer__load_u16le(head + 28) : 0;
-    status = extra_size == 0 ? COFFER_OK
-                             : coffer__input_read(input, zip->file, zip->directory, member->head + known, head + known,
-                                                  extra_size, err);
+    status = coffer__zip_window_read(zip->window, input, member->head + known, head + known, extra_size, err);
     if (status == COFFER_OK && !zip_sizes_agree(head, head + known, extra_size, member)) {
         *fault = "the archive's member %q has other sizes, or another CRC, before its data";
     }
@@ -520,6 +518,16 @@ coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input *in
                : coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->head, fault, member->name, member->name_len);
 }
 
+/* What is read of a local head, and some room for the extra fields that follow the name: NumPy's has sizes there. */
+static coffer__zip_range zip_head_of(const void *archive, size_t number)
+{
+    const coffer__zip *zip = archive;
+    const coffer__zip_member *member = &zip->members[number];
+    const uint64_t known = ZIP_HEAD_SIZE + member->name_len;
+    const uint64_t left = zip->directory - member->head - known;
+    return (coffer__zip_range){ .at = member->head, .size = known + (left < ZIP_USUAL_EXTRA ? left : ZIP_USUAL_EXTRA) };
+}
+
 /* A scan of a file on a server reads only the first heads, and those of members that it opens: each is a
    request. */
 static coffer_status zip_locate_all(const zip_reading *in, uint8_t *head)
@@ -529,7 +537,11 @@ static coffer_status zip_locate_all(const zip_reading *in, uint8_t *head)
     for (size_t i = 0; i < count; i++) {
         coffer__zip_member *member = &zip->members[i];
         const char *fault = NULL;
-        coffer_status status = zip_locate(zip, in->input, member, head, &fault, in->err);
+        coffer_status status = coffer__zip_window_ahead(zip->window, in->input, i, count, zip_head_of, zip, in->err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = zip_locate(zip, in->input, member, head, &fault, in->err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -559,8 +571,8 @@ static coffer_status zip_read_directory(zip_reading *in)
         return COFFER_ERR_MEMORY;
     }
     in->block = (uint8_t *)zip->names;
-    const coffer_status status = coffer__input_read(in->input, zip->file, zip->start + in->size, zip->directory,
-                                                    zip->names, zip->names_size, in->err);
+    const coffer_status status =
+        coffer__zip_window_read(zip->window, in->input, zip->directory, zip->names, zip->names_size, in->err);
     return status == COFFER_OK ? zip_read_entries(in) : status;
 }
 
@@ -589,6 +601,14 @@ static coffer_status zip_check_members(const zip_reading *in)
 /* From the end to the members: each step relies on what the one before it has judged. */
 static coffer_status zip_read(zip_reading *in)
 {
+    coffer__zip_window *window = coffer__alloc_zeroed(in->zip->allocator, sizeof *window);
+    if (window == NULL) {
+        return coffer__fail(in->err, COFFER_ERR_MEMORY, "no memory for reading an archive");
+    }
+    window->file = in->zip->file;
+    window->limit = in->zip->start + in->size;
+    window->spare = in->scan ? ZIP_MOST_SCANNED_GAPS : ZIP_MOST_GAPS;
+    in->zip->window = window;
     coffer_status status = zip_find_end(in);
     if (status != COFFER_OK) {
         return status;
@@ -621,6 +641,7 @@ coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uin
 /* After it the archive is empty, so freeing it twice does nothing. */
 void coffer__zip_free(coffer__zip *zip)
 {
+    coffer__free(zip->allocator, zip->window, sizeof *zip->window);
     coffer__free_array(zip->allocator, zip->names, zip->names_size, 1);
     coffer__free_array(zip->allocator, zip->members, zip->count, sizeof *zip->members);
     coffer__free_array(zip->allocator, zip->by_name, zip->count, sizeof *zip->by_name);

@@ -244,3 +244,26 @@ def test_a_url_is_converted_and_scanned_by_ranges(foreign, tmp_path):
         run("convert", foreign / "model.pt", "-o", tmp_path / "same.safetensors", code=0)
         assert output.read_bytes() == (tmp_path / "same.safetensors").read_bytes()
         assert "os.system" in run("scan", server.url("/evil.pt"), code=1).stdout
+
+
+def array_file(count):
+    """A .npy file as NumPy writes it."""
+    head = ("{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }" % count).ljust(117) + "\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + bytes(4 * count)
+
+
+@pytest.mark.parametrize(("called", "count", "elements", "most"), [
+    ("m.npz", 40, 20, 4), ("m.npz", 40, 1500, 12), ("m.pt", 200, 20, 6), ("m.pt", 200, 3000, 40),
+])
+def test_an_archive_of_many_members_takes_few_requests(called, count, elements, most, tmp_path):
+    """Heads of members that lie near each other are read together, and so are heads of arrays: not one round trip for each."""
+    member = ATTACKS.Member
+    if called == "m.npz":
+        blob = ATTACKS.Archive([member(b"t%d.npy" % i, array_file(elements)) for i in range(count)]).bytes()
+    else:
+        blob = ATTACKS.added(*(member(b"a/data/%d" % (i + 1), bytes(4 * elements)) for i in range(count)))
+    (tmp_path / called).write_bytes(blob)
+    with Server({"/" + called: blob}) as server:
+        plan = json.loads(run("convert", "-n", "--json", server.url("/" + called), code=0).stdout)
+        assert len(server.log) <= most, server.paths
+    assert plan["tensors"] == json.loads(run("convert", "-n", "--json", tmp_path / called, code=0).stdout)["tensors"]
