@@ -254,14 +254,15 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
     return status == COFFER_OK && graph->paddle ? plain_note_paddle(graph, err) : status;
 }
 
-/* Protocols 2 to 5 begin with their number. Those before have no signature, so the ending has to say so. */
+/* Protocols 2 to 5 begin with their number, and loaders take any number up to 5 there. Those before have no signature, so
+   the ending has to say so; readers.c asks the machine about what is left. */
 static bool plain_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                         size_t path_len)
 {
     const bool named = coffer__text_ends(path, path_len, ".pkl") || coffer__text_ends(path, path_len, ".pickle") ||
                        coffer__text_ends(path, path_len, ".pdparams") || coffer__text_ends(path, path_len, ".pdopt");
     if (head_size >= 2 && head[0] == 0x80) {
-        return head[1] >= 2 && head[1] <= 5;
+        return coffer__scan_is_pickle(head, head_size);
     }
     return named && head_size >= 2 && tail[tail_size - 1] == '.' &&
            (head[0] == '(' || head[0] == 'c' || head[0] == '}' || head[0] == ']');

@@ -557,12 +557,37 @@ def stream_attacks():
 
 # ---- all of them ------------------------------------------------------------------------------------------------------
 
+def polyglot_attacks():
+    """Pickles that do not begin as one, or that are called otherwise: pickle.load runs them all the same."""
+    system = name("os", "system") + tuple_of(text("id")) + b"R"
+    yield "without-proto", system + b"."
+    yield "protocol-0", b"cos\nsystem\n(S'id'\ntR."
+    yield "proto-0", b"\x80\0" + system + b"."
+    yield "proto-1", b"\x80\1" + system + b"."
+    yield "after-values", b"N(K\1K\2t0" + system + b"."
+    yield "after-64-kib", b"N0" * 40000 + system + b"."
+    yield "framed", b"\x95" + struct.pack("<Q", 8000 + len(system)) + b"N0" * 4000 + system + b"."
+    yield "without-stop", system
+    yield "before-an-archive", system + b"." + torch_file()
+    yield "before-an-array", system + b"." + npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n")
+    yield "before-text", system + b".\n# a text that nobody would take for a program\n"
+
+
+def script_attacks():
+    """Classes of __torch__, which only the loader of TorchScript takes out of the archive."""
+    script = stream(name("__torch__.model", "Net") + b")\x81}b")
+    yield "plain", script
+    yield "without-code", Archive([Member(b"a/data.pkl", script), Member(b"a/version", b"3\n")]).bytes()
+    yield "other-folder", Archive([Member(b"a/data.pkl", script), Member(b"a/b/constants.pkl", stream(b")"))]).bytes()
+
+
 def attacks():
     """(name, bytes) of every file."""
     for kind, ending, make in (("zip", "pt", zip_attacks), ("pickle", "pkl", pickle_attacks), ("graph", "pt", graph_attacks),
                                ("tensor", "pt", tensor_attacks), ("npy", "npy", npy_attacks), ("npz", "npz", npz_attacks),
                                ("program", "pt2", program_attacks), ("tar", "tar", tar_attacks),
-                               ("stream", "pt", stream_attacks)):
+                               ("stream", "pt", stream_attacks), ("polyglot", "bin", polyglot_attacks),
+                               ("script", "pt", script_attacks)):
         for called, bytes_ in make():
             yield f"{kind}-{called}.{ending}", bytes_
 

@@ -109,6 +109,10 @@ def test_a_scan_names_what_would_be_called(results):
                               "npz-objects", "npz-pickle", "npy-objects-call", "pickle-array-", "program-weight.", "program-weight-protocol-0",
                               "program-weight-deflated", "program-weight-archive", "program-constant", "pickle-call-inside-popped", "pickle-call-inside-arguments-computed")):
             assert "builtins.eval" in text, (called, text)
+        if called.startswith("polyglot-"):
+            assert "os.system" in text, (called, text)
+        if called.startswith("script-"):
+            assert "__torch__.model.Net" in text, (called, text)
         if called.startswith("pickle-call-inside-environment"):
             assert "os.environ" in text
         if called.startswith(("pickle-call-changed", "pickle-call-inside-changed")):
