@@ -124,7 +124,7 @@ static coffer__value graph_state_get(const coffer__graph *graph, coffer__value d
    __slots__). */
 static coffer__value graph_state(const coffer__graph *graph, coffer__value object)
 {
-    coffer__value state = coffer__pickle_node(graph->pickle, object)->state;
+    coffer__value state = coffer__node_state(coffer__pickle_node(graph->pickle, object));
     if (graph_is(graph, state, COFFER__VALUE_TUPLE)) {
         coffer__value parts[1] = { 0 };
         coffer__graph_items(graph, state, parts, 1);
@@ -496,8 +496,9 @@ static void graph_add_mapping(coffer__entries *entries, const coffer__graph *gra
     } else if (graph_is(graph, argument[0], COFFER__VALUE_LIST)) {
         graph_add_part(entries, argument[0], false, true, persistent);
     }
-    if (graph_is(graph, node->attributes, COFFER__VALUE_DICT)) {
-        graph_add_part(entries, node->attributes, true, false, persistent);
+    const coffer__value attributes = coffer__node_attributes(node);
+    if (graph_is(graph, attributes, COFFER__VALUE_DICT)) {
+        graph_add_part(entries, attributes, true, false, persistent);
     }
 }
 
@@ -515,7 +516,7 @@ static void graph_add_sequence(coffer__entries *entries, const coffer__graph *gr
     if (graph_is(graph, argument[0], COFFER__VALUE_LIST) || graph_is(graph, argument[0], COFFER__VALUE_TUPLE)) {
         graph_add_part(entries, argument[0], false, false, false);
     }
-    graph_add_part(entries, node->attributes, false, false, false);
+    graph_add_part(entries, coffer__node_attributes(node), false, false, false);
 }
 
 /* What state_dict() would have: parameters, persistent buffers, modules. */

@@ -158,9 +158,10 @@ static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_er
     coffer_status status = scan_put(
         scan, weight, value,
         node->call == COFFER__CALL_NEW ? "a loader would make the object %p" : "a loader would call %p", text, err);
-    if (status == COFFER_OK && node->state != 0 && weight != COFFER_WEIGHT_NOTE) {
+    const coffer__value state = coffer__node_state(node);
+    if (status == COFFER_OK && state != 0 && weight != COFFER_WEIGHT_NOTE) {
         coffer__scan_render(graph, callable, text);
-        status = scan_put(scan, weight, node->state, "a loader would set the state of an object of %p", text, err);
+        status = scan_put(scan, weight, state, "a loader would set the state of an object of %p", text, err);
     }
     return status;
 }
@@ -171,11 +172,12 @@ static coffer_status scan_changed(scan_pickle *scan, coffer__value value, coffer
 {
     char text[COFFER__SCAN_TEXT];
     const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
-    if (node->state == 0 && node->attributes == 0) {
+    const coffer__value state = coffer__node_state(node);
+    if (state == 0 && coffer__node_attributes(node) == 0) {
         return COFFER_OK;
     }
     coffer__scan_render(&scan->graph, value, text);
-    return scan_put(scan, COFFER_WEIGHT_DANGER, node->state != 0 ? node->state : value,
+    return scan_put(scan, COFFER_WEIGHT_DANGER, state != 0 ? state : value,
                     "a loader would change %p itself, which it imports", text, err);
 }
 

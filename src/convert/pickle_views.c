@@ -188,6 +188,22 @@ typedef struct view_call {
     coffer__value whole; /* the sizes of the distributed tensor that it is a part of; 0: of none */
 } view_call;
 
+/* torch.load swaps by the class of the storage. The storages of version 3 are of bytes, so it leaves these as they are. */
+static coffer_status view_note_swap(coffer__graph *graph, coffer__value value, coffer__element element,
+                                    coffer_error *err)
+{
+    const char *name = coffer__element_facts_of(element)->name;
+    if (graph->noted_swap) {
+        return COFFER_OK;
+    }
+    graph->noted_swap = true;
+    return coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, coffer__graph_place(graph, value),
+                                    graph->member,
+                                    "the file is big-endian, and tensors of %q are swapped here: PyTorch does not swap "
+                                    "those when it loads them",
+                                    name, coffer__text_len(name), err);
+}
+
 /* What all three functions share, and what the later ones have besides. Each argument is of the kind that
    torch gives, or the tensor is refused. */
 static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, view_call call, coffer__view *view,
@@ -205,7 +221,7 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
     const coffer__stored *stored = NULL;
     coffer__extents extents = { 0 };
     size_t strides = 0;
-    const coffer_status status = view_storage_of(graph, parts[0], &id, &stored, err);
+    coffer_status status = view_storage_of(graph, parts[0], &id, &stored, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -232,6 +248,12 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
     const size_t unit = coffer__element_facts_of(view->element)->unit;
     view->row.storage = stored->storage;
     view->row.swap = (uint8_t)(graph->big_endian && unit > 1 ? unit : 0);
+    if (meaning == COFFER__MEANS_REBUILD_3 && view->row.swap != 0) {
+        status = view_note_swap(graph, value, view->element, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
     view_set_sign(graph,
                   meaning == COFFER__MEANS_REBUILD_3   ? parts[7]
                   : meaning == COFFER__MEANS_REBUILD_2 ? parts[6]

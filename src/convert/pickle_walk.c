@@ -138,13 +138,13 @@ static coffer__value walk_inside(const coffer__graph_walk *walk, coffer__graph_w
     frame->part = frame->part == 1 ? 2 : frame->part;
     if (frame->part == 2) {
         frame->part = 3;
-        if (node->attributes != 0) {
-            return node->attributes;
+        if (coffer__node_attributes(node) != 0) {
+            return coffer__node_attributes(node);
         }
     }
     if (frame->part == 3) {
         frame->part = 4;
-        return node->state;
+        return coffer__node_state(node);
     }
     return 0;
 }

@@ -637,6 +637,8 @@ static void test_dtypes(void **state)
     result = rows_with(wanted(), true);
     assert_int_equal(row_of(result, "w")->dtype, COFFER_U32);
     assert_int_equal(row_of(result, "w")->swap, 4);
+    assert_true(found(result, COFFER_WEIGHT_NOTE, "\"uint32\" are swapped here"));
+    assert_int_equal(result->plan.findings.count, 1);
     done(result);
 
     typed("0", 24, "complex64", 1, 3);
