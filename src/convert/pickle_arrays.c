@@ -279,6 +279,11 @@ coffer_status coffer__view_of_array(coffer__graph *graph, coffer__value value, c
     if (!array_bytes(graph, parts.bytes, &bytes, &latin1)) {
         return array_malformed(graph, value, "its bytes are none", err);
     }
+    /* Protocol 0 has bytes as a line of text with escapes, of which the file has none that could be moved. */
+    if (bytes != 0 && coffer__pickle_node(graph->pickle, bytes)->as.bytes.escaped) {
+        view->lack = "an array in a pickle of protocol 0, which has escapes in the place of its bytes";
+        return COFFER_OK;
+    }
     status = array_hold(graph, value, bytes, latin1, size, &view->row.storage, err);
     return status == COFFER_OK ? coffer__view_fill(graph, value, view, &extents, size, err) : status;
 }

@@ -83,6 +83,12 @@ coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value va
     coffer__graph_items(graph, value, tuple, 1);
     node = coffer__pickle_node(graph->pickle, tuple[0]);
     const size_t count = coffer__graph_items(graph, tuple[0], parts, 6);
+    if (node != NULL && node->kind == COFFER__VALUE_TEXT) {
+        return coffer__fail_at(
+            err, COFFER_ERR_PICKLE, coffer__graph_place(graph, value),
+            "the checkpoint was saved with protocol 0, which turns the ids of its storages into text: "
+            "PyTorch cannot load it either");
+    }
     if (node == NULL || node->kind != COFFER__VALUE_TUPLE || count < 5 || count > 6 ||
         !coffer__graph_is_text(graph, parts[0], "storage")) {
         return view_malformed(graph, value, "its storage has another id than (\"storage\", …)", err);

@@ -31,6 +31,8 @@
 
 /* The number, as a pickle has it after the opcode that says that it has ten bytes. */
 static const uint8_t torch_stream_magic[] = { 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
+/* The same by protocols 0 and 1, which have neither PROTO nor binary integers of that length. */
+static const char torch_stream_magic_line[] = "L119547037146038801333356L\n.";
 /* Before it: PROTO and, from protocol 4 on, FRAME. */
 #define TORCH_STREAM_MOST_BEFORE 11
 
@@ -46,9 +48,13 @@ typedef struct torch_stream {
     coffer__stores stores; /* in the order of the file */
 } torch_stream;
 
-/* The magic number as a pickle of protocol 2 to 5 writes it, after PROTO. */
+/* The magic number as a pickle writes it: of protocol 2 to 5 after PROTO, else as the first thing in the file. */
 static bool torch_stream_is(const uint8_t *head, size_t head_size)
 {
+    const size_t line_len = sizeof torch_stream_magic_line - 1;
+    if (head_size >= line_len && memcmp(head, torch_stream_magic_line, line_len) == 0) {
+        return true;
+    }
     for (size_t at = 0; at <= TORCH_STREAM_MOST_BEFORE && at + sizeof torch_stream_magic <= head_size; at++) {
         if (memcmp(head + at, torch_stream_magic, sizeof torch_stream_magic) == 0) {
             return head[0] == 0x80;

@@ -231,6 +231,12 @@ static void refused(outcome *result, coffer_status status)
     done(result);
 }
 
+static void refused_with(outcome *result, coffer_status status, const char *words)
+{
+    assert_non_null(strstr(result->err.message, words));
+    refused(result, status);
+}
+
 static const char *name_of(const outcome *result, const coffer__plan_row *row)
 {
     return coffer__plan_text(&result->plan, row->name, NULL);
@@ -648,6 +654,18 @@ static void test_dtypes(void **state)
 
     typed("0", 24, "float", 1, 3);
     refused(rows(), COFFER_ERR_PICKLE);
+
+    /* Protocol 0 makes text of the id. */
+    begin();
+    op("}(");
+    text("w");
+    global("torch._utils", "_rebuild_tensor_v2");
+    op("(P('storage', <class 'torch.FloatStorage'>, '0', 'cpu', 6)\n");
+    integer(0);
+    numbers(1, (const int64_t[]){ 6 });
+    numbers(1, (const int64_t[]){ 1 });
+    op("\x89NtRu");
+    refused_with(rows(), COFFER_ERR_PICKLE, "saved with protocol 0");
 }
 
 static void test_signs(void **state)
@@ -926,6 +944,15 @@ static void twelve_bytes(void)
        "abcdefghijkl");
 }
 
+/* As protocol 0 has them, with an escape. */
+static void twelve_escaped(void)
+{
+    global("_codecs", "encode");
+    op("(V\\u0061bcdefghijkl\n");
+    text("latin1");
+    op("tR");
+}
+
 /* The same, but for the first byte, which is e9, as text in UTF-8. */
 static void latin1(void)
 {
@@ -964,6 +991,8 @@ static void test_arrays(void **state)
 
     array("f4", "<", false, twelve_bytes);
     refused(rows(), COFFER_ERR_ARRAY);
+    array("f2", "<", false, twelve_escaped);
+    refused_with(rows(), COFFER_ERR_NO_EQUIVALENT, "pickle of protocol 0");
     array("O8", "|", false, twelve_bytes);
     refused(rows(), COFFER_ERR_NO_EQUIVALENT);
 }
