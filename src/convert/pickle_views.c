@@ -83,7 +83,8 @@ coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value va
     coffer__graph_items(graph, value, tuple, 1);
     node = coffer__pickle_node(graph->pickle, tuple[0]);
     const size_t count = coffer__graph_items(graph, tuple[0], parts, 6);
-    if (node != NULL && node->kind == COFFER__VALUE_TEXT) {
+    /* Made by one opcode with its id: that is PERSID, whose id is a line. */
+    if (node != NULL && node->offset == coffer__pickle_node(graph->pickle, value)->offset) {
         return coffer__fail_at(
             err, COFFER_ERR_PICKLE, coffer__graph_place(graph, value),
             "the checkpoint was saved with protocol 0, which turns the ids of its storages into text: "

@@ -546,8 +546,8 @@ def tar_attacks():
                             ("no-end", b"15 path=storages"), ("other-name", pax(path=b"other"))):
         yield f"pax-{called}", tar_file(tar_member(b"x", records, b"x"), tar_member(b"storages", storages), *rest)
     yield "pax-of-all", tar_file(tar_member(b"g", pax(path=b"storages"), b"g"), tar_member(b"storages", storages), *rest)
-    yield "pax-large", tar_file(tar_member(b"x", bytes(70000), b"x"), tar_member(b"storages", storages), *rest)
-    yield "pax-many", tar_file(*[tar_member(b"x", pax(path=b"storages"), b"x")] * 20, tar_member(b"storages", storages), *rest)
+    yield "pax-large", tar_file(tar_member(b"storages", storages), tar_member(b"x", bytes(70000), b"x"), *rest)
+    yield "pax-many", tar_file(tar_member(b"storages", storages), *[tar_member(b"x", pax(path=b"tensors"), b"x")] * 20, *rest)
     yield "long-name", tar_file(tar_member(b"x", b"other\0", b"L"), tar_member(b"storages", storages), *rest)
     yield "named-by-pax-too", tar_file(tar_member(b"storages", storages), *rest, tar_member(b"x", pax(path=b"pickle"), b"x"),
                                        tar_member(b"other", stream(b"N")))
@@ -575,6 +575,8 @@ def legacy():
 
 
 def stream_attacks():
+    binary = stream(dict_of((text("w"), tensor(of=b"P('storage', 'FloatStorage', '0', 'cpu', 4)\n"))))
+    yield "protocol-0", stream_file(pickle=binary)
     yield "count-lie", stream_file(storages=struct.pack("<q", 5) + DATA)
     yield "count-negative", stream_file(storages=struct.pack("<q", -4) + DATA)
     yield "count-2^62", stream_file(storages=struct.pack("<q", 2**62) + DATA)

@@ -61,6 +61,14 @@ static void text(const char *word)
     text_of(word, strlen(word));
 }
 
+/* A dict whose first key is that; its value, perhaps more pairs, and SETITEMS follow. */
+static void begin_dict(const char *key)
+{
+    begin();
+    op("}(");
+    text(key);
+}
+
 static void integer(int64_t value)
 {
     op("\x8a\x08");
@@ -376,9 +384,7 @@ static void test_key_twice(void **state)
 /* {"model": {"w"}, OTHER: {"w"}, "rng": tensor} */
 static void checkpoint(const char *other)
 {
-    begin();
-    op("}(");
-    text("model");
+    begin_dict("model");
     op("}(");
     named("w", "0");
     op("u");
@@ -434,9 +440,7 @@ static void test_root_is_not_clear(void **state)
     assert_non_null(strstr(result->err.message, "model (24 bytes), ema (24 bytes)"));
     refused(result, COFFER_ERR_ROOT);
 
-    begin();
-    op("}(");
-    text("epoch");
+    begin_dict("epoch");
     integer(3);
     op("u");
     refused(rows(), COFFER_ERR_ROOT);
@@ -449,9 +453,7 @@ static void test_root_is_not_clear(void **state)
 static void test_root_is_found_by_descending(void **state)
 {
     (void)state;
-    begin();
-    op("}(");
-    text("checkpoint");
+    begin_dict("checkpoint");
     op("}(");
     text("weights.of.it");
     op("}(");
@@ -464,9 +466,7 @@ static void test_root_is_found_by_descending(void **state)
 
     coffer__wants wants = wanted();
     wants.root = "checkpoint.weights.of.it"; /* keys may have dots */
-    begin();
-    op("}(");
-    text("checkpoint");
+    begin_dict("checkpoint");
     op("}(");
     text("weights.of.it");
     op("}(");
@@ -531,9 +531,7 @@ static void test_ties(void **state)
 
 static coffer_status viewed(int64_t elements, int64_t offset, size_t rank, const int64_t *sizes, const int64_t *strides)
 {
-    begin();
-    op("}(");
-    text("w");
+    begin_dict("w");
     view("0", elements, offset, rank, sizes, strides);
     op("u");
     outcome *result = rows();
@@ -578,18 +576,14 @@ static void test_views_that_no_program_writes(void **state)
     assert_string_equal(result->err.tensor, "w");
     refused(result, COFFER_ERR_ARCHIVE);
 
-    begin();
-    op("}(");
-    text("w");
+    begin_dict("w");
     global("torch._utils", "_rebuild_tensor_v2");
     op("(");
     integer(3);
     op("NNNNNtRu");
     refused(rows(), COFFER_ERR_PICKLE);
 
-    begin();
-    op("}(");
-    text("w");
+    begin_dict("w");
     global("torch._utils", "_rebuild_parameter");
     op(")Ru");
     refused(rows(), COFFER_ERR_PICKLE);
@@ -600,9 +594,7 @@ static void test_views_that_no_program_writes(void **state)
 /* A tensor whose dtype is told apart from its storage, of `bytes` bytes in storage 0, or all 6 of storage 2. */
 static void typed(const char *key, int64_t bytes, const char *dtype, int64_t rows_count, int64_t columns)
 {
-    begin();
-    op("}(");
-    text("w");
+    begin_dict("w");
     global("torch._utils", "_rebuild_tensor_v3");
     op("(");
     op("(");
@@ -656,9 +648,7 @@ static void test_dtypes(void **state)
     refused(rows(), COFFER_ERR_PICKLE);
 
     /* Protocol 0 makes text of the id. */
-    begin();
-    op("}(");
-    text("w");
+    begin_dict("w");
     global("torch._utils", "_rebuild_tensor_v2");
     op("(P('storage', <class 'torch.FloatStorage'>, '0', 'cpu', 6)\n");
     integer(0);
@@ -671,9 +661,7 @@ static void test_dtypes(void **state)
 static void test_signs(void **state)
 {
     (void)state;
-    begin();
-    op("}(");
-    text("w");
+    begin_dict("w");
     global("torch._utils", "_rebuild_tensor_v2");
     op("(");
     storage("0", "ComplexFloatStorage", 3);
@@ -780,9 +768,7 @@ static void test_objects(void **state)
 static void test_subclasses(void **state)
 {
     (void)state;
-    begin();
-    op("}(");
-    text("w");
+    begin_dict("w");
     global("torch._tensor", "_rebuild_from_type_v2");
     op("(");
     global("torch._utils", "_rebuild_tensor_v2");
@@ -919,9 +905,7 @@ static void dtype(const char *code, const char *order)
 /* {"w": array}, whose bytes another function puts. */
 static void array(const char *code, const char *order, bool fortran, void (*bytes)(void))
 {
-    begin();
-    op("}(");
-    text("w");
+    begin_dict("w");
     global("numpy.core.multiarray", "_reconstruct");
     op("(");
     global("numpy", "ndarray");
