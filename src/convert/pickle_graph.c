@@ -30,6 +30,7 @@ coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *poo
     /* `most` is bounded three times: by the budget, by the 32 bits of the numbers, and by what a size_t can
        measure. With that, and item sizes of at most a few dozen bytes, none of the products below can wrap. */
     const uint64_t needed = (uint64_t)pool->count + more;
+    /* What the pool has is paid for already; only what is added costs the budget. */
     const uint64_t affordable = pool->room + p->left / item_size;
     uint64_t most = affordable < PICKLE_MOST_ITEMS ? affordable : PICKLE_MOST_ITEMS;
     most = most < SIZE_MAX / item_size ? most : SIZE_MAX / item_size;

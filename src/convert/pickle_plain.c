@@ -62,6 +62,10 @@ static bool plain_join(coffer__plan *plan, coffer__plan_row *first, coffer__plan
     coffer__plan_storage *storages = plan->storages.items;
     coffer__plan_storage *whole = &storages[first->storage];
     coffer__plan_storage *more = &storages[part->storage];
+    /*
+     * The storages of parts have to follow each other without another between, since a storage has its pieces in
+     * one row. Paddle writes the parts of an array directly after each other, so they do.
+     */
     if (!plain_is_part(plan, part) || part->storage != first->storage + ordinal || part->dtype != first->dtype ||
         part->swap != first->swap || !coffer__add_u64(whole->size, more->size, &whole->size)) {
         return false;
@@ -241,6 +245,7 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "the file was written by joblib, which only joblib reads");
     }
     if (status == COFFER_OK) {
+        /* Before the rows are put, as it decides what uint16 is. */
         graph->paddle = plain_is_paddle(graph, file->input);
         status = plain_note_rest(file, end, err);
     }

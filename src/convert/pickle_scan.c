@@ -209,6 +209,7 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
 {
     coffer__graph *graph = &scan->graph;
     coffer_status status = COFFER_OK;
+    /* A name that is called is told with its call and its arguments, and not a second time as an import. */
     scan_mark_callables(graph);
     for (coffer__value value = 1; value < graph->marks && status == COFFER_OK; value++) {
         const coffer__node *node = coffer__pickle_node(graph->pickle, value);
@@ -221,6 +222,7 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
     }
     if (status == COFFER_OK && scan->more > 0) {
         char digits[21];
+        /* One more finding than the bound, which says how many were not told: the report must not look complete. */
         digits[coffer__write_u64(digits, scan->more)] = '\0';
         scan->left = 1;
         status = scan_put(scan, COFFER_WEIGHT_DANGER, 0, "there are more findings in this pickle: %s", digits, err);
@@ -240,6 +242,7 @@ static coffer_status scan_push(scan_queue *queue, const coffer__scan_range *rang
     if (queue->ranges == NULL) {
         return COFFER_ERR_MEMORY;
     }
+    /* Bounded, as a pickle within a pickle costs a few bytes only. */
     if (queue->count < SCAN_MOST_PICKLES) {
         queue->ranges[queue->count++] = *range;
     }
@@ -321,6 +324,7 @@ static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan
         coffer__torch_unload(&scan.graph);
         return status;
     }
+    /* A weight of torch.export that is no pickle fails at its first byte that is no opcode. That is no damage. */
     if (range->unsure && !scan_has_names(scan.graph.pickle)) {
         *end = 0;
         coffer__torch_unload(&scan.graph);
@@ -365,6 +369,10 @@ static coffer_status scan_range(const coffer__torch_file *file, const coffer__sc
         uint8_t head[2] = { 0 };
         uint64_t end = 0;
         coffer_status status = COFFER_OK;
+        /*
+         * All that belongs here has been read. What comes now is the storages of a stream, or something that
+         * somebody has appended.
+         */
         if (range->expected != 0 && i == range->expected) {
             *expected_end = rest.at - range->at;
             if (range->more) {

@@ -47,6 +47,7 @@ static bool view_key(const coffer__graph *graph, coffer__value key, coffer__stor
     uint64_t number = 0;
     id->key = id->digits;
     if (coffer__graph_u64(graph, key, &number)) {
+        /* As digits, so that one kind of key is enough for all containers. */
         id->key_len = coffer__write_u64(id->digits, number);
         return true;
     }
@@ -128,6 +129,7 @@ static coffer_status view_storage_of(coffer__graph *graph, coffer__value value, 
         return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
                                "a tensor is in storage %q, which the file does not have", id->key, id->key_len);
     }
+    /* torch would read beyond the end of the record, or leave some of it unread. */
     if (id->size != (*stored)->size) {
         coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
                         "storage %q has %u bytes, and the pickle says %u", id->key, id->key_len, (*stored)->size,
@@ -173,6 +175,10 @@ static void view_set_sign(const coffer__graph *graph, coffer__value metadata, co
     if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > VIEW_MOST_STATE) {
         return;
     }
+    /*
+     * Both bits together mean that the imaginary half keeps its sign and the real half changes: no change of the
+     * carrier is that.
+     */
     const bool conjugated = view_is_true(graph, coffer__pickle_get(graph->pickle, metadata, "conj"));
     const bool negated = view_is_true(graph, coffer__pickle_get(graph->pickle, metadata, "neg"));
     if (conjugated && negated) {

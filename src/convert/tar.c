@@ -112,6 +112,10 @@ static bool tar_read_record(const uint8_t *text, size_t left, bool of_all, tar_n
     while (space < left && text[space] != ' ') {
         space++;
     }
+    /*
+     * The length counts itself, the space and the line's end, so a record of less than three bytes after its
+     * digits has no key.
+     */
     if (!tar_decimal(text, space, &stated) || stated > left || stated < space + 3 || text[stated - 1] != '\n') {
         return false;
     }
@@ -127,6 +131,10 @@ static bool tar_read_record(const uint8_t *text, size_t left, bool of_all, tar_n
     const size_t key_len = equals - space - 1;
     const uint8_t *value = text + equals + 1;
     const size_t value_len = *len - 1 - (equals + 1);
+    /*
+     * Of two records with one key the last counts, as in tarfile. Those of all members would change every size
+     * and name after them.
+     */
     if (coffer__text_is(key, key_len, "size")) {
         next->has_size = true;
         return !of_all && tar_decimal(value, value_len, &next->size);
@@ -149,6 +157,7 @@ static coffer_status tar_read_description(const coffer__tar *tar, uint8_t type, 
         return status;
     }
     if (type == 'L') {
+        /* GNU's tar ends it with a NUL. */
         next->has_name = true;
         tar_set_name(next->name, text, size);
         return COFFER_OK;
@@ -201,6 +210,7 @@ static coffer_status tar_take(coffer__tar *tar, const uint8_t *head, uint64_t si
                               coffer__tar_member *member, coffer_error *err)
 {
     member->at = tar->at;
+    /* The head of a member above 8 GiB says 0, or what fits; the record is right. */
     member->size = next->has_size ? next->size : size;
     /* A NUL is how the first programs wrote '0'; '7' is a plain file on systems that know nothing better. */
     member->plain = head[156] == '0' || head[156] == 0 || head[156] == '7';
@@ -232,6 +242,7 @@ coffer_status coffer__tar_next(coffer__tar *tar, coffer__tar_member *member, boo
         }
         tar->at += COFFER__TAR_BLOCK;
         const uint8_t type = head[156];
+        /* Anything else is a member, also of a type that is not known: it has a size, and is passed over by it. */
         if (type != 'x' && type != 'g' && type != 'L') {
             *more = true;
             return tar_take(tar, head, size, &next, member, err);

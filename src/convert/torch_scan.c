@@ -163,6 +163,10 @@ static coffer_status torch_scan_member(torch_scan *scan, coffer__zip_member *mem
 {
     uint8_t head[4] = { 0 };
     const bool is_array = torch_scan_ends(member, ".npy");
+    /*
+     * Storages are most of a checkpoint. Not even their first bytes are read, which on a server would be a
+     * request for each.
+     */
     if (torch_scan_is_storage(member) && !scan->everywhere) {
         return COFFER_OK;
     }
@@ -176,6 +180,7 @@ static coffer_status torch_scan_member(torch_scan *scan, coffer__zip_member *mem
     if (status != COFFER_OK) {
         return status;
     }
+    /* An archive within the archive: torch.export and others keep whole checkpoints as members. */
     if (memcmp(head, "PK\3\4", sizeof head) == 0) {
         return torch_scan_inner_archive(scan, member, err);
     }
@@ -195,6 +200,7 @@ static coffer_status torch_scan_members(torch_scan *scan, coffer_error *err)
         coffer__error_clear(&trouble);
         coffer_status status = torch_scan_member(scan, member, &trouble);
         if (status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM || status == COFFER_ERR_RANGE) {
+            /* A copy, since putting the finding may fail and write another error over it. */
             char message[sizeof trouble.message];
             memcpy(message, trouble.message, sizeof message);
             status = coffer__plan_put_finding(scan->file->plan, COFFER_WEIGHT_DANGER, scan->file->file, member->head,

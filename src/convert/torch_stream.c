@@ -127,6 +127,10 @@ static coffer_status torch_stream_size(torch_stream *t, uint64_t *elements, coff
         if (status != COFFER_OK) {
             return status;
         }
+        /*
+         * A storage that the object names and the list does not have is no error here: the tensor that views it
+         * will be one.
+         */
         const coffer__stored *found = coffer__stores_find(&t->stores, id.key, id.key_len);
         /* 0 is no number yet; it tells that the size is known. The number comes when the storage is put. */
         if (found != NULL && found->storage == UINT32_MAX) {
@@ -166,6 +170,10 @@ static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *s
                         stored->key_len);
         return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, stored->size, t->file->size - t->at);
     }
+    /*
+     * The bytes stay where they are. What is read of a storage is its count alone, so a stream of any size is
+     * planned with a read for each.
+     */
     const coffer__plan_piece piece = {
         .file = t->file->file, .offset = t->at, .stored_size = stored->size, .size = stored->size
     };

@@ -97,6 +97,7 @@ static bool tar_before(const void *ctx, uint32_t a, uint32_t b)
 /* Sorts the items by their keys. May be called again, after more were added. */
 static coffer_status tar_seal(tar_items *items, coffer_error *err)
 {
+    /* Sealing again starts from nothing, as items were added at the end. */
     coffer__free_array(items->allocator, items->order, items->sealed, sizeof *items->order);
     items->sealed = 0;
     items->order = coffer__alloc_array(items->allocator, items->count, sizeof *items->order, err);
@@ -270,6 +271,7 @@ static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *
     /* The product and the member bound the bytes, which are then a range of the file without reading one of
        them. */
     const uint64_t left = t->storages.at + t->storages.size - *at;
+    /* A negative count is a huge one here, and fails as such. */
     if (!coffer__mul_u64(coffer__load_u64le(count), coffer__element_facts_of(item.element)->size, &item.end) ||
         item.end > left) {
         return tar_malformed(*at, err);
@@ -425,6 +427,7 @@ static coffer_status tar_get(const void *ctx, uint64_t number, coffer__placed *p
     /* The part's end, so that a tensor cannot leave the part through its end; coffer__view_fill compares with
        it. */
     placed->available = item->end;
+    /* The part begins at a whole element, as its offset was given in elements. */
     const uint64_t from = item->from / coffer__element_facts_of(item->element)->size;
     return coffer__add_u64(placed->extents.offset, from, &placed->extents.offset) ? COFFER_OK : tar_malformed(at, err);
 }
@@ -463,6 +466,7 @@ static coffer_status tar_read_all(torch_tar *t, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
+    /* Last, since its ids are numbers of tensors, which have to be known by then. */
     uint64_t at = t->pickle.at;
     status = tar_run(t, &t->pickle, &at, &t->graph, err);
     /* The object is the only pickle whose persistent ids are numbers of tensors. */
