@@ -86,6 +86,7 @@ static coffer_status numpy_read_header(const numpy_reading *in, numpy_array *arr
         }
         status = coffer__npy_read(&array->npy, array->head, size);
     }
+    /* Still: the file ends before its header does. */
     if (status == COFFER_NEED_MORE) {
         return numpy_fail(in, array, COFFER_ERR_ARRAY, array->size, "it ends within its header");
     }
@@ -123,6 +124,10 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
         .offset = (member != NULL ? member->at : 0) + skipped,
         .size = array->size - skipped,
     };
+    /*
+     * Of a stored member the header is not part of the piece, so its bytes have a CRC of their own (numpy_crc),
+     * and the system can copy them straight into the new file.
+     */
     piece.stored_size = inflated ? member->stored_size : piece.size;
     piece.has_crc = member != NULL && !array->zip->without_crcs;
     if (piece.has_crc) {
@@ -131,10 +136,14 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
     *offset = array->npy.size - skipped;
     uint32_t name = 0;
     coffer_status status = coffer__plan_put_text(in->plan, array->name, array->name_len, &name, in->err);
-    if (status == COFFER_OK) {
-        status = coffer__plan_put_piece(in->plan, &piece, in->err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status == COFFER_OK ? coffer__plan_put_storage(in->plan, 1, name, storage, in->err) : status;
+    status = coffer__plan_put_piece(in->plan, &piece, in->err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__plan_put_storage(in->plan, 1, name, storage, in->err);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------- */
@@ -179,6 +188,10 @@ static const char *numpy_set_dtype(const numpy_reading *in, coffer__npy *npy, co
                                    coffer__plan_dimension *dimensions)
 {
     const coffer__element_facts *facts = coffer__element_facts_of(npy->element);
+    /*
+     * A complex number of 16 bytes is two doubles one after the other, so a last dimension of 2 is all that it
+     * takes; no byte moves.
+     */
     const bool as_pairs = npy->element == COFFER__ELEMENT_C128 && in->wants->complex128_as_f64;
     row->dtype = npy->void_byte ? in->wants->bytes_as : facts->dtype;
     row->item_size = facts->size;
@@ -384,7 +397,11 @@ coffer_status coffer__numpy_put_member(const coffer__torch_file *file, const cof
                                .file_size = file->size,
                                .err = err };
     numpy_array array = { .size = 0 };
-    const bool has_ending = coffer__torch_member_ends(member, ".npy");
+    /*
+     * An array in an archive that has another ending, or none, is one to NumPy all the same: it goes by the
+     * first bytes.
+     */
+    const bool has_ending = coffer__text_ends(member->name, member->name_len, ".npy");
     array.name = member->name;
     array.name_len = member->name_len - (has_ending ? 4 : 0);
     array.zip = zip;

@@ -19,8 +19,8 @@ coffer_status coffer__pickle_fail(const coffer__pickle *p, const char *what)
 }
 
 /*
- * Rooms double, so that items move seldom. Near the end of the budget, which counts the rooms and not
- * what is in them, a pool gets what is left instead.
+ * Rooms grow by halves, so that items move seldom. Near the end of the budget, which counts the rooms and not
+ * what is in them, a pool gets half of what is left instead.
  */
 coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size, size_t more)
 {
@@ -30,12 +30,15 @@ coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *poo
     /* `most` is bounded three times: by the budget, by the 32 bits of the numbers, and by what a size_t can
        measure. With that, and item sizes of at most a few dozen bytes, none of the products below can wrap. */
     const uint64_t needed = (uint64_t)pool->count + more;
+    /* What the pool has is paid for already; only what is added costs the budget. */
     const uint64_t affordable = pool->room + p->left / item_size;
     uint64_t most = affordable < PICKLE_MOST_ITEMS ? affordable : PICKLE_MOST_ITEMS;
     most = most < SIZE_MAX / item_size ? most : SIZE_MAX / item_size;
-    uint64_t room = 2 * (uint64_t)pool->room;
+    /* No wrap: neither the count nor what is added to it is above 2^32. */
+    uint64_t room = needed + needed / 2;
     room = room < PICKLE_LEAST_ROOM ? PICKLE_LEAST_ROOM : room;
-    room = room < needed ? needed : room;
+    /* Half of what is left, so that the other pools can still grow, too; the budget is shared by all of them. */
+    room = room <= most || most <= needed ? room : needed + (most - needed) / 2;
     room = room < most ? room : most;
     void *items = room < needed
                       ? NULL
@@ -76,7 +79,7 @@ coffer_status coffer__pickle_make(coffer__pickle *p, coffer__value_kind kind, co
     *value = (coffer__value)++p->nodes.count;
     *node = coffer__pickle_at(p, *value);
     memset(*node, 0, sizeof **node);
-    (*node)->kind = kind;
+    (*node)->kind = (uint8_t)kind;
     (*node)->offset = p->opcode_at;
     if (kind == COFFER__VALUE_TEXT || kind == COFFER__VALUE_BYTES) {
         (*node)->as.bytes.kept = UINT32_MAX;
@@ -222,16 +225,16 @@ const char *coffer__pickle_bytes_of(const coffer__pickle *pickle, coffer__value 
 
 const char *coffer__pickle_module(const coffer__pickle *pickle, coffer__value value)
 {
-    return (const char *)pickle->texts.items + coffer__pickle_node(pickle, value)->as.names.module;
+    return (const char *)pickle->texts.items + coffer__pickle_node(pickle, value)->as.object.module;
 }
 
 const char *coffer__pickle_name(const coffer__pickle *pickle, coffer__value value)
 {
-    return (const char *)pickle->texts.items + coffer__pickle_node(pickle, value)->as.names.name;
+    return (const char *)pickle->texts.items + coffer__pickle_node(pickle, value)->as.object.name;
 }
 
 /* Whether a value is that text: a str, which Python 2 wrote as BYTES. */
-static bool pickle_is_key(const coffer__pickle *pickle, coffer__value value, const char *key, size_t key_len)
+static bool pickle_is_key(const coffer__pickle *pickle, coffer__value value, const char *key)
 {
     const coffer__node *node = coffer__pickle_node(pickle, value);
     if (node->kind != COFFER__VALUE_TEXT && !(node->kind == COFFER__VALUE_BYTES && node->python2)) {
@@ -239,7 +242,7 @@ static bool pickle_is_key(const coffer__pickle *pickle, coffer__value value, con
     }
     size_t size = 0;
     const char *bytes = coffer__pickle_bytes_of(pickle, value, &size);
-    return bytes != NULL && size == key_len && memcmp(bytes, key, size) == 0;
+    return bytes != NULL && coffer__text_is(bytes, size, key);
 }
 
 /* All pairs are looked at, since the last of a key counts. For single questions about small dicts only; walks
@@ -248,17 +251,16 @@ coffer__value coffer__pickle_get(const coffer__pickle *pickle, coffer__value dic
 {
     const coffer__node *node = coffer__pickle_node(pickle, dict);
     if (node != NULL && node->kind == COFFER__VALUE_CALL) {
-        node = coffer__pickle_node(pickle, node->attributes);
+        node = coffer__pickle_node(pickle, coffer__node_attributes(node));
     }
     if (node == NULL || node->kind != COFFER__VALUE_DICT) {
         return 0;
     }
-    const size_t key_len = coffer__text_len(key);
     coffer__value found = 0;
     for (uint32_t link = node->first; link != 0;) {
         const coffer__value name = coffer__pickle_item(pickle, &link);
         const coffer__value value = coffer__pickle_item(pickle, &link);
-        found = pickle_is_key(pickle, name, key, key_len) ? value : found;
+        found = pickle_is_key(pickle, name, key) ? value : found;
     }
     return found;
 }

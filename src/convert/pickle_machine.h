@@ -2,10 +2,14 @@
 /*
  * The inside of the pickle machine, which its files share and nobody else includes:
  *
- *   pickle_machine.c  opcodes
- *   pickle_graph.c    nodes, links, texts, the memo: all that grows, within the budget
- *   pickle_stream.c   the window over the stream: numbers, payloads, lines
- *   pickle_text.c     numbers and escapes that are written as text; names that Python 3 has changed
+ *   pickle_machine.c     the run: the table of opcodes, PROTO, FRAME and STOP
+ *   pickle_stack.c       the stack, marks and the memo, with their opcodes
+ *   pickle_atoms.c       opcodes of numbers, text and bytes
+ *   pickle_containers.c  opcodes of tuples, lists, dicts and sets
+ *   pickle_calls.c       opcodes of imports, calls, states and persistent ids, and those that are refused
+ *   pickle_graph.c       nodes, links, texts, the memo: all that grows, within the budget
+ *   pickle_stream.c      the window over the stream: numbers, payloads, lines
+ *   pickle_text.c        numbers and escapes that are written as text; names that Python 3 has changed
  *
  * Everything that grows lies in pools, of which the items have numbers of 32 bits. Nothing is freed
  * before the machine is. Functions fail by p->err, at the opcode that is being run.
@@ -75,6 +79,79 @@ coffer_status coffer__pickle_memo_put(coffer__pickle *p, uint32_t number, coffer
 /* 0: nothing was put there. */
 coffer__value coffer__pickle_memo_get(const coffer__pickle *p, uint32_t number);
 
+/* ---- pickle_stack.c ------------------------------------------------------------------------------------------------ */
+
+coffer_status coffer__pickle_push(coffer__pickle *p, coffer__value value);
+/* Makes a node and pushes it. The pointer is valid until the next node is made. */
+coffer_status coffer__pickle_push_new(coffer__pickle *p, coffer__value_kind kind, coffer__node **node);
+/* Pushes a node that all uses share, and makes it before the first, when *shared is 0. */
+coffer_status coffer__pickle_push_shared(coffer__pickle *p, coffer__value *shared, coffer__value_kind kind,
+                                         int64_t integer);
+/* The value on top, which stays, or is taken off. COFFER_ERR_PICKLE when there is none above the last mark. */
+coffer_status coffer__pickle_top(const coffer__pickle *p, coffer__value *value);
+coffer_status coffer__pickle_pop(coffer__pickle *p, coffer__value *value);
+/* Takes the last mark away; *first is the place in the stack of what was above it, which the caller takes, too. */
+coffer_status coffer__pickle_pop_mark(coffer__pickle *p, size_t *first);
+/* The height of the stack that belongs to what is before the last mark. */
+size_t coffer__pickle_fence(const coffer__pickle *p);
+coffer__value_kind coffer__pickle_kind(const coffer__pickle *p, coffer__value value);
+/* Whether a value stands for something that only a loader would have: a GLOBAL, CALL or PERSISTENT. */
+bool coffer__pickle_is_unknown(const coffer__pickle *p, coffer__value value);
+/* Reports a value to the watch, if there is one. */
+coffer_status coffer__pickle_tell(coffer__pickle *p, coffer__value value);
+
+/* ---- opcodes ------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Functions of the table in pickle_machine.c. The number is that of the opcode's row: the width of a length, a kind, a
+ * count. COFFER_ERR_PICKLE for what is damaged or refused, COFFER_ERR_MEMORY beyond the budget; stack, memo and graph are
+ * whole also then.
+ */
+
+/* pickle_stack.c */
+coffer_status coffer__op_mark(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_pop(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_pop_mark(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_dup(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_put(coffer__pickle *p, unsigned width);
+coffer_status coffer__op_memoize(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_get(coffer__pickle *p, unsigned width);
+
+/* pickle_atoms.c */
+coffer_status coffer__op_none(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_bool(coffer__pickle *p, unsigned truth);
+coffer_status coffer__op_binint(coffer__pickle *p, unsigned width);
+coffer_status coffer__op_binlong(coffer__pickle *p, unsigned width);
+coffer_status coffer__op_integer_line(coffer__pickle *p, unsigned is_long);
+coffer_status coffer__op_binfloat(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_float_line(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_text(coffer__pickle *p, unsigned width);
+coffer_status coffer__op_bytes(coffer__pickle *p, unsigned width);
+coffer_status coffer__op_string(coffer__pickle *p, unsigned width);
+coffer_status coffer__op_text_line(coffer__pickle *p, unsigned is_string);
+
+/* pickle_containers.c */
+/* Pushes a container of what is on the stack from `first` on, which it replaces there. */
+coffer_status coffer__pickle_collect(coffer__pickle *p, coffer__value_kind kind, size_t first);
+coffer_status coffer__op_empty(coffer__pickle *p, unsigned kind);
+coffer_status coffer__op_collect(coffer__pickle *p, unsigned kind);
+coffer_status coffer__op_tuple(coffer__pickle *p, unsigned count);
+coffer_status coffer__op_add(coffer__pickle *p, unsigned kind);
+coffer_status coffer__op_add_marked(coffer__pickle *p, unsigned kind);
+
+/* pickle_calls.c */
+coffer_status coffer__op_global(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_stack_global(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_call(coffer__pickle *p, unsigned kind);
+coffer_status coffer__op_newobj_ex(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_build(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_persid(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_binpersid(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_inst(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_obj(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_extension(coffer__pickle *p, unsigned unused);
+coffer_status coffer__op_buffer(coffer__pickle *p, unsigned unused);
+
 /* ---- pickle_stream.c ----------------------------------------------------------------------------------------------- */
 
 /* The next `size` bytes, at most 16, which lie together and are consumed. */
@@ -88,6 +165,8 @@ coffer_status coffer__pickle_skip(coffer__pickle *p, uint64_t size);
 /* Consumes a line, of `size` bytes without its end. They are put at the end of the texts, where the caller leaves or
    drops them, when there are at most COFFER__PICKLE_INLINE; else `kept` is UINT32_MAX. */
 coffer_status coffer__pickle_take_line(coffer__pickle *p, uint64_t *size, uint32_t *kept);
+/* Consumes a line that is a decimal integer, of LONG if `is_long`. *fits: it is in *value; else it is beyond 8 bytes. */
+coffer_status coffer__pickle_take_integer_line(coffer__pickle *p, bool is_long, int64_t *value, bool *fits);
 
 /* ---- pickle_text.c -------------------------------------------------------------------------------------------------- */
 

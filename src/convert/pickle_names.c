@@ -71,6 +71,11 @@ typedef struct known_row {
 static const known_row known_rows[] = {
     { "_codecs", "encode", KNOWN(ENCODE, NONE) },
     { "argparse", "Namespace", HARMLESS },
+    /*
+     * builtins: types of data are understood. What runs code, reaches attributes, opens files or makes types is
+     * dangerous, and so is what calls a function that it is given (filter, map): a pickle would give it another
+     * name of this table. Builtins that are in no row are unknown, as anything else is.
+     */
     { "builtins", "__import__", DANGEROUS(NOTHING) },
     { "builtins", "apply", DANGEROUS(NOTHING) },
     { "builtins", "bool", KNOWN(NUMBER, NONE) },
@@ -117,11 +122,16 @@ static const known_row known_rows[] = {
     { "builtins", "type", DANGEROUS(NOTHING) },
     { "builtins", "unicode", KNOWN(NUMBER, NONE) },
     { "builtins", "vars", DANGEROUS(NOTHING) },
+    /* Mappings are read by their pairs. namedtuple makes a class out of text, which it executes. */
     { "collections", "Counter", KNOWN(MAPPING, NONE) },
     { "collections", "OrderedDict", KNOWN(MAPPING, NONE) },
     { "collections", "defaultdict", KNOWN(MAPPING, NONE) },
     { "collections", "deque", HARMLESS },
     { "collections", "namedtuple", DANGEROUS(NOTHING) },
+    /*
+     * How protocols 0 and 1 make an object of any class. The class is an import of its own, and is judged as
+     * that.
+     */
     { "copyreg", "_reconstructor", HARMLESS },
     { "datetime", "date", HARMLESS },
     { "datetime", "datetime", HARMLESS },
@@ -130,6 +140,10 @@ static const known_row known_rows[] = {
     { "datetime", "timezone", HARMLESS },
     { "decimal", "Decimal", HARMLESS },
     { "fractions", "Fraction", HARMLESS },
+    /*
+     * Types that NumPy does not have itself, by the class that pickles name. Those of less than a byte, and
+     * those that safetensors lacks, have elements of a byte and no dtype.
+     */
     { "ml_dtypes", "bfloat16", KNOWN(DTYPE, BF16) },
     { "ml_dtypes", "float4_e2m1fn", KNOWN(DTYPE, BYTE) },
     { "ml_dtypes", "float6_e2m3fn", KNOWN(DTYPE, BYTE) },
@@ -151,6 +165,10 @@ static const known_row known_rows[] = {
     { "ml_dtypes._custom_floats", "bfloat16", KNOWN(DTYPE, BF16) },
     { "ml_dtypes._custom_floats", "float8_e4m3fn", KNOWN(DTYPE, F8_E4M3FN) },
     { "ml_dtypes._custom_floats", "float8_e5m2", KNOWN(DTYPE, F8_E5M2) },
+    /*
+     * NumPy 2 calls its core numpy._core, and 1 numpy.core: files of both are read. What opens files is
+     * dangerous, numpy.load the more so as it unpickles.
+     */
     { "numpy", "dtype", KNOWN(NUMPY_DTYPE, NONE) },
     { "numpy", "fromfile", DANGEROUS(NOTHING) },
     { "numpy", "load", DANGEROUS(NOTHING) },
@@ -247,9 +265,17 @@ static const known_row known_rows[] = {
     { "torch", "uint32", KNOWN(DTYPE, U32) },
     { "torch", "uint64", KNOWN(DTYPE, U64) },
     { "torch", "uint8", KNOWN(DTYPE, U8) },
+    /*
+     * _rebuild_from_type calls a function that it is given. The function is an import of its own, and is told
+     * where it is none of the rows below.
+     */
     { "torch._tensor", "Tensor", KNOWN(TENSOR_TYPE, NONE) },
     { "torch._tensor", "_rebuild_from_type", KNOWN(FROM_TYPE, NONE) },
     { "torch._tensor", "_rebuild_from_type_v2", KNOWN(FROM_TYPE, NONE) },
+    /*
+     * The functions that rebuild tensors (torch/_utils.py), by what their arguments say: a view of a storage,
+     * another tensor that is wrapped, or a tensor of a kind that safetensors cannot express.
+     */
     { "torch._utils", "_rebuild_device_tensor_from_cpu_tensor", KNOWN(WRAP, NONE) },
     { "torch._utils", "_rebuild_device_tensor_from_numpy", KNOWN(WRAP, NONE) },
     { "torch._utils", "_rebuild_meta_tensor_no_storage", LACKING },
@@ -264,6 +290,7 @@ static const known_row known_rows[] = {
     { "torch._utils", "_rebuild_tensor_v3", KNOWN(REBUILD_3, NONE) },
     { "torch._utils", "_rebuild_wrapper_subclass", LACKING },
     { "torch._utils", "_rebuild_xla_tensor", KNOWN(WRAP, NONE) },
+    /* Storages were saved as what they were on the device. Their bytes are the same. */
     { "torch.cuda", "BFloat16Storage", KNOWN(STORAGE, BF16) },
     { "torch.cuda", "BoolStorage", KNOWN(STORAGE, BOOL) },
     { "torch.cuda", "ByteStorage", KNOWN(STORAGE, U8) },
@@ -282,6 +309,10 @@ static const known_row known_rows[] = {
     { "torch.cuda", "QUInt8Storage", KNOWN(STORAGE, Q8) },
     { "torch.cuda", "ShortStorage", KNOWN(STORAGE, I16) },
     { "torch.cuda", "UntypedStorage", KNOWN(STORAGE, U8) },
+    /*
+     * TorchScript writes typed lists as calls of these with a list, and any other container with the name of its
+     * type.
+     */
     { "torch.jit._pickle", "build_boollist", KNOWN(SEQUENCE, NONE) },
     { "torch.jit._pickle", "build_doublelist", KNOWN(SEQUENCE, NONE) },
     { "torch.jit._pickle", "build_intlist", KNOWN(SEQUENCE, NONE) },
@@ -297,6 +328,7 @@ static const known_row known_rows[] = {
     { "torch.nn.parameter", "UninitializedParameter", LACKING },
     { "torch.serialization", "_get_layout", KNOWN(DETAIL, NONE) },
     { "torch.serialization", "load", DANGEROUS(NOTHING) },
+    /* _load_from_bytes is torch.load of bytes within the pickle, without the restriction to weights. */
     { "torch.storage", "TypedStorage", KNOWN(STORAGE, U8) },
     { "torch.storage", "UntypedStorage", KNOWN(STORAGE, U8) },
     { "torch.storage", "_TypedStorage", KNOWN(STORAGE, U8) },
@@ -387,12 +419,6 @@ static const char *const dangerous_modules[] = {
 /* Classes of these modules keep data. Functions of them, whose names begin with a small letter, are not known. */
 static const char *const harmless_modules[] = { "torch.nn.modules.", "torch.optim." };
 
-/* Parts are not ended by a NUL but by the next dot. */
-static bool names_part_is(const char *part, size_t len, const char *word)
-{
-    return coffer__text_len(word) == len && memcmp(part, word, len) == 0;
-}
-
 /* Whether a part of a dotted name, or with `first` the first part alone, is a dangerous module. */
 static bool names_reach_danger(const char *dotted, bool first)
 {
@@ -403,7 +429,7 @@ static bool names_reach_danger(const char *dotted, bool first)
             len++;
         }
         for (size_t i = 0; i < sizeof dangerous_modules / sizeof *dangerous_modules; i++) {
-            if (names_part_is(dotted, len, dangerous_modules[i])) {
+            if (coffer__text_is(dotted, len, dangerous_modules[i])) {
                 return true;
             }
         }
@@ -441,34 +467,36 @@ static bool names_is_data_class(const char *module, const char *name)
     return false;
 }
 
-/* The order of the table, which names_look_up relies on: two texts, not one that is joined by a dot. */
-static int names_order(const known_row *row, const char *module, const char *name)
+/* The order of the table: two texts, not one that is joined by a dot. `wanted` is a row of which the names count. */
+static int names_compare_row(const void *rows, size_t i, const void *wanted)
 {
-    const int modules =
-        coffer__compare_names(row->module, coffer__text_len(row->module), module, coffer__text_len(module));
+    const known_row *row = (const known_row *)rows + i;
+    const known_row *other = wanted;
+    const int modules = coffer__compare_names(row->module, coffer__text_len(row->module), other->module,
+                                              coffer__text_len(other->module));
     if (modules != 0) {
         return modules;
     }
-    return coffer__compare_names(row->name, coffer__text_len(row->name), name, coffer__text_len(name));
+    return coffer__compare_names(row->name, coffer__text_len(row->name), other->name, coffer__text_len(other->name));
 }
 
 static const known_row *names_look_up(const char *module, const char *name)
 {
-    size_t low = 0;
-    size_t high = sizeof known_rows / sizeof *known_rows;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = names_order(&known_rows[middle], module, name);
-        if (order == 0) {
-            return &known_rows[middle];
-        }
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    const known_row wanted = { .module = module, .name = name };
+    size_t at = 0;
+    return coffer__find_sorted(sizeof known_rows / sizeof *known_rows, names_compare_row, known_rows, &wanted, &at)
+               ? &known_rows[at]
+               : NULL;
+}
+
+bool coffer__known_at(size_t i, const char **module, const char **name)
+{
+    if (i >= sizeof known_rows / sizeof *known_rows) {
+        return false;
     }
-    return NULL;
+    *module = known_rows[i].module;
+    *name = known_rows[i].name;
+    return true;
 }
 
 coffer__known coffer__known_global(const char *module, const char *name)
@@ -478,6 +506,10 @@ coffer__known coffer__known_global(const char *module, const char *name)
         return row->known;
     }
     /* Protocol 4 lets a name be a path through attributes: "serialization.os.system" of torch is os.system. */
+    /*
+     * The first part of a module decides, since os.path and os are of one make. Of a dotted name any part may
+     * reach danger, because attributes of harmless modules are other modules that they import.
+     */
     if (names_reach_danger(module, true) || (names_is_dotted(name) && names_reach_danger(name, false))) {
         return (coffer__known)DANGEROUS(NOTHING);
     }
@@ -492,8 +524,9 @@ const char *coffer__known_storage(coffer__element element)
 {
     for (size_t i = 0; i < sizeof known_rows / sizeof known_rows[0]; i++) {
         const known_row *row = &known_rows[i];
+        /* The first of that element: TypedStorage and its kin are bytes as well, but are of another module. */
         if (row->known.meaning == COFFER__MEANS_STORAGE && row->known.element == element &&
-            names_part_is(row->module, coffer__text_len(row->module), "torch")) {
+            coffer__same_text(row->module, "torch")) {
             return row->name;
         }
     }

@@ -62,6 +62,10 @@ static bool plain_join(coffer__plan *plan, coffer__plan_row *first, coffer__plan
     coffer__plan_storage *storages = plan->storages.items;
     coffer__plan_storage *whole = &storages[first->storage];
     coffer__plan_storage *more = &storages[part->storage];
+    /*
+     * The storages of parts have to follow each other without another between, since a storage has its pieces in
+     * one row. Paddle writes the parts of an array directly after each other, so they do.
+     */
     if (!plain_is_part(plan, part) || part->storage != first->storage + ordinal || part->dtype != first->dtype ||
         part->swap != first->swap || !coffer__add_u64(whole->size, more->size, &whole->size)) {
         return false;
@@ -102,6 +106,7 @@ static coffer_status plain_shape(coffer__graph *graph, coffer__plan_row *row, co
             return plain_malformed(graph, shape, err);
         }
     }
+    /* All parts together are exactly the array that the table describes. */
     if (step != coffer__plan_storages(graph->plan)[row->storage].size) {
         return plain_malformed(graph, shape, err);
     }
@@ -156,6 +161,7 @@ static coffer_status plain_join_all(coffer__graph *graph, coffer_error *err)
     size_t left = PLAIN_MOST_PARTS;
     const coffer__value top = coffer__pickle_root(graph->pickle);
     const coffer__value parts = coffer__pickle_get(graph->pickle, top, "UnpackBigParamInfor@@");
+    /* Only protocols 2 and 3 have it: later ones can write more than 4 GB at once. */
     if (parts == 0) {
         return COFFER_OK;
     }
@@ -193,18 +199,12 @@ static coffer_status plain_note_paddle(const coffer__graph *graph, coffer_error 
 
 /* ---- the reader ---------------------------------------------------------------------------------------------------- */
 
-static bool plain_ends(const char *path, size_t path_len, const char *ending)
-{
-    const size_t len = coffer__text_len(ending);
-    return path_len >= len && memcmp(path + path_len - len, ending, len) == 0;
-}
-
 /* By the ending, or by the table that paddle.save adds. It matters for bfloat16 only, which looks like uint16. */
 static bool plain_is_paddle(const coffer__graph *graph, const coffer__input *input)
 {
     const coffer__value top = coffer__pickle_root(graph->pickle);
-    return plain_ends(input->path, input->path_len, ".pdparams") ||
-           plain_ends(input->path, input->path_len, ".pdopt") ||
+    return coffer__text_ends(input->path, input->path_len, ".pdparams") ||
+           coffer__text_ends(input->path, input->path_len, ".pdopt") ||
            coffer__pickle_get(graph->pickle, top, "StructuredToParameterName@@") != 0;
 }
 
@@ -243,10 +243,15 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
     coffer_status status = coffer__torch_load(graph, file, NULL, 0, file->size, &end, err);
     /* What was built before the failure tells whose file it is, and makes a better message than the byte of
        the damage. */
+    /*
+     * joblib writes the bytes of arrays between the opcodes, after the objects that describe them: a pickle that
+     * no pickle.load reads.
+     */
     if (status == COFFER_ERR_PICKLE && plain_is_joblib(graph)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "the file was written by joblib, which only joblib reads");
     }
     if (status == COFFER_OK) {
+        /* Before the rows are put, as it decides what uint16 is. */
         graph->paddle = plain_is_paddle(graph, file->input);
         status = plain_note_rest(file, end, err);
     }
@@ -260,14 +265,15 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
     return status == COFFER_OK && graph->paddle ? plain_note_paddle(graph, err) : status;
 }
 
-/* Protocols 2 to 5 begin with their number. Those before have no signature, so the ending has to say so. */
+/* Protocols 2 to 5 begin with their number, and loaders take any number up to 5 there. Those before have no signature, so
+   the ending has to say so; readers.c asks the machine about what is left. */
 static bool plain_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                         size_t path_len)
 {
-    const bool named = plain_ends(path, path_len, ".pkl") || plain_ends(path, path_len, ".pickle") ||
-                       plain_ends(path, path_len, ".pdparams") || plain_ends(path, path_len, ".pdopt");
+    const bool named = coffer__text_ends(path, path_len, ".pkl") || coffer__text_ends(path, path_len, ".pickle") ||
+                       coffer__text_ends(path, path_len, ".pdparams") || coffer__text_ends(path, path_len, ".pdopt");
     if (head_size >= 2 && head[0] == 0x80) {
-        return head[1] >= 2 && head[1] <= 5;
+        return coffer__scan_is_pickle(head, head_size);
     }
     return named && head_size >= 2 && tail[tail_size - 1] == '.' &&
            (head[0] == '(' || head[0] == 'c' || head[0] == '}' || head[0] == ']');

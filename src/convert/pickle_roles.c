@@ -10,6 +10,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "names.h"
 #include "sort.h"
 #include "text.h"
 
@@ -87,13 +88,7 @@ bool coffer__graph_is_text(const coffer__graph *graph, coffer__value value, cons
         return false;
     }
     const char *bytes = coffer__pickle_bytes_of(graph->pickle, value, &len);
-    return bytes != NULL && len == coffer__text_len(text) && memcmp(bytes, text, len) == 0;
-}
-
-bool coffer__same_text(const char *a, const char *b)
-{
-    const size_t len = coffer__text_len(a);
-    return len == coffer__text_len(b) && memcmp(a, b, len) == 0;
+    return bytes != NULL && coffer__text_is(bytes, len, text);
 }
 
 /* A size, stride, offset or key. True and False are integers in Python, but no program writes them for one. */
@@ -129,10 +124,11 @@ static coffer__value graph_state_get(const coffer__graph *graph, coffer__value d
    __slots__). */
 static coffer__value graph_state(const coffer__graph *graph, coffer__value object)
 {
-    coffer__value state = coffer__pickle_node(graph->pickle, object)->state;
+    coffer__value state = coffer__node_state(coffer__pickle_node(graph->pickle, object));
     if (graph_is(graph, state, COFFER__VALUE_TUPLE)) {
         coffer__value parts[1] = { 0 };
         coffer__graph_items(graph, state, parts, 1);
+        /* The second dict, of __slots__, is of classes that torch's modules are not. */
         state = parts[0];
     }
     return state;
@@ -175,6 +171,10 @@ coffer__value coffer__graph_evaluated(const coffer__graph *graph, coffer__value 
     coffer__value arguments[2] = { 0 };
     coffer__value pair[2] = { 0 };
     const size_t count = coffer__graph_items(graph, coffer__graph_arguments(graph, call), arguments, 2);
+    /*
+     * The text is exactly the name of the one variable that is given: there is nothing to compute, and a loader
+     * would get the array itself.
+     */
     const bool exact = count == 2 && coffer__graph_is_text(graph, arguments[0], "data") &&
                        graph_is(graph, arguments[1], COFFER__VALUE_DICT) &&
                        coffer__graph_items(graph, arguments[1], pair, 2) == 2 &&
@@ -237,6 +237,7 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
     default:
         break;
     }
+    /* A name of the table that stands for no tensor or container: a dtype, a device, a set. */
     if (known.judgement == COFFER__GLOBAL_INTERPRETED) {
         return COFFER__ROLE_OTHER;
     }
@@ -264,6 +265,7 @@ static coffer__role graph_persistent_role(const coffer__graph *graph, coffer__va
     coffer__value id[1] = { 0 };
     coffer__value kind[1] = { 0 };
     uint64_t number = 0;
+    /* Ids are tuples then, ("storage", …) or ("module", …), and the first part tells which. */
     if (graph->numbered == NULL) {
         coffer__graph_items(graph, value, id, 1);
         coffer__graph_items(graph, id[0], kind, 1);
@@ -304,6 +306,10 @@ static coffer__role graph_find_role(const coffer__graph *graph, coffer__value va
 /* Asked of the same node many times by walks; the first answer stays. */
 coffer__role coffer__graph_role(coffer__graph *graph, coffer__value value)
 {
+    /*
+     * Values beyond the marks were made after the graph was prepared, which no reader does; the answer is
+     * harmless in any case.
+     */
     if (value == 0 || value >= graph->marks) {
         return COFFER__ROLE_OTHER;
     }
@@ -339,6 +345,10 @@ static coffer_status graph_pairs_make_room(const coffer__graph *graph, graph_pai
 {
     for (coffer__value value = 1; value < graph->marks; value++) {
         const coffer__node *node = coffer__pickle_node(graph->pickle, value);
+        /*
+         * Pairs of the largest dict, not of all: dicts are looked at one after another, and a checkpoint has one
+         * large dict and thousands of small ones.
+         */
         if (node->kind == COFFER__VALUE_DICT && node->count / 2 > pairs->room) {
             pairs->room = node->count / 2;
         }
@@ -351,16 +361,12 @@ static coffer_status graph_pairs_make_room(const coffer__graph *graph, graph_pai
 /* Remembers a pair by its link, which is one number and belongs to one dict only. */
 static coffer_status graph_shadow(coffer__graph *graph, uint32_t link, coffer_error *err)
 {
-    if (graph->shadowed_count == graph->shadowed_room) {
-        const size_t room = graph->shadowed_room == 0 ? 64 : graph->shadowed_room * 2;
-        uint32_t *grown = coffer__realloc(graph->allocator, graph->shadowed,
-                                          graph->shadowed_room * sizeof *graph->shadowed, room * sizeof *grown);
-        if (grown == NULL) {
-            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the keys of a pickle");
-        }
-        graph->shadowed = grown;
-        graph->shadowed_room = room;
+    uint32_t *grown = coffer__grow_array(graph->allocator, graph->shadowed, graph->shadowed_count,
+                                         &graph->shadowed_room, sizeof *grown, err);
+    if (grown == NULL) {
+        return COFFER_ERR_MEMORY;
     }
+    graph->shadowed = grown;
     graph->shadowed[graph->shadowed_count++] = link;
     return COFFER_OK;
 }
@@ -505,8 +511,9 @@ static void graph_add_mapping(coffer__entries *entries, const coffer__graph *gra
     } else if (graph_is(graph, argument[0], COFFER__VALUE_LIST)) {
         graph_add_part(entries, argument[0], false, true, persistent);
     }
-    if (graph_is(graph, node->attributes, COFFER__VALUE_DICT)) {
-        graph_add_part(entries, node->attributes, true, false, persistent);
+    const coffer__value attributes = coffer__node_attributes(node);
+    if (graph_is(graph, attributes, COFFER__VALUE_DICT)) {
+        graph_add_part(entries, attributes, true, false, persistent);
     }
 }
 
@@ -524,7 +531,7 @@ static void graph_add_sequence(coffer__entries *entries, const coffer__graph *gr
     if (graph_is(graph, argument[0], COFFER__VALUE_LIST) || graph_is(graph, argument[0], COFFER__VALUE_TUPLE)) {
         graph_add_part(entries, argument[0], false, false, false);
     }
-    graph_add_part(entries, node->attributes, false, false, false);
+    graph_add_part(entries, coffer__node_attributes(node), false, false, false);
 }
 
 /* What state_dict() would have: parameters, persistent buffers, modules. */
@@ -532,6 +539,10 @@ static void graph_add_module(coffer__entries *entries, const coffer__graph *grap
 {
     const coffer__value state = graph_state(graph, value);
     /* The set of names is a call of set with a list before protocol 4, and a set from then on. */
+    /*
+     * The order is that of torch.nn.Module._save_to_state_dict: its own parameters, its own buffers, then what
+     * is below it. Names come out in the order in which torch writes them.
+     */
     entries->without = graph_state_get(graph, state, "_non_persistent_buffers_set");
     if (graph_is(graph, entries->without, COFFER__VALUE_CALL)) {
         coffer__value argument[1] = { 0 };
@@ -577,6 +588,7 @@ static bool graph_is_without(const coffer__graph *graph, coffer__value set, coff
     if (text == NULL || node == NULL) {
         return false;
     }
+    /* Of a list as of a set the items are links, so both are searched alike. */
     uint32_t link = node->first;
     for (size_t i = 0; link != 0 && i < GRAPH_MOST_WITHOUT; i++) {
         if (coffer__graph_is_text(graph, coffer__pickle_item(graph->pickle, &link), text)) {
@@ -598,12 +610,17 @@ static bool graph_part_next(coffer__entries *entries, coffer__graph *graph, coff
     entry->index = entries->index++;
     entry->value = coffer__pickle_item(graph->pickle, &entries->link);
     /* An item that is no couple has no value, and is passed over: value 0 is how this is said. */
+    /* OrderedDict([[key, value], …]), as Python 2 writes one: each item is a list of two. */
     if (entries->parts[entries->at].couples) {
         coffer__value couple[2] = { 0 };
         coffer__graph_items(graph, entry->value, couple, 2);
         entry->key = couple[0];
         entry->value = couple[0] != 0 ? couple[1] : 0;
     } else if (pairs) {
+        /*
+         * Key and value are two links. A dict has an even number of them, and what was shadowed is known by the
+         * link of its key.
+         */
         entry->key = entry->value;
         entry->value = entries->link != 0 ? coffer__pickle_item(graph->pickle, &entries->link) : 0;
         if (graph->shadowed_count > 0 && graph_is_shadowed(graph, link)) {
@@ -641,16 +658,12 @@ bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer
 /* In the order in which they come, which torch_stream.c relies on; finding them goes by `order`. */
 coffer_status coffer__stores_add(coffer__stores *stores, const coffer__stored *item, coffer_error *err)
 {
-    if (stores->count == stores->room) {
-        const size_t room = stores->room == 0 ? 64 : stores->room * 2;
-        coffer__stored *grown = coffer__realloc(stores->allocator, stores->items, stores->room * sizeof *stores->items,
-                                                room * sizeof *grown);
-        if (grown == NULL) {
-            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the list of storages");
-        }
-        stores->items = grown;
-        stores->room = room;
+    coffer__stored *grown =
+        coffer__grow_array(stores->allocator, stores->items, stores->count, &stores->room, sizeof *grown, err);
+    if (grown == NULL) {
+        return COFFER_ERR_MEMORY;
     }
+    stores->items = grown;
     stores->items[stores->count++] = *item;
     return COFFER_OK;
 }
@@ -674,6 +687,7 @@ coffer_status coffer__stores_seal(coffer__stores *stores, coffer_error *err)
     }
     coffer__sort(stores->order, stores->count, stores_before, stores);
     /* Two storages of one key: a tensor could be in either. */
+    /* Neighbours in the order of their keys. */
     for (size_t i = 1; i < stores->count; i++) {
         if (!stores_before(stores, stores->order[i - 1], stores->order[i])) {
             const coffer__stored *twice = &stores->items[stores->order[i]];
@@ -683,25 +697,22 @@ coffer_status coffer__stores_seal(coffer__stores *stores, coffer_error *err)
     return COFFER_OK;
 }
 
+static int stores_compare_key(const void *ctx, size_t i, const void *wanted)
+{
+    const coffer__stores *stores = ctx;
+    const coffer__stored *item = &stores->items[stores->order[i]];
+    const coffer__name *key = wanted;
+    return coffer__compare_names(item->key, item->key_len, key->text, key->len);
+}
+
 /* By its key, exactly: "0" and "00" are two. */
 const coffer__stored *coffer__stores_find(const coffer__stores *stores, const char *key, size_t key_len)
 {
-    size_t low = 0;
-    size_t high = stores->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const coffer__stored *item = &stores->items[stores->order[middle]];
-        const int order = coffer__compare_names(item->key, item->key_len, key, key_len);
-        if (order == 0) {
-            return item;
-        }
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return NULL;
+    const coffer__name wanted = { key, key_len };
+    size_t at = 0;
+    return coffer__find_sorted(stores->count, stores_compare_key, stores, &wanted, &at)
+               ? &stores->items[stores->order[at]]
+               : NULL;
 }
 
 void coffer__stores_free(coffer__stores *stores)

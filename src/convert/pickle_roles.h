@@ -79,6 +79,7 @@ typedef struct coffer__graph {
     bool packed;        /* the stream is not in the file as it is, so that nothing within it can be moved */
     bool big_endian;    /* elements of storages */
     bool paddle;        /* written by Paddle, whose bfloat16 looks like u2 */
+    bool noted_swap;    /* a finding about swapped bytes was put */
     const char *member; /* of the archive; "": none */
     const coffer__stores *stores;
     const coffer__numbered *numbered; /* NULL: persistent ids are those of storages */
@@ -111,8 +112,6 @@ size_t coffer__graph_items(const coffer__graph *graph, coffer__value container, 
 coffer__value coffer__graph_arguments(const coffer__graph *graph, coffer__value call);
 /* Whether a value is a text (or Python 2's str) of exactly these characters. */
 bool coffer__graph_is_text(const coffer__graph *graph, coffer__value value, const char *text);
-/* Whether two NUL-terminated texts are equal. */
-bool coffer__same_text(const char *a, const char *b);
 /* A whole number that is not negative; false for anything else. */
 bool coffer__graph_u64(const coffer__graph *graph, coffer__value value, uint64_t *number);
 /* The number that a PERSISTENT asks for; false for other ids. */

@@ -185,6 +185,7 @@ static bool root_is_container(coffer__role role)
 static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
                                coffer_error *err)
 {
+    /* Down one level as long as there is one thing only, as in {"state": {"model": {…}}}. */
     for (size_t level = 0; level < ROOT_MOST_LEVELS; level++) {
         root_survey survey;
         const coffer_status status = root_look(graph, *start, &survey, err);
@@ -197,6 +198,10 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
         if (module && survey.direct + survey.count > 0) {
             return COFFER_OK;
         }
+        /*
+         * One child is called as models are, beside others that are not: the checkpoint of a training, with its
+         * optimizer.
+         */
         if (survey.usual_count == 1) {
             root_descend(&survey, survey.usual, path, path_size);
             *start = survey.usual;

@@ -180,3 +180,33 @@ coffer_status coffer__pickle_take_line(coffer__pickle *p, uint64_t *size, uint32
     }
     return COFFER_OK;
 }
+
+/* Whether zeros come before an integer, which Python does not read. 00 and 01 are how truth is written. */
+static bool stream_has_zeros(const char *text, size_t len, bool is_long)
+{
+    const size_t sign = text[0] == '-' || text[0] == '+';
+    const bool truth = !is_long && len == 2 && sign == 0 && (text[1] == '0' || text[1] == '1');
+    return text[sign] == '0' && len - sign > 1 && !truth;
+}
+
+/* A line that is a decimal integer. */
+coffer_status coffer__pickle_take_integer_line(coffer__pickle *p, bool is_long, int64_t *value, bool *fits)
+{
+    uint64_t size = 0;
+    uint32_t kept = 0;
+    const coffer_status status = coffer__pickle_take_line(p, &size, &kept);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /*
+     * The line is only borrowed from the end of the texts and is dropped once it has been read. A line that
+     * was too long to be kept is no integer that any program writes; its size alone must not be used to index
+     * what is not there.
+     */
+    const char *text = (const char *)p->texts.items + (kept == UINT32_MAX ? 0 : kept);
+    size -= is_long && size > 0 && kept != UINT32_MAX && text[size - 1] == 'L';
+    const bool good = kept != UINT32_MAX && coffer__pickle_read_integer(text, (size_t)size, value, fits) &&
+                      !stream_has_zeros(text, (size_t)size, is_long);
+    p->texts.count = kept == UINT32_MAX ? p->texts.count : kept;
+    return good ? COFFER_OK : coffer__pickle_fail(p, "an integer should be here, in decimal digits");
+}

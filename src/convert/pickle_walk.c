@@ -14,11 +14,6 @@
 #define WALK_STEPS_PER_NODE 4
 #define WALK_STEPS_MORE ((uint64_t)1 << 20)
 
-static coffer_status walk_no_memory(coffer_error *err)
-{
-    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for walking over a pickle");
-}
-
 /* Indices and integers are written as people would; -1 keeps its sign, whose place in `digits` is before the
    number. */
 bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__graph_entry *entry, const char **text,
@@ -39,6 +34,10 @@ bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__graph_entr
         return true;
     }
     if (key->kind == COFFER__VALUE_TEXT || key->kind == COFFER__VALUE_BYTES) {
+        /*
+         * A str of Python 2 is bytes. Whether it is UTF-8 is asked where a row is put, so that the error can
+         * name the tensor.
+         */
         *text = coffer__pickle_bytes_of(graph->pickle, entry->key, len);
         return *text != NULL;
     }
@@ -57,6 +56,10 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
     len = good ? len : 1;
     /* Bounded before anything is reserved: a depth of 1000 with keys of 64 KiB each would be 64 MB of one
        name. */
+    /*
+     * Sums of lengths that are bounded already: a path is at most WALK_MOST_PATH long, a key at most 64 KiB,
+     * since longer texts are not kept.
+     */
     const size_t needed = frame->path_len + 1 + len;
     if (needed > WALK_MOST_PATH) {
         return coffer__fail_at(err, COFFER_ERR_NAME, coffer__graph_place(walk->graph, frame->value),
@@ -67,11 +70,15 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
         const size_t room = needed < 512 ? 1024 : needed * 2;
         char *grown = coffer__realloc(walk->graph->allocator, walk->path, walk->path_room, room);
         if (grown == NULL) {
-            return walk_no_memory(err);
+            return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for walking over a pickle");
         }
         walk->path = grown;
         walk->path_room = room;
     }
+    /*
+     * The path of the frame stays as it is; what an earlier entry appended after it is overwritten. The first
+     * frame has no name, so no dot comes after it.
+     */
     size_t at = frame->path_len;
     if (walk->depth > 1) {
         walk->path[at++] = '.';
@@ -85,16 +92,12 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
 /* A frame remembers how long the path to its node is, so going back up costs nothing: the path is cut to it. */
 static coffer_status walk_enter(coffer__graph_walk *walk, coffer__value value, coffer_error *err)
 {
-    if (walk->depth == walk->frame_room) {
-        const size_t room = walk->frame_room == 0 ? 16 : walk->frame_room * 2;
-        coffer__graph_walk_frame *grown = coffer__realloc(walk->graph->allocator, walk->frames,
-                                                          walk->frame_room * sizeof *grown, room * sizeof *grown);
-        if (grown == NULL) {
-            return walk_no_memory(err);
-        }
-        walk->frames = grown;
-        walk->frame_room = room;
+    coffer__graph_walk_frame *grown =
+        coffer__grow_array(walk->graph->allocator, walk->frames, walk->depth, &walk->frame_room, sizeof *grown, err);
+    if (grown == NULL) {
+        return COFFER_ERR_MEMORY;
     }
+    walk->frames = grown;
     /* The path was just made for this node by walk_append, or is empty at the start. */
     coffer__graph_walk_frame *frame = &walk->frames[walk->depth++];
     memset(frame, 0, sizeof *frame);
@@ -147,13 +150,13 @@ static coffer__value walk_inside(const coffer__graph_walk *walk, coffer__graph_w
     frame->part = frame->part == 1 ? 2 : frame->part;
     if (frame->part == 2) {
         frame->part = 3;
-        if (node->attributes != 0) {
-            return node->attributes;
+        if (coffer__node_attributes(node) != 0) {
+            return coffer__node_attributes(node);
         }
     }
     if (frame->part == 3) {
         frame->part = 4;
-        return node->state;
+        return coffer__node_state(node);
     }
     return 0;
 }
@@ -175,6 +178,10 @@ static bool walk_entry(coffer__graph_walk *walk, coffer__graph_entry *entry, boo
    everything. */
 static bool walk_goes_into(const coffer__graph_walk *walk, coffer__value value)
 {
+    /*
+     * A walk by names follows what a state_dict would: containers and modules. A walk of everything looks for
+     * tensors that no name leads to, and those may be within the state of any object.
+     */
     switch (coffer__graph_role(walk->graph, value)) {
     case COFFER__ROLE_MAPPING:
     case COFFER__ROLE_SEQUENCE:

@@ -163,7 +163,7 @@ coffer_status coffer__plan_put_text(coffer__plan *plan, const char *text, size_t
 static uint32_t plan_text_len(const coffer__plan *plan, uint32_t number)
 {
     const uint8_t *at = (const uint8_t *)plan->texts.items + number;
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+    return coffer__load_u32le(at);
 }
 
 /* A number may come from somebody who wants this to read beyond the texts. Any place at which a length fits what

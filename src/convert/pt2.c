@@ -67,11 +67,6 @@ static coffer_status pt2_malformed(pt2_file *t, const char *what)
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------ */
 
-static bool pt2_is(const char *text, size_t len, const char *word)
-{
-    return coffer__text_len(word) == len && memcmp(text, word, len) == 0;
-}
-
 /* Passes over a value. At most four containers are open around it: the text, config, a weight, its tensor_meta. */
 static coffer_status pt2_pass(pt2_file *t)
 {
@@ -88,30 +83,43 @@ static coffer_status pt2_string(pt2_file *t, const char **text, size_t *len)
     return status;
 }
 
+/* Opens an object or a list; *more: it is not empty. */
+static coffer_status pt2_open(pt2_file *t, char open, uint8_t close, const char *what, bool *more)
+{
+    const coffer_status status = coffer__json_expect(&t->json, open, what);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    *more = coffer__json_peek(&t->json) != close;
+    t->json.in.position += *more ? 0 : 1;
+    return COFFER_OK;
+}
+
+/* One member of an object: its key, and its value, which `member` reads. Keys stay valid meanwhile, since nothing is
+   taken off `strings` before the text ends. */
+static coffer_status pt2_read_member(pt2_file *t, pt2_member member)
+{
+    const char *key = NULL;
+    size_t len = 0;
+    coffer_status status = pt2_string(t, &key, &len);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__json_expect(&t->json, ':', "a colon should follow the key");
+    return status == COFFER_OK ? member(t, key, len) : status;
+}
+
 /* Reads an object, whose members another function reads. What was unescaped meanwhile is kept until the outermost is read. */
 static coffer_status pt2_object(pt2_file *t, pt2_member member)
 {
     bool more = false;
-    coffer_status status = coffer__json_expect(&t->json, '{', "an object should be here");
-    if (status == COFFER_OK) {
-        more = coffer__json_peek(&t->json) != '}';
-        t->json.in.position += more ? 0 : 1;
-    }
+    coffer_status status = pt2_open(t, '{', '}', "an object should be here", &more);
     while (status == COFFER_OK && more) {
-        /* Keys stay valid while their members are read, since nothing is taken off `strings` before the text
-           ends. */
-        const char *key = NULL;
-        size_t len = 0;
-        status = pt2_string(t, &key, &len);
-        if (status == COFFER_OK) {
-            status = coffer__json_expect(&t->json, ':', "a colon should follow the key");
+        status = pt2_read_member(t, member);
+        if (status != COFFER_OK) {
+            return status;
         }
-        if (status == COFFER_OK) {
-            status = member(t, key, len);
-        }
-        if (status == COFFER_OK) {
-            status = coffer__json_next(&t->json, '}', &more);
-        }
+        status = coffer__json_next(&t->json, '}', &more);
     }
     return status;
 }
@@ -119,7 +127,7 @@ static coffer_status pt2_object(pt2_file *t, pt2_member member)
 /* {"as_int": 2}: anything else is a size that only running the program gives. */
 static coffer_status pt2_integer_member(pt2_file *t, const char *key, size_t key_len)
 {
-    if (!pt2_is(key, key_len, "as_int") || *t->number_count == COFFER__PLAN_MAX_RANK) {
+    if (!coffer__text_is(key, key_len, "as_int") || *t->number_count == COFFER__PLAN_MAX_RANK) {
         return pt2_malformed(t, "a size is no number, or there are too many");
     }
     /* The count rises even if the number is none: the whole text is refused then. */
@@ -133,16 +141,13 @@ static coffer_status pt2_integers(pt2_file *t, uint64_t *numbers, size_t *count)
     t->numbers = numbers;
     t->number_count = count;
     *count = 0;
-    coffer_status status = coffer__json_expect(&t->json, '[', "a list should be here");
-    if (status == COFFER_OK) {
-        more = coffer__json_peek(&t->json) != ']';
-        t->json.in.position += more ? 0 : 1;
-    }
+    coffer_status status = pt2_open(t, '[', ']', "a list should be here", &more);
     while (status == COFFER_OK && more) {
         status = pt2_object(t, pt2_integer_member);
-        if (status == COFFER_OK) {
-            status = coffer__json_next(&t->json, ']', &more);
+        if (status != COFFER_OK) {
+            return status;
         }
+        status = coffer__json_next(&t->json, ']', &more);
     }
     return status;
 }
@@ -150,19 +155,19 @@ static coffer_status pt2_integers(pt2_file *t, uint64_t *numbers, size_t *count)
 /* What describes the tensor. Of a key that comes twice the last one counts, as in Python's json. */
 static coffer_status pt2_meta_member(pt2_file *t, const char *key, size_t key_len)
 {
-    if (pt2_is(key, key_len, "dtype")) {
+    if (coffer__text_is(key, key_len, "dtype")) {
         return coffer__json_u64(&t->json, &t->dtype);
     }
-    if (pt2_is(key, key_len, "layout")) {
+    if (coffer__text_is(key, key_len, "layout")) {
         return coffer__json_u64(&t->json, &t->layout);
     }
-    if (pt2_is(key, key_len, "sizes")) {
+    if (coffer__text_is(key, key_len, "sizes")) {
         return pt2_integers(t, t->extents.sizes, &t->extents.rank);
     }
-    if (pt2_is(key, key_len, "strides")) {
+    if (coffer__text_is(key, key_len, "strides")) {
         return pt2_integers(t, t->extents.strides, &t->stride_count);
     }
-    if (pt2_is(key, key_len, "storage_offset")) {
+    if (coffer__text_is(key, key_len, "storage_offset")) {
         t->numbers = &t->extents.offset;
         t->offset_count = 0;
         t->number_count = &t->offset_count;
@@ -174,14 +179,18 @@ static coffer_status pt2_meta_member(pt2_file *t, const char *key, size_t key_le
 /* A weight without tensor_meta, or in a pickle, is an object; that is decided when all of it has been read. */
 static coffer_status pt2_weight_member(pt2_file *t, const char *key, size_t key_len)
 {
-    if (pt2_is(key, key_len, "path_name")) {
+    if (coffer__text_is(key, key_len, "path_name")) {
         return pt2_string(t, &t->path, &t->path_len);
     }
-    if (pt2_is(key, key_len, "use_pickle")) {
+    if (coffer__text_is(key, key_len, "use_pickle")) {
+        /*
+         * Anything but false is taken for a pickle: a weight that is left out is told, one that is misread is
+         * not.
+         */
         t->pickled = coffer__json_peek(&t->json) != 'f';
         return pt2_pass(t);
     }
-    if (pt2_is(key, key_len, "tensor_meta") && coffer__json_peek(&t->json) == '{') {
+    if (coffer__text_is(key, key_len, "tensor_meta") && coffer__json_peek(&t->json) == '{') {
         t->described = true;
         return pt2_object(t, pt2_meta_member);
     }
@@ -221,6 +230,7 @@ static coffer_status pt2_view(pt2_file *t, coffer__view *view)
         return COFFER_OK;
     }
     view->element = pt2_element(t->dtype);
+    /* Sparse layouts, and dtypes that torch has got since the list above was written. */
     if (t->layout != PT2_LAYOUT_STRIDED || view->element == COFFER__ELEMENT_NONE) {
         view->lack = "of another layout or type than dense ones";
         return COFFER_OK;
@@ -229,6 +239,7 @@ static coffer_status pt2_view(pt2_file *t, coffer__view *view)
     if (stored == NULL || t->stride_count != t->extents.rank) {
         return pt2_malformed(t, "a tensor has no bytes, or not as many strides as sizes");
     }
+    /* As for checkpoints: elements are in the order of the machine that wrote the program. */
     const size_t unit = coffer__element_facts_of(view->element)->unit;
     view->row.storage = stored->storage;
     view->row.swap = (uint8_t)(t->archive.big_endian && unit > 1 ? unit : 0);
@@ -265,7 +276,7 @@ static coffer_status pt2_config_member(pt2_file *t, const char *key, size_t key_
 
 static coffer_status pt2_top_member(pt2_file *t, const char *key, size_t key_len)
 {
-    return pt2_is(key, key_len, "config") ? pt2_object(t, pt2_config_member) : pt2_pass(t);
+    return coffer__text_is(key, key_len, "config") ? pt2_object(t, pt2_config_member) : pt2_pass(t);
 }
 
 /* ---- members ---------------------------------------------------------------------------------------------------------- */
@@ -306,7 +317,7 @@ static coffer_status pt2_read_folder(pt2_file *t, const char *prefix, const char
         size_t len = 0;
         coffer__zip_member *member = &t->archive.zip.members[i];
         if (coffer__torch_archive_after(&t->archive, member, prefix, &len) != NULL &&
-            coffer__torch_member_ends(member, ending)) {
+            coffer__text_ends(member->name, member->name_len, ending)) {
             status = pt2_read_config(t, member, err);
         }
     }
@@ -321,15 +332,18 @@ static coffer_status pt2_read_all(pt2_file *t, coffer_error *err)
     static const char constant[] = "a constant of the program, not a part of the model";
     const size_t first_row = t->file->plan->rows.count;
     coffer_status status = coffer__torch_archive_open(&t->archive, t->file, err);
-    if (status == COFFER_OK) {
-        status = pt2_read_folder(t, "data/weights/", "_weights_config.json", err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = coffer__plan_put_text(t->file->plan, constant, sizeof constant - 1, &t->skipped, err);
+    status = pt2_read_folder(t, "data/weights/", "_weights_config.json", err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = pt2_read_folder(t, "data/constants/", "_constants_config.json", err);
+    status = coffer__plan_put_text(t->file->plan, constant, sizeof constant - 1, &t->skipped, err);
+    if (status != COFFER_OK) {
+        return status;
     }
+    status = pt2_read_folder(t, "data/constants/", "_constants_config.json", err);
     if (status != COFFER_OK || t->file->wants->ties == COFFER_TIES_KEEP) {
         return status;
     }

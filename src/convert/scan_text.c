@@ -55,6 +55,7 @@ static void render_quoted(render_out *out, const coffer__graph *graph, coffer__v
     if (bytes != NULL) {
         render_add(out, bytes, len < RENDER_MOST_BYTES ? len : RENDER_MOST_BYTES);
     }
+    /* Long texts were not kept by the machine, or are cut here; either way an ellipsis says so. */
     render_say(out, bytes == NULL || len > RENDER_MOST_BYTES ? "…'" : "'");
 }
 
@@ -140,6 +141,7 @@ static const char *render_separator(const render_frame *frame)
 void coffer__scan_render(const coffer__graph *graph, coffer__value value, char text[COFFER__SCAN_TEXT])
 {
     render_out out = { .text = text };
+    /* On the stack of the machine, as the depth is bounded: rendering allocates nothing. */
     render_frame frames[RENDER_MOST_DEPTH];
     size_t depth = 0;
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
@@ -161,6 +163,7 @@ void coffer__scan_render(const coffer__graph *graph, coffer__value value, char t
         render_say(&out, render_separator(frame));
         frame->done++;
         const coffer__value item = coffer__pickle_item(graph->pickle, &frame->link);
+        /* What is nested deeper is an ellipsis. */
         if (depth < RENDER_MOST_DEPTH && render_open(&out, coffer__pickle_node(graph->pickle, item), &frames[depth])) {
             depth++;
         } else {

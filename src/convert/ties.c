@@ -69,41 +69,26 @@ static bool ties_has_bytes(const coffer__plan *plan, const coffer__plan_row *row
     return row->fate == COFFER_FATE_WRITTEN;
 }
 
-/* The order of a pair's key and a name. */
-static int ties_compare_key(const coffer__plan *plan, uint32_t pair, uint32_t name)
+/* The pairs of a plan in the order of their keys. */
+typedef struct ties_keys {
+    const coffer__plan *plan;
+    const uint32_t *order;
+} ties_keys;
+
+static int ties_compare_at(const void *ctx, size_t i, const void *wanted)
 {
-    size_t key_len = 0;
-    size_t name_len = 0;
-    const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[pair].key, &key_len);
-    const char *text = coffer__plan_text(plan, name, &name_len);
-    return coffer__compare_names(key, key_len, text, name_len);
+    const ties_keys *keys = ctx;
+    const uint32_t *name = wanted;
+    return coffer__plan_compare_texts(keys->plan, coffer__plan_pairs(keys->plan)[keys->order[i]].key, *name);
 }
 
-static bool ties_pair_before(const void *ctx, uint32_t a, uint32_t b)
+/* Whether a name is a key of the metadata already, of which `order` are the pairs in the order of their keys: as an alias
+   it would be that key a second time. */
+static bool ties_is_key(const coffer__plan *plan, const uint32_t *order, uint32_t name)
 {
-    const coffer__plan *plan = ctx;
-    return ties_compare_key(plan, a, coffer__plan_pairs(plan)[b].key) < 0;
-}
-
-/* Whether a name is a key of the metadata already, of which `keys` are the pairs in the order of their keys: as an alias it
-   would be that key a second time. */
-static bool ties_is_key(const coffer__plan *plan, const uint32_t *keys, uint32_t name)
-{
-    size_t low = 0;
-    size_t high = plan->pairs.count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = ties_compare_key(plan, keys[middle], name);
-        if (order == 0) {
-            return true;
-        }
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return false;
+    const ties_keys keys = { plan, order };
+    size_t at = 0;
+    return coffer__find_sorted(plan->pairs.count, ties_compare_at, &keys, &name, &at);
 }
 
 /* Of neighbours that are the same view, the first is kept. */
@@ -140,8 +125,9 @@ coffer_status coffer__plan_tie(coffer__plan *plan, size_t first_row, coffer_erro
         keys[i] = (uint32_t)i;
     }
     if (have) {
+        /* Two sorts instead of comparing each row with each, and each alias with each key of the metadata. */
         coffer__sort(order, count, ties_before, plan);
-        coffer__sort(keys, key_count, ties_pair_before, plan);
+        coffer__sort(keys, key_count, coffer__plan_pair_before, plan);
         ties_decide(plan, order, count, keys);
     }
     coffer__free_array(plan->allocator, order, room, sizeof *order);

@@ -34,8 +34,6 @@ coffer_status coffer__torch_archive_load(const coffer__torch_archive *archive, c
 coffer_status coffer__torch_archive_put_storages(const coffer__torch_archive *archive, const char *prefix,
                                                  coffer__stores *stores, coffer_error *err);
 
-/* Whether a member's name ends so. */
-bool coffer__torch_member_ends(const coffer__zip_member *member, const char *ending);
 /* Whether bytes have a text in them. */
 bool coffer__torch_has(const uint8_t *bytes, size_t size, const char *text);
 /* What loaders would have done with the pickles of an archive: findings. */

@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+/* What reading an index needs at hand. The names in `index` are places in `text`. */
 typedef struct torch_index {
     const coffer__input *input;
     const coffer__wants *wants;
@@ -47,6 +48,10 @@ static coffer_status torch_index_read_text(torch_index *t, coffer_error *err)
 static coffer_status torch_index_read_file(torch_index *t, const coffer__torch_file *file, coffer_error *err)
 {
     uint8_t head[64];
+    /*
+     * 64 bytes hold the magic of either kind. The ends of the names decide nothing: an index may call its files
+     * as it likes.
+     */
     const size_t size = file->size < sizeof head ? (size_t)file->size : sizeof head;
     const coffer_status status = coffer__input_read(t->input, file->file, file->size, 0, head, size, err);
     if (status != COFFER_OK) {
@@ -64,6 +69,10 @@ static coffer_status torch_index_read_file(torch_index *t, const coffer__torch_f
 
 static coffer_status torch_index_open_file(torch_index *t, const coffer__name *name, coffer_error *err)
 {
+    /*
+     * The input checks the name once more and opens the file beside the index; in the sandbox it is the parent
+     * who does that. The size is the one that every range in the file is compared with.
+     */
     coffer__torch_file file = { .input = t->input, .wants = t->wants, .plan = t->plan };
     uint32_t number = 0;
     coffer_status status = t->input->open(t->input->ctx, name->text, name->len, &file.file, &file.size, err);
@@ -80,41 +89,32 @@ static coffer_status torch_index_open_file(torch_index *t, const coffer__name *n
 
 /* ---- what the index promises ----------------------------------------------------------------------------------------- */
 
+/* The rows of a plan in the order of their names. */
+typedef struct torch_index_rows {
+    const coffer__plan *plan;
+    uint32_t *order;
+} torch_index_rows;
+
 /* The name of a row and another one, as bytes. */
-static int torch_index_compare(const coffer__plan *plan, uint32_t row, const char *name, size_t name_len)
+static int torch_index_compare(const coffer__plan *plan, uint32_t row, const coffer__name *name)
 {
     size_t len = 0;
     const char *text = coffer__plan_text(plan, coffer__plan_rows(plan)[row].name, &len);
-    return coffer__compare_names(text, len, name, name_len);
+    return coffer__compare_names(text, len, name->text, name->len);
 }
 
-/* In the order of the rows' names, for torch_index_has. */
 static bool torch_index_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__plan *plan = ctx;
-    size_t len = 0;
-    const char *name = coffer__plan_text(plan, coffer__plan_rows(plan)[b].name, &len);
-    return torch_index_compare(plan, a, name, len) < 0;
+    coffer__name name;
+    name.text = coffer__plan_text(plan, coffer__plan_rows(plan)[b].name, &name.len);
+    return torch_index_compare(plan, a, &name) < 0;
 }
 
-/* Whether a row has the name, among the rows in the order of their names. */
-static bool torch_index_has(const coffer__plan *plan, const uint32_t *order, size_t count, const coffer__name *name)
+static int torch_index_compare_at(const void *ctx, size_t i, const void *wanted)
 {
-    size_t low = 0;
-    size_t high = count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int compared = torch_index_compare(plan, order[middle], name->text, name->len);
-        if (compared == 0) {
-            return true;
-        }
-        if (compared < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return false;
+    const torch_index_rows *rows = ctx;
+    return torch_index_compare(rows->plan, rows->order[i], wanted);
 }
 
 /* All that the weight_map names has to be there. Where a root or a prefix was asked for, the names are others, and the
@@ -128,26 +128,28 @@ static coffer_status torch_index_check(torch_index *t, coffer_error *err)
     }
     /* Sorted once and searched for each name: a checkpoint has ten thousands of tensors and an index as many
        names. */
-    uint32_t *order = coffer__alloc_array(t->plan->allocator, count, sizeof *order, err);
-    if (order == NULL) {
+    torch_index_rows rows = { .plan = t->plan };
+    rows.order = coffer__alloc_array(t->plan->allocator, count, sizeof *rows.order, err);
+    if (rows.order == NULL) {
         return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < count; i++) {
-        order[i] = (uint32_t)i;
+        rows.order[i] = (uint32_t)i;
     }
-    coffer__sort(order, count, torch_index_before, t->plan);
+    coffer__sort(rows.order, count, torch_index_before, t->plan);
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < t->index.count && status == COFFER_OK; i++) {
         /* In any of the files, aliases included. Which file has it does not matter for what is written. */
         const coffer__index_entry *entry = &t->index.entries[i];
-        if (!torch_index_has(t->plan, order, count, &entry->name)) {
+        size_t at = 0;
+        if (!coffer__find_sorted(count, torch_index_compare_at, &rows, &entry->name, &at)) {
             coffer__fail_at(err, COFFER_ERR_NOT_IN_SHARD, entry->position,
                             "tensor %q is not in %q, where the index has it", entry->name.text, entry->name.len,
                             entry->file.text, entry->file.len);
             status = coffer__fail_tensor(err, COFFER_ERR_NOT_IN_SHARD, entry->name.text, entry->name.len);
         }
     }
-    coffer__free_array(t->plan->allocator, order, count, sizeof *order);
+    coffer__free_array(t->plan->allocator, rows.order, count, sizeof *rows.order);
     return status;
 }
 
@@ -181,20 +183,15 @@ static coffer_status torch_index_reader(const coffer__input *input, const coffer
 static bool torch_index_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size,
                               const char *path, size_t path_len)
 {
-    static const char ending[] = ".index.json";
-    static const char other[] = ".safetensors";
-    const size_t len = sizeof ending - 1;
-    const size_t other_len = sizeof other - 1;
     size_t at = 0;
     (void)tail;
     (void)tail_size;
+    /* White space may come first, as people indent what they edit by hand. */
     while (at < head_size && (head[at] == ' ' || head[at] == '\t' || head[at] == '\r' || head[at] == '\n')) {
         at++;
     }
-    if (at == head_size || head[at] != '{' || path_len < len || memcmp(path + path_len - len, ending, len) != 0) {
-        return false;
-    }
-    return path_len < len + other_len || memcmp(path + path_len - len - other_len, other, other_len) != 0;
+    return at < head_size && head[at] == '{' && coffer__text_ends(path, path_len, ".index.json") &&
+           !coffer__text_ends(path, path_len, ".safetensors.index.json");
 }
 
 const coffer__reader coffer__reader_torch_index = { "torch-index", "a PyTorch checkpoint of several files",

@@ -31,13 +31,19 @@ typedef struct torch_scan {
     size_t count;
     coffer__torch_archive archive; /* the one that is looked at */
     bool everywhere;               /* it is of a kind whose storages may be pickles */
+    bool script;                   /* torch.load hands it to the loader of TorchScript */
 } torch_scan;
+
+static bool torch_scan_ends(const coffer__zip_member *member, const char *ending)
+{
+    return coffer__text_ends(member->name, member->name_len, ending);
+}
 
 /* Whether a member is the bytes of a storage: FOLDER/data/KEY, or FOLDER/data/weights/KEY. */
 static bool torch_scan_is_storage(const coffer__zip_member *member)
 {
     static const char folder[] = "/data/";
-    return !coffer__torch_member_ends(member, ".pkl") && !coffer__torch_member_ends(member, ".pt") &&
+    return !torch_scan_ends(member, ".pkl") && !torch_scan_ends(member, ".pt") &&
            coffer__torch_has((const uint8_t *)member->name, member->name_len, folder);
 }
 
@@ -45,8 +51,26 @@ static bool torch_scan_is_storage(const coffer__zip_member *member)
 static bool torch_scan_everywhere(const coffer__zip *zip)
 {
     for (size_t i = 0; i < zip->count; i++) {
-        if (coffer__torch_member_ends(&zip->members[i], "/archive_format") ||
-            coffer__torch_member_ends(&zip->members[i], ".npy")) {
+        if (torch_scan_ends(&zip->members[i], "/archive_format") || torch_scan_ends(&zip->members[i], ".npy")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* By the member that torch.load goes by, in the folder of the first one. */
+static bool torch_scan_is_script(const coffer__zip *zip)
+{
+    static const char wanted[] = "constants.pkl";
+    const coffer__zip_member *first = zip->members;
+    size_t folder_len = 0;
+    while (zip->count > 0 && folder_len < first->name_len && first->name[folder_len] != '/') {
+        folder_len++;
+    }
+    for (size_t i = 0; i < zip->count; i++) {
+        const coffer__zip_member *member = &zip->members[i];
+        if (member->name_len == folder_len + sizeof wanted && memcmp(member->name, first->name, folder_len + 1) == 0 &&
+            torch_scan_ends(member, wanted)) {
             return true;
         }
     }
@@ -56,8 +80,8 @@ static bool torch_scan_everywhere(const coffer__zip *zip)
 /* Whether torch.export's loader may unpickle a member, which depends on what a description says: a weight, a constant. */
 static bool torch_scan_may_be_pickle(const torch_scan *scan, const coffer__zip_member *member)
 {
-    return scan->everywhere && torch_scan_is_storage(member) && !coffer__torch_member_ends(member, ".json") &&
-           !coffer__torch_member_ends(member, ".npy");
+    return scan->everywhere && torch_scan_is_storage(member) && !torch_scan_ends(member, ".json") &&
+           !torch_scan_ends(member, ".npy");
 }
 
 /* A danger for each member that a loader might read and that was not looked at. */
@@ -80,9 +104,13 @@ static coffer_status torch_scan_inflated(torch_scan *scan, coffer__zip_member *m
     coffer_status status =
         coffer__torch_archive_load(&scan->archive, member, TORCH_SCAN_MOST_INFLATED, &bytes, &size, err);
     if (status == COFFER_OK) {
-        const coffer__scan_range range = {
-            .member = member->name, .bytes = bytes, .at = member->at, .size = size, .expected = 1, .unsure = unsure
-        };
+        const coffer__scan_range range = { .member = member->name,
+                                           .bytes = bytes,
+                                           .at = member->at,
+                                           .size = size,
+                                           .expected = 1,
+                                           .unsure = unsure,
+                                           .script = scan->script };
         status = coffer__scan_pickles(scan->file, &range, NULL, err);
     }
     coffer__free_array(scan->file->plan->allocator, bytes, size, 1);
@@ -111,8 +139,8 @@ static coffer_status torch_scan_inner_archive(torch_scan *scan, const coffer__zi
 /* Whether a member is called as pickles are. */
 static bool torch_scan_is_named(const coffer__zip_member *member)
 {
-    return coffer__torch_member_ends(member, ".pkl") || coffer__torch_member_ends(member, ".debug_pkl") ||
-           coffer__torch_member_ends(member, ".pickle");
+    return torch_scan_ends(member, ".pkl") || torch_scan_ends(member, ".debug_pkl") ||
+           torch_scan_ends(member, ".pickle");
 }
 
 static coffer_status torch_scan_pickle(torch_scan *scan, coffer__zip_member *member, bool unsure, coffer_error *err)
@@ -120,9 +148,12 @@ static coffer_status torch_scan_pickle(torch_scan *scan, coffer__zip_member *mem
     if (member->coding != COFFER__CODING_STORED) {
         return torch_scan_inflated(scan, member, unsure, err);
     }
-    const coffer__scan_range range = {
-        .member = member->name, .at = member->at, .size = member->size, .expected = 1, .unsure = unsure
-    };
+    const coffer__scan_range range = { .member = member->name,
+                                       .at = member->at,
+                                       .size = member->size,
+                                       .expected = 1,
+                                       .unsure = unsure,
+                                       .script = scan->script };
     return coffer__scan_pickles(scan->file, &range, NULL, err);
 }
 
@@ -131,7 +162,11 @@ static coffer_status torch_scan_pickle(torch_scan *scan, coffer__zip_member *mem
 static coffer_status torch_scan_member(torch_scan *scan, coffer__zip_member *member, coffer_error *err)
 {
     uint8_t head[4] = { 0 };
-    const bool is_array = coffer__torch_member_ends(member, ".npy");
+    const bool is_array = torch_scan_ends(member, ".npy");
+    /*
+     * Storages are most of a checkpoint. Not even their first bytes are read, which on a server would be a
+     * request for each.
+     */
     if (torch_scan_is_storage(member) && !scan->everywhere) {
         return COFFER_OK;
     }
@@ -145,6 +180,7 @@ static coffer_status torch_scan_member(torch_scan *scan, coffer__zip_member *mem
     if (status != COFFER_OK) {
         return status;
     }
+    /* An archive within the archive: torch.export and others keep whole checkpoints as members. */
     if (memcmp(head, "PK\3\4", sizeof head) == 0) {
         return torch_scan_inner_archive(scan, member, err);
     }
@@ -164,6 +200,7 @@ static coffer_status torch_scan_members(torch_scan *scan, coffer_error *err)
         coffer__error_clear(&trouble);
         coffer_status status = torch_scan_member(scan, member, &trouble);
         if (status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM || status == COFFER_ERR_RANGE) {
+            /* A copy, since putting the finding may fail and write another error over it. */
             char message[sizeof trouble.message];
             memcpy(message, trouble.message, sizeof message);
             status = coffer__plan_put_finding(scan->file->plan, COFFER_WEIGHT_DANGER, scan->file->file, member->head,
@@ -192,6 +229,8 @@ coffer_status coffer__torch_scan_archive(const coffer__torch_file *file, coffer_
                              file->wants, file->plan, file->plan->allocator, err);
         if (status == COFFER_OK) {
             scan.everywhere = torch_scan_everywhere(&scan.archive.zip);
+            /* An archive within another is opened by no loader of TorchScript. */
+            scan.script = i == 0 && torch_scan_is_script(&scan.archive.zip);
             status = torch_scan_members(&scan, err);
             coffer__zip_free(&scan.archive.zip);
         }

@@ -38,6 +38,7 @@ static coffer_status torch_zip_note_version(const torch_zip *t, coffer_error *er
     if (status != COFFER_OK) {
         return status;
     }
+    /* The file has the number as a line. */
     len -= len > 0 && text[len - 1] == '\n' ? 1 : 0;
     if ((len == 1 && text[0] >= '1' && text[0] <= '9') || (len == 2 && text[0] == '1' && text[1] == '0')) {
         return COFFER_OK;
@@ -62,6 +63,10 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
     } else {
         status = coffer__zip_check(&t->archive.zip, t->file->input, member, err);
     }
+    /*
+     * What the graph needs to find storages and to name places in messages. The pickle itself is read where it
+     * lies, through a window, or from memory when it had to be inflated.
+     */
     t->graph.member = member->name;
     t->graph.stores = &t->stores;
     t->graph.big_endian = t->archive.big_endian;
@@ -82,19 +87,26 @@ static coffer_status torch_zip_read(torch_zip *t, coffer_error *err)
 {
     t->stores.allocator = t->file->plan->allocator;
     coffer_status status = coffer__torch_archive_open(&t->archive, t->file, err);
-    if (status == COFFER_OK) {
-        status = torch_zip_note_version(t, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = coffer__torch_archive_put_storages(&t->archive, "data/", &t->stores, err);
+    status = torch_zip_note_version(t, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = coffer__torch_archive_put_storages(&t->archive, "constants/", NULL, err);
+    status = coffer__torch_archive_put_storages(&t->archive, "data/", &t->stores, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    if (status == COFFER_OK) {
-        status = torch_zip_read_pickle(t, err);
+    status = coffer__torch_archive_put_storages(&t->archive, "constants/", NULL, err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    return status == COFFER_OK ? coffer__graph_put_rows(&t->graph, err) : status;
+    status = torch_zip_read_pickle(t, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__graph_put_rows(&t->graph, err);
 }
 
 coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_error *err)

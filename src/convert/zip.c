@@ -31,7 +31,9 @@
 #include "zip.h"
 
 #include "alloc.h"
+#include "bytes.h"
 #include "error.h"
+#include "names.h"
 #include "sort.h"
 #include "text.h"
 #include "zip_end.h"
@@ -42,9 +44,12 @@
 #define ZIP_ENTRY_SIZE 46u
 #define ZIP_HEAD_SIZE 30u
 #define ZIP_LONGEST_HEAD ((size_t)ZIP_HEAD_SIZE + 2 * (size_t)UINT16_MAX)
-#define ZIP_SCANNED_HEADS 64   /* that a scan reads of its own accord */
-#define ZIP_MOST_RATIO 1032u   /* bytes that one deflated byte can become */
-#define ZIP_LONGEST_TRAILER 24 /* CRC and sizes after the data, in their longest spelling */
+#define ZIP_USUAL_EXTRA 32u                        /* bytes of extra fields that are worth reading */
+#define ZIP_MOST_GAPS ((uint64_t)4 << 20)          /* bytes between members that are read to save round trips */
+#define ZIP_MOST_SCANNED_GAPS ((uint64_t)16 << 10) /* of a scan, which promises to read little */
+#define ZIP_SCANNED_HEADS 64                       /* that a scan reads of its own accord */
+#define ZIP_MOST_RATIO 1032u                       /* bytes that one deflated byte can become */
+#define ZIP_LONGEST_TRAILER 24                     /* CRC and sizes after the data, in their longest spelling */
 
 #define ZIP_FLAG_SIZES_FOLLOW 0x0008u
 #define ZIP_FLAGS_REFUSED 0x2061u /* encrypted, patched, strongly encrypted, masked */
@@ -94,16 +99,13 @@ static coffer_status zip_find_end(zip_reading *in)
     const coffer__zip *zip = in->zip;
     const size_t tail_size = in->size < COFFER__ZIP_TAIL ? (size_t)in->size : COFFER__ZIP_TAIL;
     const uint64_t tail_at = in->size - tail_size;
-    uint8_t *tail = coffer__alloc_array(zip->allocator, tail_size, 1, in->err);
-    if (tail == NULL) {
-        return COFFER_ERR_MEMORY;
+    const coffer__zip_range tail = { .at = zip->start + tail_at, .size = tail_size };
+    /* Into the window: of a small archive the tail has the directory and the members, too. */
+    coffer_status status = coffer__zip_window_fill(zip->window, in->input, tail, in->err);
+    if (status != COFFER_OK) {
+        return status;
     }
-    coffer_status status =
-        coffer__input_read(in->input, zip->file, zip->start + in->size, zip->start + tail_at, tail, tail_size, in->err);
-    if (status == COFFER_OK) {
-        status = coffer__zip_find_end(tail, tail_size, tail_at, zip->start, &in->end, in->err);
-    }
-    coffer__free_array(zip->allocator, tail, tail_size, 1);
+    status = coffer__zip_find_end(zip->window->bytes, tail_size, tail_at, zip->start, &in->end, in->err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -123,6 +125,10 @@ static coffer_status zip_find_end(zip_reading *in)
 static coffer_status zip_judge_end(const zip_reading *in)
 {
     const uint64_t end = in->zip->start + in->end.end;
+    /*
+     * Two ends are two directories: a scanner that takes the one and a loader that takes the other see different
+     * files.
+     */
     if (in->end.another != UINT64_MAX && !in->scan) {
         return coffer__fail_at(
             in->err, COFFER_ERR_ARCHIVE, in->end.another,
@@ -165,12 +171,13 @@ static bool zip_find_zip64(const uint8_t *extra, size_t extra_size, coffer__curs
     *field = (coffer__cursor){ .base = extra };
     while (coffer__left(&in) >= 4) {
         const uint8_t *head = in.base + in.position;
-        const uint16_t size = coffer__zip_u16(head + 2);
+        const uint16_t size = coffer__load_u16le(head + 2);
         in.position += 4;
-        if (size > coffer__left(&in) || coffer__zip_u16(head) == ZIP_EXTRA_NAME) {
+        /* A field that says another name for the member is what some programs unpack it as, and others do not. */
+        if (size > coffer__left(&in) || coffer__load_u16le(head) == ZIP_EXTRA_NAME) {
             return false;
         }
-        if (coffer__zip_u16(head) == ZIP_EXTRA_ZIP64) {
+        if (coffer__load_u16le(head) == ZIP_EXTRA_ZIP64) {
             if (field->length > 0) {
                 return false;
             }
@@ -245,22 +252,22 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
     /* The three lengths are read only from an entry whose 46 bytes are all there, and their sum, which is at
        most 3 * 65535, is compared with what is left before anything after the head is looked at. */
     const bool whole = left >= ZIP_ENTRY_SIZE && memcmp(entry, "PK\1\2", 4) == 0;
-    const size_t name_len = whole ? coffer__zip_u16(entry + 28) : 0;
-    const size_t extra_size = whole ? coffer__zip_u16(entry + 30) : 0;
-    const size_t rest = whole ? name_len + extra_size + coffer__zip_u16(entry + 32) : 0;
+    const size_t name_len = whole ? coffer__load_u16le(entry + 28) : 0;
+    const size_t extra_size = whole ? coffer__load_u16le(entry + 30) : 0;
+    const size_t rest = whole ? name_len + extra_size + coffer__load_u16le(entry + 32) : 0;
     if (!whole || rest > left - ZIP_ENTRY_SIZE) {
         return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
                                "the archive's directory is damaged at byte %u: an entry should be there", place);
     }
     coffer__cursor field;
-    uint64_t head = coffer__zip_u32(entry + 42);
-    member->stored_size = coffer__zip_u32(entry + 20);
-    member->size = coffer__zip_u32(entry + 24);
+    uint64_t head = coffer__load_u32le(entry + 42);
+    member->stored_size = coffer__load_u32le(entry + 20);
+    member->size = coffer__load_u32le(entry + 24);
     /* In the order of the zip64 field, which is not that of the entry: size, stored size, offset. */
     const bool good = zip_find_zip64(entry + ZIP_ENTRY_SIZE + name_len, extra_size, &field) &&
                       zip_widen(&member->size, &field) && zip_widen(&member->stored_size, &field) &&
                       zip_widen(&head, &field);
-    if (!good || coffer__zip_u16(entry + 34) != 0) {
+    if (!good || coffer__load_u16le(entry + 34) != 0) {
         return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
                                "the archive's directory has an entry at byte %u whose extra fields or disk are wrong",
                                place);
@@ -274,9 +281,9 @@ static coffer_status zip_read_entry(zip_reading *in, size_t *at, coffer__zip_mem
             "the archive's directory has an entry at byte %u whose member reaches into the directory", place);
     }
     member->head = in->zip->start + head;
-    member->flags = coffer__zip_u16(entry + 8);
-    member->method = coffer__zip_u16(entry + 10);
-    member->crc = coffer__zip_u32(entry + 16);
+    member->flags = coffer__load_u16le(entry + 8);
+    member->method = coffer__load_u16le(entry + 10);
+    member->crc = coffer__load_u32le(entry + 16);
     member->coding = member->method == 0 ? COFFER__CODING_STORED : COFFER__CODING_DEFLATED;
     member->name = (const char *)memmove(entry + ZIP_ENTRY_SIZE - 1, entry + ZIP_ENTRY_SIZE, name_len);
     member->name_len = name_len;
@@ -304,6 +311,10 @@ static coffer_status zip_read_entries(zip_reading *in)
         if (status != COFFER_OK) {
             return status;
         }
+        /*
+         * torch can be told to compute none, and then writes 0 for all of them. One CRC that is not 0 shows that
+         * they were computed.
+         */
         zip->without_crcs = zip->without_crcs && member->crc == 0;
         has_bytes = has_bytes || member->size > 0;
     }
@@ -363,7 +374,7 @@ static bool zip_place_before(const void *members, uint32_t a, uint32_t b)
 
 static bool zip_is_array(const coffer__zip_member *member)
 {
-    return member->name_len > 4 && memcmp(member->name + member->name_len - 4, ".npy", 4) == 0;
+    return coffer__text_ends(member->name, member->name_len, ".npy");
 }
 
 /* Whether two members have the same name for some loader. Those of .npz files tell W from w. */
@@ -379,6 +390,7 @@ static bool zip_names_clash(const coffer__zip_member *a, const coffer__zip_membe
 static coffer_status zip_check_names(const zip_reading *in, uint32_t *order)
 {
     const coffer__zip *zip = in->zip;
+    /* Sorting instead of comparing each with each: an archive may have a million members. */
     coffer__sort(order, zip->count, zip_folded_before, zip->members);
     for (size_t i = 1; i < zip->count; i++) {
         const coffer__zip_member *member = &zip->members[order[i]];
@@ -410,6 +422,10 @@ static coffer_status zip_check_places(const zip_reading *in, uint32_t *order)
     for (size_t i = 0; i < zip->count; i++) {
         const coffer__zip_member *member = &zip->members[order[i]];
         coffer_status status = COFFER_OK;
+        /*
+         * `end` is exact for members that were located, and the least that is possible for the others, so an
+         * overlap is never told where there is none.
+         */
         if (member->head < end) {
             /* Two members of the same bytes are also how a small archive inflates to a huge one. */
             status = zip_refuse(in, member, "the archive's member %q overlaps the one before it");
@@ -436,12 +452,16 @@ static bool zip_sizes_agree(const uint8_t *head, const uint8_t *extra, size_t ex
                             const coffer__zip_member *member)
 {
     coffer__cursor field;
-    uint64_t stored_size = coffer__zip_u32(head + 18);
-    uint64_t size = coffer__zip_u32(head + 22);
-    const uint32_t crc = coffer__zip_u32(head + 14);
+    uint64_t stored_size = coffer__load_u32le(head + 18);
+    uint64_t size = coffer__load_u32le(head + 22);
+    const uint32_t crc = coffer__load_u32le(head + 14);
     if (!zip_find_zip64(extra, extra_size, &field) || !zip_widen(&size, &field) || !zip_widen(&stored_size, &field)) {
         return false;
     }
+    /*
+     * With the flag a writer did not know the sizes when it wrote the head, and left zeros. A head that has them
+     * all the same has to have the right ones.
+     */
     const bool follow = (member->flags & ZIP_FLAG_SIZES_FOLLOW) != 0;
     const bool same = size == member->size && stored_size == member->stored_size;
     return (same || (follow && size == 0 && stored_size == 0)) && (crc == member->crc || (follow && crc == 0));
@@ -453,21 +473,25 @@ static bool zip_sizes_agree(const uint8_t *head, const uint8_t *extra, size_t ex
  */
 static bool zip_place(const coffer__zip *zip, const uint8_t *head, coffer__zip_member *member, const char **fault)
 {
-    const uint64_t name_len = coffer__zip_u16(head + 26);
+    const uint64_t name_len = coffer__load_u16le(head + 26);
     /* Not below zero: the entry's check left room for a head of 30 bytes before the directory. */
     const uint64_t most = zip->directory - member->head - ZIP_HEAD_SIZE;
-    const uint64_t before = name_len + coffer__zip_u16(head + 28);
+    const uint64_t before = name_len + coffer__load_u16le(head + 28);
     if (memcmp(head, "PK\3\4", 4) != 0) {
         *fault = "the archive's directory has a member %q where the file has none";
         return false;
     }
+    /*
+     * With the lengths that the head itself states, which may be others than the directory's: the data have to
+     * end before the directory in either case.
+     */
     if (before > most || member->stored_size > most - before) {
         *fault = "the archive's member %q reaches into the directory";
         return false;
     }
     if (name_len != member->name_len || memcmp(head + ZIP_HEAD_SIZE, member->name, member->name_len) != 0) {
         *fault = "the archive's member %q has another name before its data";
-    } else if (coffer__zip_u16(head + 6) != member->flags || coffer__zip_u16(head + 8) != member->method) {
+    } else if (coffer__load_u16le(head + 6) != member->flags || coffer__load_u16le(head + 8) != member->method) {
         *fault = "the archive's member %q has other flags or another method before its data";
     }
     member->at = member->head + ZIP_HEAD_SIZE + before;
@@ -484,16 +508,14 @@ static coffer_status zip_locate(const coffer__zip *zip, const coffer__input *inp
        head states another one, that is a fault, found before any byte after the name is used. */
     const size_t known = ZIP_HEAD_SIZE + member->name_len;
     *fault = NULL;
-    coffer_status status = coffer__input_read(input, zip->file, zip->directory, member->head, head, known, err);
+    coffer_status status = coffer__zip_window_read(zip->window, input, member->head, head, known, err);
     if (status != COFFER_OK || !zip_place(zip, head, member, fault) || *fault != NULL) {
         return status;
     }
     /* Sizes are in the extra fields when they are all ones; else nothing there is of interest. */
-    const bool needs_extra = coffer__zip_u32(head + 18) == UINT32_MAX || coffer__zip_u32(head + 22) == UINT32_MAX;
-    const size_t extra_size = needs_extra ? coffer__zip_u16(head + 28) : 0;
-    status = extra_size == 0 ? COFFER_OK
-                             : coffer__input_read(input, zip->file, zip->directory, member->head + known, head + known,
-                                                  extra_size, err);
+    const bool needs_extra = coffer__load_u32le(head + 18) == UINT32_MAX || coffer__load_u32le(head + 22) == UINT32_MAX;
+    const size_t extra_size = needs_extra ? coffer__load_u16le(head + 28) : 0;
+    status = coffer__zip_window_read(zip->window, input, member->head + known, head + known, extra_size, err);
     if (status == COFFER_OK && !zip_sizes_agree(head, head + known, extra_size, member)) {
         *fault = "the archive's member %q has other sizes, or another CRC, before its data";
     }
@@ -518,6 +540,16 @@ coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input *in
                : coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->head, fault, member->name, member->name_len);
 }
 
+/* What is read of a local head, and some room for the extra fields that follow the name: NumPy's has sizes there. */
+static coffer__zip_range zip_head_of(const void *archive, size_t number)
+{
+    const coffer__zip *zip = archive;
+    const coffer__zip_member *member = &zip->members[number];
+    const uint64_t known = ZIP_HEAD_SIZE + member->name_len;
+    const uint64_t left = zip->directory - member->head - known;
+    return (coffer__zip_range){ .at = member->head, .size = known + (left < ZIP_USUAL_EXTRA ? left : ZIP_USUAL_EXTRA) };
+}
+
 /* A scan of a file on a server reads only the first heads, and those of members that it opens: each is a
    request. */
 static coffer_status zip_locate_all(const zip_reading *in, uint8_t *head)
@@ -527,7 +559,11 @@ static coffer_status zip_locate_all(const zip_reading *in, uint8_t *head)
     for (size_t i = 0; i < count; i++) {
         coffer__zip_member *member = &zip->members[i];
         const char *fault = NULL;
-        coffer_status status = zip_locate(zip, in->input, member, head, &fault, in->err);
+        coffer_status status = coffer__zip_window_ahead(zip->window, in->input, i, count, zip_head_of, zip, in->err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = zip_locate(zip, in->input, member, head, &fault, in->err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -546,6 +582,7 @@ static coffer_status zip_locate_all(const zip_reading *in, uint8_t *head)
 static coffer_status zip_read_directory(zip_reading *in)
 {
     coffer__zip *zip = in->zip;
+    /* Both were bounded when the end was found, so neither array can be larger than what one directory may cost. */
     zip->count = (size_t)in->end.count;
     zip->directory = zip->start + in->end.directory;
     zip->end = zip->start + in->end.end;
@@ -557,8 +594,8 @@ static coffer_status zip_read_directory(zip_reading *in)
         return COFFER_ERR_MEMORY;
     }
     in->block = (uint8_t *)zip->names;
-    const coffer_status status = coffer__input_read(in->input, zip->file, zip->start + in->size, zip->directory,
-                                                    zip->names, zip->names_size, in->err);
+    const coffer_status status =
+        coffer__zip_window_read(zip->window, in->input, zip->directory, zip->names, zip->names_size, in->err);
     return status == COFFER_OK ? zip_read_entries(in) : status;
 }
 
@@ -584,6 +621,29 @@ static coffer_status zip_check_members(const zip_reading *in)
     return status;
 }
 
+/* From the end to the members: each step relies on what the one before it has judged. */
+static coffer_status zip_read(zip_reading *in)
+{
+    coffer__zip_window *window = coffer__alloc_zeroed(in->zip->allocator, sizeof *window);
+    if (window == NULL) {
+        return coffer__fail(in->err, COFFER_ERR_MEMORY, "no memory for reading an archive");
+    }
+    window->file = in->zip->file;
+    window->limit = in->zip->start + in->size;
+    window->spare = in->scan ? ZIP_MOST_SCANNED_GAPS : ZIP_MOST_GAPS;
+    in->zip->window = window;
+    coffer_status status = zip_find_end(in);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = zip_judge_end(in);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = zip_read_directory(in);
+    return status == COFFER_OK ? zip_check_members(in) : status;
+}
+
 /* Findings are put even when the archive is refused afterwards; the caller drops the plan then, or, in a scan,
    keeps it. */
 coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
@@ -594,16 +654,7 @@ coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uin
     zip_reading in = {
         .zip = zip, .input = input, .plan = plan, .scan = wants->scan && plan != NULL, .size = size, .err = err
     };
-    coffer_status status = zip_find_end(&in);
-    if (status == COFFER_OK) {
-        status = zip_judge_end(&in);
-    }
-    if (status == COFFER_OK) {
-        status = zip_read_directory(&in);
-    }
-    if (status == COFFER_OK) {
-        status = zip_check_members(&in);
-    }
+    const coffer_status status = zip_read(&in);
     if (status != COFFER_OK) {
         coffer__zip_free(zip);
     }
@@ -613,26 +664,25 @@ coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uin
 /* After it the archive is empty, so freeing it twice does nothing. */
 void coffer__zip_free(coffer__zip *zip)
 {
+    coffer__free(zip->allocator, zip->window, sizeof *zip->window);
     coffer__free_array(zip->allocator, zip->names, zip->names_size, 1);
     coffer__free_array(zip->allocator, zip->members, zip->count, sizeof *zip->members);
     coffer__free_array(zip->allocator, zip->by_name, zip->count, sizeof *zip->by_name);
     *zip = (coffer__zip){ .allocator = zip->allocator };
 }
 
-/* The last of the names that are not after the wanted one. */
+static int zip_compare_name(const void *ctx, size_t i, const void *wanted)
+{
+    const coffer__zip *zip = ctx;
+    const coffer__name *name = wanted;
+    const coffer__zip_member *member = &zip->members[zip->by_name[i]];
+    return coffer__compare_names(member->name, member->name_len, name->text, name->len);
+}
+
 coffer__zip_member *coffer__zip_find(const coffer__zip *zip, const char *name, size_t name_len)
 {
-    size_t low = 0;
-    size_t high = zip->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const coffer__zip_member *member = &zip->members[zip->by_name[middle]];
-        if (coffer__compare_names(member->name, member->name_len, name, name_len) <= 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    coffer__zip_member *found = low == 0 ? NULL : &zip->members[zip->by_name[low - 1]];
-    return found != NULL && coffer__compare_names(found->name, found->name_len, name, name_len) == 0 ? found : NULL;
+    const coffer__name wanted = { name, name_len };
+    size_t at = 0;
+    return coffer__find_sorted(zip->count, zip_compare_name, zip, &wanted, &at) ? &zip->members[zip->by_name[at]]
+                                                                                : NULL;
 }

@@ -17,6 +17,7 @@
 
 #include "plan.h"
 #include "reader.h"
+#include "zip_window.h"
 
 typedef struct coffer__zip_member {
     const char *name; /* NUL-terminated; borrowed from the archive */
@@ -42,6 +43,7 @@ typedef struct coffer__zip {
     uint64_t directory; /* of the central directory in the file */
     uint64_t end;       /* the byte after the archive */
     const coffer_allocator *allocator;
+    coffer__zip_window *window;
     char *names;
     size_t names_size;
 } coffer__zip;
@@ -62,6 +64,10 @@ coffer__zip_member *coffer__zip_find(const coffer__zip *zip, const char *name, s
    go on then if the member is `located` all the same. */
 coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
                                  coffer_error *err);
+/* Where the beginnings of many members will be loaded, one member after another: reads those from `member` on that lie
+   near each other at once. */
+coffer_status coffer__zip_load_ahead(const coffer__zip *zip, const coffer__input *input,
+                                     const coffer__zip_member *member, coffer_error *err);
 /* The first `size` bytes of a member's data, at most all of them, inflated if need be; a scan may ask for a member that
    has no place. When that is all of it, its CRC has to be right: COFFER_ERR_CHECKSUM. */
 coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,

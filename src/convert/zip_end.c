@@ -17,6 +17,7 @@
  */
 #include "zip_end.h"
 
+#include "bytes.h"
 #include "error.h"
 
 #define END_SIZE 22u
@@ -43,7 +44,7 @@ static bool end_read_zip64(const uint8_t *tail, uint64_t tail_at, size_t at, cof
         return false;
     }
     /* One writer says that there are no disks at all. */
-    if (coffer__zip_u32(locator + 4) != 0 || coffer__zip_u32(locator + 16) > 1 ||
+    if (coffer__load_u32le(locator + 4) != 0 || coffer__load_u32le(locator + 16) > 1 ||
         coffer__load_u64le(record + 16) != 0) {
         return false;
     }
@@ -53,26 +54,26 @@ static bool end_read_zip64(const uint8_t *tail, uint64_t tail_at, size_t at, cof
     /* Programs that know nothing of zip64 read the short numbers. They must not see another archive than the
        others do. */
     return coffer__load_u64le(record + 24) == end->count &&
-           end_agrees(coffer__zip_u16(short_one + 10), UINT16_MAX, end->count) &&
-           end_agrees(coffer__zip_u32(short_one + 12), UINT32_MAX, end->directory_size) &&
-           end_agrees(coffer__zip_u32(short_one + 16), UINT32_MAX, end->directory);
+           end_agrees(coffer__load_u16le(short_one + 10), UINT16_MAX, end->count) &&
+           end_agrees(coffer__load_u32le(short_one + 12), UINT32_MAX, end->directory_size) &&
+           end_agrees(coffer__load_u32le(short_one + 16), UINT32_MAX, end->directory);
 }
 
 /* Whether an end record lies `at` in the tail, and everything before it is where it says. */
 static bool end_fits(const uint8_t *tail, size_t tail_size, uint64_t tail_at, size_t at, coffer__zip_end *end)
 {
     const uint8_t *record = tail + at;
-    const uint16_t comment = coffer__zip_u16(record + 20);
-    const uint16_t count = coffer__zip_u16(record + 10);
-    if (comment > tail_size - at - END_SIZE || coffer__zip_u32(record + 4) != 0 ||
-        coffer__zip_u16(record + 8) != count) {
+    const uint16_t comment = coffer__load_u16le(record + 20);
+    const uint16_t count = coffer__load_u16le(record + 10);
+    if (comment > tail_size - at - END_SIZE || coffer__load_u32le(record + 4) != 0 ||
+        coffer__load_u16le(record + 8) != count) {
         return false;
     }
     end->end = tail_at + at + END_SIZE + comment;
     const bool is_zip64 = at >= LOCATOR_SIZE + RECORD_SIZE && memcmp(record - LOCATOR_SIZE, "PK\6\7", 4) == 0;
     end->count = count;
-    end->directory_size = coffer__zip_u32(record + 12);
-    end->directory = coffer__zip_u32(record + 16);
+    end->directory_size = coffer__load_u32le(record + 12);
+    end->directory = coffer__load_u32le(record + 16);
     if (is_zip64 && !end_read_zip64(tail, tail_at, at, end)) {
         return false;
     }

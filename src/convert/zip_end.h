@@ -3,7 +3,6 @@
 #ifndef COFFER_CONVERT_ZIP_END_H
 #define COFFER_CONVERT_ZIP_END_H
 
-#include "bytes.h"
 #include "coffer.h"
 
 /* Of the last bytes of an archive so many are enough: the records of the end, and the longest comment. */
@@ -22,15 +21,5 @@ typedef struct coffer__zip_end {
    archive's place in its file, for messages. COFFER_ERR_ARCHIVE. Pure. */
 coffer_status coffer__zip_find_end(const uint8_t *tail, size_t tail_size, uint64_t tail_at, uint64_t origin,
                                    coffer__zip_end *end, coffer_error *err);
-
-static inline uint16_t coffer__zip_u16(const uint8_t *bytes)
-{
-    return (uint16_t)(bytes[0] | bytes[1] << 8);
-}
-
-static inline uint32_t coffer__zip_u32(const uint8_t *bytes)
-{
-    return (uint32_t)coffer__zip_u16(bytes) | (uint32_t)coffer__zip_u16(bytes + 2) << 16;
-}
 
 #endif

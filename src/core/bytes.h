@@ -44,6 +44,17 @@ static inline uint64_t coffer__load_u64(const uint8_t *bytes)
     return value;
 }
 
+/* Shorter ones, a byte after another: they are read of heads, where a load more costs nothing. */
+static inline uint16_t coffer__load_u16le(const uint8_t *bytes)
+{
+    return (uint16_t)(bytes[0] | bytes[1] << 8);
+}
+
+static inline uint32_t coffer__load_u32le(const uint8_t *bytes)
+{
+    return (uint32_t)coffer__load_u16le(bytes) | (uint32_t)coffer__load_u16le(bytes + 2) << 16;
+}
+
 /* One load and, on big-endian machines, a swap. Putting eight bytes together with shifts would need
    neither, but not every compiler makes one load of that. */
 static inline uint64_t coffer__load_u64le(const uint8_t *bytes)

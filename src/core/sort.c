@@ -199,3 +199,21 @@ int coffer__compare_names(const char *a, size_t a_len, const char *b, size_t b_l
     const int order = shorter > 0 ? memcmp(a, b, shorter) : 0; /* a name of no bytes may be NULL */
     return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
 }
+
+/* Ends at the first item that comes after what is wanted, so the one before it is the only one to ask. */
+bool coffer__find_sorted(size_t count, int (*compare)(const void *ctx, size_t i, const void *wanted), const void *ctx,
+                         const void *wanted, size_t *found)
+{
+    size_t low = 0;
+    size_t high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (compare(ctx, middle, wanted) <= 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *found = low > 0 ? low - 1 : 0;
+    return low > 0 && compare(ctx, low - 1, wanted) == 0;
+}

@@ -211,9 +211,24 @@ size_t coffer__text_len(const char *text)
     return length;
 }
 
+bool coffer__same_text(const char *a, const char *b)
+{
+    return coffer__text_is(a, coffer__text_len(a), b);
+}
+
+bool coffer__text_is(const char *text, size_t text_len, const char *word)
+{
+    return text_len == coffer__text_len(word) && memcmp(text, word, text_len) == 0;
+}
+
+bool coffer__text_ends(const char *text, size_t text_len, const char *ending)
+{
+    const size_t len = coffer__text_len(ending);
+    return text_len >= len && memcmp(text + text_len - len, ending, len) == 0;
+}
+
 bool coffer__text_has_ending(const char *text, const char *ending)
 {
     const size_t text_len = coffer__text_len(text);
-    const size_t len = coffer__text_len(ending);
-    return text_len > len && memcmp(text + text_len - len, ending, len) == 0;
+    return text_len > coffer__text_len(ending) && coffer__text_ends(text, text_len, ending);
 }

@@ -25,6 +25,11 @@ void coffer__escape_cut(const char *text, size_t text_len, char *out, size_t out
 size_t coffer__write_u64(char *out, uint64_t value);
 /* Length of a NUL-terminated string. */
 size_t coffer__text_len(const char *text);
+/* Whether two NUL-terminated texts are the same. */
+bool coffer__same_text(const char *a, const char *b);
+/* Whether a text of `text_len` bytes is `word`, and whether it ends with `ending`, which may be all of it. */
+bool coffer__text_is(const char *text, size_t text_len, const char *word);
+bool coffer__text_ends(const char *text, size_t text_len, const char *ending);
 /* Whether a text ends with another one, and is more than that. */
 bool coffer__text_has_ending(const char *text, const char *ending);
 

@@ -129,6 +129,30 @@ def test_a_sparse_file_of_100_gb_needs_neither_memory_nor_disk(tmp_path):
     assert [(tensor["name"], tensor["shape"]) for tensor in listed["tensors"]] == [("w", [HUGE])]
 
 
+@pytest.mark.parametrize("kind", ["pax", "base-256"])
+def test_a_member_of_a_tar_above_8_gib(kind, tmp_path):
+    """Twelve octal digits end there: what is larger is in a pax record, as Python's tarfile writes it, or in base 256, as GNU's
+    tar does. The file is sparse."""
+    count, path = 9 << 30, tmp_path / "m.tar"
+    before = ATTACKS.stream(ATTACKS.number(1)) + ATTACKS.stream(ATTACKS.tuple_of(
+        ATTACKS.number(3), ATTACKS.text("cpu"), ATTACKS.name("torch", "ByteStorage"))) + struct.pack("<q", count)
+    after = ATTACKS.stream(b"]")
+    size = len(before) + count + len(after)
+    tensors = ATTACKS.stream(ATTACKS.number(1)) + ATTACKS.stream(ATTACKS.tuple_of(
+        ATTACKS.number(7), ATTACKS.number(3), ATTACKS.name("torch", "ByteTensor"))) + struct.pack("<iiqqq", 1, 0, count, 1, 0)
+    with open(path, "wb") as file:
+        if kind == "pax":
+            file.write(ATTACKS.tar_member(b"PaxHeaders/storages", ATTACKS.pax(size=b"%d" % size), b"x"))
+        file.write(ATTACKS.tar_member(b"storages", b"", size=0 if kind == "pax" else b"\x80" + size.to_bytes(11, "big")) + before)
+        file.seek(count, os.SEEK_CUR)
+        file.write(after + bytes(-size % 512) + ATTACKS.tar_member(b"tensors", tensors)
+                   + ATTACKS.tar_member(b"pickle", ATTACKS.stream(ATTACKS.dict_of((ATTACKS.text("w"), ATTACKS.number(7) + b"Q"))))
+                   + bytes(1024))
+    plan = json.loads(run("convert", "-n", "--json", path, code=0).stdout)
+    assert [(tensor["name"], tensor["shape"]) for tensor in plan["plan"]] == [("w", [count])]
+    run("scan", path, code=0)
+
+
 def test_a_scan_of_100_gb_reads_its_directory_and_pickle(tmp_path):
     path = tmp_path / "m.pt"
     sparse_checkpoint(path, HUGE)
@@ -244,3 +268,28 @@ def test_a_url_is_converted_and_scanned_by_ranges(foreign, tmp_path):
         run("convert", foreign / "model.pt", "-o", tmp_path / "same.safetensors", code=0)
         assert output.read_bytes() == (tmp_path / "same.safetensors").read_bytes()
         assert "os.system" in run("scan", server.url("/evil.pt"), code=1).stdout
+
+
+def array_file(count):
+    """A .npy file as NumPy writes it."""
+    head = ("{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }" % count).ljust(117) + "\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + bytes(4 * count)
+
+
+@pytest.mark.parametrize(("called", "count", "elements", "most"), [
+    ("m.npz", 40, 20, 4), ("m.npz", 40, 1500, 12), ("m.pt", 200, 20, 6), ("m.pt", 200, 3000, 40),
+])
+def test_an_archive_of_many_members_takes_few_requests(called, count, elements, most, tmp_path):
+    """Heads of members that lie near each other are read together, and so are heads of arrays: not one round trip for each."""
+    member = ATTACKS.Member
+    if called == "m.npz":
+        blob = ATTACKS.Archive([member(b"t%d.npy" % i, array_file(elements)) for i in range(count)]).bytes()
+    else:
+        blob = ATTACKS.added(*(member(b"a/data/%d" % (i + 1), bytes(4 * elements)) for i in range(count)))
+    (tmp_path / called).write_bytes(blob)
+    with Server({"/" + called: blob}) as server:
+        plan = json.loads(run("convert", "-n", "--json", server.url("/" + called), code=0).stdout)
+        assert len(server.log) <= most, server.paths
+    here = json.loads(run("convert", "-n", "--json", tmp_path / called, code=0).stdout)
+    assert (plan["plan"], plan["unreferenced"]) == (here["plan"], here["unreferenced"])
+    assert len(plan["plan"]) + len(plan["unreferenced"]) >= count

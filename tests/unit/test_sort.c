@@ -292,6 +292,31 @@ static void test_comparing_names(void **state)
     assert_true(coffer__compare_names(NULL, 0, "a", 1) < 0 && coffer__compare_names("a", 1, NULL, 0) > 0);
 }
 
+static int compare_values(const void *ctx, size_t i, const void *wanted)
+{
+    const uint32_t *values = ctx;
+    const uint32_t *value = wanted;
+    return values[i] < *value ? -1 : values[i] > *value;
+}
+
+/* Of lists of every short length, each with neighbours that are equal and numbers that are missing. */
+static void test_finding(void **state)
+{
+    (void)state;
+    static const uint32_t values[] = { 1, 3, 3, 5, 7, 7, 7, 9 };
+    for (size_t count = 0; count <= sizeof values / sizeof *values; count++) {
+        for (uint32_t wanted = 0; wanted <= 10; wanted++) {
+            size_t last = SIZE_MAX;
+            for (size_t i = 0; i < count; i++) {
+                last = values[i] == wanted ? i : last;
+            }
+            size_t found = 0;
+            assert_int_equal(coffer__find_sorted(count, compare_values, values, &wanted, &found), last != SIZE_MAX);
+            assert_true(last == SIZE_MAX || found == last);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_a_bad_quarter),
         cmocka_unit_test(test_worst_order),
         cmocka_unit_test(test_comparing_names),
+        cmocka_unit_test(test_finding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -302,6 +302,20 @@ static void test_sort(void **state)
     assert_true(coffer__compare_names("\xFF", 1, "a", 1) > 0);
 }
 
+static void test_endings(void **state)
+{
+    (void)state;
+    assert_true(coffer__text_ends("w.npy", 5, ".npy") && coffer__text_ends(".npy", 4, ".npy"));
+    assert_false(coffer__text_ends("npy", 3, ".npy") || coffer__text_ends("w.npy", 4, ".npy"));
+    assert_true(coffer__text_ends("", 0, "") && coffer__text_ends("a", 1, ""));
+    assert_true(coffer__text_has_ending("w.npy", ".npy"));
+    assert_false(coffer__text_has_ending(".npy", ".npy") || coffer__text_has_ending("w.npz", ".npy"));
+    assert_true(coffer__text_is("abc", 2, "ab") && coffer__text_is("", 0, ""));
+    assert_false(coffer__text_is("abc", 3, "ab") || coffer__text_is("ab", 2, "abc"));
+    assert_true(coffer__same_text("ab", "ab"));
+    assert_false(coffer__same_text("ab", "a") || coffer__same_text("a", "ab") || coffer__same_text("ab", "ac"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_digits_agree_with_their_twin),
         cmocka_unit_test(test_short_texts),
         cmocka_unit_test(test_sort),
+        cmocka_unit_test(test_endings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

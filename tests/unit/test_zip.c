@@ -312,11 +312,146 @@ static void test_reads_that_fail(void **state)
         end(&in, status);
         if (in.reads < i) {
             assert_int_equal(status, COFFER_OK);
-            assert_int_equal(i, 5); /* the end, the directory, two heads */
+            assert_int_equal(i, 2); /* all of it is among the last bytes */
             return;
         }
         assert_int_equal(status, COFFER_ERR_IO);
     }
+}
+
+/* ---- many members ------------------------------------------------------------------------------------------------ */
+
+enum { MANY = 60, MANY_NAME = 2, MANY_HEAD = 30 + MANY_NAME, MANY_ENTRY = 46 + MANY_NAME };
+
+typedef struct many {
+    uint8_t *bytes;
+    size_t size;
+    size_t fail_read;
+    size_t reads;
+    coffer_error err;
+} many;
+
+static coffer_status read_many(void *ctx, uint32_t file, uint64_t offset, void *bytes, size_t size, coffer_error *err)
+{
+    many *in = ctx;
+    assert_int_equal(file, 0);
+    assert_true(offset <= in->size && size <= in->size - offset);
+    if (++in->reads == in->fail_read) {
+        *err = (coffer_error){ .code = COFFER_ERR_IO, .offset = COFFER_NO_OFFSET, .message = "no" };
+        return COFFER_ERR_IO;
+    }
+    memcpy(bytes, in->bytes + offset, size);
+    return COFFER_OK;
+}
+
+static void put_number(uint8_t *to, size_t width, size_t value)
+{
+    for (size_t i = 0; i < width; i++) {
+        to[i] = (uint8_t)(value >> (8 * i));
+    }
+}
+
+/* Stored members of zeros, called by two letters, without CRCs; the first byte of member i is i. */
+static void begin_many(many *in, size_t member_size)
+{
+    const size_t step = MANY_HEAD + member_size;
+    memset(in, 0, sizeof *in);
+    in->size = MANY * (step + MANY_ENTRY) + 22;
+    in->bytes = calloc(in->size, 1);
+    assert_non_null(in->bytes);
+    for (size_t i = 0; i < MANY; i++) {
+        uint8_t *head = in->bytes + i * step;
+        uint8_t *entry = in->bytes + MANY * step + i * MANY_ENTRY;
+        memcpy(head, "PK\3\4", 4);
+        memcpy(entry, "PK\1\2", 4);
+        put_number(head + 18, 4, member_size);
+        put_number(head + 22, 4, member_size);
+        put_number(entry + 20, 4, member_size);
+        put_number(entry + 24, 4, member_size);
+        put_number(head + 26, 2, MANY_NAME);
+        put_number(entry + 28, 2, MANY_NAME);
+        put_number(entry + 42, 4, i * step);
+        head[30] = entry[46] = (uint8_t)('a' + i / 26);
+        head[31] = entry[47] = (uint8_t)('a' + i % 26);
+        head[MANY_HEAD] = (uint8_t)i;
+    }
+    uint8_t *last = in->bytes + in->size - 22;
+    memcpy(last, "PK\5\6", 4);
+    put_number(last + 8, 2, MANY);
+    put_number(last + 10, 2, MANY);
+    put_number(last + 12, 4, (size_t)MANY * MANY_ENTRY);
+    put_number(last + 16, 4, MANY * step);
+}
+
+/* Opens it, looks at the beginning of each member, and closes it. */
+static coffer_status look_at_many(many *in, bool scan, const coffer_allocator *allocator)
+{
+    coffer__zip zip;
+    coffer__plan plan;
+    const coffer__wants wants = { .scan = scan };
+    const coffer__input input = { .ctx = in, .read = read_many, .size = in->size, .path = "" };
+    assert_int_equal(coffer__plan_begin(&plan, coffer_libc_allocator(), BUDGET, NULL), COFFER_OK);
+    coffer_status status = coffer__zip_read(&zip, &input, 0, 0, in->size, &wants, &plan, allocator, &in->err);
+    for (size_t i = 0; status == COFFER_OK && i < MANY; i++) {
+        uint8_t beginning[200] = { 0 };
+        status = coffer__zip_load_ahead(&zip, &input, &zip.members[i], &in->err);
+        if (status == COFFER_OK) {
+            status = coffer__zip_load(&zip, &input, &zip.members[i], beginning, sizeof beginning, &in->err);
+            assert_true(status != COFFER_OK || beginning[0] == i);
+        }
+        if (status != COFFER_OK) {
+            coffer__zip_free(&zip);
+        }
+    }
+    if (status == COFFER_OK) {
+        coffer__zip_free(&zip);
+    }
+    coffer__plan_free(&plan);
+    return status;
+}
+
+/* Where each read is a round trip, small members are looked at many at a time; large ones are not read for their heads. */
+static void test_neighbours_are_read_together(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t member_size;
+        size_t most;
+        size_t most_scanned;
+    } rows[] = {
+        { 200, 1, 1 },                          /* all of it is among the last bytes */
+        { 4000, 5, 130 },                       /* the end, and twice 240 KB in windows of 128 */
+        { 30000, 1 + 2 * (MANY / 4 + 1), 130 }, /* four or five members a window */
+        { 100000, 2 * MANY + 2, 2 * MANY + 2 }, /* too far from each other */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (unsigned scan = 0; scan < 2; scan++) {
+            many in;
+            begin_many(&in, rows[i].member_size);
+            assert_int_equal(look_at_many(&in, scan != 0, coffer_libc_allocator()), COFFER_OK);
+            assert_true(in.reads <= (scan != 0 ? rows[i].most_scanned : rows[i].most));
+            free(in.bytes);
+        }
+    }
+}
+
+static void test_reads_of_neighbours_that_fail(void **state)
+{
+    (void)state;
+    many in;
+    begin_many(&in, 4000);
+    for (size_t i = 1;; i++) {
+        in.reads = 0;
+        in.fail_read = i;
+        const coffer_status status = look_at_many(&in, false, coffer_libc_allocator());
+        if (in.reads < i) {
+            assert_int_equal(status, COFFER_OK);
+            assert_true(i > 4);
+            break;
+        }
+        assert_int_equal(status, COFFER_ERR_IO);
+    }
+    free(in.bytes);
 }
 
 int main(void)
@@ -333,6 +468,8 @@ int main(void)
         cmocka_unit_test(test_damaged_deflate),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_reads_that_fail),
+        cmocka_unit_test(test_neighbours_are_read_together),
+        cmocka_unit_test(test_reads_of_neighbours_that_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
