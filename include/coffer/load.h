@@ -24,7 +24,7 @@ extern "C" {
 /* A memory space: host memory, or that of one accelerator. Any number of threads may use it at once. */
 typedef struct coffer_device coffer_device;
 
-/* The kinds of devices. */
+/* Whose driver a device is used by. */
 typedef enum coffer_device_kind {
     COFFER_DEVICE_HOST = 0,
     COFFER_DEVICE_CUDA = 1, /* by the driver's libcuda */
@@ -61,8 +61,8 @@ COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_de
    err->expected and what is free as err->actual. */
 COFFER_API coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address,
                                                 coffer_error *err);
-/* Releases memory of coffer_device_allocate, with the size that was asked for; address 0 is ignored. What runs on the
-   device must not need it any more. */
+/* Releases it, with the size that was asked for; address 0 is ignored. What runs on the device must not need it any
+   more. */
 COFFER_API void coffer_device_release(coffer_device *device, uint64_t address, uint64_t size);
 /* Copies `size` bytes of the device's memory to `buffer`, and waits for that. */
 COFFER_API coffer_status coffer_device_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
