@@ -180,7 +180,7 @@ static void test_digests_are_checked_on_the_way(void **state)
         coffer_loaded loaded;
         coffer_load *load = NULL;
         coffer_status status = COFFER_OK;
-        coffer *model = random_model(&of, 20, 3 << 20, 0, COFFER_XXH3_128, NULL);
+        coffer *model = random_model(&of, 20, 3 << 20, 0, some_algorithm(), NULL);
         if (damaged) {
             coffer_close(model);
             damage_file();
@@ -192,10 +192,11 @@ static void test_digests_are_checked_on_the_way(void **state)
         status = coffer_load_start(&load, plan, NULL, NULL, &err);
         while (status == COFFER_OK && (status = coffer_load_next(load, UINT64_MAX, &loaded, &err)) == COFFER_OK &&
                loaded.item != SIZE_MAX) {
-            assert_true(loaded.verified || loaded.size == 0);
+            assert_true(loaded.verified || loaded.size == 0 || some_algorithm() == COFFER_NO_ALGORITHM);
             coffer_memory_free(loaded.memory);
         }
-        assert_int_equal(status, damaged ? COFFER_ERR_TENSOR_DIGEST : COFFER_OK);
+        const bool noticed = damaged && some_algorithm() != COFFER_NO_ALGORITHM;
+        assert_int_equal(status, noticed ? COFFER_ERR_TENSOR_DIGEST : COFFER_OK);
         coffer_load_free(load);
         coffer_plan_free(plan);
         coffer_close(model);
