@@ -24,7 +24,7 @@ extern "C" {
 /* A memory space: host memory, or that of one accelerator. Any number of threads may use it at once. */
 typedef struct coffer_device coffer_device;
 
-/* The kinds of devices. */
+/* Whose driver a device is used by. */
 typedef enum coffer_device_kind {
     COFFER_DEVICE_HOST = 0,
     COFFER_DEVICE_CUDA = 1, /* by the driver's libcuda */
@@ -61,8 +61,8 @@ COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_de
    err->expected and what is free as err->actual. */
 COFFER_API coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address,
                                                 coffer_error *err);
-/* Releases memory of coffer_device_allocate, with the size that was asked for; address 0 is ignored. What runs on the
-   device must not need it any more. */
+/* Releases it, with the size that was asked for; address 0 is ignored. What runs on the device must not need it any
+   more. */
 COFFER_API void coffer_device_release(coffer_device *device, uint64_t address, uint64_t size);
 /* Copies `size` bytes of the device's memory to `buffer`, and waits for that. */
 COFFER_API coffer_status coffer_device_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
@@ -306,7 +306,8 @@ typedef struct coffer_keeper coffer_keeper;
 /* Reads the files of a model at a path into sealed memory, and answers processes that open a load of it, until
    coffer_keeper_free. Loads find it by themselves, as long as the files are not changed; digests that they record are
    checked first. Memory that a load has attached to stays for that load. COFFER_ERR_UNSUPPORTED where the system has no
-   sealed memory, and for models that are not in files; COFFER_ERR_LOCKED when another process keeps one of the files. */
+   sealed memory, and for models that are not in files; COFFER_ERR_LOCKED when another process keeps one of the
+   files. */
 COFFER_API coffer_status coffer_keeper_new(coffer_keeper **keeper, const char *path, const coffer_allocator *allocator,
                                            coffer_progress progress, void *progress_ctx, coffer_error *err);
 /* What it holds, in bytes, and how many loads have attached to it so far. From any thread. */

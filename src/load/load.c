@@ -130,7 +130,8 @@ static bool load_is_small(const coffer_load *load)
             return false;
         }
     }
-    return load->window->options.ranks < 2 && load->plan->size < LOAD_AT_ONCE && load->plan->size <= budgets && load->options.progress == NULL;
+    return load->window->options.ranks < 2 && load->plan->size < LOAD_AT_ONCE && load->plan->size <= budgets &&
+           load->options.progress == NULL;
 }
 
 /* Waits for the threads, whether there are any or not. */
