@@ -177,7 +177,7 @@ static void test_random_lines(void **state)
         for (unsigned seed = 1; seed <= 4; seed++) {
             coffer_error err;
             char settings[64];
-            snprintf(settings, sizeof settings, "strict=1 seed=%u", seed);
+            snprintf(settings, sizeof settings, "strict=1 seed=%u lazy=%u", seed, seed / 3);
             set_up_fake(names[i][1], settings);
             random_state = seed;
             assert_int_equal(run_lines(names[i][0], 40, seed % 2 == 0, coffer_libc_allocator(), &err), COFFER_OK);
