@@ -130,7 +130,8 @@ static bool load_is_small(const coffer_load *load)
             return false;
         }
     }
-    return load->window->options.ranks < 2 && load->plan->size < LOAD_AT_ONCE && load->plan->size <= budgets && load->options.progress == NULL;
+    return load->window->options.ranks < 2 && load->plan->size < LOAD_AT_ONCE && load->plan->size <= budgets &&
+           load->options.progress == NULL;
 }
 
 /* Waits for the threads, whether there are any or not. */
@@ -167,8 +168,7 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
     load->window = window;
     const coffer__inlets_options inlets = { .allocator = &load->allocator,
                                             .engine = window->options.engine,
-                                            .uncached = load->options.uncached,
-                                            .shared = window->options.ranks > 1 };
+                                            .uncached = load->options.uncached };
     const coffer_status status = coffer__inlets_new(&load->inlets, load->plan, &inlets, err);
     load->feeds = (coffer__feeds){
         .model = load->plan->model, .window = window, .allocator = &load->allocator, .inlets = load->inlets
