@@ -24,7 +24,7 @@ extern "C" {
 /* A memory space: host memory, or that of one accelerator. Any number of threads may use it at once. */
 typedef struct coffer_device coffer_device;
 
-/* The kinds of devices. */
+/* Whose driver a device is used by. */
 typedef enum coffer_device_kind {
     COFFER_DEVICE_HOST = 0,
     COFFER_DEVICE_CUDA = 1, /* by the driver's libcuda */
@@ -51,7 +51,8 @@ typedef struct coffer_device_info {
  */
 COFFER_API coffer_status coffer_device_open(coffer_device **device, const char *name, const coffer_allocator *allocator,
                                             coffer_error *err);
-/* No memory of the device may be in use by a load. NULL is ignored. */
+/* Windows that were used for it, and memory that loads handed out, keep it open until they are freed themselves; plans,
+   running loads and memory of coffer_device_allocate do not. NULL is ignored. */
 COFFER_API void coffer_device_close(coffer_device *device);
 /* COFFER_ERR_DEVICE when the driver fails. */
 COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *info, coffer_error *err);
@@ -60,7 +61,8 @@ COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_de
    err->expected and what is free as err->actual. */
 COFFER_API coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address,
                                                 coffer_error *err);
-/* Releases memory of coffer_device_allocate, with the size that was asked for. */
+/* Releases it, with the size that was asked for; address 0 is ignored. What runs on the device must not need it any
+   more. */
 COFFER_API void coffer_device_release(coffer_device *device, uint64_t address, uint64_t size);
 /* Copies `size` bytes of the device's memory to `buffer`, and waits for that. */
 COFFER_API coffer_status coffer_device_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
@@ -73,7 +75,7 @@ typedef struct coffer_facility {
     const char *detail; /* what it is, or why it cannot be used */
     const char *advice; /* what to change so that it can be; "" if nothing is known */
 } coffer_facility;
-/* A non-zero answer ends the list. */
+/* Called for each; a non-zero answer ends the list. */
 typedef int (*coffer_facility_visitor)(void *ctx, const coffer_facility *facility);
 /* Names what there is and what there is not. `path` is a file or folder whose file system is asked, too; NULL: none. */
 COFFER_API coffer_status coffer_list_facilities(const char *path, const coffer_allocator *allocator,
@@ -92,10 +94,10 @@ typedef struct coffer_place {
     const int64_t *strides; /* bytes from one element to the next along each dimension of the result, none negative, and
                                0 only for dimensions of one; copied. NULL: row-major, without gaps, as it has to be
                                for F4 and F6, whose elements are no whole bytes */
-    uint64_t
-        stream; /* of the device, as its driver numbers it: what is queued there when the load gets to the item comes
-                        first. 0: the default stream; 2, each thread's own, is refused. Without meaning in host
-                        memory. An item that was handed out is in place for every stream */
+    /* Of the device, as its driver numbers it: what is queued there when the load gets to the item comes first. 0: the
+       default stream; 2, each thread's own, is refused. Without meaning in host memory. What was handed out is in place
+       for every stream. */
+    uint64_t stream;
 } coffer_place;
 
 /* One item of a plan. Pointers are borrowed from the plan. */
@@ -304,7 +306,8 @@ typedef struct coffer_keeper coffer_keeper;
 /* Reads the files of a model at a path into sealed memory, and answers processes that open a load of it, until
    coffer_keeper_free. Loads find it by themselves, as long as the files are not changed; digests that they record are
    checked first. Memory that a load has attached to stays for that load. COFFER_ERR_UNSUPPORTED where the system has no
-   sealed memory, and for models that are not in files; COFFER_ERR_LOCKED when another process keeps one of the files. */
+   sealed memory, and for models that are not in files; COFFER_ERR_LOCKED when another process keeps one of the
+   files. */
 COFFER_API coffer_status coffer_keeper_new(coffer_keeper **keeper, const char *path, const coffer_allocator *allocator,
                                            coffer_progress progress, void *progress_ctx, coffer_error *err);
 /* What it holds, in bytes, and how many loads have attached to it so far. From any thread. */

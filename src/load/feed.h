@@ -35,8 +35,9 @@ typedef struct coffer__part {
     /* Where byte within.begin goes in host memory, when all of `within` goes there as it is. The feed may then read bytes
        right to their place instead of into the slot, and says which: those of `there`. NULL: not so. */
     uint8_t *to;
-    coffer__span there; /* by the feed; empty: none */
-    uint64_t taken;     /* by the worker: bytes that went to their place */
+    coffer_device *device; /* whose address `to` is; NULL: the host's. Only with the engine cuFile */
+    coffer__span there;    /* by the feed; empty: none */
+    uint64_t taken;        /* by the worker: bytes that went to their place */
 } coffer__part;
 
 typedef struct coffer__chunk coffer__chunk;
@@ -52,6 +53,7 @@ struct coffer__chunk {
     size_t part_room;
 
     /* The feed's, from submit on. */
+    bool mapped;          /* `bytes` lie in a map of a file */
     const uint8_t *bytes; /* byte cell.begin; where spans lie there are bytes, except those that are `there` */
     uint64_t requests;    /* how many reads it took */
     uint64_t read;        /* bytes that were read for it by this process, from wherever, … */
