@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Lower rooms first, so that the file can be read from top to bottom.
-ROOMS = ("core", "format", "io", "net", "hash", "manifest", "transfer", "model", "write", "convert")
+ROOMS = ("core", "format", "io", "net", "hash", "manifest", "transfer", "model", "write", "convert", "device", "load")
 
 OPENING = """\
 /* SPDX-License-Identifier: Apache-2.0 */
