@@ -25,17 +25,17 @@
 #define VERIFY_PER_WORKER ((uint64_t)2 << 20)
 
 /* What the workers of one comparison share. The cursor (row, at) changes under the crew's mutex only. */
-typedef struct verify_job {
+typedef struct compare_job {
     coffer__crew crew;
     const coffer__verify_crew *how;
     const coffer__verify_task *task;
     size_t row;
     uint64_t at;
-} verify_job;
+} compare_job;
 
 typedef struct verify_worker {
     coffer__crew_worker base; /* must be first */
-    verify_job *job;
+    compare_job *job;
     uint8_t *read;     /* a block of the output … */
     uint8_t *expected; /* … and what should be there */
 } verify_worker;
@@ -56,7 +56,7 @@ coffer_status coffer__verify_differs(const char *name, size_t name_len, const ch
 /* ---- taking ------------------------------------------------------------------------------------------------------ */
 
 /* One past the last byte of a row that is to be compared. */
-static uint64_t verify_end(const verify_job *job, size_t row)
+static uint64_t verify_end(const compare_job *job, size_t row)
 {
     const uint64_t size = job->task->rows[row].tensor->size;
     return size < job->task->to ? size : job->task->to;
@@ -64,7 +64,7 @@ static uint64_t verify_end(const verify_job *job, size_t row)
 
 /* How much of a row is compared at once: of a view whole rows of its last dimension, if they fit, since these are
    gathered together. A block is a number of whole items, whose sizes are powers of two. */
-static uint64_t verify_block(const verify_job *job, const coffer__verify_row *row)
+static uint64_t verify_block(const compare_job *job, const coffer__verify_row *row)
 {
     const uint64_t block = job->how->block;
     if (job->task->storage == NULL || row->row->rank == 0) {
@@ -75,7 +75,7 @@ static uint64_t verify_block(const verify_job *job, const coffer__verify_row *ro
 }
 
 /* Moves the cursor past rows that are done, or have nothing to compare. With the mutex held. */
-static bool verify_next(verify_job *job)
+static bool verify_next(compare_job *job)
 {
     while (job->row < job->task->count && job->at >= verify_end(job, job->row)) {
         job->row++;
@@ -85,7 +85,7 @@ static bool verify_next(verify_job *job)
 }
 
 /* Takes the next stretch; false when there is none, or when the crew has failed. */
-static bool verify_take(verify_job *job, verify_stretch *stretch)
+static bool verify_take(compare_job *job, verify_stretch *stretch)
 {
     coffer__os_mutex_lock(&job->crew.mutex);
     const bool taken = job->crew.status == COFFER_OK && verify_next(job);
@@ -103,7 +103,7 @@ static bool verify_take(verify_job *job, verify_stretch *stretch)
 
 /* A stretch is a hole, which goes on to byte `end` of its row: what nobody has taken of it is passed over. Returns how
    much that is. */
-static uint64_t verify_pass(verify_job *job, const verify_stretch *stretch, uint64_t end)
+static uint64_t verify_pass(compare_job *job, const verify_stretch *stretch, uint64_t end)
 {
     uint64_t passed = 0;
     coffer__os_mutex_lock(&job->crew.mutex);
@@ -211,7 +211,7 @@ static coffer_status verify_one(const verify_worker *worker, const verify_stretc
 static void verify_work(void *arg)
 {
     const verify_worker *worker = arg;
-    verify_job *job = worker->job;
+    compare_job *job = worker->job;
     verify_stretch stretch;
     bool stop = false;
     while (!stop && verify_take(job, &stretch)) {
@@ -251,7 +251,7 @@ void coffer__verify_crew_close(coffer__verify_crew *crew)
 }
 
 /* How many workers are worth starting for a task. */
-static size_t verify_workers(const verify_job *job)
+static size_t verify_workers(const compare_job *job)
 {
     uint64_t size = 0;
     for (size_t i = 0; i < job->task->count; i++) {
@@ -266,7 +266,7 @@ static size_t verify_workers(const verify_job *job)
 coffer_status coffer__verify_crew_run(coffer__verify_crew *crew, const coffer__verify_task *task, coffer_error *err)
 {
     verify_worker workers[VERIFY_MOST_WORKERS];
-    verify_job job = { .how = crew, .task = task, .at = task->from };
+    compare_job job = { .how = crew, .task = task, .at = task->from };
     job.crew = (coffer__crew){ .work = verify_work,
                                .progress = crew->options->progress,
                                .progress_ctx = crew->options->progress_ctx,

@@ -168,7 +168,7 @@ def test_digests_are_checked(path):
 
 
 def test_an_engine_that_is_not_here(path):
-    assert "cuFile" in run("load", path, "--engine", "cufile", code=3).stderr
+    assert "cufile" in run("load", path, "--engine", "cufile", code=3).stderr
 
 
 def test_a_device_that_is_not_known(path):
