@@ -221,11 +221,10 @@ static coffer_status inlets_start_cufile(coffer__inlets *inlets, coffer_error *e
     if (inlets->options.engine != COFFER_ENGINE_CUFILE || inlets->cufile != NULL) {
         return COFFER_OK;
     }
-    if (inlets->shared || !inlets->has_cuda) {
-        return coffer__fail(err, COFFER_ERR_ENGINE,
-                            "the engine \"cufile\" was asked for, but %s: use the engine \"auto\"",
-                            inlets->shared ? "several processes share the window"
-                                                   : "nothing of the plan goes to a CUDA device");
+    if (inlets->options.group || !inlets->has_cuda) {
+        return coffer__fail(
+            err, COFFER_ERR_ENGINE, "the engine \"cufile\" was asked for, but %s: use the engine \"auto\"",
+            inlets->options.group ? "several processes share the window" : "nothing of the plan goes to a CUDA device");
     }
     return coffer__cufile_open(&inlets->cufile, &inlets->allocator, err);
 }

@@ -17,6 +17,7 @@ typedef struct coffer__inlets_options {
     const coffer_allocator *allocator; /* any number of threads may use it at once */
     coffer_engine engine;
     bool uncached;
+    bool group; /* several processes load together, as far as they can */
 } coffer__inlets_options;
 
 coffer_status coffer__inlets_new(coffer__inlets **inlets, const coffer_plan *plan,

@@ -168,7 +168,8 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
     load->window = window;
     const coffer__inlets_options inlets = { .allocator = &load->allocator,
                                             .engine = window->options.engine,
-                                            .uncached = load->options.uncached };
+                                            .uncached = load->options.uncached,
+                                            .group = window->options.ranks > 1 };
     const coffer_status status = coffer__inlets_new(&load->inlets, load->plan, &inlets, err);
     load->feeds = (coffer__feeds){
         .model = load->plan->model, .window = window, .allocator = &load->allocator, .inlets = load->inlets
