@@ -134,6 +134,8 @@ class Model:
     def array(self, name: str, index: object, /) -> tuple[str, tuple[int, ...], Buffer] | None:
         """A tensor, or what `index` takes of it, in memory of its own: its dtype, its shape and the memory. None for an index that
         is not plain: anything but ints, and slices that go forwards and end within their dimensions."""
+    def plain_part(self, name: str, index: object, /) -> Tensor | None:
+        """What `index` takes of a tensor, unread; None for an index that is not plain, as `array` has it."""
     def read_into(
         self, targets: Iterable[tuple[str, BufferLike]], *, progress: Progress | None = None, threads: int = 0
     ) -> None:

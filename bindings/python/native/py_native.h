@@ -235,6 +235,8 @@ PyObject *py_dlpack_capsule(py_view *view, const py_part *part, bool as_bytes, b
 /* ---- Tensor objects (py_tensor.c) --------------------------------------------------------------------------------- */
 
 PyObject *py_tensor_new(const py_state *state, py_handle *handle, const coffer_tensor *tensor);
+/* Of a part, which is taken over, on failure too. */
+PyObject *py_tensor_new_part(const py_state *state, py_handle *handle, py_part *part);
 /* What a Tensor object is about: its handle, borrowed, and its part. NULL and a TypeError for any other object. */
 const py_part *py_tensor_of(const py_state *state, PyObject *object, py_handle **handle);
 
