@@ -35,6 +35,12 @@ Described = tuple[str, str, Sequence[int], int, int]
 class Framework(ABC):
     """A framework, and the device its tensors go to."""
 
+    dtype: Callable[[str], Any]  # the framework's for one of a file
+
+    @abstractmethod
+    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Loaded) -> Any:
+        """A tensor of memory that a load made, which it takes over."""
+
     @abstractmethod
     def whole(self, model: _native.Model, name: str) -> Any:
         """One tensor."""
@@ -68,16 +74,17 @@ class ArrayFramework(Framework):
         self._convert = convert
         self._back = back
         self._ndarray = np.ndarray
+        self.dtype = numpy_dtype
 
     def whole(self, model: _native.Model, name: str) -> Any:
-        return self._made(*model.array(name))
+        return self.made(*model.array(name))
 
     def part(self, model: _native.Model, name: str, index: object, choose: Choose) -> Any:
         found = model.array(name, index)
         if found is None:
             chosen = choose(model, name, index)
             found = chosen.dtype, chosen.shape, chosen.read()
-        return self._made(*found)
+        return self.made(*found)
 
     def all(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
         found: dict[str, Any] = arrays(model, progress)
@@ -92,7 +99,7 @@ class ArrayFramework(Framework):
                 raise wrong_type(f"'{name}' is not a tensor, but of the type {type(tensor).__name__}")
         yield from described_arrays(tensors if self._back is None else map_values(self._back, tensors), kept)
 
-    def _made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer) -> Any:
+    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer | _native.Loaded) -> Any:
         # numpy takes whatever has a buffer.
         array: Array = self._ndarray(shape, numpy_dtype(dtype), memory)  # type: ignore[arg-type]
         return array if self._convert is None else self._convert(array)
@@ -146,7 +153,12 @@ class ViewFramework(Framework):
         self.device = device
         self.on_host = is_host(device)
         self.from_capsule = from_capsule
-        self.dtype = dtype  # the framework's for one of a file
+        self.dtype = dtype
+
+    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Loaded) -> Any:
+        as_bytes = dtype in self.as_bytes
+        tensor = self.from_capsule(memory.dlpack(dtype, shape, as_bytes))
+        return typed(tensor, self.dtype(dtype), dtype, shape) if as_bytes else tensor
 
     @abstractmethod
     def from_part(self, part: _native.Tensor) -> Any:
@@ -258,8 +270,12 @@ class TorchFramework(ViewFramework):
         return Staging(self.device, [tensor.nbytes]).copied(tensor)
 
     def all_copied(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
+        from ._load import everything_on
         from ._torch_staging import Staging
 
+        loaded = everything_on(self, model, progress)
+        if loaded is not None:
+            return loaded
         infos = model.infos()
         for dtype in model.dtypes():
             self.dtype(dtype)

@@ -16,6 +16,7 @@ import torch
 
 from ._dtypes import framework_shape, is_packed
 from ._frameworks import torch_dtype, typed
+from ._places import is_cuda
 
 if TYPE_CHECKING:
     from ._frameworks import Progress
@@ -37,7 +38,7 @@ class Staging:
         self._device = device
         wanted = sum(map(_aligned, sizes))
         # What was pinned before is given out again by torch, which keeps it.
-        pinned = _is_cuda(device) and torch.cuda.is_available()
+        pinned = is_cuda(device) and torch.cuda.is_available()
         self._memory = torch.empty(min(wanted, SIZE) + _ALIGNMENT, dtype=torch.uint8, pin_memory=pinned)
         address = self._memory.data_ptr()
         self._first = -address % _ALIGNMENT
@@ -123,10 +124,6 @@ def _on(device: Any, tensor: Any) -> Any:
     """A tensor on a device, with memory of its own there; it is complete when this returns, so that the memory can be used again."""
     moved = tensor.to(device)
     return moved.clone() if moved.device.type == "cpu" else moved
-
-
-def _is_cuda(device: Any) -> bool:
-    return isinstance(device, int) or str(device).partition(":")[0] == "cuda"
 
 
 def _aligned(size: int) -> int:
