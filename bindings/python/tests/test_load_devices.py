@@ -145,6 +145,21 @@ def test_what_is_dropped_gives_its_memory_back(run):
     """)
 
 
+def test_prefetch(run):
+    run("""
+        with safe_open(path, "pt") as f:
+            with f.prefetch({"large": slice(1, 700), "odd": None}, device="cuda:0") as loader:
+                assert loader.take("large").tobytes() == arrays["large"][1:].tobytes()
+                check(dict(loader), ["odd"])
+            with f.prefetch(device=0) as first, f.prefetch(device=0) as second:
+                check(dict(second))
+                check(dict(first))
+        found = safe_open(path, "pt", "cuda:0").get_tensors()
+        assert list(found) == order
+        check(found)
+    """)
+
+
 def test_memory_of_the_library_s_own(run):
     run("""
         device = _native.Device("cuda:0")
