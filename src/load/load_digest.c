@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Digests on the way: a whole tensor whose file records its digest is hashed while its bytes come, and handed out when it is the
- * one that is recorded. A digest takes the bytes in order, but chunks come in any:
+ * Digests on the way: a whole tensor whose file records its digest is hashed while its bytes come, and handed out when
+ * it is the one that is recorded. A digest takes the bytes in order, but chunks come in any:
  *
  *     cells of the tensor    | hashed | hashed | being hashed | there | missing | there | …
  *
- * Whoever brings the cell that is next hashes it, and all that are there after it, from the place to which they were read, while
- * other workers go on. So one thread at a time hashes a tensor, and as a rule its bytes are still in a cache.
+ * Whoever brings the cell that is next hashes it, and all that are there after it, from the place to which they were
+ * read, while other workers go on. So one thread at a time hashes a tensor, and as a rule its bytes are still in a
+ * cache.
  */
 #include "load_digest.h"
 
@@ -69,8 +70,9 @@ static bool digest_is_plain(const coffer_load *load, const coffer__load_item *it
     return item->device == NULL && load->plan->rows[item->first_row].nest.rank == 0;
 }
 
-/* Chooses how an item is verified. A model that was opened to verify hands out nothing that was not, so what cannot be
-   hashed on the way makes its tensor be verified by itself; that proves nothing where the bytes may differ the next time. */
+/* Chooses how an item is verified. A model that was opened to verify hands out nothing that was not, so what cannot
+   be hashed on the way makes its tensor be verified by itself; that proves nothing where the bytes may differ the
+   next time. */
 static coffer_status digest_choose(const coffer_load *load, const coffer__load_item *item, coffer__load_state *state,
                                    coffer_error *err)
 {
@@ -197,8 +199,8 @@ coffer_status coffer__load_digest_arrived(coffer_load *load, uint32_t item, uint
     return COFFER_OK;
 }
 
-/* How many bytes can be hashed now: to the end of the cells that are there, of which hash->next is the first that was not
-   hashed. None: the worker is done with it. Under the lock. */
+/* How many bytes can be hashed now: to the end of the cells that are there, of which hash->next is the first that
+   was not hashed. None: the worker is done with it. Under the lock. */
 static uint64_t digest_ready(const coffer_load *load, uint32_t item)
 {
     coffer__load_hash *hash = load->states[item].hash;

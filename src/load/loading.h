@@ -9,8 +9,8 @@
  *   load_group.c  other processes that load the same
  *   load_ready.c  items that are complete, and handing them out
  *
- * One lock guards the schedule and the items' states. Workers take it once for each chunk that they begin, and once for each
- * that came; chunks have up to 2 MiB, so it is hardly ever contended.
+ * One lock guards the schedule and the items' states. Workers take it once for each chunk that they begin, and once for
+ * each that came; chunks have up to 2 MiB, so it is hardly ever contended.
  */
 #ifndef COFFER_LOAD_LOADING_H
 #define COFFER_LOAD_LOADING_H
