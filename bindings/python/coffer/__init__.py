@@ -24,6 +24,9 @@ from ._errors import Error as Error
 from ._file import File as File
 from ._file import Parameters as Parameters
 from ._file import open as open
+from ._load import Load as Load
+from ._load import LoadStats as LoadStats
+from ._load import load as load
 from ._manifest import Manifest as Manifest
 from ._manifest import ManifestEntry as ManifestEntry
 from ._manifest import ManifestProblem as ManifestProblem
@@ -34,9 +37,13 @@ from ._models import split as split
 from ._native import VERSION as __version__
 from ._native import Buffer as Buffer
 from ._native import Tensor as Tensor
+from ._native import Window as Window
 from ._native import Writer as Writer
 from ._native import record_digests as record_digests
 from ._native import recover as recover
+from ._plan import Cost as Cost
+from ._plan import Plan as Plan
+from ._plan import PlannedItem as PlannedItem
 from ._rewrite import Place as Place
 from ._rewrite import Rewrite as Rewrite
 from ._rewrite import TensorRewrite as TensorRewrite

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._dtypes import FORMAT, numpy_dtype
 from ._dtypes import framework_shape
-from ._frameworks import to_flax, torch_dtype
+from ._frameworks import is_host, to_flax, torch_dtype
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,6 +62,10 @@ def to_torch(tensor: Tensor, device: Any) -> Any:
     shape = framework_shape(tensor.dtype, tensor.shape)
     if tensor.nbytes == 0:
         return torch.empty(shape, dtype=dtype, device=device)
+    if not is_host(device):
+        from ._torch_staging import Staging
+
+        return Staging(device, [tensor.nbytes]).copied(tensor)
     # torch has no read-only tensors, so of a read-only map it gets a copy.
     memory = tensor.memory(writable=True) if tensor.writable else tensor.read()
     made = torch.frombuffer(memory, dtype=torch.uint8).view(dtype).view(shape)

@@ -79,6 +79,10 @@ class OutOfMemoryError(Error, MemoryError):
     """There is not enough memory."""
 
 
+class DeviceFailure(Error, RuntimeError):
+    """A device, its driver, an engine or another process of the same load failed, or is not available."""
+
+
 class NoDtypeError(Error):
     """A framework has no dtype for this one."""
 
@@ -110,6 +114,14 @@ _CLASSES: dict[str, type[Error]] = {
     "NO_TENSOR": NoTensorError,
     "INDEX": SliceError,
     "STEP": SliceError,
+    "NO_DEVICE": DeviceFailure,
+    "DEVICE": DeviceFailure,
+    "DEVICE_MEMORY": OutOfMemoryError,
+    "PLACE": ArgumentError,
+    "BUDGET": ArgumentError,
+    "ENGINE": DeviceFailure,
+    "TAKEN": ArgumentError,
+    "PEER": DeviceFailure,
 }
 
 
@@ -126,6 +138,11 @@ def wrong_argument(message: str) -> Error:
 def wrong_type(message: str) -> Error:
     """A call with something of the wrong type."""
     return build(WrongTypeError, "ARGUMENT", {"message": message})
+
+
+def no_tensor(message: str) -> Error:
+    """A name that nothing has."""
+    return _make("NO_TENSOR", {"message": message})
 
 
 def no_dtype(dtype: str, message: str) -> Error:

@@ -35,6 +35,12 @@ Described = tuple[str, str, Sequence[int], int, int]
 class Framework(ABC):
     """A framework, and the device its tensors go to."""
 
+    dtype: Callable[[str], Any]  # the framework's for one of a file
+
+    @abstractmethod
+    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Loaded) -> Any:
+        """A tensor of memory that a load made, which it takes over."""
+
     @abstractmethod
     def whole(self, model: _native.Model, name: str) -> Any:
         """One tensor."""
@@ -68,16 +74,17 @@ class ArrayFramework(Framework):
         self._convert = convert
         self._back = back
         self._ndarray = np.ndarray
+        self.dtype = numpy_dtype
 
     def whole(self, model: _native.Model, name: str) -> Any:
-        return self._made(*model.array(name))
+        return self.made(*model.array(name))
 
     def part(self, model: _native.Model, name: str, index: object, choose: Choose) -> Any:
         found = model.array(name, index)
         if found is None:
             chosen = choose(model, name, index)
             found = chosen.dtype, chosen.shape, chosen.read()
-        return self._made(*found)
+        return self.made(*found)
 
     def all(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
         found: dict[str, Any] = arrays(model, progress)
@@ -92,7 +99,7 @@ class ArrayFramework(Framework):
                 raise wrong_type(f"'{name}' is not a tensor, but of the type {type(tensor).__name__}")
         yield from described_arrays(tensors if self._back is None else map_values(self._back, tensors), kept)
 
-    def _made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer) -> Any:
+    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer | _native.Loaded) -> Any:
         # numpy takes whatever has a buffer.
         array: Array = self._ndarray(shape, numpy_dtype(dtype), memory)  # type: ignore[arg-type]
         return array if self._convert is None else self._convert(array)
@@ -144,35 +151,71 @@ class ViewFramework(Framework):
 
     def __init__(self, device: str | int, from_capsule: Callable[[Any], Any], dtype: Callable[[str], Any]) -> None:
         self.device = device
+        self.on_host = is_host(device)
         self.from_capsule = from_capsule
-        self.dtype = dtype  # the framework's for one of a file
+        self.dtype = dtype
+
+    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Loaded) -> Any:
+        as_bytes = dtype in self.as_bytes
+        tensor = self.from_capsule(memory.dlpack(dtype, shape, as_bytes))
+        return typed(tensor, self.dtype(dtype), dtype, shape) if as_bytes else tensor
 
     @abstractmethod
     def from_part(self, part: _native.Tensor) -> Any:
         """A tensor of memory that a part is read into."""
 
     def moved(self, tensor: Any) -> Any:
-        """The tensor on the device."""
-        return tensor if self.device == "cpu" else tensor.to(self.device)
+        """The tensor, of memory of its own, on the device."""
+        return tensor.to(self.device)
 
     def whole(self, model: _native.Model, name: str) -> Any:
-        return self.moved(self._here(model, name))
+        if self.on_host:
+            return self._here(model, name)
+        tensor = model.find(name)
+        self.dtype(tensor.dtype)
+        return self.copied(tensor)
 
     def part(self, model: _native.Model, name: str, index: object, choose: Choose) -> Any:
         # Two packed elements are one of a framework, but not to those who ask a slice for its shape.
-        if model.access == "private" and not is_packed(model.find(name).dtype):
-            return self.moved(self._here(model, name)[index])
-        part = choose(model, name, index)
-        self.dtype(part.dtype)
-        return self.moved(self.from_part(part))
+        if model.access != "private" or is_packed(model.find(name).dtype):
+            part = choose(model, name, index)
+            self.dtype(part.dtype)
+            return self.from_part(part) if self.on_host else self.copied(part)
+        if self.on_host:
+            return self._here(model, name)[index]
+        plain = model.plain_part(name, index)
+        tensor = model.find(name) if plain is None else plain
+        self.dtype(tensor.dtype)
+        return self.moved(self.from_part(tensor)[index]) if plain is None else self.copied(plain)
 
     def all(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
-        return self.some(model, None, progress)
+        return self.some(model, None, progress) if self.on_host else self.all_copied(model, progress)
+
+    # A device never copies from the map: the driver would make a private page of every page of it, which is a hundred times as slow
+    # as copying from memory, and on a network file system it would wait for the server with its locks held.
+
+    def copied(self, tensor: _native.Tensor) -> Any:
+        """A tensor, or a part of one, on the device."""
+        return self.moved(self.from_part(tensor))
+
+    def all_copied(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
+        """Every tensor on the device, in the order of the file."""
+        found: dict[str, Any] = {}
+        tensors = model.tensors()
+        done, total = 0, sum(tensor.nbytes for tensor in tensors)
+        for dtype in model.dtypes():
+            self.dtype(dtype)
+        for tensor in tensors:
+            found[tensor.name] = self.copied(tensor)
+            done += tensor.nbytes
+            if progress is not None:
+                progress(done, total)
+        return found
 
     def some(
         self, model: _native.Model, names: Sequence[str] | None, progress: Progress | None = None
     ) -> dict[str, Any]:
-        """The tensors of these names; None: all."""
+        """The tensors of these names, in host memory; None: all."""
         dtypes = {dtype: self.dtype(dtype) for dtype in model.dtypes()}
         capsules = model.dlpack_many(names, as_bytes=self.as_bytes, progress=progress)
         order = model.offset_keys() if names is None else names
@@ -181,9 +224,6 @@ class ViewFramework(Framework):
             for name, dtype, shape, _, _ in model.infos():
                 if dtype in self.as_bytes and name in found:
                     found[name] = typed(found[name], dtypes[dtype], dtype, shape)
-        if self.device != "cpu":
-            for name, tensor in found.items():
-                found[name] = self.moved(tensor)
         return found
 
     def _here(self, model: _native.Model, name: str) -> Any:
@@ -191,6 +231,11 @@ class ViewFramework(Framework):
         dtype = self.dtype(tensor.dtype)
         made = self.from_capsule(model.dlpack_many([name], as_bytes=self.as_bytes)[0])
         return made if tensor.dtype not in self.as_bytes else typed(made, dtype, tensor.dtype, tensor.shape)
+
+
+def is_host(device: Any) -> bool:
+    """Whether a device is the memory that tensors are read into: it has many spellings, and torch objects of its own."""
+    return device is None or str(device).partition(":")[0] == "cpu"
 
 
 def typed(tensor: Any, dtype: Any, format_dtype: str, shape: tuple[int, ...]) -> Any:
@@ -218,6 +263,23 @@ class TorchFramework(ViewFramework):
         if part.nbytes == 0:
             return torch.empty(shape, dtype=dtype)
         return torch.frombuffer(part.read(), dtype=torch.uint8).view(dtype).view(shape)
+
+    def copied(self, tensor: _native.Tensor) -> Any:
+        from ._torch_staging import Staging
+
+        return Staging(self.device, [tensor.nbytes]).copied(tensor)
+
+    def all_copied(self, model: _native.Model, progress: Progress | None = None) -> dict[str, Any]:
+        from ._load import everything_on
+        from ._torch_staging import Staging
+
+        loaded = everything_on(self, model, progress)
+        if loaded is not None:
+            return loaded
+        infos = model.infos()
+        for dtype in model.dtypes():
+            self.dtype(dtype)
+        return Staging(self.device, (info[4] for info in infos)).all_copied(model, infos, progress)
 
     def of_bytes(self, data: bytes, model: _native.Model) -> dict[str, Any]:
         # Of small tensors, making them takes the time, and of large ones copying them, which bytearray does as fast as anything.

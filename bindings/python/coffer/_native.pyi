@@ -31,6 +31,9 @@ RewriteWay = Literal["nothing", "headers", "files"]
 RewritePlace = tuple[str, str, int, int]  # name, dtype, byte in the file, number of the file
 # before, afterwards (None: left out), and how many numbers a cast made infinite and zero
 RewriteChange = tuple[RewritePlace, RewritePlace | None, int, int]
+Engine = Literal["auto", "buffered", "direct", "ring", "cufile"]
+# the address of the first element, bytes from there on, bytes from element to element of each dimension, and the stream
+PlanPlace = tuple[int, int, tuple[int, ...] | None, int]
 Fate = Literal["written", "alias", "skipped"]
 Weight = Literal["note", "opaque", "danger"]
 # name, dtype, shape, bytes, fate, number of the one that an alias is the same as (-1), reason, storage, gathered, changed, decoded
@@ -134,6 +137,8 @@ class Model:
     def array(self, name: str, index: object, /) -> tuple[str, tuple[int, ...], Buffer] | None:
         """A tensor, or what `index` takes of it, in memory of its own: its dtype, its shape and the memory. None for an index that
         is not plain: anything but ints, and slices that go forwards and end within their dimensions."""
+    def plain_part(self, name: str, index: object, /) -> Tensor | None:
+        """What `index` takes of a tensor, unread; None for an index that is not plain, as `array` has it."""
     def read_into(
         self, targets: Iterable[tuple[str, BufferLike]], *, progress: Progress | None = None, threads: int = 0
     ) -> None:
@@ -286,6 +291,119 @@ class Buffer:
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Device:
+    """A memory space: "cpu", "cuda:N" or "hip:N"."""
+
+    def __new__(cls, name: str) -> Self: ...
+    def describe(self) -> tuple[Literal["cpu", "cuda", "hip"], int, str, int, int, bool, bool]:
+        """Its kind, its number, its name, bytes of memory in all and free, whether they are the host's, and whether host memory is
+        registered with it."""
+
+def list_facilities(path: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None, /) -> list[tuple[str, bool, str, str]]:
+    """What loading may use, and the file system of a path: its name, whether it can be used, what it is or why not, and what to
+    change."""
+
+@final
+class Window:
+    """What bytes pass through on their way: memory of a fixed size, threads, and what is registered with devices. It serves any
+    number of loads, one after the other."""
+
+    def __new__(
+        cls,
+        *,
+        memory: int = 0,
+        threads: int = 0,
+        engine: Engine = "auto",
+        group: str | None = None,
+        ranks: int = 0,
+        rank: int = 0,
+    ) -> Self:
+        """memory   bytes in flight, at most; 0: 64 MiB, more where a device has much memory of its own
+        threads  0: by engine and processors
+        engine   how files are read: "buffered", "direct", "ring", "cufile"; "auto": by what the system says of each file. One that
+                 is named is used, or the load is an Error with the code ENGINE
+        group    with `ranks` above 1: processes of this user on this host that name the same group and load the same model read
+                 each byte once, together; None: any that loads the model
+        ranks    how many processes that are
+        rank     which of them this is
+        """
+
+@final
+class Plan:
+    """Which tensors of a model, or parts of them, go where. For one thread at a time."""
+
+    def __new__(cls, model: Model) -> Self: ...
+    def __len__(self) -> int: ...
+    def add(
+        self, name: str, index: object = None, *, place: PlanPlace | None = None, device: Device | None = None
+    ) -> int:
+        """Adds a tensor, or what an index takes of it; the item's number."""
+    def shard(
+        self,
+        name: str,
+        dim: int,
+        parts: Sequence[int],
+        rank: int,
+        world: int,
+        *,
+        place: PlanPlace | None = None,
+        device: Device | None = None,
+    ) -> int:
+        """Adds a rank's part of a tensor that is split along a dimension; the item's number."""
+    def all(
+        self, rules: Iterable[tuple[str, int]] | None, rank: int, world: int, *, device: Device | None = None
+    ) -> None:
+        """Adds every tensor as a rank takes it by rules, each a pattern and a dimension (-1: none); None: the usual ones."""
+    def items(self) -> list[tuple[str, str, tuple[int, ...], int, bool]]:
+        """Name, dtype, shape of the result, its bytes, and whether it is all of the tensor, of each item."""
+    def cost(self, shard: int | None, /) -> tuple[int, int, int, int]:
+        """Items, bytes needed, bytes read, and requests, of a file or of all."""
+
+@final
+class Load:
+    """A plan that is carried out in the background. Any number of threads may use it."""
+
+    def __new__(
+        cls,
+        plan: Plan,
+        *,
+        window: Window | None = None,
+        host_budget: int = 0,
+        device_budget: int = 0,
+        order: Literal["file", "plan"] = "file",
+        verify: bool = True,
+        uncached: bool = False,
+        progress: Progress | None = None,
+    ) -> Self: ...
+    def next(self) -> tuple[int, Loaded | None, bool] | None:
+        """Waits for an item that is ready: its number, its memory (None: the plan gave its place), and whether its digest was held
+        against what is recorded; None after the last."""
+    def take(self, item: int, /) -> tuple[int, Loaded | None, bool]:
+        """The same for one item."""
+    def wait(self) -> None:
+        """Waits until everything is in place."""
+    def cancel(self) -> None: ...
+    def close(self) -> None: ...
+    def stats(self) -> tuple[Any, ...]:
+        """As `LoadStats` has them, but times in nanoseconds, and `engines` as a list."""
+
+@final
+class Loaded:
+    """Memory that a load handed out, as writable bytes."""
+
+    @property
+    def address(self) -> int: ...
+    @property
+    def device(self) -> Device | None:
+        """None: it is host memory."""
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def tobytes(self) -> bytes:
+        """A copy of the bytes, of a device's memory, too."""
+    def dlpack(self, dtype: str, shape: tuple[int, ...], as_bytes: bool, /) -> CapsuleType:
+        """An unversioned DLPack capsule, which owns the memory from then on."""
 
 # name, dtype, shape, bytes: an object with the buffer protocol (contiguous) or (address, nbytes)
 Entry = tuple[str, str, Sequence[int], BufferLike | tuple[int, int]]

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from torch import Tensor
 from torch.nn import Module
 
-from . import _torch_memory, _whole
+from . import _torch_load, _torch_memory, _whole
 from ._errors import Error, wrong_argument
 from ._options import Reading, Writing, size_of
+
+if TYPE_CHECKING:
+    from ._file import File
+    from ._native import Window
+    from ._plan import Rules
+    from ._progress import Shown
 
 _FRAMEWORK = _whole.of_name("torch")
 
@@ -98,10 +104,34 @@ def load_model(
     """
     missing, unexpected = _torch_memory.load_into(model, load_file(filename, device, **options), _no_whole)
     if strict and (missing or unexpected):
-        lists = (("the file lacks", sorted(missing)), ("the module has no", sorted(unexpected)))
-        said = "; ".join(f"{what} {', '.join(names)}" for what, names in lists if names)
-        raise wrong_argument(f"{os.fspath(filename)} does not fit {type(model).__name__}: {said}")
+        raise _torch_load.does_not_fit(os.fspath(filename), type(model).__name__, missing, unexpected)
     return missing, unexpected
+
+
+def load_into(
+    target: Module | Mapping[str, Tensor],
+    source: str | os.PathLike[str] | File,
+    strict: bool = True,
+    *,
+    rank: int = 0,
+    world: int = 1,
+    rules: Rules | None = None,
+    window: Window | None = None,
+    verify: bool = True,
+    progress: Shown = None,
+) -> tuple[set[str], list[str]]:
+    """Loads a model into the memory of a module's parameters and buffers, or of a mapping of names to tensors: nothing else is made of
+    it. Returns the names that were missing in the model, and those that the target does not have.
+
+    source       a path, a URL, or what coffer.open gave
+    strict       whether missing and unexpected names are an error, before anything is read
+    rank, world  the target has what this rank of so many takes of each tensor, by the rules of `coffer.Plan.all`
+    window       as in `coffer.load`, like `verify` and `progress`
+
+    A tensor of another dtype than the target's is read first, and cast by torch; so is one for a target that shares memory with
+    another, or is on a device that only torch reaches. When reading fails, the target may have some of the tensors.
+    """
+    return _torch_load.into(target, source, strict, rank, world, rules, window, verify, progress)
 
 
 def _no_whole(names: set[str]) -> Error:

@@ -665,6 +665,8 @@ static PyMethodDef model_methods[] = {
     { "read_many", (PyCFunction)(void (*)(void))py_model_read_many, METH_VARARGS | METH_KEYWORDS,
       "Reads tensors, each into a Buffer of its own." },
     { "array", py_model_array, METH_VARARGS, "A tensor, or a part of one, as (dtype, shape, Buffer)." },
+    { "plain_part", py_model_plain_part, METH_VARARGS,
+      "What an index takes of a tensor, unread; None for one that is not plain." },
     { "read_into", (PyCFunction)(void (*)(void))py_model_read_into, METH_VARARGS | METH_KEYWORDS,
       "Reads tensors into writable buffers of exactly their sizes." },
     { "dlpack_many", (PyCFunction)(void (*)(void))py_model_dlpack_many, METH_VARARGS | METH_KEYWORDS,

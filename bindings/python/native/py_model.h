@@ -35,6 +35,7 @@ int py_choice_init(const py_state *state, py_choice *choice, const py_handle *ha
 PyObject *py_model_read_many(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_array(PyObject *self, PyObject *args);
 PyObject *py_model_read_into(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_model_plain_part(PyObject *self, PyObject *args);
 PyObject *py_model_dlpack_many(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_content_digest(PyObject *self, PyObject *args, PyObject *kwargs);

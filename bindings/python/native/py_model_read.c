@@ -259,6 +259,34 @@ PyObject *py_model_read_into(PyObject *self, PyObject *args, PyObject *kwargs)
     return result < 0 ? NULL : Py_NewRef(Py_None);
 }
 
+/* ---- parts --------------------------------------------------------------------------------------------------------- */
+
+PyObject *py_model_plain_part(PyObject *self, PyObject *args)
+{
+    const py_state *state = py_state_of(self);
+    PyObject *name = NULL;
+    PyObject *index = NULL;
+    if (!PyArg_ParseTuple(args, "OO:plain_part", &name, &index)) {
+        return NULL;
+    }
+    py_handle *handle = py_model_use(self);
+    const coffer_tensor *tensor = handle == NULL ? NULL : py_find(state, handle, name);
+    PyObject *result = NULL;
+    if (tensor != NULL) {
+        py_part whole;
+        py_part part;
+        py_part_whole(&whole, tensor);
+        const int other = py_part_slice_plainly(state, &part, &whole, index);
+        if (other > 0) {
+            result = Py_NewRef(Py_None);
+        } else if (other == 0) {
+            result = py_tensor_new_part(state, handle, &part);
+        }
+    }
+    py_handle_release(handle);
+    return result;
+}
+
 /* ---- dlpack_many --------------------------------------------------------------------------------------------------- */
 
 /* Marks the dtypes that `names` names; those that DLPack has not are marked anyway. */

@@ -54,7 +54,12 @@ static int module_exec(PyObject *module)
         module_add_type(module, "Buffer", py_buffer_make_type(module), &state->buffer_type) < 0 ||
         module_add_type(module, "Writer", py_writer_make_type(module), &state->writer_type) < 0 ||
         module_add_type(module, "Hasher", py_hasher_make_type(module), &state->hasher_type) < 0 ||
-        module_add_type(module, "Manifest", py_manifest_make_type(module), &state->manifest_type) < 0) {
+        module_add_type(module, "Manifest", py_manifest_make_type(module), &state->manifest_type) < 0 ||
+        module_add_type(module, "Device", py_device_make_type(module), &state->device_type) < 0 ||
+        module_add_type(module, "Window", py_window_make_type(module), &state->window_type) < 0 ||
+        module_add_type(module, "Plan", py_plan_make_type(module), &state->plan_type) < 0 ||
+        module_add_type(module, "Load", py_load_make_type(module), &state->load_type) < 0 ||
+        module_add_type(module, "Loaded", py_loaded_make_type(module), &state->loaded_type) < 0) {
         return -1;
     }
     PyObject *dtypes = py_dtypes_of_frameworks();
@@ -73,6 +78,11 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->lent_type);
     Py_VISIT(state->hasher_type);
     Py_VISIT(state->manifest_type);
+    Py_VISIT(state->device_type);
+    Py_VISIT(state->window_type);
+    Py_VISIT(state->plan_type);
+    Py_VISIT(state->load_type);
+    Py_VISIT(state->loaded_type);
     Py_VISIT(state->make_error);
     return 0;
 }
@@ -87,6 +97,11 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->lent_type);
     Py_CLEAR(state->hasher_type);
     Py_CLEAR(state->manifest_type);
+    Py_CLEAR(state->device_type);
+    Py_CLEAR(state->window_type);
+    Py_CLEAR(state->plan_type);
+    Py_CLEAR(state->load_type);
+    Py_CLEAR(state->loaded_type);
     Py_CLEAR(state->make_error);
     for (size_t i = 0; i <= COFFER_DTYPE_COUNT; i++) {
         Py_CLEAR(state->dtype_names[i]);
@@ -124,6 +139,8 @@ static PyMethodDef module_functions[] = {
     { "export_file", (PyCFunction)(void (*)(void))py_export_file, METH_VARARGS | METH_KEYWORDS,
       "Writes a file of tensors as one of another program." },
     { "export_format", py_export_format, METH_O, "The format of another program that a path's ending stands for." },
+    { "list_facilities", py_list_facilities, METH_O,
+      "What loading may use, and what not: name, whether it can be used, what it is or why not, and what to change." },
     { "compare", py_compare, METH_VARARGS, "How far the numbers of two tensors are apart." },
     { NULL, NULL, 0, NULL },
 };

@@ -31,6 +31,11 @@ typedef struct py_state {
     PyTypeObject *lent_type;
     PyTypeObject *hasher_type;
     PyTypeObject *manifest_type;
+    PyTypeObject *device_type;
+    PyTypeObject *window_type;
+    PyTypeObject *plan_type;
+    PyTypeObject *load_type;
+    PyTypeObject *loaded_type;
     PyObject *make_error;                          /* coffer._errors._make */
     PyObject *dtype_names[COFFER_DTYPE_COUNT + 1]; /* by coffer_dtype; that of the unknown one is not used */
 } py_state;
@@ -45,6 +50,11 @@ PyTypeObject *py_writer_make_type(PyObject *module);
 PyTypeObject *py_lent_make_type(PyObject *module);
 PyTypeObject *py_hasher_make_type(PyObject *module);
 PyTypeObject *py_manifest_make_type(PyObject *module);
+PyTypeObject *py_device_make_type(PyObject *module);
+PyTypeObject *py_window_make_type(PyObject *module);
+PyTypeObject *py_plan_make_type(PyObject *module);
+PyTypeObject *py_load_make_type(PyObject *module);
+PyTypeObject *py_loaded_make_type(PyObject *module);
 
 /* coffer._native.serialize, serialize_file and serialize_model (py_serialize.c). */
 PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs);
@@ -64,6 +74,8 @@ PyObject *py_recover(PyObject *module, PyObject *args, PyObject *kwargs);
 /* An edit of (key, value), borrowed; a value of None removes the key. */
 int py_edit_from(coffer_edit *edit, PyObject *pair);
 PyObject *py_compare(PyObject *module, PyObject *args);
+/* coffer._native.list_facilities (py_device.c). */
+PyObject *py_list_facilities(PyObject *module, PyObject *path);
 
 /* ---- Failing (py_errors.c) ---------------------------------------------------------------------------------------- */
 
@@ -128,12 +140,13 @@ PyObject *py_dtype_name(const py_state *state, const coffer_tensor *tensor);
 
 /* ---- Bytes in memory (py_view.c) ---------------------------------------------------------------------------------- */
 
-/* Memory that holds a tensor's bytes: a place in the map, or a copy. Released by py_view_deinit, without the GIL too. */
+/* Memory that holds a tensor's bytes: a place in the map, a copy, or memory of a load. Released by py_view_deinit, without the GIL too. */
 typedef struct py_view {
     py_handle *handle; /* when it is in the map */
     void *owned;       /* when it is a copy, of owned_size bytes */
     size_t owned_size;
-    void *data; /* never NULL */
+    coffer_memory *loaded; /* when a load handed it out */
+    void *data;            /* never NULL */
     bool writable;
 } py_view;
 
@@ -235,6 +248,8 @@ PyObject *py_dlpack_capsule(py_view *view, const py_part *part, bool as_bytes, b
 /* ---- Tensor objects (py_tensor.c) --------------------------------------------------------------------------------- */
 
 PyObject *py_tensor_new(const py_state *state, py_handle *handle, const coffer_tensor *tensor);
+/* Of a part, which is taken over, on failure too. */
+PyObject *py_tensor_new_part(const py_state *state, py_handle *handle, py_part *part);
 /* What a Tensor object is about: its handle, borrowed, and its part. NULL and a TypeError for any other object. */
 const py_part *py_tensor_of(const py_state *state, PyObject *object, py_handle **handle);
 

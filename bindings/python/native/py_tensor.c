@@ -35,6 +35,17 @@ PyObject *py_tensor_new(const py_state *state, py_handle *handle, const coffer_t
     return (PyObject *)self;
 }
 
+PyObject *py_tensor_new_part(const py_state *state, py_handle *handle, py_part *part)
+{
+    tensor_object *self = tensor_allocate(state, handle);
+    if (self == NULL) {
+        py_part_deinit(part);
+    } else {
+        self->part = *part;
+    }
+    return (PyObject *)self;
+}
+
 static void tensor_free_view(py_view *view)
 {
     if (view != NULL) {

@@ -102,5 +102,6 @@ void py_view_deinit(py_view *view)
     if (view->owned != NULL) {
         py_memory_free(view->owned);
     }
+    coffer_memory_free(view->loaded);
     memset(view, 0, sizeof *view);
 }

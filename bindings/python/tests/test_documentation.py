@@ -17,7 +17,7 @@ from conftest import array_file
 from hub_models import Hub, Repository
 
 SOURCE = Path(os.environ["COFFER_SOURCE_DIR"])
-DOCUMENTS = ["docs/bintensors.md", "docs/hub.md", "docs/python.md", "docs/rewriting.md", "bindings/python/README.md"]
+DOCUMENTS = ["docs/bintensors.md", "docs/hub.md", "docs/loading.md", "docs/python.md", "docs/rewriting.md", "bindings/python/README.md"]
 
 
 def model() -> bytes:

@@ -67,6 +67,18 @@ def test_built_in_classes(tmp_path):
     assert not isinstance(failure(b""), (OSError, ValueError, KeyError))
 
 
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("NO_DEVICE", RuntimeError), ("DEVICE", RuntimeError), ("DEVICE_MEMORY", MemoryError), ("PLACE", ValueError),
+        ("BUDGET", ValueError), ("ENGINE", RuntimeError), ("TAKEN", ValueError), ("PEER", RuntimeError),
+    ],
+)  # fmt: skip
+def test_built_in_classes_of_loading(code, kind):
+    error = coffer._errors._make(code, {"message": "what"})
+    assert isinstance(error, coffer.Error) and isinstance(error, kind) and (error.code, str(error)) == (code, "what")
+
+
 def test_can_be_pickled_and_copied(tmp_path):
     """As they are when they cross from a worker process."""
     for make in (lambda: coffer.open(tmp_path / "none"), lambda: coffer.open(b"abc"), lambda: coffer.open(file_bytes([]))["x"]):

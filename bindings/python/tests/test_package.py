@@ -39,7 +39,8 @@ def test_the_library_inside_is_not_exported():
 
 def test_the_stub_names_what_there_is():
     stub = Path(coffer.__file__).with_name("_native.pyi").read_text()
-    for kind in (_native.Model, _native.Tensor, _native.Buffer, _native.Writer):
+    loading = (_native.Device, _native.Window, _native.Plan, _native.Load, _native.Loaded)
+    for kind in (_native.Model, _native.Tensor, _native.Buffer, _native.Writer, *loading):
         body = re.search(rf"^class {kind.__name__}:\n(.*?)(?=^\S|\Z)", stub, re.S | re.M)[1]
         stated = set(re.findall(r"^    def (\w+)\(", body, re.M))
         there = {name for name in vars(kind) if not name.startswith("__")}
@@ -85,9 +86,11 @@ def test_signatures_are_those_of_the_stub():
             stated = re.search(rf"^    def {name}\(.*?\).*?:(?: \.\.\.)?$", body, re.S | re.M)[0].removesuffix("...")
             there = inspect.signature(getattr(kind, name)).parameters.values()
             assert parameters(stated + " ...") == [(each.name, each.default is not each.empty) for each in there], name
-    constructor = re.search(r"^    def __new__\(\n        cls,.*?\) -> Self: \.\.\.$", stub, re.S | re.M)[0]
-    there = inspect.signature(coffer.Writer).parameters.values()
-    assert parameters(constructor)[1:] == [(each.name, each.default is not each.empty) for each in there]
+    for kind in (coffer.Writer, coffer.Window):
+        body = re.search(rf"^class {kind.__name__}:\n(.*?)(?=^\S|\Z)", stub, re.S | re.M)[1]
+        constructor = re.search(r"^    def __new__\(\n        cls,.*?\) -> Self:", body, re.S | re.M)[0]
+        there = inspect.signature(kind).parameters.values()
+        assert parameters(constructor + " ...")[1:] == [(each.name, each.default is not each.empty) for each in there]
 
 
 def test_help_of_the_writer_has_its_options():

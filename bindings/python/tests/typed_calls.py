@@ -79,6 +79,19 @@ def writing(path: Path) -> None:
     print(coffer.numpy.load(coffer.numpy.save({"a": array}, {"k": "v"})), coffer.torch.load_file(path, "cuda:0", progress=True))
 
 
+def loading(path: Path) -> None:
+    room = np.empty((2, 3), np.float32)
+    plan = coffer.Plan(path).add("a", (slice(0, 2), ..., 1), out=room).shard("b", 0, 1, 4, parts=[8, 8]).all(0, 2, rules={"*": None})
+    assert_type(plan.cost().read + plan.items[0].nbytes, int)
+    with coffer.load(plan, "cuda:0", "pt", window=coffer.Window(memory=1 << 26, engine="ring"), progress=True) as load:
+        for name, tensor in load:
+            print(name, tensor, load.take("b"), load.stats().seconds, plan.to_json())
+    assert_type(load, coffer.Load)
+    model = torch.nn.Linear(2, 3)
+    assert_type(coffer.torch.load_into(model, path, rank=1, world=2), tuple[set[str], list[str]])
+    coffer.torch.load_into(model.state_dict(), coffer.open(path), False)
+
+
 def hub() -> None:
     found = coffer.hub.get_safetensors_metadata("owner/name", revision="main", token=False, timeout=None)
     print(found.parameter_count["F32"], [file.tensors["a"].shape for file in found.files_metadata.values()])

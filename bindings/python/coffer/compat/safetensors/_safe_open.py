@@ -9,11 +9,12 @@ from typing import IO, Any, ClassVar, NoReturn
 
 from ... import _native
 from ..._errors import Error, NoTensorError
-from ..._frameworks import Framework, Progress, framework, framework_of
+from ..._frameworks import Framework, Progress, TorchFramework, framework, framework_of
 from ..._options import Backend
 from .. import SafetensorError
 from ._devices import device as device_of
 from ._indexing import choose_part
+from ._prefetch import THREADS, PrefetchLoader, PrefetchPlan, TensorMeta, meta_of, prefetch
 from ._wording import as_text, file_path, framework_failed, reading_failed, wrong_type
 
 # "auto" reads on network file systems, where a map is slow, and may end the process when the connection breaks.
@@ -111,6 +112,16 @@ class Reader:
         """Every tensor, by name."""
         return load_all(self._framework, self._opened())
 
+    def get_tensor_meta(self, name: str) -> TensorMeta:
+        """What the header says of a tensor: nothing is read."""
+        model = self._opened()
+        if not isinstance(name, str):
+            raise TypeError(f"'{type(name).__name__}' object is not an instance of 'str'")
+        try:
+            return meta_of(model, name)
+        except NoTensorError as error:
+            no_tensor(name, error)
+
     def get_slice(self, name: str) -> PySafeSlice:
         """A tensor to take parts of: nothing is read before it is indexed."""
         model = self._opened()
@@ -164,6 +175,21 @@ class safe_open(Reader):  # noqa: N801  the reference's name
         self._framework = framework_on(framework, device)
         self._model = open_model(path, backend)
         return self
+
+    def prefetch(
+        self, plan: PrefetchPlan | None = None, *, device: str | int | None = None, threads: int = THREADS
+    ) -> PrefetchLoader:
+        """Starts loading tensors to a CUDA device in the background, for torch. The file stays usable as before.
+
+        plan     names, and for each what is taken of the tensor: None for all of it, a slice of the first dimension, or a tuple of
+                 slices, one for each dimension; all of step 1. None: every tensor
+        device   None: that of this object
+        threads  that read, at most; 8: as many as the engine finds useful
+        """
+        model, wanted = self._opened(), self._framework
+        if device is not None and isinstance(wanted, TorchFramework):
+            wanted = framework_on("pt", device)
+        return prefetch(model, wanted, plan, threads)
 
 
 class _safe_open_handle(Reader):  # noqa: N801  the reference's name

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""coffer.load: many tensors at once, in the background, for any framework and device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import cache
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from . import _native
+from ._dtypes import framework_shape
+from ._errors import no_tensor
+from ._file import File
+from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, is_host
+from ._places import Place, Room, place_of, reaches, slabs
+from ._plan import Plan, plan_of
+from ._progress import Shown, shown
+
+if TYPE_CHECKING:
+    from ._native import Engine, Window
+
+Order = Literal["file", "plan"]
+
+
+class LoadStats(NamedTuple):
+    """What a load has done so far. Times are in seconds; those spent waiting are of all threads together."""
+
+    wanted: int  # bytes of the results, all in all
+    done: int  # of them, in place
+    read: int  # bytes that were read, from wherever
+    cached: int  # of them, found in the page cache
+    direct: int  # of them, read past it
+    requests: int  # reads
+    seconds: float  # since the start, until the end
+    first: float  # until the first tensor was ready; 0: none was
+    waited_source: float  # for bytes
+    waited_device: float  # for the device
+    waited_caller: float  # for the caller to take what fills a budget
+    engines: tuple[Engine, ...]  # that were used
+    threads: int  # that worked at once, at most
+
+
+class Load(Iterator[tuple[str, Any]]):
+    """A plan that is carried out in the background: pairs of a name and a tensor, as they become ready.
+
+    `take` waits for one of them, whatever the order. What was handed out owns its memory. As a context manager it is closed at the
+    end; `dict(load)` has everything.
+    """
+
+    def __init__(self, plan: Plan, native: _native.Load, destination: Destination, shown: ExitStack) -> None:
+        self._plan = plan
+        self._native = native
+        self._destination = destination
+        self._shown = shown  # the progress
+        self._items = destination.items
+        self._names = [item[0] for item in self._items]
+        self._numbers = dict(zip(self._names, range(len(self._names)), strict=True))
+        self._taken: set[int] = set()
+
+    def names(self) -> list[str]:
+        """Of all that is loaded, in the order of the plan."""
+        return self._names.copy()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Load:
+        return self
+
+    def __next__(self) -> tuple[str, Any]:
+        found = self._native.next()
+        if found is None:
+            raise StopIteration
+        number, memory, _ = found
+        return self._names[number], self._made(number, memory)
+
+    def take(self, name: str | int) -> Any:
+        """Waits for a tensor, by its name or by its number in the plan. A name that the plan has more than once is taken as often."""
+        number = self._number(name) if isinstance(name, str) else name
+        found = self._native.take(number)
+        return self._made(number, found[1])
+
+    def wait(self) -> None:
+        """Waits until everything is in place, without handing it out."""
+        self._native.wait()
+
+    def cancel(self) -> None:
+        """Ends the load soon: its calls fail with the code CANCELLED. From any thread."""
+        self._native.cancel()
+
+    def stats(self) -> LoadStats:
+        """What it has done so far. From any thread."""
+        *counts, engines, threads = self._native.stats()
+        return LoadStats._make([*counts[:6], *(time / 1e9 for time in counts[6:]), tuple(engines), threads])
+
+    def close(self) -> None:
+        """Ends the load, and releases what was not taken."""
+        self._native.close()
+        self._destination.forget()
+        self._shown.close()
+
+    def __enter__(self) -> Load:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_native"):  # not when making it failed
+            self.close()
+
+    def _number(self, name: str) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            raise no_tensor(f"the load has no tensor '{name}'")
+        if len(self._numbers) < len(self._names):
+            numbers = (i for i, other in enumerate(self._names) if other == name and i not in self._taken)
+            number = next(numbers, number)
+        return number
+
+    def _made(self, number: int, memory: _native.Loaded | None) -> Any:
+        self._taken.add(number)
+        return self._destination.made(number, memory)
+
+
+class Destination:
+    """Where the results of a load go: to memory that the load makes, and that a framework takes; or to tensors that are there."""
+
+    def __init__(self, framework: Framework, plan: Plan) -> None:
+        self._framework = framework
+        # Of a device that no driver of Coffer's reaches, tensors are made in host memory, and the framework moves them.
+        self._mover = framework if isinstance(framework, ViewFramework) and not framework.on_host else None
+        self._there: dict[int, Any] = dict(plan._outs)
+        self.items = plan._native.items()
+        self.places: dict[int, Place] = plan._places(self.items)
+        for dtype in {item[1] for number, item in enumerate(self.items) if number not in self._there}:
+            framework.dtype(dtype)
+        if self._mover is not None and isinstance(framework, TorchFramework) and reaches(self._mover.device):
+            self._make_room(self._mover.device)
+            self._mover = None
+
+    def _make_room(self, device: Any) -> None:
+        """Makes the tensors on the device, where bytes are copied to as they come."""
+        items = [(number, item) for number, item in enumerate(self.items) if number not in self._there]
+        rooms = [
+            Room(size, self._framework.dtype(dtype), framework_shape(dtype, shape)) for _, (_, dtype, shape, size, _) in items
+        ]
+        for (number, (_, dtype, shape, _, _)), tensor in zip(items, slabs(rooms, device), strict=True):
+            self._there[number] = tensor
+            self.places[number] = place_of(tensor, dtype, shape)
+
+    def made(self, number: int, memory: _native.Loaded | None) -> Any:
+        """What is handed out as that item."""
+        if memory is None:
+            # Nothing else keeps it from now on: who drops it has its memory back.
+            self.places.pop(number, None)
+            return self._there.pop(number)
+        _, dtype, shape, _, _ = self.items[number]
+        tensor = self._framework.made(dtype, shape, memory)
+        return tensor if self._mover is None else self._mover.moved(tensor)
+
+    def forget(self) -> None:
+        self._there.clear()
+        self.places.clear()
+
+
+def load(
+    source: str | os.PathLike[str] | File | Plan,
+    device: Any = "cpu",
+    framework: str | None = None,
+    *,
+    window: Window | None = None,
+    order: Order = "file",
+    verify: bool = True,
+    host_budget: int = 0,
+    device_budget: int = 0,
+    uncached: bool = False,
+    progress: Shown = None,
+) -> Load:
+    """Starts loading a model, or what a plan wants of it, in the background.
+
+    source         a path, a URL, what coffer.open gave, or a `coffer.Plan`
+    device         where tensors go that have no place yet, of frameworks that have devices
+    framework      "numpy", "torch", "flax", "tensorflow", "mlx" or "paddle", or another of their names ("np", "pt" …). None: "numpy",
+                   and for a device "torch"
+    window         a `coffer.Window`, for what bytes pass through; None: one that all loads to devices share, and for host memory one
+                   of the load's own
+    order          "file": as the bytes lie in the files, which is the fastest; "plan": as the plan has them
+    verify         whether whole tensors are held against the digests that files record, where they do
+    host_budget    bytes of host memory that may be ready and not yet taken; 0: any number
+    device_budget  the same of a device whose memory the load makes itself
+    uncached       leave nothing in the page cache
+    progress       called with the bytes done and in all by the thread that waits; True shows a bar, where tqdm is installed. What it
+                   raises ends the load
+    """
+    plan = plan_of(source)
+    device = "cpu" if is_host(device) else device
+    name = framework_of(framework or ("numpy" if device == "cpu" else "torch"))
+    destination = Destination(framework_on(name, device), plan)
+    return started(plan, destination, window, order=order, verify=verify, host_budget=host_budget,
+                   device_budget=device_budget, uncached=uncached, progress=progress)  # fmt: skip
+
+
+def started(
+    plan: Plan, destination: Destination, window: Window | None, *, progress: Shown = None, **options: Any
+) -> Load:
+    """The load of a plan."""
+    placed = plan.placed(destination.places)
+    stack = ExitStack()
+    if window is None and any(place.device is not None for place in destination.places.values()):
+        window = _shared_window(os.getpid())
+    advance = stack.enter_context(shown(progress, plan.file.path or ""))
+    try:
+        native = _native.Load(placed, window=window, progress=advance, **options)
+    except BaseException:
+        stack.close()
+        raise
+    return Load(plan, native, destination, stack)
+
+
+def everything_on(framework: TorchFramework, model: _native.Model, progress: Shown = None) -> dict[str, Any] | None:
+    """Every tensor of a model, in the order of the file, on the framework's device; None when no driver of Coffer's reaches it."""
+    if not reaches(framework.device):
+        return None
+    plan = Plan(File(model))
+    for name in model.offset_keys():
+        plan.add(name)
+    with started(plan, Destination(framework, plan), None, progress=progress) as load:
+        found = dict(load)
+    return {name: found[name] for name in load.names()}
+
+
+@cache
+def _shared_window(_pid: int) -> Window:
+    """What loads to devices share, so that memory is pinned once in a process."""
+    return _native.Window()

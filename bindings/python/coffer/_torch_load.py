@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""coffer.torch.load_into: a model, read into the memory that parameters have already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Set
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from . import _torch_memory
+from ._dtypes import framework_shape, is_packed
+from ._errors import Error, wrong_argument, wrong_type
+from ._frameworks import framework, torch_dtype
+from ._load import Destination, started
+from ._places import reaches
+from ._plan import Plan, PlannedItem
+
+if TYPE_CHECKING:
+    from ._file import File
+    from ._native import Window
+    from ._plan import Rules
+    from ._progress import Shown
+
+
+def into(
+    target: Module | Mapping[str, Tensor],
+    source: str | os.PathLike[str] | File,
+    strict: bool,
+    rank: int,
+    world: int,
+    rules: Rules | None,
+    window: Window | None,
+    verify: bool,
+    progress: Shown,
+) -> tuple[set[str], list[str]]:
+    tensors = _tensors_of(target)
+    plan = Plan(source).all(rank, world, rules=rules)
+    names = [item.name for item in plan.items]
+    shared = [group for group in _torch_memory.find_shared(tensors) if len(group) > 1]
+    missing, unexpected = _missing(tensors, set(names), shared), [name for name in names if name not in tensors]
+    if strict and (missing or unexpected):
+        raise does_not_fit(plan.file.path, type(target).__name__, missing, unexpected)
+    _carry_out(plan.only(tensors), tensors, set().union(*shared), window, verify, progress)
+    return missing, unexpected
+
+
+def does_not_fit(path: str | None, target: str, missing: Iterable[str], unexpected: Iterable[str]) -> Error:
+    lists = (("the file lacks", sorted(missing)), ("the module has no", sorted(unexpected)))
+    said = "; ".join(f"{what} {', '.join(names)}" for what, names in lists if names)
+    return wrong_argument(f"{path} does not fit {target}: {said}")
+
+
+def _tensors_of(target: Module | Mapping[str, Tensor]) -> dict[str, Tensor]:
+    tensors = dict(target.state_dict() if isinstance(target, Module) else target)
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise wrong_type(f"'{name}' is not a tensor of torch, but of the type {type(tensor).__name__}")
+        if tensor.device.type == "meta":
+            raise wrong_argument(f"'{name}' has no memory: to_empty() gives a module some")
+        tensors[name] = tensor.detach()
+    return tensors
+
+
+def _missing(tensors: Mapping[str, Tensor], there: Set[str], shared: Iterable[Set[str]]) -> set[str]:
+    """The names that get nothing. One whose memory is all part of another one's that is there does."""
+    found = tensors.keys() - there
+    for group in shared:
+        spans = [_span(tensors[name]) for name in group & there]
+        covered = {name for name in group - there if any(_is_within(_span(tensors[name]), span) for span in spans)}
+        found -= covered
+    return found
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    return tensor.data_ptr(), _torch_memory.end_ptr(tensor)
+
+
+def _is_within(inner: tuple[int, int], outer: tuple[int, int]) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _carry_out(
+    plan: Plan,
+    tensors: Mapping[str, Tensor],
+    shared: Set[str],
+    window: Window | None,
+    verify: bool,
+    progress: Shown,
+) -> None:
+    """What has a place goes there by itself. The rest is copied by torch; what shares memory last, in the target's order."""
+    placed: set[str] = set()
+    kept: dict[str, Tensor] = {}
+    for number, item in enumerate(plan.items):
+        tensor = tensors[item.name]
+        _check(item, tensor)
+        if item.name not in shared and _takes_bytes(tensor, item.dtype):
+            plan.put(number, tensor)
+            placed.add(item.name)
+    destination = Destination(framework("torch"), plan)
+    with torch.no_grad(), started(plan, destination, window, verify=verify, progress=progress) as load:
+        for name, tensor in load:
+            if name in shared:
+                kept[name] = tensor
+            elif name not in placed:
+                tensors[name].copy_(tensor)
+        for name in tensors:
+            if name in kept:
+                tensors[name].copy_(kept[name])
+
+
+def _check(item: PlannedItem, tensor: Tensor) -> None:
+    shape = framework_shape(item.dtype, item.shape)
+    if tuple(tensor.shape) != shape:
+        raise wrong_argument(f"'{item.name}' has the shape {list(shape)} in the file, and {list(tensor.shape)} in the target")
+
+
+def _takes_bytes(tensor: Tensor, dtype: str) -> bool:
+    """Whether the file's bytes can go to the tensor's memory as they are."""
+    as_they_are = tensor.dtype == torch_dtype(dtype) and not (tensor.is_conj() or tensor.is_neg())
+    return _is_reached(tensor.device) and as_they_are and (tensor.is_contiguous() or not is_packed(dtype))
+
+
+def _is_reached(device: torch.device) -> bool:
+    return device.type == "cpu" or reaches(device)

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Window: what bytes pass through on their way, for any number of loads, one after the other. */
+#include "py_load.h"
+
+#include <string.h>
+#include <unistd.h>
+
+typedef struct window_object {
+    PyObject base;
+    coffer_window *window;
+    pid_t owner; /* a fork has none of its threads */
+} window_object;
+
+int py_engine_from(const py_state *state, const char *text, coffer_engine *engine)
+{
+    static const char *const names[] = { "auto", "buffered", "direct", "ring", "cufile" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *engine = (coffer_engine)i;
+            return 0;
+        }
+    }
+    py_fail(state, COFFER_ERR_ARGUMENT, "an engine is \"auto\", \"buffered\", \"direct\", \"ring\" or \"cufile\"");
+    return -1;
+}
+
+static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "memory", "threads", "engine", "group", "ranks", "rank", NULL };
+    const py_state *state = PyType_GetModuleState(type);
+    coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
+    const char *engine = "auto";
+    unsigned long long memory = 0;
+    coffer_window *window = NULL;
+    coffer_error err;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$KIszII:Window", names, &memory, &options.threads, &engine,
+                                     &options.group, &options.ranks, &options.rank) ||
+        py_engine_from(state, engine, &options.engine) < 0) {
+        return NULL;
+    }
+    options.memory = memory;
+    if (coffer_window_new(&window, &options, &err) != COFFER_OK) {
+        return py_raise(state, &err);
+    }
+    window_object *self = PyObject_New(window_object, type);
+    if (self == NULL) {
+        coffer_window_free(window);
+        return NULL;
+    }
+    self->window = window;
+    self->owner = getpid();
+    return (PyObject *)self;
+}
+
+static void window_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    window_object *self = (window_object *)object;
+    if (self->owner == getpid()) {
+        Py_BEGIN_ALLOW_THREADS coffer_window_free(self->window);
+        Py_END_ALLOW_THREADS
+    }
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+coffer_window *py_window_of(const py_state *state, PyObject *object, bool *failed)
+{
+    *failed = false;
+    if (object == NULL || object == Py_None) {
+        return NULL;
+    }
+    if (Py_TYPE(object) == state->window_type) {
+        return ((window_object *)object)->window;
+    }
+    *failed = true;
+    PyErr_Format(PyExc_TypeError, "a coffer.Window is wanted, not %R", (PyObject *)Py_TYPE(object));
+    return NULL;
+}
+
+PyTypeObject *py_window_make_type(PyObject *module)
+{
+    static PyType_Slot slots[] = {
+        { Py_tp_doc,
+          "Window(*, memory=0, threads=0, engine=\"auto\", group=None, ranks=0, rank=0)\n--\n\nWhat bytes pass through "
+          "on "
+          "their way: memory of a fixed size, threads, and what is registered with devices. It serves any\nnumber of "
+          "loads, one after the other." },
+        { Py_tp_new, window_new },
+        { Py_tp_dealloc, window_dealloc },
+        { 0, NULL },
+    };
+    static PyType_Spec spec = {
+        .name = "coffer._native.Window",
+        .basicsize = sizeof(window_object),
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+        .slots = slots,
+    };
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}
