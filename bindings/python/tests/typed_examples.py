@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[3]
-DOCUMENTS = ["README.md", "docs/adapters.md", "docs/bintensors.md", "docs/hub.md", "docs/migration.md", "docs/python.md", "bindings/python/README.md"]
+DOCUMENTS = ["README.md", "docs/bintensors.md", "docs/hub.md", "docs/migration.md", "docs/python.md", "bindings/python/README.md"]
 
 
 def examples(text: str) -> str:
