@@ -8,15 +8,16 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 
-def run(function, world, folder, *arguments):
-    """`function(rank, world, *arguments)` in each of them; what each gave back, in the order of the ranks."""
+def run(function, world, folder, *arguments, dead=()):
+    """`function(rank, world, *arguments)` in each of them; what each gave back, in the order of the ranks, but for those that are
+    dead by then."""
     results = mp.get_context("spawn").SimpleQueue()
-    mp.spawn(_entry, (function, world, str(folder / "meeting"), results, arguments), nprocs=world)
-    found = dict(results.get() for _ in range(world))
-    return [found[rank] for rank in range(world)]
+    mp.spawn(_entry, (function, world, str(folder / "meeting"), results, arguments, dead), nprocs=world)
+    found = dict(results.get() for _ in range(world - len(dead)))
+    return [found[rank] for rank in sorted(found)]
 
 
-def _entry(rank, function, world, meeting, results, arguments):
+def _entry(rank, function, world, meeting, results, arguments, dead):
     timeout = datetime.timedelta(seconds=60)
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world, timeout=timeout)
     try:
@@ -24,5 +25,6 @@ def _entry(rank, function, world, meeting, results, arguments):
     except BaseException:
         traceback.print_exc()
         raise
-    dist.barrier()
+    if not dead:
+        dist.barrier()
     dist.destroy_process_group()
