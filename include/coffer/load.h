@@ -55,7 +55,7 @@ COFFER_API coffer_status coffer_device_open(coffer_device **device, const char *
 COFFER_API void coffer_device_close(coffer_device *device);
 /* COFFER_ERR_DEVICE when the driver fails. */
 COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *info, coffer_error *err);
-/* Memory of the device, `size` bytes of at least 1, aligned to 512 bytes. *address is a pointer's value in host memory,
+/* Memory of the device, `size` bytes of at least 1, aligned to 256 bytes. *address is a pointer's value in host memory,
    else an address that only the device understands. COFFER_ERR_DEVICE_MEMORY carries what was asked for as
    err->expected and what is free as err->actual. */
 COFFER_API coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address,
@@ -90,8 +90,9 @@ typedef struct coffer_place {
     uint64_t size;          /* bytes from there on that may be written */
     const int64_t *strides; /* bytes from one element to the next along each dimension of the result, none negative, and
                                0 only for dimensions of one; copied. NULL: row-major, without gaps */
-    uint64_t stream;        /* of the device, as its driver numbers it: the load waits for what is queued there, and it
-                               waits for the load. 0: the default stream. Without meaning in host memory */
+    uint64_t stream; /* of the device, as its driver numbers it: what is queued there when the load gets to the item comes
+                        first. 0: the default stream; 2, each thread's own, is refused. Without meaning in host
+                        memory. An item that was handed out is in place for every stream */
 } coffer_place;
 
 /* One item of a plan. Pointers are borrowed from the plan. */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A memory space: where tensors can live. Host memory is one, that of an accelerator another. A kind of space is a table of
- * functions, filled by one file:
+ * A memory space: where tensors can live. Host memory is one, that of an accelerator another. A kind of space is a table
+ * of functions:
  *
- *   device_host.c     host memory; copies are memcpy, at once
- *   device_cuda.c     the CUDA driver (libcuda.so.1), opened at run time
- *   device_hip.c      HIP (libamdhip64), likewise
+ *   device_host.c   host memory; copies are memcpy, at once
+ *   driver.c        accelerators, by what their drivers have in common; what they have not is a vendor's table:
+ *                   device_cuda.c (libcuda.so.1) and device_hip.c (libamdhip64), both opened at run time
  *
- * A driver's functions may be called by any thread that has entered the device (coffer__device_enter … _leave): the
- * device's context is current on that thread in between, and what was current before is restored.
+ * Whoever calls one of these functions has entered the device on that thread (coffer__device_enter … _leave), unless it
+ * says otherwise: the device is current for the driver in between, and what was current before is restored.
  *
- * After an error that the driver cannot recover from, the device is `lost`: nothing of the driver is called any more, not even
- * to release memory, and every call fails with the first error's words. The same holds in a child process after fork.
+ * After an error that the driver cannot recover from, the device is `lost`: nothing of the driver is called any more,
+ * not even to release memory, and every call fails with the first error's words. In a child process after fork the
+ * driver does not work either, and is not called.
  */
 #ifndef COFFER_DEVICE_DEVICE_H
 #define COFFER_DEVICE_DEVICE_H
@@ -19,56 +20,89 @@
 #include "coffer.h"
 #include "os.h"
 
+#include <stdatomic.h>
+
 typedef struct coffer__device_ops coffer__device_ops;
 
-/* Copies are queued on a lane, in order, and run while the thread goes on. A mark is a point in a lane's order. Neither
-   belongs to a thread, but only one thread may use a lane at a time. */
+/* Copies are queued on a lane, in order, and run while the thread goes on. A mark is a point in a lane's order, or in
+   that of a caller's stream. Neither belongs to a thread, but only one thread may use a lane or a mark at a time. What
+   they are is the kind's business: of accelerators, the driver's streams and events. */
 typedef struct coffer__lane coffer__lane;
 typedef struct coffer__mark coffer__mark;
 
-/* A box of bytes of host memory that goes to a device: `rows` runs of `width` bytes. */
+/* What was current on the thread before it entered a device. */
+typedef struct coffer__device_visit {
+    int32_t previous;
+} coffer__device_visit;
+
+/* A box of bytes of host memory that goes to a device: `rows` runs of `width` bytes. Runs do not overlap. */
 typedef struct coffer__copy {
     uint64_t to;      /* on the device, of the first run */
-    uint64_t to_step; /* bytes from one run to the next */
+    uint64_t to_step; /* bytes from one run to the next, at least `width` */
     const uint8_t *from;
-    uint64_t from_step;
+    uint64_t from_step; /* likewise */
     uint64_t width;
-    uint64_t rows; /* 1: a plain copy */
+    uint64_t rows; /* 1: a plain copy, whose steps do not matter */
 } coffer__copy;
 
 struct coffer__device_ops {
-    const char *kind; /* "cuda" */
-    coffer_status (*describe)(coffer_device *device, coffer_device_info *info, coffer_error *err);
+    coffer_status (*enter)(coffer_device *device, coffer__device_visit *visit, coffer_error *err);
+    void (*leave)(coffer_device *device, const coffer__device_visit *visit);
+    /* Bytes of memory, and how many of them are free. */
+    coffer_status (*room)(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err);
     coffer_status (*allocate)(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err);
     void (*release)(coffer_device *device, uint64_t address, uint64_t size);
-    coffer_status (*enter)(coffer_device *device, coffer_error *err);
-    void (*leave)(coffer_device *device);
-    /* Makes host memory fit for fast copies. COFFER_ERR_UNSUPPORTED: copy from it all the same, through the driver's own
-       memory, or not at all; `must_register` of the device says which. */
-    coffer_status (*register_host)(coffer_device *device, void *memory, size_t size, coffer_error *err);
-    void (*forget_host)(coffer_device *device, void *memory, size_t size);
+    /* Makes host memory fit for fast copies by every device of the kind; with `read_only` it is a map that cannot be
+       written to. *mine is false when it was registered before, for another device perhaps: then it is not to be
+       forgotten. COFFER_ERR_UNSUPPORTED when it cannot be done, which does not forbid copies: the driver then moves the
+       bytes through memory of its own. */
+    coffer_status (*register_host)(coffer_device *device, void *memory, size_t size, bool read_only, bool *mine,
+                                   coffer_error *err);
+    void (*forget_host)(coffer_device *device, void *memory);
     coffer_status (*lane_new)(coffer_device *device, coffer__lane **lane, coffer_error *err);
-    void (*lane_free)(coffer_device *device, coffer__lane *lane); /* waits until it is empty */
-    /* Queues a copy. `from` must not change until a mark behind it was reached. */
+    void (*lane_free)(coffer_device *device, coffer__lane *lane); /* waits until it is empty; NULL is ignored */
+    /* Queues a copy. `from` must not change until a mark that is set afterwards was reached. */
     coffer_status (*copy)(coffer_device *device, coffer__lane *lane, const coffer__copy *copy, coffer_error *err);
     coffer_status (*mark_new)(coffer_device *device, coffer__mark **mark, coffer_error *err);
-    void (*mark_free)(coffer_device *device, coffer__mark *mark);
-    coffer_status (*mark_set)(coffer_device *device, coffer__mark *mark, coffer__lane *lane, coffer_error *err);
+    void (*mark_free)(coffer_device *device, coffer__mark *mark); /* NULL is ignored */
+    /* The mark is what the lane has been given so far; what it was before is forgotten. */
+    coffer_status (*mark_lane)(coffer_device *device, coffer__mark *mark, coffer__lane *lane, coffer_error *err);
+    /* The same of a stream of the caller's, by the number that the driver gives it. */
+    coffer_status (*mark_stream)(coffer_device *device, coffer__mark *mark, uint64_t stream, coffer_error *err);
     /* Whether the mark was reached; COFFER_NEED_MORE: not yet. With `wait` it waits. */
     coffer_status (*mark_reached)(coffer_device *device, coffer__mark *mark, bool wait, coffer_error *err);
-    /* The lane waits for what is queued on the caller's stream, and that stream for the lane. */
-    coffer_status (*lane_after)(coffer_device *device, coffer__lane *lane, uint64_t stream, coffer_error *err);
-    coffer_status (*stream_after)(coffer_device *device, uint64_t stream, coffer__lane *lane, coffer_error *err);
+    /* What the lane is given from now on waits for the mark, which may belong to any lane or stream of the device. */
+    coffer_status (*lane_after)(coffer_device *device, coffer__lane *lane, coffer__mark *mark, coffer_error *err);
+    /* Copies from the device, and waits for it. */
     coffer_status (*read)(coffer_device *device, uint64_t address, void *buffer, uint64_t size, coffer_error *err);
+    /* Without having entered. Nothing of the device is in use any more. */
     void (*close)(coffer_device *device);
 };
 
 struct coffer_device {
     const coffer__device_ops *ops;
-    coffer_allocator allocator;
+    atomic_size_t users;        /* the program, and what of the library must not see it closed */
+    coffer_allocator allocator; /* only for opening and closing, so it need not be safe in threads */
+    coffer_device_kind kind;
     int32_t number;
-    bool must_register; /* copies come only from registered memory */
-    void *state;        /* the kind's own */
+    int32_t node;    /* of the host's memory that is nearest to it; -1: not known */
+    char words[24];  /* "cuda:0", for messages */
+    char name[128];  /* as the driver calls it */
+    bool integrated; /* as coffer_device_info says */
+    bool registers;  /* likewise */
+    void *state;     /* the kind's own */
 };
+
+/* Keeps a device open, also when the program closes it, until coffer_device_close was called once more. */
+void coffer__device_hold(coffer_device *device);
+
+/* Enters a device to release something of it. False when that cannot be; then the device holds it for the rest of the
+   process, or holds nothing any more. */
+bool coffer__device_enter_to_release(coffer_device *device, coffer__device_visit *visit);
+
+/* Fills what is not set yet of a device: `ops`, `node`, `name`, `state` and the rest. One for each kind. */
+coffer_status coffer__host_open(coffer_device *device, coffer_error *err);
+coffer_status coffer__cuda_open(coffer_device *device, coffer_error *err);
+coffer_status coffer__hip_open(coffer_device *device, coffer_error *err);
 
 #endif

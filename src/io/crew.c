@@ -210,18 +210,61 @@ static coffer_status crew_init(coffer__crew *crew)
 /* All threads have been joined when the end is told, so crew->status needs no lock there. The user
    may cancel even then, which makes the call fail. A crew that did less than the total without a
    failure, because what it did is not counted, does not tell the end. */
+static void crew_work_to_end(coffer__crew *crew, void *workers, size_t count, size_t size)
+{
+    crew_work(crew, workers, count, size);
+    const bool complete = crew->status == COFFER_OK && crew->done >= crew->total;
+    if (complete && crew->progress != NULL && crew->progress(crew->progress_ctx, crew->total, crew->total) != 0) {
+        crew_cancel(crew);
+    }
+}
+
+static void crew_deinit(coffer__crew *crew)
+{
+    coffer__os_condition_deinit(&crew->changed);
+    coffer__os_mutex_deinit(&crew->mutex);
+}
+
 coffer_status coffer__crew_run(coffer__crew *crew, void *workers, size_t count, size_t size)
 {
     const coffer_status status = crew_init(crew);
     if (status != COFFER_OK) {
         return status;
     }
-    crew_work(crew, workers, count, size);
-    const bool complete = crew->status == COFFER_OK && crew->done >= crew->total;
-    if (complete && crew->progress != NULL && crew->progress(crew->progress_ctx, crew->total, crew->total) != 0) {
-        crew_cancel(crew);
+    crew_work_to_end(crew, workers, count, size);
+    crew_deinit(crew);
+    return crew->status;
+}
+
+/* ---- in the background ------------------------------------------------------------------------------------------- */
+
+static void crew_background(void *arg)
+{
+    coffer__crew *crew = arg;
+    crew_work_to_end(crew, crew->workers, crew->count, crew->size);
+}
+
+coffer_status coffer__crew_begin(coffer__crew *crew, void *workers, size_t count, size_t size)
+{
+    const coffer_status status = crew_init(crew);
+    if (status != COFFER_OK) {
+        return status;
     }
-    coffer__os_condition_deinit(&crew->changed);
-    coffer__os_mutex_deinit(&crew->mutex);
+    crew->workers = workers;
+    crew->count = count;
+    crew->size = size;
+    const int os_error = coffer__os_thread_start(&crew->background, crew_background, crew, crew->own_code);
+    if (os_error != 0) {
+        crew_deinit(crew);
+        coffer__fail(crew->err, COFFER_ERR_IO, "the system cannot start a thread");
+        return coffer__fail_errno(crew->err, COFFER_ERR_IO, os_error);
+    }
+    return COFFER_OK;
+}
+
+coffer_status coffer__crew_end(coffer__crew *crew)
+{
+    coffer__os_thread_join(&crew->background);
+    crew_deinit(crew);
     return crew->status;
 }

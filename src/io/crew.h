@@ -7,7 +7,8 @@
  *     lock, like Python's, that belongs to that thread. When nothing is left for it, it waits for the
  *     others and keeps calling `progress`.
  *   - The first failure stops everyone and is the answer of the call. Later ones are dropped.
- *   - Nothing outlives coffer__crew_run: all threads are joined when it returns.
+ *   - Nothing outlives coffer__crew_run: all threads are joined when it returns. A crew in the background
+ *     ends with coffer__crew_end; there the calling thread is one of its own.
  *   - What the workers share, they share under the crew's mutex. No callback is called while it is held.
  */
 #ifndef COFFER_IO_CREW_H
@@ -38,6 +39,11 @@ typedef struct coffer__crew {
     const coffer__crew_worker *alone; /* the calling thread's worker, when there are no others; else NULL */
     uint64_t done;                    /* of `total`; may be set before, when something was done already */
     coffer_status status;             /* that of the first failure */
+
+    coffer__thread background; /* of a crew that was begun: the calling thread, … */
+    void *workers;             /* … and what it was begun with */
+    size_t count;
+    size_t size;
 } coffer__crew;
 
 /* The first member of every worker. coffer__crew_run fills it; the rest of the worker is the caller's. */
@@ -51,6 +57,11 @@ struct coffer__crew_worker {
 /* Runs `count` workers (at least 1), which are an array of elements of `size` bytes. Where a thread
    cannot be started, the work is done by those that could: a lack of threads is never a failure. */
 coffer_status coffer__crew_run(coffer__crew *crew, void *workers, size_t count, size_t size);
+
+/* The same in the background: returns at once, and coffer__crew_end waits for all of it and gives the answer. A failure
+   is that there cannot be a single thread; then nothing is to be ended. */
+coffer_status coffer__crew_begin(coffer__crew *crew, void *workers, size_t count, size_t size);
+coffer_status coffer__crew_end(coffer__crew *crew);
 
 /* Records a failure, which is about a row or about COFFER__CREW_NO_ROW. Only the first one counts. */
 void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_error *error, size_t row);

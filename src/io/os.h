@@ -47,6 +47,8 @@ void coffer__os_condition_deinit(coffer__condition *condition);
 bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds);
 /* Wakes the thread that waits. At most one may. */
 void coffer__os_condition_wake(coffer__condition *condition);
+/* Wakes all threads that wait. */
+void coffer__os_condition_wake_all(coffer__condition *condition);
 /* Runs run(arg) on a new thread. *thread must live until it is joined. Signals are blocked on that
    thread, since they belong to the program's own threads, except those that the thread causes
    itself, like SIGBUS. With `small` it has a stack of 256 KiB, where the system can do that,
@@ -169,6 +171,88 @@ int coffer__os_set_position(int fd, uint64_t position);
 /* Whether every write goes to the file's end, whatever offset is asked for (O_APPEND). */
 bool coffer__os_appends(int fd);
 
+/* ---- reading in bulk --------------------------------------------------------------------------------------------- */
+
+/* What kind of storage a file is on, as far as reading is concerned. */
+typedef enum coffer__os_storage {
+    COFFER__OS_LOCAL,  /* a disk of this system, or not known */
+    COFFER__OS_MEMORY, /* tmpfs and its kin: the page cache is all there is */
+    COFFER__OS_NETWORK,
+    COFFER__OS_USER /* a file system in user space (FUSE), with a network behind it more often than not */
+} coffer__os_storage;
+
+coffer__os_storage coffer__os_storage_of(int fd);
+/* Opens the file of a descriptor once more, for reading in places that are known in advance: nothing is read ahead.
+   EOPNOTSUPP where the system cannot, and ESTALE when that leads to another file. */
+int coffer__os_open_again(int fd, int *again);
+/* The same past the page cache (O_DIRECT). Addresses, offsets and sizes must be multiples of *block, a power of two, which
+   is tried by a read. EOPNOTSUPP and EINVAL: the file system, or this file, cannot be read like that. */
+int coffer__os_open_direct(int fd, int *direct, uint32_t *block);
+/* As coffer__os_read_at, but done when `enough` bytes are there, which is at most `size`. */
+int coffer__os_read_enough(int fd, uint64_t offset, void *buffer, size_t size, size_t enough, size_t *done);
+/* As coffer__os_read_at, leaving none of these bytes in the page cache: by the system where it can, else by dropping them
+   afterwards, whether they were there before or not. */
+int coffer__os_read_uncached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
+/* Whether coffer__os_read_uncached does it by the system: 0, or the errno with which that is refused. */
+int coffer__os_uncached_works(int fd);
+/* Reads what the page cache has from `offset` on, up to the first byte that is not there. It waits for no device, but
+   where the system cannot tell it may have the next few pages read. EOPNOTSUPP: the system does not say what is there. */
+int coffer__os_read_cached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
+/* Whether the page at `offset` is in the page cache. EOPNOTSUPP as above. */
+int coffer__os_is_cached(int fd, uint64_t offset, bool *cached);
+/* Bytes of memory that programs could get without anything being written to disk; 0: not known. */
+uint64_t coffer__os_memory_available(void);
+/* Bytes of memory that this process may lock; UINT64_MAX: no limit. */
+uint64_t coffer__os_memory_lockable(void);
+
+/* A queue of reads that the system works on by itself: io_uring. It belongs to the thread that opens it. */
+typedef struct coffer__os_ring {
+    int fd;
+    unsigned entries;    /* reads that it takes at once */
+    unsigned mask;       /* of places in the queue of reads … */
+    unsigned done_mask;  /* … and of completions */
+    unsigned pending;    /* reads that were put, and that the system was not told of */
+    unsigned *head;      /* the system's, of the queue of reads */
+    unsigned *tail;      /* ours */
+    unsigned *flags;     /* the system's */
+    unsigned *done_head; /* ours, of the queue of completions */
+    unsigned *done_tail; /* the system's */
+    void *completions;
+    void *reads;
+    void *queues; /* the maps */
+    size_t queues_size;
+    size_t reads_size;
+} coffer__os_ring;
+
+typedef struct coffer__os_ring_read {
+    int fd;
+    uint64_t offset;
+    void *to;
+    uint32_t size;
+    bool registered; /* `to` lies in the registered memory */
+    void *user;
+} coffer__os_ring_read;
+
+typedef struct coffer__os_completion {
+    void *user;
+    int32_t result; /* bytes that were read, or a negative errno */
+} coffer__os_completion;
+
+/* `entries` is at least 1. The errno says why there is none: ENOSYS, EPERM and EACCES where the system, or whoever confined
+   this process, does not allow it, ENOMEM where too little memory may be locked. */
+int coffer__os_ring_open(coffer__os_ring *ring, unsigned entries);
+/* Nothing may be under way. */
+void coffer__os_ring_close(coffer__os_ring *ring);
+/* Keeps memory in place, so that each read to it costs less. ENOMEM where too little may be locked; then, and after any
+   other error, reads work without it. */
+int coffer__os_ring_register(coffer__os_ring *ring, void *memory, size_t size);
+/* Puts a read into the queue; false when it is full. */
+bool coffer__os_ring_put(coffer__os_ring *ring, const coffer__os_ring_read *read);
+/* Tells the system of reads that were put, and waits for `wanted` completions; 0: looks for those that are due. */
+int coffer__os_ring_enter(coffer__os_ring *ring, unsigned wanted);
+/* The next completion; false: there is none. */
+bool coffer__os_ring_next(coffer__os_ring *ring, coffer__os_completion *completion);
+
 /* ---- what survives ----------------------------------------------------------------------------------------------- */
 
 /* When it returns 0, the file's bytes and length are on the device. */
@@ -221,10 +305,14 @@ void coffer__os_unmap(const coffer__os_map *map);
 /* Memory of this size and more is aligned so that huge pages can be used. */
 #define COFFER__OS_HUGE_PAGE ((size_t)2 << 20)
 size_t coffer__os_page_size(void);
+/* The machine's memory in bytes; 0: not known. */
+uint64_t coffer__os_memory_total(void);
 /* Fresh pages, all zero; `size` is a number of whole pages. NULL when there is no memory. From
    COFFER__OS_HUGE_PAGE on they begin where a huge page can, and the system is asked to use some. */
 void *coffer__os_pages_new(size_t size);
 void coffer__os_pages_free(void *pages, size_t size);
+/* Gives back the memory of whole pages, which stay the program's and are zero when they are touched again. */
+void coffer__os_pages_discard(void *pages, size_t size);
 /* Asks for huge pages for a block of another allocator. The advice covers whole pages, so it begins
    at the start of the block's first page and thus covers the block's whole mapping. Advice for a
    part would split the mapping, and libc's realloc could no longer move it without copying. */
@@ -261,9 +349,13 @@ const char *coffer__os_words(int os_error);
 const char *coffer__os_variable(const char *name);
 /* Milliseconds of a monotonic clock. Only differences mean anything. */
 uint64_t coffer__os_milliseconds(void);
+/* The same in nanoseconds. */
+uint64_t coffer__os_nanoseconds(void);
 /* Seconds since 1970, by the system's calendar. */
 uint64_t coffer__os_time(void);
 void coffer__os_sleep(uint64_t milliseconds);
+/* Which process this is. After fork, the child gets another number. */
+uint64_t coffer__os_process(void);
 /* A number that this process and its neighbours are not likely to get twice. Not a secret. */
 uint32_t coffer__os_unlikely_number(void);
 

@@ -72,6 +72,13 @@ uint64_t coffer__os_milliseconds(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+uint64_t coffer__os_nanoseconds(void)
+{
+    struct timespec now = { 0, 0 };
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 uint64_t coffer__os_time(void)
 {
     struct timespec now = { 0, 0 };
@@ -85,12 +92,17 @@ void coffer__os_sleep(uint64_t milliseconds)
     while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
 }
 
+uint64_t coffer__os_process(void)
+{
+    return (uint64_t)getpid();
+}
+
 uint32_t coffer__os_unlikely_number(void)
 {
     struct timespec now = { 0, 0 };
     (void)clock_gettime(CLOCK_REALTIME, &now);
     uint64_t mixed = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    mixed ^= (uint64_t)getpid() << 40;
+    mixed ^= coffer__os_process() << 40;
     mixed *= UINT64_C(0x9E3779B97F4A7C15);
     return (uint32_t)(mixed >> 32);
 }

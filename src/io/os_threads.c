@@ -72,6 +72,11 @@ void coffer__os_condition_wake(coffer__condition *condition)
     (void)pthread_cond_signal(&condition->posix);
 }
 
+void coffer__os_condition_wake_all(coffer__condition *condition)
+{
+    (void)pthread_cond_broadcast(&condition->posix);
+}
+
 static void *os_thread_main(void *arg)
 {
     const coffer__thread *thread = arg;

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host memory as a device: copies are done when they are queued, so that every mark was reached when it was set. */
+#include "device.h"
+
+#include "error.h"
+
+#include <string.h>
+
+/* Lanes and marks have no state. They point here, since NULL is none. */
+static char host_handle;
+
+static void *host_address(uint64_t address)
+{
+    return (void *)(uintptr_t)address; /* NOLINT(performance-no-int-to-ptr): it was a pointer */
+}
+
+static coffer_status host_enter(coffer_device *device, coffer__device_visit *visit, coffer_error *err)
+{
+    (void)device;
+    (void)err;
+    visit->previous = 0;
+    return COFFER_OK;
+}
+
+static void host_leave(coffer_device *device, const coffer__device_visit *visit)
+{
+    (void)device;
+    (void)visit;
+}
+
+static coffer_status host_room(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err)
+{
+    (void)device;
+    (void)err;
+    *free = coffer__os_memory_available();
+    *total = coffer__os_memory_total();
+    return COFFER_OK;
+}
+
+static coffer_status host_allocate(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err)
+{
+    void *memory = size > SIZE_MAX ? NULL : coffer_buffer_new((size_t)size);
+    *address = (uintptr_t)memory;
+    if (memory != NULL) {
+        return COFFER_OK;
+    }
+    uint64_t free = 0;
+    uint64_t total = 0;
+    (void)host_room(device, &free, &total, NULL);
+    (void)coffer__fail(err, COFFER_ERR_DEVICE_MEMORY, "the system has not enough memory: %z are wanted, %z are free",
+                       size, free);
+    return coffer__fail_sizes(err, COFFER_ERR_DEVICE_MEMORY, size, free);
+}
+
+static void host_release(coffer_device *device, uint64_t address, uint64_t size)
+{
+    (void)device;
+    coffer_buffer_free(host_address(address), (size_t)size);
+}
+
+static coffer_status host_register(coffer_device *device, void *memory, size_t size, bool read_only, bool *mine,
+                                   coffer_error *err)
+{
+    (void)device;
+    (void)memory;
+    (void)size;
+    (void)read_only;
+    (void)err;
+    *mine = false;
+    return COFFER_OK;
+}
+
+static void host_forget(coffer_device *device, void *memory)
+{
+    (void)device;
+    (void)memory;
+}
+
+static coffer_status host_lane_new(coffer_device *device, coffer__lane **lane, coffer_error *err)
+{
+    (void)device;
+    (void)err;
+    *lane = (coffer__lane *)(void *)&host_handle;
+    return COFFER_OK;
+}
+
+static void host_lane_free(coffer_device *device, coffer__lane *lane)
+{
+    (void)device;
+    (void)lane;
+}
+
+static coffer_status host_copy(coffer_device *device, coffer__lane *lane, const coffer__copy *copy, coffer_error *err)
+{
+    (void)device;
+    (void)lane;
+    (void)err;
+    uint8_t *to = host_address(copy->to);
+    for (uint64_t i = 0; i < copy->rows; i++) {
+        memcpy(to + i * copy->to_step, copy->from + i * copy->from_step, (size_t)copy->width);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status host_mark_new(coffer_device *device, coffer__mark **mark, coffer_error *err)
+{
+    (void)device;
+    (void)err;
+    *mark = (coffer__mark *)(void *)&host_handle;
+    return COFFER_OK;
+}
+
+static void host_mark_free(coffer_device *device, coffer__mark *mark)
+{
+    (void)device;
+    (void)mark;
+}
+
+static coffer_status host_mark_lane(coffer_device *device, coffer__mark *mark, coffer__lane *lane, coffer_error *err)
+{
+    (void)device;
+    (void)mark;
+    (void)lane;
+    (void)err;
+    return COFFER_OK;
+}
+
+/* Host memory has no streams, so their numbers mean nothing. */
+static coffer_status host_mark_stream(coffer_device *device, coffer__mark *mark, uint64_t stream, coffer_error *err)
+{
+    (void)device;
+    (void)mark;
+    (void)stream;
+    (void)err;
+    return COFFER_OK;
+}
+
+static coffer_status host_mark_reached(coffer_device *device, coffer__mark *mark, bool wait, coffer_error *err)
+{
+    (void)device;
+    (void)mark;
+    (void)wait;
+    (void)err;
+    return COFFER_OK;
+}
+
+static coffer_status host_lane_after(coffer_device *device, coffer__lane *lane, coffer__mark *mark, coffer_error *err)
+{
+    (void)device;
+    (void)lane;
+    (void)mark;
+    (void)err;
+    return COFFER_OK;
+}
+
+static coffer_status host_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size, coffer_error *err)
+{
+    (void)device;
+    (void)err;
+    memcpy(buffer, host_address(address), (size_t)size);
+    return COFFER_OK;
+}
+
+static void host_close(coffer_device *device)
+{
+    (void)device;
+}
+
+static const coffer__device_ops host_ops = {
+    .enter = host_enter,
+    .leave = host_leave,
+    .room = host_room,
+    .allocate = host_allocate,
+    .release = host_release,
+    .register_host = host_register,
+    .forget_host = host_forget,
+    .lane_new = host_lane_new,
+    .lane_free = host_lane_free,
+    .copy = host_copy,
+    .mark_new = host_mark_new,
+    .mark_free = host_mark_free,
+    .mark_lane = host_mark_lane,
+    .mark_stream = host_mark_stream,
+    .mark_reached = host_mark_reached,
+    .lane_after = host_lane_after,
+    .read = host_read,
+    .close = host_close,
+};
+
+coffer_status coffer__host_open(coffer_device *device, coffer_error *err)
+{
+    static const char name[] = "host memory";
+    (void)err;
+    memcpy(device->name, name, sizeof name);
+    device->ops = &host_ops;
+    device->node = -1;
+    return COFFER_OK;
+}

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices behind a driver: what CUDA and HIP have in common. A lane is a stream of the driver, a mark is an event. */
+#include "driver.h"
+
+#include "alloc.h"
+#include "error.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Flags of the drivers. A stream that does not wait for the legacy default stream; an event without a time, for which
+   a thread waits asleep, so that it leaves its processor to threads that read; memory that is registered for all
+   devices, and such that only the device reads. */
+#define DRIVER_STREAM_NON_BLOCKING 1u
+#define DRIVER_EVENT_QUIET 3u
+#define DRIVER_REGISTER_PORTABLE 1u
+#define DRIVER_REGISTER_READ_ONLY 8u
+
+/* ---- What codes mean --------------------------------------------------------------------------------------------- */
+
+/* Whether the device can never be used again by this process. */
+static bool driver_is_final(int code)
+{
+    if (code >= COFFER__DRIVER_LOST_FIRST && code <= COFFER__DRIVER_LOST_LAST) {
+        return code != COFFER__DRIVER_REGISTERED && code != COFFER__DRIVER_NOT_REGISTERED;
+    }
+    return code == COFFER__DRIVER_ENDED || code == COFFER__DRIVER_BIT_ERROR || code == COFFER__DRIVER_LINK_ERROR;
+}
+
+/* Remembers the failure that made the device lost. Only the first counts; whoever sees `lost` sees it whole. */
+static void driver_lose(coffer__driver *driver, const coffer_error *failure)
+{
+    coffer__os_mutex_lock(&driver->mutex);
+    if (!atomic_load(&driver->lost)) {
+        driver->failure = *failure;
+        atomic_store(&driver->lost, true);
+    }
+    coffer__os_mutex_unlock(&driver->mutex);
+}
+
+/* Turns a driver's code into a status. `what` completes "cannot …". */
+static coffer_status driver_result(const coffer_device *device, int code, const char *what, coffer_error *err)
+{
+    if (code == 0) {
+        return COFFER_OK;
+    }
+    coffer__driver *driver = device->state;
+    coffer_error failure;
+    (void)coffer__fail(&failure, COFFER_ERR_DEVICE, "%s: cannot %s: %s (error %d of %s)%s", device->words, what,
+                       driver->vendor->words(driver, code), (int64_t)code, driver->vendor->noun,
+                       driver_is_final(code) ? "; this process cannot use the device any more" : "");
+    if (driver_is_final(code)) {
+        driver_lose(driver, &failure);
+    }
+    if (err != NULL) {
+        *err = failure;
+    }
+    return COFFER_ERR_DEVICE;
+}
+
+/* Whether the driver may be called at all. Every function asks first. */
+static coffer_status driver_usable(const coffer_device *device, coffer_error *err)
+{
+    coffer__driver *driver = device->state;
+    if (atomic_load(&driver->lost)) {
+        if (err != NULL) {
+            *err = driver->failure;
+        }
+        return COFFER_ERR_DEVICE;
+    }
+    if (driver->process != coffer__os_process()) {
+        return coffer__fail(err, COFFER_ERR_DEVICE,
+                            "%s was opened before this process was forked, and does not work here: open it in the "
+                            "process that uses it, or start that by exec",
+                            device->words);
+    }
+    return COFFER_OK;
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+
+/* Why a driver cannot be used, for an error or for a list. */
+typedef struct driver_refusal {
+    coffer_error why; /* its message alone */
+    const char *advice;
+} driver_refusal;
+
+static bool driver_load(coffer__driver *driver, driver_refusal *no)
+{
+    const coffer__vendor *vendor = driver->vendor;
+    bool found = false;
+    for (size_t i = 0; vendor->libraries[i] != NULL && !found; i++) {
+        found = coffer__os_library_open(&driver->library, vendor->libraries[i]);
+    }
+    if (!found && !coffer__os_can_load()) {
+        (void)coffer__fail(&no->why, COFFER_ERR_NO_DEVICE, "this copy of libcoffer was built to load no libraries");
+        no->advice = "build it with COFFER_DLOPEN=ON";
+        return false;
+    }
+    if (!found) {
+        (void)coffer__fail(&no->why, COFFER_ERR_NO_DEVICE, "%s is missing: %s cannot be loaded here", vendor->noun,
+                           vendor->libraries[0]);
+        no->advice = vendor->missing;
+        return false;
+    }
+    for (size_t i = 0; i < vendor->symbol_count; i++) {
+        if (!coffer__os_library_find(&driver->library, vendor->symbols[i].name,
+                                     (char *)driver + vendor->symbols[i].place)) {
+            (void)coffer__fail(&no->why, COFFER_ERR_NO_DEVICE, "%s has no %s", vendor->noun, vendor->symbols[i].name);
+            no->advice = vendor->least_words;
+            coffer__os_library_close(&driver->library);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Words for a code with which the driver refuses to start. A device file that this user may not open explains it best,
+   and drivers do not say so themselves. */
+static void driver_explain(const coffer__driver *driver, int code, driver_refusal *no)
+{
+    const coffer__vendor *vendor = driver->vendor;
+    int fd = -1;
+    const int trouble = coffer__os_open(vendor->node, COFFER__OS_EDIT, true, &fd);
+    if (trouble == 0) {
+        (void)coffer__os_close(fd);
+    }
+    if (trouble == EACCES || trouble == EPERM) {
+        (void)coffer__fail(&no->why, COFFER_ERR_NO_DEVICE, "this user may not open %s (error %d of %s)", vendor->node,
+                           (int64_t)code, vendor->noun);
+        no->advice = "add the user to the group that owns it";
+        return;
+    }
+    const coffer__driver_trouble *row = vendor->troubles;
+    while (row->code != code && row->code != 0) {
+        row++;
+    }
+    (void)coffer__fail(&no->why, COFFER_ERR_NO_DEVICE, "%s (error %d of %s)", row->why, (int64_t)code, vendor->noun);
+    no->advice = row->advice;
+}
+
+/* Loads the library and starts it; *count becomes how many devices there are. A driver that has started stays in the
+   process, since it may have threads of its own. */
+static bool driver_start(coffer__driver *driver, int *count, driver_refusal *no)
+{
+    if (!driver_load(driver, no)) {
+        return false;
+    }
+    int version = 0;
+    int code = driver->calls.init(0);
+    if (code == 0) {
+        code = driver->calls.version(&version);
+    }
+    if (code == 0 && version < driver->vendor->least) {
+        (void)coffer__fail(&no->why, COFFER_ERR_NO_DEVICE, "%s is too old: its interface is version %d",
+                           driver->vendor->noun, (int64_t)version);
+        no->advice = driver->vendor->least_words;
+        return false;
+    }
+    if (code == 0) {
+        code = driver->calls.count(count);
+    }
+    if (code != 0) {
+        driver_explain(driver, code, no);
+    }
+    return code == 0;
+}
+
+/* The vendor's struct, with the common part filled. NULL, with *err filled, when there is no memory. */
+static coffer__driver *driver_new(const coffer__vendor *vendor, const coffer_allocator *allocator, coffer_error *err)
+{
+    coffer__driver *driver = coffer__alloc_array(allocator, 1, vendor->size, err);
+    if (driver == NULL) {
+        return NULL;
+    }
+    driver->vendor = vendor;
+    driver->process = coffer__os_process();
+    if (coffer__os_mutex_init(&driver->mutex) != 0) {
+        coffer__free_array(allocator, driver, 1, vendor->size);
+        (void)coffer__fail(err, COFFER_ERR_MEMORY, "the system has no memory for a lock");
+        return NULL;
+    }
+    return driver;
+}
+
+static void driver_free(coffer__driver *driver, const coffer_allocator *allocator)
+{
+    coffer__os_mutex_deinit(&driver->mutex);
+    coffer__free_array(allocator, driver, 1, driver->vendor->size);
+}
+
+static const coffer__device_ops driver_ops;
+
+/* Only the device that is asked for is touched: attaching makes, or retains, a context on it. */
+static coffer_status driver_attach(coffer_device *device, coffer_error *err)
+{
+    coffer__driver *driver = device->state;
+    coffer__driver_facts facts = { .node = -1 };
+    coffer_status status =
+        driver_result(device, driver->vendor->facts(driver, device->number, &facts), "ask what it is", err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    memcpy(device->name, facts.name, sizeof device->name);
+    device->name[sizeof device->name - 1] = '\0';
+    device->integrated = facts.integrated;
+    device->registers = facts.registers;
+    device->node = facts.node;
+    driver->registers_read_only = facts.registers_read_only;
+    const int code = driver->vendor->attach(driver, device->number);
+    if (code == COFFER__DRIVER_MEMORY) {
+        return coffer__fail(err, COFFER_ERR_DEVICE_MEMORY,
+                            "%s has not enough memory free to be used at all: another process holds it", device->words);
+    }
+    return driver_result(device, code, "use it", err);
+}
+
+static coffer_status driver_begin(coffer_device *device, coffer_error *err)
+{
+    coffer__driver *driver = device->state;
+    driver_refusal no;
+    int count = 0;
+    if (!driver_start(driver, &count, &no)) {
+        return coffer__fail(err, COFFER_ERR_NO_DEVICE, "%s cannot be used: %s: %s", device->words, no.why.message,
+                            no.advice);
+    }
+    if (device->number >= count) {
+        return coffer__fail(err, COFFER_ERR_NO_DEVICE, "there is no %s: this process sees %d of its kind",
+                            device->words, (int64_t)count);
+    }
+    return driver_attach(device, err);
+}
+
+coffer_status coffer__driver_open(coffer_device *device, const coffer__vendor *vendor, coffer_error *err)
+{
+    coffer__driver *driver = driver_new(vendor, &device->allocator, err);
+    if (driver == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    device->ops = &driver_ops;
+    device->state = driver;
+    const coffer_status status = driver_begin(device, err);
+    if (status != COFFER_OK) {
+        driver_free(driver, &device->allocator);
+    }
+    return status;
+}
+
+static void driver_close(coffer_device *device)
+{
+    coffer__driver *driver = device->state;
+    if (driver_usable(device, NULL) == COFFER_OK) {
+        driver->vendor->detach(driver);
+    }
+    driver_free(driver, &device->allocator);
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+
+static coffer_status driver_enter(coffer_device *device, coffer__device_visit *visit, coffer_error *err)
+{
+    coffer__driver *driver = device->state;
+    const coffer_status status = driver_usable(device, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return driver_result(device, driver->vendor->enter(driver, visit), "make it current", err);
+}
+
+static void driver_leave(coffer_device *device, const coffer__device_visit *visit)
+{
+    coffer__driver *driver = device->state;
+    if (driver_usable(device, NULL) == COFFER_OK) {
+        (void)driver_result(device, driver->vendor->leave(driver, visit), "leave it", NULL);
+    }
+}
+
+static coffer_status driver_room(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err)
+{
+    const coffer__driver *driver = device->state;
+    size_t free_size = 0;
+    size_t total_size = 0;
+    coffer_status status = driver_usable(device, err);
+    if (status == COFFER_OK) {
+        status = driver_result(device, driver->calls.room(&free_size, &total_size), "ask for its memory", err);
+    }
+    *free = free_size;
+    *total = total_size;
+    return status;
+}
+
+/* The sizes help more than the driver's words. How much is free is asked afterwards, and may fail as well. */
+static coffer_status driver_out_of_memory(coffer_device *device, uint64_t size, coffer_error *err)
+{
+    uint64_t free = 0;
+    uint64_t total = 0;
+    (void)driver_room(device, &free, &total, NULL);
+    (void)coffer__fail(err, COFFER_ERR_DEVICE_MEMORY,
+                       "%s has not enough memory: %z are wanted at once, %z of %z are free: load less of the model on "
+                       "it, or set a device budget and take tensors as they come",
+                       device->words, size, free, total);
+    return coffer__fail_sizes(err, COFFER_ERR_DEVICE_MEMORY, size, free);
+}
+
+static coffer_status driver_allocate(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err)
+{
+    const coffer__driver *driver = device->state;
+    uintptr_t found = 0;
+    const coffer_status status = driver_usable(device, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const int code = size > SIZE_MAX ? COFFER__DRIVER_MEMORY : driver->calls.allocate(&found, (size_t)size);
+    *address = found;
+    if (code == COFFER__DRIVER_MEMORY) {
+        return driver_out_of_memory(device, size, err);
+    }
+    return driver_result(device, code, "allocate memory", err);
+}
+
+static void driver_release(coffer_device *device, uint64_t address, uint64_t size)
+{
+    const coffer__driver *driver = device->state;
+    (void)size;
+    if (driver_usable(device, NULL) == COFFER_OK) {
+        (void)driver_result(device, driver->calls.release((uintptr_t)address), "release memory", NULL);
+    }
+}
+
+/* Whatever stands in the way (limits on locked memory, WSL2, a map of a file system that cannot do it), copies work
+   without it. So every failure is one answer, unless the device is lost by it. */
+static coffer_status driver_register_host(coffer_device *device, void *memory, size_t size, bool read_only, bool *mine,
+                                          coffer_error *err)
+{
+    const coffer__driver *driver = device->state;
+    *mine = false;
+    coffer_status status = driver_usable(device, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (!device->registers || (read_only && !driver->registers_read_only)) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "%s cannot register %s memory of the host", device->words,
+                            read_only ? "read-only" : "any");
+    }
+    const unsigned flags = DRIVER_REGISTER_PORTABLE | (read_only ? DRIVER_REGISTER_READ_ONLY : 0);
+    const int code = driver->calls.host_register(memory, size, flags);
+    *mine = code == 0;
+    if (code == COFFER__DRIVER_REGISTERED) {
+        return COFFER_OK;
+    }
+    status = driver_result(device, code, "register memory of the host", err);
+    if (status == COFFER_OK || driver_is_final(code)) {
+        return status;
+    }
+    if (err != NULL) {
+        err->code = COFFER_ERR_UNSUPPORTED;
+    }
+    return COFFER_ERR_UNSUPPORTED;
+}
+
+static void driver_forget_host(coffer_device *device, void *memory)
+{
+    const coffer__driver *driver = device->state;
+    if (driver_usable(device, NULL) == COFFER_OK) {
+        (void)driver_result(device, driver->calls.host_unregister(memory), "release registered memory", NULL);
+    }
+}
+
+/* ---- Lanes and marks --------------------------------------------------------------------------------------------- */
+
+/* The handles of the driver travel as pointers to types that are never completed. */
+static void *driver_stream_of(coffer__lane *lane)
+{
+    return lane;
+}
+
+static void *driver_event_of(coffer__mark *mark)
+{
+    return mark;
+}
+
+/* A stream of the caller's, by its number. */
+static void *driver_stream_numbered(uint64_t stream)
+{
+    return (void *)(uintptr_t)stream; /* NOLINT(performance-no-int-to-ptr): that is what the driver calls it */
+}
+
+static coffer_status driver_lane_new(coffer_device *device, coffer__lane **lane, coffer_error *err)
+{
+    const coffer__driver *driver = device->state;
+    void *stream = NULL;
+    coffer_status status = driver_usable(device, err);
+    if (status == COFFER_OK) {
+        const int code = driver->calls.stream_new(&stream, DRIVER_STREAM_NON_BLOCKING);
+        status = driver_result(device, code, "create a stream", err);
+    }
+    *lane = stream;
+    return status;
+}
+
+/* The wait is what keeps the host's memory from going before its copies. So one that fails is tried once more; a device
+   that fails for good copies nothing more. */
+static void driver_lane_free(coffer_device *device, coffer__lane *lane)
+{
+    const coffer__driver *driver = device->state;
+    void *stream = driver_stream_of(lane);
+    bool empty = stream == NULL;
+    for (int i = 0; i < 2 && !empty && driver_usable(device, NULL) == COFFER_OK; i++) {
+        empty = driver_result(device, driver->calls.stream_synchronize(stream), "wait for copies", NULL) == COFFER_OK;
+    }
+    if (stream != NULL && driver_usable(device, NULL) == COFFER_OK) {
+        (void)driver_result(device, driver->calls.stream_free(stream), "destroy a stream", NULL);
+    }
+}
+
+static coffer_status driver_copy(coffer_device *device, coffer__lane *lane, const coffer__copy *copy, coffer_error *err)
+{
+    coffer__driver *driver = device->state;
+    const coffer_status status = driver_usable(device, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return driver_result(device, driver->vendor->copy(driver, driver_stream_of(lane), copy), "queue a copy", err);
+}
+
+static coffer_status driver_mark_new(coffer_device *device, coffer__mark **mark, coffer_error *err)
+{
+    const coffer__driver *driver = device->state;
+    void *event = NULL;
+    coffer_status status = driver_usable(device, err);
+    if (status == COFFER_OK) {
+        status = driver_result(device, driver->calls.event_new(&event, DRIVER_EVENT_QUIET), "create an event", err);
+    }
+    *mark = event;
+    return status;
+}
+
+static void driver_mark_free(coffer_device *device, coffer__mark *mark)
+{
+    const coffer__driver *driver = device->state;
+    if (mark != NULL && driver_usable(device, NULL) == COFFER_OK) {
+        (void)driver_result(device, driver->calls.event_free(driver_event_of(mark)), "destroy an event", NULL);
+    }
+}
+
+static coffer_status driver_mark(coffer_device *device, coffer__mark *mark, void *stream, coffer_error *err)
+{
+    const coffer__driver *driver = device->state;
+    const coffer_status status = driver_usable(device, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return driver_result(device, driver->calls.event_record(driver_event_of(mark), stream), "record an event", err);
+}
+
+static coffer_status driver_mark_lane(coffer_device *device, coffer__mark *mark, coffer__lane *lane, coffer_error *err)
+{
+    return driver_mark(device, mark, driver_stream_of(lane), err);
+}
+
+static coffer_status driver_mark_stream(coffer_device *device, coffer__mark *mark, uint64_t stream, coffer_error *err)
+{
+    return driver_mark(device, mark, driver_stream_numbered(stream), err);
+}
+
+static coffer_status driver_mark_reached(coffer_device *device, coffer__mark *mark, bool wait, coffer_error *err)
+{
+    const coffer__driver *driver = device->state;
+    const coffer_status status = driver_usable(device, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    void *event = driver_event_of(mark);
+    const int code = wait ? driver->calls.event_synchronize(event) : driver->calls.event_query(event);
+    if (code == COFFER__DRIVER_NOT_READY) {
+        return COFFER_NEED_MORE;
+    }
+    return driver_result(device, code, "wait for copies", err);
+}
+
+static coffer_status driver_lane_after(coffer_device *device, coffer__lane *lane, coffer__mark *mark, coffer_error *err)
+{
+    const coffer__driver *driver = device->state;
+    const coffer_status status = driver_usable(device, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const int code = driver->calls.stream_wait(driver_stream_of(lane), driver_event_of(mark), 0);
+    return driver_result(device, code, "order two streams", err);
+}
+
+/* On a stream of its own, so that it waits for nobody else's copies. */
+static coffer_status driver_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
+                                 coffer_error *err)
+{
+    coffer__driver *driver = device->state;
+    coffer__lane *lane = NULL;
+    coffer_status status = driver_lane_new(device, &lane, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    void *stream = driver_stream_of(lane);
+    const int code = driver->vendor->read(driver, stream, address, buffer, (size_t)size);
+    status = driver_result(device, code, "copy from it", err);
+    if (status == COFFER_OK) {
+        status = driver_result(device, driver->calls.stream_synchronize(stream), "copy from it", err);
+    }
+    driver_lane_free(device, lane);
+    return status;
+}
+
+static const coffer__device_ops driver_ops = {
+    .enter = driver_enter,
+    .leave = driver_leave,
+    .room = driver_room,
+    .allocate = driver_allocate,
+    .release = driver_release,
+    .register_host = driver_register_host,
+    .forget_host = driver_forget_host,
+    .lane_new = driver_lane_new,
+    .lane_free = driver_lane_free,
+    .copy = driver_copy,
+    .mark_new = driver_mark_new,
+    .mark_free = driver_mark_free,
+    .mark_lane = driver_mark_lane,
+    .mark_stream = driver_mark_stream,
+    .mark_reached = driver_mark_reached,
+    .lane_after = driver_lane_after,
+    .read = driver_read,
+    .close = driver_close,
+};
+
+/* ---- Listing ----------------------------------------------------------------------------------------------------- */
+
+/* One device, without touching it: nothing is made on it, so how much is free is not known. */
+static coffer_facility driver_facility(coffer__driver *driver, int32_t number, const char *name, coffer_error *detail)
+{
+    coffer__driver_facts facts = { .node = -1 };
+    const int code = driver->vendor->facts(driver, number, &facts);
+    facts.name[sizeof facts.name - 1] = '\0';
+    if (code != 0) {
+        (void)coffer__fail(detail, COFFER_ERR_DEVICE, "%s (error %d of %s)", driver->vendor->words(driver, code),
+                           (int64_t)code, driver->vendor->noun);
+        return (coffer_facility){ name, false, detail->message, "" };
+    }
+    (void)coffer__fail(detail, COFFER_ERR_DEVICE, "%s, %z%s%s", facts.name, (uint64_t)facts.total,
+                       facts.integrated ? ", which is the host's" : "",
+                       facts.registers ? "" : "; memory of the host cannot be registered, so copies are slow");
+    return (coffer_facility){ name, true, detail->message, "" };
+}
+
+static bool driver_visit_all(coffer__driver *driver, coffer_facility_visitor visit, void *ctx)
+{
+    const coffer__vendor *vendor = driver->vendor;
+    driver_refusal no;
+    int count = 0;
+    if (!driver_start(driver, &count, &no)) {
+        return visit(ctx, &(coffer_facility){ vendor->prefix, false, no.why.message, no.advice }) != 0;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        coffer_error name;
+        coffer_error detail;
+        (void)coffer__fail(&name, COFFER_ERR_DEVICE, "%s:%d", vendor->prefix, (int64_t)i);
+        const coffer_facility found = driver_facility(driver, i, name.message, &detail);
+        if (visit(ctx, &found) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+coffer_status coffer__driver_list(const coffer__vendor *vendor, const coffer_allocator *allocator,
+                                  coffer_facility_visitor visit, void *ctx, bool *ended, coffer_error *err)
+{
+    coffer__driver *driver = driver_new(vendor, allocator, err);
+    if (driver == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    *ended = driver_visit_all(driver, visit, ctx);
+    driver_free(driver, allocator);
+    return COFFER_OK;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operating system: which bytes of a file are in the page cache, and what kind of storage it is on.
+ *
+ * Three calls know something of the page cache. cachestat (Linux 6.5) knows exactly and touches nothing, but answers only
+ * those who may write the file. preadv2 with RWF_NOWAIT (4.14) answers everybody by reading what is there; of what is
+ * not there it may begin to read the first pages, so it is asked about single pages, and second. mincore says that
+ * everything is there when the file is somebody else's, so it is asked last, and only by the owner.
+ *
+ * cachestat(2) by the numbers of Linux's ABI: call 451; the range is offset and length, 64 bits each; the answer is five
+ * numbers of 64 bits: pages that are cached, dirty, being written, evicted, recently evicted.
+ */
+#include "os_posix.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#endif
+
+/* ---- kinds of storage -------------------------------------------------------------------------------------------- */
+
+#ifdef __linux__
+/* The numbers by which file systems call themselves. What is not listed is on a disk of this system. */
+static const struct os_storage_row {
+    uint32_t magic;
+    coffer__os_storage storage;
+} os_storage_rows[] = {
+    { 0x01021994, COFFER__OS_MEMORY },                                      /* tmpfs */
+    { 0x858458F6, COFFER__OS_MEMORY },                                      /* ramfs */
+    { 0x958458F6, COFFER__OS_MEMORY },                                      /* hugetlbfs */
+    { 0x6969, COFFER__OS_NETWORK },                                         /* NFS */
+    { 0x517B, COFFER__OS_NETWORK },                                         /* SMB, in three versions */
+    { 0xFF534D42, COFFER__OS_NETWORK },                                     /* CIFS */
+    { 0xFE534D42, COFFER__OS_NETWORK }, { 0x0BD00BD0, COFFER__OS_NETWORK }, /* Lustre */
+    { 0x00C36400, COFFER__OS_NETWORK },                                     /* Ceph */
+    { 0x47504653, COFFER__OS_NETWORK },                                     /* GPFS */
+    { 0x19830326, COFFER__OS_NETWORK },                                     /* BeeGFS */
+    { 0x01021997, COFFER__OS_NETWORK },                                     /* 9p */
+    { 0x5346414F, COFFER__OS_NETWORK },                                     /* AFS */
+    { 0xAAD7AAEA, COFFER__OS_NETWORK },                                     /* PanFS */
+    { 0x20030528, COFFER__OS_NETWORK },                                     /* OrangeFS */
+    { 0x786F4256, COFFER__OS_NETWORK },                                     /* shared folders of VirtualBox */
+    { 0x65735546, COFFER__OS_USER },                                        /* FUSE */
+};
+
+coffer__os_storage coffer__os_storage_of(int fd)
+{
+    struct statfs info;
+    if (fstatfs(fd, &info) != 0) {
+        return COFFER__OS_LOCAL;
+    }
+    for (size_t i = 0; i < sizeof os_storage_rows / sizeof os_storage_rows[0]; i++) {
+        if (os_storage_rows[i].magic == (uint32_t)info.f_type) {
+            return os_storage_rows[i].storage;
+        }
+    }
+    return COFFER__OS_LOCAL;
+}
+#else
+coffer__os_storage coffer__os_storage_of(int fd)
+{
+    (void)fd;
+    return COFFER__OS_LOCAL;
+}
+#endif
+
+/* ---- the page cache ------------------------------------------------------------------------------------------------ */
+
+#if defined(__linux__) && !defined(__alpha__) && !defined(__mips__)
+#define OS_CACHESTAT 451
+
+/* How many bytes of a range, whole pages, are in the page cache. */
+static int os_count_cached(int fd, uint64_t offset, uint64_t size, uint64_t *cached)
+{
+    const uint64_t range[2] = { offset, size };
+    uint64_t answer[5] = { 0 };
+    if (syscall(OS_CACHESTAT, fd, range, answer, 0) != 0) {
+        return errno;
+    }
+    *cached = answer[0] * coffer__os_page_size();
+    return 0;
+}
+#else
+static int os_count_cached(int fd, uint64_t offset, uint64_t size, uint64_t *cached)
+{
+    (void)fd;
+    (void)offset;
+    (void)size;
+    (void)cached;
+    return EOPNOTSUPP;
+}
+#endif
+
+#if defined(__linux__) && defined(SYS_preadv2)
+#define OS_READ_NOWAIT 8
+
+/* The system call splits the offset, also where registers have 64 bits: there the first half is all of it. */
+static ssize_t os_read_nowait(int fd, uint64_t offset, void *buffer, size_t size)
+{
+    struct iovec part = { .iov_base = buffer, .iov_len = size };
+    return syscall(SYS_preadv2, fd, &part, 1L, (long)offset, (long)(offset >> 32), OS_READ_NOWAIT);
+}
+#else
+static ssize_t os_read_nowait(int fd, uint64_t offset, void *buffer, size_t size)
+{
+    (void)fd;
+    (void)offset;
+    (void)buffer;
+    (void)size;
+    errno = EOPNOTSUPP;
+    return -1;
+}
+#endif
+
+/* What mincore says of one page, to the owner of the file. */
+static int os_ask_mincore(int fd, uint64_t offset, bool *cached)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0 || info.st_uid != geteuid()) {
+        return EOPNOTSUPP;
+    }
+    unsigned char answer = 0;
+    void *page = mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, (off_t)(offset - offset % coffer__os_page_size()));
+    if (page == MAP_FAILED) {
+        return EOPNOTSUPP;
+    }
+    const int result = mincore(page, 1, (void *)&answer);
+    (void)munmap(page, 1);
+    *cached = (answer & 1) != 0;
+    return result == 0 ? 0 : EOPNOTSUPP;
+}
+
+int coffer__os_is_cached(int fd, uint64_t offset, bool *cached)
+{
+    const uint64_t page = coffer__os_page_size();
+    uint64_t count = 0;
+    char byte = 0;
+    if (!coffer__os_offset_fits(offset, 1)) {
+        return EOVERFLOW;
+    }
+    if (os_count_cached(fd, offset - offset % page, page, &count) == 0) {
+        *cached = count > 0;
+        return 0;
+    }
+    if (os_read_nowait(fd, offset, &byte, 1) >= 0) {
+        *cached = true;
+        return 0;
+    }
+    *cached = false;
+    return errno == EAGAIN ? 0 : os_ask_mincore(fd, offset, cached);
+}
+
+/* How many bytes from `offset` on are in the page cache without a gap. The range begins at a page. It is asked about as a
+   whole, then halved: the pages before `known` are there, and the first gap begins before `end`, if there is one. */
+static int os_cached_stretch(int fd, uint64_t offset, uint64_t size, uint64_t *stretch)
+{
+    const uint64_t page = coffer__os_page_size();
+    const uint64_t pages = size / page + (size % page != 0);
+    uint64_t known = 0;
+    uint64_t end = pages;
+    for (uint64_t step = pages; known < end; step = (end - known + 1) / 2) {
+        uint64_t cached = 0;
+        const int os_error = os_count_cached(fd, offset + known * page, step * page, &cached);
+        if (os_error != 0) {
+            return os_error;
+        }
+        if (cached >= step * page) {
+            known += step;
+        } else {
+            end = known + step - 1;
+        }
+    }
+    *stretch = known == pages ? size : known * page;
+    return 0;
+}
+
+/* Reads on while nothing has to be waited for. A gap that is met only now is left alone, like any other. */
+static int os_read_while_cached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
+{
+    while (*done < size) {
+        const ssize_t got = os_read_nowait(fd, offset + *done, (char *)buffer + *done, size - *done);
+        if (got == 0 || (got < 0 && errno == EAGAIN)) {
+            return 0;
+        }
+        if (got > 0) {
+            *done += (size_t)got;
+        } else if (errno != EINTR) {
+            return EOPNOTSUPP;
+        }
+    }
+    return 0;
+}
+
+/* Where nobody says how far it goes, one page is asked for first: about a page that is missing no more is begun than
+   that page. */
+int coffer__os_read_cached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
+{
+    const uint64_t before = offset % coffer__os_page_size();
+    uint64_t stretch = 0;
+    *done = 0;
+    if (!coffer__os_offset_fits(offset, size)) {
+        return EOVERFLOW;
+    }
+    if (os_cached_stretch(fd, offset - before, before + size, &stretch) == 0) {
+        return stretch <= before ? 0 : coffer__os_read_at(fd, offset, buffer, (size_t)(stretch - before), done);
+    }
+    const size_t first = size < 512 ? size : 512;
+    const int os_error = os_read_while_cached(fd, offset, buffer, first, done);
+    return os_error != 0 || *done < first ? os_error : os_read_while_cached(fd, offset, buffer, size, done);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* A line of /proc/meminfo, in units of 1024 bytes. It is near the beginning of the file. */
+uint64_t coffer__os_memory_available(void)
+{
+    char text[1024] = "";
+    int fd = -1;
+    size_t size = 0;
+    if (coffer__os_open("/proc/meminfo", COFFER__OS_READ, true, &fd) != 0) {
+        return 0;
+    }
+    (void)coffer__os_read_at(fd, 0, text, sizeof text - 1, &size);
+    (void)coffer__os_close(fd);
+    const char *line = strstr(text, "MemAvailable:");
+    return line == NULL ? 0 : strtoull(line + 13, NULL, 10) * 1024;
+}

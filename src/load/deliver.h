@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a chunk's bytes to their places. What a row takes of a chunk is a sequence of lines (lines.h): runs of bytes at equal
+ * distances, which go to equal distances.
+ *
+ *   deliver.c          lines to host memory: copied at once
+ *   deliver_device.c   lines to a device: queued, so that the chunk must stay until they are done
+ *
+ * An outlet is one worker's way to one device: a lane for its copies, and marks after them. It is used by that worker's
+ * thread alone, which enters the device for each call by itself (the functions here do that).
+ */
+#ifndef COFFER_LOAD_DELIVER_H
+#define COFFER_LOAD_DELIVER_H
+
+#include "coffer.h"
+
+/* `runs` runs of `width` bytes. */
+typedef struct coffer__line {
+    uint64_t from;      /* in the file, of the first run */
+    uint64_t from_step; /* bytes to the next one; at least `width` */
+    uint64_t to;        /* of the first run: an address in host memory, or of the device */
+    int64_t to_step;    /* at least `width` either way; it may be negative */
+    uint64_t width;
+    uint64_t runs; /* at least 1; with 1 the steps mean nothing */
+} coffer__line;
+
+/* Copies a line to host memory. `bytes` is the first run. */
+void coffer__deliver_host(const coffer__line *line, const uint8_t *bytes);
+
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
+
+typedef struct coffer__outlet coffer__outlet;
+
+/* `allocator` may be called by any thread. */
+coffer_status coffer__outlet_open(coffer__outlet **outlet, coffer_device *device, const coffer_allocator *allocator,
+                                  coffer_error *err);
+/* Waits until nothing is under way, as far as the device answers, and frees it. NULL is allowed. */
+void coffer__outlet_close(coffer__outlet *outlet);
+/* What is sent from now on waits for what is queued on a stream of the caller's now. Each stream is waited for once, however
+   often this is called for it. */
+coffer_status coffer__outlet_after(coffer__outlet *outlet, uint64_t stream, coffer_error *err);
+/* Queues the copy of a line. `bytes` is the first run; they must not change until a ticket that was taken afterwards was
+   reached. Narrow runs may be gathered into the outlet's own memory first. */
+coffer_status coffer__outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
+                                  coffer_error *err);
+/* A ticket for everything that was sent so far. Tickets ascend. */
+coffer_status coffer__outlet_ticket(coffer__outlet *outlet, uint64_t *ticket, coffer_error *err);
+/* Whether everything before a ticket is in place; COFFER_NEED_MORE: not yet. With `wait` it waits, and never says so.
+   Tickets are reached in their order. */
+coffer_status coffer__outlet_reached(coffer__outlet *outlet, uint64_t ticket, bool wait, coffer_error *err);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the bytes of a load come from. A load cuts its files into cells: 2 MiB each, on a grid that begins at byte 0 of the
+ * file, so that processes which want different bytes still speak of the same cells. A chunk is what is wanted of one cell:
+ * spans of bytes, and the parts of rows that take them. A feed brings the bytes of chunks, several at a time.
+ *
+ *   feed_private.c   slots of the window's memory, filled by an engine (transfer/engine.h)
+ *   feed_shared.c    slots that several processes share: each cell is read once, by one of them
+ *   feed_kept.c      a model that a keeper holds in memory: the bytes are there
+ *
+ * A feed belongs to one worker, which is one thread. What the feeds of one load share, they share by coffer__feeds.
+ *
+ *      submit ──► under way ──► next ──► read by the worker ──► release
+ *
+ * A chunk stays where it is from submit until release. Everything in it but the last section is constant from submit on.
+ */
+#ifndef COFFER_LOAD_FEED_H
+#define COFFER_LOAD_FEED_H
+
+#include "coffer.h"
+#include "source.h"
+
+#define COFFER__CELL ((uint64_t)2 << 20)
+
+/* Bytes of a shard's file, from `begin` to before `end`. */
+typedef struct coffer__span {
+    uint64_t begin;
+    uint64_t end;
+} coffer__span;
+
+/* What one row takes of a chunk. */
+typedef struct coffer__part {
+    uint32_t row;        /* the load's number of it */
+    coffer__span within; /* where in the file what it takes lies; it may have gaps */
+    /* Where byte within.begin goes in host memory, when all of `within` goes there as it is. The feed may then read bytes
+       right to their place instead of into the slot, and says which: those of `there`. NULL: not so. */
+    uint8_t *to;
+    coffer__span there; /* by the feed; empty: none */
+    uint64_t taken;     /* by the worker: bytes that went to their place */
+} coffer__part;
+
+typedef struct coffer__chunk coffer__chunk;
+struct coffer__chunk {
+    size_t shard;
+    coffer__span cell;   /* begins at a multiple of COFFER__CELL; ends a cell later, or where the file does */
+    bool alone;          /* out of the order of the others: no other process is about to want this cell now */
+    coffer__span *spans; /* what is to be read: ascending, and the gaps between them are worth not reading */
+    size_t span_count;
+    coffer__part *parts; /* ascending by where they begin; they may overlap */
+    size_t part_count;
+    size_t span_room; /* the worker's, who owns both lists */
+    size_t part_room;
+
+    /* The feed's, from submit on. */
+    const uint8_t *bytes; /* byte cell.begin; where spans lie there are bytes, except those that are `there` */
+    uint64_t requests;    /* how many reads it took */
+    uint64_t read;        /* bytes that were read for it by this process, from wherever, … */
+    uint64_t cached;      /* … of them from the page cache, … */
+    uint64_t direct;      /* … and past it */
+    uint32_t engines;     /* bit 1 << coffer_engine for each that read */
+    void *own;            /* whatever the feed wants to remember */
+    coffer__chunk *link;  /* a list of the feed's between submit and next, of the worker's at other times */
+};
+
+typedef struct coffer__feed coffer__feed;
+typedef struct coffer__inlets coffer__inlets; /* inlets.h */
+
+typedef struct coffer__feed_ops {
+    const char *name; /* for statistics and messages */
+    /* Whether there is room for another chunk. With nothing under way and nothing unreleased there always is. */
+    bool (*has_room)(const coffer__feed *feed);
+    /* Takes a chunk. When there is no room for it after all it says COFFER_NEED_MORE: the worker then asks `next`, and
+       releases what it gets, before it tries this chunk again. */
+    coffer_status (*submit)(coffer__feed *feed, coffer__chunk *chunk, coffer_error *err);
+    /* Gives back a chunk whose bytes are there, in any order. *chunk NULL: nothing is under way, or, without `wait`,
+       nothing is done yet. After a failure nothing but release and close may be called. */
+    coffer_status (*next)(coffer__feed *feed, bool wait, coffer__chunk **chunk, coffer_error *err);
+    /* The bytes are not needed any more. */
+    void (*release)(coffer__feed *feed, coffer__chunk *chunk);
+    /* Waits until nothing is under way, whatever it was, and frees the feed. Chunks that were submitted and not
+       released are the worker's again. */
+    void (*close)(coffer__feed *feed);
+} coffer__feed_ops;
+
+/* The first member of every feed. */
+struct coffer__feed {
+    const coffer__feed_ops *ops;
+};
+
+/* What the feeds of one load are made from. It stays where it is, unchanged, until all of them are closed. */
+typedef struct coffer__feeds {
+    const coffer *model;
+    coffer_window *window;
+    const coffer_allocator *allocator; /* any number of threads may use it at once */
+    coffer__inlets *inlets;            /* which engine reads each file */
+    size_t workers;                    /* feeds that there will be, at most */
+} coffer__feeds;
+
+/* Makes a feed for worker `worker`; `watch` is its own, asked while it waits. */
+coffer_status coffer__feed_private(coffer__feed **feed, const coffer__feeds *feeds, size_t worker,
+                                   const coffer__watch *watch, coffer_error *err);
+
+#endif

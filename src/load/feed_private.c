@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The feed of one process: slots of the window, filled by engines. Bytes that go to host memory as they are, and are many
+ * enough, are read right to their place; the rest of a chunk into its slot. A span of a chunk becomes requests like this,
+ * where A and B are contiguous in memory, and C is small, or goes elsewhere:
+ *
+ *     span     |--------- A ---------|------ B ------|- C -|
+ *     place        |============================|              whole blocks of the file, where memory and file agree
+ *     slot     |====|                           |==========|   what is left
+ *
+ * Byte `offset` of the file is at `offset - cell.begin` in the slot, which begins at a multiple of a cell. So direct reading,
+ * which moves whole blocks, always agrees with a slot, and what it reads around a range stays within the slot.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "feed.h"
+#include "inlets.h"
+#include "window.h"
+
+/* Bytes that are worth a read of their own: a call through the page cache, a request to the disk past it. */
+#define PRIVATE_PLACE_CACHED ((uint64_t)4 << 10)
+#define PRIVATE_PLACE_DIRECT ((uint64_t)128 << 10)
+
+typedef struct private_slot {
+    uint8_t *memory;
+    coffer__chunk *chunk; /* NULL: it is free */
+    const coffer__inlet *inlet;
+    coffer__request *requests;
+    size_t count;
+    size_t room;
+    size_t left; /* requests that are under way */
+} private_slot;
+
+typedef struct private_feed {
+    coffer__feed base;
+    const coffer__feeds *feeds;
+    coffer__reader *reader;
+    const coffer__inlet *latest; /* of the last chunk; NULL: there was none */
+    private_slot *slots;
+    size_t count;
+    size_t taken;  /* slots with a chunk */
+    size_t coming; /* of them, those that were not given back by next */
+} private_feed;
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+/* A stretch of a span that goes to one place: parts that follow each other in the file and in memory. */
+typedef struct private_run {
+    size_t first; /* part */
+    size_t end;   /* the part after the last */
+    coffer__span within;
+    uint8_t *to;
+} private_run;
+
+static coffer_status private_request(const private_feed *own, private_slot *slot, coffer__span span, uint8_t *to,
+                                     coffer_error *err)
+{
+    if (span.end <= span.begin) {
+        return COFFER_OK;
+    }
+    coffer__request *requests =
+        coffer__grow_array(own->feeds->allocator, slot->requests, slot->count, &slot->room, sizeof *requests, err);
+    if (requests == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    slot->requests = requests;
+    requests[slot->count++] = (coffer__request){
+        .inlet = slot->inlet, .offset = span.begin, .size = (size_t)(span.end - span.begin), .to = to, .user = slot
+    };
+    return COFFER_OK;
+}
+
+static coffer_status private_to_slot(const private_feed *own, private_slot *slot, coffer__span span, coffer_error *err)
+{
+    return private_request(own, slot, span, slot->memory + (size_t)(span.begin - slot->chunk->cell.begin), err);
+}
+
+/* The next run from part `first` on, which begins at `reached` at the earliest: no part that was there before reaches into
+   it, and none that comes after it begins in it. False when part `first` begins none. */
+static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t reached, private_run *run)
+{
+    const coffer__part *part = &chunk->parts[first];
+    *run = (private_run){ .first = first, .end = first + 1, .within = part->within, .to = part->to };
+    if (part->to == NULL || part->within.begin < reached) {
+        return false;
+    }
+    while (run->end < chunk->part_count) {
+        const coffer__part *next = &chunk->parts[run->end];
+        if (next->to != run->to + (size_t)(run->within.end - run->within.begin) ||
+            next->within.begin != run->within.end) {
+            break;
+        }
+        run->within.end = next->within.end;
+        run->end++;
+    }
+    return run->end == chunk->part_count || chunk->parts[run->end].within.begin >= run->within.end;
+}
+
+/* The blocks of a run that can be read to their place, if they are worth it. They are when they are the whole span, which is
+   one request in any case. */
+static bool private_placeable(const private_slot *slot, const private_run *run, const coffer__span *span,
+                              coffer__span *place)
+{
+    const uint64_t least = slot->inlet->block > 1 ? PRIVATE_PLACE_DIRECT : PRIVATE_PLACE_CACHED;
+    uint64_t offset = run->within.begin;
+    uint64_t size = run->within.end - run->within.begin;
+    coffer__inlet_within(slot->inlet, run->to, &offset, &size);
+    *place = (coffer__span){ offset, offset + size };
+    return size >= least || (size > 0 && size == span->end - span->begin);
+}
+
+/* Tells the parts of a run which of their bytes are at their place. */
+static void private_mark(coffer__chunk *chunk, const private_run *run, const coffer__span *place)
+{
+    for (size_t i = run->first; i < run->end; i++) {
+        coffer__part *part = &chunk->parts[i];
+        const uint64_t begin = part->within.begin > place->begin ? part->within.begin : place->begin;
+        const uint64_t end = part->within.end < place->end ? part->within.end : place->end;
+        if (begin < end) {
+            part->there = (coffer__span){ begin, end };
+        }
+    }
+}
+
+/* Where the making of a chunk's requests is. */
+typedef struct private_cursor {
+    size_t next;      /* the first part that was not looked at */
+    uint64_t reached; /* to where those that were looked at reach */
+    uint64_t from;    /* what lies before it was asked for, or is not needed */
+    uint64_t wanted;  /* from there to here bytes are needed in the slot; not above `from`: none are */
+} private_cursor;
+
+/* Bytes from `begin` to `end` are needed in the slot. What lies between them and those before is read with them, unless
+   there are none before. */
+static void private_want(private_cursor *cursor, uint64_t begin, uint64_t end)
+{
+    if (cursor->wanted <= cursor->from && begin > cursor->from) {
+        cursor->from = begin;
+    }
+    cursor->wanted = end > cursor->wanted ? end : cursor->wanted;
+}
+
+/* Makes the requests of a run that is read to its place: what is needed before it goes to the slot, with the bytes before its
+   first whole block. Those after its last one are wanted from now on. */
+static coffer_status private_place(const private_feed *own, private_slot *slot, private_cursor *cursor,
+                                   const private_run *run, const coffer__span *place, coffer_error *err)
+{
+    if (place->begin > run->within.begin) {
+        private_want(cursor, run->within.begin, place->begin);
+    }
+    coffer_status status = private_to_slot(own, slot, (coffer__span){ cursor->from, cursor->wanted }, err);
+    if (status == COFFER_OK) {
+        uint8_t *to = run->to + (size_t)(place->begin - run->within.begin);
+        status = private_request(own, slot, *place, to, err);
+    }
+    private_mark(slot->chunk, run, place);
+    cursor->from = place->end;
+    cursor->wanted = run->within.end;
+    return status;
+}
+
+static coffer_status private_span(const private_feed *own, private_slot *slot, const coffer__span *span,
+                                  private_cursor *cursor, coffer_error *err)
+{
+    const coffer__chunk *chunk = slot->chunk;
+    cursor->from = span->begin;
+    cursor->wanted = cursor->reached; /* a part with gaps may reach over several spans */
+    while (cursor->next < chunk->part_count && chunk->parts[cursor->next].within.begin < span->end) {
+        private_run run;
+        coffer__span place;
+        const bool found = private_find_run(chunk, cursor->next, cursor->reached, &run);
+        if (found && private_placeable(slot, &run, span, &place)) {
+            const coffer_status status = private_place(own, slot, cursor, &run, &place, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        } else {
+            run.end = found ? run.end : cursor->next + 1;
+            run.within = found ? run.within : chunk->parts[cursor->next].within;
+            private_want(cursor, run.within.begin, run.within.end);
+        }
+        cursor->reached = run.within.end > cursor->reached ? run.within.end : cursor->reached;
+        cursor->next = run.end;
+    }
+    const uint64_t end = cursor->wanted < span->end ? cursor->wanted : span->end;
+    return private_to_slot(own, slot, (coffer__span){ cursor->from, end }, err);
+}
+
+static coffer_status private_requests(const private_feed *own, private_slot *slot, coffer_error *err)
+{
+    private_cursor cursor = { .next = 0 };
+    slot->count = 0;
+    for (size_t i = 0; i < slot->chunk->span_count; i++) {
+        const coffer_status status = private_span(own, slot, &slot->chunk->spans[i], &cursor, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    slot->left = slot->count;
+    return COFFER_OK;
+}
+
+/* ---- the feed ---------------------------------------------------------------------------------------------------- */
+
+static bool private_has_room(const coffer__feed *feed)
+{
+    const private_feed *own = (const private_feed *)feed;
+    return own->taken < own->count && (own->latest == NULL || coffer__reader_wants(own->reader, own->latest));
+}
+
+/* Requests stay where they are while they are under way, so all of them are made before the first is submitted. */
+static coffer_status private_submit(coffer__feed *feed, coffer__chunk *chunk, coffer_error *err)
+{
+    private_feed *own = (private_feed *)feed;
+    private_slot *slot = own->slots;
+    if (own->taken == own->count) {
+        return COFFER_NEED_MORE;
+    }
+    while (slot->chunk != NULL) {
+        slot++;
+    }
+    coffer_status status = coffer__inlets_use(own->feeds->inlets, chunk->shard, &slot->inlet, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    slot->chunk = chunk;
+    own->latest = slot->inlet;
+    own->taken++;
+    own->coming++;
+    chunk->own = slot;
+    chunk->bytes = slot->memory;
+    chunk->requests = 0;
+    chunk->read = 0;
+    chunk->cached = 0;
+    chunk->direct = 0;
+    chunk->engines = 1u << (unsigned)coffer__inlet_engine(slot->inlet);
+    status = private_requests(own, slot, err);
+    for (size_t i = 0; status == COFFER_OK && i < slot->count; i++) {
+        coffer__reader_submit(own->reader, &slot->requests[i]);
+    }
+    return status;
+}
+
+static coffer_status private_next(coffer__feed *feed, bool wait, coffer__chunk **chunk, coffer_error *err)
+{
+    private_feed *own = (private_feed *)feed;
+    *chunk = NULL;
+    while (own->coming > 0) {
+        coffer__request *done = NULL;
+        const coffer_status status = coffer__reader_reap(own->reader, wait, &done, err);
+        if (status != COFFER_OK || done == NULL) {
+            return status;
+        }
+        private_slot *slot = done->user;
+        slot->chunk->requests++;
+        slot->chunk->read += done->read;
+        slot->chunk->cached += done->cached;
+        slot->chunk->direct += done->direct;
+        slot->left--;
+        if (slot->left == 0) {
+            own->coming--;
+            *chunk = slot->chunk;
+            return COFFER_OK;
+        }
+    }
+    return COFFER_OK;
+}
+
+static void private_release(coffer__feed *feed, coffer__chunk *chunk)
+{
+    private_feed *own = (private_feed *)feed;
+    private_slot *slot = chunk->own;
+    coffer__inlets_leave(own->feeds->inlets, chunk->shard);
+    slot->chunk = NULL;
+    own->taken--;
+}
+
+/* The reader goes first: the system may still be reading into slots and places. */
+static void private_close(coffer__feed *feed)
+{
+    private_feed *own = (private_feed *)feed;
+    const coffer_allocator *allocator = own->feeds->allocator;
+    coffer__reader_free(own->reader);
+    for (size_t i = 0; i < own->count; i++) {
+        private_slot *slot = &own->slots[i];
+        if (slot->chunk != NULL) {
+            coffer__inlets_leave(own->feeds->inlets, slot->chunk->shard);
+        }
+        coffer__free(allocator, slot->requests, slot->room * sizeof *slot->requests);
+    }
+    coffer__free_array(allocator, own->slots, own->count, sizeof *own->slots);
+    coffer__free(allocator, own, sizeof *own);
+}
+
+static const coffer__feed_ops private_ops = { .name = "private",
+                                              .has_room = private_has_room,
+                                              .submit = private_submit,
+                                              .next = private_next,
+                                              .release = private_release,
+                                              .close = private_close };
+
+/* The slots of a window are divided evenly among the feeds of a load. */
+static coffer_status private_fill(private_feed *own, size_t worker, const coffer__watch *watch, coffer_error *err)
+{
+    const coffer__feeds *feeds = own->feeds;
+    const size_t share = feeds->window->slot_count / feeds->workers;
+    uint8_t *first = feeds->window->slots + worker * share * (size_t)COFFER__CELL;
+    const coffer__reader_options options = { .allocator = feeds->allocator,
+                                             .watch = watch,
+                                             .depth = (uint32_t)(share < 4096 ? share : 4096) };
+    own->slots = coffer__alloc_array(feeds->allocator, share, sizeof *own->slots, err);
+    if (own->slots == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    own->count = share;
+    for (size_t i = 0; i < share; i++) {
+        own->slots[i].memory = first + i * (size_t)COFFER__CELL;
+    }
+    return coffer__reader_new(&own->reader, &options, err);
+}
+
+coffer_status coffer__feed_private(coffer__feed **feed, const coffer__feeds *feeds, size_t worker,
+                                   const coffer__watch *watch, coffer_error *err)
+{
+    private_feed *own = coffer__alloc_zeroed(feeds->allocator, sizeof *own);
+    if (own == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for reading");
+    }
+    own->base.ops = &private_ops;
+    own->feeds = feeds;
+    const coffer_status status = private_fill(own, worker, watch, err);
+    if (status != COFFER_OK) {
+        private_close(&own->base);
+        return status;
+    }
+    *feed = &own->base;
+    return COFFER_OK;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inlets.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "model.h"
+#include "trouble.h"
+
+#define INLETS_OPEN 32                    /* that are kept open without being used */
+#define INLETS_LITTLE ((uint64_t)4 << 20) /* what has less is read by its source, whatever the system can do */
+
+typedef struct inlets_entry {
+    coffer__inlet inlet;
+    bool open;
+    size_t users;
+    uint64_t planned; /* bytes that are wanted of the file */
+    uint64_t counted; /* of them, those of items that were looked at for probes */
+    uint32_t probe_count;
+    uint64_t probes[COFFER__INLET_PROBES]; /* where in the file, spread over what is wanted */
+} inlets_entry;
+
+struct coffer__inlets {
+    coffer_allocator allocator;
+    coffer__inlets_options options;
+    const coffer *model;
+    coffer__mutex mutex; /* guards what follows */
+    coffer__engine_facts facts;
+    bool has_facts;
+    size_t open;
+    size_t count;
+    inlets_entry *entries; /* of each shard */
+};
+
+/* ---- what is wanted of each file --------------------------------------------------------------------------------- */
+
+/* Puts a probe into an item at each 64th of what is wanted of its file, so that they are spread over the bytes that will be
+   read. */
+static void inlets_probe(inlets_entry *entry, const coffer_plan *plan, const coffer__load_item *item)
+{
+    const coffer__span *reach = &plan->rows[item->first_row].nest.reach;
+    const uint64_t step = entry->planned / COFFER__INLET_PROBES + 1;
+    while (entry->probe_count < COFFER__INLET_PROBES && entry->probe_count * step < entry->counted + item->size) {
+        const uint64_t inside = entry->probe_count * step - entry->counted;
+        const uint64_t reached = reach->end - reach->begin;
+        entry->probes[entry->probe_count++] = reach->begin + (inside < reached ? inside : 0);
+    }
+    entry->counted += item->size;
+}
+
+static void inlets_plan(coffer__inlets *inlets, const coffer_plan *plan)
+{
+    for (size_t i = 0; i < plan->item_count; i++) {
+        inlets->entries[plan->items[i].shard].planned += plan->items[i].size;
+    }
+    for (size_t i = 0; i < plan->item_count; i++) {
+        const coffer__load_item *item = &plan->items[i];
+        if (item->row_count > 0 && inlets->entries[item->shard].planned >= INLETS_LITTLE) {
+            inlets_probe(&inlets->entries[item->shard], plan, item);
+        }
+    }
+}
+
+coffer_status coffer__inlets_new(coffer__inlets **inlets, const coffer_plan *plan,
+                                 const coffer__inlets_options *options, coffer_error *err)
+{
+    const size_t count = plan->model->shard_count;
+    coffer__inlets *made = coffer__alloc_zeroed(options->allocator, sizeof *made);
+    *inlets = made;
+    if (made == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a load");
+    }
+    made->allocator = *options->allocator;
+    made->options = *options;
+    made->model = plan->model;
+    made->count = count;
+    made->entries = coffer__alloc_array(&made->allocator, count, sizeof *made->entries, err);
+    const int os_error = made->entries == NULL ? 0 : coffer__os_mutex_init(&made->mutex);
+    if (made->entries == NULL || os_error != 0) {
+        coffer__free_array(&made->allocator, made->entries, count, sizeof *made->entries);
+        coffer__free(options->allocator, made, sizeof *made);
+        *inlets = NULL;
+        return os_error == 0 ? COFFER_ERR_MEMORY : coffer__trouble(err, "make a mutex", NULL, os_error);
+    }
+    inlets_plan(made, plan);
+    return COFFER_OK;
+}
+
+void coffer__inlets_free(coffer__inlets *inlets)
+{
+    if (inlets == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < inlets->count; i++) {
+        if (inlets->entries[i].open) {
+            coffer__inlet_close(&inlets->entries[i].inlet);
+        }
+    }
+    coffer__os_mutex_deinit(&inlets->mutex);
+    const coffer_allocator allocator = inlets->allocator;
+    coffer__free_array(&allocator, inlets->entries, inlets->count, sizeof *inlets->entries);
+    coffer__free(&allocator, inlets, sizeof *inlets);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* Closes those that nobody uses, so that a model of thousands of files does not take all descriptors. */
+static void inlets_make_room(coffer__inlets *inlets)
+{
+    if (inlets->open < INLETS_OPEN) {
+        return;
+    }
+    for (size_t i = 0; i < inlets->count; i++) {
+        inlets_entry *entry = &inlets->entries[i];
+        if (entry->open && entry->users == 0) {
+            coffer__inlet_close(&entry->inlet);
+            entry->open = false;
+            inlets->open--;
+        }
+    }
+}
+
+static coffer_status inlets_open(coffer__inlets *inlets, size_t shard, coffer_error *err)
+{
+    inlets_entry *entry = &inlets->entries[shard];
+    const coffer__shard *of = &inlets->model->shards[shard];
+    const coffer__engine_wish wish = { .engine = inlets->options.engine,
+                                       .uncached = inlets->options.uncached,
+                                       .shared = inlets->options.shared,
+                                       .path = of->path,
+                                       .planned = entry->planned,
+                                       .probes = entry->probes,
+                                       .probe_count = entry->probe_count };
+    const bool little = entry->planned < INLETS_LITTLE && inlets->options.engine == COFFER_ENGINE_AUTO;
+    inlets_make_room(inlets);
+    if (!inlets->has_facts && !little) {
+        coffer__engine_facts_get(&inlets->facts);
+        inlets->has_facts = true;
+    }
+    const coffer_status status = coffer__inlet_open(&entry->inlet, &of->source, &wish, &inlets->facts, err);
+    if (status != COFFER_OK) {
+        return of->path == NULL ? status : coffer__fail_path(err, status, of->path);
+    }
+    entry->open = true;
+    inlets->open++;
+    return COFFER_OK;
+}
+
+coffer_status coffer__inlets_use(coffer__inlets *inlets, size_t shard, const coffer__inlet **inlet, coffer_error *err)
+{
+    inlets_entry *entry = &inlets->entries[shard];
+    coffer__os_mutex_lock(&inlets->mutex);
+    const coffer_status status = entry->open ? COFFER_OK : inlets_open(inlets, shard, err);
+    if (status == COFFER_OK) {
+        entry->users++;
+        *inlet = &entry->inlet;
+    }
+    coffer__os_mutex_unlock(&inlets->mutex);
+    return status;
+}
+
+void coffer__inlets_leave(coffer__inlets *inlets, size_t shard)
+{
+    coffer__os_mutex_lock(&inlets->mutex);
+    inlets->entries[shard].users--;
+    coffer__os_mutex_unlock(&inlets->mutex);
+}
+
+coffer_status coffer__inlets_try(coffer__inlets *inlets, uint32_t *threads, coffer_error *err)
+{
+    *threads = 0;
+    for (size_t i = 0; i < inlets->count; i++) {
+        const coffer__inlet *inlet = NULL;
+        if (inlets->entries[i].planned == 0) {
+            continue;
+        }
+        const coffer_status status = coffer__inlets_use(inlets, i, &inlet, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        *threads = inlet->threads > *threads ? inlet->threads : *threads;
+        coffer__inlets_leave(inlets, i);
+        if (inlets->options.engine == COFFER_ENGINE_AUTO) {
+            break;
+        }
+    }
+    return COFFER_OK;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting a load, ending it, and what it says of itself. */
+#include "alloc.h"
+#include "error.h"
+#include "libc_allocator.h"
+#include "load_digest.h"
+#include "loading.h"
+#include "model.h"
+#include "options.h"
+#include "places.h"
+#include "trouble.h"
+
+#include <string.h>
+
+#define LOAD_AT_ONCE                                                                                                   \
+    ((uint64_t)2 << 20) /* what has fewer bytes is read by the caller's thread: starting one takes longer */
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+static coffer_status load_locks(coffer_load *load, coffer_error *err)
+{
+    int os_error = coffer__os_mutex_init(&load->mutex);
+    if (os_error != 0) {
+        return coffer__trouble(err, "make a mutex", NULL, os_error);
+    }
+    os_error = coffer__os_condition_init(&load->changed);
+    if (os_error == 0) {
+        os_error = coffer__os_condition_init(&load->room);
+        if (os_error == 0) {
+            return COFFER_OK;
+        }
+        coffer__os_condition_deinit(&load->changed);
+    }
+    coffer__os_mutex_deinit(&load->mutex);
+    return coffer__trouble(err, "make a mutex", NULL, os_error);
+}
+
+/* A load with its locks and its allocator, and nothing else. */
+static coffer_status load_new(coffer_load **load, const coffer_plan *plan, const coffer_load_options *options,
+                              coffer_error *err)
+{
+    coffer_load *made = coffer__alloc_zeroed(&plan->allocator, sizeof *made);
+    if (made == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a load");
+    }
+    coffer_status status = load_locks(made, err);
+    if (status == COFFER_OK && !coffer__turns_begin(&made->turns, &plan->allocator, &made->allocator)) {
+        status = coffer__fail(err, COFFER_ERR_IO, "the system cannot make a mutex");
+        coffer__os_condition_deinit(&made->room);
+        coffer__os_condition_deinit(&made->changed);
+        coffer__os_mutex_deinit(&made->mutex);
+    }
+    if (status != COFFER_OK) {
+        coffer__free(&plan->allocator, made, sizeof *made);
+        return status;
+    }
+    made->plan = plan;
+    made->options = *options;
+    made->first_ready = COFFER__NO_ITEM;
+    made->last_ready = COFFER__NO_ITEM;
+    made->open = plan->item_count;
+    made->not_taken = plan->item_count;
+    made->began = coffer__os_nanoseconds();
+    made->stats.wanted = plan->size;
+    *load = made;
+    return COFFER_OK;
+}
+
+/* What has no bytes is ready at once. Its address is one that its device would give. */
+static coffer_status load_empty_items(coffer_load *load, coffer_error *err)
+{
+    for (uint32_t i = 0; i < load->plan->item_count; i++) {
+        coffer__load_state *state = &load->states[i];
+        if (load->plan->items[i].size > 0) {
+            continue;
+        }
+        if (!load->plan->items[i].placed) {
+            const coffer_status status =
+                coffer__store_row(&load->spaces[state->space].store, load->plan, &i, 1, &state->spot, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        }
+        coffer__load_ready(load, i);
+    }
+    return COFFER_OK;
+}
+
+/* Everything that can be refused before a byte is read. */
+static coffer_status load_prepare(coffer_load *load, coffer_error *err)
+{
+    const coffer_plan *plan = load->plan;
+    coffer_status status = coffer__places_apart(plan, &load->allocator, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    load->states = coffer__alloc_array(&load->allocator, plan->item_count, sizeof *load->states, err);
+    if (load->states == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    status = coffer__load_spaces(load, err);
+    if (status == COFFER_OK) {
+        status = coffer__load_digests_begin(load, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__schedule_begin(&load->schedule, plan, load->options.order, &load->allocator, err);
+    }
+    if (status == COFFER_OK) {
+        load->schedule.admit = coffer__load_admit;
+        load->schedule.ctx = load;
+        status = load_empty_items(load, err);
+    }
+    return status;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+/* Whether all of it is read before coffer_load_start returns: little, from near, by code of the library alone, and without
+   waiting for anybody. */
+static bool load_is_small(const coffer_load *load)
+{
+    uint64_t budgets = UINT64_MAX;
+    for (size_t i = 0; i < load->space_count; i++) {
+        budgets = load->spaces[i].budget < budgets ? load->spaces[i].budget : budgets;
+    }
+    for (size_t i = 0; i < load->plan->model->shard_count; i++) {
+        const coffer__source *source = &load->plan->model->shards[i].source;
+        if (source->is.far || source->is.foreign) {
+            return false;
+        }
+    }
+    return load->plan->size < LOAD_AT_ONCE && load->plan->size <= budgets && load->options.progress == NULL;
+}
+
+/* Waits for the threads, whether there are any or not. */
+static void load_stop_work(coffer_load *load)
+{
+    if (load->in_background) {
+        (void)coffer__crew_end(&load->crew);
+        load->in_background = false;
+    }
+    if (load->workers != NULL) {
+        coffer__load_free_workers(load);
+    }
+    coffer__inlets_free(load->inlets);
+    load->inlets = NULL;
+    if (load->own_window) {
+        coffer_window_free(load->window);
+        load->own_window = false;
+    }
+}
+
+static coffer_status load_set_window(coffer_load *load, coffer_window *window, coffer_error *err)
+{
+    coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
+    options.allocator = &load->allocator;
+    if (window == NULL) {
+        const coffer_status status = coffer_window_new(&window, &options, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        load->own_window = true;
+    }
+    load->window = window;
+    const coffer__inlets_options inlets = { .allocator = &load->allocator,
+                                            .engine = window->options.engine,
+                                            .uncached = load->options.uncached,
+                                            .shared = window->options.ranks > 1 };
+    const coffer_status status = coffer__inlets_new(&load->inlets, load->plan, &inlets, err);
+    load->feeds = (coffer__feeds){
+        .model = load->plan->model, .window = window, .allocator = &load->allocator, .inlets = load->inlets
+    };
+    return status;
+}
+
+static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_error *err)
+{
+    coffer_status status = load_set_window(load, window, err);
+    if (status == COFFER_OK) {
+        status = coffer__load_make_workers(load, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    load->crew = (coffer__crew){ .work = coffer__load_work,
+                                 .progress = load->options.progress,
+                                 .progress_ctx = load->options.progress_ctx,
+                                 .total = load->plan->size,
+                                 .err = &load->crew_error };
+    const bool small = load_is_small(load);
+    load->slots = small ? load->worker_count : coffer__window_most(load->window);
+    if (small) {
+        status = coffer__crew_run(&load->crew, load->workers, 1, coffer__load_worker_size());
+        load_stop_work(load);
+    } else {
+        status = coffer__crew_begin(&load->crew, load->workers, load->worker_count, coffer__load_worker_size());
+        load->in_background = status == COFFER_OK;
+        load->stats.threads = (uint32_t)load->worker_count;
+    }
+    if (status != COFFER_OK && err != NULL) {
+        *err = load->crew_error;
+    }
+    return status;
+}
+
+coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, coffer_window *window,
+                                const coffer_load_options *options, coffer_error *err)
+{
+    coffer_load_options known;
+    if (load == NULL || plan == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_load_start was called with a NULL it does not allow");
+    }
+    *load = NULL;
+    coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if ((unsigned)known.order > COFFER_ORDER_PLAN) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "no order has the number %u", (uint64_t)known.order);
+    }
+    coffer_load *made = NULL;
+    status = load_new(&made, plan, &known, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = load_prepare(made, err);
+    if (status == COFFER_OK && made->open > 0) {
+        status = load_run(made, window, err);
+    }
+    if (status != COFFER_OK) {
+        coffer_load_free(made);
+        return status;
+    }
+    *load = made;
+    return COFFER_OK;
+}
+
+/* ---- ending ------------------------------------------------------------------------------------------------------ */
+
+void coffer_load_cancel(coffer_load *load)
+{
+    coffer_error error;
+    if (load != NULL) {
+        const coffer_status status = coffer__fail(&error, COFFER_ERR_CANCELLED, "the load was cancelled");
+        coffer__load_fail(load, status, &error);
+    }
+}
+
+/* Memory that was not handed out. Items that were never admitted have none. */
+static void load_release_items(coffer_load *load)
+{
+    for (size_t i = 0; load->states != NULL && i < load->plan->item_count; i++) {
+        if (load->states[i].phase != COFFER__LOAD_TAKEN) {
+            coffer_memory_free(load->states[i].spot.memory);
+        }
+    }
+    for (size_t i = 0; i < load->space_count; i++) {
+        coffer__store_end(&load->spaces[i].store);
+    }
+}
+
+void coffer_load_free(coffer_load *load)
+{
+    if (load == NULL) {
+        return;
+    }
+    atomic_store(&load->stopped, true);
+    coffer_load_cancel(load);
+    load_stop_work(load);
+    load_release_items(load);
+    coffer__load_digests_end(load);
+    coffer__schedule_end(&load->schedule);
+    coffer__free_array(&load->allocator, load->states, load->plan->item_count, sizeof *load->states);
+    coffer__turns_end(&load->turns);
+    coffer__os_condition_deinit(&load->room);
+    coffer__os_condition_deinit(&load->changed);
+    coffer__os_mutex_deinit(&load->mutex);
+    coffer__free(&load->plan->allocator, load, sizeof *load);
+}
+
+/* ---- what it says of itself -------------------------------------------------------------------------------------- */
+
+void coffer_load_stats_of(coffer_load *load, coffer_load_stats *stats)
+{
+    if (load == NULL || stats == NULL) {
+        return;
+    }
+    const size_t size = stats->struct_size;
+    coffer__os_mutex_lock(&load->mutex);
+    coffer_load_stats now = load->stats;
+    if (now.nanoseconds == 0 && load->open > 0) {
+        now.nanoseconds = coffer__os_nanoseconds() - load->began;
+    }
+    coffer__os_mutex_unlock(&load->mutex);
+    now.struct_size = size < sizeof now ? size : sizeof now;
+    memcpy(stats, &now, now.struct_size);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory for the items of a load, and the budgets that bound it. */
+#include "error.h"
+#include "loading.h"
+
+#define ADMIT_MOST 256 /* items that get memory at once */
+
+/* ---- spaces ------------------------------------------------------------------------------------------------------ */
+
+static coffer_status admit_space(coffer_load *load, coffer_device *device, uint8_t *space, coffer_error *err)
+{
+    for (size_t i = 0; i < load->space_count; i++) {
+        if (load->spaces[i].store.device == device) {
+            *space = (uint8_t)i;
+            return COFFER_OK;
+        }
+    }
+    if (load->space_count == COFFER__SPACES) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "a load goes to at most %u devices",
+                            (uint64_t)COFFER__SPACES - 1);
+    }
+    const uint64_t budget = device == NULL ? load->options.host_budget : load->options.device_budget;
+    *space = (uint8_t)load->space_count;
+    load->spaces[load->space_count++] =
+        (coffer__load_space){ .store = { .device = device }, .budget = budget == 0 ? UINT64_MAX : budget };
+    return COFFER_OK;
+}
+
+/* How many cells an item reaches over that the one before it did not end in. *last is that cell. */
+static uint64_t admit_cells(const coffer_plan *plan, const coffer__load_item *item, uint64_t *last)
+{
+    uint64_t cells = 0;
+    for (uint32_t i = 0; i < item->row_count; i++) {
+        const coffer__span *reach = &plan->rows[item->first_row + i].nest.reach;
+        const uint64_t first = reach->begin / COFFER__CELL;
+        const uint64_t end = (reach->end - 1) / COFFER__CELL;
+        cells += end - first + (first == *last ? 0 : 1);
+        *last = end;
+    }
+    return cells;
+}
+
+coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
+{
+    const coffer_plan *plan = load->plan;
+    uint64_t last = UINT64_MAX;
+    for (size_t i = 0; i < plan->item_count; i++) {
+        const coffer__load_item *item = &plan->items[i];
+        coffer__load_state *state = &load->states[i];
+        const coffer_status status = admit_space(load, item->device, &state->space, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        const uint64_t budget = load->spaces[state->space].budget;
+        if (!item->placed && item->size > budget) {
+            coffer__fail(err, COFFER_ERR_BUDGET, "the item has %z, and the budget of its memory is %z", item->size,
+                         budget);
+            coffer__fail_sizes(err, COFFER_ERR_BUDGET, item->size, budget);
+            return coffer__fail_tensor(err, COFFER_ERR_BUDGET, item->tensor->name, item->tensor->name_len);
+        }
+        load->cells += admit_cells(plan, item, &last);
+        state->left = item->size;
+        state->next = COFFER__NO_ITEM;
+        state->spot.address = item->placed ? item->address : 0;
+    }
+    return COFFER_OK;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* The items that follow in the order of reading and need memory of the same space, as far as the budget goes. */
+static size_t admit_row(const coffer_load *load, uint32_t item, uint32_t row[ADMIT_MOST])
+{
+    const coffer__schedule *schedule = &load->schedule;
+    const coffer__load_space *space = &load->spaces[load->states[item].space];
+    uint64_t room = space->budget - space->used - load->plan->items[item].size;
+    size_t count = 1;
+    row[0] = item;
+    if (schedule->next >= schedule->count || schedule->order[schedule->next] != item) {
+        return count;
+    }
+    for (size_t i = schedule->next + 1; i < schedule->count && count < ADMIT_MOST; i++) {
+        const uint32_t other = schedule->order[i];
+        const coffer__load_item *of = &load->plan->items[other];
+        if (of->placed || load->states[other].spot.address != 0 ||
+            load->states[other].space != load->states[item].space || of->size > room) {
+            break;
+        }
+        room -= of->size;
+        row[count++] = other;
+    }
+    return count;
+}
+
+/* Small items that follow each other get their memory together, before they are asked for. */
+coffer_status coffer__load_admit(void *ctx, uint32_t item, coffer_error *err)
+{
+    coffer_load *load = ctx;
+    coffer__load_space *space = &load->spaces[load->states[item].space];
+    uint32_t row[ADMIT_MOST];
+    coffer__spot spots[ADMIT_MOST];
+    if (load->states[item].spot.address != 0) {
+        return COFFER_OK;
+    }
+    if (load->plan->items[item].size > space->budget - space->used) {
+        load->starved = true;
+        return COFFER_NEED_MORE;
+    }
+    size_t count = admit_row(load, item, row);
+    count = coffer__store_together(&space->store, load->plan, row, count, space->budget - space->used);
+    const coffer_status status = coffer__store_row(&space->store, load->plan, row, count, spots, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        load->states[row[i]].spot = spots[i];
+        space->used += load->plan->items[row[i]].size;
+    }
+    return COFFER_OK;
+}

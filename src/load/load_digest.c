@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Digests on the way: a whole tensor whose file records its digest is hashed while its bytes come, and handed out when it is the
+ * one that is recorded. A digest takes the bytes in order, but chunks come in any:
+ *
+ *     cells of the tensor    | hashed | hashed | being hashed | there | missing | there | …
+ *
+ * Whoever brings the cell that is next hashes it, and all that are there after it, from the place to which they were read, while
+ * other workers go on. So one thread at a time hashes a tensor, and as a rule its bytes are still in a cache.
+ */
+#include "load_digest.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "model.h"
+#include "record.h"
+#include "trust.h"
+
+#define DIGEST_BITS 64u
+
+/* A tensor that is being hashed. */
+struct coffer__load_hash {
+    coffer_hasher *hasher;
+    uint64_t hashed; /* bytes of it, from its beginning */
+    size_t next;     /* the cell that is hashed next, of those in which it lies */
+    bool busy;       /* a worker is at it */
+    size_t cells;
+    uint64_t there[]; /* a bit for each cell */
+};
+
+struct coffer__load_digests {
+    size_t count;
+    coffer__recorded *recorded; /* of each shard; those that the model has itself, or that record nothing, are empty */
+};
+
+/* ---- what is recorded -------------------------------------------------------------------------------------------- */
+
+/* Reads the list of a file, if there is one, and checks that it is the one that the file's metadata speak of. */
+static coffer_status digest_read(const coffer__shard *shard, const coffer_allocator *allocator,
+                                 coffer__recorded *recorded, coffer_error *err)
+{
+    coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
+    coffer_hasher *hasher = NULL;
+    if (coffer__recorded_algorithm(shard->table, &algorithm, NULL) == COFFER_ERR_NO_DIGESTS) {
+        return COFFER_OK;
+    }
+    coffer_status status = coffer__recorded_read(recorded, shard->table, allocator, err);
+    if (status == COFFER_OK) {
+        status = coffer_hasher_new(&hasher, recorded->algorithm, allocator, err);
+        if (status == COFFER_OK) {
+            status = coffer__recorded_metadata(hasher, shard->table, err);
+            coffer_hasher_free(hasher);
+        }
+    }
+    return status == COFFER_OK || shard->path == NULL ? status : coffer__fail_path(err, status, shard->path);
+}
+
+/* The list of a shard; NULL when it records nothing. */
+static const coffer__recorded *digest_list(const coffer_load *load, size_t shard)
+{
+    const coffer__shard *of = &load->plan->model->shards[shard];
+    const coffer__recorded *list = of->trusted != NULL ? &of->recorded : &load->digests->recorded[shard];
+    return list->count > 0 ? list : NULL;
+}
+
+/* Whether an item can be hashed where it goes: its bytes come to host memory as they are. */
+static bool digest_is_plain(const coffer_load *load, const coffer__load_item *item)
+{
+    return item->device == NULL && load->plan->rows[item->first_row].nest.rank == 0;
+}
+
+/* Chooses how an item is verified. A model that was opened to verify hands out nothing that was not, so what cannot be
+   hashed on the way makes its tensor be verified by itself; that proves nothing where the bytes may differ the next time. */
+static coffer_status digest_choose(const coffer_load *load, const coffer__load_item *item, coffer__load_state *state,
+                                   coffer_error *err)
+{
+    const coffer__shard *shard = &load->plan->model->shards[item->shard];
+    const bool due = coffer__trust_is_due(shard, item->tensor);
+    state->verify = COFFER__VERIFY_NOT;
+    if (item->row_count == 0 || (load->options.unverified && !due)) {
+        return COFFER_OK;
+    }
+    if (item->whole && item->row_count == 1 && digest_list(load, item->shard) != NULL) {
+        state->verify = digest_is_plain(load, item) ? COFFER__VERIFY_IN_PLACE : COFFER__VERIFY_IN_SLOT;
+    } else if (due && coffer__trust_is_fickle(shard)) {
+        coffer__fail(
+            err, COFFER_ERR_UNSUPPORTED,
+            "a part of a tensor cannot be verified while it is loaded from %s: load it whole, or open the model "
+            "without verifying",
+            shard->source.ops->kind);
+        return coffer__model_fail(err, COFFER_ERR_UNSUPPORTED, shard, item->tensor);
+    } else if (due) {
+        state->verify = COFFER__VERIFY_APART;
+    }
+    return COFFER_OK;
+}
+
+coffer_status coffer__load_digests_begin(coffer_load *load, coffer_error *err)
+{
+    const coffer *model = load->plan->model;
+    coffer__load_digests *digests = coffer__alloc_zeroed(&load->allocator, sizeof *digests);
+    load->digests = digests;
+    if (digests == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a load");
+    }
+    digests->recorded = coffer__alloc_array(&load->allocator, model->shard_count, sizeof *digests->recorded, err);
+    if (digests->recorded == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    digests->count = model->shard_count;
+    for (size_t i = 0; i < load->plan->item_count; i++) {
+        const size_t number = load->plan->items[i].shard;
+        const coffer__shard *shard = &model->shards[number];
+        coffer_status status = COFFER_OK;
+        if (!load->options.unverified && shard->trusted == NULL && digests->recorded[number].digests == NULL) {
+            status = digest_read(shard, &load->allocator, &digests->recorded[number], err);
+        }
+        if (status == COFFER_OK) {
+            status = digest_choose(load, &load->plan->items[i], &load->states[i], err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+static size_t digest_hash_size(size_t cells)
+{
+    return sizeof(coffer__load_hash) + (cells + DIGEST_BITS - 1) / DIGEST_BITS * sizeof(uint64_t);
+}
+
+static void digest_free_hash(coffer_load *load, coffer__load_state *state)
+{
+    if (state->hash != NULL) {
+        coffer_hasher_free(state->hash->hasher);
+        coffer__free(&load->allocator, state->hash, digest_hash_size(state->hash->cells));
+        state->hash = NULL;
+    }
+}
+
+void coffer__load_digests_end(coffer_load *load)
+{
+    for (size_t i = 0; load->states != NULL && i < load->plan->item_count; i++) {
+        digest_free_hash(load, &load->states[i]);
+    }
+    if (load->digests != NULL) {
+        for (size_t i = 0; i < load->digests->count; i++) {
+            if (load->digests->recorded[i].digests != NULL) {
+                coffer__recorded_free(&load->digests->recorded[i]);
+            }
+        }
+        coffer__free_array(&load->allocator, load->digests->recorded, load->digests->count,
+                           sizeof *load->digests->recorded);
+        coffer__free(&load->allocator, load->digests, sizeof *load->digests);
+        load->digests = NULL;
+    }
+}
+
+/* ---- hashing ----------------------------------------------------------------------------------------------------- */
+
+static const coffer__span *digest_reach(const coffer_load *load, uint32_t item)
+{
+    return &load->plan->rows[load->plan->items[item].first_row].nest.reach;
+}
+
+static coffer_status digest_new_hash(coffer_load *load, uint32_t item, coffer_error *err)
+{
+    const coffer__span *reach = digest_reach(load, item);
+    const size_t cells = (size_t)((reach->end - 1) / COFFER__CELL - reach->begin / COFFER__CELL + 1);
+    coffer__load_hash *hash = coffer__alloc_zeroed(&load->allocator, digest_hash_size(cells));
+    if (hash == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for verifying");
+    }
+    hash->cells = cells;
+    load->states[item].hash = hash;
+    return coffer_hasher_new(&hash->hasher, digest_list(load, load->plan->items[item].shard)->algorithm,
+                             &load->allocator, err);
+}
+
+coffer_status coffer__load_digest_arrived(coffer_load *load, uint32_t item, uint64_t offset, bool *next,
+                                          coffer_error *err)
+{
+    coffer__load_state *state = &load->states[item];
+    *next = false;
+    if (state->hash == NULL) {
+        const coffer_status status = digest_new_hash(load, item, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    coffer__load_hash *hash = state->hash;
+    const size_t cell = (size_t)(offset / COFFER__CELL - digest_reach(load, item)->begin / COFFER__CELL);
+    hash->there[cell / DIGEST_BITS] |= (uint64_t)1 << cell % DIGEST_BITS;
+    *next = !hash->busy && cell == hash->next;
+    hash->busy = hash->busy || *next;
+    return COFFER_OK;
+}
+
+/* How many bytes can be hashed now: to the end of the cells that are there, of which hash->next is the first that was not
+   hashed. None: the worker is done with it. Under the lock. */
+static uint64_t digest_ready(const coffer_load *load, uint32_t item)
+{
+    coffer__load_hash *hash = load->states[item].hash;
+    const coffer__span *reach = digest_reach(load, item);
+    while (hash->next < hash->cells && (hash->there[hash->next / DIGEST_BITS] >> hash->next % DIGEST_BITS & 1) != 0) {
+        hash->next++;
+    }
+    const uint64_t end = (reach->begin / COFFER__CELL + hash->next) * COFFER__CELL;
+    const uint64_t reached = end > reach->end ? reach->end : end;
+    return reached > reach->begin + hash->hashed ? reached - reach->begin - hash->hashed : 0;
+}
+
+/* Whether the digest is the one that is recorded. */
+static coffer_status digest_judge(coffer_load *load, uint32_t item, coffer_error *err)
+{
+    uint8_t data[COFFER_LARGEST_DIGEST_SIZE];
+    uint8_t record[COFFER_LARGEST_DIGEST_SIZE];
+    const coffer__load_item *of = &load->plan->items[item];
+    const coffer__shard *shard = &load->plan->model->shards[of->shard];
+    const coffer__recorded *list = digest_list(load, of->shard);
+    coffer_hasher *hasher = load->states[item].hash->hasher;
+    coffer_status status = coffer_hasher_finish(hasher, data, list->digest_size, err);
+    if (status == COFFER_OK) {
+        status = coffer__record_tensor(hasher, of->tensor, data, record, err);
+    }
+    if (status == COFFER_OK && !coffer__recorded_has(list, record)) {
+        status = coffer__fail(err, COFFER_ERR_TENSOR_DIGEST,
+                              "the tensor's bytes are not those whose digest the file records: it is damaged");
+    }
+    if (status != COFFER_OK) {
+        return coffer__model_fail(err, status, shard, of->tensor);
+    }
+    if (shard->trusted != NULL) {
+        coffer__trust_mark(shard, of->tensor);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status digest_finish(coffer_load *load, uint32_t item, coffer_error *err)
+{
+    const coffer_status status = digest_judge(load, item, err);
+    if (status == COFFER_OK) {
+        coffer__os_mutex_lock(&load->mutex);
+        load->states[item].verified = true;
+        coffer__load_ready(load, item);
+        coffer__os_mutex_unlock(&load->mutex);
+        digest_free_hash(load, &load->states[item]);
+    }
+    return status;
+}
+
+coffer_status coffer__load_digest_run(coffer_load *load, uint32_t item, coffer_error *err)
+{
+    coffer__load_hash *hash = load->states[item].hash;
+    const uint8_t *bytes = (const uint8_t *)(uintptr_t)load->states[item].spot.address;
+    for (;;) {
+        coffer__os_mutex_lock(&load->mutex);
+        const uint64_t size = digest_ready(load, item);
+        const bool over = hash->hashed == load->plan->items[item].size;
+        hash->busy = size > 0 || over;
+        coffer__os_mutex_unlock(&load->mutex);
+        if (over) {
+            return digest_finish(load, item, err);
+        }
+        if (size == 0) {
+            return COFFER_OK;
+        }
+        const coffer_status status =
+            coffer_hasher_update(hash->hasher, bytes + (size_t)hash->hashed, (size_t)size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        hash->hashed += size;
+    }
+}
+
+/* ---- in slots ---------------------------------------------------------------------------------------------------- */
+
+/* Takes the turn of a cell; false when it has not come. Under the lock. */
+static coffer_status digest_turn(coffer_load *load, uint32_t item, uint64_t offset, coffer_error *err)
+{
+    coffer__load_state *state = &load->states[item];
+    coffer_status status = COFFER_OK;
+    if (state->hash == NULL) {
+        status = digest_new_hash(load, item, err);
+    }
+    if (status == COFFER_OK && offset - digest_reach(load, item)->begin != state->hash->hashed) {
+        status = COFFER_NEED_MORE;
+    }
+    return status;
+}
+
+coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer__span within, const uint8_t *bytes,
+                                       coffer_error *err)
+{
+    coffer__load_state *state = &load->states[item];
+    const uint64_t size = within.end - within.begin;
+    coffer__os_mutex_lock(&load->mutex);
+    coffer_status status = digest_turn(load, item, within.begin, err);
+    coffer__os_mutex_unlock(&load->mutex);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* Only one chunk has these bytes, so the turn is this thread's alone until `hashed` moves on. */
+    status = coffer_hasher_update(state->hash->hasher, bytes, (size_t)size, err);
+    const bool over = state->hash->hashed + size == load->plan->items[item].size;
+    if (status == COFFER_OK && over) {
+        status = digest_judge(load, item, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__os_mutex_lock(&load->mutex);
+    state->hash->hashed += size;
+    state->verified = over;
+    if (over) {
+        digest_free_hash(load, state);
+    }
+    coffer__os_condition_wake_all(&load->room);
+    coffer__os_mutex_unlock(&load->mutex);
+    return COFFER_OK;
+}
+
+/* ---- apart ------------------------------------------------------------------------------------------------------- */
+
+coffer_status coffer__load_verify_apart(coffer_load *load, uint32_t item, coffer_error *err)
+{
+    const coffer_status status = coffer__trust_tensor(load->plan->model, load->plan->items[item].tensor, NULL, err);
+    if (status == COFFER_OK) {
+        coffer__os_mutex_lock(&load->mutex);
+        load->states[item].verified = true;
+        coffer__load_ready(load, item);
+        coffer__os_mutex_unlock(&load->mutex);
+    }
+    return status;
+}

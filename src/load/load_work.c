@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each worker does, until nothing is left: it fills its feed with chunks of the schedule, waits for one to come, and
+ * delivers it. Host memory has its bytes at once. What goes to a device is queued there, and the chunk is held until it
+ * has arrived.
+ */
+#include "alloc.h"
+#include "deliver.h"
+#include "error.h"
+#include "load_digest.h"
+#include "loading.h"
+#include "model.h"
+
+#include <string.h>
+
+#define WORK_MOST_THREADS 64u
+#define WORK_SENT UINT64_MAX /* bytes went to that device, and there is no ticket for them yet */
+
+/* A chunk with what the worker remembers of it. */
+typedef struct work_chunk {
+    coffer__chunk base;
+    struct work_chunk *next; /* of those that are spare, or held */
+    struct work_chunk *made; /* the one that was made before it */
+    uint64_t taken;          /* bytes of rows in it */
+    size_t hashed;           /* parts that were looked at for hashing in the slot */
+    uint32_t *due;           /* items to be hashed or verified now that it is there; room for its parts */
+    size_t due_room;
+    uint64_t tickets[COFFER__SPACES]; /* of the worker's outlets; 0: nothing went there */
+} work_chunk;
+
+struct coffer__load_worker {
+    coffer__crew_worker base;
+    coffer_load *load;
+    coffer__watch watch;
+    coffer__feed *feed;
+    work_chunk *made;
+    work_chunk *spare;
+    work_chunk *pending;                     /* the feed had no room for it */
+    size_t under_way;                        /* in the feed */
+    uint64_t waited;                         /* nanoseconds for the feed, not counted yet, … */
+    uint64_t waited_device;                  /* … and for devices */
+    coffer__outlet *outlets[COFFER__SPACES]; /* to the devices; NULL: nothing went there yet */
+    work_chunk *held; /* a list, the oldest first, of chunks that came and still need their slots */
+};
+
+/* What came of the attempt to begin a chunk. */
+typedef enum work_begun {
+    WORK_BEGUN,
+    WORK_FULL,    /* the feed has no room */
+    WORK_STARVED, /* the schedule waits for a budget */
+    WORK_OVER     /* nothing is left */
+} work_begun;
+
+/* ---- failing ----------------------------------------------------------------------------------------------------- */
+
+void coffer__load_fail(coffer_load *load, coffer_status status, const coffer_error *error)
+{
+    coffer__os_mutex_lock(&load->mutex);
+    if (load->status == COFFER_OK) {
+        load->status = status;
+        load->error = *error;
+        load->stats.nanoseconds = coffer__os_nanoseconds() - load->began;
+    }
+    atomic_store(&load->stopped, true);
+    coffer__os_condition_wake_all(&load->changed);
+    coffer__os_condition_wake_all(&load->room);
+    coffer__os_mutex_unlock(&load->mutex);
+}
+
+/* Whether the worker should end. On the load's own thread this asks the user, who may cancel. */
+static bool work_stop(void *ctx)
+{
+    coffer__load_worker *worker = ctx;
+    coffer_error error;
+    if (atomic_load(&worker->load->stopped)) {
+        return true;
+    }
+    if (!coffer__crew_stop(&worker->base, 0)) {
+        return false;
+    }
+    const coffer_status status = coffer__fail(&error, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
+    coffer__load_fail(worker->load, status, &error);
+    return true;
+}
+
+/* ---- beginning chunks -------------------------------------------------------------------------------------------- */
+
+static work_chunk *work_new_chunk(coffer__load_worker *worker, coffer_error *err)
+{
+    work_chunk *chunk = worker->spare;
+    if (chunk != NULL) {
+        worker->spare = chunk->next;
+        return chunk;
+    }
+    chunk = coffer__alloc_zeroed(&worker->load->allocator, sizeof *chunk);
+    if (chunk == NULL) {
+        (void)coffer__fail(err, COFFER_ERR_MEMORY, "no memory for reading");
+        return NULL;
+    }
+    chunk->made = worker->made;
+    worker->made = chunk;
+    return chunk;
+}
+
+static void work_spare(coffer__load_worker *worker, work_chunk *chunk)
+{
+    chunk->next = worker->spare;
+    worker->spare = chunk;
+}
+
+/* Rows that are contiguous in host memory may be read right to their place. Under the lock. */
+static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
+{
+    for (size_t i = 0; i < chunk->part_count; i++) {
+        coffer__part *part = &chunk->parts[i];
+        const coffer__load_row *row = &load->plan->rows[part->row];
+        if (row->nest.rank == 0 && load->plan->items[row->item].device == NULL) {
+            const uint64_t address = load->states[row->item].spot.address + row->nest.to;
+            part->to = (uint8_t *)(uintptr_t)(address + (part->within.begin - row->nest.reach.begin));
+        }
+    }
+}
+
+/* The next chunk of the schedule, which is under way from now on. */
+static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chunk, work_begun *begun, coffer_error *err)
+{
+    coffer_load *load = worker->load;
+    bool over = false;
+    coffer__os_mutex_lock(&load->mutex);
+    coffer_status status = coffer__schedule_next(&load->schedule, &chunk->base, &over, err);
+    *begun = over ? WORK_OVER : WORK_BEGUN;
+    if (status == COFFER_NEED_MORE) {
+        *begun = WORK_STARVED;
+        status = COFFER_OK;
+        coffer__os_condition_wake_all(&load->changed);
+    } else if (status == COFFER_OK && !over) {
+        load->under_way++;
+        work_set_places(load, &chunk->base);
+    }
+    coffer__os_mutex_unlock(&load->mutex);
+    return status;
+}
+
+static coffer_status work_begin(coffer__load_worker *worker, work_begun *begun, coffer_error *err)
+{
+    work_chunk *chunk = worker->pending;
+    *begun = WORK_BEGUN;
+    if (!worker->feed->ops->has_room(worker->feed)) {
+        *begun = WORK_FULL;
+        return COFFER_OK;
+    }
+    if (chunk == NULL) {
+        chunk = work_new_chunk(worker, err);
+        coffer_status status = chunk == NULL ? COFFER_ERR_MEMORY : work_schedule(worker, chunk, begun, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (*begun != WORK_BEGUN) {
+            work_spare(worker, chunk);
+            return COFFER_OK;
+        }
+    }
+    worker->pending = NULL;
+    const coffer_status status = worker->feed->ops->submit(worker->feed, &chunk->base, err);
+    if (status == COFFER_NEED_MORE) {
+        worker->pending = chunk;
+        *begun = WORK_FULL;
+        return COFFER_OK;
+    }
+    worker->under_way += status == COFFER_OK ? 1 : 0;
+    return status;
+}
+
+/* ---- delivering -------------------------------------------------------------------------------------------------- */
+
+/* Copies what the feed did not read to its place already. */
+static void work_copy_rest(const coffer__chunk *chunk, const coffer__part *part)
+{
+    const uint8_t *from = chunk->bytes + (size_t)(part->within.begin - chunk->cell.begin);
+    const size_t before = (size_t)(part->there.begin - part->within.begin);
+    const size_t until = (size_t)(part->there.end - part->within.begin);
+    const size_t size = (size_t)(part->within.end - part->within.begin);
+    memcpy(part->to, from, before);
+    memcpy(part->to + until, from + until, size - until);
+}
+
+/* Copies what a row takes, line by line. Returns its bytes. */
+static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *chunk, const coffer__part *part)
+{
+    coffer__lines lines;
+    coffer__line line;
+    uint64_t taken = 0;
+    const coffer__load_row *row = &load->plan->rows[part->row];
+    coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
+    while (coffer__lines_next(&lines, &line)) {
+        coffer__deliver_host(&line, chunk->bytes + (size_t)(line.from - chunk->cell.begin));
+        taken += line.width * line.runs;
+    }
+    return taken;
+}
+
+/* The worker's outlet to the device of an item; it is made when the first bytes go there. What is queued on the stream of a
+   given place comes before them. */
+static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, coffer__outlet **outlet,
+                                 coffer_error *err)
+{
+    coffer_load *load = worker->load;
+    const coffer__load_item *item = &load->plan->items[number];
+    coffer__outlet **own = &worker->outlets[load->states[number].space];
+    coffer_status status = COFFER_OK;
+    if (*own == NULL) {
+        status = coffer__window_pin(load->window, item->device, err);
+        if (status == COFFER_OK) {
+            status = coffer__outlet_open(own, item->device, &load->allocator, err);
+        }
+    }
+    if (status == COFFER_OK && item->placed) {
+        status = coffer__outlet_after(*own, item->stream, err);
+    }
+    *outlet = *own;
+    return status;
+}
+
+/* Queues what a row takes, line by line. */
+static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__chunk *chunk, coffer__part *part,
+                                     coffer_error *err)
+{
+    coffer__lines lines;
+    coffer__line line;
+    coffer__outlet *outlet = NULL;
+    const coffer_load *load = worker->load;
+    const coffer__load_row *row = &load->plan->rows[part->row];
+    coffer_status status = work_outlet(worker, row->item, &outlet, err);
+    part->taken = 0;
+    coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
+    while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
+        status = coffer__outlet_send(outlet, &line, chunk->bytes + (size_t)(line.from - chunk->cell.begin), err);
+        part->taken += line.width * line.runs;
+    }
+    return status;
+}
+
+static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *chunk, coffer__part *part,
+                                       coffer_error *err)
+{
+    const coffer_load *load = worker->load;
+    const uint32_t item = load->plan->rows[part->row].item;
+    if (load->plan->items[item].device != NULL) {
+        chunk->tickets[load->states[item].space] = WORK_SENT;
+        return work_send_lines(worker, &chunk->base, part, err);
+    }
+    if (part->to != NULL) {
+        work_copy_rest(&chunk->base, part);
+        part->taken = part->within.end - part->within.begin;
+    } else {
+        part->taken = work_copy_lines(load, &chunk->base, part);
+    }
+    return COFFER_OK;
+}
+
+/* Delivers a chunk. *held: bytes of it are still on their way to a device. */
+static coffer_status work_deliver(coffer__load_worker *worker, work_chunk *chunk, bool *held, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    chunk->taken = 0;
+    *held = false;
+    memset(chunk->tickets, 0, sizeof chunk->tickets);
+    for (size_t i = 0; i < chunk->base.part_count && status == COFFER_OK; i++) {
+        status = work_deliver_part(worker, chunk, &chunk->base.parts[i], err);
+        chunk->taken += chunk->base.parts[i].taken;
+    }
+    for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
+        if (chunk->tickets[i] == WORK_SENT) {
+            status = coffer__outlet_ticket(worker->outlets[i], &chunk->tickets[i], err);
+            *held = true;
+        }
+    }
+    return status;
+}
+
+/* Hashes what is to be hashed in the slot, part by part. COFFER_NEED_MORE when that has to wait for chunks before this
+   one. */
+static coffer_status work_hash_slot(const coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
+{
+    coffer_load *load = worker->load;
+    for (; chunk->hashed < chunk->base.part_count; chunk->hashed++) {
+        const coffer__part *part = &chunk->base.parts[chunk->hashed];
+        const uint32_t item = load->plan->rows[part->row].item;
+        if (load->states[item].verify == COFFER__VERIFY_IN_SLOT) {
+            const uint8_t *bytes = chunk->base.bytes + (size_t)(part->within.begin - chunk->base.cell.begin);
+            const coffer_status status = coffer__load_digest_slot(load, item, part->within, bytes, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        }
+    }
+    return COFFER_OK;
+}
+
+/* ---- what arrived ------------------------------------------------------------------------------------------------ */
+
+/* Whether a file still is the one whose header was read. What was read before this is asked is then what the header speaks
+   of. */
+static coffer_status work_still(const coffer_load *load, size_t number, coffer_error *err)
+{
+    const coffer__shard *shard = &load->plan->model->shards[number];
+    const coffer__os_info *seen = coffer__source_seen(&shard->source);
+    coffer__os_info now;
+    int fd = -1;
+    uint64_t offset = 0;
+    if (seen == NULL || !shard->source.is.lends ||
+        shard->source.ops->borrow(&shard->source, &fd, &offset, NULL) != COFFER_OK) {
+        return COFFER_OK;
+    }
+    const int os_error = coffer__os_inspect_fd(fd, &now);
+    shard->source.ops->give_back(&shard->source);
+    if (os_error == 0 && coffer__os_unchanged(seen, &now) && seen->touched == now.touched) {
+        return COFFER_OK;
+    }
+    coffer__fail(
+        err, COFFER_ERR_CHANGED,
+        "the file was changed or replaced after it was opened: open it again when the program that writes it has "
+        "finished");
+    return shard->path == NULL ? COFFER_ERR_CHANGED : coffer__fail_path(err, COFFER_ERR_CHANGED, shard->path);
+}
+
+static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
+{
+    stats->done += chunk->taken;
+    stats->read += chunk->base.read;
+    stats->cached += chunk->base.cached;
+    stats->direct += chunk->base.direct;
+    stats->requests += chunk->base.requests;
+    stats->engines |= chunk->base.engines;
+}
+
+/* A part is in place. An item that lacks nothing more is ready, unless it is verified first: then it is *due, when this thread has
+   to do that. Under the lock. */
+static coffer_status work_part_arrived(coffer_load *load, const coffer__part *part, bool *due, coffer_error *err)
+{
+    const uint32_t item = load->plan->rows[part->row].item;
+    coffer__load_state *state = &load->states[item];
+    *due = false;
+    state->left -= part->taken;
+    if (state->verify == COFFER__VERIFY_IN_PLACE) {
+        return coffer__load_digest_arrived(load, item, part->within.begin, due, err);
+    }
+    if (state->left == 0 && state->verify == COFFER__VERIFY_APART) {
+        *due = true;
+    } else if (state->left == 0) {
+        coffer__load_ready(load, item);
+    }
+    return COFFER_OK;
+}
+
+/* All parts of a chunk are in place. Returns how many items are due. Under the lock. */
+static coffer_status work_parts_arrived(coffer_load *load, work_chunk *chunk, size_t *due_count, coffer_error *err)
+{
+    *due_count = 0;
+    for (size_t i = 0; i < chunk->base.part_count; i++) {
+        bool due = false;
+        coffer_status status = work_part_arrived(load, &chunk->base.parts[i], &due, err);
+        uint32_t *list = chunk->due;
+        if (status == COFFER_OK && due) {
+            list = coffer__grow_array(&load->allocator, chunk->due, *due_count, &chunk->due_room, sizeof *list, err);
+            status = list == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        if (due) {
+            chunk->due = list;
+            list[(*due_count)++] = load->plan->rows[chunk->base.parts[i].row].item;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status work_verify(coffer_load *load, const work_chunk *chunk, size_t due_count, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < due_count && status == COFFER_OK; i++) {
+        const uint32_t item = chunk->due[i];
+        status = load->states[item].verify == COFFER__VERIFY_IN_PLACE ? coffer__load_digest_run(load, item, err)
+                                                                      : coffer__load_verify_apart(load, item, err);
+    }
+    return status;
+}
+
+/* The bytes of a chunk are in place, and its slot is released. */
+static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
+{
+    coffer_load *load = worker->load;
+    size_t due_count = 0;
+    coffer_status status = work_still(load, chunk->base.shard, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__os_mutex_lock(&load->mutex);
+    work_count(&load->stats, chunk);
+    load->stats.waited_source += worker->waited;
+    load->stats.waited_device += worker->waited_device;
+    worker->waited = 0;
+    worker->waited_device = 0;
+    status = work_parts_arrived(load, chunk, &due_count, err);
+    load->under_way -= due_count == 0 ? 1 : 0;
+    coffer__os_mutex_unlock(&load->mutex);
+    if (status == COFFER_OK && due_count > 0) {
+        status = work_verify(load, chunk, due_count, err);
+        coffer__os_mutex_lock(&load->mutex);
+        load->under_way--;
+        coffer__os_condition_wake_all(&load->changed);
+        coffer__os_mutex_unlock(&load->mutex);
+    }
+    (void)coffer__crew_advance(&worker->base, chunk->taken);
+    work_spare(worker, chunk);
+    return status;
+}
+
+/* ---- what comes -------------------------------------------------------------------------------------------------- */
+
+/* Whether a chunk needs its slot no more: it was hashed, and all of its bytes are on their devices. COFFER_NEED_MORE: it
+   does. With `wait` devices are waited for. */
+static coffer_status work_is_there(coffer__load_worker *worker, work_chunk *chunk, bool wait, coffer_error *err)
+{
+    coffer_status status = work_hash_slot(worker, chunk, err);
+    const uint64_t began = wait ? coffer__os_nanoseconds() : 0;
+    for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
+        if (chunk->tickets[i] != 0) {
+            status = coffer__outlet_reached(worker->outlets[i], chunk->tickets[i], wait, err);
+        }
+    }
+    worker->waited_device += wait ? coffer__os_nanoseconds() - began : 0;
+    return status;
+}
+
+/* Ends the chunks that need their slots no more. With `wait` it waits for the device of the first that was hashed. *some becomes
+   true when there was one. */
+static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *some, coffer_error *err)
+{
+    work_chunk **link = &worker->held;
+    *some = false;
+    while (*link != NULL) {
+        work_chunk *chunk = *link;
+        coffer_status status = work_is_there(worker, chunk, wait && !*some, err);
+        if (status == COFFER_NEED_MORE) {
+            link = &chunk->next;
+            continue;
+        }
+        if (status == COFFER_OK) {
+            *link = chunk->next;
+            *some = true;
+            worker->feed->ops->release(worker->feed, &chunk->base);
+            status = work_arrived(worker, chunk, err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Waits for a chunk of the feed, and delivers it. What needs its slot a while longer is held, after those that came
+   before it. */
+static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
+{
+    coffer__chunk *come = NULL;
+    const uint64_t began = coffer__os_nanoseconds();
+    coffer_status status = worker->feed->ops->next(worker->feed, true, &come, err);
+    worker->waited += coffer__os_nanoseconds() - began;
+    if (status != COFFER_OK || come == NULL) {
+        return status;
+    }
+    work_chunk *chunk = (work_chunk *)come;
+    bool held = false;
+    worker->under_way--;
+    status = work_deliver(worker, chunk, &held, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    chunk->hashed = 0;
+    status = work_hash_slot(worker, chunk, err);
+    if (held || status == COFFER_NEED_MORE) {
+        work_chunk **link = &worker->held;
+        while (*link != NULL) {
+            link = &(*link)->next;
+        }
+        chunk->next = NULL;
+        *link = chunk;
+        return status == COFFER_NEED_MORE ? COFFER_OK : status;
+    }
+    worker->feed->ops->release(worker->feed, come);
+    return status == COFFER_OK ? work_arrived(worker, chunk, err) : status;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+/* Waits until a caller has made room in a budget. */
+static void work_starve(coffer__load_worker *worker)
+{
+    coffer_load *load = worker->load;
+    const uint64_t began = coffer__os_nanoseconds();
+    while (!work_stop(worker)) {
+        coffer__os_mutex_lock(&load->mutex);
+        const bool starved = load->starved;
+        if (starved) {
+            (void)coffer__os_condition_wait(&load->room, &load->mutex, COFFER__WATCH_MS);
+        }
+        load->stats.waited_caller += starved ? 0 : coffer__os_nanoseconds() - began;
+        coffer__os_mutex_unlock(&load->mutex);
+        if (!starved) {
+            return;
+        }
+    }
+}
+
+/* What is held has to be hashed after what other workers have. They wake this one when they have hashed something, but it may
+   have been just before, so the wait is short. */
+static void work_wait_for_others(coffer__load_worker *worker)
+{
+    coffer__os_mutex_lock(&worker->load->mutex);
+    (void)coffer__os_condition_wait(&worker->load->room, &worker->load->mutex, 1);
+    coffer__os_mutex_unlock(&worker->load->mutex);
+}
+
+/* One round: as many chunks as the feed has room for are begun, and one that came is delivered. A device is only waited for
+   when there is nothing else to do, so its copies run while the next bytes are read. */
+static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_error *err)
+{
+    work_begun begun = WORK_BEGUN;
+    bool some = false;
+    coffer_status status = work_collect(worker, false, &some, err);
+    while (status == COFFER_OK && begun == WORK_BEGUN) {
+        status = work_begin(worker, &begun, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (worker->under_way > 0) {
+        return work_come(worker, err);
+    }
+    if (worker->held != NULL) {
+        status = work_collect(worker, true, &some, err);
+        if (status == COFFER_OK && !some) {
+            work_wait_for_others(worker);
+        }
+        return status;
+    }
+    if (begun == WORK_STARVED) {
+        work_starve(worker);
+    }
+    *over = begun == WORK_OVER;
+    return COFFER_OK;
+}
+
+/* Outlets wait for their copies, so they go before the slots that those read. */
+static void work_close(coffer__load_worker *worker)
+{
+    for (size_t i = 0; i < COFFER__SPACES; i++) {
+        coffer__outlet_close(worker->outlets[i]);
+        worker->outlets[i] = NULL;
+    }
+    if (worker->feed != NULL) {
+        worker->feed->ops->close(worker->feed);
+    }
+}
+
+/* A feed is made, used and closed by the worker's thread. */
+static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
+{
+    bool over = false;
+    coffer_load *load = worker->load;
+    const size_t number = (size_t)(worker - load->workers);
+    coffer_status status = coffer__window_enter(load->window, load, load->slots, &worker->watch, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__feed_private(&worker->feed, &load->feeds, number, &worker->watch, err);
+    while (status == COFFER_OK && !over && !work_stop(worker)) {
+        status = work_round(worker, &over, err);
+    }
+    work_close(worker);
+    coffer__window_leave(load->window);
+    return status;
+}
+
+void coffer__load_work(void *arg)
+{
+    coffer__load_worker *worker = arg;
+    coffer_error error;
+    coffer__error_clear(&error);
+    const coffer_status status = work_rounds(worker, &error);
+    if (status != COFFER_OK) {
+        coffer__load_fail(worker->load, status, &error);
+    }
+}
+
+/* ---- workers ----------------------------------------------------------------------------------------------------- */
+
+size_t coffer__load_worker_size(void)
+{
+    return sizeof(coffer__load_worker);
+}
+
+/* As many as the engine wants, or as the window's options say; never more than there are cells, or slots. */
+static coffer_status work_threads(const coffer_load *load, size_t *count, coffer_error *err)
+{
+    uint32_t threads = 0;
+    const size_t slots = coffer__window_most(load->window);
+    const uint32_t asked = load->window->options.threads;
+    const coffer_status status = coffer__inlets_try(load->inlets, &threads, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    threads = asked > 0 ? asked : threads > 0 ? threads : 1;
+    threads = threads < WORK_MOST_THREADS ? threads : WORK_MOST_THREADS;
+    *count = load->cells < threads ? (size_t)load->cells : threads;
+    *count = slots < *count ? slots : *count;
+    return COFFER_OK;
+}
+
+coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
+{
+    size_t count = 0;
+    const coffer_status status = work_threads(load, &count, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    load->workers = coffer__alloc_array(&load->allocator, count, sizeof *load->workers, err);
+    if (load->workers == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    load->worker_count = count;
+    load->feeds.workers = count;
+    for (size_t i = 0; i < count; i++) {
+        load->workers[i].load = load;
+        load->workers[i].watch = (coffer__watch){ work_stop, &load->workers[i] };
+    }
+    return COFFER_OK;
+}
+
+static void work_free_chunks(coffer__load_worker *worker, const coffer_allocator *allocator)
+{
+    while (worker->made != NULL) {
+        work_chunk *chunk = worker->made;
+        worker->made = chunk->made;
+        coffer__chunk_end(&chunk->base, allocator);
+        coffer__free(allocator, chunk->due, chunk->due_room * sizeof *chunk->due);
+        coffer__free(allocator, chunk, sizeof *chunk);
+    }
+}
+
+void coffer__load_free_workers(coffer_load *load)
+{
+    for (size_t i = 0; i < load->worker_count; i++) {
+        work_free_chunks(&load->workers[i], &load->allocator);
+    }
+    coffer__free_array(&load->allocator, load->workers, load->worker_count, sizeof *load->workers);
+    load->workers = NULL;
+    load->worker_count = 0;
+}

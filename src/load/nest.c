@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "nest.h"
+
+/* ---- making one -------------------------------------------------------------------------------------------------- */
+
+void coffer__nest_begin(coffer__nest *nest, coffer__nest_dim *dims, uint64_t begin, uint64_t width, uint64_t to)
+{
+    *nest = (coffer__nest){ .reach = { begin, begin }, .width = width, .to = to, .dims = dims };
+}
+
+/* Whether a loop begins where the last one ends, in the file and in the place, so that both are one. */
+static bool nest_continues(const coffer__nest_dim *last, uint64_t from, int64_t to)
+{
+    return from == last->from * last->count && (uint64_t)to == (uint64_t)last->to * last->count;
+}
+
+/* A loop that goes back in the file is turned around: it begins at its other end, and goes back in the place. Sums are
+   those of unsigned numbers, which wrap around and come out right. */
+void coffer__nest_push(coffer__nest *nest, uint64_t count, int64_t from, int64_t to)
+{
+    uint64_t step = (uint64_t)from;
+    if (count < 2) {
+        return;
+    }
+    if (from < 0) {
+        nest->reach.begin += (count - 1) * (uint64_t)from;
+        nest->to += (count - 1) * (uint64_t)to;
+        step = coffer__box_distance(from);
+        to = (int64_t)(0 - (uint64_t)to);
+    }
+    if (nest->rank == 0 && step == nest->width && to >= 0 && (uint64_t)to == nest->width) {
+        nest->width *= count;
+        return;
+    }
+    if (nest->rank > 0 && nest_continues(&nest->dims[nest->rank - 1], step, to)) {
+        nest->dims[nest->rank - 1].count *= count;
+        return;
+    }
+    nest->dims[nest->rank++] = (coffer__nest_dim){ count, step, to };
+}
+
+void coffer__nest_end(coffer__nest *nest)
+{
+    uint64_t last = nest->reach.begin;
+    for (uint32_t i = 0; i < nest->rank / 2; i++) {
+        const coffer__nest_dim inner = nest->dims[i];
+        nest->dims[i] = nest->dims[nest->rank - 1 - i];
+        nest->dims[nest->rank - 1 - i] = inner;
+    }
+    for (uint32_t i = 0; i < nest->rank; i++) {
+        last += (nest->dims[i].count - 1) * nest->dims[i].from;
+    }
+    nest->reach.end = last + nest->width;
+}
+
+/* ---- looking at one ---------------------------------------------------------------------------------------------- */
+
+uint64_t coffer__nest_size(const coffer__nest *nest)
+{
+    uint64_t size = nest->width;
+    for (uint32_t i = 0; i < nest->rank; i++) {
+        size *= nest->dims[i].count;
+    }
+    return size;
+}
+
+uint64_t coffer__nest_gap(const coffer__nest *nest)
+{
+    uint64_t longest = 0;
+    uint64_t inside = nest->width; /* what the loops inside of this one cover */
+    for (uint32_t i = nest->rank; i > 0; i--) {
+        const coffer__nest_dim *dim = &nest->dims[i - 1];
+        const uint64_t gap = dim->from - inside;
+        longest = gap > longest ? gap : longest;
+        inside += (dim->count - 1) * dim->from;
+    }
+    return longest;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+/* Moves on to the run after the last of its innermost loop: the loops around it count on, as digits do. */
+static void lines_carry(coffer__lines *lines)
+{
+    const coffer__nest *nest = lines->nest;
+    for (uint32_t i = nest->rank; i > 0; i--) {
+        const coffer__nest_dim *dim = &nest->dims[i - 1];
+        if (lines->index[i - 1] + 1 < dim->count) {
+            lines->index[i - 1]++;
+            lines->at += dim->from;
+            lines->to += (uint64_t)dim->to;
+            return;
+        }
+        lines->at -= lines->index[i - 1] * dim->from;
+        lines->to -= lines->index[i - 1] * (uint64_t)dim->to;
+        lines->index[i - 1] = 0;
+    }
+    lines->over = true;
+}
+
+/*
+ * Finds the first run that reaches beyond the span's beginning. Each loop takes as many steps as fit into the distance that
+ * is left; the steps are long enough for that to be exact. What remains lies in the run, or in the gap after it, and then
+ * the next run is the first.
+ */
+void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_t address, coffer__span within)
+{
+    uint64_t left = within.begin > nest->reach.begin ? within.begin - nest->reach.begin : 0;
+    lines->nest = nest;
+    lines->address = address;
+    lines->within = within;
+    lines->at = nest->reach.begin;
+    lines->to = nest->to;
+    lines->skip = 0;
+    lines->over = within.begin >= nest->reach.end || within.end <= nest->reach.begin;
+    for (uint32_t i = 0; i < nest->rank; i++) {
+        const coffer__nest_dim *dim = &nest->dims[i];
+        const uint64_t steps = left / dim->from;
+        lines->index[i] = steps < dim->count ? steps : dim->count - 1;
+        left -= lines->index[i] * dim->from;
+        lines->at += lines->index[i] * dim->from;
+        lines->to += lines->index[i] * (uint64_t)dim->to;
+    }
+    if (left < nest->width) {
+        lines->skip = left;
+    } else if (!lines->over) {
+        lines_carry(lines);
+    }
+}
+
+/* A run that is cut at either end is a line of its own; else as many runs of the innermost loop as end within the span. */
+bool coffer__lines_next(coffer__lines *lines, coffer__line *line)
+{
+    const coffer__nest *nest = lines->nest;
+    const uint64_t end = lines->within.end;
+    if (lines->over || lines->at + lines->skip >= end) {
+        return false;
+    }
+    *line = (coffer__line){ .from = lines->at + lines->skip,
+                            .to = lines->address + lines->to + lines->skip,
+                            .width = nest->width - lines->skip,
+                            .runs = 1 };
+    if (lines->skip > 0 || nest->width > end - lines->at || nest->rank == 0) {
+        line->width = line->width > end - line->from ? end - line->from : line->width;
+        lines->skip = 0;
+        lines_carry(lines);
+        return true;
+    }
+    const coffer__nest_dim *dim = &nest->dims[nest->rank - 1];
+    uint64_t *index = &lines->index[nest->rank - 1];
+    const uint64_t room = (end - lines->at - nest->width) / dim->from + 1;
+    line->runs = room < dim->count - *index ? room : dim->count - *index;
+    line->from_step = dim->from;
+    line->to_step = dim->to;
+    lines->at += (line->runs - 1) * dim->from;
+    lines->to += (line->runs - 1) * (uint64_t)dim->to;
+    *index += line->runs - 1;
+    lines_carry(lines);
+    return true;
+}
+
+uint64_t coffer__nest_next(const coffer__nest *nest, uint64_t from)
+{
+    coffer__lines lines;
+    if (from <= nest->reach.begin) {
+        return nest->reach.begin;
+    }
+    if (nest->rank == 0) {
+        return from < nest->reach.end ? from : UINT64_MAX;
+    }
+    coffer__lines_begin(&lines, nest, 0, (coffer__span){ from, UINT64_MAX });
+    return lines.over ? UINT64_MAX : lines.at + lines.skip;
+}

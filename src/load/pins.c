@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pins.h"
+
+#include "alloc.h"
+
+static bool pins_have(const coffer__pins *pins, const coffer_device *device, const void *memory)
+{
+    for (size_t i = 0; i < pins->count; i++) {
+        if (pins->items[i].device == device && pins->items[i].memory == memory) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What cannot be registered is kept in the list all the same, so that it is not tried again. */
+static coffer_status pins_register(coffer__pin *pin, size_t size, bool read_only, coffer_error *err)
+{
+    coffer_device *device = pin->device;
+    coffer__device_visit visit;
+    coffer_status status = device->ops->enter(device, &visit, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = device->ops->register_host(device, pin->memory, size, read_only, &pin->mine, err);
+    device->ops->leave(device, &visit);
+    return status == COFFER_ERR_UNSUPPORTED ? COFFER_OK : status;
+}
+
+coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, void *memory, size_t size, bool read_only,
+                               const coffer_allocator *allocator, coffer_error *err)
+{
+    if (device == NULL || device->kind == COFFER_DEVICE_HOST || pins_have(pins, device, memory)) {
+        return COFFER_OK;
+    }
+    coffer__pin *items = coffer__grow_array(allocator, pins->items, pins->count, &pins->room, sizeof *pins->items, err);
+    if (items == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    pins->items = items;
+    coffer__pin *pin = &items[pins->count];
+    *pin = (coffer__pin){ device, memory, false };
+    const coffer_status status = pins_register(pin, size, read_only, err);
+    if (status == COFFER_OK) {
+        coffer__device_hold(device);
+        pins->count++;
+    }
+    return status;
+}
+
+void coffer__pins_end(coffer__pins *pins, const coffer_allocator *allocator)
+{
+    coffer__device_visit visit;
+    for (size_t i = 0; i < pins->count; i++) {
+        const coffer__pin *pin = &pins->items[i];
+        if (pin->mine && coffer__device_enter_to_release(pin->device, &visit)) {
+            pin->device->ops->forget_host(pin->device, pin->memory);
+            pin->device->ops->leave(pin->device, &visit);
+        }
+        coffer_device_close(pin->device);
+    }
+    coffer__free(allocator, pins->items, pins->room * sizeof *pins->items);
+    *pins = (coffer__pins){ NULL, 0, 0 };
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each rank takes of the tensors of a model, by their names. The usual transformers split the weights of a layer so that a
+ * rank has some of its heads and some of its hidden units, from the first projection to the second:
+ *
+ *   - A projection into heads or hidden units (queries, keys, values, gate, up) is split along its outputs, dimension 0 of
+ *     a weight [outputs, inputs]; its bias likewise.
+ *   - The projection back (o, down) is split along its inputs, dimension 1; its bias is added once, so every rank has it.
+ *   - Vocabularies are split along dimension 0. Everything else, such as norms, is whole.
+ *
+ * GPT-2 has its weights transposed. A projection that is fused of several has several parts along the dimension, each of
+ * which is split.
+ */
+#include "error.h"
+#include "load_plan.h"
+#include "text.h"
+
+/* How many parts a split dimension has. */
+typedef enum split_parts {
+    SPLIT_ONE = 1,
+    SPLIT_TWO = 2,   /* of equal size: gate and up */
+    SPLIT_THREE = 3, /* of equal size: queries, keys, values */
+    SPLIT_GROUPED    /* queries, as many as there are inputs, and keys and values, which are fewer */
+} split_parts;
+
+typedef struct split_row {
+    const char *pattern;
+    int32_t dim;
+    split_parts parts;
+} split_row;
+
+/* The first that fits holds, so what is special comes before what is general. Patterns begin with a star: names have
+   prefixes such as "model.layers.0.". */
+static const split_row split_usual[] = {
+    /* GPT-2 and its kin, [inputs, outputs] */
+    { "*.attn.c_attn.weight", 1, SPLIT_THREE },
+    { "*.attn.c_attn.bias", 0, SPLIT_THREE },
+    { "*.attn.c_proj.weight", 0, SPLIT_ONE },
+    { "*.mlp.c_fc.weight", 1, SPLIT_ONE },
+    { "*.mlp.c_fc.bias", 0, SPLIT_ONE },
+    { "*.mlp.c_proj.weight", 0, SPLIT_ONE },
+    { "*.c_proj.bias", -1, SPLIT_ONE },
+    { "wte.weight", 0, SPLIT_ONE },
+    { "*.wte.weight", 0, SPLIT_ONE },
+    /* experts whose weights are fused of all experts: [experts, inputs, outputs] */
+    { "*.experts.gate_up_proj", 2, SPLIT_TWO },
+    { "*.experts.down_proj", 1, SPLIT_ONE },
+    /* Mixtral's experts */
+    { "*.block_sparse_moe.experts.*.w1.weight", 0, SPLIT_ONE },
+    { "*.block_sparse_moe.experts.*.w3.weight", 0, SPLIT_ONE },
+    { "*.block_sparse_moe.experts.*.w2.weight", 1, SPLIT_ONE },
+    /* fused projections of Phi-3, Baichuan, MPT; GPT-NeoX, BLOOM and Falcon have theirs head by head */
+    { "*.qkv_proj.weight", 0, SPLIT_GROUPED },
+    { "*.gate_up_proj.weight", 0, SPLIT_TWO },
+    { "*.W_pack.weight", 0, SPLIT_THREE },
+    { "*.Wqkv.weight", 0, SPLIT_THREE },
+    { "*.query_key_value.weight", 0, SPLIT_ONE },
+    { "*.query_key_value.bias", 0, SPLIT_ONE },
+    { "*.dense_h_to_4h.weight", 0, SPLIT_ONE },
+    { "*.dense_h_to_4h.bias", 0, SPLIT_ONE },
+    { "*.dense_4h_to_h.weight", 1, SPLIT_ONE },
+    { "*.attention.dense.weight", 1, SPLIT_ONE },
+    { "*.self_attention.dense.weight", 1, SPLIT_ONE },
+    /* Phi-1 and Phi-2 */
+    { "*.self_attn.dense.weight", 1, SPLIT_ONE },
+    { "*.mlp.fc1.weight", 0, SPLIT_ONE },
+    { "*.mlp.fc1.bias", 0, SPLIT_ONE },
+    { "*.mlp.fc2.weight", 1, SPLIT_ONE },
+    /* Llama, Qwen, Mistral, Gemma and most others, experts included */
+    { "*.q_proj.weight", 0, SPLIT_ONE },
+    { "*.k_proj.weight", 0, SPLIT_ONE },
+    { "*.v_proj.weight", 0, SPLIT_ONE },
+    { "*.q_proj.bias", 0, SPLIT_ONE },
+    { "*.k_proj.bias", 0, SPLIT_ONE },
+    { "*.v_proj.bias", 0, SPLIT_ONE },
+    { "*.o_proj.weight", 1, SPLIT_ONE },
+    { "*.out_proj.weight", 1, SPLIT_ONE },
+    { "*.gate_proj.weight", 0, SPLIT_ONE },
+    { "*.up_proj.weight", 0, SPLIT_ONE },
+    { "*.gate_proj.bias", 0, SPLIT_ONE },
+    { "*.up_proj.bias", 0, SPLIT_ONE },
+    { "*.down_proj.weight", 1, SPLIT_ONE },
+    /* vocabularies */
+    { "*embed_tokens.weight", 0, SPLIT_ONE },
+    { "*embed_in.weight", 0, SPLIT_ONE },
+    { "*embed_out.weight", 0, SPLIT_ONE },
+    { "*word_embeddings.weight", 0, SPLIT_ONE },
+    { "*lm_head.weight", 0, SPLIT_ONE },
+    { "*lm_head.bias", 0, SPLIT_ONE },
+};
+
+/* How one tensor is split: along `dim`, which has `count` parts. */
+typedef struct split_way {
+    int32_t dim; /* -1: it is not */
+    uint64_t parts[3];
+    size_t count;
+} split_way;
+
+/* Of a fused tensor, the parts along its dimension; none that add up to it means that the tensor is not what its name
+   says. */
+static void split_measure(const coffer_tensor *tensor, split_parts parts, split_way *way)
+{
+    const uint64_t size = tensor->shape[way->dim];
+    way->count = parts == SPLIT_TWO ? 2 : parts == SPLIT_ONE ? 1 : 3;
+    for (size_t i = 0; i < 3; i++) {
+        way->parts[i] = size / way->count;
+    }
+    if (parts == SPLIT_GROUPED && tensor->rank == 2 && tensor->shape[1] < size) {
+        way->parts[0] = tensor->shape[1];
+        way->parts[1] = (size - tensor->shape[1]) / 2;
+        way->parts[2] = way->parts[1];
+    }
+}
+
+/* Whether the parts fill the dimension and can all be split. */
+static bool split_is_even(const coffer_tensor *tensor, const split_way *way, uint32_t world)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < way->count; i++) {
+        sum += way->parts[i];
+        if (way->parts[i] % world != 0) {
+            return false;
+        }
+    }
+    return sum == tensor->shape[way->dim];
+}
+
+static split_way split_of(const coffer_tensor *tensor, const coffer_split_rule *rules, size_t rule_count)
+{
+    split_way way = { .dim = -1 };
+    split_parts parts = SPLIT_ONE;
+    const size_t count = rules != NULL ? rule_count : sizeof split_usual / sizeof split_usual[0];
+    for (size_t i = 0; i < count; i++) {
+        const char *pattern = rules != NULL ? rules[i].pattern : split_usual[i].pattern;
+        if (coffer_match(pattern, tensor->name, tensor->name_len)) {
+            way.dim = rules != NULL ? rules[i].dim : split_usual[i].dim;
+            parts = rules != NULL ? SPLIT_ONE : split_usual[i].parts;
+            break;
+        }
+    }
+    if (way.dim < 0 || (size_t)way.dim >= tensor->rank) {
+        way.dim = -1;
+        return way;
+    }
+    split_measure(tensor, parts, &way);
+    return way;
+}
+
+/* A share whose elements are no whole bytes cannot be taken either; then the tensor is taken whole. */
+static coffer_status split_add(coffer_plan *plan, const coffer_tensor *tensor, const split_way *way, uint32_t rank,
+                               uint32_t world, coffer_device *device, coffer_error *err)
+{
+    if (way->dim >= 0 && world > 1 && split_is_even(tensor, way, world)) {
+        const coffer_status status = coffer_plan_add_shard(plan, tensor, (size_t)way->dim, way->parts, way->count, rank,
+                                                           world, NULL, device, NULL, err);
+        if (status != COFFER_ERR_SLICE_BITS && status != COFFER_ERR_DTYPE) {
+            return status;
+        }
+    }
+    return coffer_plan_add_on(plan, tensor, NULL, 0, device, NULL, err);
+}
+
+coffer_status coffer_plan_add_all(coffer_plan *plan, const coffer_split_rule *rules, size_t rule_count, uint32_t rank,
+                                  uint32_t world, coffer_device *device, coffer_error *err)
+{
+    if (plan == NULL || world == 0 || rank >= world) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                            "coffer_plan_add_all was called without a plan, or for rank %u of %u", (uint64_t)rank,
+                            (uint64_t)world);
+    }
+    const size_t count = coffer_count(plan->model);
+    for (size_t i = 0; i < count; i++) {
+        const coffer_tensor *tensor = coffer_at(plan->model, i);
+        split_way way = { .dim = -1 };
+        if (world > 1) {
+            way = split_of(tensor, rules, rule_count);
+        }
+        const coffer_status status = split_add(plan, tensor, &way, rank, world, device, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine that reads files through the page cache. The inlet has a descriptor of its own, without read-ahead: what
+ * comes next is planned, and pages that nobody asked for would cost the disk's time. File systems in user space answer
+ * one request of a descriptor at a time, so there each reader opens its own.
+ */
+#include "engine_own.h"
+
+void coffer__reader_forget_own(coffer__reader *reader)
+{
+    if (reader->own >= 0) {
+        (void)coffer__os_close(reader->own);
+    }
+    reader->own = -1;
+}
+
+/* The descriptor is opened again when the reader goes on to another file. As long as it is open no other file can get
+   the same numbers. Where opening fails, the shared one serves. */
+static int buffered_descriptor(coffer__reader *reader, const coffer__inlet *inlet)
+{
+    if (!inlet->unshared) {
+        return inlet->buffered;
+    }
+    if (reader->own < 0 || reader->device != inlet->device || reader->inode != inlet->inode) {
+        coffer__reader_forget_own(reader);
+        if (coffer__os_open_again(inlet->buffered, &reader->own) != 0) {
+            reader->own = -1;
+        }
+        reader->device = inlet->device;
+        reader->inode = inlet->inode;
+    }
+    return reader->own >= 0 ? reader->own : inlet->buffered;
+}
+
+static void buffered_read(coffer__reader *reader, coffer__request *request)
+{
+    const coffer__inlet *inlet = request->inlet;
+    const int fd = buffered_descriptor(reader, inlet);
+    const uint64_t offset = inlet->base + request->offset;
+    if (inlet->leave) {
+        (void)coffer__os_read_uncached(fd, offset, request->to, request->size, &request->done);
+    } else {
+        (void)coffer__os_read_at(fd, offset, request->to, request->size, &request->done);
+    }
+    request->read = request->done;
+}
+
+const coffer__engine coffer__engine_buffered = { .id = COFFER_ENGINE_BUFFERED,
+                                                 .name = "buffered",
+                                                 .read = buffered_read };

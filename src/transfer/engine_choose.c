@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which engine reads a source:
+ *
+ *     the source is no file of this system, or little of it is wanted    source
+ *     it lies in memory (tmpfs)                                          buffered
+ *     it lies behind a network, or in user space (FUSE)                  buffered, by more threads
+ *     others read it too, or it was written a moment ago                 buffered
+ *     nine tenths of what is wanted are in the page cache                buffered
+ *     it can be read past the page cache                                 ring, or direct where io_uring is refused;
+ *                                                                        mixed when a part of it is cached
+ *     else                                                               buffered, leaving nothing in the page cache when
+ *                                                                        it would fill much of the memory
+ *
+ * Whether the bytes are cached is asked before anything else touches the file, since that may start reading ahead.
+ */
+#include "engine_own.h"
+
+#include "error.h"
+
+#include <errno.h>
+
+/* Below this much opening the file again and asking about it costs more than it can save. */
+#define CHOOSE_LITTLE ((uint64_t)4 << 20)
+#define CHOOSE_PROBES 64u
+#define CHOOSE_CHUNK ((uint32_t)2 << 20)
+#define CHOOSE_FAR_CHUNK ((uint32_t)8 << 20)
+/* Reads under way, all in all, to begin with. */
+#define CHOOSE_DEPTH 16u
+
+void coffer__engine_facts_get(coffer__engine_facts *facts)
+{
+    coffer__os_ring ring;
+    facts->ring = coffer__os_ring_open(&ring, 1);
+    if (facts->ring == 0) {
+        coffer__os_ring_close(&ring);
+    }
+    facts->processors = coffer__os_processors();
+    facts->memory = coffer__os_memory_available();
+}
+
+/* Everything that one choice needs. */
+typedef struct choose_job {
+    coffer__inlet *inlet;
+    const coffer__engine_wish *wish;
+    const coffer__engine_facts *facts;
+    coffer__os_storage storage;
+    int direct_error; /* why there is no direct reading; 0: there is, or it was not tried */
+} choose_job;
+
+static uint32_t choose_at_most(uint32_t one, uint32_t other)
+{
+    return one < other ? one : other;
+}
+
+/* ---- how each engine is set up ------------------------------------------------------------------------------------ */
+
+/* Threads that copy out of the page cache, or decode, use a processor each; those that wait for a server do not. */
+static void choose_source(const choose_job *job)
+{
+    coffer__inlet *inlet = job->inlet;
+    const bool far = inlet->source->is.far;
+    inlet->engine = &coffer__engine_source;
+    inlet->threads = far ? CHOOSE_DEPTH : choose_at_most(job->facts->processors, CHOOSE_DEPTH);
+    inlet->chunk = far ? CHOOSE_FAR_CHUNK : CHOOSE_CHUNK;
+}
+
+static void choose_buffered(const choose_job *job, bool leave)
+{
+    coffer__inlet *inlet = job->inlet;
+    const bool far = job->storage == COFFER__OS_NETWORK || job->storage == COFFER__OS_USER;
+    choose_source(job);
+    if (inlet->buffered < 0) {
+        return;
+    }
+    inlet->engine = &coffer__engine_buffered;
+    inlet->leave = leave;
+    inlet->unshared = job->storage == COFFER__OS_USER;
+    if (far) {
+        inlet->threads = CHOOSE_DEPTH;
+        inlet->chunk = CHOOSE_FAR_CHUNK;
+    }
+}
+
+/* One thread can keep a disk busy by io_uring, but not always deliver what it brings. */
+static void choose_ring(const choose_job *job)
+{
+    coffer__inlet *inlet = job->inlet;
+    inlet->engine = &coffer__engine_ring;
+    inlet->threads = choose_at_most(1 + job->facts->processors / 4, 4);
+    inlet->depth = CHOOSE_DEPTH / inlet->threads;
+}
+
+static void choose_direct(const choose_job *job)
+{
+    job->inlet->engine = &coffer__engine_direct;
+    job->inlet->threads = CHOOSE_DEPTH;
+}
+
+/* ---- what is known ----------------------------------------------------------------------------------------------- */
+
+/* Opens the descriptors; without /proc there are none, and everything is read through the source. */
+static void choose_open(choose_job *job, bool direct)
+{
+    coffer__inlet *inlet = job->inlet;
+    coffer__os_info info;
+    int fd = -1;
+    if (inlet->source->ops->borrow(inlet->source, &fd, &inlet->base, NULL) != COFFER_OK) {
+        return;
+    }
+    if (inlet->buffered < 0) {
+        job->storage = coffer__os_storage_of(fd);
+        (void)coffer__os_open_again(fd, &inlet->buffered);
+        if (coffer__os_inspect_fd(fd, &info) == 0) {
+            inlet->device = info.device;
+            inlet->inode = info.inode;
+        }
+    }
+    if (direct) {
+        job->direct_error = coffer__os_open_direct(fd, &inlet->direct, &inlet->block);
+    }
+    inlet->source->ops->give_back(inlet->source);
+}
+
+/* Whether the file can be read past the page cache. A range of a file that begins in the middle of a block cannot, because
+   then memory and file do not agree about where blocks begin. */
+static bool choose_can_be_direct(choose_job *job)
+{
+    coffer__inlet *inlet = job->inlet;
+    choose_open(job, true);
+    if (inlet->direct < 0 || inlet->base % inlet->block == 0) {
+        return inlet->direct >= 0;
+    }
+    (void)coffer__os_close(inlet->direct);
+    inlet->direct = -1;
+    inlet->block = 1;
+    job->direct_error = EINVAL;
+    return false;
+}
+
+/* Whether somebody may be writing to the file. Direct reading then sees what was written already, but each read of such a
+   stretch has to wait until it is on the disk. */
+static bool choose_is_in_motion(const choose_job *job)
+{
+    const coffer__source *source = job->inlet->source;
+    return source->is.doubted || coffer__source_is_fresh(source) ||
+           (job->wish->path != NULL && coffer__source_path_again(source, job->wish->path, NULL) != COFFER_OK);
+}
+
+/* What is more than a quarter of the memory is better not kept in the page cache. */
+static bool choose_is_large(const choose_job *job)
+{
+    return job->facts->memory != 0 && job->wish->planned > job->facts->memory / 4;
+}
+
+/* Where probe `i` looks. */
+static uint64_t choose_probe(const choose_job *job, size_t i, size_t count)
+{
+    const uint64_t offset = job->wish->probe_count > 0 ? job->wish->probes[i] : job->inlet->source->size / count * i;
+    return job->inlet->base + offset;
+}
+
+/* How many of a hundred bytes are in the page cache. Where the system does not say, a file that would fill much of the memory
+   counts as cold, any other as warm. */
+static unsigned choose_residency(const choose_job *job)
+{
+    const size_t count = job->wish->probe_count > 0 ? job->wish->probe_count : CHOOSE_PROBES;
+    size_t hits = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool cached = false;
+        if (coffer__os_is_cached(job->inlet->buffered, choose_probe(job, i, count), &cached) != 0) {
+            return choose_is_large(job) ? 0 : 100;
+        }
+        hits += cached;
+    }
+    return (unsigned)(hits * 100 / count) + (hits > 0 && hits * 100 < count);
+}
+
+/* ---- by name ----------------------------------------------------------------------------------------------------- */
+
+const char *coffer__ring_advice(int os_error)
+{
+    switch (os_error) {
+    case EPERM:
+    case EACCES:
+        return "a security profile of the container or the setting kernel.io_uring_disabled forbids it: allow the "
+               "system calls "
+               "io_uring_setup, io_uring_enter and io_uring_register";
+    case ENOMEM:
+        return "this process may lock too little memory: raise the limit (ulimit -l)";
+    case EMFILE:
+        return "this process has too many open files: raise the limit (ulimit -n)";
+    default:
+        return "this system has no io_uring, or a security profile hides it: use the engine \"direct\", which needs "
+               "none";
+    }
+}
+
+static coffer_status choose_fail(const choose_job *job, coffer_error *err)
+{
+    const bool ring = job->wish->engine == COFFER_ENGINE_RING;
+    if (job->inlet->direct >= 0) {
+        coffer__fail(
+            err, COFFER_ERR_ENGINE, "the engine \"ring\" was asked for, but io_uring is refused: %s (errno %d); %s",
+            coffer__os_words(job->facts->ring), (int64_t)job->facts->ring, coffer__ring_advice(job->facts->ring));
+        return coffer__fail_errno(err, COFFER_ERR_ENGINE, job->facts->ring);
+    }
+    if (!job->inlet->source->is.lends) {
+        return coffer__fail(
+            err, COFFER_ERR_ENGINE,
+            "the engine \"%s\" was asked for, but %s is not a file of this system: use the engine \"auto\"",
+            ring ? "ring" : "direct", job->inlet->source->ops->kind);
+    }
+    coffer__fail(
+        err, COFFER_ERR_ENGINE,
+        "the engine \"%s\" was asked for, but the file cannot be read past the page cache: %s (errno %d); use the "
+        "engine \"auto\" or \"buffered\", or put the file on a file system with direct reading, such as ext4 or XFS",
+        ring ? "ring" : "direct", coffer__os_words(job->direct_error), (int64_t)job->direct_error);
+    return coffer__fail_errno(err, COFFER_ERR_ENGINE, job->direct_error);
+}
+
+static coffer_status choose_by_name(choose_job *job, coffer_error *err)
+{
+    coffer__inlet *inlet = job->inlet;
+    const coffer_engine engine = job->wish->engine;
+    if (inlet->source->is.lends) {
+        choose_open(job, false);
+    }
+    if (engine == COFFER_ENGINE_BUFFERED) {
+        choose_buffered(job, job->wish->uncached);
+        return COFFER_OK;
+    }
+    if (!inlet->source->is.lends || !choose_can_be_direct(job)) {
+        return choose_fail(job, err);
+    }
+    if (engine != COFFER_ENGINE_RING) {
+        choose_direct(job);
+        return COFFER_OK;
+    }
+    if (job->facts->ring != 0) {
+        return choose_fail(job, err);
+    }
+    choose_ring(job);
+    return COFFER_OK;
+}
+
+/* ---- by what is known -------------------------------------------------------------------------------------------- */
+
+static void choose_by_facts(choose_job *job)
+{
+    coffer__inlet *inlet = job->inlet;
+    if (!inlet->source->is.lends || (job->wish->planned < CHOOSE_LITTLE && !job->wish->uncached)) {
+        choose_source(job);
+        return;
+    }
+    choose_open(job, false);
+    if (inlet->buffered < 0 || job->storage != COFFER__OS_LOCAL || job->wish->shared || choose_is_in_motion(job)) {
+        choose_buffered(job, job->wish->uncached && job->storage != COFFER__OS_MEMORY);
+        return;
+    }
+    const unsigned cached = choose_residency(job);
+    if (cached >= 90) {
+        choose_buffered(job, false);
+        return;
+    }
+    if (!choose_can_be_direct(job)) {
+        choose_buffered(job, job->wish->uncached || choose_is_large(job));
+        return;
+    }
+    inlet->mixed = cached > 0;
+    if (job->facts->ring == 0) {
+        choose_ring(job);
+    } else {
+        choose_direct(job);
+    }
+}
+
+coffer_status coffer__inlet_open(coffer__inlet *inlet, const coffer__source *source, const coffer__engine_wish *wish,
+                                 const coffer__engine_facts *facts, coffer_error *err)
+{
+    *inlet = (coffer__inlet){
+        .source = source, .block = 1, .depth = 1, .chunk = CHOOSE_CHUNK, .direct = -1, .buffered = -1
+    };
+    choose_job job = { .inlet = inlet, .wish = wish, .facts = facts };
+    if (wish->engine == COFFER_ENGINE_AUTO) {
+        choose_by_facts(&job);
+        return COFFER_OK;
+    }
+    const coffer_status status = choose_by_name(&job, err);
+    if (status != COFFER_OK) {
+        coffer__inlet_close(inlet);
+    }
+    return status;
+}
+
+void coffer__inlet_close(coffer__inlet *inlet)
+{
+    if (inlet->direct >= 0) {
+        (void)coffer__os_close(inlet->direct);
+    }
+    if (inlet->buffered >= 0) {
+        (void)coffer__os_close(inlet->buffered);
+    }
+    inlet->direct = -1;
+    inlet->buffered = -1;
+}

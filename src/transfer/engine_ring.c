@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine that reads past the page cache by io_uring: one thread keeps many reads under way. Completions may be short,
+ * interrupted, and in any order; what is missing is read by another read of the system's, as long as they bring something,
+ * and by the one that can say why it fails when they do not.
+ *
+ * The ring is opened by the first request. If it cannot be, or a call for it fails in a way that no try mends, everything
+ * is read as engine_direct.c does: what the system allowed a moment ago may not be allowed to this thread.
+ */
+#include "engine_own.h"
+
+#include <errno.h>
+
+/* How often a read that was interrupted, or that the system had no means for, is tried again. */
+#define RING_TRIES 8u
+#define RING_READ_MOST ((size_t)1 << 30)
+
+static bool ring_open(coffer__reader *reader)
+{
+    coffer__ring_state *state = &reader->ring;
+    const coffer__reader_options *options = &reader->options;
+    int (*open)(coffer__os_ring *, unsigned) = options->ring != NULL ? options->ring->open : coffer__os_ring_open;
+    if (state->open || state->refused) {
+        return state->open;
+    }
+    state->open = open(&state->ring, options->depth) == 0;
+    state->refused = !state->open;
+    state->registered = state->open && options->memory_size > 0 &&
+                        coffer__os_ring_register(&state->ring, options->memory, options->memory_size) == 0;
+    return state->open;
+}
+
+static bool ring_is_registered(const coffer__reader *reader, const uint8_t *to, size_t size)
+{
+    const uintptr_t begin = (uintptr_t)reader->options.memory;
+    const uintptr_t at = (uintptr_t)to;
+    return reader->ring.registered && at >= begin && at - begin <= reader->options.memory_size &&
+           size <= reader->options.memory_size - (at - begin);
+}
+
+/* Hands what is missing of a request to the system; false: it takes no more. */
+static bool ring_put(coffer__reader *reader, coffer__request *request, const coffer__rounded *rounded)
+{
+    const size_t got = (size_t)request->got;
+    const size_t left = rounded->size - got < RING_READ_MOST ? rounded->size - got : RING_READ_MOST;
+    const coffer__os_ring_read read = { .fd = request->inlet->direct,
+                                        .offset = rounded->offset + got,
+                                        .to = rounded->to + got,
+                                        .size = (uint32_t)left,
+                                        .registered = ring_is_registered(reader, rounded->to + got, left),
+                                        .user = request };
+    if (reader->ring.under_way >= reader->ring.ring.entries || !coffer__os_ring_put(&reader->ring.ring, &read)) {
+        return false;
+    }
+    reader->ring.under_way++;
+    return true;
+}
+
+/* A request that is complete in the page cache goes the way of all others, so that they all come back by reap. */
+static bool ring_start(coffer__reader *reader, coffer__request *request)
+{
+    coffer__rounded rounded;
+    if (!ring_open(reader) || !coffer__request_round(request, &rounded)) {
+        return false;
+    }
+    if (reader->tune.depth == 0) {
+        coffer__tune_begin(&reader->tune, request->inlet->depth, reader->options.depth, coffer__os_milliseconds());
+    }
+    if (request->got == 0 && coffer__request_take_cached(request, &rounded)) {
+        coffer__requests_push(&reader->ready, request);
+        return true;
+    }
+    if (!ring_put(reader, request, &rounded)) {
+        return false;
+    }
+    /* Where the system does not take it now, it is told again whenever completions are looked for. */
+    (void)coffer__os_ring_enter(&reader->ring.ring, 0);
+    return true;
+}
+
+/* A completion means that the request is done, or has to go on. A result that is no whole number of blocks ends where the
+   file does; the part of a block counts, but nothing more is read there. */
+static void ring_complete(coffer__reader *reader, const coffer__os_completion *completion)
+{
+    coffer__request *request = completion->user;
+    coffer__rounded rounded;
+    const int32_t result = completion->result;
+    reader->ring.under_way--;
+    if (!coffer__request_round(request, &rounded)) {
+        return;
+    }
+    bool over = result == 0 || (result < 0 && result != -EINTR && result != -EAGAIN);
+    if (result > 0) {
+        request->direct += (uint64_t)result;
+        over = coffer__request_add(request, &rounded, (uint64_t)result) || request->got % request->inlet->block != 0;
+        coffer__tune_note(&reader->tune, (uint64_t)result, coffer__os_milliseconds());
+    } else {
+        request->tries++;
+    }
+    if (over || request->tries > RING_TRIES || !ring_put(reader, request, &rounded)) {
+        coffer__requests_push(&reader->ready, request);
+    }
+}
+
+static void ring_take_completions(coffer__reader *reader)
+{
+    bool (*next)(coffer__os_ring *, coffer__os_completion *) =
+        reader->options.ring != NULL ? reader->options.ring->next : coffer__os_ring_next;
+    coffer__os_completion completion;
+    while (next(&reader->ring.ring, &completion)) {
+        ring_complete(reader, &completion);
+    }
+}
+
+/* A call that fails leaves everything as it was, so that it is made again: after a signal at once, else when the system has
+   had time to find what it lacks. The first call was tried when the ring was opened, so that it is allowed. */
+void coffer__ring_collect(coffer__reader *reader, bool wait)
+{
+    coffer__ring_state *state = &reader->ring;
+    if (state->under_way == 0) {
+        return;
+    }
+    ring_take_completions(reader);
+    do {
+        const bool idle = wait && reader->ready.first == NULL;
+        const int os_error = coffer__os_ring_enter(&state->ring, idle ? 1 : 0);
+        if (os_error != 0 && os_error != EINTR) {
+            coffer__os_sleep(1);
+        }
+        ring_take_completions(reader);
+    } while (wait && reader->ready.first == NULL && state->under_way > 0);
+}
+
+void coffer__ring_end(coffer__reader *reader)
+{
+    while (reader->ring.under_way > 0) {
+        reader->ready = (coffer__requests){ NULL, NULL };
+        coffer__ring_collect(reader, true);
+    }
+    if (reader->ring.open) {
+        coffer__os_ring_close(&reader->ring.ring);
+        reader->ring.open = false;
+    }
+}
+
+const coffer__engine coffer__engine_ring = {
+    .id = COFFER_ENGINE_RING, .name = "ring", .read = coffer__engine_read_direct, .start = ring_start
+};
