@@ -198,7 +198,7 @@ class _Loading:
         shape = list(tensor.shape)
         if tensor.split is not None:
             shape[tensor.split] //= self._peers.world
-        return torch.empty(shape, dtype=torch_dtype(self._file[tensor.name].dtype))
+        return torch.empty(shape, dtype=torch_dtype(self._file[tensor.name].dtype), device="cpu")
 
     def run(self, rounds: list[Round]) -> dict[str, Tensor]:
         """While one round is exchanged the next is read."""
@@ -216,7 +216,7 @@ class _Loading:
 
     def _lane(self, pieces: tuple[Piece, ...]) -> tuple[list[Tensor], Error | None]:
         """What this process reads in a round: the bytes of each piece."""
-        found = [torch.empty(piece.size, dtype=torch.uint8) for piece in pieces]
+        found = [torch.empty(piece.size, dtype=torch.uint8, device="cpu") for piece in pieces]
         try:
             for piece, target in zip(pieces, found, strict=True):
                 index = (*[slice(None)] * piece.dim, slice(piece.start, piece.stop))
@@ -353,7 +353,7 @@ def _longest(sizes: _Sizes) -> int:
 
 
 def _message(parts: list[Tensor], size: int, failure: Error | None) -> Tensor:
-    found = torch.zeros(size, dtype=torch.uint8)
+    found = torch.zeros(size, dtype=torch.uint8, device="cpu")
     found[0] = failure is not None
     for at, part in zip(_places(part.numel() for part in parts), parts, strict=False):
         found[at : at + part.numel()] = part

@@ -28,6 +28,8 @@ _BATCH = 64
 _BATCH_SIZE = 1 << 20
 # How many tensors are looked ahead at least, of a model that has few in a layer.
 _HORIZON = 16
+# How many bytes are looked ahead at least.
+_NEAR = 8 << 20
 
 
 @dataclass
@@ -184,20 +186,23 @@ class ReadAhead:
     def _look_ahead(self) -> None:
         """Starts reading what is guessed of the tensors that follow, as far as memory goes.
 
-        It goes one layer ahead at most, since the next one may teach something else; and not beyond a tensor of whose kind nothing
-        is known yet, if another of that kind is still to come before it. With little room it waits for more, so that small parts
-        are read in batches: handing one over costs more than reading it.
+        It goes one layer ahead at most, since the next one may teach something else, or some bytes where layers are small; and not
+        beyond a tensor of whose kind nothing is known yet, if another of that kind is still to come before it. With little room it
+        waits for more, so that small parts are read in batches: handing one over costs more than reading it.
         """
         if self._pool is None or not self._make_room(self._limit // 2):
             return
         batch: list[_Entry] = []
-        while self._looked < min(len(self._names), self._passed + self._horizon):
+        while self._looked < len(self._names):
+            far = self._looked >= self._passed + self._horizon
+            if far and self._used >= _NEAR:
+                break
             name = self._names[self._looked]
             if self._looked >= self._passed:
                 first = self._first[self._learner.kind(name)]
                 if not self._learner.knows(name) and self._passed <= first < self._looked:
                     break
-                if not self._add(name, batch):
+                if not self._add(name, batch, far):
                     break
             self._looked += 1
             if len(batch) >= _BATCH or sum(entry.size for entry in batch) >= _BATCH_SIZE:
@@ -206,14 +211,14 @@ class ReadAhead:
         if batch:
             self._submit(batch)
 
-    def _add(self, name: str, batch: list[_Entry]) -> bool:
-        """Puts what is guessed of a tensor into a batch. False where there is no room yet."""
+    def _add(self, name: str, batch: list[_Entry], far: bool) -> bool:
+        """Puts what is guessed of a tensor into a batch. False where there is no room yet, or it is too early to say."""
         tensor = self.tensors[name]
         parts = Counter(self._learner.guess(name, tensor.shape))
         wanted = {ranges: tensor[slices(ranges)] for ranges in parts}
         size = sum(part.nbytes for part in wanted.values())
         if size > self._limit or size == 0:
-            return True  # it is read when it is asked for
+            return not far  # it is read when it is asked for
         if not self._make_room(size):
             return False
         for ranges, part in wanted.items():

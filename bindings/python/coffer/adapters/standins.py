@@ -30,7 +30,7 @@ from .._frameworks import torch_dtype
 from .ahead import MEMORY, THREADS, ReadAhead, Statistics
 from .boxes import Box, Ranges, box_of, elements, row_strides, slices, whole
 
-_CPU = torch.device("cpu")
+_CPU = torch.device("cpu")  # always said, since a program may have another one as its default
 _COPY = torch.ops.aten.copy_.default
 _DISPATCH = "__torch_dispatch__"
 _COPIES = frozenset({torch.ops.aten.clone.default, torch.ops.aten._to_copy.default})
@@ -45,7 +45,7 @@ class _Origin:
         self.shape = tuple(shape)
         self.dtype = dtype
         self.pinned: torch.Tensor | None = None  # all of it in memory, once that need not be what it was
-        self._copies: WeakSet[_Copied] = WeakSet()
+        self._copies: WeakSet[_Copied] | None = None  # that nobody has looked at
 
     def part(self, ranges: Ranges) -> torch.Tensor:
         """What a box has, row by row, in memory of its own or in memory that does not change."""
@@ -63,22 +63,24 @@ class _Origin:
             changed = self.pinned if twin.dtype == self.dtype else self.pinned.view(twin.dtype)
             return changed.as_strided(twin.shape, twin.stride(), twin.storage_offset())
         if twin.numel() == 0:
-            return torch.empty(twin.shape, dtype=twin.dtype)
+            return torch.empty(twin.shape, dtype=twin.dtype, device=_CPU)
         box = self.box(twin)
         return self.part(box.ranges).view(twin.dtype).view(-1).as_strided(twin.shape, box.strides, box.offset)
 
     def pin(self) -> None:
         """Takes all of it into memory for good: it is about to be changed, or looked at in a way that cannot be followed."""
         if self.pinned is None:
-            for copied in list(self._copies):
+            for copied in list(self._copies or ()):
                 copied.pin()
             empty = 0 in self.shape
-            found = torch.empty(0, dtype=self.dtype) if empty else self.part(whole(self.shape))
+            found = torch.empty(0, dtype=self.dtype, device=_CPU) if empty else self.part(whole(self.shape))
             self.pinned = found.view(self.shape)
 
     def copied(self, twin: torch.Tensor, dtype: torch.dtype) -> StandIn:
         """A copy of a view, row by row. Nothing is read for it before it is used."""
         copied = _Copied(self, twin, dtype)
+        if self._copies is None:
+            self._copies = WeakSet()
         self._copies.add(copied)
         return copied.stand_in()
 
@@ -104,7 +106,7 @@ class _Copied(_Origin):
 
     def part(self, ranges: Ranges) -> torch.Tensor:
         found = self.source.view(self.twin[slices(ranges)])
-        return torch.empty(found.shape, dtype=self.dtype).copy_(found)
+        return torch.empty(found.shape, dtype=self.dtype, device=_CPU).copy_(found)
 
 
 class StandIn(torch.Tensor):
@@ -295,6 +297,8 @@ class Weights:
         self, paths: Iterable[str | os.PathLike[str]], *, memory: int = MEMORY, threads: int = THREADS
     ) -> None:
         self._source = ReadAhead(paths, memory=memory, threads=threads)
+        found = {tensor.dtype for tensor in self._source.tensors.values()}
+        self._dtypes = {dtype: None if is_packed(dtype) else torch_dtype(dtype) for dtype in found}
 
     @property
     def statistics(self) -> Statistics:
@@ -311,9 +315,9 @@ class Weights:
     def __getitem__(self, name: str) -> torch.Tensor:
         """A new stand-in for a tensor. One of packed elements is read now."""
         tensor = self._source.tensors[name]
-        if is_packed(tensor.dtype):
+        dtype = self._dtypes[tensor.dtype]
+        if dtype is None:
             return tensor.torch()
-        dtype = torch_dtype(tensor.dtype)
         return _InFile(self._source, name, tensor.shape, dtype).stand_in()
 
     def close(self) -> None:

@@ -187,6 +187,18 @@ def test_into_tensors_that_are_not_plain_memory(weights):
     assert torch.empty(16, 8, dtype=torch.bfloat16, device="meta").copy_(opened["m"]).shape == (16, 8)
 
 
+def test_programs_may_have_another_device_as_their_default(weights):
+    opened, values = weights
+    target = torch.zeros(8, 16)
+    with torch.device("meta"):
+        assert opened["m"].device.type == "cpu" and opened["e"].clone().device.type == "cpu"
+        target.copy_(opened["m"].t().contiguous().float())
+        empty, changed = opened["e"], opened["m"].zero_()
+        empty.zero_()
+        assert changed.tolist() == [[0] * 8] * 16 and opened["e"].tolist() == []
+    assert torch.equal(target, values["m"].t().float())
+
+
 def test_parts_go_straight_into_parameters(weights):
     """Not through memory of their own: rows of a tensor, into rows of a parameter."""
     opened, values = weights
