@@ -5,6 +5,7 @@ taken has to be right, memory bounded, and what nobody takes of its kind never r
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -259,6 +260,21 @@ def test_a_file_that_is_cut_meanwhile_is_an_error(model):
             for name in names:
                 take(source, arrays, name, ROWS, into=True)
     assert raised.value.code in ("CHANGED", "DATA_TRUNCATED")
+
+
+def test_threads_that_ask_in_an_order_of_their_own(model):
+    """As those do who slice tensors by name, four at a time, and sort names by the numbers in them."""
+    arrays, paths = model
+    order = sorted(arrays, key=lambda name: [int(part) if part.isdigit() else part for part in name.split(".")])
+    assert order != sorted(arrays)
+
+    def ask(name: str) -> None:
+        source.follow(name)
+        take(source, arrays, name, COLUMNS if name.endswith("c") else ROWS, into=False)
+
+    with ReadAhead(paths, order=order) as source, ThreadPoolExecutor(4) as pool:
+        list(pool.map(ask, order))
+    assert source.statistics.parts == 48 and source.statistics.found > 0
 
 
 def test_after_closing_parts_can_be_taken(model):

@@ -65,14 +65,20 @@ class ReadAhead:
     """Tensors of several files in one order. Parts may be taken from any thread."""
 
     def __init__(
-        self, paths: Iterable[str | os.PathLike[str]], *, memory: int = MEMORY, threads: int = THREADS
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        *,
+        order: Iterable[str] | None = None,
+        memory: int = MEMORY,
+        threads: int = THREADS,
     ) -> None:
+        """`order` has the names as they will come; None: as their bytes lie in the files."""
         self._models = [_native.Model.open(path, access="read", format="safetensors") for path in paths]
         self.tensors: Mapping[str, _native.Tensor] = {
             tensor.name: tensor for model in self._models for tensor in model.tensors()
         }
         self.statistics = Statistics()
-        self._names = list(self.tensors)
+        self._names = list(self.tensors if order is None else order)
         self._positions = {name: position for position, name in enumerate(self._names)}
         self._learner = Learner(self._names)
         self._first: dict[str, int] = {}  # the position of the first tensor of each kind
@@ -103,6 +109,11 @@ class ReadAhead:
             while self._passed < position:
                 self._pass(self._names[self._passed])
             self._look_ahead()
+
+    def follow(self, name: str) -> None:
+        """The same for who does not go through them by iterating: the tensors before `name` have come. Threads may do it that are
+        not quite in order: what is taken late is learned late."""
+        self.advance(self._positions[name])
 
     def _pass(self, name: str) -> None:
         self._passed += 1
