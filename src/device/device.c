@@ -119,7 +119,11 @@ void coffer_device_close(coffer_device *device)
    process, answers at once. */
 bool coffer__device_enter_to_release(coffer_device *device, coffer__device_visit *visit)
 {
-    return device->ops->enter(device, visit, NULL) == COFFER_OK || device->ops->enter(device, visit, NULL) == COFFER_OK;
+    bool entered = false;
+    for (int i = 0; i < 2 && !entered; i++) {
+        entered = device->ops->enter(device, visit, NULL) == COFFER_OK;
+    }
+    return entered;
 }
 
 /* ---- Using one --------------------------------------------------------------------------------------------------- */

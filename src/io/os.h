@@ -15,6 +15,7 @@
 #define COFFER_IO_OS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -317,6 +318,55 @@ void coffer__os_pages_discard(void *pages, size_t size);
    at the start of the block's first page and thus covers the block's whole mapping. Advice for a
    part would split the mapping, and libc's realloc could no longer move it without copying. */
 void coffer__os_want_huge_pages(void *block, size_t size);
+
+/* ---- what processes share ---------------------------------------------------------------------------------------- */
+
+/* Memory of its own that other processes can have by its descriptor: `size` bytes, all zero, which never becomes shorter
+   or longer. `label` is only for people who look at the process. */
+int coffer__os_shared_new(const char *label, uint64_t size, int *fd);
+/* Seals it: nobody seals it further, and with `constant` nobody changes it any more. EBUSY while somebody has it mapped
+   to write, for `constant`. */
+int coffer__os_shared_seal(int fd, bool constant);
+/* Whether a descriptor that came from another process is such memory, sealed like that; EPERM if it is not. */
+int coffer__os_shared_check(int fd, bool constant, uint64_t *size);
+/* Maps all of it, to read and write. coffer__os_map_range maps it to read. */
+int coffer__os_shared_map(int fd, uint64_t size, coffer__os_map *map);
+/* Gives back the memory of a range of whole pages, which reads as zeros from then on. */
+void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size);
+
+/* Answers processes of this user that call `name`, on this machine and within this network namespace. EADDRINUSE when
+   another process does, of whatever user. */
+int coffer__os_answer(const char *name, int *listener);
+/* Passes `fd` to everybody who has called, and never waits. Returns how many got it. Close the listener with
+   coffer__os_close. */
+unsigned coffer__os_answer_all(int listener, int fd);
+/* Nobody is answered any more; whoever waits by coffer__os_callers_await sees that. */
+void coffer__os_answer_end(int listener);
+/* A set of listeners, each with a number of the caller's; to be closed by coffer__os_close. */
+int coffer__os_callers_new(int *set);
+int coffer__os_callers_add(int set, int listener, uint32_t number);
+/* Waits until somebody calls one of them. ECANCELED after coffer__os_answer_end. */
+int coffer__os_callers_await(int set, uint32_t *number);
+/* Calls `name`, and waits for nobody. ECONNREFUSED when nobody answers, EACCES when a process of another user does. The
+   caller is to be closed by coffer__os_close. */
+int coffer__os_call(const char *name, int *caller);
+/* Waits for what the other process passes. EAGAIN when the time is over, or a signal came; EPROTO when it passed
+   nothing. */
+int coffer__os_await_passed(int caller, uint64_t milliseconds, int *fd);
+
+/* Waits until `word`, which may be in shared memory, is not `value` any more, or is woken, or the time is over, or for
+   no reason. */
+void coffer__os_word_await(_Atomic(uint32_t) *word, uint32_t value, uint64_t milliseconds);
+/* Wakes all threads of all processes that wait for the word. */
+void coffer__os_word_wake(_Atomic(uint32_t) *word);
+
+/* The user of this process. */
+uint32_t coffer__os_user(void);
+/* Holds a byte of shared memory for this process, until it ends or closes any descriptor of that memory. EAGAIN or
+   EACCES when another process holds it. */
+int coffer__os_hold_byte(int fd, uint64_t byte);
+/* Whether another process holds it: one that lives. */
+bool coffer__os_byte_is_held(int fd, uint64_t byte);
 
 /* ---- other libraries --------------------------------------------------------------------------------------------- */
 

@@ -51,7 +51,8 @@ int coffer__os_read_enough(int fd, uint64_t offset, void *buffer, size_t size, s
 
 #if defined(__linux__) && defined(O_DIRECT)
 
-/* Opens the file of `fd` by its name in /proc, which needs the same rights as opening it by any other name. */
+/* Opens the file of `fd` by its name in /proc, which needs the same rights as opening it by any other name. It has bytes at
+   places, so that opening it waits for nobody. */
 static int os_open_by_number(int fd, int flags, int *again)
 {
     char path[32];
@@ -74,7 +75,7 @@ static int os_open_by_number(int fd, int flags, int *again)
 /* The advice is about this open file alone. */
 int coffer__os_open_again(int fd, int *again)
 {
-    const int os_error = os_open_by_number(fd, O_NONBLOCK, again);
+    const int os_error = os_open_by_number(fd, 0, again);
     if (os_error == 0) {
         (void)posix_fadvise(*again, 0, 0, POSIX_FADV_RANDOM);
     }
@@ -150,7 +151,7 @@ static int os_find_block(int fd, uint32_t *block)
 
 int coffer__os_open_direct(int fd, int *direct, uint32_t *block)
 {
-    int os_error = os_open_by_number(fd, O_NONBLOCK | O_DIRECT, direct);
+    int os_error = os_open_by_number(fd, O_DIRECT, direct);
     if (os_error != 0) {
         return os_error;
     }

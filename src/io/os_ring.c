@@ -129,10 +129,10 @@ static void os_ring_find(coffer__os_ring *ring, const os_ring_parameters *parame
 static int os_ring_map(coffer__os_ring *ring, const os_ring_parameters *parameters)
 {
     const int protection = PROT_READ | PROT_WRITE;
-    const size_t reads = parameters->read_places[6] + parameters->entries * sizeof(uint32_t);
-    const size_t done = parameters->done_places[5] + parameters->completions * OS_RING_COMPLETION_SIZE;
+    const size_t reads = parameters->read_places[6] + (size_t)parameters->entries * sizeof(uint32_t);
+    const size_t done = parameters->done_places[5] + (size_t)parameters->completions * OS_RING_COMPLETION_SIZE;
     ring->queues_size = reads > done ? reads : done;
-    ring->reads_size = parameters->entries * OS_RING_READ_SIZE;
+    ring->reads_size = (size_t)parameters->entries * OS_RING_READ_SIZE;
     void *queues = mmap(NULL, ring->queues_size, protection, MAP_SHARED | MAP_POPULATE, ring->fd, 0);
     if (queues == MAP_FAILED) {
         return errno;

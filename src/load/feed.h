@@ -35,8 +35,9 @@ typedef struct coffer__part {
     /* Where byte within.begin goes in host memory, when all of `within` goes there as it is. The feed may then read bytes
        right to their place instead of into the slot, and says which: those of `there`. NULL: not so. */
     uint8_t *to;
-    coffer__span there; /* by the feed; empty: none */
-    uint64_t taken;     /* by the worker: bytes that went to their place */
+    coffer_device *device; /* whose address `to` is; NULL: the host's. Only with the engine cuFile */
+    coffer__span there;    /* by the feed; empty: none */
+    uint64_t taken;        /* by the worker: bytes that went to their place */
 } coffer__part;
 
 typedef struct coffer__chunk coffer__chunk;
@@ -52,6 +53,7 @@ struct coffer__chunk {
     size_t part_room;
 
     /* The feed's, from submit on. */
+    bool mapped;          /* `bytes` lie in a map of a file */
     const uint8_t *bytes; /* byte cell.begin; where spans lie there are bytes, except those that are `there` */
     uint64_t requests;    /* how many reads it took */
     uint64_t read;        /* bytes that were read for it by this process, from wherever, … */
@@ -94,10 +96,18 @@ typedef struct coffer__feeds {
     const coffer_allocator *allocator; /* any number of threads may use it at once */
     coffer__inlets *inlets;            /* which engine reads each file */
     size_t workers;                    /* feeds that there will be, at most */
+    struct coffer__share *share;       /* the group of processes that this load is in; NULL: none */
+    const struct coffer__kept *kept;   /* what a keeper has of the model; NULL: nothing */
 } coffer__feeds;
 
 /* Makes a feed for worker `worker`; `watch` is its own, asked while it waits. */
 coffer_status coffer__feed_private(coffer__feed **feed, const coffer__feeds *feeds, size_t worker,
                                    const coffer__watch *watch, coffer_error *err);
+/* The same for a load that has a group. `alone` reads what is not shared, and is closed with the feed; after a failure it
+   is closed, too. */
+coffer_status coffer__feed_shared(coffer__feed **feed, const coffer__feeds *feeds, coffer__feed *alone,
+                                  const coffer__watch *watch, coffer_error *err);
+/* The same for a model of which a keeper has files; `rest` brings the others. */
+coffer_status coffer__feed_kept(coffer__feed **feed, const coffer__feeds *feeds, coffer__feed *rest, coffer_error *err);
 
 #endif

@@ -15,11 +15,13 @@
 #include "error.h"
 #include "feed.h"
 #include "inlets.h"
+#include "model.h"
 #include "window.h"
 
 /* Bytes that are worth a read of their own: a call through the page cache, a request to the disk past it. */
 #define PRIVATE_PLACE_CACHED ((uint64_t)4 << 10)
 #define PRIVATE_PLACE_DIRECT ((uint64_t)128 << 10)
+#define PRIVATE_PLACE_DEVICE ((uint64_t)64 << 10)
 
 typedef struct private_slot {
     uint8_t *memory;
@@ -29,12 +31,13 @@ typedef struct private_slot {
     size_t count;
     size_t room;
     size_t left; /* requests that are under way */
+    bool given;  /* the chunk was given back by next */
 } private_slot;
 
 typedef struct private_feed {
     coffer__feed base;
     const coffer__feeds *feeds;
-    coffer__reader *reader;
+    coffer__range_reader *reader;
     const coffer__inlet *latest; /* of the last chunk; NULL: there was none */
     private_slot *slots;
     size_t count;
@@ -50,6 +53,7 @@ typedef struct private_run {
     size_t end;   /* the part after the last */
     coffer__span within;
     uint8_t *to;
+    coffer_device *device;
 } private_run;
 
 static coffer_status private_request(const private_feed *own, private_slot *slot, coffer__span span, uint8_t *to,
@@ -80,13 +84,15 @@ static coffer_status private_to_slot(const private_feed *own, private_slot *slot
 static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t reached, private_run *run)
 {
     const coffer__part *part = &chunk->parts[first];
-    *run = (private_run){ .first = first, .end = first + 1, .within = part->within, .to = part->to };
+    *run = (private_run){
+        .first = first, .end = first + 1, .within = part->within, .to = part->to, .device = part->device
+    };
     if (part->to == NULL || part->within.begin < reached) {
         return false;
     }
     while (run->end < chunk->part_count) {
         const coffer__part *next = &chunk->parts[run->end];
-        if (next->to != run->to + (size_t)(run->within.end - run->within.begin) ||
+        if (next->device != run->device || next->to != run->to + (size_t)(run->within.end - run->within.begin) ||
             next->within.begin != run->within.end) {
             break;
         }
@@ -102,6 +108,10 @@ static bool private_placeable(const private_slot *slot, const private_run *run, 
                               coffer__span *place)
 {
     const uint64_t least = slot->inlet->block > 1 ? PRIVATE_PLACE_DIRECT : PRIVATE_PLACE_CACHED;
+    if (run->device != NULL) {
+        *place = run->within;
+        return run->within.end - run->within.begin >= PRIVATE_PLACE_DEVICE;
+    }
     uint64_t offset = run->within.begin;
     uint64_t size = run->within.end - run->within.begin;
     coffer__inlet_within(slot->inlet, run->to, &offset, &size);
@@ -140,6 +150,19 @@ static void private_want(private_cursor *cursor, uint64_t begin, uint64_t end)
     cursor->wanted = end > cursor->wanted ? end : cursor->wanted;
 }
 
+/* Reads a run to its place on a device, now: cuFile waits for it. */
+static coffer_status private_to_device(const private_feed *own, const private_slot *slot, const private_run *run,
+                                       coffer_error *err)
+{
+    coffer__chunk *chunk = slot->chunk;
+    const uint64_t size = run->within.end - run->within.begin;
+    chunk->requests++;
+    chunk->read += size;
+    chunk->direct += size;
+    chunk->engines |= 1u << (unsigned)COFFER_ENGINE_CUFILE;
+    return coffer__inlets_read_to(own->feeds->inlets, chunk->shard, run->device, run->within, (uintptr_t)run->to, err);
+}
+
 /* Makes the requests of a run that is read to its place: what is needed before it goes to the slot, with the bytes before its
    first whole block. Those after its last one are wanted from now on. */
 static coffer_status private_place(const private_feed *own, private_slot *slot, private_cursor *cursor,
@@ -149,7 +172,9 @@ static coffer_status private_place(const private_feed *own, private_slot *slot, 
         private_want(cursor, run->within.begin, place->begin);
     }
     coffer_status status = private_to_slot(own, slot, (coffer__span){ cursor->from, cursor->wanted }, err);
-    if (status == COFFER_OK) {
+    if (status == COFFER_OK && run->device != NULL) {
+        status = private_to_device(own, slot, run, err);
+    } else if (status == COFFER_OK) {
         uint8_t *to = run->to + (size_t)(place->begin - run->within.begin);
         status = private_request(own, slot, *place, to, err);
     }
@@ -205,7 +230,7 @@ static coffer_status private_requests(const private_feed *own, private_slot *slo
 static bool private_has_room(const coffer__feed *feed)
 {
     const private_feed *own = (const private_feed *)feed;
-    return own->taken < own->count && (own->latest == NULL || coffer__reader_wants(own->reader, own->latest));
+    return own->taken < own->count && (own->latest == NULL || coffer__range_reader_wants(own->reader, own->latest));
 }
 
 /* Requests stay where they are while they are under way, so all of them are made before the first is submitted. */
@@ -224,11 +249,13 @@ static coffer_status private_submit(coffer__feed *feed, coffer__chunk *chunk, co
         return status;
     }
     slot->chunk = chunk;
+    slot->given = false;
     own->latest = slot->inlet;
     own->taken++;
     own->coming++;
     chunk->own = slot;
     chunk->bytes = slot->memory;
+    chunk->mapped = false;
     chunk->requests = 0;
     chunk->read = 0;
     chunk->cached = 0;
@@ -236,31 +263,54 @@ static coffer_status private_submit(coffer__feed *feed, coffer__chunk *chunk, co
     chunk->engines = 1u << (unsigned)coffer__inlet_engine(slot->inlet);
     status = private_requests(own, slot, err);
     for (size_t i = 0; status == COFFER_OK && i < slot->count; i++) {
-        coffer__reader_submit(own->reader, &slot->requests[i]);
+        coffer__range_reader_submit(own->reader, &slot->requests[i]);
     }
     return status;
+}
+
+/* Gives back the chunk of a slot that has all it waits for. */
+static coffer__chunk *private_give(private_feed *own, private_slot *slot)
+{
+    slot->given = true;
+    own->coming--;
+    return slot->chunk;
+}
+
+/* A slot whose chunk needed no requests, since all of it went to a device; NULL: none. */
+static private_slot *private_without_requests(const private_feed *own)
+{
+    for (size_t i = 0; i < own->count; i++) {
+        private_slot *slot = &own->slots[i];
+        if (slot->chunk != NULL && !slot->given && slot->count == 0) {
+            return slot;
+        }
+    }
+    return NULL;
 }
 
 static coffer_status private_next(coffer__feed *feed, bool wait, coffer__chunk **chunk, coffer_error *err)
 {
     private_feed *own = (private_feed *)feed;
-    *chunk = NULL;
-    while (own->coming > 0) {
+    private_slot *empty = own->coming > 0 ? private_without_requests(own) : NULL;
+    *chunk = empty == NULL ? NULL : private_give(own, empty);
+    while (own->coming > 0 && *chunk == NULL) {
         coffer__request *done = NULL;
-        const coffer_status status = coffer__reader_reap(own->reader, wait, &done, err);
-        if (status != COFFER_OK || done == NULL) {
+        const coffer_status status = coffer__range_reader_reap(own->reader, wait, &done, err);
+        if (done == NULL) {
             return status;
         }
         private_slot *slot = done->user;
+        if (status != COFFER_OK) {
+            const char *path = own->feeds->model->shards[slot->chunk->shard].path;
+            return path == NULL ? status : coffer__fail_path(err, status, path);
+        }
         slot->chunk->requests++;
         slot->chunk->read += done->read;
         slot->chunk->cached += done->cached;
         slot->chunk->direct += done->direct;
         slot->left--;
         if (slot->left == 0) {
-            own->coming--;
-            *chunk = slot->chunk;
-            return COFFER_OK;
+            *chunk = private_give(own, slot);
         }
     }
     return COFFER_OK;
@@ -280,7 +330,7 @@ static void private_close(coffer__feed *feed)
 {
     private_feed *own = (private_feed *)feed;
     const coffer_allocator *allocator = own->feeds->allocator;
-    coffer__reader_free(own->reader);
+    coffer__range_reader_free(own->reader);
     for (size_t i = 0; i < own->count; i++) {
         private_slot *slot = &own->slots[i];
         if (slot->chunk != NULL) {
@@ -305,9 +355,9 @@ static coffer_status private_fill(private_feed *own, size_t worker, const coffer
     const coffer__feeds *feeds = own->feeds;
     const size_t share = feeds->window->slot_count / feeds->workers;
     uint8_t *first = feeds->window->slots + worker * share * (size_t)COFFER__CELL;
-    const coffer__reader_options options = { .allocator = feeds->allocator,
-                                             .watch = watch,
-                                             .depth = (uint32_t)(share < 4096 ? share : 4096) };
+    const coffer__range_reader_options options = { .allocator = feeds->allocator,
+                                                   .watch = watch,
+                                                   .depth = (uint32_t)(share < 4096 ? share : 4096) };
     own->slots = coffer__alloc_array(feeds->allocator, share, sizeof *own->slots, err);
     if (own->slots == NULL) {
         return COFFER_ERR_MEMORY;
@@ -316,7 +366,7 @@ static coffer_status private_fill(private_feed *own, size_t worker, const coffer
     for (size_t i = 0; i < share; i++) {
         own->slots[i].memory = first + i * (size_t)COFFER__CELL;
     }
-    return coffer__reader_new(&own->reader, &options, err);
+    return coffer__range_reader_new(&own->reader, &options, err);
 }
 
 coffer_status coffer__feed_private(coffer__feed **feed, const coffer__feeds *feeds, size_t worker,

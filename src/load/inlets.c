@@ -2,6 +2,7 @@
 #include "inlets.h"
 
 #include "alloc.h"
+#include "cufile.h"
 #include "error.h"
 #include "model.h"
 #include "trouble.h"
@@ -11,6 +12,7 @@
 
 typedef struct inlets_entry {
     coffer__inlet inlet;
+    coffer__cufile_file file; /* with the engine cuFile: the same file, as that knows it */
     bool open;
     size_t users;
     uint64_t planned; /* bytes that are wanted of the file */
@@ -28,7 +30,9 @@ struct coffer__inlets {
     bool has_facts;
     size_t open;
     size_t count;
-    inlets_entry *entries; /* of each shard */
+    inlets_entry *entries;  /* of each shard */
+    bool has_cuda;          /* something goes to a CUDA device */
+    coffer__cufile *cufile; /* NULL: not asked for, or not started yet */
 };
 
 /* ---- what is wanted of each file --------------------------------------------------------------------------------- */
@@ -50,6 +54,8 @@ static void inlets_probe(inlets_entry *entry, const coffer_plan *plan, const cof
 static void inlets_plan(coffer__inlets *inlets, const coffer_plan *plan)
 {
     for (size_t i = 0; i < plan->item_count; i++) {
+        const coffer_device *device = plan->items[i].device;
+        inlets->has_cuda = inlets->has_cuda || (device != NULL && device->kind == COFFER_DEVICE_CUDA);
         inlets->entries[plan->items[i].shard].planned += plan->items[i].size;
     }
     for (size_t i = 0; i < plan->item_count; i++) {
@@ -85,6 +91,14 @@ coffer_status coffer__inlets_new(coffer__inlets **inlets, const coffer_plan *pla
     return COFFER_OK;
 }
 
+static void inlets_close(const coffer__inlets *inlets, inlets_entry *entry)
+{
+    if (inlets->cufile != NULL) {
+        coffer__cufile_forget(inlets->cufile, &entry->file);
+    }
+    coffer__inlet_close(&entry->inlet);
+}
+
 void coffer__inlets_free(coffer__inlets *inlets)
 {
     if (inlets == NULL) {
@@ -92,9 +106,10 @@ void coffer__inlets_free(coffer__inlets *inlets)
     }
     for (size_t i = 0; i < inlets->count; i++) {
         if (inlets->entries[i].open) {
-            coffer__inlet_close(&inlets->entries[i].inlet);
+            inlets_close(inlets, &inlets->entries[i]);
         }
     }
+    coffer__cufile_close(inlets->cufile);
     coffer__os_mutex_deinit(&inlets->mutex);
     const coffer_allocator allocator = inlets->allocator;
     coffer__free_array(&allocator, inlets->entries, inlets->count, sizeof *inlets->entries);
@@ -112,7 +127,7 @@ static void inlets_make_room(coffer__inlets *inlets)
     for (size_t i = 0; i < inlets->count; i++) {
         inlets_entry *entry = &inlets->entries[i];
         if (entry->open && entry->users == 0) {
-            coffer__inlet_close(&entry->inlet);
+            inlets_close(inlets, entry);
             entry->open = false;
             inlets->open--;
         }
@@ -136,7 +151,14 @@ static coffer_status inlets_open(coffer__inlets *inlets, size_t shard, coffer_er
         coffer__engine_facts_get(&inlets->facts);
         inlets->has_facts = true;
     }
-    const coffer_status status = coffer__inlet_open(&entry->inlet, &of->source, &wish, &inlets->facts, err);
+    coffer_status status = coffer__inlet_open(&entry->inlet, &of->source, &wish, &inlets->facts, err);
+    if (status == COFFER_OK && inlets->cufile != NULL) {
+        const int fd = entry->inlet.direct;
+        status = coffer__cufile_add(inlets->cufile, fd, coffer__os_storage_of(fd), &entry->file, err);
+        if (status != COFFER_OK) {
+            coffer__inlet_close(&entry->inlet);
+        }
+    }
     if (status != COFFER_OK) {
         return of->path == NULL ? status : coffer__fail_path(err, status, of->path);
     }
@@ -165,9 +187,43 @@ void coffer__inlets_leave(coffer__inlets *inlets, size_t shard)
     coffer__os_mutex_unlock(&inlets->mutex);
 }
 
+bool coffer__inlets_reach(const coffer__inlets *inlets, const coffer_device *device)
+{
+    return inlets->cufile != NULL && device->kind == COFFER_DEVICE_CUDA;
+}
+
+coffer_status coffer__inlets_read_to(coffer__inlets *inlets, size_t shard, coffer_device *device, coffer__span bytes,
+                                     uint64_t address, coffer_error *err)
+{
+    const inlets_entry *entry = &inlets->entries[shard];
+    const char *path = inlets->model->shards[shard].path;
+    const coffer_status status = coffer__cufile_read(
+        inlets->cufile, device, &entry->file, entry->inlet.base + bytes.begin, address, bytes.end - bytes.begin, err);
+    return status == COFFER_OK || path == NULL ? status : coffer__fail_path(err, status, path);
+}
+
+/* cuFile is started before the first inlet is opened, where it was asked for. */
+static coffer_status inlets_start_cufile(coffer__inlets *inlets, coffer_error *err)
+{
+    if (inlets->options.engine != COFFER_ENGINE_CUFILE || inlets->cufile != NULL) {
+        return COFFER_OK;
+    }
+    if (inlets->options.shared || !inlets->has_cuda) {
+        return coffer__fail(err, COFFER_ERR_ENGINE,
+                            "the engine \"cufile\" was asked for, but %s: use the engine \"auto\"",
+                            inlets->options.shared ? "several processes share the window"
+                                                   : "nothing of the plan goes to a CUDA device");
+    }
+    return coffer__cufile_open(&inlets->cufile, &inlets->allocator, err);
+}
+
 coffer_status coffer__inlets_try(coffer__inlets *inlets, uint32_t *threads, coffer_error *err)
 {
     *threads = 0;
+    const coffer_status started = inlets_start_cufile(inlets, err);
+    if (started != COFFER_OK) {
+        return started;
+    }
     for (size_t i = 0; i < inlets->count; i++) {
         const coffer__inlet *inlet = NULL;
         if (inlets->entries[i].planned == 0) {

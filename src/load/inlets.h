@@ -27,6 +27,10 @@ void coffer__inlets_free(coffer__inlets *inlets);
 /* The inlet of a file, until coffer__inlets_leave. COFFER_ERR_ENGINE, with the file's path. */
 coffer_status coffer__inlets_use(coffer__inlets *inlets, size_t shard, const coffer__inlet **inlet, coffer_error *err);
 void coffer__inlets_leave(coffer__inlets *inlets, size_t shard);
+/* Whether files are read to memory of devices by cuFile, and doing that: bytes of a file, of which the inlet is in use. */
+bool coffer__inlets_reach(const coffer__inlets *inlets, const coffer_device *device);
+coffer_status coffer__inlets_read_to(coffer__inlets *inlets, size_t shard, coffer_device *device, coffer__span bytes,
+                                     uint64_t address, coffer_error *err);
 /* Opens the inlets of all files of which something is wanted, to see whether the engine that was asked for serves; with
    COFFER_ENGINE_AUTO one of them. *threads becomes how many workers they want. */
 coffer_status coffer__inlets_try(coffer__inlets *inlets, uint32_t *threads, coffer_error *err);

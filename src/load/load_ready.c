@@ -137,9 +137,11 @@ static coffer_status ready_take(coffer_load *load, uint32_t item, uint64_t until
                                 coffer_error *err)
 {
     const coffer__load_state *state = &load->states[item];
-    coffer__schedule_want(&load->schedule, item);
-    load->starved = false; /* the item may fit where the next one did not */
-    coffer__os_condition_wake_all(&load->room);
+    if (state->phase == COFFER__LOAD_WAITING) {
+        coffer__schedule_want(&load->schedule, item);
+        load->starved = false; /* the item may fit where the next one did not */
+        coffer__os_condition_wake_all(&load->room);
+    }
     for (;;) {
         if (load->status != COFFER_OK) {
             return ready_failed(load, err);

@@ -108,15 +108,28 @@ static void work_spare(coffer__load_worker *worker, work_chunk *chunk)
     worker->spare = chunk;
 }
 
-/* Rows that are contiguous in host memory may be read right to their place. Under the lock. */
+/* Whether a row may be read right to its place: where it is contiguous in host memory, or on a device that files can be read
+   to. What is hashed in its slot, or has to wait for a stream of the caller's, comes through host memory all the same. */
+static bool work_reads_to_place(const coffer_load *load, const coffer__load_row *row)
+{
+    const coffer__load_item *item = &load->plan->items[row->item];
+    if (row->nest.rank != 0 || item->device == NULL) {
+        return row->nest.rank == 0;
+    }
+    return !item->placed && load->states[row->item].verify != COFFER__VERIFY_IN_SLOT &&
+           coffer__inlets_reach(load->inlets, item->device);
+}
+
+/* Under the lock. */
 static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
 {
     for (size_t i = 0; i < chunk->part_count; i++) {
         coffer__part *part = &chunk->parts[i];
         const coffer__load_row *row = &load->plan->rows[part->row];
-        if (row->nest.rank == 0 && load->plan->items[row->item].device == NULL) {
+        if (work_reads_to_place(load, row)) {
             const uint64_t address = load->states[row->item].spot.address + row->nest.to;
             part->to = (uint8_t *)(uintptr_t)(address + (part->within.begin - row->nest.reach.begin));
+            part->device = load->plan->items[row->item].device;
         }
     }
 }
@@ -211,6 +224,9 @@ static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, c
     if (*own == NULL) {
         status = coffer__window_pin(load->window, item->device, err);
         if (status == COFFER_OK) {
+            status = coffer__load_pin_group(load, item->device, err);
+        }
+        if (status == COFFER_OK) {
             status = coffer__outlet_open(own, item->device, &load->allocator, err);
         }
     }
@@ -234,7 +250,8 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
     part->taken = 0;
     coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
     while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
-        status = coffer__outlet_send(outlet, &line, chunk->bytes + (size_t)(line.from - chunk->cell.begin), err);
+        const uint8_t *bytes = chunk->bytes + (size_t)(line.from - chunk->cell.begin);
+        status = coffer__outlet_send(outlet, &line, bytes, chunk->mapped, err);
         part->taken += line.width * line.runs;
     }
     return status;
@@ -245,13 +262,16 @@ static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *
 {
     const coffer_load *load = worker->load;
     const uint32_t item = load->plan->rows[part->row].item;
+    part->taken = part->within.end - part->within.begin;
+    if (part->device != NULL && part->there.end > part->there.begin) {
+        return COFFER_OK;
+    }
     if (load->plan->items[item].device != NULL) {
         chunk->tickets[load->states[item].space] = WORK_SENT;
         return work_send_lines(worker, &chunk->base, part, err);
     }
     if (part->to != NULL) {
         work_copy_rest(&chunk->base, part);
-        part->taken = part->within.end - part->within.begin;
     } else {
         part->taken = work_copy_lines(load, &chunk->base, part);
     }
@@ -575,11 +595,15 @@ static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__feed_private(&worker->feed, &load->feeds, number, &worker->watch, err);
+    status = coffer__load_enter_group(load, &worker->watch, err);
+    if (status == COFFER_OK) {
+        status = coffer__load_feed(&worker->feed, load, number, &worker->watch, err);
+    }
     while (status == COFFER_OK && !over && !work_stop(worker)) {
         status = work_round(worker, &over, err);
     }
     work_close(worker);
+    coffer__load_leave_group(load, status, err);
     coffer__window_leave(load->window);
     return status;
 }
@@ -611,6 +635,9 @@ static coffer_status work_threads(const coffer_load *load, size_t *count, coffer
     const coffer_status status = coffer__inlets_try(load->inlets, &threads, err);
     if (status != COFFER_OK) {
         return status;
+    }
+    if (load->kept != NULL) {
+        threads = coffer__os_processors(); /* they only copy */
     }
     threads = asked > 0 ? asked : threads > 0 ? threads : 1;
     threads = threads < WORK_MOST_THREADS ? threads : WORK_MOST_THREADS;

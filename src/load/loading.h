@@ -6,6 +6,7 @@
  *   load_admit.c  memory for items, and budgets
  *   load_work.c   what each worker does: chunks from the schedule to the feed, and from the feed to their places
  *   load_digest.c digests that are checked on the way
+ *   load_group.c  other processes that load the same
  *   load_ready.c  items that are complete, and handing them out
  *
  * One lock guards the schedule and the items' states. Workers take it once for each chunk that they begin, and once for each
@@ -75,6 +76,8 @@ struct coffer_load {
     bool own_window;
     coffer__inlets *inlets;
     coffer__feeds feeds;
+    coffer__pins pins;         /* the group's memory, registered with devices; guarded by the mutex */
+    struct coffer__kept *kept; /* what a keeper has of the model; NULL: nothing */
     coffer__load_worker *workers;
     size_t worker_count;
     uint64_t cells; /* in which the items lie, about */
@@ -96,6 +99,8 @@ struct coffer_load {
     uint32_t last_ready;
     size_t open;      /* items that are not ready */
     size_t not_taken; /* items that are not handed out */
+    uint8_t group;    /* of coffer__load_grouping */
+    size_t members;   /* workers that are in the group, or would be if there was one */
     size_t under_way; /* chunks that were begun and are not in place */
     bool starved;     /* the schedule waits for a budget */
     coffer_status status;
@@ -103,6 +108,13 @@ struct coffer_load {
     coffer_load_stats stats;
     uint64_t began; /* nanoseconds of the clock */
 };
+
+/* How far entering a group of processes is; there may be none. */
+typedef enum coffer__load_grouping {
+    COFFER__LOAD_OUTSIDE = 0,
+    COFFER__LOAD_ENTERS = 1,
+    COFFER__LOAD_INSIDE = 2
+} coffer__load_grouping;
 
 /* What the first failure was stays; all threads are woken. */
 void coffer__load_fail(coffer_load *load, coffer_status status, const coffer_error *error);
@@ -122,6 +134,18 @@ void coffer__load_free_workers(coffer_load *load);
 size_t coffer__load_worker_size(void);
 /* What each worker runs. */
 void coffer__load_work(void *worker);
+
+/* ---- load_group.c ------------------------------------------------------------------------------------------------ */
+
+/* Each worker enters the group, whether there is one or not, and leaves it with what became of its work. A failure is
+   told to the other processes. Where entering fails, too, leaving follows. */
+coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *watch, coffer_error *err);
+void coffer__load_leave_group(coffer_load *load, coffer_status status, const coffer_error *error);
+/* Registers the group's memory with a device, where there is a group. */
+coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, coffer_error *err);
+/* The feed of a worker that is in the group. */
+coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t worker, const coffer__watch *watch,
+                                coffer_error *err);
 
 /* ---- load_ready.c ------------------------------------------------------------------------------------------------ */
 

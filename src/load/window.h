@@ -16,6 +16,7 @@ struct coffer_window {
     coffer_window_options options; /* `allocator` and `group` as they are here */
     char *group;                   /* copied; NULL: none */
     size_t group_size;
+    uint32_t patience_ms;      /* how long others of the group may keep a load waiting */
     coffer__mutex mutex;       /* guards `load` and `users` */
     coffer__condition changed; /* no load has it any more */
     const void *load;          /* the one that has it, and with it all that follows; NULL: none */

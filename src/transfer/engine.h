@@ -4,7 +4,8 @@
  * past it, at once or many at a time.
  *
  *   engine_choose.c     which engine reads a source, by what the system says of it
- *   engine.c            readers: what all engines share
+ *   engine_reader.c     readers: where requests wait, and who reads them
+ *   engine_request.c    what all engines do with requests
  *   engine_source.c     any source: memory, URLs, the caller's functions, small files
  *   engine_buffered.c   a file through the page cache
  *   engine_direct.c     a file past the page cache, but for what is in it already
@@ -38,7 +39,7 @@ typedef struct coffer__ring_calls {
 } coffer__ring_calls;
 
 typedef struct coffer__engine coffer__engine;
-typedef struct coffer__reader coffer__reader;
+typedef struct coffer__range_reader coffer__range_reader;
 
 /* ---- inlets ------------------------------------------------------------------------------------------------------ */
 
@@ -118,28 +119,32 @@ struct coffer__request {
     coffer__request *next;
 };
 
-typedef struct coffer__reader_options {
+typedef struct coffer__range_reader_options {
     const coffer_allocator *allocator;
     const coffer__watch *watch; /* asked while a far source is waited for; NULL: nobody */
     uint32_t depth;             /* requests that the system has at once, at most; at least 1 */
-    void *memory; /* most requests read to there, so it may be registered with the system; NULL: no such */
+    /* Most requests read to there, so that it may be registered with the system; NULL: no such. It should be in huge pages:
+       of small ones a disk gets each as a piece of its own, which can halve the rate. */
+    void *memory;
     size_t memory_size;
     const coffer__ring_calls *ring; /* other functions than the system's own, for tests; NULL: those */
-} coffer__reader_options;
+} coffer__range_reader_options;
 
 /* *reader is NULL after a failure, which is only one of memory. */
-coffer_status coffer__reader_new(coffer__reader **reader, const coffer__reader_options *options, coffer_error *err);
+coffer_status coffer__range_reader_new(coffer__range_reader **reader, const coffer__range_reader_options *options,
+                                       coffer_error *err);
 /* Waits until nothing is under way any more. Requests that were not reaped are the caller's again, in whatever state. NULL is
    ignored. */
-void coffer__reader_free(coffer__reader *reader);
+void coffer__range_reader_free(coffer__range_reader *reader);
 /* Takes a request, which stays where it is until it is reaped. Any number may be under way. */
-void coffer__reader_submit(coffer__reader *reader, coffer__request *request);
+void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *request);
 /* Whether another request of this inlet should be submitted before one is reaped. That depends on how many are under way:
    one for an engine that is not asynchronous, else the inlet's depth, which doubles as long as reading becomes faster by it
    by at least 3 %, and stays within the reader's. */
-bool coffer__reader_wants(const coffer__reader *reader, const coffer__inlet *inlet);
+bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer__inlet *inlet);
 /* Gives back a request that is done, in any order, and says whether all of its bytes are there. *done NULL: none is under
    way or, without `wait`, none was finished by the system meanwhile. A failure is that request's alone. */
-coffer_status coffer__reader_reap(coffer__reader *reader, bool wait, coffer__request **done, coffer_error *err);
+coffer_status coffer__range_reader_reap(coffer__range_reader *reader, bool wait, coffer__request **done,
+                                        coffer_error *err);
 
 #endif

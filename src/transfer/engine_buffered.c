@@ -6,7 +6,7 @@
  */
 #include "engine_own.h"
 
-void coffer__reader_forget_own(coffer__reader *reader)
+void coffer__range_reader_forget_own(coffer__range_reader *reader)
 {
     if (reader->own >= 0) {
         (void)coffer__os_close(reader->own);
@@ -16,13 +16,13 @@ void coffer__reader_forget_own(coffer__reader *reader)
 
 /* The descriptor is opened again when the reader goes on to another file. As long as it is open no other file can get
    the same numbers. Where opening fails, the shared one serves. */
-static int buffered_descriptor(coffer__reader *reader, const coffer__inlet *inlet)
+static int buffered_descriptor(coffer__range_reader *reader, const coffer__inlet *inlet)
 {
     if (!inlet->unshared) {
         return inlet->buffered;
     }
     if (reader->own < 0 || reader->device != inlet->device || reader->inode != inlet->inode) {
-        coffer__reader_forget_own(reader);
+        coffer__range_reader_forget_own(reader);
         if (coffer__os_open_again(inlet->buffered, &reader->own) != 0) {
             reader->own = -1;
         }
@@ -32,7 +32,7 @@ static int buffered_descriptor(coffer__reader *reader, const coffer__inlet *inle
     return reader->own >= 0 ? reader->own : inlet->buffered;
 }
 
-static void buffered_read(coffer__reader *reader, coffer__request *request)
+static void buffered_read(coffer__range_reader *reader, coffer__request *request)
 {
     const coffer__inlet *inlet = request->inlet;
     const int fd = buffered_descriptor(reader, inlet);

@@ -23,6 +23,8 @@
 /* Below this much opening the file again and asking about it costs more than it can save. */
 #define CHOOSE_LITTLE ((uint64_t)4 << 20)
 #define CHOOSE_PROBES 64u
+/* Of a hundred bytes, so many in the page cache make a file warm. */
+#define CHOOSE_WARM 90u
 #define CHOOSE_CHUNK ((uint32_t)2 << 20)
 #define CHOOSE_FAR_CHUNK ((uint32_t)8 << 20)
 /* Reads under way, all in all, to begin with. */
@@ -45,6 +47,7 @@ typedef struct choose_job {
     const coffer__engine_wish *wish;
     const coffer__engine_facts *facts;
     coffer__os_storage storage;
+    unsigned cached;  /* how many of a hundred bytes are in the page cache */
     int direct_error; /* why there is no direct reading; 0: there is, or it was not tried */
 } choose_job;
 
@@ -65,29 +68,31 @@ static void choose_source(const choose_job *job)
     inlet->chunk = far ? CHOOSE_FAR_CHUNK : CHOOSE_CHUNK;
 }
 
+/* What is not in the page cache is waited for, too. What is there stays there: only the system's own way of leaving nothing
+   spares it. */
 static void choose_buffered(const choose_job *job, bool leave)
 {
     coffer__inlet *inlet = job->inlet;
     const bool far = job->storage == COFFER__OS_NETWORK || job->storage == COFFER__OS_USER;
+    const bool waits = far || (job->storage == COFFER__OS_LOCAL && job->cached < CHOOSE_WARM);
     choose_source(job);
     if (inlet->buffered < 0) {
         return;
     }
     inlet->engine = &coffer__engine_buffered;
-    inlet->leave = leave;
+    inlet->leave = leave && (job->cached == 0 || coffer__os_uncached_works(inlet->buffered) == 0);
     inlet->unshared = job->storage == COFFER__OS_USER;
-    if (far) {
-        inlet->threads = CHOOSE_DEPTH;
-        inlet->chunk = CHOOSE_FAR_CHUNK;
-    }
+    inlet->threads = waits ? CHOOSE_DEPTH : inlet->threads;
+    inlet->chunk = far ? CHOOSE_FAR_CHUNK : CHOOSE_CHUNK;
 }
 
-/* One thread can keep a disk busy by io_uring, but not always deliver what it brings. */
+/* One thread can keep a disk busy by io_uring, but it also has to bring new pages of memory into being, and to deliver what
+   comes: two are faster even with two processors. */
 static void choose_ring(const choose_job *job)
 {
     coffer__inlet *inlet = job->inlet;
     inlet->engine = &coffer__engine_ring;
-    inlet->threads = choose_at_most(1 + job->facts->processors / 4, 4);
+    inlet->threads = choose_at_most(1 + (job->facts->processors + 2) / 4, 4);
     inlet->depth = CHOOSE_DEPTH / inlet->threads;
 }
 
@@ -98,54 +103,6 @@ static void choose_direct(const choose_job *job)
 }
 
 /* ---- what is known ----------------------------------------------------------------------------------------------- */
-
-/* Opens the descriptors; without /proc there are none, and everything is read through the source. */
-static void choose_open(choose_job *job, bool direct)
-{
-    coffer__inlet *inlet = job->inlet;
-    coffer__os_info info;
-    int fd = -1;
-    if (inlet->source->ops->borrow(inlet->source, &fd, &inlet->base, NULL) != COFFER_OK) {
-        return;
-    }
-    if (inlet->buffered < 0) {
-        job->storage = coffer__os_storage_of(fd);
-        (void)coffer__os_open_again(fd, &inlet->buffered);
-        if (coffer__os_inspect_fd(fd, &info) == 0) {
-            inlet->device = info.device;
-            inlet->inode = info.inode;
-        }
-    }
-    if (direct) {
-        job->direct_error = coffer__os_open_direct(fd, &inlet->direct, &inlet->block);
-    }
-    inlet->source->ops->give_back(inlet->source);
-}
-
-/* Whether the file can be read past the page cache. A range of a file that begins in the middle of a block cannot, because
-   then memory and file do not agree about where blocks begin. */
-static bool choose_can_be_direct(choose_job *job)
-{
-    coffer__inlet *inlet = job->inlet;
-    choose_open(job, true);
-    if (inlet->direct < 0 || inlet->base % inlet->block == 0) {
-        return inlet->direct >= 0;
-    }
-    (void)coffer__os_close(inlet->direct);
-    inlet->direct = -1;
-    inlet->block = 1;
-    job->direct_error = EINVAL;
-    return false;
-}
-
-/* Whether somebody may be writing to the file. Direct reading then sees what was written already, but each read of such a
-   stretch has to wait until it is on the disk. */
-static bool choose_is_in_motion(const choose_job *job)
-{
-    const coffer__source *source = job->inlet->source;
-    return source->is.doubted || coffer__source_is_fresh(source) ||
-           (job->wish->path != NULL && coffer__source_path_again(source, job->wish->path, NULL) != COFFER_OK);
-}
 
 /* What is more than a quarter of the memory is better not kept in the page cache. */
 static bool choose_is_large(const choose_job *job)
@@ -166,6 +123,9 @@ static unsigned choose_residency(const choose_job *job)
 {
     const size_t count = job->wish->probe_count > 0 ? job->wish->probe_count : CHOOSE_PROBES;
     size_t hits = 0;
+    if (job->inlet->buffered < 0) {
+        return 0;
+    }
     for (size_t i = 0; i < count; i++) {
         bool cached = false;
         if (coffer__os_is_cached(job->inlet->buffered, choose_probe(job, i, count), &cached) != 0) {
@@ -176,6 +136,60 @@ static unsigned choose_residency(const choose_job *job)
     return (unsigned)(hits * 100 / count) + (hits > 0 && hits * 100 < count);
 }
 
+/* Opens the descriptor through the page cache and looks what is there, or the one past it. Without /proc there are none, and
+   everything is read through the source. A failure is one of the source itself. */
+static coffer_status choose_open(choose_job *job, bool direct, coffer_error *err)
+{
+    coffer__inlet *inlet = job->inlet;
+    coffer__os_info info;
+    int fd = -1;
+    const coffer_status status = inlet->source->ops->borrow(inlet->source, &fd, &inlet->base, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (direct) {
+        job->direct_error = coffer__os_open_direct(fd, &inlet->direct, &inlet->block);
+    } else {
+        job->storage = coffer__os_storage_of(fd);
+        (void)coffer__os_open_again(fd, &inlet->buffered);
+        if (coffer__os_inspect_fd(fd, &info) == 0) {
+            inlet->device = info.device;
+            inlet->inode = info.inode;
+        }
+        job->cached = job->storage == COFFER__OS_LOCAL ? choose_residency(job) : 0;
+    }
+    inlet->source->ops->give_back(inlet->source);
+    return COFFER_OK;
+}
+
+/* Whether the file can be read past the page cache. A range of a file that begins in the middle of a block cannot, because
+   then memory and file do not agree about where blocks begin. */
+static bool choose_can_be_direct(choose_job *job)
+{
+    coffer__inlet *inlet = job->inlet;
+    job->direct_error = EIO;
+    (void)choose_open(job, true, NULL);
+    if (inlet->direct >= 0 && inlet->base % inlet->block == 0) {
+        return true;
+    }
+    if (inlet->direct >= 0) {
+        (void)coffer__os_close(inlet->direct);
+        inlet->direct = -1;
+        job->direct_error = EINVAL;
+    }
+    inlet->block = 1;
+    return false;
+}
+
+/* Whether somebody may be writing to the file. Direct reading then sees what was written already, but each read of such a
+   stretch has to wait until it is on the disk. */
+static bool choose_is_in_motion(const choose_job *job)
+{
+    const coffer__source *source = job->inlet->source;
+    return source->is.doubted || coffer__source_is_fresh(source) ||
+           (job->wish->path != NULL && coffer__source_path_again(source, job->wish->path, NULL) != COFFER_OK);
+}
+
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
 
 const char *coffer__ring_advice(int os_error)
@@ -183,9 +197,8 @@ const char *coffer__ring_advice(int os_error)
     switch (os_error) {
     case EPERM:
     case EACCES:
-        return "a security profile of the container or the setting kernel.io_uring_disabled forbids it: allow the "
-               "system calls "
-               "io_uring_setup, io_uring_enter and io_uring_register";
+        return "a security profile of the container, or the setting kernel.io_uring_disabled, forbids it: allow the "
+               "system calls io_uring_setup, io_uring_enter and io_uring_register";
     case ENOMEM:
         return "this process may lock too little memory: raise the limit (ulimit -l)";
     case EMFILE:
@@ -198,7 +211,8 @@ const char *coffer__ring_advice(int os_error)
 
 static coffer_status choose_fail(const choose_job *job, coffer_error *err)
 {
-    const bool ring = job->wish->engine == COFFER_ENGINE_RING;
+    static const char *const names[] = { "auto", "buffered", "direct", "ring", "cufile" };
+    const char *name = names[job->wish->engine];
     if (job->inlet->direct >= 0) {
         coffer__fail(
             err, COFFER_ERR_ENGINE, "the engine \"ring\" was asked for, but io_uring is refused: %s (errno %d); %s",
@@ -208,14 +222,14 @@ static coffer_status choose_fail(const choose_job *job, coffer_error *err)
     if (!job->inlet->source->is.lends) {
         return coffer__fail(
             err, COFFER_ERR_ENGINE,
-            "the engine \"%s\" was asked for, but %s is not a file of this system: use the engine \"auto\"",
-            ring ? "ring" : "direct", job->inlet->source->ops->kind);
+            "the engine \"%s\" was asked for, but %s is not a file of this system: use the engine \"auto\"", name,
+            job->inlet->source->ops->kind);
     }
     coffer__fail(
         err, COFFER_ERR_ENGINE,
         "the engine \"%s\" was asked for, but the file cannot be read past the page cache: %s (errno %d); use the "
         "engine \"auto\" or \"buffered\", or put the file on a file system with direct reading, such as ext4 or XFS",
-        ring ? "ring" : "direct", coffer__os_words(job->direct_error), (int64_t)job->direct_error);
+        name, coffer__os_words(job->direct_error), (int64_t)job->direct_error);
     return coffer__fail_errno(err, COFFER_ERR_ENGINE, job->direct_error);
 }
 
@@ -223,8 +237,12 @@ static coffer_status choose_by_name(choose_job *job, coffer_error *err)
 {
     coffer__inlet *inlet = job->inlet;
     const coffer_engine engine = job->wish->engine;
-    if (inlet->source->is.lends) {
-        choose_open(job, false);
+    if (engine > COFFER_ENGINE_CUFILE) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "there is no engine %u", (uint64_t)engine);
+    }
+    const coffer_status status = inlet->source->is.lends ? choose_open(job, false, err) : COFFER_OK;
+    if (status != COFFER_OK) {
+        return status;
     }
     if (engine == COFFER_ENGINE_BUFFERED) {
         choose_buffered(job, job->wish->uncached);
@@ -253,21 +271,20 @@ static void choose_by_facts(choose_job *job)
         choose_source(job);
         return;
     }
-    choose_open(job, false);
+    (void)choose_open(job, false, NULL); /* what fails here fails again when it is read, with its reason */
     if (inlet->buffered < 0 || job->storage != COFFER__OS_LOCAL || job->wish->shared || choose_is_in_motion(job)) {
         choose_buffered(job, job->wish->uncached && job->storage != COFFER__OS_MEMORY);
         return;
     }
-    const unsigned cached = choose_residency(job);
-    if (cached >= 90) {
-        choose_buffered(job, false);
+    if (job->cached >= CHOOSE_WARM) {
+        choose_buffered(job, job->wish->uncached);
         return;
     }
     if (!choose_can_be_direct(job)) {
         choose_buffered(job, job->wish->uncached || choose_is_large(job));
         return;
     }
-    inlet->mixed = cached > 0;
+    inlet->mixed = job->cached > 0;
     if (job->facts->ring == 0) {
         choose_ring(job);
     } else {

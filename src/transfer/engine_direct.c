@@ -22,7 +22,7 @@ bool coffer__request_take_cached(coffer__request *request, const coffer__rounded
 }
 
 /* What is left after a failure, or after the file's end, is read by others; see engine.h. */
-void coffer__engine_read_direct(coffer__reader *reader, coffer__request *request)
+void coffer__engine_read_direct(coffer__range_reader *reader, coffer__request *request)
 {
     coffer__rounded rounded;
     size_t got = 0;

@@ -13,10 +13,10 @@ struct coffer__engine {
     const char *name; /* for statistics and messages */
     /* Reads as much of a request as it can, from request->got or request->done on. What is missing then is read by
        coffer__source_read. NULL: that does it all. */
-    void (*read)(coffer__reader *reader, coffer__request *request);
+    void (*read)(coffer__range_reader *reader, coffer__request *request);
     /* Of an engine that is asynchronous, else NULL. It takes a request, which comes back in reader->ready. False: the
        request has to be read by `read`. */
-    bool (*start)(coffer__reader *reader, coffer__request *request);
+    bool (*start)(coffer__range_reader *reader, coffer__request *request);
 };
 
 extern const coffer__engine coffer__engine_source;
@@ -40,9 +40,9 @@ typedef struct coffer__ring_state {
     unsigned under_way; /* reads that the system has */
 } coffer__ring_state;
 
-struct coffer__reader {
+struct coffer__range_reader {
     coffer_allocator allocator;
-    coffer__reader_options options;
+    coffer__range_reader_options options;
     coffer__requests waiting; /* to be read by this thread, or to be started */
     coffer__requests ready;   /* that an asynchronous engine is done with */
     uint32_t under_way;       /* that were submitted and not reaped */
@@ -70,13 +70,13 @@ bool coffer__request_add(coffer__request *request, const coffer__rounded *rounde
 /* Takes what the page cache has of the request's beginning. True when that is all. engine_direct.c. */
 bool coffer__request_take_cached(coffer__request *request, const coffer__rounded *rounded);
 /* The `read` of engine_direct.c, which engine_ring.c falls back to. */
-void coffer__engine_read_direct(coffer__reader *reader, coffer__request *request);
+void coffer__engine_read_direct(coffer__range_reader *reader, coffer__request *request);
 
 /* engine_buffered.c: closes the descriptor of the reader's own. */
-void coffer__reader_forget_own(coffer__reader *reader);
+void coffer__range_reader_forget_own(coffer__range_reader *reader);
 /* engine_ring.c: moves requests that are done to reader->ready; with `wait`, and if there are any, not before one is. */
-void coffer__ring_collect(coffer__reader *reader, bool wait);
+void coffer__ring_collect(coffer__range_reader *reader, bool wait);
 /* Waits until nothing is under way, and releases everything. */
-void coffer__ring_end(coffer__reader *reader);
+void coffer__ring_end(coffer__range_reader *reader);
 
 #endif

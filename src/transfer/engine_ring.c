@@ -15,10 +15,10 @@
 #define RING_TRIES 8u
 #define RING_READ_MOST ((size_t)1 << 30)
 
-static bool ring_open(coffer__reader *reader)
+static bool ring_open(coffer__range_reader *reader)
 {
     coffer__ring_state *state = &reader->ring;
-    const coffer__reader_options *options = &reader->options;
+    const coffer__range_reader_options *options = &reader->options;
     int (*open)(coffer__os_ring *, unsigned) = options->ring != NULL ? options->ring->open : coffer__os_ring_open;
     if (state->open || state->refused) {
         return state->open;
@@ -30,7 +30,7 @@ static bool ring_open(coffer__reader *reader)
     return state->open;
 }
 
-static bool ring_is_registered(const coffer__reader *reader, const uint8_t *to, size_t size)
+static bool ring_is_registered(const coffer__range_reader *reader, const uint8_t *to, size_t size)
 {
     const uintptr_t begin = (uintptr_t)reader->options.memory;
     const uintptr_t at = (uintptr_t)to;
@@ -39,7 +39,7 @@ static bool ring_is_registered(const coffer__reader *reader, const uint8_t *to, 
 }
 
 /* Hands what is missing of a request to the system; false: it takes no more. */
-static bool ring_put(coffer__reader *reader, coffer__request *request, const coffer__rounded *rounded)
+static bool ring_put(coffer__range_reader *reader, coffer__request *request, const coffer__rounded *rounded)
 {
     const size_t got = (size_t)request->got;
     const size_t left = rounded->size - got < RING_READ_MOST ? rounded->size - got : RING_READ_MOST;
@@ -57,7 +57,7 @@ static bool ring_put(coffer__reader *reader, coffer__request *request, const cof
 }
 
 /* A request that is complete in the page cache goes the way of all others, so that they all come back by reap. */
-static bool ring_start(coffer__reader *reader, coffer__request *request)
+static bool ring_start(coffer__range_reader *reader, coffer__request *request)
 {
     coffer__rounded rounded;
     if (!ring_open(reader) || !coffer__request_round(request, &rounded)) {
@@ -80,7 +80,7 @@ static bool ring_start(coffer__reader *reader, coffer__request *request)
 
 /* A completion means that the request is done, or has to go on. A result that is no whole number of blocks ends where the
    file does; the part of a block counts, but nothing more is read there. */
-static void ring_complete(coffer__reader *reader, const coffer__os_completion *completion)
+static void ring_complete(coffer__range_reader *reader, const coffer__os_completion *completion)
 {
     coffer__request *request = completion->user;
     coffer__rounded rounded;
@@ -102,7 +102,7 @@ static void ring_complete(coffer__reader *reader, const coffer__os_completion *c
     }
 }
 
-static void ring_take_completions(coffer__reader *reader)
+static void ring_take_completions(coffer__range_reader *reader)
 {
     bool (*next)(coffer__os_ring *, coffer__os_completion *) =
         reader->options.ring != NULL ? reader->options.ring->next : coffer__os_ring_next;
@@ -114,7 +114,7 @@ static void ring_take_completions(coffer__reader *reader)
 
 /* A call that fails leaves everything as it was, so that it is made again: after a signal at once, else when the system has
    had time to find what it lacks. The first call was tried when the ring was opened, so that it is allowed. */
-void coffer__ring_collect(coffer__reader *reader, bool wait)
+void coffer__ring_collect(coffer__range_reader *reader, bool wait)
 {
     coffer__ring_state *state = &reader->ring;
     if (state->under_way == 0) {
@@ -131,7 +131,7 @@ void coffer__ring_collect(coffer__reader *reader, bool wait)
     } while (wait && reader->ready.first == NULL && state->under_way > 0);
 }
 
-void coffer__ring_end(coffer__reader *reader)
+void coffer__ring_end(coffer__range_reader *reader)
 {
     while (reader->ring.under_way > 0) {
         reader->ready = (coffer__requests){ NULL, NULL };

@@ -50,15 +50,15 @@ int engine_tear_down(void **unused)
     return 0;
 }
 
-coffer__reader *engine_reader(const coffer__ring_calls *calls, uint32_t depth)
+coffer__range_reader *engine_reader(const coffer__ring_calls *calls, uint32_t depth)
 {
-    coffer__reader *reader = NULL;
-    const coffer__reader_options options = { .allocator = coffer_libc_allocator(),
-                                             .depth = depth,
-                                             .memory = engine_slots,
-                                             .memory_size = ENGINE_SLOTS * ENGINE_ROOM,
-                                             .ring = calls };
-    assert_int_equal(coffer__reader_new(&reader, &options, NULL), COFFER_OK);
+    coffer__range_reader *reader = NULL;
+    const coffer__range_reader_options options = { .allocator = coffer_libc_allocator(),
+                                                   .depth = depth,
+                                                   .memory = engine_slots,
+                                                   .memory_size = ENGINE_SLOTS * ENGINE_ROOM,
+                                                   .ring = calls };
+    assert_int_equal(coffer__range_reader_new(&reader, &options, NULL), COFFER_OK);
     return reader;
 }
 
@@ -87,26 +87,26 @@ static void check_request(const coffer__request *request, coffer_status status, 
 }
 
 /* Keeps several random requests of an inlet under way until `count` were checked. */
-void engine_read_randomly(coffer__reader *reader, const coffer__inlet *inlet, unsigned count)
+void engine_read_randomly(coffer__range_reader *reader, const coffer__inlet *inlet, unsigned count)
 {
     coffer__request requests[ENGINE_SLOTS];
     coffer_error err;
     for (size_t i = 0; i < ENGINE_SLOTS; i++) {
         request_random(&requests[i], inlet, i, inlet->source->size);
-        coffer__reader_submit(reader, &requests[i]);
+        coffer__range_reader_submit(reader, &requests[i]);
     }
     for (unsigned i = 0; i < count + ENGINE_SLOTS; i++) {
         coffer__request *done = NULL;
-        const coffer_status status = coffer__reader_reap(reader, true, &done, &err);
+        const coffer_status status = coffer__range_reader_reap(reader, true, &done, &err);
         assert_non_null(done);
         check_request(done, status, &err);
         if (i < count) {
             request_random(done, inlet, (size_t)(done - requests), inlet->source->size);
-            coffer__reader_submit(reader, done);
+            coffer__range_reader_submit(reader, done);
         }
     }
     coffer__request *none = NULL;
-    assert_int_equal(coffer__reader_reap(reader, true, &none, &err), COFFER_OK);
+    assert_int_equal(coffer__range_reader_reap(reader, true, &none, &err), COFFER_OK);
     assert_null(none);
 }
 
@@ -120,6 +120,7 @@ bool engine_open(coffer__inlet *inlet, const coffer__source *source, coffer_engi
         assert_int_equal(status, COFFER_ERR_ENGINE);
         print_message("not run with this engine: %s\n", err.message);
     }
+    assert_true(inlet->direct >= 0 || inlet->block == 1);
     return status == COFFER_OK;
 }
 
@@ -130,11 +131,11 @@ void engine_read_by_all(const coffer__source *source)
 {
     for (size_t i = 0; i < ENGINE_KINDS; i++) {
         coffer__inlet inlet;
-        coffer__reader *reader = engine_reader(NULL, 4);
+        coffer__range_reader *reader = engine_reader(NULL, 4);
         if (engine_open(&inlet, source, engine_kinds[i])) {
             engine_read_randomly(reader, &inlet, 100);
             coffer__inlet_close(&inlet);
         }
-        coffer__reader_free(reader);
+        coffer__range_reader_free(reader);
     }
 }

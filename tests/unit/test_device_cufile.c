@@ -6,6 +6,7 @@
 #include "fake_libraries.h"
 #include "support_cmocka.h"
 #include "support_file.h"
+#include "support_load.h"
 #include "support_memory.h"
 
 #include <errno.h>
@@ -130,12 +131,114 @@ static void test_reads_that_fail(void **state)
     assert_non_null(strstr(err.message, "cannot read from this kind of storage"));
 }
 
+/* ---- loads -------------------------------------------------------------------------------------------------------- */
+
+/* Loads a model to a device, but every third tensor to host memory, and compares. *engines: those that were used. */
+static coffer_status load_by_cufile(const coffer *model, uint32_t *engines, coffer_error *err)
+{
+    coffer_device *device = NULL;
+    coffer_plan *plan = NULL;
+    coffer_window *window = NULL;
+    coffer_load *load = NULL;
+    coffer_loaded loaded;
+    coffer_load_stats stats = { .struct_size = sizeof stats };
+    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    how.engine = COFFER_ENGINE_CUFILE;
+    assert_int_equal(coffer_device_open(&device, "cuda:0", NULL, err), COFFER_OK);
+    assert_int_equal(coffer_plan_new(&plan, model, NULL, err), COFFER_OK);
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        coffer_device *to = i % 3 == 2 ? NULL : device;
+        assert_int_equal(coffer_plan_add_on(plan, coffer_at(model, i), NULL, 0, to, NULL, err), COFFER_OK);
+    }
+    assert_int_equal(coffer_window_new(&window, &how, err), COFFER_OK);
+    coffer_status status = coffer_load_start(&load, plan, window, NULL, err);
+    while (status == COFFER_OK && (status = coffer_load_next(load, UINT64_MAX, &loaded, err)) == COFFER_OK &&
+           loaded.item != SIZE_MAX) {
+        uint8_t *expected = malloc((size_t)loaded.size + 1);
+        assert_int_equal(coffer_read(model, loaded.tensor, expected, loaded.size, NULL, NULL), COFFER_OK);
+        const uint8_t *found = loaded.device == NULL ? (const uint8_t *)(uintptr_t)loaded.address
+                                                     : cuda->bytes(loaded.address, loaded.size);
+        assert_memory_equal(found, expected, (size_t)loaded.size);
+        coffer_memory_free(loaded.memory);
+        free(expected);
+    }
+    coffer_load_stats_of(load, &stats);
+    *engines = load == NULL ? 0 : stats.engines;
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    coffer_window_free(window);
+    coffer_device_close(device);
+    assert_int_equal(cufile_fake->seen().drivers + cufile_fake->seen().files, 0);
+    assert_null(cuda->mistake());
+    assert_int_equal(cuda->counts().memory + cuda->counts().contexts + cuda->counts().registered, 0);
+    return status;
+}
+
+/* Where the file system of the test's folder cannot be read like that, the load has to say so; then the rest cannot be seen. */
+static void test_loads_read_to_devices(void **state)
+{
+    (void)state;
+    dice of = { 31 };
+    coffer_error err;
+    uint32_t engines = 0;
+    coffer *model = random_model(&of, 12, 3 << 20, 8 << 20, COFFER_NO_ALGORITHM, NULL);
+    use_cufile((fake_cufile_settings){ .storage = ~0u });
+    coffer_status status = load_by_cufile(model, &engines, &err);
+    if (status == COFFER_ERR_ENGINE) {
+        print_message("not tested beyond this: %s\n", err.message);
+        assert_non_null(strstr(err.message, "the engine \"cufile\" was asked for"));
+        coffer_close(model);
+        return;
+    }
+    assert_int_equal(status, COFFER_OK);
+    const size_t reads = cufile_fake->seen().reads;
+    assert_true(reads > 0);
+    assert_true((engines & (1u << COFFER_ENGINE_CUFILE)) != 0);
+    /* Each read fails once. */
+    for (size_t i = 0; i < reads; i += 3) {
+        use_cufile((fake_cufile_settings){ .storage = ~0u, .read = -1, .after = i });
+        assert_int_equal(load_by_cufile(model, &engines, &err), COFFER_ERR_IO);
+        assert_string_not_equal(err.path, "");
+    }
+    use_cufile((fake_cufile_settings){ .storage = ~0u, .add = 5008 });
+    assert_int_equal(load_by_cufile(model, &engines, &err), COFFER_ERR_ENGINE);
+    coffer_close(model);
+}
+
+/* What was asked for by name and cannot be had is refused before anything is read. */
+static void test_loads_that_cannot_use_it(void **state)
+{
+    (void)state;
+    dice of = { 37 };
+    coffer_error err;
+    uint32_t engines = 0;
+    coffer_load *load = NULL;
+    coffer_plan *plan = NULL;
+    coffer_window *window = NULL;
+    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer *model = random_model(&of, 4, 1 << 20, 0, COFFER_NO_ALGORITHM, NULL);
+    use_cufile((fake_cufile_settings){ .storage = 0 });
+    assert_int_equal(load_by_cufile(model, &engines, &err), COFFER_ERR_ENGINE);
+    assert_non_null(strstr(err.message, "compatibility mode"));
+    how.engine = COFFER_ENGINE_CUFILE;
+    assert_int_equal(coffer_plan_new(&plan, model, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_plan_add(plan, coffer_at(model, 0), NULL, 0, NULL, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_window_new(&window, &how, &err), COFFER_OK);
+    assert_int_equal(coffer_load_start(&load, plan, window, NULL, &err), COFFER_ERR_ENGINE);
+    assert_non_null(strstr(err.message, "nothing of the plan goes to a CUDA device"));
+    coffer_plan_free(plan);
+    coffer_window_free(window);
+    coffer_close(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_missing, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_reads, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_reads_that_fail, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_loads_read_to_devices, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_loads_that_cannot_use_it, work_dir_set_up, work_dir_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,13 +11,16 @@
 #include "support_child.h"
 #include "support_engine.h"
 #include "support_file.h"
+#include "support_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef __linux__
@@ -83,9 +86,11 @@ static void test_disturbed_completions(void **unused)
     coffer__inlet inlet;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
-        coffer__reader *reader = engine_reader(&calls, 8);
+        coffer__range_reader *reader = engine_reader(&calls, 8);
         engine_read_randomly(reader, &inlet, 2000);
-        coffer__reader_free(reader);
+        inlet.mixed = true;
+        engine_read_randomly(reader, &inlet, 500);
+        coffer__range_reader_free(reader);
         coffer__inlet_close(&inlet);
     }
     source.ops->close(&source);
@@ -107,9 +112,9 @@ static void test_endless_interruptions(void **unused)
     coffer__inlet inlet;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
-        coffer__reader *reader = engine_reader(&calls, 3);
+        coffer__range_reader *reader = engine_reader(&calls, 3);
         engine_read_randomly(reader, &inlet, 50);
-        coffer__reader_free(reader);
+        coffer__range_reader_free(reader);
         coffer__inlet_close(&inlet);
     }
     source.ops->close(&source);
@@ -134,10 +139,10 @@ static void test_ring_refused_to_a_reader(void **unused)
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     engine_facts.ring = 0;
     if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
-        coffer__reader *reader = engine_reader(&calls, 8);
-        assert_true(coffer__reader_wants(reader, &inlet));
+        coffer__range_reader *reader = engine_reader(&calls, 8);
+        assert_true(coffer__range_reader_wants(reader, &inlet));
         engine_read_randomly(reader, &inlet, 100);
-        coffer__reader_free(reader);
+        coffer__range_reader_free(reader);
         coffer__inlet_close(&inlet);
     }
     source.ops->close(&source);
@@ -208,12 +213,12 @@ static int read_refused(void *ctx)
     const coffer_engine spared[] = { COFFER_ENGINE_AUTO, COFFER_ENGINE_BUFFERED, COFFER_ENGINE_DIRECT };
     for (size_t i = 0; i < sizeof spared / sizeof spared[0]; i++) {
         coffer__inlet inlet;
-        coffer__reader *reader = engine_reader(NULL, 4);
+        coffer__range_reader *reader = engine_reader(NULL, 4);
         if (engine_open(&inlet, &source, spared[i])) {
             engine_read_randomly(reader, &inlet, 50);
             coffer__inlet_close(&inlet);
         }
-        coffer__reader_free(reader);
+        coffer__range_reader_free(reader);
     }
     source.ops->close(&source);
     return 0;
@@ -269,6 +274,44 @@ static void test_no_memory_to_lock(void **unused)
     }
     assert_int_equal(result, 0);
 }
+
+/* A file of somebody else's, which may be read and not written: the system says less of what is in the page cache. The
+   program is not privileged any more, so /proc is its own only when it says so. */
+static int read_as_stranger(void *ctx)
+{
+    coffer__source source;
+    coffer__inlet inlet;
+    (void)ctx;
+    assert_int_equal(chmod(work_path("model"), 0644), 0);
+    assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
+    if (setresuid(65534, 65534, 65534) != 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0) {
+        return 77;
+    }
+    coffer__engine_facts_get(&engine_facts);
+    engine_read_by_all(&source);
+    for (size_t i = 2; i < ENGINE_KINDS; i++) {
+        if (engine_open(&inlet, &source, engine_kinds[i])) {
+            inlet.mixed = true;
+            coffer__range_reader *reader = engine_reader(NULL, 4);
+            engine_read_randomly(reader, &inlet, 100);
+            coffer__range_reader_free(reader);
+            coffer__inlet_close(&inlet);
+        }
+    }
+    source.ops->close(&source);
+    return 0;
+}
+
+static void test_strangers_file(void **unused)
+{
+    (void)unused;
+    const int result = child_run(read_as_stranger, NULL);
+    if (result == 77) {
+        print_message("not run: this user cannot become another one\n");
+        return;
+    }
+    assert_int_equal(result, 0);
+}
 #endif
 
 /* ---- changed files ------------------------------------------------------------------------------------------------ */
@@ -285,7 +328,7 @@ static void test_truncated(void **unused)
             coffer_error err;
             file_write("model", engine_content, ENGINE_SIZE);
             assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-            coffer__reader *reader = engine_reader(NULL, 4);
+            coffer__range_reader *reader = engine_reader(NULL, 4);
             if (engine_open(&inlet, &source, engine_kinds[i])) {
                 assert_int_equal(truncate(work_path("model"), (off_t)ends[k]), 0);
                 coffer__request request = { .inlet = &inlet,
@@ -293,14 +336,14 @@ static void test_truncated(void **unused)
                                             .size = 100000,
                                             .to = engine_slots + COFFER__BLOCK_MOST };
                 coffer__request *done = NULL;
-                coffer__reader_submit(reader, &request);
-                assert_int_equal(coffer__reader_reap(reader, true, &done, &err), COFFER_ERR_CHANGED);
+                coffer__range_reader_submit(reader, &request);
+                assert_int_equal(coffer__range_reader_reap(reader, true, &done, &err), COFFER_ERR_CHANGED);
                 assert_ptr_equal(done, &request);
                 assert_int_equal(err.expected, ENGINE_SIZE);
                 assert_int_equal(err.actual, ends[k]);
                 coffer__inlet_close(&inlet);
             }
-            coffer__reader_free(reader);
+            coffer__range_reader_free(reader);
             source.ops->close(&source);
         }
     }
@@ -315,7 +358,7 @@ static void test_sources_that_are_no_files(void **unused)
     coffer__inlet inlet;
     coffer_error err;
     coffer__source_memory(&source, engine_content, ENGINE_SIZE);
-    coffer__reader *reader = engine_reader(NULL, 4);
+    coffer__range_reader *reader = engine_reader(NULL, 4);
     assert_true(engine_open(&inlet, &source, COFFER_ENGINE_AUTO));
     engine_read_randomly(reader, &inlet, 50);
     coffer__inlet_close(&inlet);
@@ -324,7 +367,7 @@ static void test_sources_that_are_no_files(void **unused)
         assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, &err), COFFER_ERR_ENGINE);
         assert_non_null(strstr(err.message, "not a file"));
     }
-    coffer__reader_free(reader);
+    coffer__range_reader_free(reader);
     source.ops->close(&source);
 }
 
@@ -360,9 +403,9 @@ static void test_mixed(void **unused)
         for (unsigned round = 0; round < 10; round++) {
             (void)coffer__os_sync(fd);
             (void)posix_fadvise(fd, 0, (off_t)ENGINE_SIZE, POSIX_FADV_DONTNEED);
-            coffer__reader *reader = engine_reader(NULL, 4);
+            coffer__range_reader *reader = engine_reader(NULL, 4);
             engine_read_randomly(reader, &inlet, 10);
-            coffer__reader_free(reader);
+            coffer__range_reader_free(reader);
             size_t some = 0;
             assert_int_equal(coffer__os_read_at(fd, engine_random(ENGINE_SIZE), engine_slots, 4096, &some), 0);
         }
@@ -370,6 +413,43 @@ static void test_mixed(void **unused)
     }
     source.ops->close(&source);
     (void)coffer__os_close(fd);
+}
+
+/* Each reader has a descriptor of its own, as file systems in user space want it, and goes from one file to another and back;
+   and nothing stays in the page cache. The files differ in their first byte. */
+static void test_descriptors_of_readers(void **unused)
+{
+    (void)unused;
+    coffer__source sources[2];
+    coffer__inlet inlets[2];
+    coffer_error err;
+    const size_t before = open_descriptors();
+    coffer__range_reader *reader = engine_reader(NULL, 1);
+    const uint8_t first = engine_content[0];
+    engine_content[0] = (uint8_t)(first + 1);
+    file_write("other", engine_content, ENGINE_SIZE);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(coffer__source_path(&sources[i], work_path(i == 0 ? "model" : "other"), NULL), COFFER_OK);
+        assert_true(engine_open(&inlets[i], &sources[i], COFFER_ENGINE_BUFFERED));
+        inlets[i].unshared = true;
+        inlets[i].leave = true;
+    }
+    for (unsigned round = 0; round < 20; round++) {
+        const size_t which = (size_t)engine_random(2);
+        coffer__request request = { .inlet = &inlets[which], .size = 10000, .to = engine_slots };
+        coffer__request *done = NULL;
+        coffer__range_reader_submit(reader, &request);
+        assert_int_equal(coffer__range_reader_reap(reader, true, &done, &err), COFFER_OK);
+        assert_int_equal(engine_slots[0], first + which);
+        assert_memory_equal(engine_slots + 1, engine_content + 1, 9999);
+    }
+    engine_read_randomly(reader, &inlets[1], 50);
+    coffer__range_reader_free(reader);
+    for (size_t i = 0; i < 2; i++) {
+        coffer__inlet_close(&inlets[i]);
+        sources[i].ops->close(&sources[i]);
+    }
+    assert_int_equal(open_descriptors(), before);
 }
 
 static void test_cached_and_uncached_reads(void **unused)
@@ -399,6 +479,103 @@ static void test_cached_and_uncached_reads(void **unused)
     assert_int_equal(coffer__os_read_enough(fd, UINT64_MAX, engine_slots, 1, 1, &got), EOVERFLOW);
     assert_int_equal(coffer__os_is_cached(fd, UINT64_MAX, &cached), EOVERFLOW);
     (void)coffer__os_close(fd);
+}
+
+/* ---- the choice --------------------------------------------------------------------------------------------------- */
+
+static const char *choice_of(const coffer__source *source, const coffer__engine_wish *wish)
+{
+    coffer__inlet inlet;
+    assert_int_equal(coffer__inlet_open(&inlet, source, wish, &engine_facts, NULL), COFFER_OK);
+    assert_true(inlet.threads >= 1 && inlet.depth >= 1 && inlet.chunk >= COFFER__BLOCK_MOST);
+    const char *name = coffer__inlet_engine_name(&inlet);
+    coffer__inlet_close(&inlet);
+    return name;
+}
+
+/* Opens the file when its times tell of the next change: it was written a moment ago. */
+static void open_settled(coffer__source *source)
+{
+    assert_int_equal(coffer__source_path(source, work_path("model"), NULL), COFFER_OK);
+    while (coffer__source_is_fresh(source)) {
+        source->ops->close(source);
+        coffer__os_sleep(1);
+        assert_int_equal(coffer__source_path(source, work_path("model"), NULL), COFFER_OK);
+    }
+}
+
+static bool is_direct(const char *name)
+{
+    return strcmp(name, "ring") == 0 || strcmp(name, "direct") == 0;
+}
+
+static void test_choice(void **unused)
+{
+    (void)unused;
+    coffer__source source;
+    int fd = -1;
+    bool cached = true;
+    const coffer__engine_wish little = { .planned = 1000 };
+    const coffer__engine_wish all = { .planned = ENGINE_SIZE };
+    const coffer__engine_wish shared = { .planned = ENGINE_SIZE, .shared = true };
+    assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
+    source.is.doubted = true;
+    assert_string_not_equal(choice_of(&source, &all), "ring");
+    source.ops->close(&source);
+    open_settled(&source);
+    assert_string_equal(choice_of(&source, &little), "source");
+    char path[4096];
+    snprintf(path, sizeof path, "%s", work_path("model"));
+    file_write("model.coffer-undo", engine_content, 100);
+    const coffer__engine_wish edited = { .planned = ENGINE_SIZE, .path = path };
+    assert_false(is_direct(choice_of(&source, &edited)));
+    assert_int_equal(unlink(work_path("model.coffer-undo")), 0);
+    assert_int_equal(coffer__os_open(work_path("model"), COFFER__OS_EDIT, true, &fd), 0);
+    coffer__inlet direct;
+    const bool can = engine_open(&direct, &source, COFFER_ENGINE_DIRECT);
+    coffer__inlet_close(&direct);
+    if (can && coffer__os_is_cached(fd, 0, &cached) == 0 && coffer__os_storage_of(fd) == COFFER__OS_LOCAL) {
+        assert_int_equal(coffer__os_sync(fd), 0);
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        assert_true(coffer__os_is_cached(fd, 0, &cached) != 0 || cached || is_direct(choice_of(&source, &all)));
+        assert_false(is_direct(choice_of(&source, &shared)));
+        const int ring = engine_facts.ring;
+        engine_facts.ring = EPERM;
+        assert_true(coffer__os_is_cached(fd, 0, &cached) != 0 || cached ||
+                    strcmp(choice_of(&source, &all), "direct") == 0);
+        engine_facts.ring = ring;
+        uint8_t *bytes = malloc(ENGINE_SIZE);
+        size_t got = 0;
+        assert_int_equal(coffer__os_read_at(fd, 0, bytes, ENGINE_SIZE, &got), 0);
+        free(bytes);
+        assert_string_equal(choice_of(&source, &all), "buffered");
+    }
+    (void)coffer__os_close(fd);
+    source.ops->close(&source);
+}
+
+static void test_no_memory(void **unused)
+{
+    (void)unused;
+    memory_meter meter;
+    const coffer_allocator none = metered_allocator(&meter);
+    meter.fail_at = 1;
+    coffer__range_reader *reader = NULL;
+    const coffer__range_reader_options options = { .allocator = &none, .depth = 1 };
+    assert_int_equal(coffer__range_reader_new(&reader, &options, NULL), COFFER_ERR_MEMORY);
+    assert_null(reader);
+    coffer__range_reader_free(reader);
+}
+
+static void test_no_such_engine(void **unused)
+{
+    (void)unused;
+    coffer__source source;
+    coffer__inlet inlet;
+    const coffer__engine_wish wish = { .engine = (coffer_engine)99, .planned = ENGINE_SIZE };
+    assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
+    assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, NULL), COFFER_ERR_ARGUMENT);
+    source.ops->close(&source);
 }
 
 /* ---- what needs no system ----------------------------------------------------------------------------------------- */
@@ -468,12 +645,17 @@ int main(void)
 #ifdef __linux__
         cmocka_unit_test_setup_teardown(test_calls_refused, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory_to_lock, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_strangers_file, engine_set_up, engine_tear_down),
 #endif
         cmocka_unit_test_setup_teardown(test_truncated, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_sources_that_are_no_files, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_ranges_of_files, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_mixed, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_descriptors_of_readers, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_cached_and_uncached_reads, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_choice, engine_set_up, engine_tear_down),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test_setup_teardown(test_no_such_engine, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_within, engine_set_up, engine_tear_down),
         cmocka_unit_test(test_tune),
     };

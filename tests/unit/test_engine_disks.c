@@ -42,6 +42,7 @@ static const struct disk {
       "set -e; mkdir $D/at $D/low $D/up $D/work; cp $D/model $D/low/model;"
       "mount -t overlay -o lowerdir=$D/low,upperdir=$D/up,workdir=$D/work none $D/at" },
     { "tmpfs", 0, "set -e; mkdir $D/at; mount -t tmpfs none $D/at" },
+    { "a system without /proc", 0, "set -e; mkdir $D/at; mount -t tmpfs none /proc" },
     { "ramfs", 0, "set -e; mkdir $D/at; mount -t ramfs none $D/at" },
 };
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why: loads carry out any plan in the background, hand out each item once, and give the bytes that a naive reader gives. */
+#define _XOPEN_SOURCE 700
 #include "support_cmocka.h"
 
 #include "support_file.h"
 #include "support_load.h"
 #include "support_memory.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #define MOST_WISHES 40
 
@@ -150,11 +154,12 @@ static void test_waiting_hands_nothing_out(void **state)
     assert_true(stats.read >= stats.wanted && stats.requests > 0 && stats.first > 0);
     assert_true(stats.first <= stats.nanoseconds && stats.threads >= 1);
     size_t count = 0;
-    while (next(load).item != SIZE_MAX) {
+    for (coffer_loaded loaded = next(load); loaded.item != SIZE_MAX; loaded = next(load)) {
+        coffer_memory_free(loaded.memory);
         count++;
     }
     assert_int_equal(count, 30);
-    coffer_load_free(load); /* what was handed out and not freed leaks; so free it elsewhere */
+    coffer_load_free(load);
     coffer_plan_free(plan);
     coffer_close(model);
 }
@@ -218,6 +223,279 @@ static void test_an_item_behind_a_full_budget_is_an_error(void **state)
     image_free(&made);
 }
 
+/* ---- digests ----------------------------------------------------------------------------------------------------- */
+
+/* A model of tensors of several cells with digests, in which one byte of one tensor is another, if `damaged` is below its
+   count. */
+static coffer *digested_model(size_t damaged)
+{
+    dice of = { 6 };
+    coffer *model = random_model(&of, 12, 40 << 20, 0, some_algorithm(), NULL);
+    if (damaged < coffer_count(model)) {
+        size_t size = 0;
+        uint8_t *bytes = file_read("model.safetensors", &size);
+        const coffer_tensor *tensor = coffer_at(model, damaged);
+        bytes[tensor->offset + tensor->size / 2] ^= 1;
+        coffer_close(model);
+        file_write("model.safetensors", bytes, size);
+        free(bytes);
+        assert_int_equal(coffer_open(&model, work_path("model.safetensors"), NULL, NULL), COFFER_OK);
+    }
+    return model;
+}
+
+/* The tensor with the most bytes. */
+static size_t largest_of(const coffer *model)
+{
+    size_t largest = 0;
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        largest = coffer_at(model, i)->size > coffer_at(model, largest)->size ? i : largest;
+    }
+    return largest;
+}
+
+static void test_whole_tensors_are_verified_on_the_way(void **state)
+{
+    (void)state;
+    coffer_loaded loaded;
+    coffer *model = digested_model(SIZE_MAX);
+    coffer_plan *plan = plan_of(model);
+    coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
+    for (int unverified = 0; unverified < 2; unverified++) {
+        options.unverified = unverified == 1;
+        coffer_load *load = start(plan, NULL, &options);
+        for (loaded = next(load); loaded.item != SIZE_MAX; loaded = next(load)) {
+            assert_true(loaded.verified == (unverified == 0 && loaded.size > 0));
+            assert_is_tensor(model, &loaded);
+            coffer_memory_free(loaded.memory);
+        }
+        coffer_load_free(load);
+    }
+    coffer_plan_free(plan);
+    coffer_close(model);
+}
+
+/* A damaged tensor is not handed out. To a place with gaps it comes through slots, and is hashed there. */
+static void test_damage_is_found_before_anything_is_handed_out(void **state)
+{
+    (void)state;
+    coffer *model = digested_model(SIZE_MAX);
+    const size_t damaged = largest_of(model);
+    coffer_close(model);
+    work_dir_remove();
+    work_dir_make();
+    model = digested_model(damaged);
+    const coffer_tensor *tensor = coffer_at(model, damaged);
+    uint8_t *memory = malloc((size_t)tensor->size * 2);
+    int64_t strides[4];
+    assert_non_null(memory);
+    assert_true(tensor->size > 5 << 20);
+    for (int strided = 0; strided < 2; strided++) {
+        coffer_error err;
+        coffer_loaded loaded;
+        coffer_plan *plan = NULL;
+        coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
+        int64_t stride = 2 * (int64_t)(coffer_dtype_bits(tensor->dtype) / 8);
+        for (size_t d = tensor->rank; d > 0; d--) {
+            strides[d - 1] = stride;
+            stride *= (int64_t)tensor->shape[d - 1];
+        }
+        const coffer_place place = { .address = (uintptr_t)memory, .size = tensor->size * 2, .strides = strides };
+        assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_plan_add(plan, tensor, NULL, 0, strided == 1 ? &place : NULL, NULL, &err), COFFER_OK);
+        coffer_load *load = start(plan, NULL, &options);
+        assert_int_equal(coffer_load_next(load, UINT64_MAX, &loaded, &err), COFFER_ERR_TENSOR_DIGEST);
+        assert_string_equal(err.tensor, tensor->name);
+        assert_int_equal(coffer_load_wait(load, UINT64_MAX, &err), COFFER_ERR_TENSOR_DIGEST);
+        coffer_load_free(load);
+        options.unverified = true;
+        load = start(plan, NULL, &options);
+        loaded = next(load);
+        assert_false(loaded.verified);
+        coffer_load_free(load);
+        coffer_memory_free(loaded.memory);
+        coffer_plan_free(plan);
+    }
+    free(memory);
+    coffer_close(model);
+}
+
+/* ---- files that change ------------------------------------------------------------------------------------------- */
+
+static coffer_status load_all(const coffer_plan *plan, coffer_error *err)
+{
+    coffer_load *load = NULL;
+    coffer_status status = coffer_load_start(&load, plan, NULL, NULL, err);
+    if (status == COFFER_OK) {
+        status = coffer_load_wait(load, UINT64_MAX, err);
+    }
+    coffer_load_free(load);
+    return status;
+}
+
+static void test_files_that_changed_are_refused(void **state)
+{
+    (void)state;
+    coffer_error err;
+    for (int kind = 0; kind < 3; kind++) {
+        dice of = { 7 };
+        size_t size = 0;
+        coffer *model = random_model(&of, 12, 3 << 20, 0, COFFER_NO_ALGORITHM, NULL);
+        coffer_plan *plan = plan_of(model);
+        uint8_t *bytes = file_read("model.safetensors", &size);
+        assert_int_equal(load_all(plan, &err), COFFER_OK);
+        if (kind == 0) {
+            assert_int_equal(truncate(work_path("model.safetensors"), (off_t)size / 2), 0);
+        } else if (kind == 1) {
+            file_write("other", bytes, size);
+            assert_int_equal(rename(work_path("other"), work_path("model.safetensors")), 0);
+        } else {
+            bytes[size - 1] ^= 1;
+            file_write("model.safetensors", bytes, size);
+        }
+        assert_int_equal(load_all(plan, &err), COFFER_ERR_CHANGED);
+        assert_non_null(strstr(err.path, "model.safetensors"));
+        coffer_plan_free(plan);
+        coffer_close(model);
+        free(bytes);
+        work_dir_remove();
+        work_dir_make();
+    }
+}
+
+/* ---- ending early ------------------------------------------------------------------------------------------------ */
+
+/* A source that answers after a while, and may fail. */
+typedef struct slow_source {
+    image bytes;
+    atomic_uint reads;
+    unsigned fail_at; /* the number of the read that fails; 0: none does */
+} slow_source;
+
+static coffer_status slow_read(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
+{
+    slow_source *source = ctx;
+    const struct timespec moment = { 0, 1000000 };
+    (void)err;
+    nanosleep(&moment, NULL);
+    if (++source->reads == source->fail_at) {
+        return COFFER_ERR_IO;
+    }
+    memcpy(buffer, source->bytes.bytes + offset, size);
+    return COFFER_OK;
+}
+
+static coffer *slow_model(slow_source *source)
+{
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 2, { 3000, 1000 } },
+                                         { "b", COFFER_F32, 2, { 300, 1000 } },
+                                         { "c", COFFER_BF16, 1, { 4000000 } } };
+    coffer *model = NULL;
+    *source = (slow_source){ .bytes = image_of(specs, 3) };
+    const coffer_source custom = { .read_at = slow_read, .ctx = source, .size = source->bytes.size };
+    assert_int_equal(coffer_open_source(&model, &custom, NULL, NULL), COFFER_OK);
+    source->reads = 0;
+    return model;
+}
+
+static void test_a_load_is_cancelled(void **state)
+{
+    (void)state;
+    slow_source source;
+    coffer_error err;
+    coffer_loaded loaded;
+    coffer *model = slow_model(&source);
+    coffer_plan *plan = plan_of(model);
+    coffer_load *load = start(plan, NULL, NULL);
+    coffer_load_cancel(load);
+    assert_int_equal(coffer_load_next(load, UINT64_MAX, &loaded, &err), COFFER_ERR_CANCELLED);
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    coffer_close(model);
+    image_free(&source.bytes);
+}
+
+/* Cancels after so many calls. */
+static int count_down(void *ctx, uint64_t done, uint64_t total)
+{
+    unsigned *left = ctx;
+    assert_true(done <= total);
+    return *left == 0 || --*left == 0;
+}
+
+static void test_progress_is_told_and_cancels(void **state)
+{
+    (void)state;
+    slow_source source;
+    coffer_error err;
+    coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
+    coffer *model = slow_model(&source);
+    coffer_plan *plan = plan_of(model);
+    for (unsigned calls = 1; calls < 4; calls++) {
+        unsigned left = calls;
+        options.progress = count_down;
+        options.progress_ctx = &left;
+        coffer_load *load = start(plan, NULL, &options);
+        const coffer_status status = coffer_load_wait(load, UINT64_MAX, &err);
+        assert_true(status == COFFER_ERR_CANCELLED || status == COFFER_OK);
+        coffer_load_free(load);
+        assert_int_equal(left, 0);
+    }
+    coffer_plan_free(plan);
+    coffer_close(model);
+    image_free(&source.bytes);
+}
+
+static void test_every_read_fails_once(void **state)
+{
+    (void)state;
+    slow_source source;
+    coffer_error err;
+    coffer *model = slow_model(&source);
+    coffer_plan *plan = plan_of(model);
+    coffer_status status = COFFER_ERR_IO;
+    for (unsigned i = 1; status != COFFER_OK; i++) {
+        assert_true(i < 100);
+        source.reads = 0;
+        source.fail_at = i;
+        status = load_all(plan, &err);
+        assert_true(status == COFFER_OK || status == COFFER_ERR_IO);
+    }
+    coffer_plan_free(plan);
+    coffer_close(model);
+    image_free(&source.bytes);
+}
+
+static void test_every_allocation_fails_once(void **state)
+{
+    (void)state;
+    memory_meter meter;
+    coffer_error err;
+    const coffer_allocator allocator = metered_allocator(&meter);
+    dice of = { 8 };
+    coffer *model = random_model(&of, 12, 1 << 20, 1 << 20, some_algorithm(), NULL);
+    bool over = false;
+    for (size_t i = 1; !over; i++) {
+        coffer_plan *plan = NULL;
+        meter.requests = 0;
+        meter.fail_at = i;
+        coffer_status status = coffer_plan_new(&plan, model, &allocator, &err);
+        for (size_t k = 0; status == COFFER_OK && k < coffer_count(model); k++) {
+            const coffer_tensor *tensor = coffer_at(model, k);
+            const coffer_index half = { COFFER_INDEX_RANGE, true, false, 1, 0, 2 };
+            status = coffer_plan_add(plan, tensor, &half, k % 3 == 0 && tensor->rank > 1 ? 1 : 0, NULL, NULL, &err);
+        }
+        status = status == COFFER_OK ? load_all(plan, &err) : status;
+        if (status != COFFER_OK && status != COFFER_ERR_MEMORY) {
+            fail_msg("%s", err.message);
+        }
+        over = status == COFFER_OK && meter.requests < i;
+        coffer_plan_free(plan);
+        assert_int_equal(meter.blocks, 0);
+    }
+    coffer_close(model);
+}
+
 /* ---- any plan ---------------------------------------------------------------------------------------------------- */
 
 static void fulfil(wish *wishes, size_t count, coffer_plan *plan, coffer_window *window,
@@ -251,8 +529,13 @@ static void random_round(uint64_t seed)
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
     coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
     const size_t count = 1 + (size_t)dice_below(&of, MOST_WISHES);
-    coffer *model = random_model(&of, 1 + (size_t)dice_below(&of, 12), (uint64_t)1 << (4 + dice_below(&of, 20)),
-                                 dice_below(&of, 2) == 0 ? 0 : 1 << 20, COFFER_NO_ALGORITHM, NULL);
+    coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
+    opening.verify = dice_below(&of, 4) == 0 ? COFFER_VERIFY_RECORDED : COFFER_VERIFY_NOTHING;
+    const size_t tensors = 1 + (size_t)dice_below(&of, 12);
+    const uint64_t size = (uint64_t)1 << (4 + dice_below(&of, 20));
+    const uint64_t limit = dice_below(&of, 2) == 0 ? 0 : 1 << 20;
+    coffer *model = random_model(&of, tensors, size, limit,
+                                 dice_below(&of, 2) == 0 ? COFFER_NO_ALGORITHM : some_algorithm(), &opening);
     assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
     for (size_t i = 0; i < count; i++) {
         wishes[i] = random_wish(&of, plan, model);
@@ -292,6 +575,13 @@ int main(void)
         LOAD_TEST(test_waiting_hands_nothing_out),
         LOAD_TEST(test_a_budget_makes_the_load_wait_for_its_caller),
         LOAD_TEST(test_an_item_behind_a_full_budget_is_an_error),
+        LOAD_TEST(test_whole_tensors_are_verified_on_the_way),
+        LOAD_TEST(test_damage_is_found_before_anything_is_handed_out),
+        LOAD_TEST(test_files_that_changed_are_refused),
+        LOAD_TEST(test_a_load_is_cancelled),
+        LOAD_TEST(test_progress_is_told_and_cancels),
+        LOAD_TEST(test_every_read_fails_once),
+        LOAD_TEST(test_every_allocation_fails_once),
         LOAD_TEST(test_any_plan_gives_the_bytes_of_a_naive_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operating system: what processes share. Memory that is passed on by its descriptor, names under which a process
+ * answers others, words in shared memory that processes wait for, and whether another process still lives.
+ *
+ * All of it is Linux's. Elsewhere memory cannot be made and nobody answers, so the rest is never reached.
+ */
+#include "os_posix.h"
+
+#include <unistd.h>
+
+#ifdef __linux__
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+/* How many processes may wait to be answered, and how many descriptors a dishonest answer may carry at most. */
+#define OS_BACKLOG 64
+#define OS_MOST_PASSED 8
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* The size is sealed at once, so that nobody's map can lose its pages, which would be SIGBUS. */
+int coffer__os_shared_new(const char *label, uint64_t size, int *fd)
+{
+    if (!coffer__os_offset_fits(0, size)) {
+        return EFBIG;
+    }
+    const int made = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (made < 0) {
+        return errno;
+    }
+    if (ftruncate(made, (off_t)size) != 0 || fcntl(made, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+        const int os_error = errno;
+        (void)close(made);
+        return os_error;
+    }
+    *fd = made;
+    return 0;
+}
+
+int coffer__os_shared_seal(int fd, bool constant)
+{
+    return fcntl(fd, F_ADD_SEALS, constant ? F_SEAL_WRITE | F_SEAL_SEAL : F_SEAL_SEAL) == 0 ? 0 : errno;
+}
+
+int coffer__os_shared_check(int fd, bool constant, uint64_t *size)
+{
+    const int wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (constant ? F_SEAL_WRITE : 0);
+    const int seals = fcntl(fd, F_GET_SEALS);
+    struct stat found;
+    if (seals < 0 || fstat(fd, &found) != 0) {
+        return errno;
+    }
+    if ((seals & wanted) != wanted) {
+        return EPERM;
+    }
+    *size = (uint64_t)found.st_size;
+    return 0;
+}
+
+int coffer__os_shared_map(int fd, uint64_t size, coffer__os_map *map)
+{
+    if (size == 0 || size > SIZE_MAX / 2) {
+        return EFBIG;
+    }
+    void *base = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        return errno;
+    }
+    *map = (coffer__os_map){ base, (size_t)size };
+    return 0;
+}
+
+void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size)
+{
+    (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* An abstract address: a zero byte, then the name without an end. It has no rights of its own, whoever is in the same
+   network namespace may bind or connect to it, so both sides ask whose process the other one is. */
+static int os_address(const char *name, struct sockaddr_un *address, socklen_t *size)
+{
+    const size_t length = strlen(name);
+    if (length > sizeof address->sun_path - 1) {
+        return ENAMETOOLONG;
+    }
+    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    memcpy(address->sun_path + 1, name, length);
+    *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+    return 0;
+}
+
+static int os_peer_is_mine(int fd)
+{
+    struct ucred peer = { 0 };
+    socklen_t size = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+        return errno;
+    }
+    return peer.uid == geteuid() ? 0 : EACCES;
+}
+
+int coffer__os_answer(const char *name, int *listener)
+{
+    struct sockaddr_un address;
+    socklen_t size = 0;
+    int os_error = os_address(name, &address, &size);
+    if (os_error != 0) {
+        return os_error;
+    }
+    const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0) {
+        return errno;
+    }
+    if (bind(made, (struct sockaddr *)&address, size) != 0 || listen(made, OS_BACKLOG) != 0) {
+        os_error = errno;
+        (void)close(made);
+        return os_error;
+    }
+    *listener = made;
+    return 0;
+}
+
+/* The room for one descriptor in a message, aligned as its header wants it. */
+typedef union os_passing {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(OS_MOST_PASSED * sizeof(int))];
+} os_passing;
+
+/* One byte, since a message without any would be an end. A fresh connection has room for it, so nothing waits; if it
+   has not, that process gets nothing. */
+static bool os_pass(int to, int fd)
+{
+    os_passing passing;
+    memset(&passing, 0, sizeof passing);
+    char byte = 0;
+    struct iovec bytes = { &byte, 1 };
+    struct msghdr message = {
+        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &passing, .msg_controllen = CMSG_SPACE(sizeof fd)
+    };
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    return sendmsg(to, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+}
+
+/* What the others send is not read: there is nothing that they could say. */
+unsigned coffer__os_answer_all(int listener, int fd)
+{
+    unsigned given = 0;
+    for (;;) {
+        const int caller = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (caller < 0 && errno == EINTR) {
+            continue;
+        }
+        if (caller < 0) {
+            return given;
+        }
+        if (os_peer_is_mine(caller) == 0 && os_pass(caller, fd)) {
+            given++;
+        }
+        (void)close(caller);
+    }
+}
+
+void coffer__os_answer_end(int listener)
+{
+    (void)shutdown(listener, SHUT_RDWR);
+}
+
+int coffer__os_callers_new(int *set)
+{
+    const int made = epoll_create1(EPOLL_CLOEXEC);
+    if (made < 0) {
+        return errno;
+    }
+    *set = made;
+    return 0;
+}
+
+int coffer__os_callers_add(int set, int listener, uint32_t number)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data = { .u32 = number } };
+    return epoll_ctl(set, EPOLL_CTL_ADD, listener, &event) == 0 ? 0 : errno;
+}
+
+int coffer__os_callers_await(int set, uint32_t *number)
+{
+    struct epoll_event event = { .events = 0 };
+    int ready = -1;
+    do {
+        ready = epoll_wait(set, &event, 1, -1);
+    } while (ready < 0 && errno == EINTR);
+    if (ready < 0) {
+        return errno;
+    }
+    *number = event.data.u32;
+    return (event.events & EPOLLHUP) != 0 ? ECANCELED : 0;
+}
+
+/* Closes every descriptor that came with a message but the first, which is the answer; -1: there is none. */
+static int os_first_passed(struct msghdr *message)
+{
+    int first = -1;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL; header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int passed = -1;
+            memcpy(&passed, CMSG_DATA(header) + i * sizeof passed, sizeof passed);
+            if (first < 0) {
+                first = passed;
+            } else {
+                (void)close(passed);
+            }
+        }
+    }
+    return first;
+}
+
+/* The connection is a sequence of packets, so the answer comes whole or not at all. */
+static int os_take_passed(int from, int *fd)
+{
+    os_passing passing;
+    memset(&passing, 0, sizeof passing);
+    char byte = 0;
+    struct iovec bytes = { &byte, 1 };
+    struct msghdr message = {
+        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &passing, .msg_controllen = sizeof passing
+    };
+    ssize_t got = -1;
+    do {
+        got = recvmsg(from, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) {
+        return errno;
+    }
+    *fd = os_first_passed(&message);
+    return *fd < 0 ? EPROTO : 0;
+}
+
+/* Signals do not make the wait longer than it should be by much: each of them ends it. */
+static int os_await_answer(int fd, uint64_t milliseconds)
+{
+    struct pollfd wait = { fd, POLLIN, 0 };
+    const int ready = poll(&wait, 1, milliseconds < INT_MAX ? (int)milliseconds : INT_MAX);
+    if (ready < 0) {
+        return errno == EINTR ? EAGAIN : errno;
+    }
+    return ready == 0 ? EAGAIN : 0;
+}
+
+/* The user of the process that answers is known once the connection stands, which needs nobody to accept it. A
+   connection to a listener whose queue is full is EAGAIN at once. */
+int coffer__os_call(const char *name, int *caller)
+{
+    struct sockaddr_un address;
+    socklen_t size = 0;
+    int os_error = os_address(name, &address, &size);
+    if (os_error != 0) {
+        return os_error;
+    }
+    const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0) {
+        return errno;
+    }
+    os_error = connect(made, (struct sockaddr *)&address, size) == 0 ? os_peer_is_mine(made) : errno;
+    if (os_error != 0) {
+        (void)close(made);
+        return os_error;
+    }
+    *caller = made;
+    return 0;
+}
+
+int coffer__os_await_passed(int caller, uint64_t milliseconds, int *fd)
+{
+    const int os_error = os_await_answer(caller, milliseconds);
+    return os_error != 0 ? os_error : os_take_passed(caller, fd);
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+/* The system call has kept the time as two longs, whatever time_t is: 32-bit systems have another call for the other. */
+typedef struct os_duration {
+    long seconds;
+    long nanoseconds;
+} os_duration;
+
+void coffer__os_word_await(_Atomic(uint32_t) *word, uint32_t value, uint64_t milliseconds)
+{
+    const os_duration wait = { (long)(milliseconds / 1000), (long)(milliseconds % 1000 * 1000000) };
+    (void)syscall(SYS_futex, word, FUTEX_WAIT, value, &wait, NULL, 0);
+}
+
+void coffer__os_word_wake(_Atomic(uint32_t) *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* ---- who lives --------------------------------------------------------------------------------------------------- */
+
+/* A lock of a byte belongs to a process, not to a descriptor, so that all may have the same descriptor. It goes when the
+   process ends, however it ends, and needs no number of the process, which other containers number otherwise. */
+static struct flock os_byte(uint64_t byte)
+{
+    return (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1 };
+}
+
+int coffer__os_hold_byte(int fd, uint64_t byte)
+{
+    struct flock lock = os_byte(byte);
+    return fcntl(fd, F_SETLK, &lock) == 0 ? 0 : errno;
+}
+
+bool coffer__os_byte_is_held(int fd, uint64_t byte)
+{
+    struct flock lock = os_byte(byte);
+    return fcntl(fd, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+#else /* another system: nothing is shared */
+
+int coffer__os_shared_new(const char *label, uint64_t size, int *fd)
+{
+    (void)label;
+    (void)size;
+    (void)fd;
+    return EOPNOTSUPP;
+}
+
+int coffer__os_shared_seal(int fd, bool constant)
+{
+    (void)fd;
+    (void)constant;
+    return EOPNOTSUPP;
+}
+
+int coffer__os_shared_check(int fd, bool constant, uint64_t *size)
+{
+    (void)fd;
+    (void)constant;
+    (void)size;
+    return EOPNOTSUPP;
+}
+
+int coffer__os_shared_map(int fd, uint64_t size, coffer__os_map *map)
+{
+    (void)fd;
+    (void)size;
+    (void)map;
+    return EOPNOTSUPP;
+}
+
+void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size)
+{
+    (void)fd;
+    (void)offset;
+    (void)size;
+}
+
+int coffer__os_answer(const char *name, int *listener)
+{
+    (void)name;
+    (void)listener;
+    return EOPNOTSUPP;
+}
+
+unsigned coffer__os_answer_all(int listener, int fd)
+{
+    (void)listener;
+    (void)fd;
+    return 0;
+}
+
+void coffer__os_answer_end(int listener)
+{
+    (void)listener;
+}
+
+int coffer__os_callers_new(int *set)
+{
+    (void)set;
+    return EOPNOTSUPP;
+}
+
+int coffer__os_callers_add(int set, int listener, uint32_t number)
+{
+    (void)set;
+    (void)listener;
+    (void)number;
+    return EOPNOTSUPP;
+}
+
+int coffer__os_callers_await(int set, uint32_t *number)
+{
+    (void)set;
+    (void)number;
+    return EOPNOTSUPP;
+}
+
+int coffer__os_call(const char *name, int *caller)
+{
+    (void)name;
+    (void)caller;
+    return EOPNOTSUPP;
+}
+
+int coffer__os_await_passed(int caller, uint64_t milliseconds, int *fd)
+{
+    (void)caller;
+    (void)milliseconds;
+    (void)fd;
+    return EOPNOTSUPP;
+}
+
+void coffer__os_word_await(_Atomic(uint32_t) *word, uint32_t value, uint64_t milliseconds)
+{
+    (void)word;
+    (void)value;
+    coffer__os_sleep(milliseconds);
+}
+
+void coffer__os_word_wake(_Atomic(uint32_t) *word)
+{
+    (void)word;
+}
+
+int coffer__os_hold_byte(int fd, uint64_t byte)
+{
+    (void)fd;
+    (void)byte;
+    return EOPNOTSUPP;
+}
+
+bool coffer__os_byte_is_held(int fd, uint64_t byte)
+{
+    (void)fd;
+    (void)byte;
+    return true;
+}
+
+#endif
+
+uint32_t coffer__os_user(void)
+{
+    return (uint32_t)geteuid();
+}

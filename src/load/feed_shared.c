@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The feed of a process that loads together with others: a cell that several of them want is read by one, into memory
+ * that all of them have, and taken from there by each.
+ *
+ * Below it is a private feed, `alone`, which does all reading: of what this process reads for all, right into the shared
+ * buffers, and of what it reads for itself. The first are claims, made as chunks of this file's own.
+ *
+ *   submit ──► shared ──────────── the cell is there ──► next
+ *     │           └── it will not be ──►┐
+ *     └──► alone ──────────────────► read alone ───────► next
+ *
+ * While chunks of its worker are under way, and none is there yet, the feed claims whatever cell is next for anybody. So
+ * reading goes on as long as any process waits, and the fastest reads most.
+ */
+#include "feed_shared.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "model.h"
+#include "share.h"
+
+#include <string.h>
+
+/* Runs of blocks in a cell, at most. */
+#define SHARED_RUNS 16
+
+typedef struct shared_claim {
+    coffer__chunk chunk; /* as the private feed sees it */
+    coffer__span spans[SHARED_RUNS];
+    coffer__part parts[SHARED_RUNS];
+    coffer__share_claim is;
+    bool busy; /* it is claimed, … */
+    bool sent; /* … and the private feed has it */
+} shared_claim;
+
+typedef struct shared_feed {
+    coffer__feed feed;
+    const coffer__feeds *feeds;
+    coffer__share *share;
+    coffer__feed *alone;
+    const coffer__watch *watch;
+    uint32_t *first;        /* of each shard, the number of its first cell; one more at the end */
+    coffer__chunk *waiting; /* shared chunks, in the order in which they came */
+    coffer__chunk *parting; /* chunks that are to be read alone after all, and that `alone` has no room for yet */
+    size_t waiting_count;
+    size_t waiting_most;
+    size_t alone_count; /* the worker's chunks that `alone` has */
+    size_t held;        /* chunks that were handed out and are not released */
+    size_t claims_sent;
+    size_t claim_count;
+    shared_claim *claims;
+    coffer__chunk carried; /* what was read for claims, to be told with the next chunk */
+} shared_feed;
+
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
+
+size_t coffer__shared_cells(const coffer *model, uint32_t *first)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        if (first != NULL) {
+            first[i] = (uint32_t)count;
+        }
+        count += model->shards[i].source.size / COFFER__CELL + 1;
+    }
+    if (first != NULL) {
+        first[model->shard_count] = (uint32_t)count;
+    }
+    return count < COFFER__SHARE_MOST_CELLS ? (size_t)count : 0;
+}
+
+uint32_t coffer__shared_cell(const coffer__chunk *chunk, const uint32_t *first)
+{
+    return first[chunk->shard] + (uint32_t)(chunk->cell.begin / COFFER__CELL);
+}
+
+uint32_t coffer__shared_blocks(const coffer__chunk *chunk)
+{
+    uint32_t blocks = 0;
+    for (size_t i = 0; i < chunk->span_count; i++) {
+        const uint64_t from = (chunk->spans[i].begin - chunk->cell.begin) / COFFER__SHARE_BLOCK;
+        const uint64_t to = (chunk->spans[i].end - chunk->cell.begin + COFFER__SHARE_BLOCK - 1) / COFFER__SHARE_BLOCK;
+        for (uint64_t block = from; block < to; block++) {
+            blocks |= UINT32_C(1) << block;
+        }
+    }
+    return blocks;
+}
+
+/* ---- claims ------------------------------------------------------------------------------------------------------ */
+
+static size_t shared_shard_of(const shared_feed *feed, uint32_t cell)
+{
+    size_t low = 0;
+    size_t high = feed->feeds->model->shard_count;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        *(feed->first[middle] <= cell ? &low : &high) = middle;
+    }
+    return low;
+}
+
+/* Makes a chunk of a claim: each run of blocks is a span, and a part that goes to the shared buffer as it is. */
+static void shared_describe(shared_feed *feed, shared_claim *claim)
+{
+    coffer__chunk *chunk = &claim->chunk;
+    const size_t shard = shared_shard_of(feed, claim->is.cell);
+    const uint64_t begin = (uint64_t)(claim->is.cell - feed->first[shard]) * COFFER__CELL;
+    const uint64_t size = feed->feeds->model->shards[shard].source.size;
+    const uint64_t end = size - begin < COFFER__CELL ? size : begin + COFFER__CELL;
+    uint8_t *buffer = coffer__share_buffer(&feed->share->table, claim->is.buffer);
+    *chunk = (coffer__chunk){ .shard = shard, .cell = { begin, end }, .spans = claim->spans, .parts = claim->parts };
+    uint32_t left = claim->is.blocks;
+    for (uint32_t block = 0; block < 32; block++) {
+        const uint64_t from = begin + block * COFFER__SHARE_BLOCK;
+        if ((left >> block & 1) == 0 || from >= end) {
+            continue;
+        }
+        const uint64_t to = end - from < COFFER__SHARE_BLOCK ? end : from + COFFER__SHARE_BLOCK;
+        if (chunk->span_count > 0 && claim->spans[chunk->span_count - 1].end == from) {
+            claim->spans[chunk->span_count - 1].end = to;
+            continue;
+        }
+        claim->spans[chunk->span_count++] = (coffer__span){ from, to };
+    }
+    chunk->part_count = chunk->span_count;
+    for (size_t i = 0; i < chunk->span_count; i++) {
+        claim->parts[i] = (coffer__part){ .within = claim->spans[i], .to = buffer + (claim->spans[i].begin - begin) };
+    }
+}
+
+/* Claims what is to be read next, as long as `alone` takes more. */
+static coffer_status shared_claim_more(shared_feed *feed, coffer_error *err)
+{
+    coffer__feed *alone = feed->alone;
+    for (size_t i = 0; i < feed->claim_count; i++) {
+        shared_claim *claim = &feed->claims[i];
+        if (claim->sent) {
+            continue;
+        }
+        if (!alone->ops->has_room(alone) || (!claim->busy && !coffer__share_claim_next(feed->share, &claim->is))) {
+            return COFFER_OK;
+        }
+        if (!claim->busy) {
+            claim->busy = true;
+            shared_describe(feed, claim);
+        }
+        const coffer_status status = alone->ops->submit(alone, &claim->chunk, err);
+        if (status != COFFER_OK) {
+            return status == COFFER_NEED_MORE ? COFFER_OK : status;
+        }
+        claim->sent = true;
+        feed->claims_sent++;
+    }
+    return COFFER_OK;
+}
+
+/* Copies what was read to the private feed's slot, not right to the shared buffer: the ends of files. */
+static void shared_complete(const coffer__chunk *chunk)
+{
+    for (size_t i = 0; i < chunk->part_count; i++) {
+        const coffer__part *part = &chunk->parts[i];
+        const bool some = part->there.begin < part->there.end;
+        const coffer__span before = { part->within.begin, some ? part->there.begin : part->within.end };
+        const coffer__span after = { some ? part->there.end : part->within.end, part->within.end };
+        if (before.begin < before.end) {
+            memcpy(part->to, chunk->bytes + (before.begin - chunk->cell.begin), (size_t)(before.end - before.begin));
+        }
+        if (after.begin < after.end) {
+            memcpy(part->to + (after.begin - part->within.begin), chunk->bytes + (after.begin - chunk->cell.begin),
+                   (size_t)(after.end - after.begin));
+        }
+    }
+}
+
+static void shared_carry(coffer__chunk *to, const coffer__chunk *from)
+{
+    to->requests += from->requests;
+    to->read += from->read;
+    to->cached += from->cached;
+    to->direct += from->direct;
+    to->engines |= from->engines;
+}
+
+/* Whether a chunk is a claim's. Then its bytes are there for all now. */
+static bool shared_bring(shared_feed *feed, coffer__chunk *chunk)
+{
+    for (size_t i = 0; i < feed->claim_count; i++) {
+        shared_claim *claim = &feed->claims[i];
+        if (chunk == &claim->chunk) {
+            shared_complete(chunk);
+            shared_carry(&feed->carried, chunk);
+            feed->alone->ops->release(feed->alone, chunk);
+            coffer__share_bring(feed->share, &claim->is);
+            claim->busy = false;
+            claim->sent = false;
+            feed->claims_sent--;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the worker's chunks ----------------------------------------------------------------------------------------- */
+
+/* Whether a chunk's bytes are in the shared memory. */
+static bool shared_is_ours(const shared_feed *feed, const coffer__chunk *chunk)
+{
+    return chunk->bytes >= feed->share->table.bytes && feed->share->map.base != NULL &&
+           chunk->bytes < (const uint8_t *)feed->share->map.base + feed->share->map.size;
+}
+
+static uint32_t shared_number(const shared_feed *feed, const coffer__chunk *chunk)
+{
+    return coffer__shared_cell(chunk, feed->first);
+}
+
+static coffer_status shared_submit_alone(shared_feed *feed, coffer__chunk *chunk, coffer_error *err)
+{
+    const coffer_status status = feed->alone->ops->submit(feed->alone, chunk, err);
+    feed->alone_count += status == COFFER_OK;
+    return status;
+}
+
+static bool shared_has_room(const coffer__feed *base)
+{
+    const shared_feed *feed = (const shared_feed *)base;
+    return feed->waiting_count < feed->waiting_most && feed->parting == NULL;
+}
+
+/* What `alone` has done. *chunk NULL: a claim, or nothing. */
+static coffer_status shared_reap(shared_feed *feed, bool wait, coffer__chunk **chunk, bool *any, coffer_error *err)
+{
+    const coffer_status status = feed->alone->ops->next(feed->alone, wait, chunk, err);
+    *any = status == COFFER_OK && *chunk != NULL;
+    if (!*any) {
+        return status;
+    }
+    if (shared_bring(feed, *chunk)) {
+        *chunk = NULL;
+        return COFFER_OK;
+    }
+    feed->alone_count--;
+    coffer__share_beat(feed->share);
+    return COFFER_OK;
+}
+
+/* Claims take the room of `alone`, too. Where they have all of it, and the worker has nothing to release, they are
+   finished first. */
+static coffer_status shared_make_room(shared_feed *feed, coffer__chunk *chunk, coffer_error *err)
+{
+    coffer_status status = shared_submit_alone(feed, chunk, err);
+    while (status == COFFER_NEED_MORE && feed->claims_sent > 0 && feed->alone_count + feed->held == 0) {
+        coffer__chunk *none = NULL;
+        bool any = false;
+        status = shared_reap(feed, true, &none, &any, err);
+        status = status == COFFER_OK ? shared_submit_alone(feed, chunk, err) : status;
+    }
+    return status;
+}
+
+/* A chunk that finds no room is submitted again, and what was said of its cell then holds still. */
+static coffer_status shared_submit(coffer__feed *base, coffer__chunk *chunk, coffer_error *err)
+{
+    shared_feed *feed = (shared_feed *)base;
+    coffer__share_tend(feed->share);
+    const uint32_t cell = shared_number(feed, chunk);
+    if (chunk->alone) {
+        coffer__share_pass(feed->share, cell, COFFER__SHARE_NOBODY);
+    }
+    if (chunk->alone || !coffer__share_ask(feed->share, cell)) {
+        return shared_make_room(feed, chunk, err);
+    }
+    coffer__chunk **end = &feed->waiting;
+    while (*end != NULL) {
+        end = &(*end)->link;
+    }
+    *end = chunk;
+    chunk->link = NULL;
+    chunk->bytes = NULL;
+    chunk->requests = 0;
+    chunk->read = 0;
+    chunk->cached = 0;
+    chunk->direct = 0;
+    chunk->engines = 0;
+    feed->waiting_count++;
+    return COFFER_OK;
+}
+
+/* The first shared chunk that is there, or NULL. Those that will not be are put aside. *blamed is who is in the way of the
+   first. */
+static coffer__chunk *shared_find(shared_feed *feed, uint32_t *blamed)
+{
+    coffer__chunk **at = &feed->waiting;
+    *blamed = COFFER__SHARE_NOBODY;
+    while (*at != NULL) {
+        coffer__chunk *chunk = *at;
+        uint32_t buffer = 0;
+        uint32_t whose = COFFER__SHARE_NOBODY;
+        const uint32_t cell = shared_number(feed, chunk);
+        const coffer__share_view_of view =
+            coffer__share_find(feed->share, cell, coffer__shared_blocks(chunk), &buffer, &whose);
+        *blamed = chunk == feed->waiting ? whose : *blamed;
+        if (view == COFFER__SHARE_COMING) {
+            at = &chunk->link;
+            continue;
+        }
+        *at = chunk->link;
+        feed->waiting_count--;
+        if (view == COFFER__SHARE_HERE) {
+            chunk->bytes = coffer__share_buffer(&feed->share->table, buffer);
+            chunk->mapped = false;
+            return chunk;
+        }
+        coffer__share_pass(feed->share, cell, COFFER__SHARE_NOBODY);
+        chunk->link = feed->parting;
+        feed->parting = chunk;
+    }
+    return NULL;
+}
+
+static coffer_status shared_part(shared_feed *feed, coffer_error *err)
+{
+    while (feed->parting != NULL) {
+        coffer__chunk *chunk = feed->parting;
+        coffer__chunk *next = chunk->link;
+        const coffer_status status = shared_submit_alone(feed, chunk, err);
+        if (status != COFFER_OK) {
+            chunk->link = next;
+            return status == COFFER_NEED_MORE ? COFFER_OK : status;
+        }
+        feed->parting = next;
+    }
+    return COFFER_OK;
+}
+
+/* ---- next -------------------------------------------------------------------------------------------------------- */
+
+/*
+ * One round: what is there is handed out; else something is read, or waited for. *again: nothing was found, and another
+ * round may find something. Nothing is claimed for others while the worker has nothing under way: then it wants to
+ * submit, and needs the room for that.
+ */
+static coffer_status shared_round(shared_feed *feed, bool wait, coffer__chunk **chunk, bool *again, coffer_error *err)
+{
+    const uint32_t seen = coffer__share_seen(feed->share);
+    uint32_t blamed = COFFER__SHARE_NOBODY;
+    bool any = false;
+    coffer_status status = coffer__share_check(feed->share, err);
+    status = status == COFFER_OK ? shared_part(feed, err) : status;
+    if (status == COFFER_OK && feed->waiting_count > 0) {
+        status = shared_claim_more(feed, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    *chunk = shared_find(feed, &blamed);
+    if (*chunk != NULL) {
+        return COFFER_OK;
+    }
+    const bool busy = feed->alone_count + feed->claims_sent > 0;
+    if (busy) {
+        status = shared_reap(feed, wait, chunk, &any, err);
+    }
+    *again = feed->parting != NULL || any || (wait && (busy || feed->waiting_count > 0));
+    if (status == COFFER_OK && wait && !busy && feed->parting == NULL && feed->waiting_count > 0) {
+        coffer__share_wait(feed->share, seen, blamed);
+    }
+    return status;
+}
+
+static coffer_status shared_next(coffer__feed *base, bool wait, coffer__chunk **chunk, coffer_error *err)
+{
+    shared_feed *feed = (shared_feed *)base;
+    coffer_status status = COFFER_OK;
+    bool again = true;
+    *chunk = NULL;
+    while (status == COFFER_OK && *chunk == NULL && again) {
+        again = false;
+        if (feed->watch != NULL && feed->watch->stop(feed->watch->ctx)) {
+            return coffer__fail(err, COFFER_ERR_CANCELLED, "the load was cancelled");
+        }
+        status = shared_round(feed, wait, chunk, &again, err);
+    }
+    if (*chunk != NULL) {
+        feed->held++;
+        shared_carry(*chunk, &feed->carried);
+        feed->carried = (coffer__chunk){ .shard = 0 };
+    }
+    return status;
+}
+
+static void shared_release(coffer__feed *base, coffer__chunk *chunk)
+{
+    shared_feed *feed = (shared_feed *)base;
+    feed->held--;
+    if (!shared_is_ours(feed, chunk)) {
+        feed->alone->ops->release(feed->alone, chunk);
+        return;
+    }
+    const uint64_t place = (uint64_t)(chunk->bytes - feed->share->table.bytes);
+    coffer__share_pass(feed->share, shared_number(feed, chunk), (uint32_t)(place / COFFER__CELL));
+}
+
+/* When `alone` is closed nobody writes to a claim's buffer any more. */
+static void shared_close(coffer__feed *base)
+{
+    shared_feed *feed = (shared_feed *)base;
+    const coffer_allocator *allocator = feed->feeds->allocator;
+    feed->alone->ops->close(feed->alone);
+    for (size_t i = 0; i < feed->claim_count; i++) {
+        if (feed->claims[i].busy) {
+            coffer__share_drop(feed->share, &feed->claims[i].is);
+        }
+    }
+    coffer__free_array(allocator, feed->claims, feed->claim_count, sizeof *feed->claims);
+    coffer__free_array(allocator, feed->first, feed->feeds->model->shard_count + 1, sizeof *feed->first);
+    coffer__free(allocator, feed, sizeof *feed);
+}
+
+static const coffer__feed_ops SHARED_OPS = { .name = "shared",
+                                             .has_room = shared_has_room,
+                                             .submit = shared_submit,
+                                             .next = shared_next,
+                                             .release = shared_release,
+                                             .close = shared_close };
+
+/* Half of the slots are for reading ahead, the others for cells that ranks take: each feed claims its part of that half. */
+coffer_status coffer__feed_shared(coffer__feed **feed, const coffer__feeds *feeds, coffer__feed *alone,
+                                  const coffer__watch *watch, coffer_error *err)
+{
+    const coffer__share_shape *is = &feeds->share->table.is;
+    const size_t readers = 2 * is->ranks * feeds->workers;
+    shared_feed *made = coffer__alloc_zeroed(feeds->allocator, sizeof *made);
+    if (made != NULL) {
+        *made = (shared_feed){
+            .feed = { &SHARED_OPS }, .feeds = feeds, .share = feeds->share, .alone = alone, .watch = watch
+        };
+        made->claim_count = is->slots / readers > 0 ? is->slots / readers : 1;
+        made->waiting_most = is->slots / feeds->workers > 0 ? is->slots / feeds->workers : 1;
+        made->first = coffer__alloc_array(feeds->allocator, feeds->model->shard_count + 1, sizeof *made->first, err);
+        made->claims = coffer__alloc_array(feeds->allocator, made->claim_count, sizeof *made->claims, err);
+        if (made->first != NULL && made->claims != NULL) {
+            (void)coffer__shared_cells(feeds->model, made->first);
+            *feed = &made->feed;
+            return COFFER_OK;
+        }
+        shared_close(&made->feed);
+        return COFFER_ERR_MEMORY;
+    }
+    alone->ops->close(alone);
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a feed");
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The group of processes that a load may be in (share.h). The first worker that comes enters it, on its own thread, as that
+ * may take a while; the others wait for it. The last one that ends leaves it.
+ *
+ * What makes a group are the files, as they were when they were opened: which they are, how long, and when they were
+ * changed. A model of which that is not known, one that a keeper has, and a load that reads in the order of its plan have
+ * none.
+ */
+#include "alloc.h"
+#include "error.h"
+#include "feed_shared.h"
+#include "fnv.h"
+#include "loading.h"
+#include "model.h"
+#include "share.h"
+
+#include <string.h>
+
+static bool group_add(uint64_t *number, const coffer__source *source)
+{
+    char text[COFFER__SOURCE_IDENTITY];
+    const coffer__os_info *seen = coffer__source_seen(source);
+    *number = coffer__fnv(*number, &source->size, sizeof source->size);
+    if (seen != NULL) {
+        const uint64_t all[] = { seen->device, seen->inode, (uint64_t)seen->modified, (uint64_t)seen->touched };
+        *number = coffer__fnv(*number, all, sizeof all);
+        return true;
+    }
+    if (!coffer__source_identity(source, text)) {
+        return false;
+    }
+    *number = coffer__fnv(*number, text, strlen(text));
+    return true;
+}
+
+/* Which versions of which files these are, as a number; false: that is not known of all. */
+static bool group_identity(const coffer *model, uint64_t *number)
+{
+    *number = COFFER__FNV_START;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        if (!group_add(number, &model->shards[i].source)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Goes over the chunks that the plan has in the order of the files. What the load makes of it may differ, where budgets
+   hold it up; then it reads by itself what it comes back for. */
+static coffer_status group_wants(const coffer_load *load, uint32_t *wanted, const uint32_t *first, coffer_error *err)
+{
+    coffer__schedule schedule;
+    coffer__chunk chunk = { .shard = 0 };
+    bool over = false;
+    coffer_status status = coffer__schedule_begin(&schedule, load->plan, COFFER_ORDER_FILE, &load->allocator, err);
+    while (status == COFFER_OK && !over) {
+        status = coffer__schedule_next(&schedule, &chunk, &over, err);
+        if (status == COFFER_OK && !over) {
+            wanted[coffer__shared_cell(&chunk, first)] |= coffer__shared_blocks(&chunk);
+        }
+    }
+    coffer__chunk_end(&chunk, &load->allocator);
+    coffer__schedule_end(&schedule);
+    return status;
+}
+
+static coffer_status group_enter(coffer_load *load, const coffer__watch *watch, coffer_error *err)
+{
+    const coffer *model = load->plan->model;
+    const coffer_window_options *how = &load->window->options;
+    coffer__share_options options = { .allocator = &load->allocator,
+                                      .group = how->group,
+                                      .ranks = how->ranks,
+                                      .rank = how->rank,
+                                      .memory = how->memory,
+                                      .enter_ms = load->window->patience_ms,
+                                      .stall_ms = load->window->patience_ms };
+    options.cells = coffer__shared_cells(model, NULL);
+    if (how->ranks < 2 || load->kept != NULL || load->options.order != COFFER_ORDER_FILE || options.cells == 0 ||
+        !group_identity(model, &options.identity)) {
+        return COFFER_OK;
+    }
+    uint32_t *first = coffer__alloc_array(&load->allocator, model->shard_count + 1, sizeof *first, err);
+    uint32_t *wanted = coffer__alloc_array(&load->allocator, options.cells, sizeof *wanted, err);
+    coffer_status status = first == NULL || wanted == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
+    if (status == COFFER_OK) {
+        (void)coffer__shared_cells(model, first);
+        status = group_wants(load, wanted, first, err);
+    }
+    if (status == COFFER_OK) {
+        options.wanted = wanted;
+        status = coffer__share_enter(&load->feeds.share, &options, watch, err);
+    }
+    coffer__free_array(&load->allocator, wanted, options.cells, sizeof *wanted);
+    coffer__free_array(&load->allocator, first, model->shard_count + 1, sizeof *first);
+    return status;
+}
+
+/* A worker that comes after all others have ended finds that the group was left, and reads by itself. */
+coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *watch, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    coffer__os_mutex_lock(&load->mutex);
+    while (load->group == COFFER__LOAD_ENTERS) {
+        (void)coffer__os_condition_wait(&load->changed, &load->mutex, COFFER__WATCH_MS);
+    }
+    if (load->group == COFFER__LOAD_OUTSIDE) {
+        load->group = COFFER__LOAD_ENTERS;
+        coffer__os_mutex_unlock(&load->mutex);
+        status = group_enter(load, watch, err);
+        coffer__os_mutex_lock(&load->mutex);
+        load->group = COFFER__LOAD_INSIDE;
+        coffer__os_condition_wake_all(&load->changed);
+    }
+    load->members++;
+    coffer__os_mutex_unlock(&load->mutex);
+    return status;
+}
+
+void coffer__load_leave_group(coffer_load *load, coffer_status status, const coffer_error *error)
+{
+    coffer__os_mutex_lock(&load->mutex);
+    coffer__share *share = load->feeds.share;
+    if (share != NULL && status != COFFER_OK && status != COFFER_ERR_CANCELLED && status != COFFER_ERR_PEER) {
+        coffer__share_fail(share, error);
+    }
+    load->members--;
+    if (load->members == 0) {
+        load->feeds.share = NULL;
+        coffer__pins_end(&load->pins, &load->allocator);
+        coffer__share_leave(share);
+    }
+    coffer__os_mutex_unlock(&load->mutex);
+}
+
+coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    const coffer__share *share = load->feeds.share;
+    if (share != NULL) {
+        coffer__os_mutex_lock(&load->mutex);
+        status = coffer__pins_add(&load->pins, device, share->map.base, share->map.size, false, &load->allocator, err);
+        coffer__os_mutex_unlock(&load->mutex);
+    }
+    return status;
+}
+
+coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t worker, const coffer__watch *watch,
+                                coffer_error *err)
+{
+    coffer__feed *alone = NULL;
+    coffer_status status = coffer__feed_private(&alone, &load->feeds, worker, watch, err);
+    *feed = alone;
+    if (status == COFFER_OK && load->feeds.share != NULL) {
+        status = coffer__feed_shared(feed, &load->feeds, alone, watch, err);
+    }
+    if (status == COFFER_OK && load->feeds.kept != NULL) {
+        status = coffer__feed_kept(feed, &load->feeds, *feed, err);
+    }
+    *feed = status == COFFER_OK ? *feed : NULL;
+    return status;
+}

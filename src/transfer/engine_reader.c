@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers. A request waits in a list until the thread has time for it, unless its engine is asynchronous and takes it at
+ * once:
+ *
+ *     submit ──► waiting ──► read by this thread ──────────┐
+ *        └─────► with the system ──► ready ────────────────┴──► what is missing by coffer__source_read ──► reaped
+ *
+ * What the system has finished comes first, then what waits for this thread, so that the system always has something to do
+ * while this thread is busy.
+ */
+#include "engine_own.h"
+
+#include "alloc.h"
+#include "error.h"
+
+coffer_status coffer__range_reader_new(coffer__range_reader **reader, const coffer__range_reader_options *options,
+                                       coffer_error *err)
+{
+    *reader = coffer__alloc_zeroed(options->allocator, sizeof **reader);
+    if (*reader == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a reader of files");
+    }
+    (*reader)->allocator = *options->allocator;
+    (*reader)->options = *options;
+    (*reader)->own = -1;
+    return COFFER_OK;
+}
+
+void coffer__range_reader_free(coffer__range_reader *reader)
+{
+    if (reader == NULL) {
+        return;
+    }
+    coffer__ring_end(reader);
+    coffer__range_reader_forget_own(reader);
+    const coffer_allocator allocator = reader->allocator;
+    coffer__free(&allocator, reader, sizeof *reader);
+}
+
+/* An asynchronous engine that has as much as it can take leaves the request waiting; it is tried again when one of the
+   others has come back. */
+void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *request)
+{
+    const coffer__engine *engine = request->inlet->engine;
+    request->read = 0;
+    request->cached = 0;
+    request->direct = 0;
+    request->got = 0;
+    request->done = 0;
+    request->tries = 0;
+    reader->under_way++;
+    if (engine->start == NULL || !engine->start(reader, request)) {
+        coffer__requests_push(&reader->waiting, request);
+    }
+}
+
+bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer__inlet *inlet)
+{
+    if (reader->under_way == 0) {
+        return true;
+    }
+    const uint32_t depth = reader->tune.depth != 0 ? reader->tune.depth : inlet->depth;
+    return inlet->engine->start != NULL && !reader->ring.refused && reader->under_way < depth &&
+           reader->under_way < reader->options.depth;
+}
+
+/* The next request whose bytes are there, as far as its engine could bring them. */
+static coffer__request *engine_next(coffer__range_reader *reader, bool wait)
+{
+    coffer__ring_collect(reader, wait && reader->waiting.first == NULL && reader->ready.first == NULL);
+    coffer__request *request = coffer__requests_pop(&reader->ready);
+    if (request != NULL || !wait) {
+        return request;
+    }
+    request = coffer__requests_pop(&reader->waiting);
+    if (request != NULL && request->inlet->engine->read != NULL) {
+        request->inlet->engine->read(reader, request);
+    }
+    return request;
+}
+
+/* Reads what the engine did not bring. */
+static coffer_status engine_finish(const coffer__range_reader *reader, coffer__request *request, coffer_error *err)
+{
+    const size_t missing = request->size - request->done;
+    if (missing == 0) {
+        return COFFER_OK;
+    }
+    request->read += missing;
+    return coffer__source_read_watched(request->inlet->source, request->offset + request->done,
+                                       request->to + request->done, missing, reader->options.watch, err);
+}
+
+coffer_status coffer__range_reader_reap(coffer__range_reader *reader, bool wait, coffer__request **done,
+                                        coffer_error *err)
+{
+    coffer__request *request = engine_next(reader, wait);
+    *done = request;
+    if (request == NULL) {
+        return COFFER_OK;
+    }
+    reader->under_way--;
+    return engine_finish(reader, request, err);
+}
