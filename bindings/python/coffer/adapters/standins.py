@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any
 from weakref import WeakSet
@@ -34,6 +35,7 @@ _CPU = torch.device("cpu")  # always said, since a program may have another one 
 _COPY = torch.ops.aten.copy_.default
 _DISPATCH = "__torch_dispatch__"
 _COPIES = frozenset({torch.ops.aten.clone.default, torch.ops.aten._to_copy.default})
+_is_alias: Any = vars(torch._C)["_is_alias_of"]
 _VIEW_OF_COPY = torch.ops.aten._unsafe_view.default  # of one that `reshape` has just made
 
 
@@ -140,11 +142,15 @@ class StandIn(torch.Tensor):
         if func is _COPY and type(args[0]) is not cls and type(args[1]) is cls:
             return _filled(args[0], args[1])
         if func.is_view or func is _VIEW_OF_COPY:
-            return _viewed(func, args, kwargs)
+            made = _viewed(func, args, kwargs)
+            if made is not None:
+                return made
         if func in _COPIES and type(args[0]) is cls:
             made = _copy(func, args, kwargs)
             if made is not None:
                 return made
+        if _is_composite(func):  # in inference mode torch leaves it to us to take them apart
+            return func.decompose(*args, **kwargs)
         if func._schema.is_mutable:
             return _changed(func, args, kwargs)
         return func(*_real(args), **_real(kwargs))
@@ -197,11 +203,20 @@ def _real(values: Any) -> Any:
     return tree_map_only(StandIn, StandIn._in_memory, values)
 
 
+@cache
+def _is_composite(func: Any) -> bool:
+    """Whether an operation consists of others, which arrive one by one."""
+    return bool(func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))
+
+
 def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A view of a stand-in is one, too, if it has elements of the same size."""
+    """A view of a stand-in is one, too, if it has elements of the same size. None for what turns out to be a copy: some operations
+    are either."""
     self = args[0]
     made = func(self._twin, *args[1:], **kwargs)
     views = [made] if isinstance(made, torch.Tensor) else made
+    if not all(_is_alias(view, self._twin) for view in views):
+        return None
     if any(view.element_size() != self._twin.element_size() for view in views):
         return func(self._pinned(), *args[1:], **kwargs)
     if made is not views:
