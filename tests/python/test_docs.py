@@ -309,6 +309,15 @@ EXAMPLES = {
         (["model.safetensors"], 0, "decoded wpe.weight from F16\nread 2 tensors, 1632 bytes\n"
                                    "wte.weight begins with -2 -1.42188 -0.84375\n"),
     ],
+    "feed_engine": [
+        (["model.safetensors"], 0,
+         "h.0.ln_1.weight        CPU        32 bytes, sum 1528\n"
+         "ln_f.weight            CPU        32 bytes, sum 1976\n"
+         "wte.weight             backend  1600 bytes, sum 108554\n"
+         "h.0.attn.c_attn.weight backend   384 bytes, sum 51597\n"
+         "wpe.weight             backend   256 bytes, sum 22704\n"),
+        (["none.safetensors"], 1, "feed_engine: cannot open the file: no such file or directory (errno 2)\n"),
+    ],
     "write_streaming": [
         (["out.safetensors"], 0, "wrote 4 tensors, 4194304 bytes of data, 65536 bytes at a time\n"),
         (["out.safetensors", "1"], 0, "wrote 1 tensors, 1048576 bytes of data, 65536 bytes at a time\n"),
@@ -536,7 +545,7 @@ def test_no_document_names_what_is_not_there():
     code = "".join(path.read_text(encoding="utf-8") for path in
                    [*SOURCE.glob("include/**/*.h"), *SOURCE.glob("src/*/*.[ch]"), *SOURCE.glob("CMakeLists.txt"),
                     *SOURCE.glob("*/CMakeLists.txt"), *SOURCE.glob("tools/*.sh"), *SOURCE.glob("tests/python/*.py"),
-                     *SOURCE.glob("bindings/python/native/*.[ch]")])
+                     *SOURCE.glob("bindings/python/native/*.[ch]"), *SOURCE.glob("bindings/python/coffer/adapters/*.py")])
     # The last two stand for any name.
     known = set(re.findall(r"\w+", code)) | {"coffer_noun_verb", "coffer__name"}
     for document in DOCUMENTS:

@@ -18,7 +18,7 @@ cd bindings/python/tests
 export HF_HUB_OFFLINE=1 JAX_PLATFORMS=cpu TF_CPP_MIN_LOG_LEVEL=3
 case ${1:-} in
 frameworks)
-    for test in {drop_in,conversions}/test_*.py; do
+    for test in {adapters,drop_in,conversions}/test_*.py; do
         "$python" -m pytest -q -p no:cacheprovider "$test"
     done
     ;;

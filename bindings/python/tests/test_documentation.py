@@ -53,6 +53,11 @@ def hub(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("hub")
 def test_examples(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    run_examples(document)
+
+
+def run_examples(document):
+    """In the current folder."""
     Path("model.safetensors").write_bytes(model())
     text = (SOURCE / document).read_text(encoding="utf-8")
     blocks = re.findall(r"^```pycon\n(.*?)^```$", text, flags=re.M | re.S)

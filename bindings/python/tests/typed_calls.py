@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import torch
 from torch.utils.dlpack import from_dlpack
@@ -16,8 +17,12 @@ from typing_extensions import assert_type
 
 import coffer
 import coffer.hub
+import coffer.jax
 import coffer.numpy
 import coffer.torch
+from coffer.adapters.ahead import ReadAhead
+from coffer.adapters.dcp import StorageReader
+from coffer.adapters.standins import Weights
 from coffer.numpy import load_file, save_file
 
 
@@ -95,3 +100,18 @@ def loading(path: Path) -> None:
 def hub() -> None:
     found = coffer.hub.get_safetensors_metadata("owner/name", revision="main", token=False, timeout=None)
     print(found.parameter_count["F32"], [file.tensors["a"].shape for file in found.files_metadata.values()])
+
+
+def adapters(path: Path, parameter: torch.nn.Parameter, sharding: jax.sharding.Sharding) -> None:
+    with Weights([path, str(path)], memory=1 << 20, threads=2) as weights:
+        for name, tensor in weights:
+            assert_type(tensor, torch.Tensor)
+            parameter.data.copy_(tensor.narrow(0, 0, len(name)))
+        print(weights["a"].shape, weights.statistics.taken, len(weights))
+    with ReadAhead([path]) as source:
+        for name in source:
+            print(len(source.read(name, ((0, 1, 1),))))
+    print(StorageReader(path, thread_count=2).thread_count)
+    arrays = coffer.jax.load_sharded(path, {"a": sharding}, ["a"])
+    assert_type(arrays, dict[str, jax.Array])
+    print(coffer.jax.load_sharded(coffer.open(path), lambda name, shape: sharding, threads=4), coffer.jax.load_sharded("x", sharding))
