@@ -9,10 +9,10 @@
  *
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
- *   - Ownership: model, header, writer, model_writer, rewrite, input, imported, hasher, manifest and buffer own what
- *     they hold; they can be moved and not copied, and one that was moved from can only be assigned to or go. A tensor
- *     and every span are borrowed, from the model that they came from, which may be moved in the meantime, but must
- *     outlive them.
+ *   - Ownership: model, header, writer, model_writer, rewrite, input, imported, hasher, manifest, device, plan,
+ *     window, load, loaded, keeper and buffer own what they hold; they can be moved and not copied, and one that was
+ *     moved from can only be assigned to or go. A tensor and every span are borrowed, from the model that they came
+ *     from, which may be moved in the meantime, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
  *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the
  *     machine is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which
@@ -1152,6 +1152,223 @@ private:
     explicit manifest(coffer_manifest *read) noexcept : self_(read) {}
 
     detail::handle<coffer_manifest, coffer_manifest_free> self_;
+};
+
+/* ---- Loading ----------------------------------------------------------------------------------------------------- */
+
+/* A memory space: "cpu", "cuda:0", "hip:1". */
+class device
+{
+public:
+    explicit device(const std::string &name) : self_(detail::make(coffer_device_open, name.c_str(), nullptr)) {}
+
+    coffer_device_info describe() const
+    {
+        coffer_device_info info{};
+        info.struct_size = sizeof info;
+        detail::call(coffer_device_describe, get(), &info);
+        return info;
+    }
+    /* Memory of the device, the caller's to release() with its size. */
+    std::uint64_t allocate(std::uint64_t size)
+    {
+        std::uint64_t address = 0;
+        detail::call(coffer_device_allocate, get(), size, &address);
+        return address;
+    }
+    void release(std::uint64_t address, std::uint64_t size) noexcept { coffer_device_release(get(), address, size); }
+    void read(std::uint64_t address, span<std::byte> to) const
+    {
+        detail::call(coffer_device_read, get(), address, to.data(), static_cast<std::uint64_t>(to.size()));
+    }
+
+    coffer_device *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_device, coffer_device_close> self_;
+};
+
+/* Something that loading may use, or why it cannot. */
+struct facility {
+    std::string name;
+    bool usable;
+    std::string detail;
+    std::string advice;
+};
+
+/* What this machine has for loading, and, of a path, its file system. */
+inline std::vector<facility> list_facilities(const char *path = nullptr)
+{
+    std::vector<facility> found;
+    const auto keep = [](void *ctx, const coffer_facility *one) -> int {
+        try {
+            static_cast<std::vector<facility> *>(ctx)->push_back({ one->name, one->usable, one->detail, one->advice });
+            return 0;
+        } catch (...) {
+            return 1;
+        }
+    };
+    detail::call(coffer_list_facilities, path, nullptr, keep, static_cast<void *>(&found));
+    return found;
+}
+
+/* What is wanted of a model, and where it goes. The model must outlive it. */
+class plan
+{
+public:
+    explicit plan(const model &source) : self_(detail::make(coffer_plan_new, source.get(), nullptr)) {}
+
+    /* A tensor or a slice of it, to a place, or to memory of the load. Returns the item's number, as the others do. */
+    std::size_t add(const tensor &wanted, const slice &part = {}, const coffer_place *place = nullptr)
+    {
+        std::size_t item = 0;
+        const auto indices = part.indices();
+        detail::call(coffer_plan_add, get(), wanted.get(), indices.data(), indices.size(), place, &item);
+        return item;
+    }
+    /* The same to memory of the load on a device. */
+    std::size_t add(const tensor &wanted, const slice &part, const device &on)
+    {
+        std::size_t item = 0;
+        const auto indices = part.indices();
+        detail::call(coffer_plan_add_on, get(), wanted.get(), indices.data(), indices.size(), on.get(), &item);
+        return item;
+    }
+    /* What rank `rank` of `world` takes along a dimension, of one part or of several. */
+    std::size_t add_shard(const tensor &wanted, std::size_t dim, span<const std::uint64_t> parts, std::uint32_t rank,
+                          std::uint32_t world, const coffer_place *place = nullptr, const device *on = nullptr)
+    {
+        std::size_t item = 0;
+        detail::call(coffer_plan_add_shard, get(), wanted.get(), dim, parts.data(), parts.size(), rank, world, place,
+                     on == nullptr ? nullptr : on->get(), &item);
+        return item;
+    }
+    /* All tensors, as a rank takes them: by rules, or by the names of the usual transformers. */
+    void add_all(std::uint32_t rank = 0, std::uint32_t world = 1, const device *on = nullptr)
+    {
+        detail::call(coffer_plan_add_all, get(), nullptr, std::size_t{ 0 }, rank, world,
+                     on == nullptr ? nullptr : on->get());
+    }
+    void add_all(span<const coffer_split_rule> rules, std::uint32_t rank, std::uint32_t world,
+                 const device *on = nullptr)
+    {
+        detail::call(coffer_plan_add_all, get(), rules.data(), rules.size(), rank, world,
+                     on == nullptr ? nullptr : on->get());
+    }
+
+    std::size_t size() const noexcept { return coffer_plan_count(get()); }
+    bool empty() const noexcept { return size() == 0; }
+    /* Item `i`, below size(). */
+    coffer_plan_item operator[](std::size_t i) const noexcept
+    {
+        coffer_plan_item item{};
+        (void)coffer_plan_at(get(), i, &item);
+        return item;
+    }
+    /* What it costs, of one shard or of all. */
+    coffer_plan_cost cost(std::size_t shard = SIZE_MAX) const
+    {
+        coffer_plan_cost cost{};
+        cost.struct_size = sizeof cost;
+        detail::call(coffer_plan_cost_of, get(), shard, &cost);
+        return cost;
+    }
+
+    coffer_plan *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_plan, coffer_plan_free> self_;
+};
+
+/* What bytes pass through on their way, from load to load. */
+class window
+{
+public:
+    explicit window(const coffer_window_options *options = nullptr) : self_(detail::make(coffer_window_new, options)) {}
+
+    coffer_window *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_window, coffer_window_free> self_;
+};
+
+/* An item that was handed out, and its memory, which lives as long as this. */
+class loaded
+{
+public:
+    loaded() noexcept : fields_{} {}
+    explicit loaded(const coffer_loaded &fields) noexcept : fields_(fields), memory_(fields.memory) {}
+
+    std::size_t item() const noexcept { return fields_.item; }
+    std::uint64_t address() const noexcept { return fields_.address; }
+    std::uint64_t size() const noexcept { return fields_.size; }
+    bool verified() const noexcept { return fields_.verified; }
+    /* The bytes, of an item in host memory. */
+    span<std::byte> bytes() const
+    {
+        return { reinterpret_cast<std::byte *>(static_cast<std::uintptr_t>(fields_.address)),
+                 detail::memory_size(fields_.size) };
+    }
+    const coffer_loaded &fields() const noexcept { return fields_; }
+
+private:
+    coffer_loaded fields_;
+    detail::handle<coffer_memory, coffer_memory_free> memory_;
+};
+
+/* A plan that is carried out in the background. The plan, its model and the window must outlive it:
+       cofferpp::load loading(plan);
+       while (auto item = loading.next()) use(item->bytes()); */
+class load
+{
+public:
+    explicit load(const plan &wanted, const window *through = nullptr, const coffer_load_options *options = nullptr)
+        : self_(detail::make(coffer_load_start, wanted.get(), through == nullptr ? nullptr : through->get(), options))
+    {
+    }
+
+    /* The next item that is ready; none after the last. */
+    std::optional<loaded> next()
+    {
+        coffer_loaded item{};
+        detail::call(coffer_load_next, get(), UINT64_MAX, &item);
+        return item.item == SIZE_MAX ? std::nullopt : std::optional<loaded>(loaded(item));
+    }
+    loaded take(std::size_t number)
+    {
+        coffer_loaded item{};
+        detail::call(coffer_load_take, get(), number, UINT64_MAX, &item);
+        return loaded(item);
+    }
+    void wait() { detail::call(coffer_load_wait, get(), UINT64_MAX); }
+    void cancel() noexcept { coffer_load_cancel(get()); }
+    coffer_load_stats stats() const noexcept
+    {
+        coffer_load_stats stats{};
+        stats.struct_size = sizeof stats;
+        coffer_load_stats_of(get(), &stats);
+        return stats;
+    }
+
+    coffer_load *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_load, coffer_load_free> self_;
+};
+
+/* A model that is held in memory for processes that load it later. */
+class keeper
+{
+public:
+    explicit keeper(const std::string &path, coffer_progress progress = nullptr, void *progress_ctx = nullptr)
+        : self_(detail::make(coffer_keeper_new, path.c_str(), nullptr, progress, progress_ctx))
+    {
+    }
+
+    coffer_keeper *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_keeper, coffer_keeper_free> self_;
 };
 
 } // namespace cofferpp

@@ -142,7 +142,7 @@ typedef enum coffer_status {
     COFFER_ERR_REPLACE = 103,      /* the complete new file could not take its place; the message names where it is */
     COFFER_ERR_UNDO = 104,         /* an edit was interrupted: its undo file lies beside the file; see coffer_recover */
     COFFER_ERR_NO_UNDO = 105,      /* nothing to recover, or an undo file that does not belong to this file */
-    COFFER_ERR_LOCKED = 106,       /* another process is editing the file */
+    COFFER_ERR_LOCKED = 106,       /* another process is editing the file, or keeps it in memory */
     COFFER_ERR_LINKED = 107,       /* a symbolic or hard link, which an edit follows only when told to */
     COFFER_ERR_NO_SLACK = 108,     /* the new metadata does not fit in the header, and a rewrite was not allowed */
 

@@ -13,8 +13,7 @@
 #ifndef COFFER_LOAD_H
 #define COFFER_LOAD_H
 
-#include "coffer/base.h"
-#include "coffer/model.h"
+#include "model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,12 +35,12 @@ typedef enum coffer_device_kind {
 typedef struct coffer_device_info {
     size_t struct_size; /* set before the call */
     coffer_device_kind kind;
-    int32_t number;     /* among those of its kind that this process sees; 0 for host memory */
-    char name[128];     /* as the driver calls it */
-    uint64_t total;     /* bytes of memory */
-    uint64_t free;      /* of them now free */
-    bool integrated;    /* its memory is the host's, so what is in flight takes from what tensors need */
-    bool registers;     /* host memory can be registered for faster copies */
+    int32_t number;  /* among those of its kind that this process sees; 0 for host memory */
+    char name[128];  /* as the driver calls it */
+    uint64_t total;  /* bytes of memory */
+    uint64_t free;   /* of them now free */
+    bool integrated; /* its memory is the host's, so what is in flight takes from what tensors need */
+    bool registers;  /* host memory can be registered for faster copies */
 } coffer_device_info;
 
 /*
@@ -71,7 +70,7 @@ COFFER_API coffer_status coffer_device_read(coffer_device *device, uint64_t addr
 
 /* One thing that loading may use: a device, or a facility of the system. Texts are borrowed for the call. */
 typedef struct coffer_facility {
-    const char *name;   /* "cuda:0", "io_uring", "direct reading", "huge pages", "locked memory", … */
+    const char *name; /* "cuda:0", "io_uring", "direct reading", "huge pages", "locked memory", … */
     bool usable;
     const char *detail; /* what it is, or why it cannot be used */
     const char *advice; /* what to change so that it can be; "" if nothing is known */
@@ -93,7 +92,8 @@ typedef struct coffer_place {
     uint64_t address;       /* of the first element: a pointer's value, or an address of the device */
     uint64_t size;          /* bytes from there on that may be written */
     const int64_t *strides; /* bytes from one element to the next along each dimension of the result, none negative, and
-                               0 only for dimensions of one; copied. NULL: row-major, without gaps */
+                               0 only for dimensions of one; copied. NULL: row-major, without gaps, as it has to be
+                               for F4 and F6, whose elements are no whole bytes */
     /* Of the device, as its driver numbers it: what is queued there when the load gets to the item comes first. 0: the
        default stream; 2, each thread's own, is refused. Without meaning in host memory. What was handed out is in place
        for every stream. */
@@ -119,8 +119,11 @@ typedef struct coffer_plan_cost {
     uint64_t requests; /* reads */
 } coffer_plan_cost;
 
+/* Makes an empty plan. Its allocator is also that of its loads, whose threads call it one at a time, but while the
+   program's threads run: so it must be safe in threads. NULL: coffer_libc_allocator(). */
 COFFER_API coffer_status coffer_plan_new(coffer_plan **plan, const coffer *model, const coffer_allocator *allocator,
                                          coffer_error *err);
+/* Releases a plan, whose loads have been freed; NULL is ignored. */
 COFFER_API void coffer_plan_free(coffer_plan *plan);
 /*
  * Adds a tensor, or the slice of it that `count` indices name, with the rules of coffer_read_slice. `place` NULL: the
@@ -156,8 +159,9 @@ typedef struct coffer_split_rule {
 COFFER_API coffer_status coffer_plan_add_all(coffer_plan *plan, const coffer_split_rule *rules, size_t rule_count,
                                              uint32_t rank, uint32_t world, coffer_device *device, coffer_error *err);
 
+/* How many items a plan has. */
 COFFER_API size_t coffer_plan_count(const coffer_plan *plan);
-/* False when `item` is not below the count. */
+/* Describes an item. False when `item` is not below the count. */
 COFFER_API bool coffer_plan_at(const coffer_plan *plan, size_t item, coffer_plan_item *out);
 /* What shard `shard` costs; SIZE_MAX: all of them together. */
 COFFER_API coffer_status coffer_plan_cost_of(const coffer_plan *plan, size_t shard, coffer_plan_cost *cost,
@@ -175,8 +179,10 @@ typedef enum coffer_engine {
     COFFER_ENGINE_CUFILE = 4    /* from the disk into the device, by cuFile */
 } coffer_engine;
 
+/* What bytes pass through, from load to load. */
 typedef struct coffer_window coffer_window;
 
+/* How a window is made. The default is good for most uses. */
 typedef struct coffer_window_options {
     size_t struct_size;
     const coffer_allocator *allocator;
@@ -193,7 +199,8 @@ typedef struct coffer_window_options {
         sizeof(coffer_window_options), NULL, 0, 0, COFFER_ENGINE_AUTO, NULL, 0, 0                                      \
     }
 
-/* Makes a window. Memory and threads come when the first load needs them. One load uses it at a time; others wait. */
+/* Makes a window. Its memory comes when the first load needs it. One load reads through it at a time, while others that
+   were started wait for it. */
 COFFER_API coffer_status coffer_window_new(coffer_window **window, const coffer_window_options *options,
                                            coffer_error *err);
 /* No load may use it any more. */
@@ -201,23 +208,26 @@ COFFER_API void coffer_window_free(coffer_window *window);
 
 /* ---- Loads ------------------------------------------------------------------------------------------------------- */
 
+/* One plan that is being carried out. Any number of threads may call its functions at once, but coffer_load_free. */
 typedef struct coffer_load coffer_load;
 /* Memory that a load allocated and handed out. It lives until coffer_memory_free, whatever becomes of the load. */
 typedef struct coffer_memory coffer_memory;
 
+/* In which order a load reads. */
 typedef enum coffer_load_order {
     COFFER_ORDER_FILE = 0, /* as the bytes lie in the files: the fastest */
     COFFER_ORDER_PLAN = 1  /* as the items were added */
 } coffer_load_order;
 
+/* How a load is carried out. */
 typedef struct coffer_load_options {
     size_t struct_size;
-    uint64_t host_budget;    /* bytes of host memory that are allocated and not yet taken; 0: no limit */
-    uint64_t device_budget;  /* the same of each device */
-    coffer_load_order order; /* in which items are read */
-    bool unverified;         /* digests that the files record are not checked */
-    bool uncached;           /* leave nothing in the page cache, also where it would serve others */
-    coffer_progress progress; /* called by the load's own thread, in bytes of the results; NULL: none */
+    uint64_t host_budget;     /* bytes of host memory that are allocated and not yet taken; 0: no limit */
+    uint64_t device_budget;   /* the same of each device */
+    coffer_load_order order;  /* in which items are read */
+    bool unverified;          /* digests that the files record are not checked, unless the model was opened to verify */
+    bool uncached;            /* leave nothing in the page cache, also where it would serve others */
+    coffer_progress progress; /* called by a thread of the load's own, in bytes of the results; NULL: none */
     void *progress_ctx;
 } coffer_load_options;
 #define COFFER_LOAD_OPTIONS_INIT                                                                                       \
@@ -227,7 +237,7 @@ typedef struct coffer_load_options {
 
 /* An item that is ready. */
 typedef struct coffer_loaded {
-    size_t item;           /* SIZE_MAX: there is none left */
+    size_t item; /* SIZE_MAX: there is none left */
     const coffer_tensor *tensor;
     coffer_device *device; /* NULL: host memory */
     uint64_t address;      /* of the first element */
@@ -238,26 +248,28 @@ typedef struct coffer_loaded {
 
 /* What a load has done so far. */
 typedef struct coffer_load_stats {
-    size_t struct_size;    /* set before the call */
-    uint64_t wanted;       /* bytes of the results, all in all */
-    uint64_t done;         /* of them, in place */
-    uint64_t read;         /* bytes read, from wherever */
-    uint64_t cached;       /* of them, found in the page cache */
-    uint64_t direct;       /* of them, read past it */
-    uint64_t requests;     /* reads */
-    uint64_t nanoseconds;  /* since coffer_load_start, until the end */
-    uint64_t first;        /* until the first item was ready; 0: none was */
+    size_t struct_size;     /* set before the call */
+    uint64_t wanted;        /* bytes of the results, all in all */
+    uint64_t done;          /* of them, in place */
+    uint64_t read;          /* bytes read, from wherever */
+    uint64_t cached;        /* of them, found in the page cache */
+    uint64_t direct;        /* of them, read past it */
+    uint64_t requests;      /* reads */
+    uint64_t nanoseconds;   /* since coffer_load_start, until the end */
+    uint64_t first;         /* until the first item was ready; 0: none was */
     uint64_t waited_source; /* thread time that was spent waiting for bytes, … */
     uint64_t waited_device; /* … for the device, … */
     uint64_t waited_caller; /* … and for the caller to take what fills a budget */
-    uint32_t engines;      /* bit 1 << coffer_engine for each that was used */
-    uint32_t threads;      /* that worked at once, at most */
+    uint32_t engines;       /* bit 1 << coffer_engine for each that was used */
+    uint32_t threads;       /* that worked at once, at most */
 } coffer_load_stats;
 
 /*
  * Starts carrying out a plan, and returns. Everything that can be refused is refused here, before anything is read:
  * COFFER_ERR_PLACE for places of two items that overlap, COFFER_ERR_BUDGET for an item that is larger than its budget,
- * COFFER_ERR_ENGINE. The plan and its model must stay until coffer_load_free, and the plan is not changed meanwhile.
+ * COFFER_ERR_ENGINE, COFFER_ERR_DIGESTS and COFFER_ERR_METADATA_DIGEST for records that are damaged. A plan of little
+ * is carried out before this returns. The plan and its model must stay until coffer_load_free, and the plan is not
+ * changed meanwhile.
  * `window` NULL: one of the load's own. `options` are copied.
  */
 COFFER_API coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, coffer_window *window,
@@ -292,11 +304,14 @@ COFFER_API void coffer_memory_free(coffer_memory *memory);
 typedef struct coffer_keeper coffer_keeper;
 
 /* Reads the files of a model at a path into sealed memory, and answers processes that open a load of it, until
-   coffer_keeper_free. Loads find it by themselves. COFFER_ERR_UNSUPPORTED where the system has no sealed memory. */
+   coffer_keeper_free. Loads find it by themselves, as long as the files are not changed; digests that they record are
+   checked first. Memory that a load has attached to stays for that load. COFFER_ERR_UNSUPPORTED where the system has no
+   sealed memory, and for models that are not in files; COFFER_ERR_LOCKED when another process keeps one of the files. */
 COFFER_API coffer_status coffer_keeper_new(coffer_keeper **keeper, const char *path, const coffer_allocator *allocator,
                                            coffer_progress progress, void *progress_ctx, coffer_error *err);
-/* What it holds, in bytes, and how many processes have attached to it so far. */
+/* What it holds, in bytes, and how many loads have attached to it so far. From any thread. */
 COFFER_API void coffer_keeper_state(coffer_keeper *keeper, uint64_t *bytes, uint64_t *attached);
+/* Ends it: what others have attached to stays theirs. NULL is ignored. */
 COFFER_API void coffer_keeper_free(coffer_keeper *keeper);
 
 #ifdef __cplusplus

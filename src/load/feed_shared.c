@@ -139,8 +139,7 @@ static coffer_status shared_claim_more(shared_feed *feed, coffer_error *err)
         if (claim->sent) {
             continue;
         }
-        if (!alone->ops->has_room(alone) ||
-            (!claim->busy && !coffer__share_claim_next(feed->share, &claim->is))) {
+        if (!alone->ops->has_room(alone) || (!claim->busy && !coffer__share_claim_next(feed->share, &claim->is))) {
             return COFFER_OK;
         }
         if (!claim->busy) {

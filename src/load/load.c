@@ -2,6 +2,7 @@
 /* Starting a load, ending it, and what it says of itself. */
 #include "alloc.h"
 #include "error.h"
+#include "kept.h"
 #include "libc_allocator.h"
 #include "load_digest.h"
 #include "loading.h"
@@ -144,6 +145,8 @@ static void load_stop_work(coffer_load *load)
     }
     coffer__inlets_free(load->inlets);
     load->inlets = NULL;
+    coffer__kept_end(load->kept);
+    load->kept = NULL;
     if (load->own_window) {
         coffer_window_free(load->window);
         load->own_window = false;
@@ -170,7 +173,12 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
     load->feeds = (coffer__feeds){
         .model = load->plan->model, .window = window, .allocator = &load->allocator, .inlets = load->inlets
     };
-    return status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer_status found = coffer__kept_find(&load->kept, load->plan->model, &load->allocator, err);
+    load->feeds.kept = load->kept;
+    return found;
 }
 
 static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_error *err)

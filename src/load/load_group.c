@@ -4,7 +4,8 @@
  * may take a while; the others wait for it. The last one that ends leaves it.
  *
  * What makes a group are the files, as they were when they were opened: which they are, how long, and when they were
- * changed. A model of which that is not known, or a load that reads in the order of its plan, has none.
+ * changed. A model of which that is not known, one that a keeper has, and a load that reads in the order of its plan have
+ * none.
  */
 #include "alloc.h"
 #include "error.h"
@@ -76,7 +77,7 @@ static coffer_status group_enter(coffer_load *load, const coffer__watch *watch, 
                                       .enter_ms = load->window->patience_ms,
                                       .stall_ms = load->window->patience_ms };
     options.cells = coffer__shared_cells(model, NULL);
-    if (how->ranks < 2 || load->options.order != COFFER_ORDER_FILE || options.cells == 0 ||
+    if (how->ranks < 2 || load->kept != NULL || load->options.order != COFFER_ORDER_FILE || options.cells == 0 ||
         !group_identity(model, &options.identity)) {
         return COFFER_OK;
     }
@@ -136,10 +137,14 @@ coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t w
                                 coffer_error *err)
 {
     coffer__feed *alone = NULL;
-    const coffer_status status = coffer__feed_private(&alone, &load->feeds, worker, watch, err);
-    if (status != COFFER_OK || load->feeds.share == NULL) {
-        *feed = alone;
-        return status;
+    coffer_status status = coffer__feed_private(&alone, &load->feeds, worker, watch, err);
+    *feed = alone;
+    if (status == COFFER_OK && load->feeds.share != NULL) {
+        status = coffer__feed_shared(feed, &load->feeds, alone, watch, err);
     }
-    return coffer__feed_shared(feed, &load->feeds, alone, watch, err);
+    if (status == COFFER_OK && load->feeds.kept != NULL) {
+        status = coffer__feed_kept(feed, &load->feeds, *feed, err);
+    }
+    *feed = status == COFFER_OK ? *feed : NULL;
+    return status;
 }

@@ -3,6 +3,11 @@
  * A plan: items, each a tensor or a part of one, and rows, each of which says which bytes go where (nest.h). An item has one
  * row; more where it is put together of several parts, and none where it is empty. Rows of an item follow each other.
  * Everything is checked when it is added, so a load that begins has only places to compare.
+ *
+ *   load_add.c   adding tensors, slices, and a rank's shares
+ *   split.c      adding all tensors of a model, as a rank takes them
+ *   places.c     places that the caller gives
+ *   cost.c       what a plan costs
  */
 #ifndef COFFER_LOAD_LOAD_PLAN_H
 #define COFFER_LOAD_LOAD_PLAN_H
@@ -44,8 +49,5 @@ struct coffer_plan {
     coffer__plan_block *blocks; /* shapes and loops, which never move */
     uint64_t size;              /* of all results, in bytes */
 };
-
-/* The host's own memory has no device, whichever way it was said. */
-bool coffer__is_host(const coffer_device *device);
 
 #endif

@@ -632,6 +632,9 @@ static coffer_status work_threads(const coffer_load *load, size_t *count, coffer
     if (status != COFFER_OK) {
         return status;
     }
+    if (load->kept != NULL) {
+        threads = coffer__os_processors(); /* they only copy */
+    }
     threads = asked > 0 ? asked : threads > 0 ? threads : 1;
     threads = threads < WORK_MOST_THREADS ? threads : WORK_MOST_THREADS;
     *count = load->cells < threads ? (size_t)load->cells : threads;

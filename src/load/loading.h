@@ -76,6 +76,7 @@ struct coffer_load {
     bool own_window;
     coffer__inlets *inlets;
     coffer__feeds feeds;
+    struct coffer__kept *kept; /* what a keeper has of the model; NULL: nothing */
     coffer__load_worker *workers;
     size_t worker_count;
     uint64_t cells; /* in which the items lie, about */

@@ -30,7 +30,7 @@ static coffer_status window_options(coffer_window_options *known, const coffer_w
 }
 
 /* The name of the group is the window's own, since the caller's may be gone when the first load begins. */
-static coffer_status window_fill(coffer_window *window, coffer_error *err)
+static coffer_status window_set_up(coffer_window *window, coffer_error *err)
 {
     const char *group = window->options.group;
     if (group != NULL) {
@@ -91,7 +91,7 @@ coffer_status coffer_window_new(coffer_window **window, const coffer_window_opti
     made->allocator = *allocator;
     made->options = known;
     made->patience_ms = WINDOW_PATIENCE_MS;
-    status = window_fill(made, err);
+    status = window_set_up(made, err);
     if (status != COFFER_OK) {
         window_release(made);
         return status;

@@ -169,13 +169,15 @@ static bool choose_can_be_direct(choose_job *job)
     coffer__inlet *inlet = job->inlet;
     job->direct_error = EIO;
     (void)choose_open(job, true, NULL);
-    if (inlet->direct < 0 || inlet->base % inlet->block == 0) {
-        return inlet->direct >= 0;
+    if (inlet->direct >= 0 && inlet->base % inlet->block == 0) {
+        return true;
     }
-    (void)coffer__os_close(inlet->direct);
-    inlet->direct = -1;
+    if (inlet->direct >= 0) {
+        (void)coffer__os_close(inlet->direct);
+        inlet->direct = -1;
+        job->direct_error = EINVAL;
+    }
     inlet->block = 1;
-    job->direct_error = EINVAL;
     return false;
 }
 

@@ -794,6 +794,38 @@ void test_importing()
 
 } // namespace
 
+/* ---- Loading ---- */
+
+void test_loading()
+{
+    const cofferpp::model opened("m.safetensors");
+    cofferpp::plan wanted(opened);
+    wanted.add_all();
+    const std::size_t last = wanted.add(*opened.find("w"), slice("1:, :2"));
+    EXPECT(wanted.size() == 4 && !wanted.empty() && wanted[last].size == 8 && wanted[last].rank == 2);
+    EXPECT(wanted.cost().needed == 24 + 16 + 2 + 8);
+    cofferpp::loaded part;
+    {
+        const cofferpp::window through;
+        cofferpp::load loading(wanted, &through);
+        part = loading.take(last);
+        std::size_t count = 0;
+        while (const auto item = loading.next()) {
+            EXPECT(item->size() == wanted[item->item()].size);
+            count++;
+        }
+        EXPECT(count == 3 && loading.stats().done == 50);
+        loading.wait();
+        EXPECT(thrown_by([&] { return loading.take(last).size(); }).code() == COFFER_ERR_TAKEN);
+    }
+    const float expected[] = { 3, 4 };
+    EXPECT(part.size() == 8 && std::memcmp(part.bytes().data(), expected, sizeof expected) == 0);
+    EXPECT(thrown_by([&] { return wanted.add_shard(*opened.find("w"), 1, {}, 0, 2); }).code() == COFFER_ERR_INDEX);
+    const cofferpp::device host("cpu");
+    EXPECT(host.describe().kind == COFFER_DEVICE_HOST);
+    EXPECT(!cofferpp::list_facilities().empty());
+}
+
 int main()
 {
     write_file("m.safetensors");
@@ -812,6 +844,7 @@ int main()
     test_a_constructor_that_throws_leaves_nothing();
     test_other_sources();
     test_moving();
+    test_loading();
     test_a_writer_that_is_left_publishes_nothing();
     test_what_a_writer_refuses();
     test_writing_to_memory_and_in_pieces();

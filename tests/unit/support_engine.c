@@ -120,6 +120,7 @@ bool engine_open(coffer__inlet *inlet, const coffer__source *source, coffer_engi
         assert_int_equal(status, COFFER_ERR_ENGINE);
         print_message("not run with this engine: %s\n", err.message);
     }
+    assert_true(inlet->direct >= 0 || inlet->block == 1);
     return status == COFFER_OK;
 }
 

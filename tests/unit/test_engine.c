@@ -88,6 +88,8 @@ static void test_disturbed_completions(void **unused)
     if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
         coffer__range_reader *reader = engine_reader(&calls, 8);
         engine_read_randomly(reader, &inlet, 2000);
+        inlet.mixed = true;
+        engine_read_randomly(reader, &inlet, 500);
         coffer__range_reader_free(reader);
         coffer__inlet_close(&inlet);
     }
@@ -413,6 +415,43 @@ static void test_mixed(void **unused)
     (void)coffer__os_close(fd);
 }
 
+/* Each reader has a descriptor of its own, as file systems in user space want it, and goes from one file to another and back;
+   and nothing stays in the page cache. The files differ in their first byte. */
+static void test_descriptors_of_readers(void **unused)
+{
+    (void)unused;
+    coffer__source sources[2];
+    coffer__inlet inlets[2];
+    coffer_error err;
+    const size_t before = open_descriptors();
+    coffer__range_reader *reader = engine_reader(NULL, 1);
+    const uint8_t first = engine_content[0];
+    engine_content[0] = (uint8_t)(first + 1);
+    file_write("other", engine_content, ENGINE_SIZE);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(coffer__source_path(&sources[i], work_path(i == 0 ? "model" : "other"), NULL), COFFER_OK);
+        assert_true(engine_open(&inlets[i], &sources[i], COFFER_ENGINE_BUFFERED));
+        inlets[i].unshared = true;
+        inlets[i].leave = true;
+    }
+    for (unsigned round = 0; round < 20; round++) {
+        const size_t which = (size_t)engine_random(2);
+        coffer__request request = { .inlet = &inlets[which], .size = 10000, .to = engine_slots };
+        coffer__request *done = NULL;
+        coffer__range_reader_submit(reader, &request);
+        assert_int_equal(coffer__range_reader_reap(reader, true, &done, &err), COFFER_OK);
+        assert_int_equal(engine_slots[0], first + which);
+        assert_memory_equal(engine_slots + 1, engine_content + 1, 9999);
+    }
+    engine_read_randomly(reader, &inlets[1], 50);
+    coffer__range_reader_free(reader);
+    for (size_t i = 0; i < 2; i++) {
+        coffer__inlet_close(&inlets[i]);
+        sources[i].ops->close(&sources[i]);
+    }
+    assert_int_equal(open_descriptors(), before);
+}
+
 static void test_cached_and_uncached_reads(void **unused)
 {
     (void)unused;
@@ -612,6 +651,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_sources_that_are_no_files, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_ranges_of_files, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_mixed, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_descriptors_of_readers, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_cached_and_uncached_reads, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_choice, engine_set_up, engine_tear_down),
         cmocka_unit_test(test_no_memory),

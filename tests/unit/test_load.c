@@ -169,11 +169,12 @@ static void test_waiting_hands_nothing_out(void **state)
     assert_true(stats.read >= stats.wanted && stats.requests > 0 && stats.first > 0);
     assert_true(stats.first <= stats.nanoseconds && stats.threads >= 1);
     size_t count = 0;
-    while (next(load).item != SIZE_MAX) {
+    for (coffer_loaded loaded = next(load); loaded.item != SIZE_MAX; loaded = next(load)) {
+        coffer_memory_free(loaded.memory);
         count++;
     }
     assert_int_equal(count, 30);
-    coffer_load_free(load); /* what was handed out and not freed leaks; so free it elsewhere */
+    coffer_load_free(load);
     coffer_plan_free(plan);
     coffer_close(model);
 }

@@ -77,7 +77,8 @@ void coffer_plan_free(coffer_plan *plan)
     coffer__free(&allocator, plan, sizeof *plan);
 }
 
-bool coffer__is_host(const coffer_device *device)
+/* The host's own memory has no device, whichever way it was said. */
+static bool load_plan_is_host(const coffer_device *device)
 {
     return device == NULL || device->kind == COFFER_DEVICE_HOST;
 }
@@ -220,7 +221,7 @@ static coffer_status load_plan_item(const coffer_plan *plan, const coffer_tensor
     *item = (coffer__load_item){ .tensor = tensor,
                                  .shard = (uint32_t)(shard - plan->model->shards),
                                  .first_row = (uint32_t)plan->row_count,
-                                 .device = coffer__is_host(device) ? NULL : device };
+                                 .device = load_plan_is_host(device) ? NULL : device };
     return coffer__shard_check_whole(shard, tensor, err);
 }
 
@@ -234,7 +235,7 @@ static coffer_status load_plan_place(coffer__load_item *item, const coffer_place
         return COFFER_OK;
     }
     item->placed = true;
-    item->device = coffer__is_host(place->device) ? NULL : place->device;
+    item->device = load_plan_is_host(place->device) ? NULL : place->device;
     item->address = place->address;
     item->stream = place->stream;
     if (item->device != NULL && place->stream == LOAD_PLAN_STREAM_OF_THREAD) {

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A keeper: each file of a model as memory that is sealed against every change, and a thread that passes it to whoever
+ * calls the file's name (kept.h). The files are read by a load whose places are that memory, so they come as fast as any
+ * load, and with their digests checked; what no tensor covers, the header, is read afterwards.
+ *
+ * Who has the memory keeps it, also when the keeper ends. So nothing has to be told to anybody.
+ */
+#include "alloc.h"
+#include "crew.h"
+#include "error.h"
+#include "kept.h"
+#include "libc_allocator.h"
+#include "model.h"
+#include "trouble.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+/* How often the caller's progress is asked while the files are read, in milliseconds. */
+#define KEEP_MOMENT 50
+
+typedef struct keep_file {
+    int fd;
+    int listener;
+    uint64_t size;
+    coffer__os_map map; /* while it is filled */
+    _Atomic(uint32_t) given;
+} keep_file;
+
+typedef struct keep_worker {
+    coffer__crew_worker base;
+    coffer_keeper *keeper;
+} keep_worker;
+
+struct coffer_keeper {
+    coffer_allocator allocator;
+    keep_file *files;
+    size_t count;
+    uint64_t bytes;
+    int callers; /* a set of all listeners; -1: none */
+    coffer__crew crew;
+    coffer_error crew_error;
+    keep_worker worker;
+    bool answers; /* the thread runs */
+};
+
+static coffer_status keep_taken(coffer_error *err, const char *path)
+{
+    coffer__fail(err, COFFER_ERR_LOCKED, "another process keeps this model in memory already");
+    return path == NULL ? COFFER_ERR_LOCKED : coffer__fail_path(err, COFFER_ERR_LOCKED, path);
+}
+
+/* ---- answering --------------------------------------------------------------------------------------------------- */
+
+static void keep_work(void *arg)
+{
+    const keep_worker *worker = arg;
+    coffer_keeper *keeper = worker->keeper;
+    uint32_t number = 0;
+    while (coffer__os_callers_await(keeper->callers, &number) == 0) {
+        keep_file *file = &keeper->files[number];
+        atomic_fetch_add(&file->given, coffer__os_answer_all(file->listener, file->fd));
+    }
+}
+
+static coffer_status keep_listen(coffer_keeper *keeper, const coffer *model, coffer_error *err)
+{
+    int os_error = coffer__os_callers_new(&keeper->callers);
+    for (size_t i = 0; os_error == 0 && i < keeper->count; i++) {
+        const coffer__shard *shard = &model->shards[i];
+        char name[COFFER__KEPT_NAME];
+        coffer__kept_name(name, coffer__source_seen(&shard->source));
+        os_error = coffer__os_answer(name, &keeper->files[i].listener);
+        if (os_error == EADDRINUSE) {
+            return keep_taken(err, shard->path);
+        }
+        os_error =
+            os_error != 0 ? os_error : coffer__os_callers_add(keeper->callers, keeper->files[i].listener, (uint32_t)i);
+    }
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "answer other processes", NULL, os_error);
+}
+
+static coffer_status keep_answer(coffer_keeper *keeper, coffer_error *err)
+{
+    keeper->worker.keeper = keeper;
+    keeper->crew = (coffer__crew){ .work = keep_work, .err = &keeper->crew_error, .own_code = true };
+    const coffer_status status = coffer__crew_begin(&keeper->crew, &keeper->worker, 1, sizeof keeper->worker);
+    keeper->answers = status == COFFER_OK;
+    if (status != COFFER_OK && err != NULL) {
+        *err = keeper->crew_error;
+    }
+    return status;
+}
+
+/* ---- the files --------------------------------------------------------------------------------------------------- */
+
+/* Another keeper is noticed before anything is read. */
+static coffer_status keep_memory(keep_file *file, const coffer__shard *shard, coffer_error *err)
+{
+    const coffer__os_info *seen = coffer__source_seen(&shard->source);
+    char name[COFFER__KEPT_NAME];
+    int caller = -1;
+    if (seen == NULL || seen->size != shard->source.size || seen->size == 0) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "only models in files of this system can be kept in memory");
+    }
+    coffer__kept_name(name, seen);
+    if (coffer__os_call(name, &caller) == 0) {
+        (void)coffer__os_close(caller);
+        return keep_taken(err, shard->path);
+    }
+    file->size = seen->size;
+    int os_error = coffer__os_shared_new("coffer-kept", file->size, &file->fd);
+    if (os_error == ENOSYS || os_error == EOPNOTSUPP) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "this system has no memory that can be sealed");
+    }
+    os_error = os_error != 0 ? os_error : coffer__os_shared_map(file->fd, file->size, &file->map);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make memory for a file", shard->path, os_error);
+}
+
+/* A whole tensor goes to where it is in the file. */
+static coffer_status keep_plan(const coffer_keeper *keeper, const coffer *model, coffer_plan *plan, coffer_error *err)
+{
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        const uintptr_t base = (uintptr_t)keeper->files[tensor->shard].map.base;
+        const coffer_place place = { .address = base + tensor->offset, .size = tensor->size };
+        const coffer_status status = coffer_plan_add(plan, tensor, NULL, 0, &place, NULL, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Waits for the load on the calling thread, which is the one that may call `progress`. */
+static coffer_status keep_wait(coffer_load *load, coffer_progress progress, void *progress_ctx, coffer_error *err)
+{
+    coffer_status status = COFFER_NEED_MORE;
+    while (status == COFFER_NEED_MORE) {
+        coffer_load_stats stats = { .struct_size = sizeof stats };
+        status = coffer_load_wait(load, KEEP_MOMENT, err);
+        coffer_load_stats_of(load, &stats);
+        if ((status == COFFER_OK || status == COFFER_NEED_MORE) && progress != NULL &&
+            progress(progress_ctx, stats.done, stats.wanted) != 0) {
+            return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
+        }
+    }
+    return status;
+}
+
+static coffer_status keep_load(const coffer_keeper *keeper, const coffer *model, coffer_progress progress,
+                               void *progress_ctx, coffer_error *err)
+{
+    coffer_plan *plan = NULL;
+    coffer_load *load = NULL;
+    coffer_status status = coffer_plan_new(&plan, model, &keeper->allocator, err);
+    if (status == COFFER_OK) {
+        status = keep_plan(keeper, model, plan, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer_load_start(&load, plan, NULL, NULL, err);
+    }
+    if (status == COFFER_OK) {
+        status = keep_wait(load, progress, progress_ctx, err);
+    }
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    return status;
+}
+
+/* Reads the header, which ends where the first tensor begins, and seals the memory. That needs the map gone. */
+static coffer_status keep_finish(keep_file *file, const coffer__shard *shard, coffer_error *err)
+{
+    uint64_t first = file->size;
+    for (size_t i = 0; i < coffer_table_count(shard->table); i++) {
+        const coffer_tensor *tensor = coffer_table_at(shard->table, i);
+        first = tensor->offset < first ? tensor->offset : first;
+    }
+    const coffer_status status = coffer__source_read(&shard->source, 0, file->map.base, (size_t)first, err);
+    coffer__os_unmap(&file->map);
+    file->map = (coffer__os_map){ NULL, 0 };
+    if (status != COFFER_OK) {
+        return coffer__model_fail(err, status, shard, NULL);
+    }
+    const int os_error = coffer__os_shared_seal(file->fd, true);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "seal memory", shard->path, os_error);
+}
+
+static coffer_status keep_files(coffer_keeper *keeper, const coffer *model, coffer_progress progress,
+                                void *progress_ctx, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    keeper->files = coffer__alloc_array(&keeper->allocator, model->shard_count, sizeof *keeper->files, err);
+    if (keeper->files == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    keeper->count = model->shard_count;
+    for (size_t i = 0; i < keeper->count; i++) {
+        keeper->files[i].fd = -1;
+        keeper->files[i].listener = -1;
+    }
+    for (size_t i = 0; status == COFFER_OK && i < keeper->count; i++) {
+        status = keep_memory(&keeper->files[i], &model->shards[i], err);
+        keeper->bytes += keeper->files[i].size;
+    }
+    if (status == COFFER_OK) {
+        status = keep_load(keeper, model, progress, progress_ctx, err);
+    }
+    for (size_t i = 0; status == COFFER_OK && i < keeper->count; i++) {
+        status = keep_finish(&keeper->files[i], &model->shards[i], err);
+    }
+    return status;
+}
+
+/* ---- public ------------------------------------------------------------------------------------------------------ */
+
+coffer_status coffer_keeper_new(coffer_keeper **keeper, const char *path, const coffer_allocator *allocator,
+                                coffer_progress progress, void *progress_ctx, coffer_error *err)
+{
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    coffer *model = NULL;
+    if (keeper == NULL || path == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_keeper_new was called with a NULL it does not allow");
+    }
+    *keeper = NULL;
+    options.allocator = allocator == NULL ? coffer_libc_allocator() : allocator;
+    coffer_status status = coffer_open(&model, path, &options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer_keeper *made = coffer__alloc_array(options.allocator, 1, sizeof *made, err);
+    status = made == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
+    if (made != NULL) {
+        made->allocator = *options.allocator;
+        made->callers = -1;
+        status = keep_files(made, model, progress, progress_ctx, err);
+    }
+    if (status == COFFER_OK) {
+        status = keep_listen(made, model, err);
+    }
+    if (status == COFFER_OK) {
+        status = keep_answer(made, err);
+    }
+    coffer_close(model);
+    if (status != COFFER_OK) {
+        coffer_keeper_free(made);
+        return status;
+    }
+    *keeper = made;
+    return COFFER_OK;
+}
+
+/* Whoever attaches calls for each file that it loads, so the file that was asked for most often says how many came. */
+void coffer_keeper_state(coffer_keeper *keeper, uint64_t *bytes, uint64_t *attached)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; keeper != NULL && i < keeper->count; i++) {
+        const uint32_t given = atomic_load(&keeper->files[i].given);
+        most = given > most ? given : most;
+    }
+    if (bytes != NULL) {
+        *bytes = keeper == NULL ? 0 : keeper->bytes;
+    }
+    if (attached != NULL) {
+        *attached = most;
+    }
+}
+
+static void keep_file_end(const keep_file *file)
+{
+    coffer__os_unmap(&file->map);
+    if (file->listener >= 0) {
+        (void)coffer__os_close(file->listener);
+    }
+    if (file->fd >= 0) {
+        (void)coffer__os_close(file->fd);
+    }
+}
+
+void coffer_keeper_free(coffer_keeper *keeper)
+{
+    if (keeper == NULL) {
+        return;
+    }
+    if (keeper->answers) {
+        coffer__os_answer_end(keeper->files[0].listener);
+        (void)coffer__crew_end(&keeper->crew);
+    }
+    for (size_t i = 0; i < keeper->count; i++) {
+        keep_file_end(&keeper->files[i]);
+    }
+    if (keeper->callers >= 0) {
+        (void)coffer__os_close(keeper->callers);
+    }
+    const coffer_allocator allocator = keeper->allocator;
+    coffer__free_array(&allocator, keeper->files, keeper->count, sizeof *keeper->files);
+    coffer__free_array(&allocator, keeper, 1, sizeof *keeper);
+}

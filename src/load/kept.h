@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a keeper (keep.c) has of a model: files in memory that nobody can change, which a load maps to read. A keeper
+ * answers, for each file, by a name that is made of the user and of the file as it is now: which it is, how long, and when
+ * it was changed. So a file that was changed since has another name, and nobody answers by that.
+ */
+#ifndef COFFER_LOAD_KEPT_H
+#define COFFER_LOAD_KEPT_H
+
+#include "coffer.h"
+#include "os.h"
+
+typedef struct coffer__kept_file {
+    int fd;               /* -1: no keeper has the file */
+    const uint8_t *bytes; /* all of the file */
+    coffer__os_map map;
+} coffer__kept_file;
+
+typedef struct coffer__kept {
+    coffer_allocator allocator;
+    size_t count;
+    size_t found;             /* files that a keeper has */
+    coffer__kept_file *files; /* of each shard */
+} coffer__kept;
+
+#define COFFER__KEPT_NAME 100
+void coffer__kept_name(char name[COFFER__KEPT_NAME], const coffer__os_info *info);
+/* Asks for each file of the model whether a keeper has it, which takes some microseconds where none does. *kept NULL: none
+   has any. The only failure is COFFER_ERR_MEMORY. */
+coffer_status coffer__kept_find(coffer__kept **kept, const coffer *model, const coffer_allocator *allocator,
+                                coffer_error *err);
+/* When no feed uses it any more. NULL is allowed. */
+void coffer__kept_end(coffer__kept *kept);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A keeper holds a model in memory, and loads find it there: with the same bytes, only as long as the files are what they
+ * were, and whatever becomes of the keeper meanwhile.
+ */
+#define _GNU_SOURCE
+
+#include "support_cmocka.h"
+
+#include "coffer.h"
+#include "kept.h"
+#include "support_child.h"
+#include "support_file.h"
+#include "support_load.h"
+#include "support_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WHOLE_TEST_S 120
+
+static coffer *saved_model(uint64_t seed, uint64_t limit)
+{
+    dice of = { seed };
+    return random_model(&of, 40, 1 << 20, limit, COFFER_NO_ALGORITHM, NULL);
+}
+
+static const char *model_path(void)
+{
+    return access(work_path("model.safetensors.index.json"), F_OK) == 0 ? work_path("model.safetensors.index.json")
+                                                                        : work_path("model.safetensors");
+}
+
+static coffer_keeper *keep(void)
+{
+    coffer_keeper *keeper = NULL;
+    coffer_error err;
+    if (coffer_keeper_new(&keeper, model_path(), NULL, NULL, NULL, &err) != COFFER_OK) {
+        fail_msg("%s", err.message);
+    }
+    return keeper;
+}
+
+static uint64_t attached_to(coffer_keeper *keeper)
+{
+    uint64_t bytes = 0;
+    uint64_t attached = 0;
+    coffer_keeper_state(keeper, &bytes, &attached);
+    assert_true(bytes > 0);
+    return attached;
+}
+
+/* Loads slices and whole tensors, and compares them with what a naive reader gets. Returns how many bytes did not come out
+   of memory. */
+static uint64_t load_and_compare(const coffer *model, uint64_t seed)
+{
+    dice of = { seed };
+    wish wishes[30];
+    coffer_plan *plan = NULL;
+    coffer_load *load = NULL;
+    coffer_loaded loaded;
+    coffer_error err;
+    coffer_load_stats stats = { .struct_size = sizeof stats };
+    assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < 30; i++) {
+        wishes[i] = random_wish(&of, plan, model);
+    }
+    if (coffer_load_start(&load, plan, NULL, NULL, &err) != COFFER_OK) {
+        fail_msg("%s", err.message);
+    }
+    while (coffer_load_next(load, UINT64_MAX, &loaded, &err) == COFFER_OK && loaded.item != SIZE_MAX) {
+        wish_assert_fulfilled(&wishes[loaded.item], loaded.address);
+        coffer_memory_free(loaded.memory);
+    }
+    assert_int_equal(loaded.item, SIZE_MAX);
+    coffer_load_stats_of(load, &stats);
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    for (size_t i = 0; i < 30; i++) {
+        wish_free(&wishes[i]);
+    }
+    return stats.requests;
+}
+
+static void test_loads_find_a_kept_model(void **state)
+{
+    (void)state;
+    static const uint64_t limits[] = { 0, 2 << 20 };
+    for (size_t i = 0; i < 2; i++) {
+        coffer *model = saved_model(10 + i, limits[i]);
+        const size_t before = open_descriptors();
+        assert_true(load_and_compare(model, 1) > 0);
+        coffer_keeper *keeper = keep();
+        const uint64_t attached = attached_to(keeper);
+        for (uint64_t seed = 1; seed < 6; seed++) {
+            assert_int_equal(load_and_compare(model, seed), 0);
+        }
+        assert_int_equal(attached_to(keeper), attached + 5);
+        coffer_keeper_free(keeper);
+        assert_true(load_and_compare(model, 1) > 0);
+        assert_int_equal(open_descriptors(), before);
+        coffer_close(model);
+        work_dir_remove();
+        work_dir_make();
+    }
+}
+
+/* The model is loaded by another process, and the keeper is gone in the middle of it. */
+static int load_without_keeper(void *ctx)
+{
+    const pid_t *keeper = ctx;
+    coffer *model = NULL;
+    coffer__kept *kept = NULL;
+    (void)alarm(WHOLE_TEST_S);
+    if (coffer_open(&model, model_path(), NULL, NULL) != COFFER_OK ||
+        coffer__kept_find(&kept, model, coffer_libc_allocator(), NULL) != COFFER_OK || kept == NULL) {
+        return 1;
+    }
+    (void)kill(*keeper, SIGKILL);
+    (void)usleep(50000);
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        uint8_t *bytes = malloc((size_t)tensor->size + 1);
+        if (bytes == NULL || coffer_read(model, tensor, bytes, tensor->size, NULL, NULL) != COFFER_OK ||
+            memcmp(bytes, kept->files[tensor->shard].bytes + tensor->offset, (size_t)tensor->size) != 0) {
+            return 2;
+        }
+        free(bytes);
+    }
+    coffer__kept_end(kept);
+    coffer_close(model);
+    return 0;
+}
+
+static void test_a_keeper_that_dies_harms_nobody(void **state)
+{
+    (void)state;
+    coffer_close(saved_model(20, 2 << 20));
+    int ready[2];
+    char byte = 0;
+    assert_int_equal(pipe(ready), 0);
+    pid_t keeper = fork();
+    if (keeper == 0) {
+        (void)alarm(WHOLE_TEST_S);
+        (void)keep();
+        (void)!write(ready[1], "", 1);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    (void)close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    (void)close(ready[0]);
+    assert_int_equal(child_run(load_without_keeper, &keeper), 0);
+    assert_int_equal(waitpid(keeper, NULL, 0), keeper);
+}
+
+static void test_a_file_that_was_changed_is_not_used(void **state)
+{
+    (void)state;
+    coffer_close(saved_model(30, 0));
+    coffer_keeper *keeper = keep();
+    size_t size = 0;
+    uint8_t *bytes = file_read("model.safetensors", &size);
+    bytes[size - 1] ^= 1;
+    file_write("model.safetensors", bytes, size);
+    free(bytes);
+    coffer *model = NULL;
+    assert_int_equal(coffer_open(&model, work_path("model.safetensors"), NULL, NULL), COFFER_OK);
+    assert_true(load_and_compare(model, 1) > 0);
+    assert_int_equal(attached_to(keeper), 0);
+    coffer_close(model);
+    coffer_keeper_free(keeper);
+}
+
+/* What a process attaches to cannot be written to, whether by a map or by a call. */
+static void test_kept_memory_is_sealed(void **state)
+{
+    (void)state;
+    coffer *model = saved_model(40, 0);
+    coffer__kept *kept = NULL;
+    coffer_keeper *keeper = keep();
+    assert_int_equal(coffer__kept_find(&kept, model, coffer_libc_allocator(), NULL), COFFER_OK);
+    assert_non_null(kept);
+    assert_int_equal(write(kept->files[0].fd, "x", 1), -1);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(ftruncate(kept->files[0].fd, 0), -1);
+    assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, kept->files[0].fd, 0), MAP_FAILED);
+    coffer__kept_end(kept);
+    coffer_keeper_free(keeper);
+    coffer_close(model);
+}
+
+static void test_a_model_is_kept_once(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_keeper *second = NULL;
+    coffer_close(saved_model(50, 0));
+    coffer_keeper *keeper = keep();
+    const size_t before = open_descriptors();
+    assert_int_equal(coffer_keeper_new(&second, model_path(), NULL, NULL, NULL, &err), COFFER_ERR_LOCKED);
+    assert_null(second);
+    assert_int_equal(open_descriptors(), before);
+    coffer_keeper_free(keeper);
+    keeper = keep();
+    coffer_keeper_free(keeper);
+}
+
+/* Memory that could still change, that is too short, or is no memory at all is not used; nor is what never comes. */
+static void test_other_answers_are_not_believed(void **state)
+{
+    (void)state;
+    coffer *model = saved_model(60, 0);
+    char name[COFFER__KEPT_NAME];
+    const struct stat found = look("model.safetensors");
+    coffer__os_info info;
+    int listener = -1;
+    assert_int_equal(coffer__os_inspect(work_path("model.safetensors"), true, &info), 0);
+    coffer__kept_name(name, &info);
+    for (int kind = 0; kind < 4; kind++) {
+        int fd = -1;
+        if (kind < 2) {
+            assert_int_equal(coffer__os_shared_new("odd", (uint64_t)found.st_size + (uint64_t)kind, &fd), 0);
+            assert_int_equal(coffer__os_shared_seal(fd, kind == 1), 0);
+        } else {
+            fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        }
+        const pid_t child = fork();
+        if (child == 0) {
+            (void)alarm(WHOLE_TEST_S);
+            for (listener = -1; coffer__os_answer(name, &listener) != 0;) {
+                (void)usleep(1000);
+            }
+            for (;;) {
+                (void)(kind < 3 ? coffer__os_answer_all(listener, fd) : 0);
+                (void)usleep(1000);
+            }
+        }
+        int caller = -1;
+        while (coffer__os_call(name, &caller) != 0) {
+            (void)usleep(1000);
+        }
+        (void)close(caller);
+        assert_true(load_and_compare(model, 1) > 0);
+        (void)kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        (void)close(fd);
+    }
+    coffer_close(model);
+}
+
+static int stop_at_once(void *ctx, uint64_t done, uint64_t total)
+{
+    (void)ctx;
+    (void)done;
+    (void)total;
+    return 1;
+}
+
+static void test_keeping_can_fail(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_keeper *keeper = NULL;
+    assert_int_equal(coffer_keeper_new(NULL, "x", NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_keeper_new(&keeper, NULL, NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_keeper_new(&keeper, work_path("none"), NULL, NULL, NULL, &err), COFFER_ERR_NOT_FOUND);
+    coffer_close(saved_model(70, 2 << 20));
+    const size_t before = open_descriptors();
+    assert_int_equal(coffer_keeper_new(&keeper, model_path(), NULL, stop_at_once, NULL, &err), COFFER_ERR_CANCELLED);
+    assert_null(keeper);
+    assert_int_equal(open_descriptors(), before);
+    coffer_keeper_free(NULL);
+}
+
+int main(void)
+{
+#define KEEP_TEST(name) cmocka_unit_test_setup_teardown(name, work_dir_set_up, work_dir_tear_down)
+    const struct CMUnitTest tests[] = {
+        KEEP_TEST(test_loads_find_a_kept_model),
+        KEEP_TEST(test_a_keeper_that_dies_harms_nobody),
+        KEEP_TEST(test_a_file_that_was_changed_is_not_used),
+        KEEP_TEST(test_kept_memory_is_sealed),
+        KEEP_TEST(test_a_model_is_kept_once),
+        KEEP_TEST(test_other_answers_are_not_believed),
+        KEEP_TEST(test_keeping_can_fail),
+    };
+    (void)alarm(WHOLE_TEST_S);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
