@@ -199,6 +199,9 @@ int coffer__os_uncached_works(int fd);
 /* Reads what the page cache has from `offset` on, up to the first byte that is not there. It waits for no device, but
    where the system cannot tell it may have the next few pages read. EOPNOTSUPP: the system does not say what is there. */
 int coffer__os_read_cached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
+/* Reads from `offset` on what the page cache has, up to the first byte that is not there, without waiting. The system may
+   begin to read what follows. EOPNOTSUPP: the system does not say what is there. */
+int coffer__os_read_present(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
 /* Whether the page at `offset` is in the page cache. EOPNOTSUPP as above. */
 int coffer__os_is_cached(int fd, uint64_t offset, bool *cached);
 /* Bytes of memory that programs could get without anything being written to disk; 0: not known. */

@@ -200,6 +200,18 @@ static int os_read_while_cached(int fd, uint64_t offset, void *buffer, size_t si
     return 0;
 }
 
+/* One call: what it makes the system read ahead does not count as having been there. */
+int coffer__os_read_present(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
+{
+    *done = 0;
+    if (!coffer__os_offset_fits(offset, size)) {
+        return EOVERFLOW;
+    }
+    const ssize_t got = os_read_nowait(fd, offset, buffer, size);
+    *done = got > 0 ? (size_t)got : 0;
+    return got >= 0 || errno == EAGAIN || errno == EINTR ? 0 : EOPNOTSUPP;
+}
+
 /* Where nobody says how far it goes, one page is asked for first: about a page that is missing no more is begun than
    that page. */
 int coffer__os_read_cached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
