@@ -306,7 +306,8 @@ typedef struct coffer_keeper coffer_keeper;
 /* Reads the files of a model at a path into sealed memory, and answers processes that open a load of it, until
    coffer_keeper_free. Loads find it by themselves, as long as the files are not changed; digests that they record are
    checked first. Memory that a load has attached to stays for that load. COFFER_ERR_UNSUPPORTED where the system has no
-   sealed memory, and for models that are not in files; COFFER_ERR_LOCKED when another process keeps one of the files. */
+   sealed memory, and for models that are not in files; COFFER_ERR_LOCKED when another process keeps one of the
+   files. */
 COFFER_API coffer_status coffer_keeper_new(coffer_keeper **keeper, const char *path, const coffer_allocator *allocator,
                                            coffer_progress progress, void *progress_ctx, coffer_error *err);
 /* What it holds, in bytes, and how many loads have attached to it so far. From any thread. */

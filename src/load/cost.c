@@ -4,6 +4,8 @@
 #include "model.h"
 #include "schedule.h"
 
+#include <string.h>
+
 static void cost_add(coffer_plan_cost *cost, const coffer__chunk *chunk)
 {
     for (size_t i = 0; i < chunk->span_count; i++) {
@@ -39,19 +41,22 @@ static coffer_status cost_chunks(coffer__schedule *schedule, coffer_plan_cost *c
 
 coffer_status coffer_plan_cost_of(const coffer_plan *plan, size_t shard, coffer_plan_cost *cost, coffer_error *err)
 {
-    if (plan == NULL || cost == NULL || cost->struct_size < sizeof *cost ||
+    if (plan == NULL || cost == NULL || cost->struct_size < sizeof cost->struct_size ||
         (shard != SIZE_MAX && shard >= plan->model->shard_count)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
                             "coffer_plan_cost_of was called with a NULL, for a shard that the model does not have, or "
                             "with a struct_size that is not set");
     }
     coffer__schedule schedule;
-    *cost = (coffer_plan_cost){ .struct_size = cost->struct_size };
+    coffer_plan_cost sum = { .struct_size = cost->struct_size < sizeof sum ? cost->struct_size : sizeof sum };
     coffer_status status = coffer__schedule_begin(&schedule, plan, COFFER_ORDER_FILE, &plan->allocator, err);
     if (status == COFFER_OK) {
-        cost_items(&schedule, shard, cost);
-        status = cost_chunks(&schedule, cost, err);
+        cost_items(&schedule, shard, &sum);
+        status = cost_chunks(&schedule, &sum, err);
     }
     coffer__schedule_end(&schedule);
+    if (status == COFFER_OK) {
+        memcpy(cost, &sum, sum.struct_size);
+    }
     return status;
 }

@@ -3,10 +3,11 @@
  * Lines to a device. They are queued on the outlet's lane; a ticket is the number of a mark on it. Marks are used in turn, so
  * no more than OUTLET_MARKS tickets can be open; older ones are waited for.
  *
- * Most lines are copied as they are, as a run or a box of runs. Two sorts are gathered first, in memory of the outlet:
+ * Most lines are copied as they are, as a run or a box of runs. Three sorts are gathered first, in memory of the outlet:
  *
  *   - narrow runs that go to contiguous bytes, since a device takes about as long for a short run as for a long one;
- *   - runs that go backwards, since boxes do not.
+ *   - runs that go backwards, since boxes do not;
+ *   - bytes in a map of a file, from which drivers copy slowly, where the outlet's memory could be registered.
  *
  *   pieces   | … sealed, ticket 7 | … sealed, ticket 8 | being filled → | free |
  *
@@ -24,6 +25,7 @@
 #define OUTLET_MARKS 64u
 #define OUTLET_PIECES 4u
 #define OUTLET_PIECE ((size_t)256 << 10)
+#define OUTLET_PART (OUTLET_PIECE / 8) /* the longest run that is gathered with others */
 /* Runs below this many bytes are gathered. A processor gathers some gigabytes each second whatever their width, and devices
    copy boxes of such runs no faster than that. */
 #define OUTLET_NARROW 512u
@@ -333,13 +335,52 @@ static coffer_status outlet_backwards(coffer__outlet *outlet, const coffer__line
     return status;
 }
 
+/* Sends a run by way of the pieces, in as many parts as that takes. */
+static coffer_status outlet_stage_run(coffer__outlet *outlet, uint64_t to, const uint8_t *bytes, uint64_t size,
+                                      coffer_error *err)
+{
+    while (size > 0) {
+        size_t room = 0;
+        coffer_status status = outlet_room(outlet, size < OUTLET_PART ? size : OUTLET_PART, &room, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        uint8_t *start = outlet->pieces + outlet->piece * OUTLET_PIECE + outlet->used;
+        const size_t part = size < room ? (size_t)size : room;
+        memcpy(start, bytes, part);
+        outlet->used += part;
+        status = outlet_copy(outlet, &(coffer__copy){ to, 0, start, 0, part, 1 }, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        to += part;
+        bytes += part;
+        size -= part;
+    }
+    return COFFER_OK;
+}
+
+static coffer_status outlet_stage(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
+                                  coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    if (line->runs > 1 && line->width <= OUTLET_PART) {
+        return outlet_gather(outlet, line, bytes, err);
+    }
+    for (uint64_t i = 0; i < line->runs && status == COFFER_OK; i++) {
+        const uint64_t to = line->to + i * (uint64_t)line->to_step;
+        status = outlet_stage_run(outlet, to, bytes + i * line->from_step, line->width, err);
+    }
+    return status;
+}
+
 static coffer_status outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                  coffer_error *err)
 {
     if (line->runs == 1) {
         return outlet_copy(outlet, &(coffer__copy){ line->to, 0, bytes, 0, line->width, 1 }, err);
     }
-    if (line->to_step < 0 && line->width > OUTLET_PIECE / 8) {
+    if (line->to_step < 0 && line->width > OUTLET_PART) {
         return outlet_backwards(outlet, line, bytes, err);
     }
     if (line->to_step < 0 || (line->width < OUTLET_NARROW && (uint64_t)line->to_step == line->width)) {
@@ -350,14 +391,21 @@ static coffer_status outlet_send(coffer__outlet *outlet, const coffer__line *lin
         err);
 }
 
-coffer_status coffer__outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
+coffer_status coffer__outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes, bool mapped,
                                   coffer_error *err)
 {
     coffer__device_visit visit;
     coffer_status status = outlet->device->ops->enter(outlet->device, &visit, err);
-    if (status == COFFER_OK) {
-        status = outlet_send(outlet, line, bytes, err);
-        outlet->device->ops->leave(outlet->device, &visit);
+    if (status != COFFER_OK) {
+        return status;
     }
+    if (mapped && outlet->pieces == NULL) {
+        status = outlet_make_pieces(outlet, err);
+    }
+    if (status == COFFER_OK) {
+        status = mapped && outlet->registered ? outlet_stage(outlet, line, bytes, err)
+                                              : outlet_send(outlet, line, bytes, err);
+    }
+    outlet->device->ops->leave(outlet->device, &visit);
     return status;
 }

@@ -53,6 +53,7 @@ struct coffer__chunk {
     size_t part_room;
 
     /* The feed's, from submit on. */
+    bool mapped;          /* `bytes` lie in a map of a file */
     const uint8_t *bytes; /* byte cell.begin; where spans lie there are bytes, except those that are `there` */
     uint64_t requests;    /* how many reads it took */
     uint64_t read;        /* bytes that were read for it by this process, from wherever, … */

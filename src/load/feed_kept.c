@@ -55,7 +55,7 @@ static void kept_copy(const coffer__kept_file *file, coffer__part *part)
 {
     const uint64_t size = part->within.end - part->within.begin;
     size_t done = 0;
-    if (part->to != NULL && size >= KEPT_COPY &&
+    if (part->to != NULL && part->device == NULL && size >= KEPT_COPY &&
         coffer__os_read_at(file->fd, part->within.begin, part->to, (size_t)size, &done) == 0 && done == size) {
         part->there = part->within;
     }
@@ -64,6 +64,7 @@ static void kept_copy(const coffer__kept_file *file, coffer__part *part)
 static void kept_bring(const coffer__kept_file *file, coffer__chunk *chunk)
 {
     chunk->bytes = file->bytes + (size_t)chunk->cell.begin;
+    chunk->mapped = true;
     chunk->requests = 0;
     chunk->read = 0;
     chunk->direct = 0;

@@ -256,6 +256,7 @@ static coffer_status private_submit(coffer__feed *feed, coffer__chunk *chunk, co
     own->coming++;
     chunk->own = slot;
     chunk->bytes = slot->memory;
+    chunk->mapped = false;
     chunk->requests = 0;
     chunk->read = 0;
     chunk->cached = 0;

@@ -128,9 +128,22 @@ void coffer__load_leave_group(coffer_load *load, coffer_status status, const cof
     load->members--;
     if (load->members == 0) {
         load->feeds.share = NULL;
+        coffer__pins_end(&load->pins, &load->allocator);
         coffer__share_leave(share);
     }
     coffer__os_mutex_unlock(&load->mutex);
+}
+
+coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    const coffer__share *share = load->feeds.share;
+    if (share != NULL) {
+        coffer__os_mutex_lock(&load->mutex);
+        status = coffer__pins_add(&load->pins, device, share->map.base, share->map.size, false, &load->allocator, err);
+        coffer__os_mutex_unlock(&load->mutex);
+    }
+    return status;
 }
 
 coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t worker, const coffer__watch *watch,

@@ -224,6 +224,9 @@ static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, c
     if (*own == NULL) {
         status = coffer__window_pin(load->window, item->device, err);
         if (status == COFFER_OK) {
+            status = coffer__load_pin_group(load, item->device, err);
+        }
+        if (status == COFFER_OK) {
             status = coffer__outlet_open(own, item->device, &load->allocator, err);
         }
     }
@@ -247,7 +250,8 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
     part->taken = 0;
     coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
     while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
-        status = coffer__outlet_send(outlet, &line, chunk->bytes + (size_t)(line.from - chunk->cell.begin), err);
+        const uint8_t *bytes = chunk->bytes + (size_t)(line.from - chunk->cell.begin);
+        status = coffer__outlet_send(outlet, &line, bytes, chunk->mapped, err);
         part->taken += line.width * line.runs;
     }
     return status;

@@ -39,21 +39,21 @@ typedef struct places_sum {
     int64_t most[2 * COFFER__BOX_MAX_RANK + 1];  /* … and at most */
 } places_sum;
 
-/* Adds a loop, to one of the same step if there is one. Distances within memory are below 2^63, and so are their sums,
-   since places were checked to lie within it. */
-static void places_add(places_sum *sum, int64_t step, int64_t low, int64_t high)
+/* Adds a loop; with `merge` to one of the same step if there is one. Distances within memory are below 2^63, and so are
+   their sums, since places were checked to lie within it. */
+static void places_add(places_sum *sum, int64_t step, int64_t low, int64_t high, bool merge)
 {
+    size_t at = 0;
     if (step < 0) {
         const int64_t turned = -low;
         step = -step;
         low = -high;
         high = turned;
     }
-    size_t at = 0;
     while (at < sum->count && sum->terms[at].step > step) {
         at++;
     }
-    if (at < sum->count && sum->terms[at].step == step) {
+    if (merge && at < sum->count && sum->terms[at].step == step) {
         sum->terms[at].low += low;
         sum->terms[at].high += high;
         return;
@@ -85,7 +85,8 @@ static int64_t places_floor(int64_t a, int64_t b)
 /*
  * Whether some choice of indices comes to a sum from `low` to `high`. The search is a walk over the terms: `at[k]` is the
  * value that is being tried for term k, and `last[k]` the last one that makes sense given those before it.
- * With `nontrivial`, indices that are all 0 do not count.
+ * With `nontrivial`, indices that are all 0 do not count; then terms of equal steps stay apart, as one of them may undo what
+ * the other does.
  */
 static bool places_search(places_sum *sum, int64_t low, int64_t high, bool nontrivial)
 {
@@ -148,7 +149,7 @@ static bool places_meets_itself(const coffer__load_item *item, const int64_t *st
     for (size_t i = 0; i < item->rank; i++) {
         const int64_t last = (int64_t)item->shape[i] - 1;
         if (last > 0) {
-            places_add(&sum, strides[i], -last, last);
+            places_add(&sum, strides[i], -last, last, false);
         }
     }
     return places_search(&sum, 1 - item_size, item_size - 1, true);
@@ -262,7 +263,7 @@ static bool places_meet(const coffer_plan *plan, uint32_t a, uint32_t b)
         const coffer__nest *nest = &rows[side]->nest;
         for (uint32_t i = 0; i < nest->rank; i++) {
             const int64_t last = (int64_t)nest->dims[i].count - 1;
-            places_add(&sum, nest->dims[i].to, side == 0 ? 0 : -last, side == 0 ? last : 0);
+            places_add(&sum, nest->dims[i].to, side == 0 ? 0 : -last, side == 0 ? last : 0, true);
         }
     }
     const uint64_t one = plan->items[rows[0]->item].address + rows[0]->nest.to;

@@ -103,6 +103,20 @@ coffer *random_model(dice *of, size_t tensors, uint64_t largest, uint64_t limit,
     return model;
 }
 
+coffer_algorithm some_algorithm(void)
+{
+    static const coffer_algorithm all[] = { COFFER_XXH3_128, COFFER_SHA256 };
+    for (size_t i = 0; i < 2; i++) {
+        coffer_hasher *hasher = NULL;
+        const bool there = coffer_hasher_new(&hasher, all[i], NULL, NULL) == COFFER_OK;
+        coffer_hasher_free(hasher);
+        if (there) {
+            return all[i];
+        }
+    }
+    return COFFER_NO_ALGORITHM;
+}
+
 /* ---- what is wished for ------------------------------------------------------------------------------------------ */
 
 /* A random index for a dimension: all of it, one entry, or a range in either direction. */

@@ -24,6 +24,9 @@ uint64_t dice_below(dice *of, uint64_t limit); /* 0 to limit - 1 */
 coffer *random_model(dice *of, size_t tensors, uint64_t largest, uint64_t limit, coffer_algorithm digests,
                      const coffer_open_options *options);
 
+/* An algorithm that is there; none where no library for one is. */
+coffer_algorithm some_algorithm(void);
+
 /* What an item of a random plan is to be. */
 typedef struct wish {
     const coffer_tensor *tensor;

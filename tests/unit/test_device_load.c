@@ -160,6 +160,53 @@ static void test_device_memory_owns_itself(void **state)
     assert_fake_is_empty();
 }
 
+/* Changes a byte in the middle of the only file. */
+static void damage_file(void)
+{
+    size_t size = 0;
+    uint8_t *bytes = file_read("model.safetensors", &size);
+    bytes[size / 2] ^= 1;
+    file_write("model.safetensors", bytes, size);
+    free(bytes);
+}
+
+/* Digests are checked before anything is handed out, also of what only passes through on its way to a device. */
+static void test_digests_are_checked_on_the_way(void **state)
+{
+    (void)state;
+    for (int damaged = 0; damaged < 2; damaged++) {
+        dice of = { 41 };
+        coffer_error err;
+        coffer_loaded loaded;
+        coffer_load *load = NULL;
+        coffer_status status = COFFER_OK;
+        coffer *model = random_model(&of, 20, 3 << 20, 0, some_algorithm(), NULL);
+        if (damaged) {
+            coffer_close(model);
+            damage_file();
+            assert_int_equal(coffer_open(&model, work_path("model.safetensors"), NULL, &err), COFFER_OK);
+        }
+        begin_fake(0, "");
+        coffer_device *device = open_number(0, 0);
+        coffer_plan *plan = plan_on(model, device);
+        status = coffer_load_start(&load, plan, NULL, NULL, &err);
+        while (status == COFFER_OK && (status = coffer_load_next(load, UINT64_MAX, &loaded, &err)) == COFFER_OK &&
+               loaded.item != SIZE_MAX) {
+            assert_true(loaded.verified || loaded.size == 0 || some_algorithm() == COFFER_NO_ALGORITHM);
+            coffer_memory_free(loaded.memory);
+        }
+        const bool noticed = damaged && some_algorithm() != COFFER_NO_ALGORITHM;
+        assert_int_equal(status, noticed ? COFFER_ERR_TENSOR_DIGEST : COFFER_OK);
+        coffer_load_free(load);
+        coffer_plan_free(plan);
+        coffer_close(model);
+        coffer_device_close(device);
+        assert_fake_is_empty();
+        work_dir_remove();
+        work_dir_make();
+    }
+}
+
 /* ---- random plans ------------------------------------------------------------------------------------------------- */
 
 static void random_plan_round(uint64_t seed, size_t vendor)
@@ -476,6 +523,7 @@ int main(void)
         DEVICE_TEST(test_models_come_to_devices),
         DEVICE_TEST(test_small_tensors_share_memory),
         DEVICE_TEST(test_device_memory_owns_itself),
+        DEVICE_TEST(test_digests_are_checked_on_the_way),
         DEVICE_TEST(test_any_plan_on_devices),
         DEVICE_TEST(test_places_wait_for_their_stream),
         DEVICE_TEST(test_windows_register_once),

@@ -26,21 +26,6 @@ static coffer_load *start(const coffer_plan *plan, coffer_window *window, const 
     return load;
 }
 
-/* An algorithm that is there; none where no library for one is. */
-static coffer_algorithm some_algorithm(void)
-{
-    static const coffer_algorithm all[] = { COFFER_XXH3_128, COFFER_SHA256 };
-    for (size_t i = 0; i < 2; i++) {
-        coffer_hasher *hasher = NULL;
-        const bool there = coffer_hasher_new(&hasher, all[i], NULL, NULL) == COFFER_OK;
-        coffer_hasher_free(hasher);
-        if (there) {
-            return all[i];
-        }
-    }
-    return COFFER_NO_ALGORITHM;
-}
-
 static coffer_loaded next(coffer_load *load)
 {
     coffer_loaded loaded;
