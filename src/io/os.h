@@ -196,9 +196,6 @@ int coffer__os_read_enough(int fd, uint64_t offset, void *buffer, size_t size, s
 int coffer__os_read_uncached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
 /* Whether coffer__os_read_uncached does it by the system: 0, or the errno with which that is refused. */
 int coffer__os_uncached_works(int fd);
-/* Reads what the page cache has from `offset` on, up to the first byte that is not there. It waits for no device, but
-   where the system cannot tell it may have the next few pages read. EOPNOTSUPP: the system does not say what is there. */
-int coffer__os_read_cached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
 /* Reads from `offset` on what the page cache has, up to the first byte that is not there, without waiting. The system may
    begin to read what follows. EOPNOTSUPP: the system does not say what is there. */
 int coffer__os_read_present(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
