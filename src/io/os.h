@@ -196,7 +196,10 @@ int coffer__os_read_enough(int fd, uint64_t offset, void *buffer, size_t size, s
 int coffer__os_read_uncached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
 /* Whether coffer__os_read_uncached does it by the system: 0, or the errno with which that is refused. */
 int coffer__os_uncached_works(int fd);
-/* Whether the page at `offset` is in the page cache. EOPNOTSUPP: the system does not say. */
+/* Reads from `offset` on what the page cache has, up to the first byte that is not there, without waiting. The system may
+   begin to read what follows. EOPNOTSUPP: the system does not say what is there. */
+int coffer__os_read_present(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
+/* Whether the page at `offset` is in the page cache. EOPNOTSUPP as above. */
 int coffer__os_is_cached(int fd, uint64_t offset, bool *cached);
 /* Bytes of memory that programs could get without anything being written to disk; 0: not known. */
 uint64_t coffer__os_memory_available(void);

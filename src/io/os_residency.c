@@ -159,6 +159,18 @@ int coffer__os_is_cached(int fd, uint64_t offset, bool *cached)
     return errno == EAGAIN ? 0 : os_ask_mincore(fd, offset, cached);
 }
 
+/* One call: what it makes the system read ahead does not count as having been there. */
+int coffer__os_read_present(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
+{
+    *done = 0;
+    if (!coffer__os_offset_fits(offset, size)) {
+        return EOVERFLOW;
+    }
+    const ssize_t got = os_read_nowait(fd, offset, buffer, size);
+    *done = got > 0 ? (size_t)got : 0;
+    return got >= 0 || errno == EAGAIN || errno == EINTR ? 0 : EOPNOTSUPP;
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* A line of /proc/meminfo, in units of 1024 bytes. It is near the beginning of the file. */

@@ -22,7 +22,7 @@ static void cost_items(coffer__schedule *schedule, size_t shard, coffer_plan_cos
         const bool counts = shard == SIZE_MAX || plan->items[i].shard == shard;
         cost->items += counts ? 1 : 0;
         cost->needed += counts ? plan->items[i].size : 0;
-        schedule->started[i] = counts ? 0 : 1;
+        schedule->started[i] = counts ? COFFER__BEGUN_NOT : COFFER__BEGUN;
     }
 }
 

@@ -41,6 +41,20 @@ static void facility_tell_tried(facility_list *list, const char *name, int os_er
 
 /* ---- the system -------------------------------------------------------------------------------------------------- */
 
+static void facility_host(facility_list *list)
+{
+    const unsigned processors = coffer__os_processors();
+    const char *plural = processors == 1 ? "" : "s";
+    const uint64_t tenths = coffer__os_memory_total() / 100000000; /* of a gigabyte; 0: not known */
+    if (tenths == 0) {
+        (void)coffer__fail(&list->detail, COFFER_ERR_IO, "%u processor%s", (uint64_t)processors, plural);
+    } else {
+        (void)coffer__fail(&list->detail, COFFER_ERR_IO, "%u processor%s, %u.%u GB of memory", (uint64_t)processors,
+                           plural, tenths / 10, tenths % 10);
+    }
+    facility_tell(list, "cpu", true, list->detail.message, "");
+}
+
 static void facility_ring(facility_list *list)
 {
     coffer__os_ring ring;
@@ -182,7 +196,8 @@ coffer_status coffer_list_facilities(const char *path, const coffer_allocator *a
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "coffer_list_facilities wants a visitor");
     }
     facility_list list = { .allocator = coffer__allocator_or_libc(allocator), .visit = visit, .ctx = ctx, .err = err };
-    coffer_status status = facility_devices(&list);
+    facility_host(&list);
+    const coffer_status status = facility_devices(&list);
     if (status != COFFER_OK) {
         return status;
     }

@@ -38,7 +38,7 @@ typedef struct private_feed {
     coffer__feed base;
     const coffer__feeds *feeds;
     coffer__range_reader *reader;
-    const coffer__inlet *latest; /* of the last chunk; NULL: there was none */
+    coffer__inlet latest; /* of the last chunk, a copy, since it may be closed meanwhile; no engine: there was none */
     private_slot *slots;
     size_t count;
     size_t taken;  /* slots with a chunk */
@@ -230,7 +230,8 @@ static coffer_status private_requests(const private_feed *own, private_slot *slo
 static bool private_has_room(const coffer__feed *feed)
 {
     const private_feed *own = (const private_feed *)feed;
-    return own->taken < own->count && (own->latest == NULL || coffer__range_reader_wants(own->reader, own->latest));
+    return own->taken < own->count &&
+           (own->latest.engine == NULL || coffer__range_reader_wants(own->reader, &own->latest));
 }
 
 /* Requests stay where they are while they are in progress, so all of them are made before the first is submitted. */
@@ -250,7 +251,7 @@ static coffer_status private_submit(coffer__feed *feed, coffer__chunk *chunk, co
     }
     slot->chunk = chunk;
     slot->given = false;
-    own->latest = slot->inlet;
+    own->latest = *slot->inlet;
     own->taken++;
     own->coming++;
     chunk->own = slot;

@@ -116,22 +116,27 @@ static coffer_status load_prepare(coffer_load *load, coffer_error *err)
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Whether all of it is read before coffer_load_start returns: little, from near, by code of the library alone, and
-   without waiting for anybody. */
+/* Whether no budget can make it wait for its caller. */
+static bool load_fits_budgets(const coffer_load *load)
+{
+    for (size_t i = 0; i < load->space_count; i++) {
+        if (load->plan->size > load->spaces[i].budget) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether all of it should be read before coffer_load_start returns: little, from near, and by code of the library alone. */
 static bool load_is_small(const coffer_load *load)
 {
-    uint64_t budgets = UINT64_MAX;
-    for (size_t i = 0; i < load->space_count; i++) {
-        budgets = load->spaces[i].budget < budgets ? load->spaces[i].budget : budgets;
-    }
     for (size_t i = 0; i < load->plan->model->shard_count; i++) {
         const coffer__source *source = &load->plan->model->shards[i].source;
         if (source->is.far || source->is.foreign) {
             return false;
         }
     }
-    return load->window->options.ranks < 2 && load->plan->size < LOAD_AT_ONCE && load->plan->size <= budgets &&
-           load->options.progress == NULL;
+    return load->window->options.ranks < 2 && load->plan->size < LOAD_AT_ONCE && load->options.progress == NULL;
 }
 
 /* Waits for the threads, whether there are any or not. */
@@ -182,6 +187,24 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
     return found;
 }
 
+/* Does all of it by the caller's thread. Not where that would wait for what the caller is to do: take items of this load, or
+   of another that has the window. False: nothing was done. */
+static bool load_run_here(coffer_load *load)
+{
+    if (!load_fits_budgets(load) || !coffer__window_claim(load->window, load)) {
+        return false;
+    }
+    load->slots = load->worker_count;
+    load->stats.threads = 1;
+    const coffer_status status = coffer__crew_run(&load->crew, load->workers, 1, coffer__load_worker_size());
+    coffer__window_leave(load->window);
+    load_stop_work(load);
+    if (status != COFFER_OK && load->open > 0) {
+        coffer__load_fail(load, status, &load->crew_error);
+    }
+    return true;
+}
+
 static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_error *err)
 {
     coffer_status status = load_set_window(load, window, err);
@@ -196,15 +219,15 @@ static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_e
                                  .progress_ctx = load->options.progress_ctx,
                                  .total = load->plan->size,
                                  .err = &load->crew_error };
-    const bool small = load_is_small(load);
-    load->slots = small ? load->worker_count : coffer__window_most(load->window);
-    if (small) {
-        status = coffer__crew_run(&load->crew, load->workers, 1, coffer__load_worker_size());
-        load_stop_work(load);
-    } else {
-        status = coffer__crew_begin(&load->crew, load->workers, load->worker_count, coffer__load_worker_size());
-        load->in_background = status == COFFER_OK;
-        load->stats.threads = (uint32_t)load->worker_count;
+    if (load_is_small(load) && load_run_here(load)) {
+        return COFFER_OK;
+    }
+    load->slots = coffer__window_most(load->window);
+    load->stats.threads = (uint32_t)load->worker_count;
+    status = coffer__crew_begin(&load->crew, load->workers, load->worker_count, coffer__load_worker_size());
+    load->in_background = status == COFFER_OK;
+    if (status != COFFER_OK && load_run_here(load)) {
+        return COFFER_OK; /* the system gave no thread */
     }
     if (status != COFFER_OK && err != NULL) {
         *err = load->crew_error;

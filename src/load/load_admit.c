@@ -26,9 +26,11 @@ static coffer_status admit_space(coffer_load *load, coffer_device *device, uint8
     return COFFER_OK;
 }
 
-/* How many cells an item reaches over that the one before it did not end in. *last is that cell. */
-static uint64_t admit_cells(const coffer_plan *plan, const coffer__load_item *item, uint64_t *last)
+/* How many cells an item reaches over that the one before it did not end in. *last is that cell, of shard *shard. */
+static uint64_t admit_cells(const coffer_plan *plan, const coffer__load_item *item, uint64_t *last, uint32_t *shard)
 {
+    *last = item->shard == *shard ? *last : UINT64_MAX;
+    *shard = item->shard;
     uint64_t cells = 0;
     for (uint32_t i = 0; i < item->row_count; i++) {
         const coffer__span *reach = &plan->rows[item->first_row + i].nest.reach;
@@ -44,6 +46,7 @@ coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
 {
     const coffer_plan *plan = load->plan;
     uint64_t last = UINT64_MAX;
+    uint32_t shard = 0;
     for (size_t i = 0; i < plan->item_count; i++) {
         const coffer__load_item *item = &plan->items[i];
         coffer__load_state *state = &load->states[i];
@@ -58,7 +61,7 @@ coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
             coffer__fail_sizes(err, COFFER_ERR_BUDGET, item->size, budget);
             return coffer__fail_tensor(err, COFFER_ERR_BUDGET, item->tensor->name, item->tensor->name_len);
         }
-        load->cells += admit_cells(plan, item, &last);
+        load->cells += admit_cells(plan, item, &last, &shard);
         state->left = item->size;
         state->next = COFFER__NO_ITEM;
         state->spot.address = item->placed ? item->address : 0;

@@ -84,7 +84,8 @@ void coffer__schedule_end(coffer__schedule *schedule)
 
 void coffer__schedule_want(coffer__schedule *schedule, uint32_t item)
 {
-    if (schedule->started[item] == 0 && schedule->wanted_count < schedule->plan->item_count) {
+    if (schedule->started[item] == COFFER__BEGUN_NOT) {
+        schedule->started[item] = COFFER__BEGUN_WANTED;
         schedule->wanted[schedule->wanted_count++] = item;
     }
 }
@@ -98,7 +99,7 @@ static size_t schedule_peek(coffer__schedule *schedule, const coffer__sweep *swe
     const uint32_t *list = usual ? schedule->order : schedule->wanted;
     const size_t count = usual ? schedule->count : schedule->wanted_count;
     size_t *next = usual ? &schedule->next : &schedule->wanted_next;
-    while (*next < count && schedule->started[list[*next]] != 0) {
+    while (*next < count && schedule->started[list[*next]] == COFFER__BEGUN) {
         (*next)++;
     }
     return *next < count ? list[*next] : SIZE_MAX;
@@ -121,7 +122,7 @@ static coffer_status schedule_take_in(coffer__schedule *schedule, coffer__sweep 
         sweep->rows = rows;
         rows[sweep->count++] = taken->first_row + i;
     }
-    schedule->started[item] = 1;
+    schedule->started[item] = COFFER__BEGUN;
     return COFFER_OK;
 }
 

@@ -28,6 +28,13 @@ typedef struct coffer__sweep {
     uint64_t position; /* what lies before it was read */
 } coffer__sweep;
 
+/* How far an item is, as the schedule sees it. */
+typedef enum coffer__begun {
+    COFFER__BEGUN_NOT = 0,
+    COFFER__BEGUN_WANTED = 1, /* it is among those that are wanted at once */
+    COFFER__BEGUN = 2         /* it was taken in */
+} coffer__begun;
+
 typedef struct coffer__schedule {
     const coffer_plan *plan;
     const coffer_allocator *allocator;
@@ -37,7 +44,7 @@ typedef struct coffer__schedule {
     uint32_t *order; /* the items that have bytes */
     size_t count;
     size_t next;      /* in the order */
-    uint8_t *started; /* of each item, whether it was taken in */
+    uint8_t *started; /* of each item, coffer__begun */
     uint32_t *wanted; /* items that are wanted at once; room for all */
     size_t wanted_count;
     size_t wanted_next;

@@ -155,6 +155,18 @@ coffer_status coffer__window_enter(coffer_window *window, const void *load, size
     return status;
 }
 
+bool coffer__window_claim(coffer_window *window, const void *load)
+{
+    coffer__os_mutex_lock(&window->mutex);
+    const bool free = window->load == NULL;
+    if (free) {
+        window->load = load;
+        window->users++;
+    }
+    coffer__os_mutex_unlock(&window->mutex);
+    return free;
+}
+
 void coffer__window_leave(coffer_window *window)
 {
     coffer__os_mutex_lock(&window->mutex);

@@ -34,6 +34,9 @@ size_t coffer__window_most(const coffer_window *window);
 coffer_status coffer__window_enter(coffer_window *window, const void *load, size_t wanted, const coffer__watch *watch,
                                    coffer_error *err);
 void coffer__window_leave(coffer_window *window);
+/* Enters the window for the load itself, so that its workers need not wait; false when another load has it.
+   coffer__window_leave follows where it succeeds. */
+bool coffer__window_claim(coffer_window *window, const void *load);
 /* Registers the slots with a device, once for as long as they stay, so that it copies from them by itself. */
 coffer_status coffer__window_pin(coffer_window *window, coffer_device *device, coffer_error *err);
 

@@ -32,16 +32,24 @@ static int buffered_descriptor(coffer__range_reader *reader, const coffer__inlet
     return reader->own >= 0 ? reader->own : inlet->buffered;
 }
 
+/* What can be had without waiting comes first, since that is how it is known to have been in the page cache. */
 static void buffered_read(coffer__range_reader *reader, coffer__request *request)
 {
     const coffer__inlet *inlet = request->inlet;
     const int fd = buffered_descriptor(reader, inlet);
     const uint64_t offset = inlet->base + request->offset;
-    if (inlet->leave) {
-        (void)coffer__os_read_uncached(fd, offset, request->to, request->size, &request->done);
-    } else {
-        (void)coffer__os_read_at(fd, offset, request->to, request->size, &request->done);
+    size_t present = 0;
+    size_t rest = 0;
+    if (inlet->mixed) {
+        (void)coffer__os_read_present(fd, offset, request->to, request->size, &present);
     }
+    if (present < request->size && inlet->leave) {
+        (void)coffer__os_read_uncached(fd, offset + present, request->to + present, request->size - present, &rest);
+    } else if (present < request->size) {
+        (void)coffer__os_read_at(fd, offset + present, request->to + present, request->size - present, &rest);
+    }
+    request->done = present + rest;
+    request->cached = present;
     request->read = request->done;
 }
 

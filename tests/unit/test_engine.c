@@ -507,6 +507,38 @@ static void open_settled(coffer__source *source)
     }
 }
 
+/* Reads through the page cache tell what was there, as far as the system does. */
+static void test_what_was_cached_is_counted(void **unused)
+{
+    (void)unused;
+    coffer__source source;
+    coffer__inlet inlet;
+    coffer__request *done = NULL;
+    coffer_error err;
+    size_t present = 0;
+    open_settled(&source);
+    const coffer__engine_wish wish = { .engine = COFFER_ENGINE_BUFFERED, .planned = ENGINE_SIZE };
+    const coffer__range_reader_options options = { .allocator = coffer_libc_allocator(), .depth = 1 };
+    coffer__range_reader *reader = NULL;
+    assert_int_equal(coffer__range_reader_new(&reader, &options, &err), COFFER_OK);
+    assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, &err), COFFER_OK);
+    for (unsigned round = 0; round < 2 && inlet.buffered >= 0; round++) {
+        (void)coffer__os_read_present(inlet.buffered, 100, engine_slots, 50000, &present);
+        inlet.mixed = round == 1;
+        coffer__request request = { .inlet = &inlet, .offset = 100, .size = 50000, .to = engine_slots };
+        coffer__range_reader_submit(reader, &request);
+        assert_int_equal(coffer__range_reader_reap(reader, true, &done, &err), COFFER_OK);
+        assert_int_equal(request.read, 50000);
+        assert_true(request.cached <= 50000);
+        assert_true(round == 0 || request.cached >= present);
+        assert_memory_equal(engine_slots, engine_content + 100, 50000);
+    }
+    assert_int_equal(coffer__os_read_present(0, UINT64_MAX, engine_slots, 1, &present), EOVERFLOW);
+    coffer__inlet_close(&inlet);
+    coffer__range_reader_free(reader);
+    source.ops->close(&source);
+}
+
 static bool is_direct(const char *name)
 {
     return strcmp(name, "ring") == 0 || strcmp(name, "direct") == 0;
@@ -552,6 +584,10 @@ static void test_choice(void **unused)
         assert_int_equal(coffer__os_read_at(fd, 0, bytes, ENGINE_SIZE, &got), 0);
         free(bytes);
         assert_string_equal(choice_of(&source, &all), "buffered");
+        coffer__inlet warm;
+        assert_int_equal(coffer__inlet_open(&warm, &source, &all, &engine_facts, NULL), COFFER_OK);
+        assert_true(warm.mixed);
+        coffer__inlet_close(&warm);
     }
     (void)coffer__os_close(fd);
     source.ops->close(&source);
@@ -656,6 +692,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_mixed, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_descriptors_of_readers, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_cached_and_uncached_reads, engine_set_up, engine_tear_down),
+        cmocka_unit_test_setup_teardown(test_what_was_cached_is_counted, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_choice, engine_set_up, engine_tear_down),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test_setup_teardown(test_no_such_engine, engine_set_up, engine_tear_down),

@@ -224,6 +224,127 @@ static void test_an_item_behind_a_full_budget_is_an_error(void **state)
     image_free(&made);
 }
 
+/* Asking again and again for one item does not take the places of others: each that is asked for comes before the rest. */
+static void test_what_is_asked_for_comes_next(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 3000000 } },
+                                         { "b", COFFER_U8, 1, { 3000000 } },
+                                         { "c", COFFER_U8, 1, { 3000000 } },
+                                         { "d", COFFER_U8, 1, { 3000000 } } };
+    image made = image_of(specs, 4);
+    coffer_error err;
+    coffer_loaded loaded;
+    coffer *model = NULL;
+    coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
+    assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
+    coffer_plan *plan = plan_of(model);
+    options.host_budget = 3000000;
+    coffer_load *load = start(plan, NULL, &options);
+    assert_int_equal(coffer_load_wait(load, UINT64_MAX, &err), COFFER_ERR_BUDGET);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(coffer_load_take(load, 2, UINT64_MAX, &loaded, &err), COFFER_ERR_BUDGET);
+    }
+    assert_int_equal(coffer_load_take(load, 3, UINT64_MAX, &loaded, &err), COFFER_ERR_BUDGET);
+    static const size_t expected[] = { 0, 2, 3, 1, SIZE_MAX };
+    for (size_t i = 0; i < 5; i++) {
+        loaded = next(load);
+        assert_int_equal(loaded.item, expected[i]);
+        coffer_memory_free(loaded.memory);
+    }
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    coffer_close(model);
+    image_free(&made);
+}
+
+/* ---- windows and threads ----------------------------------------------------------------------------------------- */
+
+/* What is little is read at once, by the caller's thread. That must not wait for a window whose load waits for the caller. */
+static void test_a_small_load_waits_for_its_window_in_the_background(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 3000000 } },
+                                         { "b", COFFER_U8, 1, { 3000000 } },
+                                         { "c", COFFER_U8, 1, { 10 } } };
+    image made = image_of(specs, 3);
+    coffer_error err;
+    coffer_loaded loaded;
+    coffer *model = NULL;
+    coffer_plan *little = NULL;
+    coffer_window *window = NULL;
+    coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
+    assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_window_new(&window, NULL, NULL), COFFER_OK);
+    coffer_plan *plan = plan_of(model);
+    assert_int_equal(coffer_plan_new(&little, model, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_add(little, coffer_find(model, "c", 1), NULL, 0, NULL, NULL, NULL), COFFER_OK);
+    options.host_budget = 3000000;
+    coffer_load *load = start(plan, window, &options);
+    assert_int_equal(coffer_load_wait(load, UINT64_MAX, &err), COFFER_ERR_BUDGET);
+    coffer_load *other = start(little, window, NULL);
+    assert_int_equal(coffer_load_next(other, 0, &loaded, &err), COFFER_NEED_MORE);
+    for (loaded = next(load); loaded.item != SIZE_MAX; loaded = next(load)) {
+        coffer_memory_free(loaded.memory);
+    }
+    coffer_load_free(load);
+    loaded = next(other);
+    assert_is_tensor(model, &loaded);
+    coffer_memory_free(loaded.memory);
+    coffer_load_free(other);
+    coffer_window_free(window);
+    coffer_plan_free(little);
+    coffer_plan_free(plan);
+    coffer_close(model);
+    image_free(&made);
+}
+
+/* The files are shorter than a cell, so each of them is one. */
+static void test_small_files_are_read_by_several_threads(void **state)
+{
+    (void)state;
+    dice of = { 9 };
+    coffer_load_stats stats = { .struct_size = sizeof stats };
+    coffer_window *window = NULL;
+    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer *model = random_model(&of, 60, 1 << 20, 1 << 20, COFFER_NO_ALGORITHM, NULL);
+    coffer_plan *plan = plan_of(model);
+    how.threads = 4;
+    assert_true(coffer_shard_count(model) > 4);
+    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
+    coffer_load *load = start(plan, window, NULL);
+    assert_int_equal(coffer_load_wait(load, UINT64_MAX, NULL), COFFER_OK);
+    coffer_load_stats_of(load, &stats);
+    assert_int_equal(stats.threads, 4);
+    assert_true(stats.done == stats.wanted);
+    coffer_load_free(load);
+    coffer_window_free(window);
+    coffer_plan_free(plan);
+    coffer_close(model);
+}
+
+/* What a load says of little, which is read at once. */
+static void test_a_small_load_counts(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 10 } } };
+    image made = image_of(specs, 1);
+    coffer_load_stats stats = { .struct_size = sizeof stats };
+    coffer *model = NULL;
+    assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
+    coffer_plan *plan = plan_of(model);
+    coffer_load *load = start(plan, NULL, NULL);
+    coffer_load_stats_of(load, &stats);
+    assert_int_equal(stats.threads, 1);
+    assert_int_equal(stats.done, 10);
+    assert_int_equal(stats.read, 10);
+    assert_int_equal(stats.requests, 1);
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    coffer_close(model);
+    image_free(&made);
+}
+
 /* ---- digests ----------------------------------------------------------------------------------------------------- */
 
 /* A model of tensors of several cells with digests, in which one byte of one tensor is another, if `damaged` is
@@ -585,6 +706,10 @@ int main(void)
         LOAD_TEST(test_waiting_hands_nothing_out),
         LOAD_TEST(test_a_budget_makes_the_load_wait_for_its_caller),
         LOAD_TEST(test_an_item_behind_a_full_budget_is_an_error),
+        LOAD_TEST(test_what_is_asked_for_comes_next),
+        LOAD_TEST(test_a_small_load_waits_for_its_window_in_the_background),
+        LOAD_TEST(test_small_files_are_read_by_several_threads),
+        LOAD_TEST(test_a_small_load_counts),
         LOAD_TEST(test_whole_tensors_are_verified_on_the_way),
         LOAD_TEST(test_damage_is_found_before_anything_is_handed_out),
         LOAD_TEST(test_files_that_changed_are_refused),
