@@ -28,6 +28,7 @@ struct coffer__inlets {
     coffer__mutex mutex; /* guards what follows */
     coffer__engine_facts facts;
     bool has_facts;
+    bool shared; /* coffer__inlets_share */
     size_t open;
     size_t count;
     inlets_entry *entries;  /* of each shard */
@@ -118,12 +119,8 @@ void coffer__inlets_free(coffer__inlets *inlets)
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-/* Closes those that nobody uses, so that a model of thousands of files does not take all descriptors. */
-static void inlets_make_room(coffer__inlets *inlets)
+static void inlets_close_idle(coffer__inlets *inlets)
 {
-    if (inlets->open < INLETS_OPEN) {
-        return;
-    }
     for (size_t i = 0; i < inlets->count; i++) {
         inlets_entry *entry = &inlets->entries[i];
         if (entry->open && entry->users == 0) {
@@ -134,13 +131,29 @@ static void inlets_make_room(coffer__inlets *inlets)
     }
 }
 
+/* A model of thousands of files should not take all descriptors. */
+static void inlets_make_room(coffer__inlets *inlets)
+{
+    if (inlets->open >= INLETS_OPEN) {
+        inlets_close_idle(inlets);
+    }
+}
+
+void coffer__inlets_share(coffer__inlets *inlets)
+{
+    coffer__os_mutex_lock(&inlets->mutex);
+    inlets->shared = true;
+    inlets_close_idle(inlets);
+    coffer__os_mutex_unlock(&inlets->mutex);
+}
+
 static coffer_status inlets_open(coffer__inlets *inlets, size_t shard, coffer_error *err)
 {
     inlets_entry *entry = &inlets->entries[shard];
     const coffer__shard *of = &inlets->model->shards[shard];
     const coffer__engine_wish wish = { .engine = inlets->options.engine,
                                        .uncached = inlets->options.uncached,
-                                       .shared = inlets->options.shared,
+                                       .shared = inlets->shared,
                                        .path = of->path,
                                        .planned = entry->planned,
                                        .probes = entry->probes,
@@ -208,11 +221,10 @@ static coffer_status inlets_start_cufile(coffer__inlets *inlets, coffer_error *e
     if (inlets->options.engine != COFFER_ENGINE_CUFILE || inlets->cufile != NULL) {
         return COFFER_OK;
     }
-    if (inlets->options.shared || !inlets->has_cuda) {
-        return coffer__fail(err, COFFER_ERR_ENGINE,
-                            "the engine \"cufile\" was asked for, but %s: use the engine \"auto\"",
-                            inlets->options.shared ? "several processes share the window"
-                                                   : "nothing of the plan goes to a CUDA device");
+    if (inlets->options.group || !inlets->has_cuda) {
+        return coffer__fail(
+            err, COFFER_ERR_ENGINE, "the engine \"cufile\" was asked for, but %s: use the engine \"auto\"",
+            inlets->options.group ? "several processes share the window" : "nothing of the plan goes to a CUDA device");
     }
     return coffer__cufile_open(&inlets->cufile, &inlets->allocator, err);
 }

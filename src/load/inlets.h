@@ -17,11 +17,14 @@ typedef struct coffer__inlets_options {
     const coffer_allocator *allocator; /* any number of threads may use it at once */
     coffer_engine engine;
     bool uncached;
-    bool shared;
+    bool group; /* several processes load together, as far as they can */
 } coffer__inlets_options;
 
 coffer_status coffer__inlets_new(coffer__inlets **inlets, const coffer_plan *plan,
                                  const coffer__inlets_options *options, coffer_error *err);
+/* Other processes read the same bytes by themselves, and should find them in the page cache: inlets are opened so from now
+   on. */
+void coffer__inlets_share(coffer__inlets *inlets);
 /* When nobody uses one. NULL is allowed. */
 void coffer__inlets_free(coffer__inlets *inlets);
 /* The inlet of a file, until coffer__inlets_leave. COFFER_ERR_ENGINE, with the file's path. */

@@ -169,7 +169,7 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
     const coffer__inlets_options inlets = { .allocator = &load->allocator,
                                             .engine = window->options.engine,
                                             .uncached = load->options.uncached,
-                                            .shared = window->options.ranks > 1 };
+                                            .group = window->options.ranks > 1 };
     const coffer_status status = coffer__inlets_new(&load->inlets, load->plan, &inlets, err);
     load->feeds = (coffer__feeds){
         .model = load->plan->model, .window = window, .allocator = &load->allocator, .inlets = load->inlets

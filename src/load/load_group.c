@@ -11,6 +11,7 @@
 #include "error.h"
 #include "feed_shared.h"
 #include "fnv.h"
+#include "inlets.h"
 #include "loading.h"
 #include "model.h"
 #include "share.h"
@@ -109,6 +110,9 @@ coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *w
         load->group = COFFER__LOAD_ENTERS;
         coffer__os_mutex_unlock(&load->mutex);
         status = group_enter(load, watch, err);
+        if (load->window->options.ranks > 1 && load->feeds.share == NULL) {
+            coffer__inlets_share(load->inlets);
+        }
         coffer__os_mutex_lock(&load->mutex);
         load->group = COFFER__LOAD_INSIDE;
         coffer__os_condition_wake_all(&load->changed);
