@@ -196,10 +196,7 @@ int coffer__os_read_enough(int fd, uint64_t offset, void *buffer, size_t size, s
 int coffer__os_read_uncached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
 /* Whether coffer__os_read_uncached does it by the system: 0, or the errno with which that is refused. */
 int coffer__os_uncached_works(int fd);
-/* Reads what the page cache has from `offset` on, up to the first byte that is not there. It waits for no device, but
-   where the system cannot tell it may have the next few pages read. EOPNOTSUPP: the system does not say what is there. */
-int coffer__os_read_cached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
-/* Whether the page at `offset` is in the page cache. EOPNOTSUPP as above. */
+/* Whether the page at `offset` is in the page cache. EOPNOTSUPP: the system does not say. */
 int coffer__os_is_cached(int fd, uint64_t offset, bool *cached);
 /* Bytes of memory that programs could get without anything being written to disk; 0: not known. */
 uint64_t coffer__os_memory_available(void);

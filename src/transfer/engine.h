@@ -29,6 +29,8 @@
 #include "coffer.h"
 #include "source.h"
 
+/* How many granules an inlet knows of. */
+#define COFFER__INLET_HELD 2048u
 /* No inlet has larger blocks, and no place needs to be aligned to more. */
 #define COFFER__BLOCK_MOST 4096u
 
@@ -55,11 +57,13 @@ typedef struct coffer__inlet {
     uint64_t base;   /* where the source's byte 0 is in its file */
     uint64_t device; /* which file that is */
     uint64_t inode;
-    int direct;    /* a descriptor that reads past the page cache; -1: none */
-    int buffered;  /* one that reads through it, of the inlet's own; -1: none */
-    bool mixed;    /* some of it is in the page cache: look there first */
-    bool leave;    /* leave nothing in the page cache */
-    bool unshared; /* each reader needs a descriptor of its own */
+    int direct;                             /* a descriptor that reads past the page cache; -1: none */
+    int buffered;                           /* one that reads through it, of the inlet's own; -1: none */
+    bool mixed;                             /* some of it was in the page cache when the inlet was opened: */
+    uint64_t granule;                       /* granule i of the file, of so many bytes, … */
+    uint64_t held[COFFER__INLET_HELD / 64]; /* … was there if bit i is set */
+    bool leave;                             /* leave nothing in the page cache */
+    bool unshared;                          /* each reader needs a descriptor of its own */
 } coffer__inlet;
 
 /* What the system has for all sources alike. Whoever opens inlets asks once and keeps it. */
