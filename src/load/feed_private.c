@@ -56,6 +56,7 @@ typedef struct private_run {
     coffer_device *device;
 } private_run;
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): it is read to */
 static coffer_status private_request(const private_feed *own, private_slot *slot, coffer__span span, uint8_t *to,
                                      coffer_error *err)
 {

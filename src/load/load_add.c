@@ -295,7 +295,7 @@ static coffer_status load_plan_add(coffer_plan *plan, const coffer_tensor *tenso
                                    size_t count, const coffer_place *place, coffer_device *device, size_t *number,
                                    coffer_error *err)
 {
-    coffer__load_item item;
+    coffer__load_item item = { .tensor = tensor };
     if (indices == NULL && count > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the slice's indices are NULL");
     }
@@ -467,7 +467,7 @@ coffer_status coffer_plan_add_shard(coffer_plan *plan, const coffer_tensor *tens
                                     size_t part_count, uint32_t rank, uint32_t world, const coffer_place *place,
                                     coffer_device *device, size_t *item, coffer_error *err)
 {
-    coffer__load_item added;
+    coffer__load_item added = { .tensor = tensor };
     load_plan_split split = { .dim = dim, .rank = rank, .world = world, .parts = parts, .part_count = part_count };
     coffer_status status = load_plan_item(plan, tensor, device, &added, err);
     if (status != COFFER_OK) {

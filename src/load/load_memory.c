@@ -119,6 +119,7 @@ static void stretch_release(const coffer__stretch *stretch)
         return;
     }
     if (stretch->device == NULL) {
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
         coffer__os_pages_free((void *)(uintptr_t)stretch->base, (size_t)stretch->size);
         return;
     }
@@ -156,6 +157,7 @@ static void memory_discard(const coffer_memory *memory)
     const uint64_t end = (memory->address + memory->size) / page * page;
     if (memory->stretch->device == NULL && memory->stretch->heap == NULL && begin < end &&
         atomic_load_explicit(&memory->stretch->users, memory_order_relaxed) > 1) {
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
         coffer__os_pages_discard((void *)(uintptr_t)begin, (size_t)(end - begin));
     }
 }

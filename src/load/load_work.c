@@ -129,6 +129,7 @@ static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
         const coffer__load_row *row = &load->plan->rows[part->row];
         if (work_reads_to_place(load, row)) {
             const uint64_t address = load->states[row->item].spot.address + row->nest.to;
+            /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
             part->to = (uint8_t *)(uintptr_t)(address + (part->within.begin - row->nest.reach.begin));
             part->device = load->plan->items[row->item].device;
         }

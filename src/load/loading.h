@@ -133,7 +133,7 @@ coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err);
 void coffer__load_free_workers(coffer_load *load);
 size_t coffer__load_worker_size(void);
 /* What each worker runs. */
-void coffer__load_work(void *worker);
+void coffer__load_work(void *arg);
 
 /* ---- load_group.c ------------------------------------------------------------------------------------------------ */
 

@@ -146,8 +146,8 @@ void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *
    one for an engine that is not asynchronous, else the inlet's depth, which doubles as long as reading becomes faster by it
    by at least 3 %, and stays within the reader's. */
 bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer__inlet *inlet);
-/* Gives back a request that is done, in any order, and says whether all of its bytes are there. *done NULL: none is under
-   way or, without `wait`, none was finished by the system meanwhile. A failure is that request's alone. */
+/* Gives back a request that is done, in any order, and says whether all of its bytes are there. *done NULL: none is in
+   progress or, without `wait`, none was finished by the system meanwhile. A failure is that request's alone. */
 coffer_status coffer__range_reader_reap(coffer__range_reader *reader, bool wait, coffer__request **done,
                                         coffer_error *err);
 
