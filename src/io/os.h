@@ -196,10 +196,7 @@ int coffer__os_read_enough(int fd, uint64_t offset, void *buffer, size_t size, s
 int coffer__os_read_uncached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
 /* Whether coffer__os_read_uncached does it by the system: 0, or the errno with which that is refused. */
 int coffer__os_uncached_works(int fd);
-/* Reads what the page cache has from `offset` on, up to the first byte that is not there. It waits for no device, but
-   where the system cannot tell it may have the next few pages read. EOPNOTSUPP: the system does not say what is there. */
-int coffer__os_read_cached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done);
-/* Whether the page at `offset` is in the page cache. EOPNOTSUPP as above. */
+/* Whether the page at `offset` is in the page cache. EOPNOTSUPP: the system does not say. */
 int coffer__os_is_cached(int fd, uint64_t offset, bool *cached);
 /* Bytes of memory that programs could get without anything being written to disk; 0: not known. */
 uint64_t coffer__os_memory_available(void);
@@ -242,7 +239,7 @@ typedef struct coffer__os_completion {
 /* `entries` is at least 1. The errno says why there is none: ENOSYS, EPERM and EACCES where the system, or whoever confined
    this process, does not allow it, ENOMEM where too little memory may be locked. */
 int coffer__os_ring_open(coffer__os_ring *ring, unsigned entries);
-/* Nothing may be under way. */
+/* Nothing may be in progress. */
 void coffer__os_ring_close(coffer__os_ring *ring);
 /* Keeps memory in place, so that each read to it costs less. ENOMEM where too little may be locked; then, and after any
    other error, reads work without it. */

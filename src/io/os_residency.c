@@ -159,69 +159,11 @@ int coffer__os_is_cached(int fd, uint64_t offset, bool *cached)
     return errno == EAGAIN ? 0 : os_ask_mincore(fd, offset, cached);
 }
 
-/* How many bytes from `offset` on are in the page cache without a gap. The range begins at a page. It is asked about as a
-   whole, then halved: the pages before `known` are there, and the first gap begins before `end`, if there is one. */
-static int os_cached_stretch(int fd, uint64_t offset, uint64_t size, uint64_t *stretch)
-{
-    const uint64_t page = coffer__os_page_size();
-    const uint64_t pages = size / page + (size % page != 0);
-    uint64_t known = 0;
-    uint64_t end = pages;
-    for (uint64_t step = pages; known < end; step = (end - known + 1) / 2) {
-        uint64_t cached = 0;
-        const int os_error = os_count_cached(fd, offset + known * page, step * page, &cached);
-        if (os_error != 0) {
-            return os_error;
-        }
-        if (cached >= step * page) {
-            known += step;
-        } else {
-            end = known + step - 1;
-        }
-    }
-    *stretch = known == pages ? size : known * page;
-    return 0;
-}
-
-/* Reads on while nothing has to be waited for. A gap that is met only now is left alone, like any other. */
-static int os_read_while_cached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
-{
-    while (*done < size) {
-        const ssize_t got = os_read_nowait(fd, offset + *done, (char *)buffer + *done, size - *done);
-        if (got == 0 || (got < 0 && errno == EAGAIN)) {
-            return 0;
-        }
-        if (got > 0) {
-            *done += (size_t)got;
-        } else if (errno != EINTR) {
-            return EOPNOTSUPP;
-        }
-    }
-    return 0;
-}
-
-/* Where nobody says how far it goes, one page is asked for first: about a page that is missing no more is begun than
-   that page. */
-int coffer__os_read_cached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
-{
-    const uint64_t before = offset % coffer__os_page_size();
-    uint64_t stretch = 0;
-    *done = 0;
-    if (!coffer__os_offset_fits(offset, size)) {
-        return EOVERFLOW;
-    }
-    if (os_cached_stretch(fd, offset - before, before + size, &stretch) == 0) {
-        return stretch <= before ? 0 : coffer__os_read_at(fd, offset, buffer, (size_t)(stretch - before), done);
-    }
-    const size_t first = size < 512 ? size : 512;
-    const int os_error = os_read_while_cached(fd, offset, buffer, first, done);
-    return os_error != 0 || *done < first ? os_error : os_read_while_cached(fd, offset, buffer, size, done);
-}
-
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* A line of /proc/meminfo, in units of 1024 bytes. It is near the beginning of the file. */
-uint64_t coffer__os_memory_available(void)
+/* A line of /proc/meminfo, which counts units of 1024 bytes, in bytes; 0 where there is none. It is near the beginning of
+   the file. */
+static uint64_t os_memory_line(const char *key)
 {
     char text[1024] = "";
     int fd = -1;
@@ -231,6 +173,16 @@ uint64_t coffer__os_memory_available(void)
     }
     (void)coffer__os_read_at(fd, 0, text, sizeof text - 1, &size);
     (void)coffer__os_close(fd);
-    const char *line = strstr(text, "MemAvailable:");
-    return line == NULL ? 0 : strtoull(line + 13, NULL, 10) * 1024;
+    const char *line = strstr(text, key);
+    return line == NULL ? 0 : strtoull(line + strlen(key), NULL, 10) * 1024;
+}
+
+uint64_t coffer__os_memory_available(void)
+{
+    return os_memory_line("MemAvailable:");
+}
+
+uint64_t coffer__os_memory_total(void)
+{
+    return os_memory_line("MemTotal:");
 }

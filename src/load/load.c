@@ -116,8 +116,8 @@ static coffer_status load_prepare(coffer_load *load, coffer_error *err)
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Whether all of it is read before coffer_load_start returns: little, from near, by code of the library alone, and without
-   waiting for anybody. */
+/* Whether all of it is read before coffer_load_start returns: little, from near, by code of the library alone, and
+   without waiting for anybody. */
 static bool load_is_small(const coffer_load *load)
 {
     uint64_t budgets = UINT64_MAX;

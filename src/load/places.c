@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two nests share a byte when a run of one begins less than a run's width from one of the other. With i and j as the indices of
- * their loops that is the question whether
+ * Two nests share a byte when a run of one begins less than a run's width from one of the other. With i and j as the
+ * indices of their loops that is the question whether
  *
  *     sum(i * step) - sum(j * step)  lies in  [low, high]
  *
  * for any indices in range. Loops of equal steps are one with the difference of their indices, which is what makes the
- * places that occur in practice easy: the columns of one matrix have equal steps. The rest is a search from the largest step to
- * the smallest, which tries only those values from which the smaller steps can still reach the goal: as a rule one or two.
- * Strides that are meant to make that slow are refused after a bounded number of tries.
+ * places that occur in practice easy: the columns of one matrix have equal steps. The rest is a search from the largest
+ * step to the smallest, which tries only those values from which the smaller steps can still reach the goal: as a rule
+ * one or two. Strides that are meant to make that slow are refused after a bounded number of tries.
  */
 #include "places.h"
 
@@ -39,21 +39,21 @@ typedef struct places_sum {
     int64_t most[2 * COFFER__BOX_MAX_RANK + 1];  /* … and at most */
 } places_sum;
 
-/* Adds a loop, to one of the same step if there is one. Distances within memory are below 2^63, and so are their sums,
-   since places were checked to lie within it. */
-static void places_add(places_sum *sum, int64_t step, int64_t low, int64_t high)
+/* Adds a loop; with `merge` to one of the same step if there is one. Distances within memory are below 2^63, and so are
+   their sums, since places were checked to lie within it. */
+static void places_add(places_sum *sum, int64_t step, int64_t low, int64_t high, bool merge)
 {
+    size_t at = 0;
     if (step < 0) {
         const int64_t turned = -low;
         step = -step;
         low = -high;
         high = turned;
     }
-    size_t at = 0;
     while (at < sum->count && sum->terms[at].step > step) {
         at++;
     }
-    if (at < sum->count && sum->terms[at].step == step) {
+    if (merge && at < sum->count && sum->terms[at].step == step) {
         sum->terms[at].low += low;
         sum->terms[at].high += high;
         return;
@@ -83,9 +83,10 @@ static int64_t places_floor(int64_t a, int64_t b)
 }
 
 /*
- * Whether some choice of indices comes to a sum from `low` to `high`. The search is a walk over the terms: `at[k]` is the
- * value that is being tried for term k, and `last[k]` the last one that makes sense given those before it.
- * With `nontrivial`, indices that are all 0 do not count.
+ * Whether some choice of indices comes to a sum from `low` to `high`. The search is a walk over the terms: `at[k]` is
+ * the value that is being tried for term k, and `last[k]` the last one that makes sense given those before it. With
+ * `nontrivial`, indices that are all 0 do not count; then terms of equal steps stay apart, as one of them may undo what
+ * the other does.
  */
 static bool places_search(places_sum *sum, int64_t low, int64_t high, bool nontrivial)
 {
@@ -140,15 +141,15 @@ static coffer_status places_too_small(uint64_t needed, uint64_t size, coffer_err
     return coffer__fail_sizes(err, COFFER_ERR_PLACE, needed, size);
 }
 
-/* Whether two elements of a result share bytes. Mostly each stride is beyond what the smaller ones cover, and then they do
-   not. */
+/* Whether two elements of a result share bytes. Mostly each stride is beyond what the smaller ones cover, and then
+   they do not. */
 static bool places_meets_itself(const coffer__load_item *item, const int64_t *strides, int64_t item_size)
 {
     places_sum sum = { .count = 0 };
     for (size_t i = 0; i < item->rank; i++) {
         const int64_t last = (int64_t)item->shape[i] - 1;
         if (last > 0) {
-            places_add(&sum, strides[i], -last, last);
+            places_add(&sum, strides[i], -last, last, false);
         }
     }
     return places_search(&sum, 1 - item_size, item_size - 1, true);
@@ -262,7 +263,7 @@ static bool places_meet(const coffer_plan *plan, uint32_t a, uint32_t b)
         const coffer__nest *nest = &rows[side]->nest;
         for (uint32_t i = 0; i < nest->rank; i++) {
             const int64_t last = (int64_t)nest->dims[i].count - 1;
-            places_add(&sum, nest->dims[i].to, side == 0 ? 0 : -last, side == 0 ? last : 0);
+            places_add(&sum, nest->dims[i].to, side == 0 ? 0 : -last, side == 0 ? last : 0, true);
         }
     }
     const uint64_t one = plan->items[rows[0]->item].address + rows[0]->nest.to;
@@ -281,8 +282,8 @@ static coffer_status places_overlap(const coffer_plan *plan, uint32_t a, uint32_
     return coffer__fail_tensor(err, COFFER_ERR_PLACE, other->name, other->name_len);
 }
 
-/* Goes over the rows by address. `open` are those that reach beyond the row's beginning; as a rule there is none, and then a
-   row costs one comparison. The list shares the memory of `order`, behind what was gone over. */
+/* Goes over the rows by address. `open` are those that reach beyond the row's beginning; as a rule there is none,
+   and then a row costs one comparison. The list shares the memory of `order`, behind what was gone over. */
 static coffer_status places_sweep(const places_list *list, uint32_t *order, size_t count, coffer_error *err)
 {
     size_t open = 0;

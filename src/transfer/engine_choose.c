@@ -27,7 +27,7 @@
 #define CHOOSE_WARM 90u
 #define CHOOSE_CHUNK ((uint32_t)2 << 20)
 #define CHOOSE_FAR_CHUNK ((uint32_t)8 << 20)
-/* Reads under way, all in all, to begin with. */
+/* Reads in progress, all in all, to begin with. */
 #define CHOOSE_DEPTH 16u
 
 void coffer__engine_facts_get(coffer__engine_facts *facts)
@@ -181,6 +181,25 @@ static bool choose_can_be_direct(choose_job *job)
     return false;
 }
 
+/* Finds out which granules are in the page cache, as far as their first pages, those in the middle and the last ones tell. */
+static void choose_look(coffer__inlet *inlet)
+{
+    const uint64_t end = inlet->base + inlet->source->size;
+    inlet->granule = (end / COFFER__INLET_HELD / CHOOSE_CHUNK + 1) * CHOOSE_CHUNK;
+    for (uint64_t i = 0; i * inlet->granule < end; i++) {
+        const uint64_t first = i * inlet->granule;
+        const uint64_t last = end - first < inlet->granule ? end - 1 : first + inlet->granule - 1;
+        bool one = false;
+        bool two = false;
+        bool three = false;
+        if (coffer__os_is_cached(inlet->buffered, first, &one) == 0 && one &&
+            coffer__os_is_cached(inlet->buffered, first + (last - first) / 2, &two) == 0 && two &&
+            coffer__os_is_cached(inlet->buffered, last, &three) == 0 && three) {
+            inlet->held[i / 64] |= (uint64_t)1 << i % 64;
+        }
+    }
+}
+
 /* Whether somebody may be writing to the file. Direct reading then sees what was written already, but each read of such a
    stretch has to wait until it is on the disk. */
 static bool choose_is_in_motion(const choose_job *job)
@@ -285,6 +304,9 @@ static void choose_by_facts(choose_job *job)
         return;
     }
     inlet->mixed = job->cached > 0;
+    if (inlet->mixed) {
+        choose_look(inlet);
+    }
     if (job->facts->ring == 0) {
         choose_ring(job);
     } else {
@@ -320,4 +342,5 @@ void coffer__inlet_close(coffer__inlet *inlet)
     }
     inlet->direct = -1;
     inlet->buffered = -1;
+    inlet->block = 1;
 }

@@ -1,22 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine that reads files past the page cache: no copy by the processor, and nothing that others use is displaced.
- * Of a file that is partly in the cache, the beginning of each request is taken from there as far as it goes, and the
- * rest comes from the disk: what is cached arrives in stretches far longer than a request.
+ * Of a file that is partly in the cache, a request that is all there is taken from there, any other
+ * comes from the disk: what is cached comes in stretches far longer than a request.
  */
 #include "engine_own.h"
 
-/* Direct reading continues at a block only, so that the last cached block counts only if it is whole. */
+/*
+ * What was in the page cache when the inlet was opened counts, not what is there now. Reading cached bytes can meet the mark
+ * at which the system reads ahead, whatever it was advised; what that brings, if it were taken from the cache, would meet
+ * the next mark, and so on to the file's end, at the rate of reading through the page cache.
+ */
+static bool direct_is_held(const coffer__inlet *inlet, uint64_t offset, uint64_t size)
+{
+    for (uint64_t i = offset / inlet->granule; i <= (offset + size - 1) / inlet->granule; i++) {
+        if (i >= COFFER__INLET_HELD || (inlet->held[i / 64] >> i % 64 & 1) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool coffer__request_take_cached(coffer__request *request, const coffer__rounded *rounded)
 {
+    const coffer__inlet *inlet = request->inlet;
+    const size_t size = rounded->before + request->size;
     size_t got = 0;
-    if (!request->inlet->mixed ||
-        coffer__os_read_cached(request->inlet->buffered, rounded->offset, rounded->to, rounded->size, &got) != 0) {
+    if (!inlet->mixed || !direct_is_held(inlet, rounded->offset, size)) {
         return false;
     }
-    if (got < rounded->before + request->size) {
-        got -= got % request->inlet->block;
-    }
+    (void)coffer__os_read_at(inlet->buffered, rounded->offset, rounded->to, size, &got);
+    got -= got < size ? got % inlet->block : 0;
     request->cached = got;
     return coffer__request_add(request, rounded, got);
 }

@@ -122,6 +122,14 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_NOT_EQUAL,
         COFFER_ERR_OPAQUE,
         COFFER_ERR_ARRAY,
+        COFFER_ERR_NO_DEVICE,
+        COFFER_ERR_DEVICE,
+        COFFER_ERR_DEVICE_MEMORY,
+        COFFER_ERR_PLACE,
+        COFFER_ERR_BUDGET,
+        COFFER_ERR_ENGINE,
+        COFFER_ERR_TAKEN,
+        COFFER_ERR_PEER,
     };
     const size_t count = sizeof codes / sizeof codes[0];
     for (size_t i = 0; i < count; i++) {
