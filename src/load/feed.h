@@ -24,31 +24,31 @@
 #define COFFER__CELL ((uint64_t)2 << 20)
 
 /* Bytes of a shard's file, from `begin` to before `end`. */
-typedef struct coffer__span {
+typedef struct coffer__file_span {
     uint64_t begin;
     uint64_t end;
-} coffer__span;
+} coffer__file_span;
 
 /* What one row takes of a chunk. */
-typedef struct coffer__part {
-    uint32_t row;        /* the load's number of it */
-    coffer__span within; /* where in the file what it takes lies; it may have gaps */
+typedef struct coffer__chunk_part {
+    uint32_t row;             /* the load's number of it */
+    coffer__file_span within; /* where in the file what it takes lies; it may have gaps */
     /* Where byte within.begin goes in host memory, when all of `within` goes there as it is. The feed may then read
        bytes right to their place instead of into the slot, and says which: those of `there`. NULL: not so. */
     uint8_t *to;
-    coffer_device *device; /* whose address `to` is; NULL: the host's. Only with the engine cuFile */
-    coffer__span there;    /* by the feed; empty: none */
-    uint64_t taken;        /* by the worker: bytes that went to their place */
-} coffer__part;
+    coffer_device *device;   /* whose address `to` is; NULL: the host's. Only with the engine cuFile */
+    coffer__file_span there; /* by the feed; empty: none */
+    uint64_t taken;          /* by the worker: bytes that went to their place */
+} coffer__chunk_part;
 
 typedef struct coffer__chunk coffer__chunk;
 struct coffer__chunk {
     size_t shard;
-    coffer__span cell;   /* begins at a multiple of COFFER__CELL; ends a cell later, or where the file does */
-    bool alone;          /* out of the order of the others: no other process is about to want this cell now */
-    coffer__span *spans; /* what is to be read: ascending, and the gaps between them are worth not reading */
+    coffer__file_span cell;   /* begins at a multiple of COFFER__CELL; ends a cell later, or where the file does */
+    bool alone;               /* out of the order of the others: no other process is about to want this cell now */
+    coffer__file_span *spans; /* what is to be read: ascending, and the gaps between them are worth not reading */
     size_t span_count;
-    coffer__part *parts; /* ascending by where they begin; they may overlap */
+    coffer__chunk_part *parts; /* ascending by where they begin; they may overlap */
     size_t part_count;
     size_t span_room; /* the worker's, who owns both lists */
     size_t part_room;

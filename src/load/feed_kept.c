@@ -51,7 +51,7 @@ static coffer_status kept_submit(coffer__feed *base, coffer__chunk *chunk, coffe
 }
 
 /* A copy that fails is no failure: the bytes are in the map. */
-static void kept_copy(const coffer__kept_file *file, coffer__part *part)
+static void kept_copy(const coffer__kept_file *file, coffer__chunk_part *part)
 {
     const uint64_t size = part->within.end - part->within.begin;
     size_t done = 0;

@@ -51,13 +51,13 @@ typedef struct private_feed {
 typedef struct private_run {
     size_t first; /* part */
     size_t end;   /* the part after the last */
-    coffer__span within;
+    coffer__file_span within;
     uint8_t *to;
     coffer_device *device;
 } private_run;
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): it is read to */
-static coffer_status private_request(const private_feed *own, private_slot *slot, coffer__span span, uint8_t *to,
+static coffer_status private_request(const private_feed *own, private_slot *slot, coffer__file_span span, uint8_t *to,
                                      coffer_error *err)
 {
     if (span.end <= span.begin) {
@@ -75,7 +75,8 @@ static coffer_status private_request(const private_feed *own, private_slot *slot
     return COFFER_OK;
 }
 
-static coffer_status private_to_slot(const private_feed *own, private_slot *slot, coffer__span span, coffer_error *err)
+static coffer_status private_to_slot(const private_feed *own, private_slot *slot, coffer__file_span span,
+                                     coffer_error *err)
 {
     return private_request(own, slot, span, slot->memory + (size_t)(span.begin - slot->chunk->cell.begin), err);
 }
@@ -84,7 +85,7 @@ static coffer_status private_to_slot(const private_feed *own, private_slot *slot
    reaches into it, and none that comes after it begins in it. False when part `first` begins none. */
 static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t reached, private_run *run)
 {
-    const coffer__part *part = &chunk->parts[first];
+    const coffer__chunk_part *part = &chunk->parts[first];
     *run = (private_run){
         .first = first, .end = first + 1, .within = part->within, .to = part->to, .device = part->device
     };
@@ -92,7 +93,7 @@ static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t 
         return false;
     }
     while (run->end < chunk->part_count) {
-        const coffer__part *next = &chunk->parts[run->end];
+        const coffer__chunk_part *next = &chunk->parts[run->end];
         if (next->device != run->device || next->to != run->to + (size_t)(run->within.end - run->within.begin) ||
             next->within.begin != run->within.end) {
             break;
@@ -105,8 +106,8 @@ static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t 
 
 /* The blocks of a run that can be read to their place, if they are worth it. They are when they are the whole span,
    which is one request in any case. */
-static bool private_placeable(const private_slot *slot, const private_run *run, const coffer__span *span,
-                              coffer__span *place)
+static bool private_placeable(const private_slot *slot, const private_run *run, const coffer__file_span *span,
+                              coffer__file_span *place)
 {
     const uint64_t least = slot->inlet->block > 1 ? PRIVATE_PLACE_DIRECT : PRIVATE_PLACE_CACHED;
     if (run->device != NULL) {
@@ -116,19 +117,19 @@ static bool private_placeable(const private_slot *slot, const private_run *run, 
     uint64_t offset = run->within.begin;
     uint64_t size = run->within.end - run->within.begin;
     coffer__inlet_within(slot->inlet, run->to, &offset, &size);
-    *place = (coffer__span){ offset, offset + size };
+    *place = (coffer__file_span){ offset, offset + size };
     return size >= least || (size > 0 && size == span->end - span->begin);
 }
 
 /* Tells the parts of a run which of their bytes are at their place. */
-static void private_mark(coffer__chunk *chunk, const private_run *run, const coffer__span *place)
+static void private_mark(coffer__chunk *chunk, const private_run *run, const coffer__file_span *place)
 {
     for (size_t i = run->first; i < run->end; i++) {
-        coffer__part *part = &chunk->parts[i];
+        coffer__chunk_part *part = &chunk->parts[i];
         const uint64_t begin = part->within.begin > place->begin ? part->within.begin : place->begin;
         const uint64_t end = part->within.end < place->end ? part->within.end : place->end;
         if (begin < end) {
-            part->there = (coffer__span){ begin, end };
+            part->there = (coffer__file_span){ begin, end };
         }
     }
 }
@@ -167,12 +168,12 @@ static coffer_status private_to_device(const private_feed *own, const private_sl
 /* Makes the requests of a run that is read to its place: what is needed before it goes to the slot, with the bytes
    before its first whole block. Those after its last one are wanted from now on. */
 static coffer_status private_place(const private_feed *own, private_slot *slot, private_cursor *cursor,
-                                   const private_run *run, const coffer__span *place, coffer_error *err)
+                                   const private_run *run, const coffer__file_span *place, coffer_error *err)
 {
     if (place->begin > run->within.begin) {
         private_want(cursor, run->within.begin, place->begin);
     }
-    coffer_status status = private_to_slot(own, slot, (coffer__span){ cursor->from, cursor->wanted }, err);
+    coffer_status status = private_to_slot(own, slot, (coffer__file_span){ cursor->from, cursor->wanted }, err);
     if (status == COFFER_OK && run->device != NULL) {
         status = private_to_device(own, slot, run, err);
     } else if (status == COFFER_OK) {
@@ -185,7 +186,7 @@ static coffer_status private_place(const private_feed *own, private_slot *slot, 
     return status;
 }
 
-static coffer_status private_span(const private_feed *own, private_slot *slot, const coffer__span *span,
+static coffer_status private_span(const private_feed *own, private_slot *slot, const coffer__file_span *span,
                                   private_cursor *cursor, coffer_error *err)
 {
     const coffer__chunk *chunk = slot->chunk;
@@ -193,7 +194,7 @@ static coffer_status private_span(const private_feed *own, private_slot *slot, c
     cursor->wanted = cursor->reached; /* a part with gaps may reach over several spans */
     while (cursor->next < chunk->part_count && chunk->parts[cursor->next].within.begin < span->end) {
         private_run run;
-        coffer__span place;
+        coffer__file_span place;
         const bool found = private_find_run(chunk, cursor->next, cursor->reached, &run);
         if (found && private_placeable(slot, &run, span, &place)) {
             const coffer_status status = private_place(own, slot, cursor, &run, &place, err);
@@ -209,7 +210,7 @@ static coffer_status private_span(const private_feed *own, private_slot *slot, c
         cursor->next = run.end;
     }
     const uint64_t end = cursor->wanted < span->end ? cursor->wanted : span->end;
-    return private_to_slot(own, slot, (coffer__span){ cursor->from, end }, err);
+    return private_to_slot(own, slot, (coffer__file_span){ cursor->from, end }, err);
 }
 
 static coffer_status private_requests(const private_feed *own, private_slot *slot, coffer_error *err)

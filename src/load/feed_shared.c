@@ -27,8 +27,8 @@
 
 typedef struct shared_claim {
     coffer__chunk chunk; /* as the private feed sees it */
-    coffer__span spans[SHARED_RUNS];
-    coffer__part parts[SHARED_RUNS];
+    coffer__file_span spans[SHARED_RUNS];
+    coffer__chunk_part parts[SHARED_RUNS];
     coffer__share_claim is;
     bool busy; /* it is claimed, … */
     bool sent; /* … and the private feed has it */
@@ -122,11 +122,12 @@ static void shared_describe(shared_feed *feed, shared_claim *claim)
             claim->spans[chunk->span_count - 1].end = to;
             continue;
         }
-        claim->spans[chunk->span_count++] = (coffer__span){ from, to };
+        claim->spans[chunk->span_count++] = (coffer__file_span){ from, to };
     }
     chunk->part_count = chunk->span_count;
     for (size_t i = 0; i < chunk->span_count; i++) {
-        claim->parts[i] = (coffer__part){ .within = claim->spans[i], .to = buffer + (claim->spans[i].begin - begin) };
+        claim->parts[i] =
+            (coffer__chunk_part){ .within = claim->spans[i], .to = buffer + (claim->spans[i].begin - begin) };
     }
 }
 
@@ -160,10 +161,10 @@ static coffer_status shared_claim_more(shared_feed *feed, coffer_error *err)
 static void shared_complete(const coffer__chunk *chunk)
 {
     for (size_t i = 0; i < chunk->part_count; i++) {
-        const coffer__part *part = &chunk->parts[i];
+        const coffer__chunk_part *part = &chunk->parts[i];
         const bool some = part->there.begin < part->there.end;
-        const coffer__span before = { part->within.begin, some ? part->there.begin : part->within.end };
-        const coffer__span after = { some ? part->there.end : part->within.end, part->within.end };
+        const coffer__file_span before = { part->within.begin, some ? part->there.begin : part->within.end };
+        const coffer__file_span after = { some ? part->there.end : part->within.end, part->within.end };
         if (before.begin < before.end) {
             memcpy(part->to, chunk->bytes + (before.begin - chunk->cell.begin), (size_t)(before.end - before.begin));
         }

@@ -42,7 +42,7 @@ struct coffer__inlets {
    will be read. */
 static void inlets_probe(inlets_entry *entry, const coffer_plan *plan, const coffer__load_item *item)
 {
-    const coffer__span *reach = &plan->rows[item->first_row].nest.reach;
+    const coffer__file_span *reach = &plan->rows[item->first_row].nest.reach;
     const uint64_t step = entry->planned / COFFER__INLET_PROBES + 1;
     while (entry->probe_count < COFFER__INLET_PROBES && entry->probe_count * step < entry->counted + item->size) {
         const uint64_t inside = entry->probe_count * step - entry->counted;
@@ -205,8 +205,8 @@ bool coffer__inlets_reach(const coffer__inlets *inlets, const coffer_device *dev
     return inlets->cufile != NULL && device->kind == COFFER_DEVICE_CUDA;
 }
 
-coffer_status coffer__inlets_read_to(coffer__inlets *inlets, size_t shard, coffer_device *device, coffer__span bytes,
-                                     uint64_t address, coffer_error *err)
+coffer_status coffer__inlets_read_to(coffer__inlets *inlets, size_t shard, coffer_device *device,
+                                     coffer__file_span bytes, uint64_t address, coffer_error *err)
 {
     const inlets_entry *entry = &inlets->entries[shard];
     const char *path = inlets->model->shards[shard].path;

@@ -33,8 +33,8 @@ void coffer__inlets_leave(coffer__inlets *inlets, size_t shard);
 /* Whether files are read to memory of devices by cuFile, and doing that: bytes of a file, of which the inlet is in
    use. */
 bool coffer__inlets_reach(const coffer__inlets *inlets, const coffer_device *device);
-coffer_status coffer__inlets_read_to(coffer__inlets *inlets, size_t shard, coffer_device *device, coffer__span bytes,
-                                     uint64_t address, coffer_error *err);
+coffer_status coffer__inlets_read_to(coffer__inlets *inlets, size_t shard, coffer_device *device,
+                                     coffer__file_span bytes, uint64_t address, coffer_error *err);
 /* Opens the inlets of all files of which something is wanted, to see whether the engine that was asked for serves; with
    COFFER_ENGINE_AUTO one of them. *threads becomes how many workers they want. */
 coffer_status coffer__inlets_try(coffer__inlets *inlets, uint32_t *threads, coffer_error *err);

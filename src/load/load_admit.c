@@ -33,7 +33,7 @@ static uint64_t admit_cells(const coffer_plan *plan, const coffer__load_item *it
     *shard = item->shard;
     uint64_t cells = 0;
     for (uint32_t i = 0; i < item->row_count; i++) {
-        const coffer__span *reach = &plan->rows[item->first_row + i].nest.reach;
+        const coffer__file_span *reach = &plan->rows[item->first_row + i].nest.reach;
         const uint64_t first = reach->begin / COFFER__CELL;
         const uint64_t end = (reach->end - 1) / COFFER__CELL;
         cells += end - first + (first == *last ? 0 : 1);

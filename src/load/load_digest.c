@@ -164,7 +164,7 @@ void coffer__load_digests_end(coffer_load *load)
 
 /* ---- hashing ----------------------------------------------------------------------------------------------------- */
 
-static const coffer__span *digest_reach(const coffer_load *load, uint32_t item)
+static const coffer__file_span *digest_reach(const coffer_load *load, uint32_t item)
 {
     return &load->plan->rows[load->plan->items[item].first_row].nest.reach;
 }
@@ -172,7 +172,7 @@ static const coffer__span *digest_reach(const coffer_load *load, uint32_t item)
 /* The hash of an item; the first to ask makes it. */
 static coffer_status digest_hash_of(coffer_load *load, uint32_t item, coffer__load_hash **made, coffer_error *err)
 {
-    const coffer__span *reach = digest_reach(load, item);
+    const coffer__file_span *reach = digest_reach(load, item);
     const size_t cells = (size_t)((reach->end - 1) / COFFER__CELL - reach->begin / COFFER__CELL + 1);
     coffer__load_hash *hash = load->states[item].hash;
     *made = hash;
@@ -211,7 +211,7 @@ coffer_status coffer__load_digest_arrived(coffer_load *load, uint32_t item, uint
 static uint64_t digest_ready(const coffer_load *load, uint32_t item)
 {
     coffer__load_hash *hash = load->states[item].hash;
-    const coffer__span *reach = digest_reach(load, item);
+    const coffer__file_span *reach = digest_reach(load, item);
     while (hash->next < hash->cells && (hash->there[hash->next / DIGEST_BITS] >> hash->next % DIGEST_BITS & 1) != 0) {
         hash->next++;
     }
@@ -298,7 +298,7 @@ static coffer_status digest_turn(coffer_load *load, uint32_t item, uint64_t offs
     return offset - digest_reach(load, item)->begin == hash->hashed ? COFFER_OK : COFFER_NEED_MORE;
 }
 
-coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer__span within, const uint8_t *bytes,
+coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer__file_span within, const uint8_t *bytes,
                                        coffer_error *err)
 {
     coffer__load_state *state = &load->states[item];

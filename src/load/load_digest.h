@@ -17,7 +17,7 @@ coffer_status coffer__load_digest_arrived(coffer_load *load, uint32_t item, uint
 coffer_status coffer__load_digest_run(coffer_load *load, uint32_t item, coffer_error *err);
 /* Hashes the bytes of a cell, which are at `bytes`, of an item that is hashed in slots. COFFER_NEED_MORE when bytes
    before them come first: those of chunks that were begun before this one. Without the lock. */
-coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer__span within, const uint8_t *bytes,
+coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer__file_span within, const uint8_t *bytes,
                                        coffer_error *err);
 /* Verifies the tensor of an item that is complete, by reading all of it again, and makes the item ready. Without the
    lock. */

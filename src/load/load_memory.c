@@ -173,7 +173,7 @@ void coffer_memory_free(coffer_memory *memory)
 
 /* ---- items ------------------------------------------------------------------------------------------------------- */
 
-static const coffer__span *store_reach(const coffer_plan *plan, uint32_t item)
+static const coffer__file_span *store_reach(const coffer_plan *plan, uint32_t item)
 {
     return &plan->rows[plan->items[item].first_row].nest.reach;
 }
@@ -197,7 +197,7 @@ size_t coffer__store_together(const coffer__store *store, const coffer_plan *pla
 {
     const store_limits *limits = store_limits_of(store);
     const uint64_t room = most < limits->together ? most : limits->together;
-    const coffer__span *first = store_reach(plan, items[0]);
+    const coffer__file_span *first = store_reach(plan, items[0]);
     uint64_t end = first->end;
     size_t together = 1;
     if (!store_is_plain(plan, items[0]) || plan->items[items[0]].size > limits->small) {
@@ -209,7 +209,7 @@ size_t coffer__store_together(const coffer__store *store, const coffer_plan *pla
             item->size > limits->small) {
             break;
         }
-        const coffer__span *reach = store_reach(plan, items[together]);
+        const coffer__file_span *reach = store_reach(plan, items[together]);
         const uint64_t distance = reach->begin - first->begin;
         if (reach->begin < end || reach->begin - end > STORE_GAP || reach->end - first->begin > room ||
             distance % store_alignment(store, plan, items[together]) != 0) {

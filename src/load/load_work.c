@@ -125,7 +125,7 @@ static bool work_reads_to_place(const coffer_load *load, const coffer__load_row 
 static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
 {
     for (size_t i = 0; i < chunk->part_count; i++) {
-        coffer__part *part = &chunk->parts[i];
+        coffer__chunk_part *part = &chunk->parts[i];
         const coffer__load_row *row = &load->plan->rows[part->row];
         if (work_reads_to_place(load, row)) {
             const uint64_t address = load->states[row->item].spot.address + row->nest.to;
@@ -189,7 +189,7 @@ static coffer_status work_begin(coffer__load_worker *worker, work_begun *begun, 
 /* ---- delivering -------------------------------------------------------------------------------------------------- */
 
 /* Copies what the feed did not read to its place already. */
-static void work_copy_rest(const coffer__chunk *chunk, const coffer__part *part)
+static void work_copy_rest(const coffer__chunk *chunk, const coffer__chunk_part *part)
 {
     const uint8_t *from = chunk->bytes + (size_t)(part->within.begin - chunk->cell.begin);
     const size_t before = (size_t)(part->there.begin - part->within.begin);
@@ -200,7 +200,7 @@ static void work_copy_rest(const coffer__chunk *chunk, const coffer__part *part)
 }
 
 /* Copies what a row takes, line by line. Returns its bytes. */
-static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *chunk, const coffer__part *part)
+static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *chunk, const coffer__chunk_part *part)
 {
     coffer__lines lines;
     coffer__line line;
@@ -240,7 +240,7 @@ static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, c
 }
 
 /* Queues what a row takes, line by line. */
-static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__chunk *chunk, coffer__part *part,
+static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__chunk *chunk, coffer__chunk_part *part,
                                      coffer_error *err)
 {
     coffer__lines lines;
@@ -259,7 +259,7 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
     return status;
 }
 
-static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *chunk, coffer__part *part,
+static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *chunk, coffer__chunk_part *part,
                                        coffer_error *err)
 {
     const coffer_load *load = worker->load;
@@ -306,7 +306,7 @@ static coffer_status work_hash_slot(const coffer__load_worker *worker, work_chun
 {
     coffer_load *load = worker->load;
     for (; chunk->hashed < chunk->base.part_count; chunk->hashed++) {
-        const coffer__part *part = &chunk->base.parts[chunk->hashed];
+        const coffer__chunk_part *part = &chunk->base.parts[chunk->hashed];
         const uint32_t item = load->plan->rows[part->row].item;
         if (load->states[item].verify == COFFER__VERIFY_IN_SLOT) {
             const uint8_t *bytes = chunk->base.bytes + (size_t)(part->within.begin - chunk->base.cell.begin);
@@ -358,7 +358,7 @@ static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
 
 /* A part is in place. An item that lacks nothing more is ready, unless it is verified first: then it is *due, when
    this thread has to do that. Under the lock. */
-static coffer_status work_part_arrived(coffer_load *load, const coffer__part *part, bool *due, coffer_error *err)
+static coffer_status work_part_arrived(coffer_load *load, const coffer__chunk_part *part, bool *due, coffer_error *err)
 {
     const uint32_t item = load->plan->rows[part->row].item;
     coffer__load_state *state = &load->states[item];

@@ -103,7 +103,7 @@ static void lines_carry(coffer__lines *lines)
  * that is left; the steps are long enough for that to be exact. What remains lies in the run, or in the gap after it,
  * and then the next run is the first.
  */
-void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_t address, coffer__span within)
+void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_t address, coffer__file_span within)
 {
     uint64_t left = within.begin > nest->reach.begin ? within.begin - nest->reach.begin : 0;
     lines->nest = nest;
@@ -169,6 +169,6 @@ uint64_t coffer__nest_next(const coffer__nest *nest, uint64_t from)
     if (nest->rank == 0) {
         return from < nest->reach.end ? from : UINT64_MAX;
     }
-    coffer__lines_begin(&lines, nest, 0, (coffer__span){ from, UINT64_MAX });
+    coffer__lines_begin(&lines, nest, 0, (coffer__file_span){ from, UINT64_MAX });
     return lines.over ? UINT64_MAX : lines.at + lines.skip;
 }

@@ -27,10 +27,10 @@ typedef struct coffer__nest_dim {
 } coffer__nest_dim;
 
 typedef struct coffer__nest {
-    coffer__span reach; /* in the file: from the first byte of the first run to the last one's end */
-    uint64_t width;     /* at least 1 */
-    uint64_t to;        /* bytes from the place's address to where the first run goes */
-    uint32_t rank;      /* loops, the outermost first */
+    coffer__file_span reach; /* in the file: from the first byte of the first run to the last one's end */
+    uint64_t width;          /* at least 1 */
+    uint64_t to;             /* bytes from the place's address to where the first run goes */
+    uint32_t rank;           /* loops, the outermost first */
     coffer__nest_dim *dims;
 } coffer__nest;
 
@@ -55,7 +55,7 @@ uint64_t coffer__nest_gap(const coffer__nest *nest);
 typedef struct coffer__lines {
     const coffer__nest *nest;
     uint64_t address; /* of the place */
-    coffer__span within;
+    coffer__file_span within;
     uint64_t at;   /* of the next run, in the file … */
     uint64_t to;   /* … and where it goes */
     uint64_t skip; /* bytes of it that lie before the span */
@@ -63,7 +63,7 @@ typedef struct coffer__lines {
     uint64_t index[COFFER__BOX_MAX_RANK];
 } coffer__lines;
 
-void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_t address, coffer__span within);
+void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_t address, coffer__file_span within);
 /* False when there is none left. */
 bool coffer__lines_next(coffer__lines *lines, coffer__line *line);
 

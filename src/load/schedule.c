@@ -142,7 +142,7 @@ static coffer_status schedule_start(coffer__schedule *schedule, coffer__sweep *s
 
 /* Takes in what else begins in the cell. An item that has to wait ends that, and is no failure while there is something
    to read. */
-static coffer_status schedule_gather(coffer__schedule *schedule, coffer__sweep *sweep, const coffer__span *cell,
+static coffer_status schedule_gather(coffer__schedule *schedule, coffer__sweep *sweep, const coffer__file_span *cell,
                                      coffer_error *err)
 {
     for (;;) {
@@ -171,7 +171,7 @@ void coffer__chunk_end(coffer__chunk *chunk, const coffer_allocator *allocator)
 }
 
 /* The cell in which the sweep's next byte lies. It moves the sweep there, over what no row wants. */
-static coffer__span schedule_cell(const coffer__schedule *schedule, coffer__sweep *sweep)
+static coffer__file_span schedule_cell(const coffer__schedule *schedule, coffer__sweep *sweep)
 {
     const uint64_t size = schedule->plan->model->shards[sweep->shard].source.size;
     uint64_t next = UINT64_MAX;
@@ -181,20 +181,20 @@ static coffer__span schedule_cell(const coffer__schedule *schedule, coffer__swee
     }
     sweep->position = next;
     const uint64_t begin = next / COFFER__CELL * COFFER__CELL;
-    return (coffer__span){ begin, size - begin < COFFER__CELL ? size : begin + COFFER__CELL };
+    return (coffer__file_span){ begin, size - begin < COFFER__CELL ? size : begin + COFFER__CELL };
 }
 
 static coffer_status schedule_add_part(const coffer__schedule *schedule, coffer__chunk *chunk, uint32_t row,
-                                       coffer__span within, coffer_error *err)
+                                       coffer__file_span within, coffer_error *err)
 {
-    coffer__part *parts =
+    coffer__chunk_part *parts =
         coffer__grow_array(schedule->allocator, chunk->parts, chunk->part_count, &chunk->part_room, sizeof *parts, err);
     if (parts == NULL) {
         return COFFER_ERR_MEMORY;
     }
     chunk->parts = parts;
     parts[chunk->part_count++] =
-        (coffer__part){ .row = row, .within = within, .there = { within.begin, within.begin } };
+        (coffer__chunk_part){ .row = row, .within = within, .there = { within.begin, within.begin } };
     return COFFER_OK;
 }
 
@@ -204,14 +204,14 @@ static coffer_status schedule_parts(const coffer__schedule *schedule, coffer__sw
 {
     size_t kept = 0;
     coffer_status status = COFFER_OK;
-    const coffer__span cell = chunk->cell;
+    const coffer__file_span cell = chunk->cell;
     for (size_t i = 0; i < sweep->count && status == COFFER_OK; i++) {
         const uint32_t row = sweep->rows[i];
         const coffer__nest *nest = &schedule->plan->rows[row].nest;
         const uint64_t begin = coffer__nest_next(nest, sweep->position);
         if (begin < cell.end) {
             const uint64_t end = nest->reach.end < cell.end ? nest->reach.end : cell.end;
-            status = schedule_add_part(schedule, chunk, row, (coffer__span){ begin, end }, err);
+            status = schedule_add_part(schedule, chunk, row, (coffer__file_span){ begin, end }, err);
         }
         if (nest->reach.end > cell.end) {
             sweep->rows[kept++] = row;
@@ -223,15 +223,15 @@ static coffer_status schedule_parts(const coffer__schedule *schedule, coffer__sw
 }
 
 /* Adds a span to the last one if it begins there or shortly after it, else as one of its own. */
-static coffer_status schedule_add_span(const coffer__schedule *schedule, coffer__chunk *chunk, coffer__span span,
+static coffer_status schedule_add_span(const coffer__schedule *schedule, coffer__chunk *chunk, coffer__file_span span,
                                        uint64_t gap, coffer_error *err)
 {
-    coffer__span *last = chunk->span_count == 0 ? NULL : &chunk->spans[chunk->span_count - 1];
+    coffer__file_span *last = chunk->span_count == 0 ? NULL : &chunk->spans[chunk->span_count - 1];
     if (last != NULL && span.begin >= last->begin && (span.begin <= last->end || span.begin - last->end <= gap)) {
         last->end = span.end > last->end ? span.end : last->end;
         return COFFER_OK;
     }
-    coffer__span *spans =
+    coffer__file_span *spans =
         coffer__grow_array(schedule->allocator, chunk->spans, chunk->span_count, &chunk->span_room, sizeof *spans, err);
     if (spans == NULL) {
         return COFFER_ERR_MEMORY;
@@ -245,7 +245,7 @@ static coffer_status schedule_add_span(const coffer__schedule *schedule, coffer_
 static coffer_status schedule_add_line(const coffer__schedule *schedule, coffer__chunk *chunk, const coffer__line *line,
                                        uint64_t gap, coffer_error *err)
 {
-    coffer__span span = { line->from, line->from + line->width };
+    coffer__file_span span = { line->from, line->from + line->width };
     if (line->runs == 1 || line->from_step - line->width <= gap) {
         span.end += line->runs == 1 ? 0 : (line->runs - 1) * line->from_step;
         return schedule_add_span(schedule, chunk, span, gap, err);
@@ -262,7 +262,7 @@ static coffer_status schedule_add_line(const coffer__schedule *schedule, coffer_
 }
 
 static coffer_status schedule_add_spans(const coffer__schedule *schedule, coffer__chunk *chunk,
-                                        const coffer__part *part, uint64_t gap, coffer_error *err)
+                                        const coffer__chunk_part *part, uint64_t gap, coffer_error *err)
 {
     coffer__lines lines;
     coffer__line line;
@@ -284,7 +284,7 @@ static void schedule_merge(coffer__chunk *chunk, uint64_t gap)
 {
     size_t kept = 0;
     for (size_t i = 1; i < chunk->span_count; i++) {
-        const coffer__span span = chunk->spans[i];
+        const coffer__file_span span = chunk->spans[i];
         size_t at = i;
         for (; at > 0 && chunk->spans[at - 1].begin > span.begin; at--) {
             chunk->spans[at] = chunk->spans[at - 1];
@@ -292,8 +292,8 @@ static void schedule_merge(coffer__chunk *chunk, uint64_t gap)
         chunk->spans[at] = span;
     }
     for (size_t i = 1; i < chunk->span_count; i++) {
-        const coffer__span span = chunk->spans[i];
-        coffer__span *last = &chunk->spans[kept];
+        const coffer__file_span span = chunk->spans[i];
+        coffer__file_span *last = &chunk->spans[kept];
         if (span.begin <= last->end || span.begin - last->end <= gap) {
             last->end = span.end > last->end ? span.end : last->end;
         } else {
@@ -307,7 +307,7 @@ static void schedule_merge(coffer__chunk *chunk, uint64_t gap)
 static void schedule_sort_parts(coffer__chunk *chunk)
 {
     for (size_t i = 1; i < chunk->part_count; i++) {
-        const coffer__part part = chunk->parts[i];
+        const coffer__chunk_part part = chunk->parts[i];
         size_t at = i;
         for (; at > 0 && chunk->parts[at - 1].within.begin > part.within.begin; at--) {
             chunk->parts[at] = chunk->parts[at - 1];
