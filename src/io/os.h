@@ -242,7 +242,7 @@ typedef struct coffer__os_completion {
 /* `entries` is at least 1. The errno says why there is none: ENOSYS, EPERM and EACCES where the system, or whoever confined
    this process, does not allow it, ENOMEM where too little memory may be locked. */
 int coffer__os_ring_open(coffer__os_ring *ring, unsigned entries);
-/* Nothing may be under way. */
+/* Nothing may be in progress. */
 void coffer__os_ring_close(coffer__os_ring *ring);
 /* Keeps memory in place, so that each read to it costs less. ENOMEM where too little may be locked; then, and after any
    other error, reads work without it. */

@@ -11,16 +11,6 @@ size_t coffer__os_page_size(void)
     return size < 1 ? 4096 : (size_t)size;
 }
 
-uint64_t coffer__os_memory_total(void)
-{
-#ifdef _SC_PHYS_PAGES
-    const long pages = sysconf(_SC_PHYS_PAGES);
-    return pages < 0 ? 0 : (uint64_t)pages * coffer__os_page_size();
-#else
-    return 0;
-#endif
-}
-
 /* Reads in the pages of a private map. MAP_POPULATE would do it by writing to them, which makes a copy of
    every page; MADV_POPULATE_READ (Linux 5.14) does not. Older systems get a hint. */
 static void os_populate_private(void *base, size_t size)

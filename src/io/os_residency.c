@@ -173,8 +173,9 @@ int coffer__os_read_present(int fd, uint64_t offset, void *buffer, size_t size, 
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* A line of /proc/meminfo, in units of 1024 bytes. It is near the beginning of the file. */
-uint64_t coffer__os_memory_available(void)
+/* A line of /proc/meminfo, which counts units of 1024 bytes, in bytes; 0 where there is none. It is near the beginning of
+   the file. */
+static uint64_t os_memory_line(const char *key)
 {
     char text[1024] = "";
     int fd = -1;
@@ -184,6 +185,16 @@ uint64_t coffer__os_memory_available(void)
     }
     (void)coffer__os_read_at(fd, 0, text, sizeof text - 1, &size);
     (void)coffer__os_close(fd);
-    const char *line = strstr(text, "MemAvailable:");
-    return line == NULL ? 0 : strtoull(line + 13, NULL, 10) * 1024;
+    const char *line = strstr(text, key);
+    return line == NULL ? 0 : strtoull(line + strlen(key), NULL, 10) * 1024;
+}
+
+uint64_t coffer__os_memory_available(void)
+{
+    return os_memory_line("MemAvailable:");
+}
+
+uint64_t coffer__os_memory_total(void)
+{
+    return os_memory_line("MemTotal:");
 }

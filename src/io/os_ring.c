@@ -146,7 +146,7 @@ static int os_ring_map(coffer__os_ring *ring, const os_ring_parameters *paramete
     return 0;
 }
 
-/* A filter may allow one call and refuse another, which must be known before any read is under way. */
+/* A filter may allow one call and refuse another, which must be known before any read is in progress. */
 static int os_ring_try(const coffer__os_ring *ring)
 {
     return syscall(OS_RING_ENTER, ring->fd, 0, 0, OS_RING_GET_EVENTS, NULL, (size_t)0) < 0 ? errno : 0;

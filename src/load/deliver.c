@@ -14,7 +14,7 @@
 void coffer__deliver_host(const coffer__line *line, const uint8_t *bytes)
 {
     const uint8_t *from = bytes;
-    uint8_t *to = (uint8_t *)(uintptr_t)line->to;
+    uint8_t *to = (uint8_t *)(uintptr_t)line->to; /* NOLINT(performance-no-int-to-ptr): it was a pointer */
     if (line->runs == 1) {
         memcpy(to, from, (size_t)line->width);
         return;

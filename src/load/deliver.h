@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a chunk's bytes to their places. What a row takes of a chunk is a sequence of lines (lines.h): runs of bytes at equal
- * distances, which go to equal distances.
+ * From a chunk's bytes to their places. What a row takes of a chunk is a sequence of lines (lines.h): runs of bytes at
+ * equal distances, which go to equal distances.
  *
  *   deliver.c          lines to host memory: copied at once
  *   deliver_device.c   lines to a device: queued, so that the chunk must stay until they are done
@@ -34,14 +34,14 @@ typedef struct coffer__outlet coffer__outlet;
 /* `allocator` may be called by any thread. */
 coffer_status coffer__outlet_open(coffer__outlet **outlet, coffer_device *device, const coffer_allocator *allocator,
                                   coffer_error *err);
-/* Waits until nothing is under way, as far as the device answers, and frees it. NULL is allowed. */
+/* Waits until nothing is in progress, as far as the device answers, and frees it. NULL is allowed. */
 void coffer__outlet_close(coffer__outlet *outlet);
-/* What is sent from now on waits for what is queued on a stream of the caller's now. Each stream is waited for once, however
-   often this is called for it. */
+/* What is sent from now on waits for what is queued on a stream of the caller's now. Each stream is waited for once,
+   however often this is called for it. */
 coffer_status coffer__outlet_after(coffer__outlet *outlet, uint64_t stream, coffer_error *err);
-/* Queues the copy of a line. `bytes` is the first run; they must not change until a ticket that was taken afterwards was
-   reached. Narrow runs may be gathered into the outlet's own memory first, and so is what lies in a map of a file
-   (`mapped`), which drivers copy from slowly. */
+/* Queues the copy of a line. `bytes` is the first run; they must not change until a ticket that was taken afterwards
+   was reached. Narrow runs may be gathered into the outlet's own memory first, and so is what lies in a map of a
+   file (`mapped`), which drivers copy from slowly. */
 coffer_status coffer__outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes, bool mapped,
                                   coffer_error *err);
 /* A ticket for everything that was sent so far. Tickets ascend. */

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* A list under way. */
+/* A list in progress. */
 typedef struct facility_list {
     const coffer_allocator *allocator;
     coffer_facility_visitor visit;

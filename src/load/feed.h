@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the bytes of a load come from. A load cuts its files into cells: 2 MiB each, on a grid that begins at byte 0 of the
- * file, so that processes which want different bytes still speak of the same cells. A chunk is what is wanted of one cell:
- * spans of bytes, and the parts of rows that take them. A feed brings the bytes of chunks, several at a time.
+ * Where the bytes of a load come from. A load cuts its files into cells: 2 MiB each, on a grid that begins at byte 0 of
+ * the file, so that processes which want different bytes still speak of the same cells. A chunk is what is wanted of
+ * one cell: spans of bytes, and the parts of rows that take them. A feed brings the bytes of chunks, several at a time.
  *
  *   feed_private.c   slots of the window's memory, filled by an engine (transfer/engine.h)
  *   feed_shared.c    slots that several processes share: each cell is read once, by one of them
@@ -10,9 +10,10 @@
  *
  * A feed belongs to one worker, which is one thread. What the feeds of one load share, they share by coffer__feeds.
  *
- *      submit ──► under way ──► next ──► read by the worker ──► release
+ *      submit ──► in progress ──► next ──► read by the worker ──► release
  *
- * A chunk stays where it is from submit until release. Everything in it but the last section is constant from submit on.
+ * A chunk stays where it is from submit until release. Everything in it but the last section is constant from submit
+ * on.
  */
 #ifndef COFFER_LOAD_FEED_H
 #define COFFER_LOAD_FEED_H
@@ -32,8 +33,8 @@ typedef struct coffer__span {
 typedef struct coffer__part {
     uint32_t row;        /* the load's number of it */
     coffer__span within; /* where in the file what it takes lies; it may have gaps */
-    /* Where byte within.begin goes in host memory, when all of `within` goes there as it is. The feed may then read bytes
-       right to their place instead of into the slot, and says which: those of `there`. NULL: not so. */
+    /* Where byte within.begin goes in host memory, when all of `within` goes there as it is. The feed may then read
+       bytes right to their place instead of into the slot, and says which: those of `there`. NULL: not so. */
     uint8_t *to;
     coffer_device *device; /* whose address `to` is; NULL: the host's. Only with the engine cuFile */
     coffer__span there;    /* by the feed; empty: none */
@@ -69,17 +70,17 @@ typedef struct coffer__inlets coffer__inlets; /* inlets.h */
 
 typedef struct coffer__feed_ops {
     const char *name; /* for statistics and messages */
-    /* Whether there is room for another chunk. With nothing under way and nothing unreleased there always is. */
+    /* Whether there is room for another chunk. With nothing in progress and nothing unreleased there always is. */
     bool (*has_room)(const coffer__feed *feed);
     /* Takes a chunk. When there is no room for it after all it says COFFER_NEED_MORE: the worker then asks `next`, and
        releases what it gets, before it tries this chunk again. */
     coffer_status (*submit)(coffer__feed *feed, coffer__chunk *chunk, coffer_error *err);
-    /* Gives back a chunk whose bytes are there, in any order. *chunk NULL: nothing is under way, or, without `wait`,
+    /* Gives back a chunk whose bytes are there, in any order. *chunk NULL: nothing is in progress, or, without `wait`,
        nothing is done yet. After a failure nothing but release and close may be called. */
     coffer_status (*next)(coffer__feed *feed, bool wait, coffer__chunk **chunk, coffer_error *err);
     /* The bytes are not needed any more. */
     void (*release)(coffer__feed *feed, coffer__chunk *chunk);
-    /* Waits until nothing is under way, whatever it was, and frees the feed. Chunks that were submitted and not
+    /* Waits until nothing is in progress, whatever it was, and frees the feed. Chunks that were submitted and not
        released are the worker's again. */
     void (*close)(coffer__feed *feed);
 } coffer__feed_ops;
@@ -103,8 +104,8 @@ typedef struct coffer__feeds {
 /* Makes a feed for worker `worker`; `watch` is its own, asked while it waits. */
 coffer_status coffer__feed_private(coffer__feed **feed, const coffer__feeds *feeds, size_t worker,
                                    const coffer__watch *watch, coffer_error *err);
-/* The same for a load that has a group. `alone` reads what is not shared, and is closed with the feed; after a failure it
-   is closed, too. */
+/* The same for a load that has a group. `alone` reads what is not shared, and is closed with the feed; after a
+   failure it is closed, too. */
 coffer_status coffer__feed_shared(coffer__feed **feed, const coffer__feeds *feeds, coffer__feed *alone,
                                   const coffer__watch *watch, coffer_error *err);
 /* The same for a model of which a keeper has files; `rest` brings the others. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The feed of one process: slots of the window, filled by engines. Bytes that go to host memory as they are, and are many
- * enough, are read right to their place; the rest of a chunk into its slot. A span of a chunk becomes requests like this,
- * where A and B are contiguous in memory, and C is small, or goes elsewhere:
+ * The feed of one process: slots of the window, filled by engines. Bytes that go to host memory as they are, and are
+ * many enough, are read right to their place; the rest of a chunk into its slot. A span of a chunk becomes requests
+ * like this, where A and B are contiguous in memory, and C is small, or goes elsewhere:
  *
  *     span     |--------- A ---------|------ B ------|- C -|
  *     place        |============================|              whole blocks of the file, where memory and file agree
  *     slot     |====|                           |==========|   what is left
  *
- * Byte `offset` of the file is at `offset - cell.begin` in the slot, which begins at a multiple of a cell. So direct reading,
- * which moves whole blocks, always agrees with a slot, and what it reads around a range stays within the slot.
+ * Byte `offset` of the file is at `offset - cell.begin` in the slot, which begins at a multiple of a cell. So direct
+ * reading, which moves whole blocks, always agrees with a slot, and what it reads around a range stays within the slot.
  */
 #include "alloc.h"
 #include "error.h"
@@ -30,7 +30,7 @@ typedef struct private_slot {
     coffer__request *requests;
     size_t count;
     size_t room;
-    size_t left; /* requests that are under way */
+    size_t left; /* requests that are in progress */
     bool given;  /* the chunk was given back by next */
 } private_slot;
 
@@ -56,6 +56,7 @@ typedef struct private_run {
     coffer_device *device;
 } private_run;
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): it is read to */
 static coffer_status private_request(const private_feed *own, private_slot *slot, coffer__span span, uint8_t *to,
                                      coffer_error *err)
 {
@@ -79,8 +80,8 @@ static coffer_status private_to_slot(const private_feed *own, private_slot *slot
     return private_request(own, slot, span, slot->memory + (size_t)(span.begin - slot->chunk->cell.begin), err);
 }
 
-/* The next run from part `first` on, which begins at `reached` at the earliest: no part that was there before reaches into
-   it, and none that comes after it begins in it. False when part `first` begins none. */
+/* The next run from part `first` on, which begins at `reached` at the earliest: no part that was there before
+   reaches into it, and none that comes after it begins in it. False when part `first` begins none. */
 static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t reached, private_run *run)
 {
     const coffer__part *part = &chunk->parts[first];
@@ -102,8 +103,8 @@ static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t 
     return run->end == chunk->part_count || chunk->parts[run->end].within.begin >= run->within.end;
 }
 
-/* The blocks of a run that can be read to their place, if they are worth it. They are when they are the whole span, which is
-   one request in any case. */
+/* The blocks of a run that can be read to their place, if they are worth it. They are when they are the whole span,
+   which is one request in any case. */
 static bool private_placeable(const private_slot *slot, const private_run *run, const coffer__span *span,
                               coffer__span *place)
 {
@@ -163,8 +164,8 @@ static coffer_status private_to_device(const private_feed *own, const private_sl
     return coffer__inlets_read_to(own->feeds->inlets, chunk->shard, run->device, run->within, (uintptr_t)run->to, err);
 }
 
-/* Makes the requests of a run that is read to its place: what is needed before it goes to the slot, with the bytes before its
-   first whole block. Those after its last one are wanted from now on. */
+/* Makes the requests of a run that is read to its place: what is needed before it goes to the slot, with the bytes
+   before its first whole block. Those after its last one are wanted from now on. */
 static coffer_status private_place(const private_feed *own, private_slot *slot, private_cursor *cursor,
                                    const private_run *run, const coffer__span *place, coffer_error *err)
 {
@@ -234,7 +235,7 @@ static bool private_has_room(const coffer__feed *feed)
            (own->latest.engine == NULL || coffer__range_reader_wants(own->reader, &own->latest));
 }
 
-/* Requests stay where they are while they are under way, so all of them are made before the first is submitted. */
+/* Requests stay where they are while they are in progress, so all of them are made before the first is submitted. */
 static coffer_status private_submit(coffer__feed *feed, coffer__chunk *chunk, coffer_error *err)
 {
     private_feed *own = (private_feed *)feed;

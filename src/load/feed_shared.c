@@ -10,7 +10,7 @@
  *     │           └── it will not be ──►┐
  *     └──► alone ──────────────────► read alone ───────► next
  *
- * While chunks of its worker are under way, and none is there yet, the feed claims whatever cell is next for anybody. So
+ * While chunks of its worker are in progress, and none is there yet, the feed claims whatever cell is next for anybody. So
  * reading goes on as long as any process waits, and the fastest reads most.
  */
 #include "feed_shared.h"
@@ -339,7 +339,7 @@ static coffer_status shared_part(shared_feed *feed, coffer_error *err)
 
 /*
  * One round: what is there is handed out; else something is read, or waited for. *again: nothing was found, and another
- * round may find something. Nothing is claimed for others while the worker has nothing under way: then it wants to
+ * round may find something. Nothing is claimed for others while the worker has nothing in progress: then it wants to
  * submit, and needs the room for that.
  */
 static coffer_status shared_round(shared_feed *feed, bool wait, coffer__chunk **chunk, bool *again, coffer_error *err)

@@ -38,8 +38,8 @@ struct coffer__inlets {
 
 /* ---- what is wanted of each file --------------------------------------------------------------------------------- */
 
-/* Puts a probe into an item at each 64th of what is wanted of its file, so that they are spread over the bytes that will be
-   read. */
+/* Puts a probe into an item at each 64th of what is wanted of its file, so that they are spread over the bytes that
+   will be read. */
 static void inlets_probe(inlets_entry *entry, const coffer_plan *plan, const coffer__load_item *item)
 {
     const coffer__span *reach = &plan->rows[item->first_row].nest.reach;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inlets of a load: for each file of the model, which engine reads it. An inlet is opened when the first chunk of its file is
- * read, or before to see whether that works, and those of files that nobody reads just now are closed when there are
- * many. Any number of threads may use them at once.
+ * The inlets of a load: for each file of the model, which engine reads it. An inlet is opened when the first chunk of
+ * its file is read, or before to see whether that works, and those of files that nobody reads just now are closed when
+ * there are many. Any number of threads may use them at once.
  */
 #ifndef COFFER_LOAD_INLETS_H
 #define COFFER_LOAD_INLETS_H
@@ -30,7 +30,8 @@ void coffer__inlets_free(coffer__inlets *inlets);
 /* The inlet of a file, until coffer__inlets_leave. COFFER_ERR_ENGINE, with the file's path. */
 coffer_status coffer__inlets_use(coffer__inlets *inlets, size_t shard, const coffer__inlet **inlet, coffer_error *err);
 void coffer__inlets_leave(coffer__inlets *inlets, size_t shard);
-/* Whether files are read to memory of devices by cuFile, and doing that: bytes of a file, of which the inlet is in use. */
+/* Whether files are read to memory of devices by cuFile, and doing that: bytes of a file, of which the inlet is in
+   use. */
 bool coffer__inlets_reach(const coffer__inlets *inlets, const coffer_device *device);
 coffer_status coffer__inlets_read_to(coffer__inlets *inlets, size_t shard, coffer_device *device, coffer__span bytes,
                                      uint64_t address, coffer_error *err);

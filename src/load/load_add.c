@@ -91,7 +91,8 @@ typedef struct load_plan_mark {
     size_t items;
 } load_plan_mark;
 
-/* The next row of the item that is being added. The loops are copied from the caller's stack. An empty nest is no row. */
+/* The next row of the item that is being added. The loops are copied from the caller's stack. An empty nest is no
+   row. */
 static coffer_status load_plan_row(coffer_plan *plan, const coffer__nest *nest, coffer_error *err)
 {
     const size_t words = nest->rank * sizeof *nest->dims / sizeof(uint64_t);
@@ -143,9 +144,9 @@ static void load_plan_dense(coffer__nest *nest, const coffer__box *box)
 
 /*
  * A result with strides. The box has merged the tensor's dimensions as far as the file allows; the place may need them
- * apart. Dimensions of the result are walked from the innermost one, with `inside` bytes of a dense result in each step.
- * As long as that is within a run, a step in the file is as long. Beyond it, it is a step of the loop of the box in which
- * this dimension lies, as often as there are runs in it.
+ * apart. Dimensions of the result are walked from the innermost one, with `inside` bytes of a dense result in each
+ * step. As long as that is within a run, a step in the file is as long. Beyond it, it is a step of the loop of the box
+ * in which this dimension lies, as often as there are runs in it.
  */
 static void load_plan_strided(coffer__nest *nest, const coffer__box *box, const coffer__load_item *item,
                               uint64_t item_size, const int64_t *strides)
@@ -210,7 +211,8 @@ static coffer_status load_plan_shape(coffer_plan *plan, coffer__load_item *item,
 
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
 
-/* The item with what is known of it whatever is taken: the tensor is one of the model's, and its bytes are all there. */
+/* The item with what is known of it whatever is taken: the tensor is one of the model's, and its bytes are all
+   there. */
 static coffer_status load_plan_item(const coffer_plan *plan, const coffer_tensor *tensor, coffer_device *device,
                                     coffer__load_item *item, coffer_error *err)
 {
@@ -293,7 +295,7 @@ static coffer_status load_plan_add(coffer_plan *plan, const coffer_tensor *tenso
                                    size_t count, const coffer_place *place, coffer_device *device, size_t *number,
                                    coffer_error *err)
 {
-    coffer__load_item item;
+    coffer__load_item item = { .tensor = tensor };
     if (indices == NULL && count > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the slice's indices are NULL");
     }
@@ -335,7 +337,8 @@ typedef struct load_plan_split {
     size_t part_count;
 } load_plan_split;
 
-/* The parts fill the dimension, and each divides. What bits there are in an entry is known to fit, as the tensor does. */
+/* The parts fill the dimension, and each divides. What bits there are in an entry is known to fit, as the tensor
+   does. */
 static coffer_status load_plan_split_check(const coffer_tensor *tensor, load_plan_split *split, coffer_error *err)
 {
     uint64_t sum = 0;
@@ -405,8 +408,8 @@ static void load_plan_split_strided(coffer__nest *nest, const coffer__load_item 
     }
 }
 
-/* A row for each part. `entry` is where the part begins in the tensor, `share` where the rank's share of it begins in the
-   result. */
+/* A row for each part. `entry` is where the part begins in the tensor, `share` where the rank's share of it begins
+   in the result. */
 static coffer_status load_plan_split_rows(coffer_plan *plan, const coffer__load_item *item,
                                           const load_plan_split *split, const int64_t *strides, coffer_error *err)
 {
@@ -464,7 +467,7 @@ coffer_status coffer_plan_add_shard(coffer_plan *plan, const coffer_tensor *tens
                                     size_t part_count, uint32_t rank, uint32_t world, const coffer_place *place,
                                     coffer_device *device, size_t *item, coffer_error *err)
 {
-    coffer__load_item added;
+    coffer__load_item added = { .tensor = tensor };
     load_plan_split split = { .dim = dim, .rank = rank, .world = world, .parts = parts, .part_count = part_count };
     coffer_status status = load_plan_item(plan, tensor, device, &added, err);
     if (status != COFFER_OK) {

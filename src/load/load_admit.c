@@ -100,7 +100,7 @@ coffer_status coffer__load_admit(void *ctx, uint32_t item, coffer_error *err)
 {
     coffer_load *load = ctx;
     coffer__load_space *space = &load->spaces[load->states[item].space];
-    uint32_t row[ADMIT_MOST];
+    uint32_t row[ADMIT_MOST] = { item };
     coffer__spot spots[ADMIT_MOST];
     if (load->states[item].spot.address != 0) {
         return COFFER_OK;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Digests on the way: a whole tensor whose file records its digest is hashed while its bytes come, and handed out when it is the
- * one that is recorded. A digest takes the bytes in order, but chunks come in any:
+ * Digests on the way: a whole tensor whose file records its digest is hashed while its bytes come, and handed out when
+ * it is the one that is recorded. A digest takes the bytes in order, but chunks come in any:
  *
  *     cells of the tensor    | hashed | hashed | being hashed | there | missing | there | …
  *
- * Whoever brings the cell that is next hashes it, and all that are there after it, from the place to which they were read, while
- * other workers go on. So one thread at a time hashes a tensor, and as a rule its bytes are still in a cache.
+ * Whoever brings the cell that is next hashes it, and all that are there after it, from the place to which they were
+ * read, while other workers go on. So one thread at a time hashes a tensor, and as a rule its bytes are still in a
+ * cache.
+ *
+ * Where the place cannot be read, or has gaps, a cell is hashed in its slot, which is not released before the cells
+ * before it were hashed. Those are in chunks that were begun earlier, so the first of all that wait never waits.
  */
 #include "load_digest.h"
 
@@ -69,8 +73,9 @@ static bool digest_is_plain(const coffer_load *load, const coffer__load_item *it
     return item->device == NULL && load->plan->rows[item->first_row].nest.rank == 0;
 }
 
-/* Chooses how an item is verified. A model that was opened to verify hands out nothing that was not, so what cannot be
-   hashed on the way makes its tensor be verified by itself; that proves nothing where the bytes may differ the next time. */
+/* Chooses how an item is verified. A model that was opened to verify hands out nothing that was not, so what cannot
+   be hashed on the way makes its tensor be verified by itself; that proves nothing where the bytes may differ the
+   next time. */
 static coffer_status digest_choose(const coffer_load *load, const coffer__load_item *item, coffer__load_state *state,
                                    coffer_error *err)
 {
@@ -164,16 +169,23 @@ static const coffer__span *digest_reach(const coffer_load *load, uint32_t item)
     return &load->plan->rows[load->plan->items[item].first_row].nest.reach;
 }
 
-static coffer_status digest_new_hash(coffer_load *load, uint32_t item, coffer_error *err)
+/* The hash of an item; the first to ask makes it. */
+static coffer_status digest_hash_of(coffer_load *load, uint32_t item, coffer__load_hash **made, coffer_error *err)
 {
     const coffer__span *reach = digest_reach(load, item);
     const size_t cells = (size_t)((reach->end - 1) / COFFER__CELL - reach->begin / COFFER__CELL + 1);
-    coffer__load_hash *hash = coffer__alloc_zeroed(&load->allocator, digest_hash_size(cells));
+    coffer__load_hash *hash = load->states[item].hash;
+    *made = hash;
+    if (hash != NULL) {
+        return COFFER_OK;
+    }
+    hash = coffer__alloc_zeroed(&load->allocator, digest_hash_size(cells));
     if (hash == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for verifying");
     }
     hash->cells = cells;
     load->states[item].hash = hash;
+    *made = hash;
     return coffer_hasher_new(&hash->hasher, digest_list(load, load->plan->items[item].shard)->algorithm,
                              &load->allocator, err);
 }
@@ -181,15 +193,12 @@ static coffer_status digest_new_hash(coffer_load *load, uint32_t item, coffer_er
 coffer_status coffer__load_digest_arrived(coffer_load *load, uint32_t item, uint64_t offset, bool *next,
                                           coffer_error *err)
 {
-    coffer__load_state *state = &load->states[item];
+    coffer__load_hash *hash = NULL;
     *next = false;
-    if (state->hash == NULL) {
-        const coffer_status status = digest_new_hash(load, item, err);
-        if (status != COFFER_OK) {
-            return status;
-        }
+    const coffer_status status = digest_hash_of(load, item, &hash, err);
+    if (status != COFFER_OK || hash == NULL) {
+        return status;
     }
-    coffer__load_hash *hash = state->hash;
     const size_t cell = (size_t)(offset / COFFER__CELL - digest_reach(load, item)->begin / COFFER__CELL);
     hash->there[cell / DIGEST_BITS] |= (uint64_t)1 << cell % DIGEST_BITS;
     *next = !hash->busy && cell == hash->next;
@@ -197,8 +206,8 @@ coffer_status coffer__load_digest_arrived(coffer_load *load, uint32_t item, uint
     return COFFER_OK;
 }
 
-/* How many bytes can be hashed now: to the end of the cells that are there, of which hash->next is the first that was not
-   hashed. None: the worker is done with it. Under the lock. */
+/* How many bytes can be hashed now: to the end of the cells that are there, of which hash->next is the first that
+   was not hashed. None: the worker is done with it. Under the lock. */
 static uint64_t digest_ready(const coffer_load *load, uint32_t item)
 {
     coffer__load_hash *hash = load->states[item].hash;
@@ -253,6 +262,7 @@ static coffer_status digest_finish(coffer_load *load, uint32_t item, coffer_erro
 coffer_status coffer__load_digest_run(coffer_load *load, uint32_t item, coffer_error *err)
 {
     coffer__load_hash *hash = load->states[item].hash;
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
     const uint8_t *bytes = (const uint8_t *)(uintptr_t)load->states[item].spot.address;
     for (;;) {
         coffer__os_mutex_lock(&load->mutex);
@@ -280,15 +290,12 @@ coffer_status coffer__load_digest_run(coffer_load *load, uint32_t item, coffer_e
 /* Takes the turn of a cell; false when it has not come. Under the lock. */
 static coffer_status digest_turn(coffer_load *load, uint32_t item, uint64_t offset, coffer_error *err)
 {
-    coffer__load_state *state = &load->states[item];
-    coffer_status status = COFFER_OK;
-    if (state->hash == NULL) {
-        status = digest_new_hash(load, item, err);
+    coffer__load_hash *hash = NULL;
+    const coffer_status status = digest_hash_of(load, item, &hash, err);
+    if (status != COFFER_OK || hash == NULL) {
+        return status;
     }
-    if (status == COFFER_OK && offset - digest_reach(load, item)->begin != state->hash->hashed) {
-        status = COFFER_NEED_MORE;
-    }
-    return status;
+    return offset - digest_reach(load, item)->begin == hash->hashed ? COFFER_OK : COFFER_NEED_MORE;
 }
 
 coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer__span within, const uint8_t *bytes,

@@ -15,8 +15,8 @@
 #define STORE_PACKED ((uint64_t)256 << 10) /* the largest item that is packed with others */
 #define STORE_PACK ((uint64_t)1 << 20)     /* the stretch in which it is */
 
-/* Which items share a stretch, and how large it becomes. On a device an item holds its stretch as long as it lives, so it is
-   to be small beside it; but devices hand out memory by 2 MiB, so there is something to share. */
+/* Which items share a stretch, and how large it becomes. On a device an item holds its stretch as long as it lives,
+   so it is to be small beside it; but devices hand out memory by 2 MiB, so there is something to share. */
 typedef struct store_limits {
     uint64_t small;
     uint64_t together;
@@ -28,9 +28,11 @@ static const store_limits store_device = { (uint64_t)16 << 20, (uint64_t)64 << 2
 
 struct coffer__stretch {
     atomic_size_t users;
-    coffer_device *device; /* NULL: pages of the host */
+    coffer_device *device; /* NULL: host memory */
     uint64_t base;
     uint64_t size;
+    void *heap; /* of a small stretch in host memory, libc's block in which it lies; NULL: it is whole pages */
+    size_t heap_size;
 };
 
 /* One item in a stretch. */
@@ -57,8 +59,24 @@ static coffer_status stretch_take_device(coffer__stretch *stretch, coffer_device
     return status;
 }
 
+/* A small stretch comes from libc, which has the memory of the one before ready: fresh pages would cost more than
+   reading into them. */
+static coffer_status stretch_take_heap(coffer__stretch *stretch, coffer_error *err)
+{
+    stretch->heap_size = (size_t)stretch->size + STORE_BLOCK;
+    stretch->heap = coffer__alloc(coffer_libc_allocator(), stretch->heap_size);
+    if (stretch->heap == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", stretch->size);
+    }
+    stretch->base = ((uintptr_t)stretch->heap + STORE_BLOCK - 1) / STORE_BLOCK * STORE_BLOCK;
+    return COFFER_OK;
+}
+
 static coffer_status stretch_take_pages(coffer__stretch *stretch, coffer_error *err)
 {
+    if (stretch->size < COFFER__OS_HUGE_PAGE) {
+        return stretch_take_heap(stretch, err);
+    }
     const size_t page = coffer__os_page_size();
     void *pages = NULL;
     if (stretch->size <= SIZE_MAX - page - COFFER__OS_HUGE_PAGE) {
@@ -72,8 +90,8 @@ static coffer_status stretch_take_pages(coffer__stretch *stretch, coffer_error *
     return COFFER_OK;
 }
 
-/* A stretch with one user, who made it. The blocks that describe memory are libc's: they may be freed by any thread, after
-   everything else of the load. */
+/* A stretch with one user, who made it. The blocks that describe memory are libc's: they may be freed by any thread,
+   after everything else of the load. */
 static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *device, uint64_t size, coffer_error *err)
 {
     coffer__stretch *made = coffer__alloc_zeroed(coffer_libc_allocator(), sizeof *made);
@@ -96,7 +114,12 @@ static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *devic
 /* A device that cannot be entered any more has lost its memory with everything else. */
 static void stretch_release(const coffer__stretch *stretch)
 {
+    if (stretch->heap != NULL) {
+        coffer__free(coffer_libc_allocator(), stretch->heap, stretch->heap_size);
+        return;
+    }
     if (stretch->device == NULL) {
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
         coffer__os_pages_free((void *)(uintptr_t)stretch->base, (size_t)stretch->size);
         return;
     }
@@ -132,8 +155,9 @@ static void memory_discard(const coffer_memory *memory)
     const uint64_t page = coffer__os_page_size();
     const uint64_t begin = (memory->address + page - 1) / page * page;
     const uint64_t end = (memory->address + memory->size) / page * page;
-    if (memory->stretch->device == NULL && begin < end &&
+    if (memory->stretch->device == NULL && memory->stretch->heap == NULL && begin < end &&
         atomic_load_explicit(&memory->stretch->users, memory_order_relaxed) > 1) {
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
         coffer__os_pages_discard((void *)(uintptr_t)begin, (size_t)(end - begin));
     }
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that loads hand out. Items share stretches of pages, or of a device. A stretch has a count of users, and the last to be
- * freed frees it; in host memory each item gives its own pages back at once.
+ * Memory that loads hand out. Items share stretches of pages, or of a device. A stretch has a count of users, and the
+ * last to be freed frees it; in host memory each item gives its own pages back at once.
  *
- *   - Items that follow each other in a file lie in a stretch as they lie in the file, gaps included. So a cell of the file is
- *     read, or copied to the device, in one piece, however many tensors it holds, and huge pages serve them all.
+ *   - Items that follow each other in a file lie in a stretch as they lie in the file, gaps included. So a cell of the
+ *     file is read, or copied to the device, in one piece, however many tensors it holds, and huge pages serve them
+ *     all.
  *   - Other small ones, such as slices, are packed one after the other; large ones have a stretch of their own.
  *
- * In host memory an address and its offset in the file agree modulo 4096 where the dtype's alignment allows it: then bytes
- * can be read past the page cache right to their place. In large stretches they agree modulo a cell, so that each cell is a huge
- * page, and the thread that reads it is the one that first touches it.
+ * In host memory an address and its offset in the file agree modulo 4096 where the dtype's alignment allows it: then
+ * bytes can be read past the page cache right to their place. In large stretches they agree modulo a cell, so that each
+ * cell is a huge page, and the thread that reads it is the one that first touches it.
  */
 #ifndef COFFER_LOAD_LOAD_MEMORY_H
 #define COFFER_LOAD_LOAD_MEMORY_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan: items, each a tensor or a part of one, and rows, each of which says which bytes go where (nest.h). An item has one
- * row; more where it is put together of several parts, and none where it is empty. Rows of an item follow each other.
- * Everything is checked when it is added, so a load that begins has only places to compare.
+ * A plan: items, each a tensor or a part of one, and rows, each of which says which bytes go where (nest.h). An item
+ * has one row; more where it is put together of several parts, and none where it is empty. Rows of an item follow each
+ * other. Everything is checked when it is added, so a load that begins has only places to compare.
  *
  *   load_add.c   adding tensors, slices, and a rank's shares
  *   split.c      adding all tensors of a model, as a rank takes them

@@ -53,7 +53,7 @@ static coffer_status ready_failed(const coffer_load *load, coffer_error *err)
     return load->status;
 }
 
-/* Nothing is under way, and what comes next waits for a budget: only the caller can make room. */
+/* Nothing is in progress, and what comes next waits for a budget: only the caller can make room. */
 static bool ready_is_stuck(const coffer_load *load)
 {
     return load->starved && load->under_way == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each worker does, until nothing is left: it fills its feed with chunks of the schedule, waits for one to come, and
- * delivers it. Host memory has its bytes at once. What goes to a device is queued there, and the chunk is held until it
- * has arrived.
+ * What each worker does, until nothing is left: it fills its feed with chunks of the schedule, waits for one to come,
+ * and delivers it. Host memory has its bytes at once. What goes to a device is queued there, and the chunk is held
+ * until it has arrived.
  */
 #include "alloc.h"
 #include "deliver.h"
@@ -108,8 +108,9 @@ static void work_spare(coffer__load_worker *worker, work_chunk *chunk)
     worker->spare = chunk;
 }
 
-/* Whether a row may be read right to its place: where it is contiguous in host memory, or on a device that files can be read
-   to. What is hashed in its slot, or has to wait for a stream of the caller's, comes through host memory all the same. */
+/* Whether a row may be read right to its place: where it is contiguous in host memory, or on a device that files can
+   be read to. What is hashed in its slot, or has to wait for a stream of the caller's, comes through host memory all
+   the same. */
 static bool work_reads_to_place(const coffer_load *load, const coffer__load_row *row)
 {
     const coffer__load_item *item = &load->plan->items[row->item];
@@ -128,13 +129,14 @@ static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
         const coffer__load_row *row = &load->plan->rows[part->row];
         if (work_reads_to_place(load, row)) {
             const uint64_t address = load->states[row->item].spot.address + row->nest.to;
+            /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
             part->to = (uint8_t *)(uintptr_t)(address + (part->within.begin - row->nest.reach.begin));
             part->device = load->plan->items[row->item].device;
         }
     }
 }
 
-/* The next chunk of the schedule, which is under way from now on. */
+/* The next chunk of the schedule, which is in progress from now on. */
 static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chunk, work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
@@ -212,8 +214,8 @@ static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *ch
     return taken;
 }
 
-/* The worker's outlet to the device of an item; it is made when the first bytes go there. What is queued on the stream of a
-   given place comes before them. */
+/* The worker's outlet to the device of an item; it is made when the first bytes go there. What is queued on the
+   stream of a given place comes before them. */
 static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, coffer__outlet **outlet,
                                  coffer_error *err)
 {
@@ -319,8 +321,8 @@ static coffer_status work_hash_slot(const coffer__load_worker *worker, work_chun
 
 /* ---- what arrived ------------------------------------------------------------------------------------------------ */
 
-/* Whether a file still is the one whose header was read. What was read before this is asked is then what the header speaks
-   of. */
+/* Whether a file still is the one whose header was read. What was read before this is asked is then what the header
+   speaks of. */
 static coffer_status work_still(const coffer_load *load, size_t number, coffer_error *err)
 {
     const coffer__shard *shard = &load->plan->model->shards[number];
@@ -354,8 +356,8 @@ static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
     stats->engines |= chunk->base.engines;
 }
 
-/* A part is in place. An item that lacks nothing more is ready, unless it is verified first: then it is *due, when this thread has
-   to do that. Under the lock. */
+/* A part is in place. An item that lacks nothing more is ready, unless it is verified first: then it is *due, when
+   this thread has to do that. Under the lock. */
 static coffer_status work_part_arrived(coffer_load *load, const coffer__part *part, bool *due, coffer_error *err)
 {
     const uint32_t item = load->plan->rows[part->row].item;
@@ -439,8 +441,8 @@ static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk
 
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
-/* Whether a chunk needs its slot no more: it was hashed, and all of its bytes are on their devices. COFFER_NEED_MORE: it
-   does. With `wait` devices are waited for. */
+/* Whether a chunk needs its slot no more: it was hashed, and all of its bytes are on their devices.
+   COFFER_NEED_MORE: it does. With `wait` devices are waited for. */
 static coffer_status work_is_there(coffer__load_worker *worker, work_chunk *chunk, bool wait, coffer_error *err)
 {
     coffer_status status = work_hash_slot(worker, chunk, err);
@@ -454,8 +456,8 @@ static coffer_status work_is_there(coffer__load_worker *worker, work_chunk *chun
     return status;
 }
 
-/* Ends the chunks that need their slots no more. With `wait` it waits for the device of the first that was hashed. *some becomes
-   true when there was one. */
+/* Ends the chunks that need their slots no more. With `wait` it waits for the device of the first that was hashed.
+   *some becomes true when there was one. */
 static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *some, coffer_error *err)
 {
     work_chunk **link = &worker->held;
@@ -534,8 +536,8 @@ static void work_starve(coffer__load_worker *worker)
     }
 }
 
-/* What is held has to be hashed after what other workers have. They wake this one when they have hashed something, but it may
-   have been just before, so the wait is short. */
+/* What is held has to be hashed after what other workers have. They wake this one when they have hashed something,
+   but it may have been just before, so the wait is short. */
 static void work_wait_for_others(coffer__load_worker *worker)
 {
     coffer__os_mutex_lock(&worker->load->mutex);
@@ -543,8 +545,8 @@ static void work_wait_for_others(coffer__load_worker *worker)
     coffer__os_mutex_unlock(&worker->load->mutex);
 }
 
-/* One round: as many chunks as the feed has room for are begun, and one that came is delivered. A device is only waited for
-   when there is nothing else to do, so its copies run while the next bytes are read. */
+/* One round: as many chunks as the feed has room for are begun, and one that came is delivered. A device is only
+   waited for when there is nothing else to do, so its copies run while the next bytes are read. */
 static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_error *err)
 {
     work_begun begun = WORK_BEGUN;

@@ -9,8 +9,8 @@
  *   load_group.c  other processes that load the same
  *   load_ready.c  items that are complete, and handing them out
  *
- * One lock guards the schedule and the items' states. Workers take it once for each chunk that they begin, and once for each
- * that came; chunks have up to 2 MiB, so it is hardly ever contended.
+ * One lock guards the schedule and the items' states. Workers take it once for each chunk that they begin, and once for
+ * each that came; chunks have up to 2 MiB, so it is hardly ever contended.
  */
 #ifndef COFFER_LOAD_LOADING_H
 #define COFFER_LOAD_LOADING_H
@@ -133,7 +133,7 @@ coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err);
 void coffer__load_free_workers(coffer_load *load);
 size_t coffer__load_worker_size(void);
 /* What each worker runs. */
-void coffer__load_work(void *worker);
+void coffer__load_work(void *arg);
 
 /* ---- load_group.c ------------------------------------------------------------------------------------------------ */
 

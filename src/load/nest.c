@@ -99,9 +99,9 @@ static void lines_carry(coffer__lines *lines)
 }
 
 /*
- * Finds the first run that reaches beyond the span's beginning. Each loop takes as many steps as fit into the distance that
- * is left; the steps are long enough for that to be exact. What remains lies in the run, or in the gap after it, and then
- * the next run is the first.
+ * Finds the first run that reaches beyond the span's beginning. Each loop takes as many steps as fit into the distance
+ * that is left; the steps are long enough for that to be exact. What remains lies in the run, or in the gap after it,
+ * and then the next run is the first.
  */
 void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_t address, coffer__span within)
 {
@@ -128,7 +128,8 @@ void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_
     }
 }
 
-/* A run that is cut at either end is a line of its own; else as many runs of the innermost loop as end within the span. */
+/* A run that is cut at either end is a line of its own; else as many runs of the innermost loop as end within the
+   span. */
 bool coffer__lines_next(coffer__lines *lines, coffer__line *line)
 {
     const coffer__nest *nest = lines->nest;

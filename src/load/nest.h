@@ -6,9 +6,9 @@
  *         copy `width` bytes from  begin + i0 * dims[0].from + … + in * dims[n].from
  *                            to    to    + i0 * dims[0].to   + … + in * dims[n].to
  *
- * Steps in the file are positive, and each is at least as long as all that the loops inside of it cover, so the runs come in
- * the order in which they lie in the file, and which of them meet a span of it takes no search. Steps in the place have
- * either sign. A row that takes contiguous bytes to contiguous bytes has no loops.
+ * Steps in the file are positive, and each is at least as long as all that the loops inside of it cover, so the runs
+ * come in the order in which they lie in the file, and which of them meet a span of it takes no search. Steps in the
+ * place have either sign. A row that takes contiguous bytes to contiguous bytes has no loops.
  *
  * Pure: no I/O, no allocation.
  */

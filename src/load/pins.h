@@ -26,7 +26,7 @@ typedef struct coffer__pins {
    device. Fails when the device does, or COFFER_ERR_MEMORY. */
 coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, void *memory, size_t size, bool read_only,
                                const coffer_allocator *allocator, coffer_error *err);
-/* Forgets all of it, before the memory goes. No copy from it is under way. */
+/* Forgets all of it, before the memory goes. No copy from it is in progress. */
 void coffer__pins_end(coffer__pins *pins, const coffer_allocator *allocator);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two nests share a byte when a run of one begins less than a run's width from one of the other. With i and j as the indices of
- * their loops that is the question whether
+ * Two nests share a byte when a run of one begins less than a run's width from one of the other. With i and j as the
+ * indices of their loops that is the question whether
  *
  *     sum(i * step) - sum(j * step)  lies in  [low, high]
  *
  * for any indices in range. Loops of equal steps are one with the difference of their indices, which is what makes the
- * places that occur in practice easy: the columns of one matrix have equal steps. The rest is a search from the largest step to
- * the smallest, which tries only those values from which the smaller steps can still reach the goal: as a rule one or two.
- * Strides that are meant to make that slow are refused after a bounded number of tries.
+ * places that occur in practice easy: the columns of one matrix have equal steps. The rest is a search from the largest
+ * step to the smallest, which tries only those values from which the smaller steps can still reach the goal: as a rule
+ * one or two. Strides that are meant to make that slow are refused after a bounded number of tries.
  */
 #include "places.h"
 
@@ -83,9 +83,9 @@ static int64_t places_floor(int64_t a, int64_t b)
 }
 
 /*
- * Whether some choice of indices comes to a sum from `low` to `high`. The search is a walk over the terms: `at[k]` is the
- * value that is being tried for term k, and `last[k]` the last one that makes sense given those before it.
- * With `nontrivial`, indices that are all 0 do not count; then terms of equal steps stay apart, as one of them may undo what
+ * Whether some choice of indices comes to a sum from `low` to `high`. The search is a walk over the terms: `at[k]` is
+ * the value that is being tried for term k, and `last[k]` the last one that makes sense given those before it. With
+ * `nontrivial`, indices that are all 0 do not count; then terms of equal steps stay apart, as one of them may undo what
  * the other does.
  */
 static bool places_search(places_sum *sum, int64_t low, int64_t high, bool nontrivial)
@@ -141,8 +141,8 @@ static coffer_status places_too_small(uint64_t needed, uint64_t size, coffer_err
     return coffer__fail_sizes(err, COFFER_ERR_PLACE, needed, size);
 }
 
-/* Whether two elements of a result share bytes. Mostly each stride is beyond what the smaller ones cover, and then they do
-   not. */
+/* Whether two elements of a result share bytes. Mostly each stride is beyond what the smaller ones cover, and then
+   they do not. */
 static bool places_meets_itself(const coffer__load_item *item, const int64_t *strides, int64_t item_size)
 {
     places_sum sum = { .count = 0 };
@@ -282,8 +282,8 @@ static coffer_status places_overlap(const coffer_plan *plan, uint32_t a, uint32_
     return coffer__fail_tensor(err, COFFER_ERR_PLACE, other->name, other->name_len);
 }
 
-/* Goes over the rows by address. `open` are those that reach beyond the row's beginning; as a rule there is none, and then a
-   row costs one comparison. The list shares the memory of `order`, behind what was gone over. */
+/* Goes over the rows by address. `open` are those that reach beyond the row's beginning; as a rule there is none,
+   and then a row costs one comparison. The list shares the memory of `order`, behind what was gone over. */
 static coffer_status places_sweep(const places_list *list, uint32_t *order, size_t count, coffer_error *err)
 {
     size_t open = 0;

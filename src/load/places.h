@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places that the caller gives: whether an item fits into its own, and whether two of them share a byte. The answers are
- * exact, also for places that lie between each other, such as the columns of one matrix.
+ * Places that the caller gives: whether an item fits into its own, and whether two of them share a byte. The answers
+ * are exact, also for places that lie between each other, such as the columns of one matrix.
  */
 #ifndef COFFER_LOAD_PLACES_H
 #define COFFER_LOAD_PLACES_H

@@ -6,7 +6,8 @@
 #include "model.h"
 #include "sort.h"
 
-/* What a request costs, as bytes that could be read in that time: some 5 us at 3 GB/s for a file, 20 ms for a server. */
+/* What a request costs, as bytes that could be read in that time: some 5 us at 3 GB/s for a file, 20 ms for a
+   server. */
 #define SCHEDULE_GAP_NEAR ((uint64_t)16 << 10)
 #define SCHEDULE_GAP_FAR ((uint64_t)1 << 20)
 
@@ -125,7 +126,8 @@ static coffer_status schedule_take_in(coffer__schedule *schedule, coffer__sweep 
     return COFFER_OK;
 }
 
-/* Begins a sweep that has no rows at its next item. COFFER_NEED_MORE when that has to wait; *over when there is none. */
+/* Begins a sweep that has no rows at its next item. COFFER_NEED_MORE when that has to wait; *over when there is
+   none. */
 static coffer_status schedule_start(coffer__schedule *schedule, coffer__sweep *sweep, bool *over, coffer_error *err)
 {
     const size_t item = schedule_peek(schedule, sweep);
@@ -276,8 +278,8 @@ static coffer_status schedule_add_spans(const coffer__schedule *schedule, coffer
     return status;
 }
 
-/* Puts the spans in order and merges them. Those of one row are in order, so only rows that lie between each other leave
-   something to do; inserting is fast for what is nearly in order. */
+/* Puts the spans in order and merges them. Those of one row are in order, so only rows that lie between each other
+   leave something to do; inserting is fast for what is nearly in order. */
 static void schedule_merge(coffer__chunk *chunk, uint64_t gap)
 {
     size_t kept = 0;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each rank takes of the tensors of a model, by their names. The usual transformers split the weights of a layer so that a
- * rank has some of its heads and some of its hidden units, from the first projection to the second:
+ * What each rank takes of the tensors of a model, by their names. The usual transformers split the weights of a layer
+ * so that a rank has some of its heads and some of its hidden units, from the first projection to the second:
  *
- *   - A projection into heads or hidden units (queries, keys, values, gate, up) is split along its outputs, dimension 0 of
- *     a weight [outputs, inputs]; its bias likewise.
- *   - The projection back (o, down) is split along its inputs, dimension 1; its bias is added once, so every rank has it.
+ *   - A projection into heads or hidden units (queries, keys, values, gate, up) is split along its outputs, dimension 0
+ *     of a weight [outputs, inputs]; its bias likewise.
+ *   - The projection back (o, down) is split along its inputs, dimension 1; its bias is added once, so every rank has
+ *     it.
  *   - Vocabularies are split along dimension 0. Everything else, such as norms, is whole.
  *
- * GPT-2 has its weights transposed. A projection that is fused of several has several parts along the dimension, each of
- * which is split.
+ * GPT-2 has its weights transposed. A projection that is fused of several has several parts along the dimension, each
+ * of which is split.
  */
 #include "error.h"
 #include "load_plan.h"

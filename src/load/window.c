@@ -115,8 +115,8 @@ size_t coffer__window_most(const coffer_window *window)
     return most == 0 ? 1 : most < SIZE_MAX / COFFER__CELL ? (size_t)most : SIZE_MAX / (size_t)COFFER__CELL;
 }
 
-/* Pages that nothing was read into cost nothing, so a window that grows is made again rather than in pieces. Nobody uses
-   its slots then: the first worker of a load comes before the others. */
+/* Pages that nothing was read into cost nothing, so a window that grows is made again rather than in pieces. Nobody
+   uses its slots then: the first worker of a load comes before the others. */
 static coffer_status window_make_slots(coffer_window *window, size_t count, coffer_error *err)
 {
     if (window->slot_count >= count) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A window: the memory through which bytes pass, in slots of a cell each, and what is kept from load to load. One load has it
- * at a time. The memory comes when the first load needs it, and stays until the window is freed.
+ * A window: the memory through which bytes pass, in slots of a cell each, and what is kept from load to load. One load
+ * has it at a time. The memory comes when the first load needs it, and stays until the window is freed.
  */
 #ifndef COFFER_LOAD_WINDOW_H
 #define COFFER_LOAD_WINDOW_H
@@ -28,9 +28,9 @@ struct coffer_window {
 
 /* How many slots the window may have; at least 1. */
 size_t coffer__window_most(const coffer_window *window);
-/* Enters the window for one worker of a load, after waiting until no other load has it, and makes sure that it has slots for
-   `wanted` chunks, at most coffer__window_most. COFFER_ERR_CANCELLED when the watch stops the wait. coffer__window_leave
-   follows where it succeeds. */
+/* Enters the window for one worker of a load, after waiting until no other load has it, and makes sure that it has
+   slots for `wanted` chunks, at most coffer__window_most. COFFER_ERR_CANCELLED when the watch stops the wait.
+   coffer__window_leave follows where it succeeds. */
 coffer_status coffer__window_enter(coffer_window *window, const void *load, size_t wanted, const coffer__watch *watch,
                                    coffer_error *err);
 void coffer__window_leave(coffer_window *window);

@@ -50,7 +50,7 @@ typedef struct coffer__inlet {
     const coffer__engine *engine; /* what reads it */
     uint32_t block;               /* see above; 1: there is no rounding */
     uint32_t threads;             /* readers that should work at once, as far as there is work for them */
-    uint32_t depth;               /* requests that each of them should have under way, to begin with */
+    uint32_t depth;               /* requests that each of them should have in progress, to begin with */
     uint32_t chunk;               /* bytes that a request should have */
 
     /* The engines'. */
@@ -81,7 +81,7 @@ typedef struct coffer__engine_wish {
     coffer_engine engine; /* COFFER_ENGINE_AUTO, or the one that was asked for by name */
     bool uncached;        /* leave nothing in the page cache */
     bool shared;      /* other processes of this host read the same bytes by themselves, and should find them there */
-    const char *path; /* of the file; an edit of it that is under way is noticed. NULL: not known */
+    const char *path; /* of the file; an edit of it that is in progress is noticed. NULL: not known */
     uint64_t planned; /* how many bytes of the source will be read */
     const uint64_t
         *probes;        /* offsets spread over what will be read, to find out how much of it is in the page cache; */
@@ -117,7 +117,7 @@ struct coffer__request {
     uint64_t cached; /* … of them, known to have been in the page cache, … */
     uint64_t direct; /* … and past it */
 
-    /* The reader's while it is under way. */
+    /* The reader's while it is in progress. */
     uint64_t got; /* bytes of the rounded range that are there */
     size_t done;  /* bytes of the range itself that are there */
     uint32_t tries;
@@ -138,17 +138,17 @@ typedef struct coffer__range_reader_options {
 /* *reader is NULL after a failure, which is only one of memory. */
 coffer_status coffer__range_reader_new(coffer__range_reader **reader, const coffer__range_reader_options *options,
                                        coffer_error *err);
-/* Waits until nothing is under way any more. Requests that were not reaped are the caller's again, in whatever state. NULL is
+/* Waits until nothing is in progress any more. Requests that were not reaped are the caller's again, in whatever state. NULL is
    ignored. */
 void coffer__range_reader_free(coffer__range_reader *reader);
-/* Takes a request, which stays where it is until it is reaped. Any number may be under way. */
+/* Takes a request, which stays where it is until it is reaped. Any number may be in progress. */
 void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *request);
-/* Whether another request of this inlet should be submitted before one is reaped. That depends on how many are under way:
+/* Whether another request of this inlet should be submitted before one is reaped. That depends on how many are in progress:
    one for an engine that is not asynchronous, else the inlet's depth, which doubles as long as reading becomes faster by it
    by at least 3 %, and stays within the reader's. */
 bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer__inlet *inlet);
-/* Gives back a request that is done, in any order, and says whether all of its bytes are there. *done NULL: none is under
-   way or, without `wait`, none was finished by the system meanwhile. A failure is that request's alone. */
+/* Gives back a request that is done, in any order, and says whether all of its bytes are there. *done NULL: none is in
+   progress or, without `wait`, none was finished by the system meanwhile. A failure is that request's alone. */
 coffer_status coffer__range_reader_reap(coffer__range_reader *reader, bool wait, coffer__request **done,
                                         coffer_error *err);
 

@@ -27,7 +27,7 @@
 #define CHOOSE_WARM 90u
 #define CHOOSE_CHUNK ((uint32_t)2 << 20)
 #define CHOOSE_FAR_CHUNK ((uint32_t)8 << 20)
-/* Reads under way, all in all, to begin with. */
+/* Reads in progress, all in all, to begin with. */
 #define CHOOSE_DEPTH 16u
 
 void coffer__engine_facts_get(coffer__engine_facts *facts)

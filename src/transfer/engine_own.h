@@ -76,7 +76,7 @@ void coffer__engine_read_direct(coffer__range_reader *reader, coffer__request *r
 void coffer__range_reader_forget_own(coffer__range_reader *reader);
 /* engine_ring.c: moves requests that are done to reader->ready; with `wait`, and if there are any, not before one is. */
 void coffer__ring_collect(coffer__range_reader *reader, bool wait);
-/* Waits until nothing is under way, and releases everything. */
+/* Waits until nothing is in progress, and releases everything. */
 void coffer__ring_end(coffer__range_reader *reader);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine that reads past the page cache by io_uring: one thread keeps many reads under way. Completions may be short,
+ * The engine that reads past the page cache by io_uring: one thread keeps many reads in progress. Completions may be short,
  * interrupted, and in any order; what is missing is read by another read of the system's, as long as they bring something,
  * and by the one that can say why it fails when they do not.
  *

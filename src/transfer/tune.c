@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stretches of reading are compared, each with twice as many reads under way as the one before:
+ * Stretches of reading are compared, each with twice as many reads in progress as the one before:
  *
  *     stretch    warming up   depth d   depth 2d   depth 4d   settled at 2d
  *     rate                    r         > 1.03 r   no better

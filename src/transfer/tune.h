@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many reads should be under way at once: a number that doubles as long as that makes reading faster by 3 %, found
+ * How many reads should be in progress at once: a number that doubles as long as that makes reading faster by 3 %, found
  * while reading. Pure: it is told what was read, and when.
  */
 #ifndef COFFER_TRANSFER_TUNE_H

@@ -153,7 +153,7 @@ ptrdiff_t cuFileRead(void *handle, void *base, size_t size, int64_t offset, int6
     const int64_t begin = offset / 4096 * 4096;
     const size_t whole = ((size_t)(offset - begin) + most + 4095) / 4096 * 4096;
     const ssize_t got = pread(*(int *)handle, aside, whole, begin);
-    const ssize_t wanted = got - (offset - begin);
+    const ssize_t wanted = got - (ssize_t)(offset - begin);
     const size_t copied = wanted < 0 ? 0 : (size_t)wanted < most ? (size_t)wanted : most;
     memcpy(to, aside + (offset - begin), copied);
     free(aside);

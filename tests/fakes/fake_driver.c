@@ -89,6 +89,7 @@ static struct {
     int lost; /* the code of it; 0: not */
     bool initialised;
     bool held;
+    unsigned waiting;    /* threads that wait for something of a stream */
     unsigned generation; /* resets so far */
     size_t contexts[DEVICES];
     uint64_t engine[DEVICES]; /* when each has copied what it was given */
@@ -119,7 +120,7 @@ static const struct {
     long long value;
 } defaults[] = {
     { "devices", 1 }, { "memory", 1000000000 }, { "version", 0 }, { "init", 0 }, { "attributes", 2 }, { "locked", 0 },
-    { "seed", 1 },    { "strict", 0 },          { "rate", 0 },
+    { "seed", 1 },    { "strict", 0 },          { "lazy", 0 },    { "rate", 0 },
 };
 
 static void start(void)
@@ -353,6 +354,15 @@ bool fake_retained(int device)
     return found;
 }
 
+/* Waits for a stream to do something; streams that are lazy work meanwhile. */
+static void wait_for_streams(void)
+{
+    machine.waiting++;
+    pthread_cond_broadcast(&machine.changed);
+    pthread_cond_wait(&machine.changed, &machine.lock);
+    machine.waiting--;
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 
 static size_t used_of_current(void)
@@ -437,7 +447,7 @@ int fake_release(const char *name, uintptr_t address)
         if (gone->pending != 0) {
             blame("device memory is released while copies to it are queued");
             while (gone->pending != 0) {
-                pthread_cond_wait(&machine.changed, &machine.lock);
+                wait_for_streams();
             }
         }
         *at = gone->next;
@@ -505,7 +515,7 @@ int fake_unregister(const char *name, void *memory)
         machine.locked -= gone->size;
         machine.counts.registered--;
         while (gone->pending != 0) {
-            pthread_cond_wait(&machine.changed, &machine.lock);
+            wait_for_streams();
         }
         free(gone);
     }
@@ -629,7 +639,8 @@ static void *stream_run(void *arg)
     lock();
     while (!self->last || self->first != NULL) {
         command *what = self->first;
-        if (what == NULL) {
+        const bool idle = setting("lazy") != 0 && machine.waiting == 0 && !self->last && machine.lost == 0;
+        if (what == NULL || idle) {
             pthread_cond_wait(&machine.changed, &machine.lock);
             continue;
         }
@@ -690,7 +701,7 @@ static void queue(stream *on, command given)
 static void stream_empty(const stream *on)
 {
     while (on->first != NULL || on->busy) {
-        pthread_cond_wait(&machine.changed, &machine.lock);
+        wait_for_streams();
     }
 }
 
@@ -746,6 +757,9 @@ int fake_stream_free(const char *name, void *handle)
     if (machine.lost == 0 && stream_find(handle, &found) != 0) {
         code = FAKE_WRONG_HANDLE;
     } else if (machine.lost == 0) {
+        if (found->first != NULL || found->busy) {
+            blame("a stream is destroyed while copies are queued on it");
+        }
         stream_end(found);
     }
     unlock();
@@ -879,7 +893,7 @@ int fake_event_query(const char *name, void *handle)
     }
     if (code == 0 && setting("rate") != 0) {
         while (what->reached < what->recorded && machine.lost == 0) {
-            pthread_cond_wait(&machine.changed, &machine.lock);
+            wait_for_streams();
         }
         code = what->when > thread_time ? FAKE_NOT_READY : 0;
     } else if (code == 0) {
@@ -899,7 +913,7 @@ int fake_event_synchronize(const char *name, void *handle)
     }
     if (code == 0) {
         while (what->reached < what->recorded && machine.lost == 0) {
-            pthread_cond_wait(&machine.changed, &machine.lock);
+            wait_for_streams();
         }
         thread_time = later(thread_time, what->when);
         machine.latest = later(machine.latest, thread_time);

@@ -86,7 +86,7 @@ static void check_request(const coffer__request *request, coffer_status status, 
     assert_true(request->cached + request->direct <= request->read);
 }
 
-/* Keeps several random requests of an inlet under way until `count` were checked. */
+/* Keeps several random requests of an inlet in progress until `count` were checked. */
 void engine_read_randomly(coffer__range_reader *reader, const coffer__inlet *inlet, unsigned count)
 {
     coffer__request requests[ENGINE_SLOTS];

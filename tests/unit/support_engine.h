@@ -28,7 +28,7 @@ uint64_t engine_random(uint64_t bound);
 coffer__range_reader *engine_reader(const coffer__ring_calls *calls, uint32_t depth);
 /* Opens the file for an engine; false where the system refuses it, which is said. */
 bool engine_open(coffer__inlet *inlet, const coffer__source *source, coffer_engine engine);
-/* Keeps several random requests of an inlet under way until `count` were checked. */
+/* Keeps several random requests of an inlet in progress until `count` were checked. */
 void engine_read_randomly(coffer__range_reader *reader, const coffer__inlet *inlet, unsigned count);
 /* The same by all engines. */
 void engine_read_by_all(const coffer__source *source);

@@ -27,7 +27,8 @@ uint64_t dice_below(dice *of, uint64_t limit)
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* A tensor of a random dtype and shape, whose size is the answer. Those whose elements are no bytes get a last dimension of whole bytes. */
+/* A tensor of a random dtype and shape, whose size is the answer. Those whose elements are no bytes get a last
+   dimension of whole bytes. */
 static uint64_t add_random_tensor(dice *of, coffer_header *header, size_t i, uint64_t largest)
 {
     static const coffer_dtype dtypes[] = { COFFER_U8,      COFFER_BF16, COFFER_F32, COFFER_F64,     COFFER_F4,
@@ -149,7 +150,8 @@ static void wish_read(wish *made, const coffer *model, const coffer_index *indic
     }
 }
 
-/* Random strides that keep elements apart: dimensions in any order, with gaps. Returns the bytes that they reach over. */
+/* Random strides that keep elements apart: dimensions in any order, with gaps. Returns the bytes that they reach
+   over. */
 static uint64_t random_strides(dice *of, wish *made)
 {
     uint64_t inside = made->item_size;

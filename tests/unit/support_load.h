@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random models and random plans for tests of loads: models of several files with tensors of all widths, items that are whole
- * tensors, slices and shares, in places with and without strides; and what a naive reader makes of each.
+ * Random models and random plans for tests of loads: models of several files with tensors of all widths, items that are
+ * whole tensors, slices and shares, in places with and without strides; and what a naive reader makes of each.
  */
 #ifndef COFFER_TESTS_SUPPORT_LOAD_H
 #define COFFER_TESTS_SUPPORT_LOAD_H
@@ -19,8 +19,8 @@ typedef struct dice {
 uint64_t dice_roll(dice *of);                  /* of 64 bits */
 uint64_t dice_below(dice *of, uint64_t limit); /* 0 to limit - 1 */
 
-/* Saves a model of `tensors` tensors, of at most about `largest` bytes each, as "model.safetensors" or as several files of at
-   most `limit` bytes, with digests or without, and opens it. */
+/* Saves a model of `tensors` tensors, of at most about `largest` bytes each, as "model.safetensors" or as several
+   files of at most `limit` bytes, with digests or without, and opens it. */
 coffer *random_model(dice *of, size_t tensors, uint64_t largest, uint64_t limit, coffer_algorithm digests,
                      const coffer_open_options *options);
 

@@ -361,7 +361,7 @@ static void test_copies(void **state)
         for (int seed = 1; seed <= 5; seed++) {
             char settings[32];
             coffer_error err;
-            snprintf(settings, sizeof settings, "seed=%d strict=1", seed);
+            snprintf(settings, sizeof settings, "seed=%d strict=1 lazy=%d", seed, seed % 2);
             use_vendor(&vendors[i], settings);
             assert_int_equal(do_everything(&vendors[i], found, &err), COFFER_OK);
             check_ring(found);

@@ -64,7 +64,7 @@ static void test_what_is_missing(void **state)
 }
 
 /* Reads the file's middle to a device, and compares; the status of the read. */
-static coffer_status read_middle(fake_cufile_settings settings, uint64_t size, coffer_error *err)
+static coffer_status read_middle(fake_cufile_settings settings, size_t size, coffer_error *err)
 {
     uint8_t bytes[FILE_SIZE];
     coffer_device *device = NULL;
@@ -157,7 +157,7 @@ static coffer_status load_by_cufile(const coffer *model, uint32_t *engines, coff
         uint8_t *expected = malloc((size_t)loaded.size + 1);
         assert_int_equal(coffer_read(model, loaded.tensor, expected, loaded.size, NULL, NULL), COFFER_OK);
         const uint8_t *found = loaded.device == NULL ? (const uint8_t *)(uintptr_t)loaded.address
-                                                     : cuda->bytes(loaded.address, loaded.size);
+                                                     : cuda->bytes(loaded.address, (size_t)loaded.size);
         assert_memory_equal(found, expected, (size_t)loaded.size);
         coffer_memory_free(loaded.memory);
         free(expected);

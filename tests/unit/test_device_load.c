@@ -224,7 +224,8 @@ static void random_plan_round(uint64_t seed, size_t vendor)
     const size_t count = 1 + (size_t)dice_below(&of, MOST_ITEMS);
     coffer *model = random_model(&of, 1 + (size_t)dice_below(&of, 8), (uint64_t)1 << (4 + dice_below(&of, 19)),
                                  dice_below(&of, 2) == 0 ? 0 : 1 << 20, COFFER_NO_ALGORITHM, NULL);
-    snprintf(settings, sizeof settings, "devices=2 seed=%d attributes=%d", (int)(seed % 100), seed % 3 == 0 ? 0 : 2);
+    snprintf(settings, sizeof settings, "devices=2 seed=%d attributes=%d lazy=%d", (int)(seed % 100),
+             seed % 3 == 0 ? 0 : 2, seed % 4 < 2);
     begin_fake(vendor, settings);
     coffer_device *devices[3] = { open_number(vendor, 0), open_number(vendor, 1), NULL };
     assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);

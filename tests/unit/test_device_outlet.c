@@ -177,7 +177,7 @@ static void test_random_lines(void **state)
         for (unsigned seed = 1; seed <= 4; seed++) {
             coffer_error err;
             char settings[64];
-            snprintf(settings, sizeof settings, "strict=1 seed=%u", seed);
+            snprintf(settings, sizeof settings, "strict=1 seed=%u lazy=%u", seed, seed / 3);
             set_up_fake(names[i][1], settings);
             random_state = seed;
             assert_int_equal(run_lines(names[i][0], 40, seed % 2 == 0, coffer_libc_allocator(), &err), COFFER_OK);
@@ -201,7 +201,7 @@ static void test_lines_from_memory_that_cannot_be_registered(void **state)
 static void test_lines_when_something_fails(void **state)
 {
     (void)state;
-    static const int codes[] = { 2, 999, 700 };
+    static const int codes[] = { 999, 700 };
     for (size_t k = 0; k < 2 * sizeof codes / sizeof codes[0]; k++) {
         bool failed = true;
         for (unsigned n = 1; failed; n++) {
@@ -271,6 +271,39 @@ static void test_many_tickets(void **state)
     coffer__outlet_close(NULL);
     coffer_device_release(device, address, sizeof bytes);
     coffer_device_close(device);
+    assert_clean();
+}
+
+/* More goes through the outlet's own memory than that has room for, while nothing is waited for from outside. */
+static void test_pieces_are_used_again(void **state)
+{
+    (void)state;
+    coffer_error err;
+    const size_t size = (size_t)3 << 20;
+    uint8_t *bytes = malloc(size);
+    uint8_t *found = malloc(size);
+    for (size_t i = 0; i < size; i++) {
+        bytes[i] = (uint8_t)(i * 7 + (i >> 12) + (i >> 18) * 13);
+    }
+    set_up_fake("libcuda.so.1", "lazy=1");
+    coffer_device *device = open_device("cuda:0");
+    coffer__outlet *outlet = NULL;
+    uint64_t address = 0;
+    uint64_t ticket = 0;
+    assert_int_equal(coffer_device_allocate(device, size, &address, &err), COFFER_OK);
+    assert_int_equal(coffer__outlet_open(&outlet, device, coffer_libc_allocator(), &err), COFFER_OK);
+    const coffer__line line = { .to = address, .width = size, .runs = 1 };
+    assert_int_equal(coffer__outlet_send(outlet, &line, bytes, true, &err), COFFER_OK);
+    assert_int_equal(coffer__outlet_ticket(outlet, &ticket, &err), COFFER_OK);
+    assert_int_equal(coffer__outlet_reached(outlet, ticket, true, &err), COFFER_OK);
+    assert_int_equal(coffer_device_read(device, address, found, size, &err), COFFER_OK);
+    assert_memory_equal(found, bytes, size);
+    assert_int_equal(control->counts().pageable, 0);
+    coffer__outlet_close(outlet);
+    coffer_device_release(device, address, size);
+    coffer_device_close(device);
+    free(bytes);
+    free(found);
     assert_clean();
 }
 
@@ -367,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_lines_from_memory_that_cannot_be_registered),
         cmocka_unit_test(test_lines_when_something_fails),
         cmocka_unit_test(test_many_tickets),
+        cmocka_unit_test(test_pieces_are_used_again),
         cmocka_unit_test(test_the_caller_s_stream_comes_first),
         cmocka_unit_test(test_steps_that_are_too_long_for_a_box),
         cmocka_unit_test(test_pins),

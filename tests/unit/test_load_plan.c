@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why: plans refuse what cannot be carried out before anything is read, and nothing else; they split models as engines do, and tell
-   what a load will read. */
+/* Why: plans refuse what cannot be carried out before anything is read, and nothing else; they split models as
+   engines do, and tell what a load will read. */
 #include "support_cmocka.h"
 
 #include "support_file.h"

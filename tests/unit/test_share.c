@@ -376,7 +376,7 @@ static void each_cell_is_read_once(void **state)
     }
 }
 
-/* What only one rank wants it reads by itself, and what nobody wants is not read. */
+/* What only one rank wants it reads by itself, and what none of them needs is not read. */
 static void slices_share_what_several_want(void **state)
 {
     (void)state;
