@@ -66,6 +66,14 @@ static coffer_status group_wants(const coffer_load *load, uint32_t *wanted, cons
     return status;
 }
 
+/* What all ranks may have in flight together. A slot is free again when all have taken from it, so the more ranks there
+   are, the more slots keep them from waiting for each other. */
+static uint64_t group_memory(const coffer_window_options *how)
+{
+    const uint64_t most = COFFER__SHARE_MOST_SLOTS * COFFER__CELL;
+    return how->memory < most / how->ranks ? how->memory * how->ranks : most;
+}
+
 static coffer_status group_enter(coffer_load *load, const coffer__watch *watch, coffer_error *err)
 {
     const coffer *model = load->plan->model;
@@ -74,7 +82,6 @@ static coffer_status group_enter(coffer_load *load, const coffer__watch *watch, 
                                       .group = how->group,
                                       .ranks = how->ranks,
                                       .rank = how->rank,
-                                      .memory = how->memory,
                                       .enter_ms = load->window->patience_ms,
                                       .stall_ms = load->window->patience_ms };
     options.cells = coffer__shared_cells(model, NULL);
@@ -82,6 +89,7 @@ static coffer_status group_enter(coffer_load *load, const coffer__watch *watch, 
         !group_identity(model, &options.identity)) {
         return COFFER_OK;
     }
+    options.memory = group_memory(how);
     uint32_t *first = coffer__alloc_array(&load->allocator, model->shard_count + 1, sizeof *first, err);
     uint32_t *wanted = coffer__alloc_array(&load->allocator, options.cells, sizeof *wanted, err);
     coffer_status status = first == NULL || wanted == NULL ? COFFER_ERR_MEMORY : COFFER_OK;

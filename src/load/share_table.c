@@ -15,9 +15,12 @@
 /* A slot that was given up costs a buffer. Each rank is struck off once, with the few slots that it had at that moment. */
 #define SHARE_BUFFERS_PER_SLOT 4
 
+/* At most half of the cells have a slot at a time. So no rank that wants the last ones has done before all have entered,
+   and those who come late find the others still there, however small the model is. */
 bool coffer__share_shape_for(coffer__share_shape *shape, uint64_t memory)
 {
-    const uint64_t wanted = memory / COFFER__CELL;
+    const uint64_t most = memory / COFFER__CELL;
+    const uint64_t wanted = most < shape->cells / 2 ? most : shape->cells / 2;
     uint32_t slots = wanted < COFFER__SHARE_MOST_SLOTS ? (uint32_t)wanted : COFFER__SHARE_MOST_SLOTS;
     const uint32_t least = shape->cells / COFFER__SHARE_MOST_LAPS + 1;
     slots = slots < COFFER__SHARE_LEAST_SLOTS ? COFFER__SHARE_LEAST_SLOTS : slots;
