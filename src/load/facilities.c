@@ -169,7 +169,8 @@ static coffer_status facility_path(facility_list *list, const char *path)
         return coffer__trouble(list->err, "ask about the file system", path, os_error);
     }
     if (folder.fd < 0) {
-        facility_tell(list, "storage", false, "the folder has no file that could be asked", "");
+        facility_tell(list, "storage", false, "the folder has no file that could be asked",
+                      "name a file, or a folder that has one");
         return COFFER_OK;
     }
     facility_of_file(list, folder.fd);

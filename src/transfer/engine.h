@@ -62,6 +62,7 @@ typedef struct coffer__inlet {
     bool mixed;                             /* some of it was in the page cache when the inlet was opened: */
     uint64_t granule;                       /* granule i of the file, of so many bytes, … */
     uint64_t held[COFFER__INLET_HELD / 64]; /* … was there if bit i is set */
+    bool resident;                          /* all of it is in memory: the page cache is its storage */
     bool leave;                             /* leave nothing in the page cache */
     bool unshared;                          /* each reader needs a descriptor of its own */
 } coffer__inlet;

@@ -49,7 +49,7 @@ static void buffered_read(coffer__range_reader *reader, coffer__request *request
         (void)coffer__os_read_at(fd, offset + present, request->to + present, request->size - present, &rest);
     }
     request->done = present + rest;
-    request->cached = present;
+    request->cached = inlet->resident ? request->done : present;
     request->read = request->done;
 }
 

@@ -80,7 +80,8 @@ static void choose_buffered(const choose_job *job, bool leave)
         return;
     }
     inlet->engine = &coffer__engine_buffered;
-    inlet->mixed = job->cached > 0 || job->storage == COFFER__OS_MEMORY;
+    inlet->mixed = job->cached > 0;
+    inlet->resident = job->storage == COFFER__OS_MEMORY;
     inlet->leave = leave && (job->cached == 0 || coffer__os_uncached_works(inlet->buffered) == 0);
     inlet->unshared = job->storage == COFFER__OS_USER;
     inlet->threads = waits ? CHOOSE_DEPTH : inlet->threads;

@@ -154,6 +154,22 @@ def test_loading_for_people(path):
     assert labels[-4:] == ["read", "cost", "limit", "digests"]
 
 
+def test_what_was_cached_is_told(tmp_path):
+    path = make(tmp_path / "model.safetensors", {"w": ("U8", [8 << 20], bytes(8 << 20))})
+    (tmp_path / "model.safetensors").read_bytes()
+    found = read("load", path, "--engine", "buffered")
+    assert found["cached"] <= found["read"]
+    asked = {facility["name"]: facility for facility in read("devices", path)}
+    if asked["page cache"]["usable"]:
+        assert found["cached"] == found["read"]
+        assert found["floor_of"] == "page cache"
+    small = make(tmp_path / "small.safetensors", {"w": ("U8", [1], b"1")})
+    line = next(line for line in run("load", small).stdout.splitlines() if line.startswith("read"))
+    assert line.split() == ["read", "1", "B", "in", "1", "request;", "engine:", "buffered"]
+    empty = make(tmp_path / "empty.safetensors", {})
+    assert ["read", "nothing"] in [line.split() for line in run("load", empty).stdout.splitlines()]
+
+
 def test_digests_are_checked(path):
     assert "coffer hash --write" in run("load", path, "--verify", code=1).stderr
     run("hash", "--write", path)

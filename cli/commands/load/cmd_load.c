@@ -213,29 +213,45 @@ static void show_rates(cli_output *out, const load_report *report)
     }
 }
 
+/* Little is read without looking whether it was in the page cache. */
+static void show_read(cli_output *out, const coffer_load_stats *stats)
+{
+    char bytes[CLI_NUMBER_SIZE];
+    char cached[64] = "";
+    char engines[64];
+    cli_bytes_text(bytes, stats->read);
+    list_engines(stats->engines, engines, sizeof engines);
+    if (stats->read == 0) {
+        show_line(out, "read", "nothing");
+        return;
+    }
+    if (stats->cached + stats->direct > 0) {
+        snprintf(cached, sizeof cached, ", %.0f %% of it from the page cache",
+                 100 * (double)stats->cached / (double)stats->read);
+    }
+    show_line(out, "read", "%s in %" PRIu64 " request%s%s; engine: %s", bytes, stats->requests,
+              stats->requests == 1 ? "" : "s", cached, engines);
+}
+
 static void show_text(cli *app, const load_report *report)
 {
     char tensors[CLI_NUMBER_SIZE];
     char bytes[CLI_NUMBER_SIZE];
     char time[CLI_NUMBER_SIZE];
     char first[CLI_NUMBER_SIZE];
-    char engines[64];
     const coffer_load_stats *stats = &report->stats;
     cli_number_text(tensors, report->tensors, true);
     cli_bytes_text(bytes, stats->wanted);
     cli_duration_text(time, seconds_of(stats->nanoseconds));
     cli_duration_text(first, seconds_of(stats->first));
-    list_engines(stats->engines, engines, sizeof engines);
     cli_output *out = &app->out;
     show_line(out, "loaded", "%s tensor%s, %s, to %s in %s; the first after %s", tensors,
               report->tensors == 1 ? "" : "s", bytes, report->device, time, first);
     show_rates(out, report);
-    cli_bytes_text(bytes, stats->read);
-    show_line(out, "read", "%s in %" PRIu64 " requests, %.0f %% of it from the page cache; engine: %s", bytes,
-              stats->requests, stats->read > 0 ? 100 * (double)stats->cached / (double)stats->read : 0, engines);
+    show_read(out, stats);
     cli_bytes_text(bytes, (uint64_t)report->peak * 1024);
-    show_line(out, "cost", "%.2f processor seconds, %" PRIu32 " threads, %s of memory at most", report->cpu,
-              stats->threads, bytes);
+    show_line(out, "cost", "%.2f processor seconds, %" PRIu32 " thread%s, %s of memory at most", report->cpu,
+              stats->threads, stats->threads == 1 ? "" : "s", bytes);
     show_line(out, "limit", "%s", words_of_limit(limit_of(stats)));
     show_line(out, "digests", "%s",
               report->verified && report->tensors > 0 ? "all verified" : "none, or not of every tensor");
