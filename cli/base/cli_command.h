@@ -81,7 +81,8 @@ typedef enum cli_option_id {
     CLI_OPTION_ALLOW_EXPAND,
     CLI_OPTION_NO_VERIFY,
     CLI_OPTION_NO_CRC,
-    CLI_OPTION_NO_SANDBOX
+    CLI_OPTION_NO_SANDBOX,
+    CLI_OPTION_RAW
 } cli_option_id;
 
 typedef struct cli_option {

@@ -44,7 +44,8 @@ enum {
     SANDBOX_WANTS_STRICT = 2,
     SANDBOX_WANTS_COMPLEX128 = 4,
     SANDBOX_WANTS_EXPAND = 8,
-    SANDBOX_WANTS_SCAN = 16
+    SANDBOX_WANTS_SCAN = 16,
+    SANDBOX_WANTS_RAW = 32
 };
 
 /* Sends all bytes; false when the other end is gone, or after Ctrl-C. */

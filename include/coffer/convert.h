@@ -106,11 +106,12 @@ typedef struct coffer_import_options {
     bool allow_expand;     /* tensors may be larger than what they view by more than 64 MiB together */
     bool scan;             /* findings alone are wanted: go on past what could not be converted, and list no tensors */
     uint64_t max_metadata; /* bytes of memory that describing the file may take; 0: 256 MiB */
+    bool raw_blocks;       /* keep tensors of GGUF's block types as U8, with their types in the metadata */
 } coffer_import_options;
 #define COFFER_IMPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_import_options), NULL, NULL, NULL, COFFER_TIES_HF, COFFER_SCALARS_SKIP, COFFER_UNKNOWN_DTYPE,    \
-            false, false, false, false, false, 0                                                                       \
+            false, false, false, false, false, 0, false                                                                       \
     }
 
 /* What a file holds, and what becomes of it. */

@@ -224,6 +224,7 @@ static coffer__wants import_wants(const coffer_import_options *options)
                             .skip_unsupported = options->skip_unsupported,
                             .strict = options->strict,
                             .complex128_as_f64 = options->complex128,
+                            .raw_blocks = options->raw_blocks,
                             .scan = options->scan };
 }
 

@@ -43,6 +43,7 @@ static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_op
     wants->strict = cli_given(arguments, CLI_OPTION_STRICT);
     wants->complex128 = cli_given(arguments, CLI_OPTION_COMPLEX128);
     wants->allow_expand = cli_given(arguments, CLI_OPTION_ALLOW_EXPAND);
+    wants->raw_blocks = cli_given(arguments, CLI_OPTION_RAW);
     return CLI_EXIT_OK;
 }
 
