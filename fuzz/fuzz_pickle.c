@@ -88,7 +88,8 @@ static void expect_node(const coffer__pickle *pickle, coffer__value value, size_
     const size_t nodes = coffer__pickle_count(pickle);
     expect(node->kind >= COFFER__VALUE_NONE && node->kind <= COFFER__VALUE_PERSISTENT, "a node has a kind");
     expect(node->offset < size, "a node's opcode lies within the stream");
-    expect(node->state <= nodes && node->attributes <= nodes, "states and attributes are nodes");
+    expect(coffer__node_state(node) <= nodes && coffer__node_attributes(node) <= nodes,
+           "states and attributes are nodes");
     if (node->kind == COFFER__VALUE_GLOBAL) {
         const char *module = coffer__pickle_module(pickle, value);
         const char *name = coffer__pickle_name(pickle, value);

@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader of NumPy's archives (.npz): members are called as the arrays are, with ".npy" after it. */
+/*
+ * The reader of NumPy's archives (.npz).
+ *
+ *   NAME.npy    an array, as in a file of its own (npy_header.c); stored by savez, deflated by savez_compressed
+ *
+ * The names of arrays are those of members without the ending. NumPy finds a member by its name with and without it, and
+ * gives the bytes of any other member as they are; MLX and JAX write the same archives. What is no array is left out
+ * here, and told, so that no bytes of the file are lost silently.
+ *
+ * The arrays lie one after another, each after two heads: that of the member and its own. They are looked at in the
+ * order of the directory, so that heads that lie near each other are read at once (zip_window.h).
+ */
 #include "bytes.h"
 #include "error.h"
 #include "readers.h"
@@ -18,6 +29,10 @@ static bool npz_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
     if (head_size < 22 || (memcmp(head, "PK\3\4", 4) != 0 && memcmp(head, "PK\5\6", 4) != 0)) {
         return false;
     }
+    /*
+     * The first member tells more than the ending of the path: files come from caches that rename them. An
+     * archive that begins with its end has no members, and only its path says what it is.
+     */
     const size_t name_len = head_size > 30 && head[2] == 3 ? coffer__load_u16le(head + 26) : 0;
     return (name_len > 0 && name_len <= head_size - 30 &&
             coffer__text_ends((const char *)head + 30, name_len, ".npy")) ||
@@ -79,6 +94,10 @@ static coffer_status npz_read_file(const coffer__input *input, const coffer__wan
     if (status != COFFER_OK) {
         return status;
     }
+    /*
+     * NumPy always writes them. Without one, damage to an array would go unnoticed, and the user should know
+     * that.
+     */
     if (zip.without_crcs) {
         status = coffer__plan_put_finding(plan, COFFER_WEIGHT_NOTE, 0, zip.directory, "",
                                           "the archive records no CRC of any member", "", 0, err);

@@ -86,6 +86,7 @@ static coffer_status numpy_read_header(const numpy_reading *in, numpy_array *arr
         }
         status = coffer__npy_read(&array->npy, array->head, size);
     }
+    /* Still: the file ends before its header does. */
     if (status == COFFER_NEED_MORE) {
         return numpy_fail(in, array, COFFER_ERR_ARRAY, array->size, "it ends within its header");
     }
@@ -123,6 +124,10 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
         .offset = (member != NULL ? member->at : 0) + skipped,
         .size = array->size - skipped,
     };
+    /*
+     * Of a stored member the header is not part of the piece, so its bytes have a CRC of their own (numpy_crc),
+     * and the system can copy them straight into the new file.
+     */
     piece.stored_size = inflated ? member->stored_size : piece.size;
     piece.has_crc = member != NULL && !array->zip->without_crcs;
     if (piece.has_crc) {
@@ -183,6 +188,10 @@ static const char *numpy_set_dtype(const numpy_reading *in, coffer__npy *npy, co
                                    coffer__plan_dimension *dimensions)
 {
     const coffer__element_facts *facts = coffer__element_facts_of(npy->element);
+    /*
+     * A complex number of 16 bytes is two doubles one after the other, so a last dimension of 2 is all that it
+     * takes; no byte moves.
+     */
     const bool as_pairs = npy->element == COFFER__ELEMENT_C128 && in->wants->complex128_as_f64;
     row->dtype = npy->void_byte ? in->wants->bytes_as : facts->dtype;
     row->item_size = facts->size;

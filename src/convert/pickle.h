@@ -43,17 +43,15 @@ typedef enum coffer__call_kind { COFFER__CALL_REDUCE, COFFER__CALL_NEW } coffer_
 
 #define COFFER__PICKLE_INLINE ((size_t)64 * 1024)
 
+/* 48 bytes: a tensor of a checkpoint is about ten nodes, so their size decides how many tensors fit in the budget. */
 typedef struct coffer__node {
     uint64_t
-        offset; /* of the opcode, in the stream. None, True, False, () and integers from 0 to 255 are one node each,
+        offset;     /* of the opcode, in the stream. None, True, False, () and integers from 0 to 255 are one node each,
                         which has the first place */
-    coffer__value_kind kind;
-    coffer__call_kind call;
-    bool python2;             /* BYTES: by an opcode of Python 2's str */
-    coffer__value state;      /* what BUILD gave it; of several the last. 0: none */
-    coffer__value attributes; /* of a CALL, GLOBAL or PERSISTENT: items set on it afterwards, as LIST or DICT; 0: none.
-                                 The pairs of an OrderedDict, which is a CALL, are here */
-    uint32_t first;           /* containers, CALL, PERSISTENT: the first of its links; 0: none */
+    uint8_t kind;   /* coffer__value_kind */
+    uint8_t call;   /* coffer__call_kind */
+    bool python2;   /* BYTES: by an opcode of Python 2's str */
+    uint32_t first; /* containers, CALL, PERSISTENT: the first of its links; 0: none */
     uint32_t last;
     uint32_t count; /* items; of a DICT twice the pairs */
     union {
@@ -67,12 +65,33 @@ typedef struct coffer__node {
             bool latin1 : 1;         /* BYTES, stored as the UTF-8 of latin-1 text (a decoded call of _codecs.encode) */
             bool escaped : 1;        /* stored with escapes (protocol 0): only the kept bytes are the value's */
         } bytes;
-        struct {
+        struct {             /* GLOBAL, CALL, PERSISTENT: what only a loader would have */
             uint32_t module; /* GLOBAL: places of its names in the machine's texts */
             uint32_t name;
-        } names;
+            coffer__value state;      /* what BUILD gave it; of several the last. 0: none */
+            coffer__value attributes; /* items set on it afterwards, as LIST or DICT; 0: none. The pairs of an
+                                         OrderedDict, which is a CALL, are here */
+        } object;
     } as;
 } coffer__node;
+
+/* Whether a node stands for something that only a loader would have, which may turn out to be anything. */
+static inline bool coffer__node_is_object(const coffer__node *node)
+{
+    return node->kind == COFFER__VALUE_CALL || node->kind == COFFER__VALUE_GLOBAL ||
+           node->kind == COFFER__VALUE_PERSISTENT;
+}
+
+/* The state and the attributes of a node of any kind; 0: none. */
+static inline coffer__value coffer__node_state(const coffer__node *node)
+{
+    return coffer__node_is_object(node) ? node->as.object.state : 0;
+}
+
+static inline coffer__value coffer__node_attributes(const coffer__node *node)
+{
+    return coffer__node_is_object(node) ? node->as.object.attributes : 0;
+}
 
 typedef struct coffer__pickle coffer__pickle;
 

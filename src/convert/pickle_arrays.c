@@ -61,7 +61,7 @@ static coffer_status array_dtype(const coffer__graph *graph, coffer__value dtype
         return array_malformed(graph, dtype, "its dtype is none", err);
     }
     coffer__graph_items(graph, coffer__graph_arguments(graph, dtype), arguments, 1);
-    coffer__graph_items(graph, coffer__pickle_node(graph->pickle, dtype)->state, state, 5);
+    coffer__graph_items(graph, coffer__node_state(coffer__pickle_node(graph->pickle, dtype)), state, 5);
     const coffer__known known = coffer__graph_known(graph, arguments[0]);
     view->element = known.meaning == COFFER__MEANS_DTYPE ? known.element : array_element(graph, arguments[0]);
     if (view->element == COFFER__ELEMENT_NONE || array_is_structure(graph, state)) {
@@ -183,7 +183,7 @@ typedef struct array_parts {
 static bool array_of_state(const coffer__graph *graph, coffer__value value, array_parts *parts)
 {
     coffer__value state[5] = { 0 };
-    const coffer__value tuple = coffer__pickle_node(graph->pickle, value)->state;
+    const coffer__value tuple = coffer__node_state(coffer__pickle_node(graph->pickle, value));
     const size_t count = coffer__graph_items(graph, tuple, state, 5);
     const size_t first = count == 5 ? 1 : 0;
     if (count != 4 && count != 5) {
@@ -278,6 +278,11 @@ coffer_status coffer__view_of_array(coffer__graph *graph, coffer__value value, c
     bool latin1 = false;
     if (!array_bytes(graph, parts.bytes, &bytes, &latin1)) {
         return array_malformed(graph, value, "its bytes are none", err);
+    }
+    /* Protocol 0 has bytes as a line of text with escapes, of which the file has none that could be moved. */
+    if (bytes != 0 && coffer__pickle_node(graph->pickle, bytes)->as.bytes.escaped) {
+        view->lack = "an array in a pickle of protocol 0, which has escapes in the place of its bytes";
+        return COFFER_OK;
     }
     status = array_hold(graph, value, bytes, latin1, size, &view->row.storage, err);
     return status == COFFER_OK ? coffer__view_fill(graph, value, view, &extents, size, err) : status;

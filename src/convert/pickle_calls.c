@@ -63,8 +63,8 @@ static coffer_status pickle_push_global(coffer__pickle *p, uint32_t module_at, u
     if (status != COFFER_OK) {
         return status;
     }
-    node->as.names.module = module_at;
-    node->as.names.name = name_at;
+    node->as.object.module = module_at;
+    node->as.object.name = name_at;
     /* After the node is whole: the watch asks for its names. */
     return coffer__pickle_tell(p, (coffer__value)p->nodes.count);
 }
@@ -159,7 +159,7 @@ static coffer_status pickle_push_call(coffer__pickle *p, coffer__call_kind kind,
     if (status != COFFER_OK) {
         return status;
     }
-    node->call = kind;
+    node->call = (uint8_t)kind;
     const coffer__value call = (coffer__value)p->nodes.count;
     /* Links for all three are there already, so these appends cannot fail, and no call is seen without its
        arguments. */
@@ -291,7 +291,7 @@ coffer_status coffer__op_build(coffer__pickle *p, unsigned unused)
         return coffer__pickle_fail(p, "a state is given to a value that has none");
     }
     /* A second state replaces the first. Python would merge their dicts, but no pickler writes two. */
-    coffer__pickle_at(p, value)->state = given;
+    coffer__pickle_at(p, value)->as.object.state = given;
     return coffer__pickle_tell(p, value);
 }
 

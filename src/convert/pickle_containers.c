@@ -85,7 +85,7 @@ static coffer_status pickle_recipient(coffer__pickle *p, coffer__value value, co
     /* Sets collect as a list: nothing but their items is ever asked for. */
     const coffer__value_kind inside = kind == COFFER__VALUE_DICT ? kind : COFFER__VALUE_LIST;
     const bool unknown = coffer__pickle_is_unknown(p, value);
-    *recipient = unknown ? coffer__pickle_at(p, value)->attributes : 0;
+    *recipient = coffer__node_attributes(coffer__pickle_at(p, value));
     /* One object gets items of one kind: as a dict or as a list, not as both. Python's own types are like
        this. */
     if (!unknown || (*recipient != 0 && coffer__pickle_kind(p, *recipient) != inside)) {
@@ -97,7 +97,7 @@ static coffer_status pickle_recipient(coffer__pickle *p, coffer__value value, co
     coffer__node *node = NULL;
     const coffer_status status = coffer__pickle_make(p, inside, recipient, &node);
     if (status == COFFER_OK) {
-        coffer__pickle_at(p, value)->attributes = *recipient;
+        coffer__pickle_at(p, value)->as.object.attributes = *recipient;
     }
     return status;
 }

@@ -19,8 +19,8 @@ coffer_status coffer__pickle_fail(const coffer__pickle *p, const char *what)
 }
 
 /*
- * Rooms double, so that items move seldom. Near the end of the budget, which counts the rooms and not
- * what is in them, a pool gets what is left instead.
+ * Rooms grow by halves, so that items move seldom. Near the end of the budget, which counts the rooms and not
+ * what is in them, a pool gets half of what is left instead.
  */
 coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size, size_t more)
 {
@@ -30,12 +30,14 @@ coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *poo
     /* `most` is bounded three times: by the budget, by the 32 bits of the numbers, and by what a size_t can
        measure. With that, and item sizes of at most a few dozen bytes, none of the products below can wrap. */
     const uint64_t needed = (uint64_t)pool->count + more;
+    /* What the pool has is paid for already; only what is added costs the budget. */
     const uint64_t affordable = pool->room + p->left / item_size;
     uint64_t most = affordable < PICKLE_MOST_ITEMS ? affordable : PICKLE_MOST_ITEMS;
     most = most < SIZE_MAX / item_size ? most : SIZE_MAX / item_size;
-    uint64_t room = 2 * (uint64_t)pool->room;
+    uint64_t room = needed + needed / 2;
     room = room < PICKLE_LEAST_ROOM ? PICKLE_LEAST_ROOM : room;
-    room = room < needed ? needed : room;
+    /* Half of what is left, so that the other pools can still grow, too; the budget is shared by all of them. */
+    room = room <= most || most <= needed ? room : needed + (most - needed) / 2;
     room = room < most ? room : most;
     void *items = room < needed
                       ? NULL
@@ -76,7 +78,7 @@ coffer_status coffer__pickle_make(coffer__pickle *p, coffer__value_kind kind, co
     *value = (coffer__value)++p->nodes.count;
     *node = coffer__pickle_at(p, *value);
     memset(*node, 0, sizeof **node);
-    (*node)->kind = kind;
+    (*node)->kind = (uint8_t)kind;
     (*node)->offset = p->opcode_at;
     if (kind == COFFER__VALUE_TEXT || kind == COFFER__VALUE_BYTES) {
         (*node)->as.bytes.kept = UINT32_MAX;
@@ -222,12 +224,12 @@ const char *coffer__pickle_bytes_of(const coffer__pickle *pickle, coffer__value 
 
 const char *coffer__pickle_module(const coffer__pickle *pickle, coffer__value value)
 {
-    return (const char *)pickle->texts.items + coffer__pickle_node(pickle, value)->as.names.module;
+    return (const char *)pickle->texts.items + coffer__pickle_node(pickle, value)->as.object.module;
 }
 
 const char *coffer__pickle_name(const coffer__pickle *pickle, coffer__value value)
 {
-    return (const char *)pickle->texts.items + coffer__pickle_node(pickle, value)->as.names.name;
+    return (const char *)pickle->texts.items + coffer__pickle_node(pickle, value)->as.object.name;
 }
 
 /* Whether a value is that text: a str, which Python 2 wrote as BYTES. */
@@ -248,7 +250,7 @@ coffer__value coffer__pickle_get(const coffer__pickle *pickle, coffer__value dic
 {
     const coffer__node *node = coffer__pickle_node(pickle, dict);
     if (node != NULL && node->kind == COFFER__VALUE_CALL) {
-        node = coffer__pickle_node(pickle, node->attributes);
+        node = coffer__pickle_node(pickle, coffer__node_attributes(node));
     }
     if (node == NULL || node->kind != COFFER__VALUE_DICT) {
         return 0;

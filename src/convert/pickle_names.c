@@ -474,6 +474,10 @@ coffer__known coffer__known_global(const char *module, const char *name)
         return row->known;
     }
     /* Protocol 4 lets a name be a path through attributes: "serialization.os.system" of torch is os.system. */
+    /*
+     * The first part of a module decides, since os.path and os are of one make. Of a dotted name any part may
+     * reach danger, because attributes of harmless modules are other modules that they import.
+     */
     if (names_reach_danger(module, true) || (names_is_dotted(name) && names_reach_danger(name, false))) {
         return (coffer__known)DANGEROUS(NOTHING);
     }
@@ -488,6 +492,7 @@ const char *coffer__known_storage(coffer__element element)
 {
     for (size_t i = 0; i < sizeof known_rows / sizeof known_rows[0]; i++) {
         const known_row *row = &known_rows[i];
+        /* The first of that element: TypedStorage and its kin are bytes as well, but are of another module. */
         if (row->known.meaning == COFFER__MEANS_STORAGE && row->known.element == element &&
             coffer__same_text(row->module, "torch")) {
             return row->name;

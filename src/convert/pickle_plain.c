@@ -62,6 +62,10 @@ static bool plain_join(coffer__plan *plan, coffer__plan_row *first, coffer__plan
     coffer__plan_storage *storages = plan->storages.items;
     coffer__plan_storage *whole = &storages[first->storage];
     coffer__plan_storage *more = &storages[part->storage];
+    /*
+     * The storages of parts have to follow each other without another between, since a storage has its pieces in
+     * one row. Paddle writes the parts of an array directly after each other, so they do.
+     */
     if (!plain_is_part(plan, part) || part->storage != first->storage + ordinal || part->dtype != first->dtype ||
         part->swap != first->swap || !coffer__add_u64(whole->size, more->size, &whole->size)) {
         return false;
@@ -241,6 +245,7 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "the file was written by joblib, which only joblib reads");
     }
     if (status == COFFER_OK) {
+        /* Before the rows are put, as it decides what uint16 is. */
         graph->paddle = plain_is_paddle(graph, file->input);
         status = plain_note_rest(file, end, err);
     }
@@ -254,14 +259,15 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
     return status == COFFER_OK && graph->paddle ? plain_note_paddle(graph, err) : status;
 }
 
-/* Protocols 2 to 5 begin with their number. Those before have no signature, so the ending has to say so. */
+/* Protocols 2 to 5 begin with their number, and loaders take any number up to 5 there. Those before have no signature, so
+   the ending has to say so; readers.c asks the machine about what is left. */
 static bool plain_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                         size_t path_len)
 {
     const bool named = coffer__text_ends(path, path_len, ".pkl") || coffer__text_ends(path, path_len, ".pickle") ||
                        coffer__text_ends(path, path_len, ".pdparams") || coffer__text_ends(path, path_len, ".pdopt");
     if (head_size >= 2 && head[0] == 0x80) {
-        return head[1] >= 2 && head[1] <= 5;
+        return coffer__scan_is_pickle(head, head_size);
     }
     return named && head_size >= 2 && tail[tail_size - 1] == '.' &&
            (head[0] == '(' || head[0] == 'c' || head[0] == '}' || head[0] == ']');

@@ -124,10 +124,11 @@ static coffer__value graph_state_get(const coffer__graph *graph, coffer__value d
    __slots__). */
 static coffer__value graph_state(const coffer__graph *graph, coffer__value object)
 {
-    coffer__value state = coffer__pickle_node(graph->pickle, object)->state;
+    coffer__value state = coffer__node_state(coffer__pickle_node(graph->pickle, object));
     if (graph_is(graph, state, COFFER__VALUE_TUPLE)) {
         coffer__value parts[1] = { 0 };
         coffer__graph_items(graph, state, parts, 1);
+        /* The second dict, of __slots__, is of classes that torch's modules are not. */
         state = parts[0];
     }
     return state;
@@ -170,6 +171,10 @@ coffer__value coffer__graph_evaluated(const coffer__graph *graph, coffer__value 
     coffer__value arguments[2] = { 0 };
     coffer__value pair[2] = { 0 };
     const size_t count = coffer__graph_items(graph, coffer__graph_arguments(graph, call), arguments, 2);
+    /*
+     * The text is exactly the name of the one variable that is given: there is nothing to compute, and a loader
+     * would get the array itself.
+     */
     const bool exact = count == 2 && coffer__graph_is_text(graph, arguments[0], "data") &&
                        graph_is(graph, arguments[1], COFFER__VALUE_DICT) &&
                        coffer__graph_items(graph, arguments[1], pair, 2) == 2 &&
@@ -259,6 +264,7 @@ static coffer__role graph_persistent_role(const coffer__graph *graph, coffer__va
     coffer__value id[1] = { 0 };
     coffer__value kind[1] = { 0 };
     uint64_t number = 0;
+    /* Ids are tuples then, ("storage", …) or ("module", …), and the first part tells which. */
     if (graph->numbered == NULL) {
         coffer__graph_items(graph, value, id, 1);
         coffer__graph_items(graph, id[0], kind, 1);
@@ -299,6 +305,10 @@ static coffer__role graph_find_role(const coffer__graph *graph, coffer__value va
 /* Asked of the same node many times by walks; the first answer stays. */
 coffer__role coffer__graph_role(coffer__graph *graph, coffer__value value)
 {
+    /*
+     * Values beyond the marks were made after the graph was prepared, which no reader does; the answer is
+     * harmless in any case.
+     */
     if (value == 0 || value >= graph->marks) {
         return COFFER__ROLE_OTHER;
     }
@@ -334,6 +344,10 @@ static coffer_status graph_pairs_make_room(const coffer__graph *graph, graph_pai
 {
     for (coffer__value value = 1; value < graph->marks; value++) {
         const coffer__node *node = coffer__pickle_node(graph->pickle, value);
+        /*
+         * Pairs of the largest dict, not of all: dicts are looked at one after another, and a checkpoint has one
+         * large dict and thousands of small ones.
+         */
         if (node->kind == COFFER__VALUE_DICT && node->count / 2 > pairs->room) {
             pairs->room = node->count / 2;
         }
@@ -496,8 +510,9 @@ static void graph_add_mapping(coffer__entries *entries, const coffer__graph *gra
     } else if (graph_is(graph, argument[0], COFFER__VALUE_LIST)) {
         graph_add_part(entries, argument[0], false, true, persistent);
     }
-    if (graph_is(graph, node->attributes, COFFER__VALUE_DICT)) {
-        graph_add_part(entries, node->attributes, true, false, persistent);
+    const coffer__value attributes = coffer__node_attributes(node);
+    if (graph_is(graph, attributes, COFFER__VALUE_DICT)) {
+        graph_add_part(entries, attributes, true, false, persistent);
     }
 }
 
@@ -515,7 +530,7 @@ static void graph_add_sequence(coffer__entries *entries, const coffer__graph *gr
     if (graph_is(graph, argument[0], COFFER__VALUE_LIST) || graph_is(graph, argument[0], COFFER__VALUE_TUPLE)) {
         graph_add_part(entries, argument[0], false, false, false);
     }
-    graph_add_part(entries, node->attributes, false, false, false);
+    graph_add_part(entries, coffer__node_attributes(node), false, false, false);
 }
 
 /* What state_dict() would have: parameters, persistent buffers, modules. */
@@ -523,6 +538,10 @@ static void graph_add_module(coffer__entries *entries, const coffer__graph *grap
 {
     const coffer__value state = graph_state(graph, value);
     /* The set of names is a call of set with a list before protocol 4, and a set from then on. */
+    /*
+     * The order is that of torch.nn.Module._save_to_state_dict: its own parameters, its own buffers, then what
+     * is below it. Names come out in the order in which torch writes them.
+     */
     entries->without = graph_state_get(graph, state, "_non_persistent_buffers_set");
     if (graph_is(graph, entries->without, COFFER__VALUE_CALL)) {
         coffer__value argument[1] = { 0 };
@@ -589,6 +608,7 @@ static bool graph_part_next(coffer__entries *entries, coffer__graph *graph, coff
     entry->index = entries->index++;
     entry->value = coffer__pickle_item(graph->pickle, &entries->link);
     /* An item that is no couple has no value, and is passed over: value 0 is how this is said. */
+    /* OrderedDict([[key, value], …]), as Python 2 writes one: each item is a list of two. */
     if (entries->parts[entries->at].couples) {
         coffer__value couple[2] = { 0 };
         coffer__graph_items(graph, entry->value, couple, 2);

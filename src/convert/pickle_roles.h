@@ -79,6 +79,7 @@ typedef struct coffer__graph {
     bool packed;        /* the stream is not in the file as it is, so that nothing within it can be moved */
     bool big_endian;    /* elements of storages */
     bool paddle;        /* written by Paddle, whose bfloat16 looks like u2 */
+    bool noted_swap;    /* a finding about swapped bytes was put */
     const char *member; /* of the archive; "": none */
     const coffer__stores *stores;
     const coffer__numbered *numbered; /* NULL: persistent ids are those of storages */

@@ -185,6 +185,7 @@ static bool root_is_container(coffer__role role)
 static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char *path, size_t path_size,
                                coffer_error *err)
 {
+    /* Down one level as long as there is one thing only, as in {"state": {"model": {…}}}. */
     for (size_t level = 0; level < ROOT_MOST_LEVELS; level++) {
         root_survey survey;
         const coffer_status status = root_look(graph, *start, &survey, err);

@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the graph of a pickle to rows: see pickle_rows.h. */
+/*
+ * From the graph of a pickle to rows: see pickle_rows.h.
+ *
+ * Four passes, each of which takes what those before it have left:
+ *
+ *   1. the root      what has a name in the model: rows that are written, or skipped where there is no equivalent
+ *   2. the rest      tensors and storages elsewhere in the object, by the names that lead there: skipped
+ *   3. what is lost  values that were dropped while the pickle was made, by their places: skipped
+ *   4. what is opaque    names of other programs: findings
+ *
+ * graph->reached says of each value whether some row has it, so that nothing is told twice. After the passes every
+ * tensor of the file is in the plan, and the bytes of storages can be added up without a rest.
+ */
 #include "pickle_rows.h"
 
 #include "alloc.h"
@@ -92,6 +104,7 @@ static coffer_status rows_put_skipped(coffer__graph *graph, coffer__value value,
                                       const rows_reasons *reasons, coffer_error *err)
 {
     coffer__view view;
+    /* A storage by itself is bytes without a dtype. */
     const bool storage = coffer__graph_role(graph, value) == COFFER__ROLE_STORAGE;
     const coffer_status status =
         storage ? coffer__view_of_storage(graph, value, &view, err) : coffer__view_of(graph, value, &view, err);
@@ -113,6 +126,7 @@ static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_w
     if (graph->wants->scalars != COFFER_SCALARS_METADATA || walk->bad_keys > 0) {
         return COFFER_OK;
     }
+    /* As JSON spells them, since metadata are read by programs in many languages. */
     if (node->kind == COFFER__VALUE_BOOL) {
         const char *word = node->as.integer != 0 ? "true" : "false";
         return coffer__plan_put_pair(graph->plan, name, name_len, word, coffer__text_len(word), err);
@@ -288,6 +302,10 @@ static coffer_status rows_put_opaque(coffer__graph *graph, coffer__value value, 
     const size_t module_len = coffer__text_len(module);
     const size_t last_len = coffer__text_len(last);
     size_t len = module_len < sizeof name / 2 ? module_len : sizeof name / 2;
+    /*
+     * The two are joined by a dot, as Python would print the class. Both come from the file, so the sentence
+     * quotes and escapes them.
+     */
     memcpy(name, module, len);
     name[len++] = '.';
     const size_t room = sizeof name - len;

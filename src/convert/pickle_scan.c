@@ -22,6 +22,8 @@
 #define SCAN_MOST_FINDINGS 10000
 /* Pickles within each other, or one after another, in one range. */
 #define SCAN_MOST_PICKLES 1000
+/* What a file that no reader knows may take in memory while it is asked whether it is a pickle. */
+#define SCAN_UNKNOWN_BUDGET ((uint64_t)1 << 20)
 /* A pickle has at least an opcode and its end. */
 #define SCAN_LEAST_PICKLE 4
 
@@ -37,11 +39,64 @@ typedef struct scan_pickle {
     coffer__graph graph;
     size_t left; /* findings that may still be put */
     uint64_t more;
+    bool script; /* classes of __torch__ are those of the archive */
 } scan_pickle;
 
 bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size)
 {
-    return size >= 2 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5;
+    return size >= 2 && bytes[0] == 0x80 && bytes[1] <= 5;
+}
+
+/* The machine asks for nothing past the end that it was given. */
+static coffer_status scan_input_read(void *ctx, uint64_t offset, void *bytes, size_t size, coffer_error *err)
+{
+    const coffer__input *input = ctx;
+    return coffer__input_read(input, 0, input->size, offset, bytes, size, err);
+}
+
+/* Whether a name can be one of a module that somebody has written: words joined by dots. Text that happens to begin with
+   the letter c reads as the import of a whole line. */
+static bool scan_is_module(const char *name)
+{
+    bool word = false;
+    for (; *name != '\0'; name++) {
+        const char letter = (char)(*name | 0x20);
+        const bool inside = (letter >= 'a' && letter <= 'z') || *name == '_' || (word && *name >= '0' && *name <= '9');
+        if (!inside && !(word && *name == '.')) {
+            return false;
+        }
+        word = inside;
+    }
+    return word;
+}
+
+/* The machine fails in nearly every case, and within a few bytes: what was built until then is the answer. A file that is
+   made to take longer is bounded as every pickle is. */
+coffer_status coffer__scan_would_import(const coffer__input *input, const coffer_allocator *allocator, bool *would,
+                                        coffer_error *err)
+{
+    const coffer__pickle_bytes stream = { .ctx = (void *)input, .read = scan_input_read, .size = input->size };
+    coffer__pickle *pickle = NULL;
+    uint64_t end = 0;
+    coffer_error trouble;
+    coffer__error_clear(&trouble);
+    const coffer_status status =
+        coffer__pickle_run(&pickle, &stream, 0, allocator, SCAN_UNKNOWN_BUDGET, NULL, &end, &trouble);
+    const bool has_run = pickle != NULL;
+    *would = false;
+    for (size_t i = 1; pickle != NULL && !*would && i <= coffer__pickle_count(pickle); i++) {
+        const coffer__value value = (coffer__value)i;
+        *would = coffer__pickle_node(pickle, value)->kind == COFFER__VALUE_GLOBAL &&
+                 scan_is_module(coffer__pickle_module(pickle, value));
+    }
+    coffer__pickle_free(pickle);
+    if (status == COFFER_OK || status == COFFER_ERR_PICKLE || (status == COFFER_ERR_MEMORY && has_run)) {
+        return COFFER_OK;
+    }
+    if (err != NULL) {
+        *err = trouble;
+    }
+    return status;
 }
 
 /* ---- findings ------------------------------------------------------------------------------------------------------ */
@@ -75,6 +130,13 @@ static bool scan_is_understood(coffer__known known)
     return known.judgement == COFFER__GLOBAL_INTERPRETED || known.judgement == COFFER__GLOBAL_LACKING;
 }
 
+/* Whether a name is a class whose code the archive has. Everywhere else Python would import __torch__ as it would any
+   other module, and somebody may have put one beside the file. */
+static bool scan_is_script(const scan_pickle *scan, coffer__value value)
+{
+    return scan->script && coffer__graph_is_script(&scan->graph, value);
+}
+
 /* A call. What a name that is understood makes of its arguments is known; and the one form of eval that is data. The
    callable of a call may be the result of another. */
 static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_error *err)
@@ -87,7 +149,7 @@ static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_er
     const coffer__node *called = coffer__pickle_node(graph->pickle, callable);
     const bool named =
         called != NULL && (called->kind == COFFER__VALUE_GLOBAL || called->kind == COFFER__VALUE_PERSISTENT);
-    if (scan_is_understood(known) || coffer__graph_is_script(graph, callable) ||
+    if (scan_is_understood(known) || scan_is_script(scan, callable) ||
         (known.meaning == COFFER__MEANS_EVAL && coffer__graph_evaluated(graph, value) != 0)) {
         return COFFER_OK;
     }
@@ -96,9 +158,10 @@ static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_er
     coffer_status status = scan_put(
         scan, weight, value,
         node->call == COFFER__CALL_NEW ? "a loader would make the object %p" : "a loader would call %p", text, err);
-    if (status == COFFER_OK && node->state != 0 && weight != COFFER_WEIGHT_NOTE) {
+    const coffer__value state = coffer__node_state(node);
+    if (status == COFFER_OK && state != 0 && weight != COFFER_WEIGHT_NOTE) {
         coffer__scan_render(graph, callable, text);
-        status = scan_put(scan, weight, node->state, "a loader would set the state of an object of %p", text, err);
+        status = scan_put(scan, weight, state, "a loader would set the state of an object of %p", text, err);
     }
     return status;
 }
@@ -109,11 +172,12 @@ static coffer_status scan_changed(scan_pickle *scan, coffer__value value, coffer
 {
     char text[COFFER__SCAN_TEXT];
     const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
-    if (node->state == 0 && node->attributes == 0) {
+    const coffer__value state = coffer__node_state(node);
+    if (state == 0 && coffer__node_attributes(node) == 0) {
         return COFFER_OK;
     }
     coffer__scan_render(&scan->graph, value, text);
-    return scan_put(scan, COFFER_WEIGHT_DANGER, node->state != 0 ? node->state : value,
+    return scan_put(scan, COFFER_WEIGHT_DANGER, state != 0 ? state : value,
                     "a loader would change %p itself, which it imports", text, err);
 }
 
@@ -122,7 +186,7 @@ static coffer_status scan_import(scan_pickle *scan, coffer__value value, coffer_
 {
     char text[COFFER__SCAN_TEXT];
     const coffer__known known = coffer__graph_known(&scan->graph, value);
-    if (scan_is_understood(known) || coffer__graph_is_script(&scan->graph, value)) {
+    if (scan_is_understood(known) || scan_is_script(scan, value)) {
         return COFFER_OK;
     }
     coffer__scan_render(&scan->graph, value, text);
@@ -145,6 +209,7 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
 {
     coffer__graph *graph = &scan->graph;
     coffer_status status = COFFER_OK;
+    /* A name that is called is told with its call and its arguments, and not a second time as an import. */
     scan_mark_callables(graph);
     for (coffer__value value = 1; value < graph->marks && status == COFFER_OK; value++) {
         const coffer__node *node = coffer__pickle_node(graph->pickle, value);
@@ -157,6 +222,7 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
     }
     if (status == COFFER_OK && scan->more > 0) {
         char digits[21];
+        /* One more finding than the bound, which says how many were not told: the report must not look complete. */
         digits[coffer__write_u64(digits, scan->more)] = '\0';
         scan->left = 1;
         status = scan_put(scan, COFFER_WEIGHT_DANGER, 0, "there are more findings in this pickle: %s", digits, err);
@@ -176,6 +242,7 @@ static coffer_status scan_push(scan_queue *queue, const coffer__scan_range *rang
     if (queue->ranges == NULL) {
         return COFFER_ERR_MEMORY;
     }
+    /* Bounded, as a pickle within a pickle costs a few bytes only. */
     if (queue->count < SCAN_MOST_PICKLES) {
         queue->ranges[queue->count++] = *range;
     }
@@ -242,7 +309,7 @@ static bool scan_has_names(const coffer__pickle *pickle)
 static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan_range *range, scan_queue *queue,
                               uint64_t *end, coffer_error *err)
 {
-    scan_pickle scan = { .left = SCAN_MOST_FINDINGS };
+    scan_pickle scan = { .left = SCAN_MOST_FINDINGS, .script = range->script };
     scan.graph.member = range->member;
     /* The error of the run becomes a finding, so it must not be in the caller's: it is copied there only if
        the scan fails. */
@@ -257,6 +324,7 @@ static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan
         coffer__torch_unload(&scan.graph);
         return status;
     }
+    /* A weight of torch.export that is no pickle fails at its first byte that is no opcode. That is no damage. */
     if (range->unsure && !scan_has_names(scan.graph.pickle)) {
         *end = 0;
         coffer__torch_unload(&scan.graph);
@@ -301,6 +369,10 @@ static coffer_status scan_range(const coffer__torch_file *file, const coffer__sc
         uint8_t head[2] = { 0 };
         uint64_t end = 0;
         coffer_status status = COFFER_OK;
+        /*
+         * All that belongs here has been read. What comes now is the storages of a stream, or something that
+         * somebody has appended.
+         */
         if (range->expected != 0 && i == range->expected) {
             *expected_end = rest.at - range->at;
             if (range->more) {

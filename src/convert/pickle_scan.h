@@ -22,6 +22,7 @@ typedef struct coffer__scan_range {
     uint32_t expected; /* pickles that belong here, one after another; 0: as many as there are */
     bool more;         /* what follows them belongs here, too, and is no pickle */
     bool unsure;       /* it may be no pickle at all: without a name that would be imported nothing is said */
+    bool script;       /* of TorchScript, whose loader takes classes of __torch__ out of the archive and imports none */
 } coffer__scan_range;
 
 /* Finds pickles, also in the bytes within others, and puts the findings. Fails only where the file cannot be read or there
@@ -29,7 +30,12 @@ typedef struct coffer__scan_range {
    from the beginning of the range. */
 coffer_status coffer__scan_pickles(const coffer__torch_file *file, const coffer__scan_range *range, uint64_t *end,
                                    coffer_error *err);
-/* Whether bytes begin as a pickle of protocol 2 to 5 does. */
+/* Whether bytes begin with PROTO and a protocol that loaders take: 0 to 5. */
 bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size);
+/* *would: a loader that takes the input for a pickle, as pickle.load and torch.load do with any file that they do not know,
+   would import something before it meets what is no opcode. Without PROTO nothing else tells a pickle. Fails only where
+   the file cannot be read. */
+coffer_status coffer__scan_would_import(const coffer__input *input, const coffer_allocator *allocator, bool *would,
+                                        coffer_error *err);
 
 #endif

@@ -92,14 +92,13 @@ coffer_status coffer__pickle_push_shared(coffer__pickle *p, coffer__value *share
    without a check. */
 coffer__value_kind coffer__pickle_kind(const coffer__pickle *p, coffer__value value)
 {
-    return coffer__pickle_node(p, value)->kind;
+    return (coffer__value_kind)coffer__pickle_node(p, value)->kind;
 }
 
 /* What stands for something that only a loader would have: it may turn out to be anything. */
 bool coffer__pickle_is_unknown(const coffer__pickle *p, coffer__value value)
 {
-    const coffer__value_kind kind = coffer__pickle_kind(p, value);
-    return kind == COFFER__VALUE_CALL || kind == COFFER__VALUE_GLOBAL || kind == COFFER__VALUE_PERSISTENT;
+    return coffer__node_is_object(coffer__pickle_node(p, value));
 }
 
 /* Reports a value to the watch, which sees it in the order in which a loader would have acted on it. */

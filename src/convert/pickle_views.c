@@ -47,6 +47,7 @@ static bool view_key(const coffer__graph *graph, coffer__value key, coffer__stor
     uint64_t number = 0;
     id->key = id->digits;
     if (coffer__graph_u64(graph, key, &number)) {
+        /* As digits, so that one kind of key is enough for all containers. */
         id->key_len = coffer__write_u64(id->digits, number);
         return true;
     }
@@ -83,6 +84,13 @@ coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value va
     coffer__graph_items(graph, value, tuple, 1);
     node = coffer__pickle_node(graph->pickle, tuple[0]);
     const size_t count = coffer__graph_items(graph, tuple[0], parts, 6);
+    /* Made by one opcode with its id: that is PERSID, whose id is a line. */
+    if (node != NULL && node->offset == coffer__pickle_node(graph->pickle, value)->offset) {
+        return coffer__fail_at(
+            err, COFFER_ERR_PICKLE, coffer__graph_place(graph, value),
+            "the checkpoint was saved with protocol 0, which turns the ids of its storages into text: "
+            "PyTorch cannot load it either");
+    }
     if (node == NULL || node->kind != COFFER__VALUE_TUPLE || count < 5 || count > 6 ||
         !coffer__graph_is_text(graph, parts[0], "storage")) {
         return view_malformed(graph, value, "its storage has another id than (\"storage\", …)", err);
@@ -121,6 +129,7 @@ static coffer_status view_storage_of(coffer__graph *graph, coffer__value value, 
         return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
                                "a tensor is in storage %q, which the file does not have", id->key, id->key_len);
     }
+    /* torch would read beyond the end of the record, or leave some of it unread. */
     if (id->size != (*stored)->size) {
         coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__graph_place(graph, value),
                         "storage %q has %u bytes, and the pickle says %u", id->key, id->key_len, (*stored)->size,
@@ -166,6 +175,10 @@ static void view_set_sign(const coffer__graph *graph, coffer__value metadata, co
     if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > VIEW_MOST_STATE) {
         return;
     }
+    /*
+     * Both bits together mean that the imaginary half keeps its sign and the real half changes: no change of the
+     * carrier is that.
+     */
     const bool conjugated = view_is_true(graph, coffer__pickle_get(graph->pickle, metadata, "conj"));
     const bool negated = view_is_true(graph, coffer__pickle_get(graph->pickle, metadata, "neg"));
     if (conjugated && negated) {
@@ -188,6 +201,22 @@ typedef struct view_call {
     coffer__value whole; /* the sizes of the distributed tensor that it is a part of; 0: of none */
 } view_call;
 
+/* torch.load swaps by the class of the storage. The storages of version 3 are of bytes, so it leaves these as they are. */
+static coffer_status view_note_swap(coffer__graph *graph, coffer__value value, coffer__element element,
+                                    coffer_error *err)
+{
+    const char *name = coffer__element_facts_of(element)->name;
+    if (graph->noted_swap) {
+        return COFFER_OK;
+    }
+    graph->noted_swap = true;
+    return coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, coffer__graph_place(graph, value),
+                                    graph->member,
+                                    "the file is big-endian, and tensors of %q are swapped here: PyTorch does not swap "
+                                    "those when it loads them",
+                                    name, coffer__text_len(name), err);
+}
+
 /* What all three functions share, and what the later ones have besides. Each argument is of the kind that
    torch gives, or the tensor is refused. */
 static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, view_call call, coffer__view *view,
@@ -205,7 +234,7 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
     const coffer__stored *stored = NULL;
     coffer__extents extents = { 0 };
     size_t strides = 0;
-    const coffer_status status = view_storage_of(graph, parts[0], &id, &stored, err);
+    coffer_status status = view_storage_of(graph, parts[0], &id, &stored, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -232,6 +261,12 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
     const size_t unit = coffer__element_facts_of(view->element)->unit;
     view->row.storage = stored->storage;
     view->row.swap = (uint8_t)(graph->big_endian && unit > 1 ? unit : 0);
+    if (meaning == COFFER__MEANS_REBUILD_3 && view->row.swap != 0) {
+        status = view_note_swap(graph, value, view->element, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
     view_set_sign(graph,
                   meaning == COFFER__MEANS_REBUILD_3   ? parts[7]
                   : meaning == COFFER__MEANS_REBUILD_2 ? parts[6]

@@ -34,6 +34,10 @@ bool coffer__graph_walk_key(const coffer__graph *graph, const coffer__graph_entr
         return true;
     }
     if (key->kind == COFFER__VALUE_TEXT || key->kind == COFFER__VALUE_BYTES) {
+        /*
+         * A str of Python 2 is bytes. Whether it is UTF-8 is asked where a row is put, so that the error can
+         * name the tensor.
+         */
         *text = coffer__pickle_bytes_of(graph->pickle, entry->key, len);
         return *text != NULL;
     }
@@ -52,6 +56,10 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
     len = good ? len : 1;
     /* Bounded before anything is reserved: a depth of 1000 with keys of 64 KiB each would be 64 MB of one
        name. */
+    /*
+     * Sums of lengths that are bounded already: a path is at most WALK_MOST_PATH long, a key at most 64 KiB,
+     * since longer texts are not kept.
+     */
     const size_t needed = frame->path_len + 1 + len;
     if (needed > WALK_MOST_PATH) {
         return coffer__fail_at(err, COFFER_ERR_NAME, coffer__graph_place(walk->graph, frame->value),
@@ -67,6 +75,10 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
         walk->path = grown;
         walk->path_room = room;
     }
+    /*
+     * The path of the frame stays as it is; what an earlier entry appended after it is overwritten. The first
+     * frame has no name, so no dot comes after it.
+     */
     size_t at = frame->path_len;
     if (walk->depth > 1) {
         walk->path[at++] = '.';
@@ -138,13 +150,13 @@ static coffer__value walk_inside(const coffer__graph_walk *walk, coffer__graph_w
     frame->part = frame->part == 1 ? 2 : frame->part;
     if (frame->part == 2) {
         frame->part = 3;
-        if (node->attributes != 0) {
-            return node->attributes;
+        if (coffer__node_attributes(node) != 0) {
+            return coffer__node_attributes(node);
         }
     }
     if (frame->part == 3) {
         frame->part = 4;
-        return node->state;
+        return coffer__node_state(node);
     }
     return 0;
 }
@@ -166,6 +178,10 @@ static bool walk_entry(coffer__graph_walk *walk, coffer__graph_entry *entry, boo
    everything. */
 static bool walk_goes_into(const coffer__graph_walk *walk, coffer__value value)
 {
+    /*
+     * A walk by names follows what a state_dict would: containers and modules. A walk of everything looks for
+     * tensors that no name leads to, and those may be within the state of any object.
+     */
     switch (coffer__graph_role(walk->graph, value)) {
     case COFFER__ROLE_MAPPING:
     case COFFER__ROLE_SEQUENCE:

@@ -183,6 +183,10 @@ static coffer_status pt2_weight_member(pt2_file *t, const char *key, size_t key_
         return pt2_string(t, &t->path, &t->path_len);
     }
     if (coffer__text_is(key, key_len, "use_pickle")) {
+        /*
+         * Anything but false is taken for a pickle: a weight that is left out is told, one that is misread is
+         * not.
+         */
         t->pickled = coffer__json_peek(&t->json) != 'f';
         return pt2_pass(t);
     }
@@ -234,6 +238,7 @@ static coffer_status pt2_view(pt2_file *t, coffer__view *view)
     if (stored == NULL || t->stride_count != t->extents.rank) {
         return pt2_malformed(t, "a tensor has no bytes, or not as many strides as sizes");
     }
+    /* As for checkpoints: elements are in the order of the machine that wrote the program. */
     const size_t unit = coffer__element_facts_of(view->element)->unit;
     view->row.storage = stored->storage;
     view->row.swap = (uint8_t)(t->archive.big_endian && unit > 1 ? unit : 0);

@@ -9,6 +9,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "pickle_scan.h"
 #include "sniff.h"
 
 /* As much as any signature needs: a block of tar, or the first members of an archive. */
@@ -25,7 +26,7 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_torch_stream, /* a pickle of one certain number */
     &coffer__reader_torch_tar,    /* another archive, whose first member has a certain name */
     &coffer__reader_torch_index,  /* JSON of a certain name */
-    &coffer__reader_pickle,       /* any other pickle */
+    &coffer__reader_pickle,       /* any other pickle that says so, or is called so */
     NULL,
 };
 
@@ -79,6 +80,24 @@ static const coffer__reader *readers_find(const coffer__input *input, const uint
     return NULL;
 }
 
+/* A file that no reader knows is a pickle to pickle.load, and torch.load hands it to that. If it would import something
+   there, it is one here, too. */
+static coffer_status readers_try_pickle(const coffer__input *input, const coffer_allocator *allocator,
+                                        const uint8_t *head, size_t head_size, const coffer__reader **reader,
+                                        coffer_error *err)
+{
+    bool would_import = false;
+    const coffer_status status = coffer__scan_would_import(input, allocator, &would_import, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (!would_import) {
+        return readers_none(head, head_size, err);
+    }
+    *reader = &coffer__reader_pickle;
+    return COFFER_OK;
+}
+
 coffer_status coffer__reader_for(const coffer__input *input, const coffer_allocator *allocator,
                                  const coffer__reader **reader, coffer_error *err)
 {
@@ -95,7 +114,7 @@ coffer_status coffer__reader_for(const coffer__input *input, const coffer_alloca
     }
     if (status == COFFER_OK) {
         *reader = readers_find(input, block, head_size, tail_size);
-        status = *reader == NULL ? readers_none(block, head_size, err) : COFFER_OK;
+        status = *reader == NULL ? readers_try_pickle(input, allocator, block, head_size, reader, err) : COFFER_OK;
     }
     coffer__free_array(allocator, block, head_size + tail_size, 1);
     return status;

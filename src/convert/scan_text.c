@@ -55,6 +55,7 @@ static void render_quoted(render_out *out, const coffer__graph *graph, coffer__v
     if (bytes != NULL) {
         render_add(out, bytes, len < RENDER_MOST_BYTES ? len : RENDER_MOST_BYTES);
     }
+    /* Long texts were not kept by the machine, or are cut here; either way an ellipsis says so. */
     render_say(out, bytes == NULL || len > RENDER_MOST_BYTES ? "…'" : "'");
 }
 
@@ -161,6 +162,7 @@ void coffer__scan_render(const coffer__graph *graph, coffer__value value, char t
         render_say(&out, render_separator(frame));
         frame->done++;
         const coffer__value item = coffer__pickle_item(graph->pickle, &frame->link);
+        /* What is nested deeper is an ellipsis. */
         if (depth < RENDER_MOST_DEPTH && render_open(&out, coffer__pickle_node(graph->pickle, item), &frames[depth])) {
             depth++;
         } else {

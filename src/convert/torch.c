@@ -22,6 +22,7 @@ coffer_status coffer__torch_put_storage(const coffer__torch_file *file, const co
     char name[TORCH_NAME_ROOM];
     uint32_t text = 0;
     const size_t prefix_len = coffer__text_len(prefix);
+    /* Keys come from the file, and may be as long as a pickle allows. */
     const size_t taken = key_len < sizeof name - prefix_len ? key_len : sizeof name - prefix_len;
     memcpy(name, prefix, prefix_len);
     memcpy(name + prefix_len, key, taken);

@@ -48,6 +48,10 @@ const char *coffer__torch_archive_after(const coffer__torch_archive *archive, co
 coffer__zip_member *coffer__torch_archive_find(const coffer__torch_archive *archive, const char *name)
 {
     char path[ARCHIVE_MOST_NAME];
+    /*
+     * The names of members are made here, and not searched for by their ends: two members may end alike, in
+     * folders within the folder.
+     */
     const size_t name_len = coffer__text_len(name);
     /* A folder so long that no path fits has no member of any name; torch's own come from names of files. */
     if (name_len > sizeof path || archive->folder_len > sizeof path - name_len) {
@@ -82,6 +86,7 @@ coffer_status coffer__torch_archive_load(const coffer__torch_archive *archive, c
         return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, member->head, "%q has %z, too much to be read at once",
                                member->name, member->name_len, member->size);
     }
+    /* No overflow where a size_t has 32 bits: `most` is below that. */
     *size = (size_t)member->size;
     *bytes = coffer__alloc_array(allocator, *size, 1, err);
     if (*bytes == NULL) {
@@ -104,6 +109,10 @@ static coffer_status archive_find_folder(coffer__torch_archive *archive, coffer_
     if (archive->zip.count == 0) {
         return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive is empty");
     }
+    /*
+     * torch goes by the first record, too, so that a file that was renamed after it was saved opens under any
+     * name.
+     */
     while (archive->folder_len < first->name_len && first->name[archive->folder_len] != '/') {
         archive->folder_len++;
     }
@@ -134,6 +143,10 @@ static coffer_status archive_read_byteorder(coffer__torch_archive *archive, coff
     if (status != COFFER_OK || member == NULL) {
         return status;
     }
+    /*
+     * Any other word means another order, or none that is known. To guess would be to write wrong numbers for
+     * all tensors of the file.
+     */
     archive->big_endian = len == 3 && memcmp(text, "big", 3) == 0;
     if (!archive->big_endian && (len != 6 || memcmp(text, "little", 6) != 0)) {
         return coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->at,
@@ -178,6 +191,11 @@ coffer_status coffer__torch_archive_put_storages(const coffer__torch_archive *ar
         if (stored.key == NULL || coffer__text_ends(stored.key, stored.key_len, ".json")) {
             continue;
         }
+        /*
+         * The member's place is exact, as its local head was read. Whoever moves the bytes inflates them and
+         * compares the CRC; here they are numbers only, so a checkpoint of any size takes as long as its
+         * directory.
+         */
         const coffer__plan_piece piece = { .file = archive->file->file,
                                            .coding = member->coding,
                                            .offset = member->at,

@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+/* What reading an index needs at hand. The names in `index` are places in `text`. */
 typedef struct torch_index {
     const coffer__input *input;
     const coffer__wants *wants;
@@ -47,6 +48,10 @@ static coffer_status torch_index_read_text(torch_index *t, coffer_error *err)
 static coffer_status torch_index_read_file(torch_index *t, const coffer__torch_file *file, coffer_error *err)
 {
     uint8_t head[64];
+    /*
+     * 64 bytes hold the magic of either kind. The ends of the names decide nothing: an index may call its files
+     * as it likes.
+     */
     const size_t size = file->size < sizeof head ? (size_t)file->size : sizeof head;
     const coffer_status status = coffer__input_read(t->input, file->file, file->size, 0, head, size, err);
     if (status != COFFER_OK) {
@@ -64,6 +69,10 @@ static coffer_status torch_index_read_file(torch_index *t, const coffer__torch_f
 
 static coffer_status torch_index_open_file(torch_index *t, const coffer__name *name, coffer_error *err)
 {
+    /*
+     * The input checks the name once more and opens the file beside the index; in the sandbox it is the parent
+     * who does that. The size is the one that every range in the file is compared with.
+     */
     coffer__torch_file file = { .input = t->input, .wants = t->wants, .plan = t->plan };
     uint32_t number = 0;
     coffer_status status = t->input->open(t->input->ctx, name->text, name->len, &file.file, &file.size, err);
@@ -177,6 +186,7 @@ static bool torch_index_sniff(const uint8_t *head, size_t head_size, const uint8
     size_t at = 0;
     (void)tail;
     (void)tail_size;
+    /* White space may come first, as people indent what they edit by hand. */
     while (at < head_size && (head[at] == ' ' || head[at] == '\t' || head[at] == '\r' || head[at] == '\n')) {
         at++;
     }

@@ -31,6 +31,7 @@ typedef struct torch_scan {
     size_t count;
     coffer__torch_archive archive; /* the one that is looked at */
     bool everywhere;               /* it is of a kind whose storages may be pickles */
+    bool script;                   /* torch.load hands it to the loader of TorchScript */
 } torch_scan;
 
 static bool torch_scan_ends(const coffer__zip_member *member, const char *ending)
@@ -51,6 +52,25 @@ static bool torch_scan_everywhere(const coffer__zip *zip)
 {
     for (size_t i = 0; i < zip->count; i++) {
         if (torch_scan_ends(&zip->members[i], "/archive_format") || torch_scan_ends(&zip->members[i], ".npy")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* By the member that torch.load goes by, in the folder of the first one. */
+static bool torch_scan_is_script(const coffer__zip *zip)
+{
+    static const char wanted[] = "constants.pkl";
+    const coffer__zip_member *first = zip->members;
+    size_t folder_len = 0;
+    while (zip->count > 0 && folder_len < first->name_len && first->name[folder_len] != '/') {
+        folder_len++;
+    }
+    for (size_t i = 0; i < zip->count; i++) {
+        const coffer__zip_member *member = &zip->members[i];
+        if (member->name_len == folder_len + sizeof wanted && memcmp(member->name, first->name, folder_len + 1) == 0 &&
+            torch_scan_ends(member, wanted)) {
             return true;
         }
     }
@@ -84,9 +104,13 @@ static coffer_status torch_scan_inflated(torch_scan *scan, coffer__zip_member *m
     coffer_status status =
         coffer__torch_archive_load(&scan->archive, member, TORCH_SCAN_MOST_INFLATED, &bytes, &size, err);
     if (status == COFFER_OK) {
-        const coffer__scan_range range = {
-            .member = member->name, .bytes = bytes, .at = member->at, .size = size, .expected = 1, .unsure = unsure
-        };
+        const coffer__scan_range range = { .member = member->name,
+                                           .bytes = bytes,
+                                           .at = member->at,
+                                           .size = size,
+                                           .expected = 1,
+                                           .unsure = unsure,
+                                           .script = scan->script };
         status = coffer__scan_pickles(scan->file, &range, NULL, err);
     }
     coffer__free_array(scan->file->plan->allocator, bytes, size, 1);
@@ -124,9 +148,12 @@ static coffer_status torch_scan_pickle(torch_scan *scan, coffer__zip_member *mem
     if (member->coding != COFFER__CODING_STORED) {
         return torch_scan_inflated(scan, member, unsure, err);
     }
-    const coffer__scan_range range = {
-        .member = member->name, .at = member->at, .size = member->size, .expected = 1, .unsure = unsure
-    };
+    const coffer__scan_range range = { .member = member->name,
+                                       .at = member->at,
+                                       .size = member->size,
+                                       .expected = 1,
+                                       .unsure = unsure,
+                                       .script = scan->script };
     return coffer__scan_pickles(scan->file, &range, NULL, err);
 }
 
@@ -136,6 +163,10 @@ static coffer_status torch_scan_member(torch_scan *scan, coffer__zip_member *mem
 {
     uint8_t head[4] = { 0 };
     const bool is_array = torch_scan_ends(member, ".npy");
+    /*
+     * Storages are most of a checkpoint. Not even their first bytes are read, which on a server would be a
+     * request for each.
+     */
     if (torch_scan_is_storage(member) && !scan->everywhere) {
         return COFFER_OK;
     }
@@ -149,6 +180,7 @@ static coffer_status torch_scan_member(torch_scan *scan, coffer__zip_member *mem
     if (status != COFFER_OK) {
         return status;
     }
+    /* An archive within the archive: torch.export and others keep whole checkpoints as members. */
     if (memcmp(head, "PK\3\4", sizeof head) == 0) {
         return torch_scan_inner_archive(scan, member, err);
     }
@@ -168,6 +200,7 @@ static coffer_status torch_scan_members(torch_scan *scan, coffer_error *err)
         coffer__error_clear(&trouble);
         coffer_status status = torch_scan_member(scan, member, &trouble);
         if (status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_CHECKSUM || status == COFFER_ERR_RANGE) {
+            /* A copy, since putting the finding may fail and write another error over it. */
             char message[sizeof trouble.message];
             memcpy(message, trouble.message, sizeof message);
             status = coffer__plan_put_finding(scan->file->plan, COFFER_WEIGHT_DANGER, scan->file->file, member->head,
@@ -196,6 +229,8 @@ coffer_status coffer__torch_scan_archive(const coffer__torch_file *file, coffer_
                              file->wants, file->plan, file->plan->allocator, err);
         if (status == COFFER_OK) {
             scan.everywhere = torch_scan_everywhere(&scan.archive.zip);
+            /* An archive within another is opened by no loader of TorchScript. */
+            scan.script = i == 0 && torch_scan_is_script(&scan.archive.zip);
             status = torch_scan_members(&scan, err);
             coffer__zip_free(&scan.archive.zip);
         }

@@ -31,6 +31,8 @@
 
 /* The number, as a pickle has it after the opcode that says that it has ten bytes. */
 static const uint8_t torch_stream_magic[] = { 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
+/* The same by protocols 0 and 1, which have neither PROTO nor binary integers of that length. */
+static const char torch_stream_magic_line[] = "L119547037146038801333356L\n.";
 /* Before it: PROTO and, from protocol 4 on, FRAME. */
 #define TORCH_STREAM_MOST_BEFORE 11
 
@@ -46,9 +48,13 @@ typedef struct torch_stream {
     coffer__stores stores; /* in the order of the file */
 } torch_stream;
 
-/* The magic number as a pickle of protocol 2 to 5 writes it, after PROTO. */
+/* The magic number as a pickle writes it: of protocol 2 to 5 after PROTO, else as the first thing in the file. */
 static bool torch_stream_is(const uint8_t *head, size_t head_size)
 {
+    const size_t line_len = sizeof torch_stream_magic_line - 1;
+    if (head_size >= line_len && memcmp(head, torch_stream_magic_line, line_len) == 0) {
+        return true;
+    }
     for (size_t at = 0; at <= TORCH_STREAM_MOST_BEFORE && at + sizeof torch_stream_magic <= head_size; at++) {
         if (memcmp(head + at, torch_stream_magic, sizeof torch_stream_magic) == 0) {
             return head[0] == 0x80;
@@ -121,6 +127,10 @@ static coffer_status torch_stream_size(torch_stream *t, uint64_t *elements, coff
         if (status != COFFER_OK) {
             return status;
         }
+        /*
+         * A storage that the object names and the list does not have is no error here: the tensor that views it
+         * will be one.
+         */
         const coffer__stored *found = coffer__stores_find(&t->stores, id.key, id.key_len);
         /* 0 is no number yet; it tells that the size is known. The number comes when the storage is put. */
         if (found != NULL && found->storage == UINT32_MAX) {
@@ -160,6 +170,10 @@ static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *s
                         stored->key_len);
         return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, stored->size, t->file->size - t->at);
     }
+    /*
+     * The bytes stay where they are. What is read of a storage is its count alone, so a stream of any size is
+     * planned with a read for each.
+     */
     const coffer__plan_piece piece = {
         .file = t->file->file, .offset = t->at, .stored_size = stored->size, .size = stored->size
     };

@@ -10,13 +10,7 @@
  *   pickle     the object, in which tensors are persistent ids: their keys, which are numbers
  *   sys_info   not needed
  *
- * Nothing is extracted. Members of other names, links and folders are passed over.
- *
- *   a member's head: 512 bytes (ustar, POSIX.1-1988)
- *       0  name, 100 bytes, ended by a NUL      156  type: '0' or NUL is a plain file
- *     124  size, 12 octal digits                257  "ustar"
- *     148  checksum, 8: the sum of all bytes of the head, its own taken as spaces
- *   its bytes, padded to 512; the archive ends with blocks of zeros
+ * Nothing is extracted. Members of other names are passed over (tar.h has the archive itself).
  *
  * The order of reading is that of what depends on what: storages, tensors in them, the object that names tensors.
  * Every range is compared with its member, and every member with the file, before it is read.
@@ -29,12 +23,12 @@
 #include "pickle_scan.h"
 #include "readers.h"
 #include "sort.h"
+#include "tar.h"
 #include "text.h"
 #include "torch.h"
 
 #include <string.h>
 
-#define TAR_BLOCK 512
 /* torch writes four. Others are passed over, which costs a read each. */
 #define TAR_MOST_MEMBERS 1000
 /* Storages and tensors of one file. */
@@ -103,6 +97,7 @@ static bool tar_before(const void *ctx, uint32_t a, uint32_t b)
 /* Sorts the items by their keys. May be called again, after more were added. */
 static coffer_status tar_seal(tar_items *items, coffer_error *err)
 {
+    /* Sealing again starts from nothing, as items were added at the end. */
     coffer__free_array(items->allocator, items->order, items->sealed, sizeof *items->order);
     items->sealed = 0;
     items->order = coffer__alloc_array(items->allocator, items->count, sizeof *items->order, err);
@@ -149,97 +144,43 @@ static void tar_items_free(tar_items *items)
 
 /* ---- members ------------------------------------------------------------------------------------------------------- */
 
-/* Octal digits, ended by a space or a NUL; false for anything else. */
-static bool tar_octal(const uint8_t *digits, size_t size, uint64_t *value)
-{
-    size_t i = 0;
-    *value = 0;
-    while (i < size && digits[i] == ' ') {
-        i++;
-    }
-    const size_t first = i;
-    /* At most 12 digits of 3 bits each, so nothing is shifted out. */
-    for (; i < size && digits[i] >= '0' && digits[i] <= '7'; i++) {
-        *value = *value << 3 | (uint64_t)(digits[i] - '0');
-    }
-    return i > first && (i == size || digits[i] == ' ' || digits[i] == 0);
-}
-
-/* The sum of a head's bytes, with spaces for its own digits. */
-static bool tar_sum_fits(const uint8_t *head)
-{
-    uint64_t stated = 0;
-    uint64_t sum = 0;
-    /* The largest sum is 512 * 255, so nothing wraps. */
-    for (size_t i = 0; i < TAR_BLOCK; i++) {
-        sum += i >= 148 && i < 156 ? ' ' : head[i];
-    }
-    return tar_octal(head + 148, 8, &stated) && stated == sum;
-}
-
-/* The checksum as well, since five letters at byte 257 may be in any file. */
-static bool tar_is_head(const uint8_t *head)
-{
-    return memcmp(head + 257, "ustar", 5) == 0 && tar_sum_fits(head);
-}
-
-/* The name ends with a NUL, which is compared, too; some programs write "./" before it. */
-static bool tar_is_named(const uint8_t *head, const char *name)
-{
-    const size_t len = coffer__text_len(name);
-    head += memcmp(head, "./", 2) == 0 ? 2 : 0;
-    return memcmp(head, name, len + 1) == 0;
-}
-
-/* Remembers a plain file of one of the names that matter; of two with one name neither is believed. */
-static coffer_status tar_meet(torch_tar *t, const uint8_t *head, uint64_t at, uint64_t size, coffer_error *err)
+/* Remembers a plain file of one of the names that matter; of two with one name neither is believed, whatever they are:
+   loaders take the last. */
+static coffer_status tar_meet(torch_tar *t, const coffer__tar_member *member, coffer_error *err)
 {
     tar_member *const members[] = { &t->storages, &t->tensors, &t->pickle };
     static const char *const names[] = { "storages", "tensors", "pickle" };
-    /* Links and folders of such a name are not what a loader would open as a file. */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if ((head[156] != '0' && head[156] != 0) || !tar_is_named(head, names[i])) {
+        if (!coffer__tar_is_named(member->name, names[i])) {
             continue;
         }
         if (members[i]->there) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "the archive has %s twice", names[i]);
+            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->at, "the archive has %s twice", names[i]);
         }
-        *members[i] = (tar_member){ .at = at, .size = size, .there = true };
+        if (!member->plain) {
+            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->at, "%s of the archive is no plain file", names[i]);
+        }
+        *members[i] = (tar_member){ .at = member->at, .size = member->size, .there = true };
     }
     return COFFER_OK;
 }
 
 static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
 {
-    const coffer__torch_file *file = t->file;
-    uint64_t at = 0;
-    for (size_t i = 0; i < TAR_MOST_MEMBERS && file->size - at >= TAR_BLOCK; i++) {
-        uint8_t head[TAR_BLOCK];
-        uint64_t size = 0;
-        uint64_t padded = 0;
-        coffer_status status = coffer__input_read(file->input, file->file, file->size, at, head, sizeof head, err);
+    coffer__tar tar = {
+        .input = t->file->input, .allocator = t->file->plan->allocator, .file = t->file->file, .size = t->file->size
+    };
+    bool more = true;
+    for (size_t i = 0; i < TAR_MOST_MEMBERS && more; i++) {
+        coffer__tar_member member;
+        coffer_status status = coffer__tar_next(&tar, &member, &more, err);
         if (status != COFFER_OK) {
             return status;
         }
-        if (head[0] == 0) {
-            break; /* blocks of zeros end the archive */
-        }
-        if (!tar_is_head(head) || !tar_octal(head + 124, 12, &size)) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "this is no member of an archive (tar)");
-        }
-        at += TAR_BLOCK;
-        /* The size has to fit in the file; its padding need not, since the last member of a cut archive may be
-           whole. */
-        if (!coffer__round_up_u64(size, TAR_BLOCK, &padded) || size > file->size - at) {
-            return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
-                                   "a member of the archive reaches past the end of the file");
-        }
-        status = tar_meet(t, head, at, size, err);
+        status = more ? tar_meet(t, &member, err) : COFFER_OK;
         if (status != COFFER_OK) {
             return status;
         }
-        /* The padding of the last member may be missing; the loop then ends at the file's end. */
-        at = padded > file->size - at ? file->size : at + padded;
     }
     return t->storages.there && t->tensors.there && t->pickle.there
                ? COFFER_OK
@@ -330,6 +271,7 @@ static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *
     /* The product and the member bound the bytes, which are then a range of the file without reading one of
        them. */
     const uint64_t left = t->storages.at + t->storages.size - *at;
+    /* A negative count is a huge one here, and fails as such. */
     if (!coffer__mul_u64(coffer__load_u64le(count), coffer__element_facts_of(item.element)->size, &item.end) ||
         item.end > left) {
         return tar_malformed(*at, err);
@@ -485,6 +427,7 @@ static coffer_status tar_get(const void *ctx, uint64_t number, coffer__placed *p
     /* The part's end, so that a tensor cannot leave the part through its end; coffer__view_fill compares with
        it. */
     placed->available = item->end;
+    /* The part begins at a whole element, as its offset was given in elements. */
     const uint64_t from = item->from / coffer__element_facts_of(item->element)->size;
     return coffer__add_u64(placed->extents.offset, from, &placed->extents.offset) ? COFFER_OK : tar_malformed(at, err);
 }
@@ -523,6 +466,7 @@ static coffer_status tar_read_all(torch_tar *t, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
+    /* Last, since its ids are numbers of tensors, which have to be known by then. */
     uint64_t at = t->pickle.at;
     status = tar_run(t, &t->pickle, &at, &t->graph, err);
     /* The object is the only pickle whose persistent ids are numbers of tensors. */
@@ -531,17 +475,29 @@ static coffer_status tar_read_all(torch_tar *t, coffer_error *err)
     return status == COFFER_OK ? coffer__graph_put_rows(&t->graph, err) : status;
 }
 
-/* Any of the four may come first; an archive of anything else has another first name. */
+/* Any of the four may come first, or what describes it; an archive of anything else has another first name. */
 static bool tar_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                       size_t path_len)
 {
+    static const char *const names[] = { "storages", "tensors", "pickle", "sys_info" };
     (void)tail;
     (void)tail_size;
     (void)path;
     (void)path_len;
-    return head_size >= TAR_BLOCK && tar_is_head(head) &&
-           (tar_is_named(head, "storages") || tar_is_named(head, "tensors") || tar_is_named(head, "pickle") ||
-            tar_is_named(head, "sys_info"));
+    /* A block each for the description's head and its records, which are short for these names. */
+    const bool described = head_size >= 3 * COFFER__TAR_BLOCK && coffer__tar_is_head(head) && head[156] == 'x';
+    head += described ? 2 * COFFER__TAR_BLOCK : 0;
+    head_size -= described ? 2 * COFFER__TAR_BLOCK : 0;
+    if (head_size < COFFER__TAR_BLOCK || !coffer__tar_is_head(head)) {
+        return false;
+    }
+    char name[COFFER__TAR_NAME];
+    bool named = false;
+    coffer__tar_name_of(head, name);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        named = named || coffer__tar_is_named(name, names[i]);
+    }
+    return named;
 }
 
 static coffer_status tar_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,

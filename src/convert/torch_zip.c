@@ -38,6 +38,7 @@ static coffer_status torch_zip_note_version(const torch_zip *t, coffer_error *er
     if (status != COFFER_OK) {
         return status;
     }
+    /* The file has the number as a line. */
     len -= len > 0 && text[len - 1] == '\n' ? 1 : 0;
     if ((len == 1 && text[0] >= '1' && text[0] <= '9') || (len == 2 && text[0] == '1' && text[1] == '0')) {
         return COFFER_OK;
@@ -62,6 +63,10 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
     } else {
         status = coffer__zip_check(&t->archive.zip, t->file->input, member, err);
     }
+    /*
+     * What the graph needs to find storages and to name places in messages. The pickle itself is read where it
+     * lies, through a window, or from memory when it had to be inflated.
+     */
     t->graph.member = member->name;
     t->graph.stores = &t->stores;
     t->graph.big_endian = t->archive.big_endian;

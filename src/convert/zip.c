@@ -125,6 +125,10 @@ static coffer_status zip_find_end(zip_reading *in)
 static coffer_status zip_judge_end(const zip_reading *in)
 {
     const uint64_t end = in->zip->start + in->end.end;
+    /*
+     * Two ends are two directories: a scanner that takes the one and a loader that takes the other see different
+     * files.
+     */
     if (in->end.another != UINT64_MAX && !in->scan) {
         return coffer__fail_at(
             in->err, COFFER_ERR_ARCHIVE, in->end.another,
@@ -381,6 +385,7 @@ static bool zip_names_clash(const coffer__zip_member *a, const coffer__zip_membe
 static coffer_status zip_check_names(const zip_reading *in, uint32_t *order)
 {
     const coffer__zip *zip = in->zip;
+    /* Sorting instead of comparing each with each: an archive may have a million members. */
     coffer__sort(order, zip->count, zip_folded_before, zip->members);
     for (size_t i = 1; i < zip->count; i++) {
         const coffer__zip_member *member = &zip->members[order[i]];
@@ -412,6 +417,10 @@ static coffer_status zip_check_places(const zip_reading *in, uint32_t *order)
     for (size_t i = 0; i < zip->count; i++) {
         const coffer__zip_member *member = &zip->members[order[i]];
         coffer_status status = COFFER_OK;
+        /*
+         * `end` is exact for members that were located, and the least that is possible for the others, so an
+         * overlap is never told where there is none.
+         */
         if (member->head < end) {
             /* Two members of the same bytes are also how a small archive inflates to a huge one. */
             status = zip_refuse(in, member, "the archive's member %q overlaps the one before it");
@@ -444,6 +453,10 @@ static bool zip_sizes_agree(const uint8_t *head, const uint8_t *extra, size_t ex
     if (!zip_find_zip64(extra, extra_size, &field) || !zip_widen(&size, &field) || !zip_widen(&stored_size, &field)) {
         return false;
     }
+    /*
+     * With the flag a writer did not know the sizes when it wrote the head, and left zeros. A head that has them
+     * all the same has to have the right ones.
+     */
     const bool follow = (member->flags & ZIP_FLAG_SIZES_FOLLOW) != 0;
     const bool same = size == member->size && stored_size == member->stored_size;
     return (same || (follow && size == 0 && stored_size == 0)) && (crc == member->crc || (follow && crc == 0));

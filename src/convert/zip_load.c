@@ -52,6 +52,7 @@ static coffer_status load_inflated(const coffer__zip *zip, const coffer__input *
     if (in.part == NULL) {
         return COFFER_ERR_MEMORY;
     }
+    /* A member that inflates to more than its size says fails here; it was never given more room. */
     const coffer_status status = coffer__inflate(&stream, bytes, size, size == member->size, err);
     coffer__free_array(zip->allocator, in.part, LOAD_PART, 1);
     return status;

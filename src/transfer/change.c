@@ -12,35 +12,23 @@ size_t coffer__change_unit(const coffer__change *change)
     return unit > 0 ? unit : 1;
 }
 
-static void change_swap_2(uint8_t *bytes, size_t size)
-{
-    for (size_t at = 0; at < size; at += 2) {
-        uint16_t value = 0;
-        memcpy(&value, bytes + at, sizeof value);
-        value = __builtin_bswap16(value);
-        memcpy(bytes + at, &value, sizeof value);
+/* One loop for each width: the width has to be known where the loop is compiled, or there is no vector code. */
+#define CHANGE_SWAP(bytes_each, bits)                                                                                  \
+    static void change_swap_##bytes_each(uint8_t *bytes, size_t size)                                                  \
+    {                                                                                                                  \
+        for (size_t at = 0; at < size; at += (bytes_each)) {                                                           \
+            uint##bits##_t value = 0;                                                                                  \
+            memcpy(&value, bytes + at, sizeof value);                                                                  \
+            value = __builtin_bswap##bits(value);                                                                      \
+            memcpy(bytes + at, &value, sizeof value);                                                                  \
+        }                                                                                                              \
     }
-}
 
-static void change_swap_4(uint8_t *bytes, size_t size)
-{
-    for (size_t at = 0; at < size; at += 4) {
-        uint32_t value = 0;
-        memcpy(&value, bytes + at, sizeof value);
-        value = __builtin_bswap32(value);
-        memcpy(bytes + at, &value, sizeof value);
-    }
-}
+CHANGE_SWAP(2, 16)
+CHANGE_SWAP(4, 32)
+CHANGE_SWAP(8, 64)
 
-static void change_swap_8(uint8_t *bytes, size_t size)
-{
-    for (size_t at = 0; at < size; at += 8) {
-        uint64_t value = 0;
-        memcpy(&value, bytes + at, sizeof value);
-        value = __builtin_bswap64(value);
-        memcpy(bytes + at, &value, sizeof value);
-    }
-}
+#undef CHANGE_SWAP
 
 /* The sign of a little-endian float is the highest bit of its last byte. */
 static void change_flip(uint8_t *bytes, size_t size, size_t first, size_t step)

@@ -143,8 +143,8 @@ static void dump_pickle(dump_file *file)
     printf("root %" PRIu32 " %" PRIu64 "\n", coffer__pickle_root(pickle), end);
     for (coffer__value value = 1; value <= coffer__pickle_count(pickle); value++) {
         const coffer__node *node = coffer__pickle_node(pickle, value);
-        printf("node %" PRIu32 " %d %d %" PRIu32 " %" PRIu32, value, (int)node->kind, (int)node->call, node->state,
-               node->attributes);
+        printf("node %" PRIu32 " %d %d %" PRIu32 " %" PRIu32, value, (int)node->kind, (int)node->call,
+               coffer__node_state(node), coffer__node_attributes(node));
         dump_leaf(pickle, value, node);
         uint32_t count = 0;
         for (uint32_t link = node->first; link != 0; count++) {

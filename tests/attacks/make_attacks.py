@@ -481,12 +481,25 @@ def program_attacks():
 # ---- tar --------------------------------------------------------------------------------------------------------------
 
 
+def pax(**records):
+    """The records of a pax header, each with its own length in front."""
+    out = b""
+    for key, value in records.items():
+        line = b" %s=%s\n" % (key.replace("__", ".").encode(), value)
+        size = len(line) + 1
+        while len(str(size)) + len(line) != size:
+            size = len(str(size)) + len(line)
+        out += b"%d" % size + line
+    return out
+
+
 def tar_member(called, data, kind=b"0", link=b"", size=None):
     head = bytearray(512)
     head[0:len(called)] = called
     head[100:108] = b"0000644\0"
     head[108:124] = b"0000000\0" * 2
-    head[124:136] = b"%011o\0" % (len(data) if size is None else size)
+    size = len(data) if size is None else size
+    head[124:136] = size if isinstance(size, bytes) else b"%011o\0" % size
     head[136:148] = b"00000000000\0"
     head[148:156] = b" " * 8
     head[156:157] = kind
@@ -500,11 +513,16 @@ def tar_file(*members_, end=bytes(1024)):
     return b"".join(members_) + end
 
 
-def tar_attacks():
-    storages = stream(number(1)) + stream(tuple_of(text("0"), text("cpu"), name("torch", "FloatStorage"))) + \
+def tar_parts():
+    storages = stream(number(1)) + stream(tuple_of(number(7), text("cpu"), name("torch", "FloatStorage"))) + \
         struct.pack("<q", 4) + DATA + stream(b"]")
-    tensors = stream(number(0))
-    pickle = tar_member(b"pickle", stream(dict_of((text("w"), b"K\1Q"))))
+    tensors = stream(number(1)) + stream(tuple_of(number(1), number(7), name("torch", "FloatTensor"))) + \
+        struct.pack("<iiqqqqq", 2, 0, 2, 2, 2, 1, 0)
+    return storages, tensors, tar_member(b"pickle", stream(dict_of((text("w"), b"K\1Q"))))
+
+
+def tar_attacks():
+    storages, tensors, pickle = tar_parts()
 
     def of(storages=storages, tensors=tensors):
         return tar_file(tar_member(b"storages", storages), tar_member(b"tensors", tensors), pickle)
@@ -521,6 +539,21 @@ def tar_attacks():
     yield "storages-2^31", of(stream(number(2**31 - 1)))
     yield "tensors-2^31", of(tensors=stream(number(2**31 - 1)))
     yield "cut", of()[:700]
+    rest = (tar_member(b"tensors", tensors), pickle)
+    for called, records in (("size", pax(size=b"%d" % 2**62)), ("size-2^64", pax(size=b"18446744073709551616")),
+                            ("size-negative", pax(size=b"-1")), ("sparse", pax(GNU__sparse__major=b"1")),
+                            ("length", b"99 path=storages\n"), ("length-0", b"0 path=x\n"), ("no-equals", b"9 storage\n"),
+                            ("no-end", b"15 path=storages"), ("other-name", pax(path=b"other"))):
+        yield f"pax-{called}", tar_file(tar_member(b"x", records, b"x"), tar_member(b"storages", storages), *rest)
+    yield "pax-of-all", tar_file(tar_member(b"g", pax(path=b"storages"), b"g"), tar_member(b"storages", storages), *rest)
+    yield "pax-large", tar_file(tar_member(b"storages", storages), tar_member(b"x", bytes(70000), b"x"), *rest)
+    yield "pax-many", tar_file(tar_member(b"storages", storages), *[tar_member(b"x", pax(path=b"tensors"), b"x")] * 20, *rest)
+    yield "long-name", tar_file(tar_member(b"x", b"other\0", b"L"), tar_member(b"storages", storages), *rest)
+    yield "named-by-pax-too", tar_file(tar_member(b"storages", storages), *rest, tar_member(b"x", pax(path=b"pickle"), b"x"),
+                                       tar_member(b"other", stream(b"N")))
+    for called, size in (("beyond", b"\x80" + (2**40).to_bytes(11, "big")), ("2^64", b"\x80\0\0\1" + bytes(8)),
+                         ("negative", b"\xff" * 12)):
+        yield f"base-256-{called}", tar_file(tar_member(b"storages", storages[:100], size=size), *rest)
 
 
 # ---- streams ----------------------------------------------------------------------------------------------------------
@@ -542,6 +575,8 @@ def legacy():
 
 
 def stream_attacks():
+    binary = stream(dict_of((text("w"), tensor(of=b"P('storage', 'FloatStorage', '0', 'cpu', 4)\n"))))
+    yield "protocol-0", stream_file(pickle=binary)
     yield "count-lie", stream_file(storages=struct.pack("<q", 5) + DATA)
     yield "count-negative", stream_file(storages=struct.pack("<q", -4) + DATA)
     yield "count-2^62", stream_file(storages=struct.pack("<q", 2**62) + DATA)
@@ -557,12 +592,37 @@ def stream_attacks():
 
 # ---- all of them ------------------------------------------------------------------------------------------------------
 
+def polyglot_attacks():
+    """Pickles that do not begin as one, or that are called otherwise: pickle.load runs them all the same."""
+    system = name("os", "system") + tuple_of(text("id")) + b"R"
+    yield "without-proto", system + b"."
+    yield "protocol-0", b"cos\nsystem\n(S'id'\ntR."
+    yield "proto-0", b"\x80\0" + system + b"."
+    yield "proto-1", b"\x80\1" + system + b"."
+    yield "after-values", b"N(K\1K\2t0" + system + b"."
+    yield "after-64-kib", b"N0" * 40000 + system + b"."
+    yield "framed", b"\x95" + struct.pack("<Q", 8000 + len(system)) + b"N0" * 4000 + system + b"."
+    yield "without-stop", system
+    yield "before-an-archive", system + b"." + torch_file()
+    yield "before-an-array", system + b"." + npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n")
+    yield "before-text", system + b".\n# a text that nobody would take for a program\n"
+
+
+def script_attacks():
+    """Classes of __torch__, which only the loader of TorchScript takes out of the archive."""
+    script = stream(name("__torch__.model", "Net") + b")\x81}b")
+    yield "plain", script
+    yield "without-code", Archive([Member(b"a/data.pkl", script), Member(b"a/version", b"3\n")]).bytes()
+    yield "other-folder", Archive([Member(b"a/data.pkl", script), Member(b"a/b/constants.pkl", stream(b")"))]).bytes()
+
+
 def attacks():
     """(name, bytes) of every file."""
     for kind, ending, make in (("zip", "pt", zip_attacks), ("pickle", "pkl", pickle_attacks), ("graph", "pt", graph_attacks),
                                ("tensor", "pt", tensor_attacks), ("npy", "npy", npy_attacks), ("npz", "npz", npz_attacks),
                                ("program", "pt2", program_attacks), ("tar", "tar", tar_attacks),
-                               ("stream", "pt", stream_attacks)):
+                               ("stream", "pt", stream_attacks), ("polyglot", "bin", polyglot_attacks),
+                               ("script", "pt", script_attacks)):
         for called, bytes_ in make():
             yield f"{kind}-{called}.{ending}", bytes_
 
@@ -572,6 +632,12 @@ def good_files():
     yield "good.pt", torch_file()
     yield "good-deflated.pt", Archive([Member(b"a/data.pkl", **deflated(checkpoint())), *members()[1:]]).bytes()
     yield "good-stream.pt", stream_file()
+    storages, tensors, pickle = tar_parts()
+    yield "good.tar", tar_file(tar_member(b"storages", storages), tar_member(b"tensors", tensors), pickle)
+    yield "good-pax.tar", tar_file(tar_member(b"x", pax(path=b"storages", size=b"%d" % len(storages)), b"x"),
+                                   tar_member(b"storages", storages, size=0), tar_member(b"tensors", tensors), pickle)
+    yield "good-base-256.tar", tar_file(tar_member(b"storages", storages, size=b"\x80" + len(storages).to_bytes(11, "big")),
+                                        tar_member(b"tensors", tensors), pickle)
     yield "good.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n")
     yield "good.npz", Archive([Member(b"x.npy", npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3, )}"))]).bytes()
 

@@ -95,6 +95,46 @@ def test_refused_or_reported(results, called):
     assert plan.offset is None or plan.offset <= size or plan.status in ("PICKLE", "VIEW"), plan
 
 
+# What a refusal says, one file for each sentence that readers have for what is wrong with a container.
+SENTENCES = {
+    "zip-duplicate.pt": "two members of the name", "zip-local-name.pt": "another name before its data",
+    "zip-crc-of-pickle.pt": "have the CRC-32", "zip-local-sizes-0.pt": "other sizes, or another CRC, before its data",
+    "zip-zip64-cut.pt": "whose extra fields or disk are wrong", "zip-zip64-2^63.pt": "whose member reaches into the directory",
+    "zip-size.pt": "overlaps the one before it", "zip-stored-not-size.pt": "contradict each other",
+    "zip-count-less.pt": "that is no entry", "zip-count-more.pt": "members in 165 bytes, which is too many",
+    "zip-directory-before.pt": "contradicts what is before it", "zip-two-ends.pt": "has two end records",
+    "zip-flag-1.pt": "is encrypted", "zip-method-1.pt": "by another method than deflate",
+    "zip-local-method.pt": "other flags or another method before its data", "zip-bomb-1032.pt": "the pickle says 16",
+    "zip-deflated-cut.pt": "they end too early", "zip-deflated-garbage.pt": "of a kind that there is none of",
+    "zip-deflated-short.pt": "fewer than the archive says", "zip-deflated-long.pt": "more than the archive says",
+    "zip-name-0.pt": "not simply one below a folder", "zip-folder-with-bytes.pt": "is a folder and has bytes",
+    "zip-no-storage.pt": "which the file does not have", "zip-two-pickles.pt": "outside of the folder",
+    "zip-cut-0043.pt": "it was cut", "pickle-plain-empty.pkl": "this file is empty", "pickle-call-inst.pkl": "INST is refused",
+    "pickle-call-obj.pkl": "OBJ is refused", "graph-laughs.pt": "contain each other too many times",
+    "graph-depth.pt": "more than 1000 containers", "tensor-beyond.pt": "lead out of its storage",
+    "tensor-offset-2^62.pt": "as many strides as sizes", "tensor-count-negative.pt": "the size of its storage",
+    "tensor-id-short.pt": "another id than", "tensor-storage-unknown.pt": "the class of its storage",
+    "tensor-rebuild-few.pt": "the number of arguments", "npy-behind.npy": "something follows the dict",
+    "npy-text.npy": "its elements are text", "npy-dates.npy": "dates or times", "npy-long-double.npy": "longer floats",
+    "npy-empty-header.npy": "a dict should be here", "npy-unended.npy": "a comma is missing",
+    "npy-shape-int.npy": "the shape is no tuple", "npy-order-int.npy": "True or False should be here",
+    "npy-header-beyond.npy": "it ends within its header", "tar-link.tar": "storages of the archive is no plain file",
+    "tar-absolute.tar": "an archive (tar) without a checkpoint", "tar-size-beyond.tar": "reaches past the end of the file",
+    "tar-count-negative.tar": "does not describe its storages and tensors", "tar-cut.tar": "lacks storages, tensors or pickle",
+    "tar-pax-size-2^64.tar": "a record at byte 512", "tar-pax-large.tar": "describes a member in 70.0 kB",
+    "tar-pax-many.tar": "no member of an archive (tar)",
+    "tar-named-by-pax-too.tar": "has pickle twice", "tar-pax-other-name.tar": "lacks storages",
+    "tar-base-256-2^64.tar": "no member of an archive (tar)", "tar-base-256-beyond.tar": "reaches past the end of the file",
+    "stream-keys-no-list.pt": "no list of storages", "stream-keys-twice.pt": "comes twice", "stream-cut-273.pt": "is cut off",
+    "stream-count-lie.pt": "has 5 elements, and the pickle says 4", "stream-protocol-0.pt": "saved with protocol 0",
+}
+
+
+@pytest.mark.parametrize("called", SENTENCES)
+def test_a_refusal_says_what_is_wrong(results, called):
+    assert SENTENCES[called] in results[called][0].message
+
+
 @pytest.mark.parametrize("called", NAMES)
 def test_scanned(results, called):
     _, scan, _ = results[called]
@@ -109,6 +149,10 @@ def test_a_scan_names_what_would_be_called(results):
                               "npz-objects", "npz-pickle", "npy-objects-call", "pickle-array-", "program-weight.", "program-weight-protocol-0",
                               "program-weight-deflated", "program-weight-archive", "program-constant", "pickle-call-inside-popped", "pickle-call-inside-arguments-computed")):
             assert "builtins.eval" in text, (called, text)
+        if called.startswith("polyglot-"):
+            assert "os.system" in text, (called, text)
+        if called.startswith("script-"):
+            assert "__torch__.model.Net" in text, (called, text)
         if called.startswith("pickle-call-inside-environment"):
             assert "os.environ" in text
         if called.startswith(("pickle-call-changed", "pickle-call-inside-changed")):

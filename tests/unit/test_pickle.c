@@ -419,8 +419,8 @@ static void test_an_ordered_dict_with_metadata(void **state)
     const coffer__node *dict = root_of(&in);
     assert_int_equal(dict->kind, COFFER__VALUE_CALL);
     assert_int_equal(dict->count, 2);
-    assert_int_equal(coffer__pickle_node(in.pickle, dict->state)->kind, COFFER__VALUE_DICT);
-    assert_int_equal(coffer__pickle_node(in.pickle, dict->attributes)->count, 4);
+    assert_int_equal(coffer__pickle_node(in.pickle, coffer__node_state(dict))->kind, COFFER__VALUE_DICT);
+    assert_int_equal(coffer__pickle_node(in.pickle, coffer__node_attributes(dict))->count, 4);
     /* Of a key that comes twice the last value counts. */
     const coffer__value found = coffer__pickle_get(in.pickle, coffer__pickle_root(in.pickle), "a");
     assert_int_equal(coffer__pickle_node(in.pickle, found)->as.integer, 2);
@@ -456,7 +456,7 @@ static void test_items_of_names_are_told(void **state)
     assert_int_equal(RUN(&in, "cos\nenviron\n\x8c\1A\x8c\1Bs."), COFFER_OK);
     assert_int_equal(in.seen_count, 2);
     assert_int_equal(in.seen[0], in.seen[1]);
-    assert_int_equal(coffer__pickle_node(in.pickle, root_of(&in)->attributes)->count, 2);
+    assert_int_equal(coffer__pickle_node(in.pickle, coffer__node_attributes(root_of(&in)))->count, 2);
     coffer__pickle_free(in.pickle);
 }
 
