@@ -66,6 +66,7 @@ bool sandbox_send_wants(int socket, uint64_t size, const char *path, const coffe
                                   .ties = (int32_t)options->ties,
                                   .scalars = (int32_t)options->scalars,
                                   .bytes_as = (int32_t)options->bytes_as,
+                                  .blocks_as = (int32_t)options->blocks_as,
                                   .flags = wanted_flags(options),
                                   .path_size = (uint32_t)strlen(path) + 1,
                                   .root_size = (uint32_t)strlen(root) + 1,

@@ -36,7 +36,7 @@ typedef struct sandbox_wants {
     uint32_t path_size; /* NUL included, as of the others */
     uint32_t root_size;
     uint32_t prefix_size;
-    uint32_t reserved;
+    int32_t blocks_as;
 } sandbox_wants;
 
 enum {

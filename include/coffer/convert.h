@@ -99,19 +99,20 @@ typedef struct coffer_import_options {
     const char *strip_prefix; /* removed from the beginnings of names; NULL: none */
     coffer_ties ties;
     coffer_scalars scalars;
-    coffer_dtype bytes_as; /* what NumPy's one-byte voids are: a dtype of 8 bits; COFFER_UNKNOWN_DTYPE: refuse them */
-    bool skip_unsupported; /* leave out tensors that have no equivalent instead of failing */
-    bool strict;           /* fail where an object of another program would be left out (COFFER_ERR_OPAQUE) */
-    bool complex128;       /* write complex128 as F64 with a last dimension of 2 */
-    bool allow_expand;     /* tensors may be larger than what they view by more than 64 MiB together */
-    bool scan;             /* findings alone are wanted: go on past what could not be converted, and list no tensors */
-    uint64_t max_metadata; /* bytes of memory that describing the file may take; 0: 256 MiB */
-    bool raw_blocks;       /* keep tensors of GGUF's block types as U8, with their types in the metadata */
+    coffer_dtype bytes_as;  /* what NumPy's one-byte voids are: a dtype of 8 bits; COFFER_UNKNOWN_DTYPE: refuse them */
+    bool skip_unsupported;  /* leave out tensors that have no equivalent instead of failing */
+    bool strict;            /* fail where an object of another program would be left out (COFFER_ERR_OPAQUE) */
+    bool complex128;        /* write complex128 as F64 with a last dimension of 2 */
+    bool allow_expand;      /* tensors may be larger than what they view by more than 64 MiB together */
+    bool scan;              /* findings alone are wanted: go on past what could not be converted, and list no tensors */
+    uint64_t max_metadata;  /* bytes of memory that describing the file may take; 0: 256 MiB */
+    bool raw_blocks;        /* keep tensors of GGUF's block types as U8, with their types in the metadata */
+    coffer_dtype blocks_as; /* else make F32, F16 or BF16 of them; COFFER_UNKNOWN_DTYPE: fail */
 } coffer_import_options;
 #define COFFER_IMPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_import_options), NULL, NULL, NULL, COFFER_TIES_HF, COFFER_SCALARS_SKIP, COFFER_UNKNOWN_DTYPE,    \
-            false, false, false, false, false, 0, false                                                                       \
+            false, false, false, false, false, 0, false, COFFER_UNKNOWN_DTYPE                                          \
     }
 
 /* What a file holds, and what becomes of it. */

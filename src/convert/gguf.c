@@ -17,6 +17,7 @@
  */
 #include "alloc.h"
 #include "checked.h"
+#include "dtype.h"
 #include "error.h"
 #include "gguf_blocks.h"
 #include "gguf_values.h"
@@ -336,16 +337,38 @@ static void gguf_record_raw(gguf_reading *gguf, const gguf_tensor *tensor)
     coffer__write_text(&gguf->raw, "]}");
 }
 
-/* Dimensions with the slowest first, and dense strides: of the elements, or of the bytes of rows of blocks. */
-static void gguf_shape(const gguf_tensor *tensor, uint64_t item_size, coffer__plan_dimension *dimensions)
+/* What becomes of a tensor: a dtype of its own, bytes of blocks, or numbers that are made of them. */
+typedef struct gguf_fate {
+    coffer_dtype dtype;
+    coffer__coding coding;
+    uint64_t item_size;
+    uint64_t row;  /* items along the innermost dimension */
+    uint64_t size; /* bytes in all */
+} gguf_fate;
+
+static gguf_fate gguf_fate_of(const gguf_reading *gguf, const gguf_tensor *tensor)
+{
+    const coffer__gguf_type *type = tensor->type;
+    const uint64_t row = tensor->rank > 0 ? tensor->dimensions[0] : 1;
+    if (type->dtype != COFFER_UNKNOWN_DTYPE) {
+        return (gguf_fate){ type->dtype, COFFER__CODING_STORED, type->size, row, tensor->size };
+    }
+    if (gguf->wants->raw_blocks) {
+        const uint64_t bytes = row / type->elements * type->size;
+        return (gguf_fate){ COFFER_U8, COFFER__CODING_STORED, 1, bytes, tensor->size };
+    }
+    const uint64_t item_size = coffer__dtype(gguf->wants->blocks_as)->bits / 8;
+    const uint64_t size = tensor->size / type->size * type->elements * item_size;
+    return (gguf_fate){ gguf->wants->blocks_as, COFFER__CODING_BLOCKS, item_size, row, size };
+}
+
+/* Dimensions with the slowest first, and dense strides. */
+static void gguf_shape(const gguf_tensor *tensor, const gguf_fate *fate, coffer__plan_dimension *dimensions)
 {
     /* Unsigned: beside a dimension of 0 the others may be anything, and nothing is ever reached by such a stride. */
-    uint64_t stride = item_size;
+    uint64_t stride = fate->item_size;
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        uint64_t size = tensor->dimensions[i];
-        if (i == 0 && tensor->type->elements > 1) {
-            size = size / tensor->type->elements * tensor->type->size;
-        }
+        const uint64_t size = i == 0 ? fate->row : tensor->dimensions[i];
         dimensions[tensor->rank - 1 - i] = (coffer__plan_dimension){ size, size, (int64_t)stride };
         stride *= size > 0 ? size : 1;
     }
@@ -353,21 +376,22 @@ static void gguf_shape(const gguf_tensor *tensor, uint64_t item_size, coffer__pl
 
 static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor, uint64_t begin, coffer_error *err)
 {
-    const bool raw = tensor->type->dtype == COFFER_UNKNOWN_DTYPE;
-    const coffer_dtype dtype = raw ? COFFER_U8 : tensor->type->dtype;
-    const uint64_t item_size = raw ? 1 : tensor->type->size;
-    const coffer__plan_piece piece = {
-        .file = gguf->in.file, .offset = begin + tensor->offset, .stored_size = tensor->size, .size = tensor->size
-    };
+    const gguf_fate fate = gguf_fate_of(gguf, tensor);
+    const bool blocks = fate.coding == COFFER__CODING_BLOCKS;
+    const coffer__plan_piece piece = { .file = gguf->in.file,
+                                       .coding = fate.coding,
+                                       .offset = begin + tensor->offset,
+                                       .stored_size = tensor->size,
+                                       .size = fate.size,
+                                       .blocks = blocks ? tensor->type->number : 0,
+                                       .dtype = blocks ? fate.dtype : COFFER_UNKNOWN_DTYPE };
     coffer__plan_dimension dimensions[GGUF_MOST_RANK];
-    coffer__plan_row row = {
-        .name = tensor->name,
-        .dtype = dtype,
-        .rank = tensor->rank,
-        .item_size = item_size,
-        .swap = gguf->in.swapped && item_size > 1 ? (uint8_t)item_size : 0,
-    };
-    gguf_shape(tensor, item_size, dimensions);
+    coffer__plan_row row = { .name = tensor->name,
+                             .dtype = fate.dtype,
+                             .rank = tensor->rank,
+                             .item_size = fate.item_size,
+                             .swap = gguf->in.swapped && fate.item_size > 1 ? (uint8_t)fate.item_size : 0 };
+    gguf_shape(tensor, &fate, dimensions);
     coffer_status status = coffer__plan_put_piece(gguf->plan, &piece, err);
     if (status != COFFER_OK) {
         return status;
@@ -376,44 +400,72 @@ static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor,
     if (status != COFFER_OK) {
         return status;
     }
-    if (raw) {
+    if (fate.dtype == COFFER_U8 && tensor->type->dtype == COFFER_UNKNOWN_DTYPE) {
         gguf_record_raw(gguf, tensor);
     }
     return coffer__plan_put_row(gguf->plan, &row, dimensions, err);
 }
 
-/* Blocks have no dtype: it is for the user to say what is to become of them. The message counts what there is. */
+/* The types of blocks that there are, with how many tensors each has: "Q4_K 24, Q6_K 5". */
+static void gguf_list_types(const gguf_reading *gguf, coffer__writing *out)
+{
+    for (uint32_t number = 0; number < COFFER__GGUF_TYPES; number++) {
+        char digits[20];
+        uint64_t count = 0;
+        const coffer__gguf_type *type = coffer__gguf_type_of(number);
+        for (size_t i = 0; i < gguf->tensor_count && type != NULL && type->decode != NULL; i++) {
+            count += gguf->tensors[i].type == type;
+        }
+        if (count > 0) {
+            coffer__write(out, ", ", out->used > 0 ? 2 : 0);
+            coffer__write_text(out, type->name);
+            coffer__write(out, " ", 1);
+            coffer__write(out, digits, coffer__write_u64(digits, count));
+        }
+    }
+    coffer__write(out, "", 1);
+}
+
+/* Blocks have no dtype: it is for the user to say what is to become of them. The message says what there is, and what each
+   choice would weigh. */
 static coffer_status gguf_refuse_blocks(const gguf_reading *gguf, coffer_error *err)
 {
-    uint64_t count = 0;
     uint64_t bytes = 0;
     uint64_t elements = 0;
-    const gguf_tensor *first = NULL;
+    coffer__writing types = { .allocator = gguf->plan->allocator };
     for (size_t i = 0; i < gguf->tensor_count; i++) {
         const gguf_tensor *tensor = &gguf->tensors[i];
-        if (tensor->type->dtype == COFFER_UNKNOWN_DTYPE) {
-            first = first == NULL ? tensor : first;
-            count++;
+        if (tensor->type->decode != NULL) {
             bytes += tensor->size;
             elements += tensor->size / tensor->type->size * tensor->type->elements;
         }
     }
-    size_t name_len = 0;
-    const char *name = coffer__plan_text(gguf->plan, first->name, &name_len);
+    gguf_list_types(gguf, &types);
     coffer__fail(
         err, COFFER_ERR_NO_EQUIVALENT,
-        "%u tensors are quantised in blocks (%s and others), which safetensors has no dtype for: --raw keeps their "
-        "%z as bytes",
-        count, first->type->name, bytes);
-    return coffer__fail_tensor(err, COFFER_ERR_NO_EQUIVALENT, name, name_len);
+        "tensors are quantised in blocks, for which safetensors has no dtype (%s): --dequantize f32, f16 or bf16 "
+        "makes numbers of them (%z as F32), --raw keeps their bytes (%z)",
+        types.failed ? "" : types.text, elements * 4, bytes);
+    coffer__writing_free(&types);
+    return COFFER_ERR_NO_EQUIVALENT;
+}
+
+/* What there is in blocks cannot be converted as it was asked for. */
+static bool gguf_lacks(const gguf_reading *gguf, const gguf_tensor *tensor)
+{
+    const coffer__wants *wants = gguf->wants;
+    return tensor->type->decode != NULL && !wants->raw_blocks && wants->blocks_as == COFFER_UNKNOWN_DTYPE;
 }
 
 static coffer_status gguf_put_rows(gguf_reading *gguf, uint64_t begin, coffer_error *err)
 {
     for (size_t i = 0; i < gguf->tensor_count; i++) {
         const gguf_tensor *tensor = &gguf->tensors[i];
-        if (tensor->type->dtype == COFFER_UNKNOWN_DTYPE && !gguf->wants->raw_blocks) {
+        if (gguf_lacks(gguf, tensor)) {
             return gguf_refuse_blocks(gguf, err);
+        }
+        if (tensor->type->decode != NULL && gguf->in.swapped) {
+            return gguf_fail_tensor(gguf, tensor, "blocks in a big-endian file, which nobody writes", err);
         }
         const coffer_status status = gguf_put_row(gguf, tensor, begin, err);
         if (status != COFFER_OK) {

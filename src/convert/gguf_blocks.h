@@ -10,6 +10,8 @@
 
 /* Most elements of one block. */
 #define COFFER__GGUF_BLOCK_MOST 256
+/* Numbers of types are below that. */
+#define COFFER__GGUF_TYPES 43
 
 typedef struct coffer__gguf_type {
     uint32_t number;    /* in files */

@@ -209,7 +209,9 @@ static coffer_status import_check(const coffer_import *import, bool may_expand, 
 static bool import_wants_are_known(const coffer_import_options *options)
 {
     return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_TENSOR &&
-           (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT;
+           (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT &&
+           (options->blocks_as == COFFER_UNKNOWN_DTYPE || options->blocks_as == COFFER_F32 ||
+            options->blocks_as == COFFER_F16 || options->blocks_as == COFFER_BF16);
 }
 
 /* The options as readers get them: with defaults where the caller gave NULL, so that no reader has
@@ -225,6 +227,7 @@ static coffer__wants import_wants(const coffer_import_options *options)
                             .strict = options->strict,
                             .complex128_as_f64 = options->complex128,
                             .raw_blocks = options->raw_blocks,
+                            .blocks_as = options->blocks_as,
                             .scan = options->scan };
 }
 

@@ -192,6 +192,8 @@ static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_STRICT, 0, "strict", NULL, "fail where an object of another program would be left out", NULL },
     { CLI_OPTION_COMPLEX128, 0, "complex128", "WAY", "f64x2: as F64 with a last dimension of 2", "f64x2" },
     { CLI_OPTION_BYTES_AS, 0, "bytes-as", "DTYPE", "what NumPy's V1 is: F8_E4M3; of npz, npy, pt: U8", NULL },
+    { CLI_OPTION_DEQUANTIZE, 0, "dequantize", "DTYPE", "make numbers of GGUF's blocks: f32, f16 or bf16",
+      "f32|f16|bf16" },
     { CLI_OPTION_RAW, 0, "raw", NULL, "keep GGUF's blocks of quantised elements, as bytes", NULL },
     { CLI_OPTION_TENSOR, 0, "tensor", "NAME", "to npz, npy or pt: this tensor only", NULL },
     { CLI_OPTION_ALLOW_EXPAND, 0, "allow-expand", NULL, "write tensors much larger than what they view", NULL },
