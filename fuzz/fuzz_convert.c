@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         { .root = "auto", .strip_prefix = "" },
         { .root = "all",
           .strip_prefix = "w",
-          .scalars = COFFER_SCALARS_TENSOR,
+          .scalars = COFFER_SCALARS_METADATA,
           .skip_unsupported = true,
           .complex128_as_f64 = true,
           .bytes_as = COFFER_F8_E4M3,

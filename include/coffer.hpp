@@ -1043,6 +1043,9 @@ public:
     {
     }
 
+    /* Adds what an import of another input has; that input must outlive this one. */
+    void add(const imported &more) { detail::call(coffer_import_add, get(), more.get()); }
+
     const coffer_import_summary &summary() const noexcept { return *coffer_import_summarize(get()); }
     /* Tensor or finding `i`; nullptr when there is none of that number. Borrowed until the next call. */
     const coffer_import_tensor *at(std::size_t i) const noexcept { return coffer_import_at(get(), i); }

@@ -148,10 +148,8 @@ void cli_json_import_findings(cli_output *out, coffer_import *import)
     cli_json_open(out, '[', true);
     for (size_t i = 0; (finding = coffer_import_finding_at(import, i)) != NULL; i++) {
         cli_json_open(out, '{', false);
-        cli_json_key(out, "weight");
-        cli_json_string(out, cli_import_weight_name(finding->weight));
-        cli_json_key(out, "text");
-        cli_json_string(out, finding->text);
+        cli_json_put_string(out, "weight", cli_import_weight_name(finding->weight));
+        cli_json_put_string(out, "text", finding->text);
         cli_json_text_or_null(out, "subject", finding->subject, strlen(finding->subject));
         cli_json_text_or_null(out, "file", finding->file_name, strlen(finding->file_name));
         cli_json_text_or_null(out, "member", finding->member, strlen(finding->member));

@@ -27,16 +27,26 @@ static const char *const NOTE_NAMES[COFFER_NOTE_COUNT] = {
     [COFFER_NOTE_NO_INDEX] = "no_index",
 };
 
-void cli_json_metadata(cli_output *out, const coffer_table *table)
+void cli_json_pairs(cli_output *out, cli_pair_at *pair_at, const void *of)
 {
     coffer_pair pair;
     cli_json_key(out, "metadata");
     cli_json_open(out, '{', true);
-    for (size_t i = 0; coffer_table_metadata_at(table, i, &pair); i++) {
+    for (size_t i = 0; pair_at(of, i, &pair); i++) {
         cli_json_key_n(out, pair.key, pair.key_len);
         cli_json_string_n(out, pair.value, pair.value_len);
     }
     cli_json_close(out, '}');
+}
+
+static bool pair_of_table(const void *table, size_t i, coffer_pair *pair)
+{
+    return coffer_table_metadata_at(table, i, pair);
+}
+
+void cli_json_metadata(cli_output *out, const coffer_table *table)
+{
+    cli_json_pairs(out, pair_of_table, table);
 }
 
 /* A note, with what it is about where that says more than the file's own name; false when it was not seen. */
@@ -52,12 +62,9 @@ static bool find_note(const coffer *model, coffer_note_kind kind, cli_note *note
 static void put_note(cli_output *out, const cli_note *note)
 {
     cli_json_open(out, '{', false);
-    cli_json_key(out, "kind");
-    cli_json_string(out, note->kind);
-    cli_json_key(out, "text");
-    cli_json_string(out, note->text);
-    cli_json_key(out, "count");
-    cli_json_number(out, note->count);
+    cli_json_put_string(out, "kind", note->kind);
+    cli_json_put_string(out, "text", note->text);
+    cli_json_put_number(out, "count", note->count);
     cli_json_key(out, "offset");
     if (note->offset != COFFER_NO_OFFSET) {
         cli_json_number(out, note->offset);
@@ -65,8 +72,7 @@ static void put_note(cli_output *out, const cli_note *note)
         cli_json_null(out);
     }
     if (note->subject[0] != '\0') {
-        cli_json_key(out, "subject");
-        cli_json_string(out, note->subject);
+        cli_json_put_string(out, "subject", note->subject);
     }
     cli_json_close(out, '}');
 }

@@ -15,7 +15,10 @@ typedef struct cli_note {
     const char *subject; /* what the first is about; "": the file */
 } cli_note;
 
-/* The member "metadata": an object of strings. */
+/* The member "metadata": an object of strings. Those of a table, or of what `pair_at` gives entry `i` of; it returns
+   false after the last. */
+typedef bool cli_pair_at(const void *of, size_t i, coffer_pair *pair);
+void cli_json_pairs(cli_output *out, cli_pair_at *pair_at, const void *of);
 void cli_json_metadata(cli_output *out, const coffer_table *table);
 /* The member "notes": an array of {kind, text, count, offset} and, of a model of several files, the
    subject, without the kinds that were not seen; then the command's `own`. */

@@ -93,6 +93,10 @@ void cli_json_string_n(cli_output *out, const char *text, size_t text_len);
 void cli_json_number(cli_output *out, uint64_t number);
 void cli_json_bool(cli_output *out, bool value);
 void cli_json_null(cli_output *out);
+/* Members: a key and its value. */
+void cli_json_put_string(cli_output *out, const char *key, const char *text);
+void cli_json_put_number(cli_output *out, const char *key, uint64_t number);
+void cli_json_put_bool(cli_output *out, const char *key, bool value);
 /* A value whose text the caller makes and knows to be JSON. */
 void cli_json_raw(cli_output *out, const char *text);
 

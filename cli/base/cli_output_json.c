@@ -158,3 +158,21 @@ void cli_json_raw(cli_output *out, const char *text)
     json_separate(out);
     cli_put_text(out, text);
 }
+
+void cli_json_put_string(cli_output *out, const char *key, const char *text)
+{
+    cli_json_key(out, key);
+    cli_json_string(out, text);
+}
+
+void cli_json_put_number(cli_output *out, const char *key, uint64_t number)
+{
+    cli_json_key(out, key);
+    cli_json_number(out, number);
+}
+
+void cli_json_put_bool(cli_output *out, const char *key, bool value)
+{
+    cli_json_key(out, key);
+    cli_json_bool(out, value);
+}

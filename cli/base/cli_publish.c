@@ -95,6 +95,12 @@ static const char *why_no_file(const char *path, bool force)
     return force ? NULL : "a file of that name exists already; -f overwrites it";
 }
 
+int cli_publish_check_name(cli *app, const char *path)
+{
+    return path[0] == '\0' || strcmp(path, "-") == 0 ? cli_usage_error(app, "-o wants the name of a file")
+                                                     : CLI_EXIT_OK;
+}
+
 int cli_publish_check(cli *app, const char *path, bool force)
 {
     if (path[0] == '\0') {

@@ -18,6 +18,8 @@ typedef struct cli_publish {
     bool replaces;
 } cli_publish;
 
+/* Whether -o names a file at all; if not, reports it and returns the exit code. Standard output is no file. */
+int cli_publish_check_name(cli *app, const char *path);
 /* Whether a file may be written: one that is there already, or a link to nowhere, only with
    --force, /dev/stdout and its like never. If not, reports it and returns the exit code. */
 int cli_publish_check(cli *app, const char *path, bool force);

@@ -35,10 +35,10 @@ typedef struct rewriting {
 
 static int check_output(const rewriting *run, bool force)
 {
-    if (run->output[0] == '\0' || strcmp(run->output, "-") == 0) {
-        return cli_usage_error(run->app, "-o wants the name of a file");
+    int code = cli_publish_check_name(run->app, run->output);
+    if (code == CLI_EXIT_OK) {
+        code = cli_guard_input(run->app, run->output, run->path);
     }
-    const int code = cli_guard_input(run->app, run->output, run->path);
     return code == CLI_EXIT_OK ? cli_publish_check(run->app, run->output, force) : code;
 }
 

@@ -93,12 +93,9 @@ void cli_json_dtypes(cli_output *out, const cli_sums *sums)
         const cli_share *share = &sums->shares[i];
         cli_json_key(out, coffer_dtype_name(share->dtype));
         cli_json_open(out, '{', false);
-        cli_json_key(out, "tensors");
-        cli_json_number(out, share->tensors);
-        cli_json_key(out, "parameters");
-        cli_json_number(out, share->elements);
-        cli_json_key(out, "bytes");
-        cli_json_number(out, share->bytes);
+        cli_json_put_number(out, "tensors", share->tensors);
+        cli_json_put_number(out, "parameters", share->elements);
+        cli_json_put_number(out, "bytes", share->bytes);
         cli_json_close(out, '}');
     }
     cli_json_close(out, '}');

@@ -95,26 +95,28 @@ static void show_json(cli *app, const scanned *file)
 {
     cli_output *out = &app->out;
     cli_json_open(out, '{', true);
-    cli_json_key(out, "path");
-    cli_json_string(out, file->path);
-    cli_json_key(out, "from");
-    cli_json_string(out, file->from);
-    cli_json_key(out, "clean");
-    cli_json_bool(out, count_findings(file) == 0);
-    cli_json_key(out, "bytes_read");
-    cli_json_number(out, coffer_input_bytes_read(file->opened.input));
+    cli_json_put_string(out, "path", file->path);
+    cli_json_put_string(out, "from", file->from);
+    cli_json_put_bool(out, "clean", count_findings(file) == 0);
+    cli_json_put_number(out, "bytes_read", coffer_input_bytes_read(file->opened.input));
     cli_json_import_findings(out, file->opened.import);
     cli_json_close(out, '}');
 }
 
-/* Nothing that this fails for is ever clean, nor a finding: it was not looked at. */
+/* Nothing that this fails for is ever clean, nor a finding: it was not looked at. Only what is wrong with the command
+   line, a URL that is none, keeps the exit code that it has everywhere. */
+static int fail_file(cli *app, const char *path, const coffer_error *err)
+{
+    return cli_fail(app, path, err) == CLI_EXIT_USAGE ? CLI_EXIT_USAGE : CLI_EXIT_UNREADABLE;
+}
+
 static int scan_file(cli *app, const char *path, bool confined)
 {
     coffer_error err;
     scanned file = { .path = path };
-    int code = CLI_EXIT_UNREADABLE;
+    int code = CLI_EXIT_OK;
     if (look(&file, confined, &err) != COFFER_OK) {
-        (void)cli_fail(app, path, &err);
+        code = fail_file(app, path, &err);
     } else {
         code = count_findings(&file) == 0 ? CLI_EXIT_OK : CLI_EXIT_NOT_CONFORMING;
         if (app->json) {

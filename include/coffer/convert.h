@@ -87,8 +87,7 @@ typedef enum coffer_ties {
 /* What becomes of numbers that lie in a checkpoint beside its tensors. */
 typedef enum coffer_scalars {
     COFFER_SCALARS_SKIP = 0,
-    COFFER_SCALARS_METADATA = 1,
-    COFFER_SCALARS_TENSOR = 2 /* tensors without dimensions */
+    COFFER_SCALARS_METADATA = 1
 } coffer_scalars;
 
 /* What is wanted of an import. */
@@ -129,6 +128,17 @@ typedef struct coffer_import coffer_import;
  */
 COFFER_API coffer_status coffer_import_open(coffer_import **imported, coffer_input *input,
                                             const coffer_import_options *options, coffer_error *err);
+/*
+ * Adds all that an import of another input has, so that the first one is of both, and is written as one model: the
+ * shards of a checkpoint without an index, a file of weights and one of what was trained besides. `more` stays as it is
+ * and may be freed; its input must outlive `imported`. Tensors keep their order, those of `more` come last.
+ *
+ * COFFER_ERR_DUPLICATE_NAME when a tensor is in both: the message names both files. COFFER_ERR_DUPLICATE_KEY for
+ * metadata of one key and two values, COFFER_ERR_ARGUMENT for two imports of one input. After a failure `imported` is
+ * as it was. What was borrowed from it before is to be asked for again. As long as `imported` is there, its input may
+ * not be used for other imports.
+ */
+COFFER_API coffer_status coffer_import_add(coffer_import *imported, const coffer_import *more, coffer_error *err);
 /* Releases the import. NULL is ignored. */
 COFFER_API void coffer_import_free(coffer_import *imported);
 
@@ -170,7 +180,7 @@ typedef enum coffer_weight {
 typedef struct coffer_import_finding {
     coffer_weight weight;
     uint32_t file;         /* the file's number … */
-    const char *file_name; /* … and plain name; "" of the input itself */
+    const char *file_name; /* … and plain name; "" of the input itself; the path of an input that was added */
     uint64_t offset;       /* in the file; COFFER_NO_OFFSET when it is about no byte */
     const char *member;    /* of an archive; "" when there is none; not escaped */
     const char *subject;   /* "os.system", a key, a name; not escaped */
@@ -182,7 +192,7 @@ typedef struct coffer_import_finding {
  * several tensors view counts once. Handed out by pointer, and grows at its end in later versions.
  */
 typedef struct coffer_import_summary {
-    const char *format;   /* the reader: "torch", "npz" */
+    const char *format;   /* the reader: "torch", "npz"; "several" of inputs that different readers know */
     const char *noun;     /* "a PyTorch checkpoint" */
     uint32_t file_count;  /* the input counted */
     size_t tensor_count;  /* of all fates */
@@ -217,7 +227,7 @@ COFFER_API const char *coffer_import_unreferenced_at(const coffer_import *import
 /* ---- As bytes ---------------------------------------------------------------------------------------------------- */
 
 /* The import as bytes, for a process of the same version: *bytes becomes memory of the import's allocator, freed with
-   it; *size its size. */
+   it; *size its size. COFFER_ERR_ARGUMENT for one that coffer_import_add was called for: save each by itself. */
 COFFER_API coffer_status coffer_import_save(coffer_import *imported, const void **bytes, size_t *size,
                                             coffer_error *err);
 /* An import from such bytes, which may be hostile: everything is checked as if nothing had been. The files beside the
@@ -244,15 +254,16 @@ typedef struct coffer_import_write_options {
     }
 
 /*
- * Writes all of it to `output`, as one file or as several with an index, and publishes it; then opens what was written
- * and compares it with the input, byte by byte, by other code than wrote it. `progress` counts bytes: those that are
+ * Writes all of it to `output`, as one file or as several with an index; then reads what was written and compares it
+ * with the input, byte by byte, by other code than wrote it; then publishes it. `progress` counts bytes: those that are
  * written, and again those that are compared. Memory: less than 64 MiB besides the import, whatever the number of
  * threads.
  *
  * COFFER_ERR_ARGUMENT when the output is a file of the input, COFFER_ERR_CHECKSUM when bytes do not match their CRC,
- * COFFER_ERR_CHANGED when the input was changed since it was opened: then nothing was published. COFFER_ERR_NOT_EQUAL
- * when what was written is not what was read: then the output is there, and must not be used. COFFER_ERR_UNSUPPORTED
- * names the library that is missing for a large compressed member.
+ * COFFER_ERR_CHANGED when the input was changed since it was opened, COFFER_ERR_NOT_EQUAL when what was written is not
+ * what was read. COFFER_ERR_UNSUPPORTED names the library that is missing for a large compressed member. After any
+ * failure nothing is published, and what was at `output` is still there. Only a file that is written in place
+ * (`in_place` of the files' options) is compared after it was published; if that fails, it must not be used.
  */
 COFFER_API coffer_status coffer_import_write(coffer_import *imported, const char *output,
                                              const coffer_import_write_options *options,
@@ -269,7 +280,7 @@ COFFER_API coffer_status coffer_import_carry(coffer_import *imported, coffer_wri
 /* The same for a model of several files. */
 COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coffer_model_writer *writer, bool unchecked,
                                                    const coffer_read_options *reading, coffer_error *err);
-/* Last, what was written is compared with the input: COFFER_ERR_NOT_EQUAL, and err->tensor names the first tensor that
+/* Last, what was written is compared with the input: COFFER_ERR_NOT_EQUAL, and err->tensor names a tensor that
    differs. */
 COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const coffer *written,
                                               const coffer_read_options *reading, coffer_error *err);

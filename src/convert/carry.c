@@ -26,6 +26,7 @@
 #include "checked.h"
 #include "dtype.h"
 #include "error.h"
+#include "landing.h"
 #include "parts.h"
 #include "sort.h"
 #include "storage.h"
@@ -35,7 +36,6 @@
 
 /* Rows that are handed over at once. A box is 1 KiB. */
 #define CARRY_GROUP 4096
-#define CARRY_READ ((size_t)1 << 20)
 
 /* What is known of a storage. */
 enum { CARRY_UNCHECKED = 0, CARRY_CHECKED = 1 };
@@ -57,6 +57,8 @@ typedef struct carry_run {
     coffer__carry *carries;
     coffer__box *boxes;
     coffer__checksum *sums;
+    coffer__row *rest;   /* storages that are read for their CRCs alone … */
+    size_t *rest_of;     /* … and the place in `order` of a row of each */
     coffer__parts parts; /* the progress of the groups; counts bytes of tensors */
 } carry_run;
 
@@ -77,10 +79,15 @@ static const coffer__plan_piece *carry_first_piece(const carry_run *run, const c
     return coffer__plan_pieces(run->plan) + storage->first_piece;
 }
 
-/* Names the tensor in an error. `number` counts the rows of the plan. */
+/* Names the tensor in an error, and its file unless another one is named. `number` counts the rows of the plan. */
 static coffer_status carry_fail_row(const carry_run *run, coffer_status status, uint32_t number, coffer_error *err)
 {
-    return coffer__plan_fail_row(run->plan, coffer__plan_rows(run->plan) + number, status, err);
+    const coffer__plan_row *row = coffer__plan_rows(run->plan) + number;
+    if (err != NULL && err->path[0] == '\0') {
+        const uint32_t file = carry_first_piece(run, carry_storage_of(run, row))->file;
+        (void)coffer__fail_path(err, status, coffer__input_file_path(run->input, file));
+    }
+    return coffer__plan_fail_row(run->plan, row, status, err);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -226,51 +233,80 @@ static coffer_status carry_group(carry_run *run, size_t first, size_t end, const
 
 /* ---- plain storages ---------------------------------------------------------------------------------------------- */
 
-/* Reads a plain storage for its CRC alone. It has bytes that no tensor is made of, or its tensors
-   read them in another order, so this is one more pass over it; the system's cache often has it
-   still. */
-static coffer_status carry_check_storage(const carry_run *run, const coffer__plan_storage *storage, uint8_t *memory,
-                                         coffer_error *err)
+/* Whether the CRC of row order[i]'s storage is still to be computed. */
+static bool carry_is_unchecked(const carry_run *run, size_t i)
 {
-    const coffer__plan_piece *piece = carry_first_piece(run, storage);
-    uint32_t crc = 0;
-    for (uint64_t done = 0; done < piece->size;) {
-        const uint64_t left = piece->size - done;
-        const size_t size = left < CARRY_READ ? (size_t)left : CARRY_READ;
-        const coffer_status status =
-            coffer__source_read(coffer__input_source(run->input, piece->file), piece->offset + done, memory, size, err);
-        if (status != COFFER_OK) {
-            return status;
-        }
-        crc = coffer__crc32_update(run->crc32, crc, memory, size);
-        done += size;
-    }
-    return crc == piece->crc ? COFFER_OK : coffer__decode_mismatch(run->plan, storage, piece, crc, err);
+    const coffer__plan_row *row = carry_row(run, i);
+    const coffer__plan_storage *storage = carry_storage_of(run, row);
+    return run->checked[row->storage] == CARRY_UNCHECKED && coffer__plan_is_plain(run->plan, storage) &&
+           carry_first_piece(run, storage)->has_crc;
 }
 
-/* The plain storages of which only parts are wanted, or nothing in their order. */
-static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
+/* Puts row order[i]'s storage into a group of those that are read for their CRCs alone. Marked at once: rows that share
+   a storage would have it read again otherwise. `to` is used to find the row again. */
+static void carry_put_storage(carry_run *run, size_t k, size_t i)
 {
-    uint8_t *memory = NULL;
-    coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < run->count && run->crc32 != NULL && status == COFFER_OK; i++) {
-        const coffer__plan_row *row = carry_row(run, i);
-        const coffer__plan_storage *storage = carry_storage_of(run, row);
-        if (!coffer__plan_is_plain(run->plan, storage) || run->checked[row->storage] == CARRY_CHECKED ||
-            !carry_first_piece(run, storage)->has_crc) {
-            continue;
-        }
-        /* Marked before it is read: rows that share a storage would have it read again otherwise. */
-        run->checked[row->storage] = CARRY_CHECKED;
-        memory = memory != NULL ? memory : coffer__alloc(run->allocator, CARRY_READ);
-        status = memory != NULL ? carry_check_storage(run, storage, memory, err)
-                                : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to check the archive");
-        if (status != COFFER_OK) {
-            (void)carry_fail_row(run, status, run->order[i], err);
+    const coffer__plan_row *row = carry_row(run, i);
+    const coffer__plan_piece *piece = carry_first_piece(run, carry_storage_of(run, row));
+    run->checked[row->storage] = CARRY_CHECKED;
+    run->sums[k] = (coffer__checksum){ .crc32 = run->crc32 };
+    run->rest[k] = (coffer__row){ .source = coffer__input_source(run->input, piece->file),
+                                  .offset = piece->offset,
+                                  .size = piece->size,
+                                  .checksum = &run->sums[k] };
+    run->rest_of[k] = i;
+}
+
+/* Asks whether to go on. What is read for CRCs alone is not counted, since all tensors have been told of. */
+static int carry_ask(void *ctx, uint64_t done, uint64_t total)
+{
+    const carry_run *run = ctx;
+    return done == total ? 0 : run->options->progress(run->options->progress_ctx, run->parts.total, run->parts.total);
+}
+
+/* Reads the storages of a group, several at once, and compares their CRCs. */
+static coffer_status carry_check_group(carry_run *run, size_t count, coffer_error *err)
+{
+    size_t failed = count;
+    const coffer__transfer_options options = { .allocator = run->allocator,
+                                               .progress = run->options->progress != NULL ? carry_ask : NULL,
+                                               .progress_ctx = run,
+                                               .threads = run->options->threads,
+                                               .failed = &failed };
+    coffer_status status = coffer__land_nowhere(run->rest, count, &options, err);
+    if (status != COFFER_OK) {
+        return failed < count ? carry_fail_row(run, status, run->order[run->rest_of[failed]], err) : status;
+    }
+    for (size_t k = 0; k < count; k++) {
+        const coffer__plan_storage *storage = carry_storage_of(run, carry_row(run, run->rest_of[k]));
+        const coffer__plan_piece *piece = carry_first_piece(run, storage);
+        if (run->sums[k].value != piece->crc) {
+            status = coffer__decode_mismatch(run->plan, storage, piece, run->sums[k].value, err);
+            return carry_fail_row(run, status, run->order[run->rest_of[k]], err);
         }
     }
-    coffer__free(run->allocator, memory, CARRY_READ);
-    return status;
+    return COFFER_OK;
+}
+
+/* The plain storages of which only parts are wanted, or nothing in their order, are read for their CRCs alone. That is
+   one more pass over them; the system's cache often has them still. */
+static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < run->count && run->crc32 != NULL; i++) {
+        if (!carry_is_unchecked(run, i)) {
+            continue;
+        }
+        if (count == run->group_room) {
+            const coffer_status status = carry_check_group(run, count, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+            count = 0;
+        }
+        carry_put_storage(run, count++, i);
+    }
+    return count == 0 ? COFFER_OK : carry_check_group(run, count, err);
 }
 
 /* ---- storages that are decoded ----------------------------------------------------------------------------------- */
@@ -387,6 +423,8 @@ static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err
     run->carries = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->carries, err);
     run->boxes = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->boxes, err);
     run->sums = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->sums, err);
+    run->rest = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->rest, err);
+    run->rest_of = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->rest_of, err);
     if (!unchecked) {
         run->crc32 = coffer__alloc_array(run->allocator, 1, sizeof *run->crc32, err);
         if (run->crc32 == NULL) {
@@ -395,7 +433,7 @@ static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err
         coffer__crc32_open(run->crc32, false);
     }
     return run->order != NULL && run->places != NULL && run->checked != NULL && run->carries != NULL &&
-                   run->boxes != NULL && run->sums != NULL
+                   run->boxes != NULL && run->sums != NULL && run->rest != NULL && run->rest_of != NULL
                ? COFFER_OK
                : COFFER_ERR_MEMORY;
 }
@@ -409,6 +447,8 @@ static void carry_free(carry_run *run)
     }
     coffer__inflaters_close(&run->decoding.inflaters);
     coffer__free_array(run->allocator, run->crc32, 1, sizeof *run->crc32);
+    coffer__free_array(run->allocator, run->rest_of, run->group_room, sizeof *run->rest_of);
+    coffer__free_array(run->allocator, run->rest, run->group_room, sizeof *run->rest);
     coffer__free_array(run->allocator, run->sums, run->group_room, sizeof *run->sums);
     coffer__free_array(run->allocator, run->boxes, run->group_room, sizeof *run->boxes);
     coffer__free_array(run->allocator, run->carries, run->group_room, sizeof *run->carries);

@@ -362,8 +362,7 @@ static coffer_status export_write(export_job *job, const export_target *target, 
     return status == COFFER_OK ? status : export_failed(target, status, err);
 }
 
-/* Replacing a file that is read would leave nothing to read, at once or from the next time on.
-   Files are compared by device and inode, since a path may lead to one of them by a link. */
+/* Replacing a file that is read would leave nothing to read, at once or from the next time on. */
 static coffer_status export_check_path(const coffer *model, const char *path, coffer_error *err)
 {
     coffer__os_info info;
@@ -371,8 +370,7 @@ static coffer_status export_check_path(const coffer *model, const char *path, co
         return COFFER_OK;
     }
     for (size_t i = 0; i < model->shard_count; i++) {
-        const coffer__os_info *seen = coffer__source_seen(&model->shards[i].source);
-        if (seen != NULL && seen->device == info.device && seen->inode == info.inode) {
+        if (coffer__source_is_file(&model->shards[i].source, &info)) {
             coffer__fail(err, COFFER_ERR_ARGUMENT, "the output would replace a file that is converted");
             return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
         }

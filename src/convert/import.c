@@ -165,6 +165,42 @@ static coffer_status import_summarize(coffer_import *import, coffer_error *err)
     return status;
 }
 
+/* The arrays that were made for what is shown. Their sizes are taken from the numbers that they were made by. */
+static void import_free_shown(coffer_import *import, size_t dimensions)
+{
+    const coffer_allocator *allocator = &import->allocator;
+    coffer__free_array(allocator, import->unreferenced, import->summary.unreferenced_count,
+                       sizeof *import->unreferenced);
+    coffer__free_array(allocator, import->aliases, import->summary.alias_count, sizeof *import->aliases);
+    coffer__free_array(allocator, import->shapes, dimensions, sizeof *import->shapes);
+    import->unreferenced = NULL;
+    import->aliases = NULL;
+    import->shapes = NULL;
+}
+
+/* Everything is counted anew, from zero. What was shown is kept aside until that has worked. */
+coffer_status coffer__import_summarize_again(coffer_import *import, size_t dimensions, coffer_error *err)
+{
+    coffer_import before = *import;
+    import->summary = (coffer_import_summary){ .format = before.summary.format };
+    import->shapes = NULL;
+    import->aliases = NULL;
+    import->unreferenced = NULL;
+    import->alias_count = 0;
+    const coffer_status status = import_summarize(import, err);
+    if (status == COFFER_OK) {
+        import_free_shown(&before, dimensions);
+        return status;
+    }
+    import_free_shown(import, import->plan.dimensions.count);
+    import->summary = before.summary;
+    import->shapes = before.shapes;
+    import->aliases = before.aliases;
+    import->unreferenced = before.unreferenced;
+    import->alias_count = before.alias_count;
+    return status;
+}
+
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* Frees an import in any state, as far as it was made. The arrays' sizes are taken from the plan
@@ -175,11 +211,13 @@ void coffer_import_free(coffer_import *import)
         return;
     }
     const coffer_allocator allocator = import->allocator;
+    /* What other inputs have lent goes back, as those may be closed before this one's. */
+    if (import->joined) {
+        coffer__input_take_back(import->input, import->own_files);
+        import->input->borrower = NULL;
+    }
     coffer__free(&allocator, import->saved, import->saved_size);
-    coffer__free_array(&allocator, import->unreferenced, import->summary.unreferenced_count,
-                       sizeof *import->unreferenced);
-    coffer__free_array(&allocator, import->aliases, import->summary.alias_count, sizeof *import->aliases);
-    coffer__free_array(&allocator, import->shapes, import->plan.dimensions.count, sizeof *import->shapes);
+    import_free_shown(import, import->plan.dimensions.count);
     coffer__plan_free(&import->plan);
     coffer__free(&allocator, import, sizeof *import);
 }
@@ -208,7 +246,7 @@ static coffer_status import_check(const coffer_import *import, bool may_expand, 
    and the casts in import_wants would make anything of them. */
 static bool import_wants_are_known(const coffer_import_options *options)
 {
-    return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_TENSOR &&
+    return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_METADATA &&
            (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT &&
            (options->blocks_as == COFFER_UNKNOWN_DTYPE || options->blocks_as == COFFER_F32 ||
             options->blocks_as == COFFER_F16 || options->blocks_as == COFFER_BF16);
@@ -325,6 +363,10 @@ coffer_status coffer_import_save(coffer_import *import, const void **bytes, size
 {
     if (import == NULL || bytes == NULL || size == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "an import is saved to bytes and their size, and got NULL");
+    }
+    /* The bytes name files beside one input. */
+    if (import->joined) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "an import of several inputs cannot be saved: save each of them");
     }
     if (import->saved == NULL) {
         const coffer_status status =

@@ -19,8 +19,17 @@ struct coffer_import {
     uint32_t *aliases;      /* rows whose names go into the metadata, `alias_count` of them */
     uint32_t *unreferenced; /* storages, summary.unreferenced_count of them */
     size_t alias_count;
-    uint8_t *saved; /* by coffer_import_save; or NULL */
+    bool joined;        /* it is of several inputs, … */
+    uint32_t own_files; /* … and these many files of its input are that input's own */
+    uint8_t *saved;     /* by coffer_import_save; or NULL */
     size_t saved_size;
 };
+
+/* coffer_import_verify; what is decoded, and too much for memory, goes into a file without a name beside `spool`, or, if
+   that is NULL, where the system has its own. */
+coffer_status coffer__import_verify(coffer_import *import, const coffer *written, const char *spool,
+                                    const coffer_read_options *reading, coffer_error *err);
+/* Summarises a plan that has grown, and had `dimensions` before. The import stays as it was on failure. */
+coffer_status coffer__import_summarize_again(coffer_import *import, size_t dimensions, coffer_error *err);
 
 #endif

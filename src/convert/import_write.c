@@ -7,12 +7,11 @@
  *   1. open a writer of one file, or of a model that is split, with a header of what the plan writes
  *   2. carry the bytes, and compare CRCs on the way (carry.h)
  *   3. ask whether the input is still the file that was opened
- *   4. publish: from now on the output is there under its name
- *   5. open the output as anybody would, and compare every tensor with the input (import_verify.c)
+ *   4. open the complete files as a model, and compare every tensor with the input (import_verify.c)
+ *   5. publish: from now on the output is there under its name
  *
- * A failure up to 4 leaves what was at the output before, unless it is written in place. One in 5
- * leaves the output, which the message says is not to be used: it may be the only copy of hours of
- * work, and the reason may be a file that changed.
+ * A failure before 5 leaves what was at the output before. A file that is written in place has its
+ * name all the time; it is compared after 5, as nothing can be kept back there.
  *
  * The steps are public, too, for callers that have a sink of their own.
  */
@@ -23,7 +22,7 @@
 #include "options.h"
 #include "parts.h"
 #include "paths.h"
-#include "shard_name.h"
+#include "writer_check.h"
 #include "writer_own.h"
 
 #include <string.h>
@@ -90,14 +89,16 @@ coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, 
     return import_carry(import, &target, unchecked, reading, err);
 }
 
-/* A model has several files, and writes at any place in them; it has no path here. */
+/* A model has several files, and writes at any place in them. */
 coffer_status coffer_import_carry_model(coffer_import *import, coffer_model_writer *writer, bool unchecked,
                                         const coffer_read_options *reading, coffer_error *err)
 {
     if (import == NULL || writer == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or the writer is NULL");
     }
-    const coffer__carry_target target = { .model = writer, .header = coffer__model_writer_header(writer) };
+    const coffer__carry_target target = { .model = writer,
+                                          .header = coffer__model_writer_header(writer),
+                                          .spool = coffer__model_writer_path(writer) };
     return import_carry(import, &target, unchecked, reading, err);
 }
 
@@ -110,7 +111,6 @@ typedef struct import_saving {
     coffer_import_write_options options;
     coffer_read_options reading;
     coffer__parts halves;
-    coffer__path written; /* what is opened to be compared */
 } import_saving;
 
 /* The options of one half of the work. */
@@ -130,25 +130,57 @@ static coffer_status import_is_input(const char *path, coffer_error *err)
     return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
 }
 
-/* One file. It is published by coffer_writer_finish; freed before that, it leaves nothing. */
+/* Compares what was written. The second half of the progress begins here. It is read, and not mapped: if a file is cut
+   meanwhile, a read fails, and a mapping would end the process. */
+static coffer_status import_look(void *ctx, const coffer *written, coffer_error *err)
+{
+    import_saving *saving = ctx;
+    saving->halves.before = saving->import->summary.output;
+    const coffer_read_options half = import_half(saving);
+    const coffer_status status = coffer__import_verify(saving->import, written, saving->output, &half, err);
+    /* The file may have another name for now. */
+    return status == COFFER_ERR_NOT_EQUAL ? coffer__fail_path(err, status, saving->output) : status;
+}
+
+/* Opens a file that was written in place, and compares it. */
+static coffer_status import_look_at_output(import_saving *saving, coffer_error *err)
+{
+    coffer *written = NULL;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.allocator = &saving->import->allocator;
+    options.access = COFFER_READ;
+    options.max_header_size = saving->options.files->max_header_size;
+    coffer_status status = coffer_open(&written, saving->output, &options, err);
+    if (status == COFFER_OK) {
+        status = import_look(saving, written, err);
+        coffer_close(written);
+    }
+    return status;
+}
+
+/* One file. It is published when it is finished; freed before that, it leaves nothing. */
 static coffer_status import_write_file(import_saving *saving, coffer_header *header, coffer_error *err)
 {
     coffer_writer *writer = NULL;
+    const coffer__writer_check check = { import_look, saving };
     coffer_status status = coffer_writer_open(&writer, header, saving->output, saving->options.files, err);
     if (status != COFFER_OK) {
         return status;
     }
+    const bool verified = !saving->options.unverified;
+    const bool before = coffer__writer_can_be_checked(writer);
     const coffer_read_options half = import_half(saving);
     status = coffer_import_carry(saving->import, writer, saving->options.unchecked, &half, err);
     if (status == COFFER_OK) {
-        status = coffer_writer_finish(writer, err);
+        status = coffer__writer_finish(writer, verified && before ? &check : NULL, err);
     }
     coffer_writer_free(writer);
-    return status;
+    return status == COFFER_OK && verified && !before ? import_look_at_output(saving, err) : status;
 }
 
-/* None of the new files may have the name of one that is read. With an index beside them, that is what is opened. */
-static coffer_status import_name_files(import_saving *saving, const coffer_model_writer *writer, coffer_error *err)
+/* None of the new files may have the name of one that is read. */
+static coffer_status import_check_names(const import_saving *saving, const coffer_model_writer *writer,
+                                        coffer_error *err)
 {
     const size_t count = coffer_model_writer_shard_count(writer);
     coffer__path path;
@@ -158,9 +190,6 @@ static coffer_status import_name_files(import_saving *saving, const coffer_model
             return import_is_input(path.text, err);
         }
     }
-    if (count > 1 && !coffer__path_append(&saving->written, COFFER__INDEX_SUFFIX, sizeof COFFER__INDEX_SUFFIX - 1)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path of the output is too long");
-    }
     return COFFER_OK;
 }
 
@@ -169,6 +198,7 @@ static coffer_status import_name_files(import_saving *saving, const coffer_model
 static coffer_status import_write_model(import_saving *saving, const coffer_header *header, coffer_error *err)
 {
     coffer_model_writer *writer = NULL;
+    const coffer__writer_check check = { import_look, saving };
     coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
     options.max_shard_size = saving->options.max_shard_size;
     options.balanced = saving->options.balanced;
@@ -180,38 +210,18 @@ static coffer_status import_write_model(import_saving *saving, const coffer_head
     }
     const coffer__carry_target target = { .model = writer, .header = header, .spool = saving->output };
     const coffer_read_options half = import_half(saving);
-    status = import_name_files(saving, writer, err);
+    status = import_check_names(saving, writer, err);
     if (status == COFFER_OK) {
         status = import_carry(saving->import, &target, saving->options.unchecked, &half, err);
     }
     if (status == COFFER_OK) {
-        status = coffer_model_writer_finish(writer, err);
+        status = coffer__model_writer_finish(writer, saving->options.unverified ? NULL : &check, err);
     }
     coffer_model_writer_free(writer);
     return status;
 }
 
-/* Opens what was written as anybody would, and compares. By reads, not by a mapping: if the file is
-   cut meanwhile, a read fails, and a mapping would end the process. The second half of the progress
-   begins here. */
-static coffer_status import_compare(import_saving *saving, coffer_error *err)
-{
-    coffer *written = NULL;
-    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    options.allocator = &saving->import->allocator;
-    options.access = COFFER_READ;
-    coffer_status status = coffer_open(&written, saving->written.text, &options, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    saving->halves.before = saving->import->summary.output;
-    const coffer_read_options half = import_half(saving);
-    status = coffer_import_verify(saving->import, written, &half, err);
-    coffer_close(written);
-    return status;
-}
-
-/* The header is needed until the files are complete. What is compared is read from the output. */
+/* The header is needed until the files are complete. */
 static coffer_status import_write(import_saving *saving, coffer_error *err)
 {
     coffer_header *header = NULL;
@@ -225,10 +235,7 @@ static coffer_status import_write(import_saving *saving, coffer_error *err)
                                                      : import_write_model(saving, header, err);
     }
     coffer_header_free(header);
-    if (status != COFFER_OK || saving->options.unverified) {
-        return status;
-    }
-    return import_compare(saving, err);
+    return status;
 }
 
 coffer_status coffer_import_write(coffer_import *import, const char *output, const coffer_import_write_options *options,
@@ -247,9 +254,6 @@ coffer_status coffer_import_write(coffer_import *import, const char *output, con
     }
     /* Written and compared are the same bytes; each half counts them once. */
     saving.halves.total = saving.options.unverified ? import->summary.output : 2 * import->summary.output;
-    if (!coffer__path_copy(&saving.written, output)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the path of the output is too long");
-    }
     if (coffer__input_has_path(import->input, output)) {
         return import_is_input(output, err);
     }

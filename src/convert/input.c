@@ -33,23 +33,33 @@ static coffer_status input_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to open a file that is to be converted");
 }
 
-/* Adds a file without a source. The array moves, the files do not: sources and callbacks keep
+/* Makes room for one more file. The array moves, the files do not: sources and callbacks keep
    pointers to them. The bound is against an index that names many thousands of files: each takes
    memory, and may take a descriptor. */
-static coffer_status input_add(coffer_input *input, const char *name, size_t name_len, coffer__input_file **file,
-                               coffer_error *err)
+static coffer_status input_room(coffer_input *input, coffer_error *err)
 {
-    const coffer_allocator *allocator = &input->allocator;
     if (input->count == INPUT_MOST_FILES) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "at most %u files are converted together",
                             (uint64_t)INPUT_MOST_FILES);
     }
     coffer__input_file **files =
-        coffer__grow_array(allocator, input->files, input->count, &input->room, sizeof(void *), err);
+        coffer__grow_array(&input->allocator, input->files, input->count, &input->room, sizeof(void *), err);
     if (files == NULL) {
         return COFFER_ERR_MEMORY;
     }
     input->files = files;
+    return COFFER_OK;
+}
+
+/* Adds a file without a source. */
+static coffer_status input_add(coffer_input *input, const char *name, size_t name_len, coffer__input_file **file,
+                               coffer_error *err)
+{
+    const coffer_allocator *allocator = &input->allocator;
+    const coffer_status status = input_room(input, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     coffer__input_file *made = coffer__alloc_zeroed(allocator, sizeof *made);
     char *text = coffer__alloc(allocator, name_len + 1);
     if (made == NULL || text == NULL) {
@@ -66,10 +76,13 @@ static coffer_status input_add(coffer_input *input, const char *name, size_t nam
 }
 
 /* Releases the last file that was added. From the last to the first is also the order in which all
-   are released. */
+   are released. One that another input has lent is that input's to release. */
 static void input_drop(coffer_input *input)
 {
     coffer__input_file *file = input->files[--input->count];
+    if (file->input != input) {
+        return;
+    }
     if (file->source.ops != NULL) {
         file->source.ops->close(&file->source);
     }
@@ -240,8 +253,8 @@ coffer_status coffer_input_beside(coffer_input *input, const char *name, size_t 
     }
     /* The same name again gives the same number. A walk over all is quick enough for so few files. */
     uint32_t found = 1;
-    while (found < input->count &&
-           (input->files[found]->name_len != name_len || memcmp(input->files[found]->name, name, name_len) != 0)) {
+    while (found < input->count && (input->files[found]->input != input || input->files[found]->name_len != name_len ||
+                                    memcmp(input->files[found]->name, name, name_len) != 0)) {
         found++;
     }
     if (found == input->count) {
@@ -350,10 +363,45 @@ const coffer__source *coffer__input_source(const coffer_input *input, uint32_t f
     return &input->files[file]->source;
 }
 
+/* ---- files of others --------------------------------------------------------------------------------------------- */
+
+const char *coffer__input_file_path(const coffer_input *input, uint32_t file)
+{
+    const coffer__input_file *which = input->files[file];
+    return which->number == 0 ? which->input->path : which->name;
+}
+
+coffer_status coffer__input_lend(const coffer_input *input, coffer_input *to, coffer_error *err)
+{
+    for (uint32_t i = 0; i < input->count; i++) {
+        const coffer_status status = input_room(to, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        to->files[to->count++] = input->files[i];
+    }
+    return COFFER_OK;
+}
+
+void coffer__input_take_back(coffer_input *input, uint32_t count)
+{
+    while (input->count > count) {
+        input_drop(input);
+    }
+}
+
+bool coffer__input_is_far(const coffer_input *input)
+{
+    bool far = false;
+    for (uint32_t i = 0; i < input->count; i++) {
+        far = far || input->files[i]->source.is.far;
+    }
+    return far;
+}
+
 /* ---- which files they are ---------------------------------------------------------------------------------------- */
 
-/* By device and inode, so that another name, or a link, of the same file is found as well. What is
-   no file, a URL or memory, has neither. */
+/* A path that leads nowhere is not one of them. */
 bool coffer__input_has_path(const coffer_input *input, const char *path)
 {
     coffer__os_info info;
@@ -361,8 +409,7 @@ bool coffer__input_has_path(const coffer_input *input, const char *path)
         return false;
     }
     for (uint32_t i = 0; i < input->count; i++) {
-        const coffer__os_info *seen = coffer__source_seen(&input->files[i]->source);
-        if (seen != NULL && seen->device == info.device && seen->inode == info.inode) {
+        if (coffer__source_is_file(&input->files[i]->source, &info)) {
             return true;
         }
     }
@@ -395,7 +442,7 @@ coffer_status coffer__input_is_still(const coffer_input *input, coffer_error *er
     for (uint32_t i = 0; i < input->count; i++) {
         if (!input_file_is_still(&input->files[i]->source)) {
             coffer__fail(err, COFFER_ERR_CHANGED, "the file was changed while it was converted");
-            return coffer__fail_path(err, COFFER_ERR_CHANGED, i == 0 ? input->path : input->files[i]->name);
+            return coffer__fail_path(err, COFFER_ERR_CHANGED, coffer__input_file_path(input, i));
         }
     }
     return COFFER_OK;

@@ -29,6 +29,7 @@ struct coffer_input {
     coffer__input_file **files; /* `room` of them, `count` in use */
     uint32_t count;
     size_t room;
+    const coffer_import *borrower; /* for which other inputs have lent files; or NULL */
     uint64_t bytes_read;
 };
 
@@ -36,6 +37,14 @@ struct coffer_input {
 coffer__input coffer__input_for_reader(coffer_input *input);
 /* The source of a file. */
 const coffer__source *coffer__input_source(const coffer_input *input, uint32_t file);
+/* What a file is called in messages: its path, or its name beside it. */
+const char *coffer__input_file_path(const coffer_input *input, uint32_t file);
+/* Adds all files of an input to another one, which may use them as long as the first one is open. */
+coffer_status coffer__input_lend(const coffer_input *input, coffer_input *to, coffer_error *err);
+/* Gives up files that were lent, all from number `count` on. */
+void coffer__input_take_back(coffer_input *input, uint32_t count);
+/* Whether one of the files is far. */
+bool coffer__input_is_far(const coffer_input *input);
 /* Whether a path leads to one of the files. */
 bool coffer__input_has_path(const coffer_input *input, const char *path);
 /* COFFER_ERR_CHANGED when one of the files was written to since it was opened. */

@@ -379,9 +379,6 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
     coffer__value start = 0;
     rows_reasons reasons = { 0 };
     const size_t first_row = graph->plan->rows.count;
-    if (graph->wants->scalars == COFFER_SCALARS_TENSOR) {
-        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "numbers of pickles cannot be written as tensors");
-    }
     coffer_status status = coffer__graph_find_root(graph, &start, path, sizeof path, err);
     if (status != COFFER_OK) {
         return status;

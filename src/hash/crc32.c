@@ -124,3 +124,12 @@ uint32_t coffer__crc32_zeros(uint32_t crc, uint64_t size)
     }
     return ~value;
 }
+
+/*
+ * The remainder of a whole is the sum of those of its pieces, each multiplied by x for every bit that follows it. The
+ * inversions at both ends make a constant of the length alone, which the CRC of as many zeros has too, so it cancels.
+ */
+uint32_t coffer__crc32_share(uint32_t crc, uint64_t after)
+{
+    return coffer__crc32_zeros(crc, after) ^ coffer__crc32_zeros(0, after);
+}

@@ -28,5 +28,8 @@ void coffer__crc32_close(coffer__crc32 *crc32);
 uint32_t coffer__crc32_update(const coffer__crc32 *crc32, uint32_t crc, const void *bytes, size_t size);
 /* The same for `size` bytes that are all zero. Takes as many steps as the size has bits. */
 uint32_t coffer__crc32_zeros(uint32_t crc, uint64_t size);
+/* What the CRC of a piece, computed from 0 on, adds to the CRC of a whole in which `after` more bytes follow it: the CRC
+   of the whole is the exclusive or of the shares of its pieces, in any order. So threads can compute it in parts. */
+uint32_t coffer__crc32_share(uint32_t crc, uint64_t after);
 
 #endif

@@ -10,6 +10,8 @@
  *            that does, so that bytes of a file need not come into memory. Sinks that cannot do it have
  *            NULL there or answer EOPNOTSUPP; then the bytes are read and written
  * read_at    reads back what was written, from any number of threads; NULL where that is impossible
+ * lend       gives the descriptor of the file, whose byte 0 is that of the descriptor, to look at what was written
+ *            before it is published; the sink keeps it. NULL where there is none that can be read
  * publish    makes the file visible, if the kind is one that hides it until then
  * discard    undoes what can be undone
  *
@@ -37,6 +39,7 @@ typedef struct coffer__sink_ops {
     void (*discard)(coffer__sink *sink);
     int (*copy_at)(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size, uint64_t *done);
     coffer_status (*read_at)(coffer__sink *sink, uint64_t offset, void *buffer, size_t size, coffer_error *err);
+    int (*lend)(const coffer__sink *sink);
 } coffer__sink_ops;
 
 struct coffer__sink {

@@ -63,7 +63,7 @@ coffer_status coffer__sink_custom(coffer__sink *sink, const coffer_allocator *al
                                   coffer_error *err)
 {
     static const coffer__sink_ops ops = {
-        sink_custom_reserve, sink_custom_write_at, sink_custom_publish, sink_custom_discard, NULL, NULL
+        sink_custom_reserve, sink_custom_write_at, sink_custom_publish, sink_custom_discard, NULL, NULL, NULL
     };
     const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(coffer_sink), err);
     if (status == COFFER_OK) {

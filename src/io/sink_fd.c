@@ -159,8 +159,9 @@ static void sink_fd_discard(coffer__sink *sink)
 coffer_status coffer__sink_fd(coffer__sink *sink, const coffer_allocator *allocator, int fd, coffer_sync sync,
                               coffer_error *err)
 {
-    static const coffer__sink_ops ops = { sink_fd_reserve, sink_fd_write_at, sink_fd_publish,
-                                          sink_fd_discard, sink_fd_copy_at,  NULL };
+    static const coffer__sink_ops ops = {
+        sink_fd_reserve, sink_fd_write_at, sink_fd_publish, sink_fd_discard, sink_fd_copy_at, NULL, NULL
+    };
     coffer__os_info info;
     int os_error = coffer__os_inspect_fd(fd, &info);
     if (os_error != 0) {

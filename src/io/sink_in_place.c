@@ -142,8 +142,13 @@ static int sink_in_place_open(sink_in_place_state *state, const char *path, bool
 coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
                                     bool exists, coffer_sync sync, coffer_error *err)
 {
-    static const coffer__sink_ops ops = { sink_in_place_reserve, sink_in_place_write_at, sink_in_place_publish,
-                                          sink_in_place_discard, sink_in_place_copy_at,  NULL };
+    static const coffer__sink_ops ops = { sink_in_place_reserve,
+                                          sink_in_place_write_at,
+                                          sink_in_place_publish,
+                                          sink_in_place_discard,
+                                          sink_in_place_copy_at,
+                                          NULL,
+                                          NULL };
     const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_in_place_state), err);
     if (status != COFFER_OK) {
         return status;

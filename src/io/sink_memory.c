@@ -109,9 +109,13 @@ static coffer_status sink_memory_publish(coffer__sink *sink, coffer_error *err)
 coffer_status coffer__sink_memory(coffer__sink *sink, const coffer_allocator *allocator, void *memory, size_t size,
                                   coffer_error *err)
 {
-    static const coffer__sink_ops ops = {
-        sink_memory_reserve, sink_memory_write_at, sink_memory_publish, sink_memory_discard, NULL, sink_memory_read_at
-    };
+    static const coffer__sink_ops ops = { sink_memory_reserve,
+                                          sink_memory_write_at,
+                                          sink_memory_publish,
+                                          sink_memory_discard,
+                                          NULL,
+                                          sink_memory_read_at,
+                                          NULL };
     const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_memory_state), err);
     if (status == COFFER_OK) {
         sink_memory_state *state = sink->state;

@@ -150,6 +150,12 @@ static int sink_path_copy_at(coffer__sink *sink, uint64_t offset, int from, uint
     return os_error;
 }
 
+static int sink_path_lend(const coffer__sink *sink)
+{
+    const sink_path_state *state = sink->state;
+    return state->temporary.fd;
+}
+
 /* Releases all that the sink holds; deletes the temporary file unless it was placed or is to be
    kept. */
 static void sink_path_discard(coffer__sink *sink)
@@ -408,8 +414,8 @@ static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool e
 coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
                                 coffer_sync sync, bool in_place, coffer_error *err)
 {
-    static const coffer__sink_ops ops = { sink_path_reserve, sink_path_write_at, sink_path_publish,
-                                          sink_path_discard, sink_path_copy_at,  sink_path_read_at };
+    static const coffer__sink_ops ops = { sink_path_reserve, sink_path_write_at, sink_path_publish, sink_path_discard,
+                                          sink_path_copy_at, sink_path_read_at,  sink_path_lend };
     coffer__os_info info;
     bool exists = false;
     coffer_status status = sink_path_look(path, &exists, &info, err);

@@ -97,6 +97,12 @@ static bool source_has_times(const coffer__source *source)
     return seen != NULL && seen->kind == COFFER__OS_REGULAR;
 }
 
+bool coffer__source_is_file(const coffer__source *source, const coffer__os_info *file)
+{
+    const coffer__os_info *seen = coffer__source_seen(source);
+    return seen != NULL && seen->device == file->device && seen->inode == file->inode;
+}
+
 /* A change that comes within the clock's tick leaves the times as they are (os.h), so only a file that was left alone
    for a while tells of the next change. */
 bool coffer__source_is_fresh(const coffer__source *source)

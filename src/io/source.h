@@ -158,6 +158,8 @@ void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer
 
 /* The file as it was looked at; NULL: the source is none. */
 const coffer__os_info *coffer__source_seen(const coffer__source *source);
+/* Whether it is that file, by device and inode: a path may lead to one by another name or a link. */
+bool coffer__source_is_file(const coffer__source *source, const coffer__os_info *file);
 /* Whether the file was changed so shortly before it was looked at that its times will not show another change. */
 bool coffer__source_is_fresh(const coffer__source *source);
 /* Whether the source is in a file with holes, as far as the file system says. */

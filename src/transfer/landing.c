@@ -8,10 +8,11 @@
  *   a box larger than that    part by part, each read by a transfer and landed in stretches
  *   memory
  *   a hole                    of a row with a checksum: zeros that nobody has to read or write
+ *   long runs                 that the system cannot copy: a crew reads and lands them (long_rows.h)
  *
  * What came into memory is checked and changed there (change.h) before it lands.
  *
- * The steps themselves are sequential: reading is parallel within a step, writing is not. When the
+ * The steps themselves are sequential: reading is parallel within a step, writing only for long runs. When the
  * system could not copy once, the rest is read and written, without asking again: the answer depends on
  * the two file systems, and would be the same for every run.
  */
@@ -19,6 +20,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "long_rows.h"
 #include "piece.h"
 #include "trouble.h"
 
@@ -433,6 +435,63 @@ static coffer_status landing_by_hand(landing_job *job, coffer_error *err)
     return row->box->run_size > job->room ? landing_run_part(job, memory, err) : landing_box(job, memory, err);
 }
 
+/* ---- long runs --------------------------------------------------------------------------------------------------- */
+
+/* Whether a row can go with other long runs: bytes of a near source, one after another. Where holes are kept, each has
+   to be looked for. */
+static bool landing_is_long(const landing_job *job, const coffer__row *row)
+{
+    const bool sparse = job->landing->sink != NULL && job->landing->sink->sparse;
+    return job->landing->shared && !sparse && row->box == NULL && row->map == NULL && !coffer__row_is_far(row) &&
+           row->size >= COFFER__LONG_ROW && !landing_is_copied(job, row);
+}
+
+/* The long runs from the cursor on, as far as they follow each other in the list; none if there is no use in starting
+   threads for them. */
+static coffer__long_rows landing_long_rows(const landing_job *job)
+{
+    coffer__long_rows which = { .rows = job->rows + job->next, .skip = job->skip };
+    for (size_t i = job->next; i < job->count && landing_is_long(job, &job->rows[i]); i++) {
+        which.size += job->rows[i].size;
+        which.count++;
+    }
+    which.size -= which.count > 0 ? which.skip : 0;
+    return which;
+}
+
+static coffer_status landing_take_long(void *ctx, uint64_t at, const uint8_t *bytes, size_t size, coffer_error *err)
+{
+    coffer__landing *landing = ctx;
+    return landing->ops->landed(landing, at, bytes, size, err);
+}
+
+/* Carries them out. They are told of as part of the whole, whose end is told by landing_run. */
+static coffer_status landing_together(landing_job *job, coffer__long_rows *which, size_t workers, coffer_error *err)
+{
+    size_t failed = which->count;
+    coffer_status status = job->landing->ops->place(job->landing, workers * COFFER__LONG_PIECE, &which->memory, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    which->land = landing_take_long;
+    which->ctx = job->landing;
+    coffer__transfer_options options = *job->options;
+    options.progress = job->options->progress != NULL ? landing_watch : NULL;
+    options.progress_ctx = job;
+    options.failed = &failed;
+    status = coffer__long_rows_run(which, workers, &options, err);
+    if (status != COFFER_OK) {
+        if (failed < which->count && job->options->failed != NULL) {
+            *job->options->failed = job->next + failed;
+        }
+        return status;
+    }
+    job->done += which->size;
+    job->next += which->count;
+    job->skip = 0;
+    return COFFER_OK;
+}
+
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* One step from the cursor on, of a row with bytes. */
@@ -446,7 +505,12 @@ static coffer_status landing_step(landing_job *job, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
-    return hole > 0 ? landing_hole(job, hole, err) : landing_by_hand(job, err);
+    if (hole > 0) {
+        return landing_hole(job, hole, err);
+    }
+    coffer__long_rows together = landing_long_rows(job);
+    const size_t workers = coffer__long_rows_workers(&together, job->options->threads);
+    return workers > 1 ? landing_together(job, &together, workers, err) : landing_by_hand(job, err);
 }
 
 /* The loop over steps. The user is told after each step that landed something, but not twice the

@@ -12,8 +12,8 @@
  *          that does, so that bytes of a file need not come into memory. Landings that cannot do it
  *          have NULL there or answer EOPNOTSUPP; then bytes are placed
  *
- * All of them are called by the thread that calls coffer__land, so a landing needs no locks of its own.
- * A new landing is one file with these functions and a header that declares how it is made;
+ * All of them are called by the thread that calls coffer__land, so a landing needs no locks of its own; but
+ * that of one that is `shared` is called by several threads, for places that do not overlap. A new landing is one file with these functions and a header that declares how it is made;
  * landing_sink.c is one.
  */
 #ifndef COFFER_TRANSFER_LANDING_H
@@ -36,6 +36,7 @@ struct coffer__landing {
     const coffer__landing_ops *ops;
     uint64_t most; /* the most bytes that it can give memory for at once; 0: no limit */
     bool in_order; /* it takes its places from the first to the last only */
+    bool shared;   /* `landed` may be called by several threads at once, with any memory */
     const coffer_allocator *allocator;
     coffer__sink *sink; /* of a landing of coffer__landing_sink */
     void *state;        /* the kind's own */
@@ -51,8 +52,9 @@ struct coffer__landing {
  * The system copies a long run where it can. Short runs, and what the system cannot copy, are assembled in
  * memory, as many at a time as follow each other on the landing: so tens of thousands of small tensors
  * become a few writes. A transposed box lands tile by tile, or in bands where the landing takes its
- * places in order. Memory: at most 16 MiB besides that of the transfer, and only when something has to be
- * read.
+ * places in order. Long runs that are read and written go piece by piece through several threads, each of
+ * which does both, where the landing is shared (long_rows.h). Memory: at most 16 MiB besides that of the
+ * transfer, and only when something has to be read.
  *
  * The options are those of a transfer. `failed` is set only when it was the reading that failed, so that
  * the caller can tell a bad source from a full disk. After a failure, what has landed can only be

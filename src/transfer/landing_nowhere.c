@@ -17,7 +17,7 @@ coffer_status coffer__land_nowhere(const coffer__row *rows, size_t count, const 
                                    coffer_error *err)
 {
     static const coffer__landing_ops ops = { coffer__landing_memory, landing_nowhere_landed, NULL };
-    coffer__landing landing = { .ops = &ops, .in_order = true, .allocator = options->allocator };
+    coffer__landing landing = { .ops = &ops, .in_order = true, .shared = true, .allocator = options->allocator };
     const coffer_status status = coffer__land(&landing, rows, count, options, err);
     coffer__landing_end(&landing);
     return status;

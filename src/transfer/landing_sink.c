@@ -26,6 +26,9 @@ coffer__landing coffer__landing_sink(coffer__sink *sink, const coffer_allocator 
     return (coffer__landing){
         .ops = sink->ops->copy_at != NULL ? &copying : &writing,
         .in_order = sink->in_order,
+        /* A file takes writes from any thread. The caller's functions are promised its own threads, and they cannot
+           copy. */
+        .shared = !sink->in_order && sink->ops->copy_at != NULL,
         .allocator = allocator,
         .sink = sink,
     };

@@ -35,6 +35,7 @@
 #include "shards.h"
 #include "sort.h"
 #include "text.h"
+#include "writer_check.h"
 
 #include <errno.h>
 #include <string.h>
@@ -713,6 +714,11 @@ coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer
     return status;
 }
 
+const char *coffer__model_writer_path(const coffer_model_writer *writer)
+{
+    return writer->publication.path.text;
+}
+
 const coffer_header *coffer__model_writer_header(const coffer_model_writer *writer)
 {
     return writer->header;
@@ -765,7 +771,7 @@ static void model_writer_fresh_names(const coffer_model_writer *writer, coffer__
 
 /* Opens the complete files as one model, under their temporary names. The digests for the index
    are computed from what the files record, and not from memory, so the index is right about what
-   is on disk. Only headers are read. The caller closes the model; the names were copied. */
+   is on disk. The caller closes the model; the names were copied. */
 static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, coffer **model, coffer_error *err)
 {
     const size_t count = writer->shards.count;
@@ -773,7 +779,7 @@ static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, 
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.allocator = &writer->allocator;
     options.max_header_size = writer->options.max_header_size;
-    /* Headers alone are read, so there is nothing to map. */
+    /* Little more than headers is read, or all of it once: neither is a reason to map. */
     options.access = COFFER_READ;
     coffer_status status = COFFER_ERR_MEMORY;
     coffer__name *names = coffer__alloc_array(&writer->allocator, count, sizeof *names, err);
@@ -811,15 +817,26 @@ static coffer_status model_writer_record(coffer_model_writer *writer, coffer_err
     return status;
 }
 
-/* `finished` is set whatever happens, so a second call or a late write is refused. The order is
-   that of publication.h: every file is complete under its temporary name, then the index is final,
-   then the publication decides. Until that decision a failure leaves the old model, and freeing
-   removes the new files; after it the error is COFFER_ERR_UNFINISHED. */
-coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_error *err)
+/* Opens the complete files as a model, and shows it. */
+static coffer_status model_writer_show(const coffer_model_writer *writer, const coffer__writer_check *check,
+                                       coffer_error *err)
 {
-    if (writer == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL");
+    coffer *written = NULL;
+    coffer_status status = model_writer_open_fresh(writer, &written, err);
+    if (status == COFFER_OK) {
+        status = check->look(check->ctx, written, err);
+        coffer_close(written);
     }
+    return status;
+}
+
+/* `finished` is set whatever happens, so a second call or a late write is refused. The order is
+   that of publication.h: every file is complete under its temporary name, then the index is final
+   and the files are looked at, then the publication decides. Until that decision a failure leaves the old model, and freeing
+   removes the new files; after it the error is COFFER_ERR_UNFINISHED. */
+coffer_status coffer__model_writer_finish(coffer_model_writer *writer, const coffer__writer_check *check,
+                                          coffer_error *err)
+{
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = model_writer_usable(writer, err);
     if (status == COFFER_OK && writer->working > 0) {
@@ -834,5 +851,14 @@ coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_err
     if (status == COFFER_OK && model_writer_records(writer)) {
         status = model_writer_record(writer, err);
     }
+    if (status == COFFER_OK && check != NULL) {
+        status = model_writer_show(writer, check, err);
+    }
     return status == COFFER_OK ? coffer__publication_finish(&writer->publication, err) : status;
+}
+
+coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_error *err)
+{
+    return writer == NULL ? coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL")
+                          : coffer__model_writer_finish(writer, NULL, err);
 }

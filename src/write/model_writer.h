@@ -29,6 +29,8 @@ coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coff
 coffer_status coffer__model_writer_enter(coffer_model_writer *writer, size_t shard, coffer_error *err);
 coffer_status coffer__model_writer_leave(coffer_model_writer *writer, size_t shard, uint64_t size, coffer_status status,
                                          coffer_error *err);
+/* What the model would be called as one file. */
+const char *coffer__model_writer_path(const coffer_model_writer *writer);
 /* The header that declares all tensors. */
 const coffer_header *coffer__model_writer_header(const coffer_model_writer *writer);
 /* The number that tensor `i` has in its file, and the file's writer, if there is one now. */

@@ -29,6 +29,7 @@
 #include "table.h"
 #include "transfer.h"
 #include "trust.h"
+#include "writer_check.h"
 #include "writer_digests.h"
 #include "writer_own.h"
 
@@ -1039,15 +1040,35 @@ static coffer_status writer_put_digests(coffer_writer *writer, coffer_error *err
     return status;
 }
 
+bool coffer__writer_can_be_checked(const coffer_writer *writer)
+{
+    return writer->sink.ops->lend != NULL;
+}
+
+/* Opens the complete file as a model, and shows it. Its header is as large as the writer was told that it may be. */
+static coffer_status writer_show(const coffer_writer *writer, const coffer__writer_check *check, coffer_error *err)
+{
+    coffer *written = NULL;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    const uint64_t begin = coffer_table_data_offset(writer->table);
+    options.allocator = &writer->allocator;
+    options.access = COFFER_READ;
+    options.max_header_size = begin;
+    coffer_status status = coffer_open_fd(&written, writer->sink.ops->lend(&writer->sink), 0,
+                                          begin + coffer_table_data_size(writer->table), &options, err);
+    if (status == COFFER_OK) {
+        status = check->look(check->ctx, written, err);
+        coffer_close(written);
+    }
+    return status;
+}
+
 /* `finished` is set under the mutex before anything is published, so a write that comes late is
    refused and cannot change a file that is becoming visible. Everything after that runs without
    the mutex, since making a file durable may take long. A failure at any point leaves the writer
    unusable, and unless publishing itself had begun, coffer_writer_free discards the file. */
-coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
+coffer_status coffer__writer_finish(coffer_writer *writer, const coffer__writer_check *check, coffer_error *err)
 {
-    if (writer == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL");
-    }
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = writer_ready(writer, err);
     /* Either the writer is finished now, or it has failed for good. */
@@ -1060,8 +1081,21 @@ coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
     if (status != COFFER_OK) {
         return coffer__writer_fail(writer, status, err);
     }
+    /* A failure of what is looked at may be about another file, which it names then. */
+    if (check != NULL) {
+        status = writer_show(writer, check, err);
+    }
+    if (status != COFFER_OK) {
+        return err == NULL || err->path[0] != '\0' ? status : coffer__writer_fail(writer, status, err);
+    }
     /* publish releases the sink even if it fails, so it must not be discarded afterwards. */
     writer->sink_open = false;
     status = writer->sink.ops->publish(&writer->sink, err);
     return status == COFFER_OK ? status : coffer__writer_fail(writer, status, err);
+}
+
+coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
+{
+    return writer == NULL ? coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL")
+                          : coffer__writer_finish(writer, NULL, err);
 }

@@ -787,9 +787,15 @@ void test_importing()
     first.carry(writer);
     writer.finish();
     first.verify(cofferpp::model("b.safetensors"));
+    EXPECT(thrown_by([&] { first.add(second); }).code() == COFFER_ERR_ARGUMENT);
+    EXPECT(rename("a.npy", "c.npy") == 0);
+    cofferpp::input other("c.npy");
+    cofferpp::imported both(other);
+    both.add(first);
+    EXPECT(both.summary().written_count == 2 && both.at(1)->size == 8);
     const auto from_nothing = [] { return cofferpp::imported(cofferpp::input("m.safetensors")).summary().written; };
     EXPECT(thrown_by(from_nothing).code() == COFFER_ERR_UNKNOWN_INPUT);
-    EXPECT(unlink("a.npy") == 0 && unlink("a.safetensors") == 0 && unlink("b.safetensors") == 0);
+    EXPECT(unlink("c.npy") == 0 && unlink("a.safetensors") == 0 && unlink("b.safetensors") == 0);
 }
 
 } // namespace

@@ -87,6 +87,85 @@ static void test_zeros(void **state)
     coffer__crc32_close(&crc32);
 }
 
+/* Shares of pieces, in any order, are the CRC of the whole. */
+static void test_shares(void **state)
+{
+    (void)state;
+    static coffer__crc32 crc32;
+    static uint8_t bytes[5000];
+    coffer__crc32_open(&crc32, true);
+    fill(bytes, sizeof bytes);
+    for (size_t piece = 1; piece < sizeof bytes; piece += 1 + piece) {
+        uint32_t value = 0;
+        size_t end = sizeof bytes;
+        while (end > 0) {
+            const size_t size = end < piece ? end : piece;
+            const uint32_t crc = coffer__crc32_update(&crc32, 0, bytes + end - size, size);
+            value ^= coffer__crc32_share(crc, sizeof bytes - end);
+            end -= size;
+        }
+        assert_int_equal(value, coffer__crc32_update(&crc32, 0, bytes, sizeof bytes));
+    }
+    coffer__crc32_close(&crc32);
+}
+
+/* Long runs come down by several threads: each byte once, changed, and with the CRC of what was read. One of them is
+   continued after its beginning, as after a hole. */
+static void test_long_runs(void **state)
+{
+    (void)state;
+    static coffer__crc32 crc32;
+    const size_t sizes[] = { 3 * MIB + 6, MIB, 5 * MIB + 2 };
+    const size_t begin = 2;
+    size_t at = 0;
+    coffer__checksum sums[3];
+    coffer__row rows[3];
+    coffer__source source;
+    coffer__sink sink;
+    char to[512];
+    uint8_t *bytes = malloc(10 * MIB);
+    uint8_t *got = malloc(10 * MIB);
+    assert_true(bytes != NULL && got != NULL);
+    work_dir_make();
+    coffer__crc32_open(&crc32, false);
+    fill(bytes, 10 * MIB);
+    coffer__source_memory(&source, bytes, 10 * MIB);
+    (void)snprintf(to, sizeof to, "%s", work_path("long"));
+    for (size_t i = 0; i < 3; i++) {
+        sums[i] = (coffer__checksum){ .crc32 = &crc32 };
+        rows[i] = (coffer__row){ .source = &source,
+                                 .offset = at + begin,
+                                 .size = sizes[i],
+                                 .at = at,
+                                 .change = { .swap = 2 },
+                                 .checksum = &sums[i] };
+        at += sizes[i];
+    }
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        const coffer__transfer_options options = { .allocator = coffer_libc_allocator(), .threads = threads };
+        assert_int_equal(coffer__sink_path(&sink, coffer_libc_allocator(), to, COFFER_SYNC_NEVER, false, NULL),
+                         COFFER_OK);
+        assert_int_equal(sink.ops->reserve(&sink, at, NULL), COFFER_OK);
+        for (size_t i = 0; i < 3; i++) {
+            sums[i].value = 0;
+        }
+        assert_int_equal(coffer__land_in_sink(&sink, rows, 3, &options, NULL), COFFER_OK);
+        assert_int_equal(sink.ops->read_at(&sink, 0, got, at, NULL), COFFER_OK);
+        sink.ops->discard(&sink);
+        for (size_t i = 0; i < at; i++) {
+            assert_int_equal(got[i], bytes[begin + (i ^ 1)]);
+        }
+        for (size_t i = 0, from = begin; i < 3; from += sizes[i], i++) {
+            assert_int_equal(sums[i].value, coffer__crc32_update(&crc32, 0, bytes + from, sizes[i]));
+        }
+    }
+    source.ops->close(&source);
+    coffer__crc32_close(&crc32);
+    work_dir_remove();
+    free(bytes);
+    free(got);
+}
+
 static void check_change(coffer__change change, size_t unit, const char *before, const char *after, size_t size)
 {
     uint8_t bytes[16];
@@ -218,8 +297,9 @@ static void test_hole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc),  cmocka_unit_test(test_zeros), cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_rows), cmocka_unit_test(test_hole),
+        cmocka_unit_test(test_crc),       cmocka_unit_test(test_zeros),   cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_long_runs), cmocka_unit_test(test_changes), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_hole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include "reader.h"
 #include "support_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -47,7 +48,10 @@ typedef struct made {
     uint32_t storages;
     uint32_t fails; /* reads from this one on fail; 0: none */
     uint32_t reads;
-    int cancel_after; /* calls of the progress callback */
+    int cancel_after;   /* calls of the progress callback */
+    uint64_t cancel_at; /* bytes that it was told of; 0: never */
+    uint64_t lies_from; /* bytes that were told of from which on reads give other bytes; 0: never */
+    bool lies;
     uint64_t told;
 } made;
 
@@ -260,6 +264,7 @@ static coffer_status made_read(void *ctx, uint32_t file, uint64_t offset, void *
         return COFFER_ERR_IO;
     }
     memcpy(buffer, m->file + offset, size);
+    ((uint8_t *)buffer)[size - 1] ^= m->lies ? 1 : 0;
     return COFFER_OK;
 }
 
@@ -715,6 +720,10 @@ static int made_tell(void *ctx, uint64_t done, uint64_t total)
     made *m = ctx;
     assert_true(done >= m->told && done <= total);
     m->told = done;
+    m->lies = m->lies_from > 0 && done >= m->lies_from;
+    if (m->cancel_at > 0 && done >= m->cancel_at) {
+        return 1;
+    }
     return m->cancel_after > 0 && --m->cancel_after == 0;
 }
 
@@ -764,6 +773,215 @@ static void test_changed(void **state)
     made_free(&m);
 }
 
+/* How many files there are whose names begin with "kept". */
+static size_t kept_files(void)
+{
+    size_t count = 0;
+    DIR *folder = opendir(work_path("."));
+    assert_non_null(folder);
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        count += strncmp(entry->d_name, "kept", 4) == 0 || strstr(entry->d_name, "coffer-") != NULL;
+    }
+    assert_int_equal(closedir(folder), 0);
+    return count;
+}
+
+/* Writes an import of which comparing fails, by other bytes of the input or by cancelling, and looks at what is there
+   then: what was there before. */
+static void check_kept(made *m, coffer_import *import, const coffer_import_write_options *options, size_t files)
+{
+    coffer_error err;
+    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
+    reading.progress = made_tell;
+    reading.progress_ctx = m;
+    for (unsigned k = 0; k < 3; k++) {
+        m->told = 0;
+        m->lies_from = k == 0 ? 100 : 0;
+        m->cancel_at = k == 0 ? 0 : k == 1 ? 100 : 200;
+        assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), options, &reading, &err),
+                         k == 0 ? COFFER_ERR_NOT_EQUAL : COFFER_ERR_CANCELLED);
+        if (k == 0) {
+            assert_string_equal(err.tensor, "v");
+            assert_string_equal(err.path, work_path("kept.safetensors"));
+        }
+        assert_int_equal(kept_files(), files);
+        m->lies = false;
+    }
+}
+
+/* What cannot be verified is not published, and an older model stays: of one file or of several. */
+static void test_verified_first(void **state)
+{
+    (void)state;
+    static const uint64_t limits[] = { 0, 1 << 20, 40 };
+    for (size_t k = 0; k < 3; k++) {
+        made m;
+        const coffer__plan_dimension half[] = { { 10, 10, 4 } };
+        const coffer__plan_dimension rest[] = { { 15, 15, 4 } };
+        coffer_import_write_options options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
+        coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+        made_new(&m);
+        (void)made_storage(&m, COFFER__CODING_STORED, 100, 1);
+        made_row(&m, "v", COFFER_F32, 0, 0, 1, half, 0, 0);
+        made_row(&m, "w", COFFER_F32, 0, 40, 1, rest, 0, 0);
+        coffer_input *input = input_of(&m);
+        coffer_import *import = import_of(&m, input);
+        options.unchecked = true; /* no pass for CRCs between writing and comparing */
+        options.max_shard_size = limits[k];
+        options.files = &files;
+        const size_t files_of_model = k == 2 ? 3 : 1;
+        check_kept(&m, import, &options, 0);
+        assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), &options, NULL, NULL), COFFER_OK);
+        assert_int_equal(kept_files(), files_of_model);
+        /* The second time with digests, which are in the header before it is looked at. */
+        files.digests = COFFER_SHA256;
+        check_kept(&m, import, &options, files_of_model);
+        check_model(&m, k == 2 ? work_path("kept.safetensors.index.json") : work_path("kept.safetensors"));
+        coffer_import_free(import);
+        coffer_input_free(input);
+        made_free(&m);
+        work_dir_remove();
+        work_dir_make();
+    }
+}
+
+/* A file that is written in place is compared when it is there. */
+static void test_verified_in_place(void **state)
+{
+    (void)state;
+    made m;
+    coffer_error err;
+    coffer_import_write_options options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
+    coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
+    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
+    made_small(&m);
+    coffer_input *input = input_of(&m);
+    coffer_import *import = import_of(&m, input);
+    files.in_place = true;
+    options.files = &files;
+    reading.progress = made_tell;
+    reading.progress_ctx = &m;
+    assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), &options, &reading, &err), COFFER_OK);
+    check_model(&m, work_path("kept.safetensors"));
+    m.told = 0;
+    m.lies_from = 100;
+    assert_int_equal(coffer_import_write(import, work_path("kept.safetensors"), &options, &reading, &err),
+                     COFFER_ERR_NOT_EQUAL);
+    assert_string_equal(err.path, work_path("kept.safetensors"));
+    coffer_import_free(import);
+    coffer_input_free(input);
+    made_free(&m);
+}
+
+/* A plan of a tensor of each name, with an alias of the first; of a storage that is plain and one that is decoded. */
+static void made_named(made *m, const char *first, const char *second, const char *value)
+{
+    const coffer__plan_dimension whole[] = { { 25, 25, 4 } };
+    const coffer__plan_dimension turned[] = { { 5, 5, 4 }, { 4, 4, 20 } };
+    made_new(m);
+    (void)made_storage(m, COFFER__CODING_STORED, 100, 1);
+    (void)made_storage(m, COFFER__CODING_DEFLATED, 100, 2);
+    made_row(m, first, COFFER_F32, 0, 0, 1, whole, 0, 0);
+    made_row(m, second, COFFER_F32, 1, 0, 2, turned, 4, 0);
+    made_row(m, "both", COFFER_F32, 0, 0, 1, whole, 0, 0);
+    coffer__plan_row *rows = m->plan.rows.items;
+    rows[2].fate = COFFER_FATE_SKIPPED;
+    rows[2].reason = made_text(m, "it is in both");
+    assert_int_equal(coffer__plan_put_pair(&m->plan, "format", 6, "pt", 2, NULL), COFFER_OK);
+    assert_int_equal(coffer__plan_put_pair(&m->plan, first, 1, value, 1, NULL), COFFER_OK);
+    assert_int_equal(
+        coffer__plan_put_finding(&m->plan, COFFER_WEIGHT_NOTE, 0, 7, "data.pkl", "%q is odd", first, 1, NULL),
+        COFFER_OK);
+}
+
+static void check_written(const made *m, const char *path)
+{
+    coffer *model = NULL;
+    assert_int_equal(coffer_open(&model, path, NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < 2; i++) {
+        const coffer__plan_row *row = coffer__plan_rows(&m->plan) + i;
+        const char *name = coffer__plan_text(&m->plan, row->name, NULL);
+        const coffer_tensor *tensor = coffer_find(model, name, strlen(name));
+        uint8_t bytes[100];
+        assert_non_null(tensor);
+        assert_int_equal(coffer_read(model, tensor, bytes, tensor->size, NULL, NULL), COFFER_OK);
+        check_tensor(m, row, bytes);
+    }
+    coffer_close(model);
+}
+
+/* Several inputs are written as one, in one file or several, and what cannot be added changes nothing. */
+static void test_added(void **state)
+{
+    (void)state;
+    made m[4];
+    coffer_input *inputs[4];
+    coffer_import *imports[4];
+    coffer_error err;
+    made_named(&m[0], "a", "b", "x");
+    made_named(&m[1], "c", "d", "x");
+    made_named(&m[2], "e", "a", "x");
+    made_named(&m[3], "a2", "f", "y"); /* its pair is "a" again, and not "x" */
+    for (size_t i = 0; i < 4; i++) {
+        inputs[i] = input_of(&m[i]);
+        imports[i] = import_of(&m[i], inputs[i]);
+    }
+    assert_int_equal(coffer_import_add(imports[0], imports[0], &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_import_add(imports[0], imports[1], &err), COFFER_OK);
+    coffer_import_free(imports[1]);
+    for (size_t i = 2; i < 4; i++) {
+        assert_int_equal(coffer_import_add(imports[0], imports[i], &err),
+                         i == 2 ? COFFER_ERR_DUPLICATE_NAME : COFFER_ERR_DUPLICATE_KEY);
+        assert_non_null(
+            strstr(err.message, i == 2 ? "tensor \"a\" is in" : "have \"a\" for the metadata, and not the"));
+        const coffer_import_summary *summary = coffer_import_summarize(imports[0]);
+        assert_int_equal(summary->tensor_count, 6);
+        assert_int_equal(summary->written_count, 4);
+        assert_int_equal(summary->file_count, 2);
+        assert_int_equal(summary->total, 400);
+        assert_int_equal(summary->written, 360);
+        assert_int_equal(summary->unreferenced, 40);
+        assert_int_equal(summary->finding_count, 2);
+        assert_null(coffer_import_at(imports[0], 6));
+        assert_int_equal(coffer_import_finding_at(imports[0], 1)->file, 1);
+        assert_string_equal(coffer_import_finding_at(imports[0], 1)->subject, "c");
+        assert_string_equal(coffer_import_at(imports[0], 5)->reason, "it is in both");
+        coffer_pair pair;
+        assert_true(coffer_import_metadata_at(imports[0], 2, &pair));
+        assert_memory_equal(pair.key, "c", 2);
+        assert_false(coffer_import_metadata_at(imports[0], 3, &pair));
+    }
+    const void *bytes = NULL;
+    size_t size = 0;
+    assert_int_equal(coffer_import_save(imports[0], &bytes, &size, &err), COFFER_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "several inputs cannot be saved"));
+    coffer_import *again = import_of(&m[0], inputs[0]);
+    assert_int_equal(coffer_import_add(again, imports[2], &err), COFFER_ERR_ARGUMENT);
+    assert_non_null(strstr(err.message, "another import of the same input"));
+    coffer_import_free(again);
+    coffer_import_write_options options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
+    for (uint64_t limit = 0; limit <= 150; limit += 150) {
+        options.max_shard_size = limit;
+        const char *path = limit == 0 ? "added.safetensors" : "parts.safetensors";
+        assert_int_equal(coffer_import_write(imports[0], work_path(path), &options, NULL, &err), COFFER_OK);
+        path = limit == 0 ? "added.safetensors" : "parts.safetensors.index.json";
+        check_written(&m[0], work_path(path));
+        check_written(&m[1], work_path(path));
+    }
+    /* A byte of the second input that contradicts its CRC. */
+    m[1].file[coffer__plan_pieces(&m[1].plan)[0].offset] ^= 1;
+    assert_int_equal(coffer_import_write(imports[0], work_path("bad.safetensors"), NULL, NULL, &err),
+                     COFFER_ERR_CHECKSUM);
+    assert_string_equal(err.tensor, "c");
+    for (size_t i = 0; i < 4; i++) {
+        coffer_import_free(i == 1 ? NULL : imports[i]);
+    }
+    for (size_t i = 4; i > 0; i--) {
+        coffer_input_free(inputs[i - 1]);
+        made_free(&m[i - 1]);
+    }
+}
+
 /* A byte of the output that is not what it should be is found. */
 static void test_verify(void **state)
 {
@@ -787,6 +1005,173 @@ static void test_verify(void **state)
     assert_int_equal(coffer_import_verify(import, written, NULL, &err), COFFER_ERR_NOT_EQUAL);
     assert_string_equal(err.tensor, "w");
     coffer_close(written);
+    coffer_import_free(import);
+    coffer_input_free(input);
+    made_free(&m);
+}
+
+/* Any one byte that differs is found, in a tensor that is plain and in a view of what is decoded; and so is an output
+   of other tensors. */
+static void test_verify_finds(void **state)
+{
+    (void)state;
+    made m;
+    made few;
+    coffer_error err;
+    coffer *model = NULL;
+    made_named(&m, "a", "b", "x");
+    made_small(&few);
+    coffer_input *inputs[] = { input_of(&m), input_of(&few) };
+    coffer_import *imports[] = { import_of(&m, inputs[0]), import_of(&few, inputs[1]) };
+    const char *path = work_path("verified.safetensors");
+    assert_int_equal(coffer_import_write(imports[0], path, NULL, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_open(&model, path, NULL, NULL), COFFER_OK);
+    const coffer_table *table = coffer_shard_table(model, 0);
+    const uint64_t begin = coffer_table_data_offset(table);
+    const uint64_t end = begin + coffer_table_data_size(table);
+    const int fd = open(path, O_RDWR | O_CLOEXEC);
+    for (uint64_t at = begin; at < end; at++) {
+        uint8_t byte = 0;
+        assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+        byte ^= 1;
+        assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+        assert_int_equal(coffer_import_verify(imports[0], model, NULL, &err), COFFER_ERR_NOT_EQUAL);
+        assert_non_null(strstr(err.message, "other bytes are there than in the input"));
+        const coffer_tensor *tensor = coffer_find(model, err.tensor, strlen(err.tensor));
+        assert_true(tensor != NULL && at >= tensor->offset && at < tensor->offset + tensor->size);
+        byte ^= 1;
+        assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+    }
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(coffer_import_verify(imports[0], model, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer_import_verify(imports[1], model, NULL, &err), COFFER_ERR_NOT_EQUAL);
+    assert_non_null(strstr(err.message, "the output has 2 tensors instead of 1"));
+    coffer_close(model);
+    assert_int_equal(coffer_import_write(imports[1], path, NULL, NULL, &err), COFFER_OK);
+    made other;
+    const coffer__plan_dimension whole[] = { { 24, 24, 4 } };
+    made_new(&other);
+    (void)made_storage(&other, COFFER__CODING_STORED, 100, 1);
+    made_row(&other, "w", COFFER_F32, 0, 0, 1, whole, 0, 0);
+    coffer_input *input = input_of(&other);
+    coffer_import *import = import_of(&other, input);
+    assert_int_equal(coffer_open(&model, path, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_import_verify(import, model, NULL, &err), COFFER_ERR_NOT_EQUAL);
+    assert_non_null(strstr(err.message, "does not have it as it should be"));
+    coffer_close(model);
+    coffer_import_free(import);
+    coffer_input_free(input);
+    made_free(&other);
+    for (size_t i = 0; i < 2; i++) {
+        coffer_import_free(imports[i]);
+        coffer_input_free(inputs[i]);
+    }
+    made_free(&m);
+    made_free(&few);
+}
+
+static coffer_status made_beside(void *ctx, const char *name, size_t name_len, uint64_t *size, coffer_error *err)
+{
+    (void)name;
+    (void)name_len;
+    (void)err;
+    *size = ((const made *)ctx)->size;
+    return COFFER_OK;
+}
+
+/* A failure, and what it says. */
+static void refused(coffer_status status, coffer_status wanted, const coffer_error *err, const char *text)
+{
+    assert_int_equal(status, wanted);
+    assert_int_equal(err->code, wanted);
+    if (strstr(err->message, text) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", err->message, text);
+    }
+}
+
+/* Loads the plan as it is now, which is refused. */
+static void refused_plan(const made *m, coffer_input *input, const char *format, coffer_status wanted, const char *text)
+{
+    coffer_import *import = NULL;
+    coffer_error err;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    assert_int_equal(coffer__plan_save(&m->plan, format, &bytes, &size, NULL), COFFER_OK);
+    refused(coffer_import_load(&import, input, bytes, size, NULL, &err), wanted, &err, text);
+    assert_null(import);
+    free(bytes);
+}
+
+/* What is refused says why: of plans that are of something else, and of calls that make no sense. */
+static void test_refused_plans(void **state)
+{
+    (void)state;
+    made m;
+    uint32_t number = 0;
+    coffer_error err;
+    coffer_import *import = NULL;
+    coffer_input *input = NULL;
+    made_small(&m);
+    const char *torch = coffer__reader_at(0)->id;
+    const coffer_input_functions functions = { .read = made_read, .beside = made_beside, .ctx = &m, .size = m.size };
+    coffer_input *alone = input_of(&m);
+    assert_int_equal(coffer_input_open_functions(&input, &functions, NULL, NULL), COFFER_OK);
+    refused_plan(&m, alone, "nobody", COFFER_ERR_PLAN, "is by no reader of this version");
+    assert_int_equal(coffer__plan_put_file(&m.plan, "x.bin", 5, &number, NULL), COFFER_OK);
+    refused_plan(&m, alone, torch, COFFER_ERR_SHARD_MISSING, "there are no files beside this input, and \"x.bin\" is");
+    assert_int_equal(coffer__plan_put_file(&m.plan, "x.bin", 5, &number, NULL), COFFER_OK);
+    refused_plan(&m, input, torch, COFFER_ERR_PLAN, "is of other files than were opened");
+    refused(coffer_import_load(&import, alone, NULL, 0, NULL, &err), COFFER_ERR_ARGUMENT, &err, "are NULL");
+    refused(coffer_import_open(&import, NULL, NULL, &err), COFFER_ERR_ARGUMENT, &err, "an import needs an input");
+    coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
+    options.scalars = (coffer_scalars)(COFFER_SCALARS_METADATA + 1);
+    refused(coffer_import_open(&import, alone, &options, &err), COFFER_ERR_ARGUMENT, &err, "has no such value");
+    refused(coffer_input_open(&input, NULL, NULL, &err), COFFER_ERR_ARGUMENT, &err, "opened from or into NULL");
+    refused(coffer_input_read(alone, 7, 0, &number, 1, &err), COFFER_ERR_ARGUMENT, &err, "no such input or file");
+    refused(coffer_input_read(alone, 0, m.size, &number, 1, &err), COFFER_ERR_ARGUMENT, &err,
+            "do not lie within file 0");
+    refused(coffer_input_beside(alone, NULL, 0, &number, NULL, &err), COFFER_ERR_ARGUMENT, &err, "is NULL");
+    coffer_input_free(input);
+    coffer_input_free(alone);
+    made_free(&m);
+}
+
+static void test_refused_calls(void **state)
+{
+    (void)state;
+    made m;
+    coffer_error err;
+    coffer_header *header = NULL;
+    coffer_writer *writer = NULL;
+    const void *bytes = NULL;
+    size_t size = 0;
+    own_sink to = { .room = 1000 };
+    const coffer_sink sink = { sink_write, sink_finish, NULL, &to };
+    const uint64_t shape[] = { 1 };
+    made_small(&m);
+    coffer_input *input = input_file(&m);
+    coffer_import *import = import_of(&m, input);
+    const coffer_status status = COFFER_ERR_ARGUMENT;
+    to.bytes = malloc((size_t)to.room);
+    assert_non_null(to.bytes);
+    refused(coffer_import_write(import, work_path("input.bin"), NULL, NULL, &err), status, &err,
+            "would replace a file");
+    refused(coffer_import_write(import, NULL, NULL, NULL, &err), status, &err, "the path of the output is NULL");
+    refused(coffer_import_save(import, &bytes, NULL, &err), status, &err, "got NULL");
+    refused(coffer_import_save(NULL, &bytes, &size, &err), status, &err, "got NULL");
+    refused(coffer_import_carry(import, NULL, false, NULL, &err), status, &err, "the writer is NULL");
+    refused(coffer_import_carry_model(import, NULL, false, NULL, &err), status, &err, "the writer is NULL");
+    refused(coffer_import_verify(import, NULL, NULL, &err), status, &err, "what was written is NULL");
+    refused(coffer_import_add(import, NULL, &err), status, &err, "of another input");
+    assert_int_equal(coffer_header_new(&header, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_import_declare(import, header, NULL), COFFER_OK);
+    refused(coffer_import_declare(import, header, &err), status, &err, "in a header without tensors");
+    assert_int_equal(coffer_header_add(header, "more", 4, COFFER_U8, shape, 1, NULL), COFFER_OK);
+    assert_int_equal(coffer_writer_open_sink(&writer, header, &sink, NULL, NULL), COFFER_OK);
+    refused(coffer_import_carry(import, writer, false, NULL, &err), status, &err, "does not declare this import");
+    coffer_writer_free(writer);
+    coffer_header_free(header);
+    free(to.bytes);
     coffer_import_free(import);
     coffer_input_free(input);
     made_free(&m);
@@ -844,9 +1229,13 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_random),  TEST(test_large),   TEST(test_sinks),         TEST(test_pipe),          TEST(test_shown),
-        TEST(test_damage),  TEST(test_streams), TEST(test_inflaters),     TEST(test_failing_reads), TEST(test_progress),
-        TEST(test_changed), TEST(test_verify),  TEST(test_hostile_bytes),
+        TEST(test_random),         TEST(test_large),         TEST(test_sinks),
+        TEST(test_pipe),           TEST(test_shown),         TEST(test_damage),
+        TEST(test_streams),        TEST(test_inflaters),     TEST(test_failing_reads),
+        TEST(test_progress),       TEST(test_changed),       TEST(test_verify),
+        TEST(test_verified_first), TEST(test_added),         TEST(test_refused_plans),
+        TEST(test_verify_finds),   TEST(test_refused_calls), TEST(test_verified_in_place),
+        TEST(test_hostile_bytes),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

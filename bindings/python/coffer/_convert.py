@@ -11,6 +11,8 @@ from ._native import export_file, export_format, import_file
 from ._options import Sync, size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ._native import Algorithm, Fate, ImportTensor, Progress, Weight
 
 
@@ -88,12 +90,12 @@ class Conversion:
 
 
 def convert(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     output: str | os.PathLike[str] | None,
     *,
     root: str = "auto",
     tied: Literal["hf", "keep"] = "hf",
-    scalars: Literal["skip", "metadata", "tensor"] = "skip",
+    scalars: Literal["skip", "metadata"] = "skip",
     strip_prefix: str = "",
     skip_unsupported: bool = False,
     strict: bool = False,
@@ -117,7 +119,8 @@ def convert(
     safetensors or bintensors (of a file of another program, make that first), and of the options only `to`, `tensor`, `bytes_as`,
     `tied`, `sync`, `token`, `threads` and `progress` mean something.
 
-    source            a path or a URL
+    source            a path or a URL; several of files of other programs become one model, in their order, and no tensor may be in
+                      two of them
     output            the new file; None: write nothing, only tell
     to                what the new file is, whatever its name ends in
     tensor            write this one only; a .npy file has one
@@ -139,9 +142,12 @@ def convert(
     progress          called with the bytes done and in all
     """
     exported = to or ("" if output is None else export_format(output))
+    sources = (source,) if isinstance(source, (str, bytes, os.PathLike)) else tuple(source)
     if output is not None and exported and exported != "safetensors":
+        if len(sources) != 1:
+            raise ValueError("a file of another program is written from one file of tensors")
         return _export(
-            source,
+            sources[0],
             output,
             exported,
             tensor=tensor,
@@ -153,7 +159,7 @@ def convert(
             progress=progress,
         )
     return _conversion(
-        source,
+        sources,
         output,
         root=root,
         tied=tied,
@@ -182,7 +188,7 @@ def scan(source: str | os.PathLike[str], *, token: str | None = None) -> tuple[F
 
     source  a path or a URL
     """
-    return _conversion(source, None, scan=True, token=token).findings
+    return _conversion((source,), None, scan=True, token=token).findings
 
 
 def _export(
@@ -203,8 +209,10 @@ def _tensors(told: list[ImportTensor]) -> tuple[ConvertedTensor, ...]:
     )
 
 
-def _conversion(source: str | os.PathLike[str], output: str | os.PathLike[str] | None, **options: object) -> Conversion:
-    told = import_file(source, output, **options)  # type: ignore[arg-type]
+def _conversion(
+    sources: tuple[str | os.PathLike[str], ...], output: str | os.PathLike[str] | None, **options: object
+) -> Conversion:
+    told = import_file(sources, output, **options)  # type: ignore[arg-type]
     format_, kind, tensors, findings, left, *numbers = told
     return Conversion(
         format_, kind, _tensors(tensors), tuple(Finding(*finding) for finding in findings), tuple(left), *numbers

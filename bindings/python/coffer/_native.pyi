@@ -371,13 +371,13 @@ def recover(
     there before is put back. Error NO_UNDO when there is nothing to recover."""
 
 def import_file(
-    path: str | os.PathLike[str],
+    paths: tuple[str | os.PathLike[str], ...],
     output: str | os.PathLike[str] | None = None,
     *,
     root: str | None = None,
     strip_prefix: str | None = None,
     tied: Literal["hf", "keep"] = "hf",
-    scalars: Literal["skip", "metadata", "tensor"] = "skip",
+    scalars: Literal["skip", "metadata"] = "skip",
     bytes_as: str | None = None,
     skip_unsupported: bool = False,
     strict: bool = False,

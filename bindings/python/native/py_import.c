@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer._native.import_file: a file of another program, looked at and, if there is an output, written as safetensors. */
+/* coffer._native.import_file: files of other programs, looked at and, if there is an output, written as safetensors. */
 #include "py_native.h"
 
 #include <string.h>
 
-/* One call: what was asked for, and the paths as bytes objects. */
+/* An input that is open. */
+typedef struct import_opened {
+    PyObject *path; /* as a bytes object */
+    coffer_input *input;
+    coffer_import *import;
+} import_opened;
+
+/* One call: what was asked for, and the output as a bytes object. */
 typedef struct import_call {
-    PyObject *path;
+    PyObject *paths;  /* a tuple; at least one */
     PyObject *output; /* NULL: only look */
     PyObject *progress;
     unsigned threads;
@@ -111,7 +118,7 @@ static int import_lists(const py_state *state, coffer_import *import, PyObject *
     return 0;
 }
 
-static PyObject *import_told(const py_state *state, coffer_import *import, const coffer_input *input)
+static PyObject *import_told(const py_state *state, coffer_import *import, uint64_t bytes_read)
 {
     const coffer_import_summary *summary = coffer_import_summarize(import);
     PyObject *tensors = PyList_New(0);
@@ -124,7 +131,7 @@ static PyObject *import_told(const py_state *state, coffer_import *import, const
                              (unsigned long long)summary->total, (unsigned long long)summary->written,
                              (unsigned long long)summary->aliased, (unsigned long long)summary->skipped,
                              (unsigned long long)summary->unreferenced, (unsigned long long)summary->output,
-                             (unsigned long long)coffer_input_bytes_read(input));
+                             (unsigned long long)bytes_read);
     }
     Py_XDECREF(tensors);
     Py_XDECREF(findings);
@@ -134,30 +141,74 @@ static PyObject *import_told(const py_state *state, coffer_import *import, const
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
 
-static PyObject *import_run(const py_state *state, import_call *call)
+/* Opens an input, and adds it to the first one, which may be itself. */
+static coffer_status import_open_one(const import_call *call, import_opened *first, import_opened *opened,
+                                     coffer_error *err)
 {
-    coffer_input *input = NULL;
-    coffer_import *import = NULL;
+    coffer_status status = coffer_input_open(&opened->input, PyBytes_AsString(opened->path), &call->open, err);
+    if (status == COFFER_OK) {
+        status = coffer_import_open(&opened->import, opened->input, &call->options, err);
+    }
+    return status == COFFER_OK && opened != first ? coffer_import_add(first->import, opened->import, err) : status;
+}
+
+/* Opens all inputs, and writes them as one. */
+static PyObject *import_run_opened(const py_state *state, const import_call *call, import_opened *opened,
+                                   Py_ssize_t count)
+{
     coffer_error err;
     py_watch watch;
+    coffer_status status = COFFER_OK;
+    uint64_t bytes_read = 0;
     py_watch_begin(&watch, call->progress, call->threads);
-    coffer_status status = coffer_input_open(&input, PyBytes_AsString(call->path), &call->open, &err);
-    if (status == COFFER_OK) {
-        status = coffer_import_open(&import, input, &call->options, &err);
+    for (Py_ssize_t i = 0; i < count && status == COFFER_OK; i++) {
+        status = import_open_one(call, opened, &opened[i], &err);
+        bytes_read += coffer_input_bytes_read(opened[i].input);
     }
     if (status == COFFER_OK && call->output != NULL) {
-        status = coffer_import_write(import, PyBytes_AsString(call->output), &call->writing, &watch.options, &err);
+        status =
+            coffer_import_write(opened->import, PyBytes_AsString(call->output), &call->writing, &watch.options, &err);
     }
     py_watch_end(&watch);
-    PyObject *told = status == COFFER_OK ? import_told(state, import, input) : py_raise(state, &err);
-    coffer_import_free(import);
-    coffer_input_free(input);
+    return status == COFFER_OK ? import_told(state, opened->import, bytes_read) : py_raise(state, &err);
+}
+
+/* The paths as bytes objects; false with an exception for one that is no path. */
+static bool import_paths(const import_call *call, import_opened *opened, Py_ssize_t count)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!PyUnicode_FSConverter(PyTuple_GetItem(call->paths, i), &opened[i].path)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static PyObject *import_run(const py_state *state, const import_call *call)
+{
+    const Py_ssize_t count = PyTuple_Size(call->paths);
+    if (count < 1) {
+        return py_fail(state, COFFER_ERR_ARGUMENT, "there is no file to convert");
+    }
+    import_opened *opened = PyMem_Calloc((size_t)count, sizeof *opened);
+    if (opened == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *told = import_paths(call, opened, count) ? import_run_opened(state, call, opened, count) : NULL;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        coffer_import_free(opened[i].import);
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        coffer_input_free(opened[i].input);
+        Py_XDECREF(opened[i].path);
+    }
+    PyMem_Free(opened);
     return told;
 }
 
 PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "path",         "output",
+    static char *names[] = { "paths",        "output",
                              "root",         "strip_prefix",
                              "tied",         "scalars",
                              "bytes_as",     "skip_unsupported",
@@ -169,7 +220,7 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
                              "digests",      "threads",
                              "progress",     NULL };
     static const char *const ties[] = { "hf", "keep", NULL };
-    static const char *const scalars[] = { "skip", "metadata", "tensor", NULL };
+    static const char *const scalars[] = { "skip", "metadata", NULL };
     const py_state *state = PyModule_GetState(module);
     import_call call = { .open = COFFER_OPEN_OPTIONS_INIT,
                          .options = COFFER_IMPORT_OPTIONS_INIT,
@@ -183,8 +234,8 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     const char *digests = NULL;
     unsigned long long max_shard_size = 0;
     int flags[8] = { 0 };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O$zzsszpppppzKpppszIO:import_file", names, PyUnicode_FSConverter,
-                                     &call.path, &output, &call.options.root, &call.options.strip_prefix, &tied,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O$zzsszpppppzKpppszIO:import_file", names, &PyTuple_Type,
+                                     &call.paths, &output, &call.options.root, &call.options.strip_prefix, &tied,
                                      &scalar, &bytes_as, &flags[0], &flags[1], &flags[2], &flags[3], &flags[4],
                                      &call.open.token, &max_shard_size, &flags[5], &flags[6], &flags[7], &sync,
                                      &digests, &call.threads, &call.progress)) {
@@ -214,6 +265,5 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
         told = import_run(state, &call);
     }
     Py_XDECREF(call.output);
-    Py_XDECREF(call.path);
     return told;
 }

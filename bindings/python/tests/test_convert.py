@@ -73,6 +73,26 @@ def test_several_files(tmp_path: Path) -> None:
         assert model["c"].tolist() == VALUES
 
 
+def test_several_inputs(tmp_path: Path) -> None:
+    first = npz(tmp_path / "a.npz", {"w": npy(VALUES, (6,)), "v": npy(VALUES, (3, 2))})
+    second = npz(tmp_path / "b.npz", {"u": npy(VALUES, (2, 3))})
+    told = coffer.convert([first, str(second)], tmp_path / "m.safetensors")
+    assert [tensor.name for tensor in told.tensors] == ["w", "v", "u"]
+    assert (told.format, told.total, told.written) == ("npz", 72, 72)
+    with coffer.open(tmp_path / "m.safetensors") as model:
+        assert {name: model[name].shape for name in model} == {"w": (6,), "v": (3, 2), "u": (2, 3)}
+    with pytest.raises(coffer.Error, match='tensor "w" is in .*a.npz" and in .*c.npz"') as caught:
+        coffer.convert([first, second, npz(tmp_path / "c.npz", {"w": npy(VALUES, (6,))})], tmp_path / "n.safetensors")
+    assert caught.value.code == "DUPLICATE_NAME"
+    assert not (tmp_path / "n.safetensors").exists()
+    with pytest.raises(coffer.Error, match="no file to convert"):
+        coffer.convert([], None)
+    with pytest.raises(ValueError, match="from one file"):
+        coffer.convert([first, second], tmp_path / "m.npz")
+    with pytest.raises(TypeError):
+        coffer.convert([first, 3], None)  # type: ignore[list-item]
+
+
 def test_a_callback_cancels(tmp_path: Path) -> None:
     source = npz(tmp_path / "a.npz", {"a": npy(VALUES, (6,))})
 

@@ -47,12 +47,11 @@ static coffer_export_format wanted_export(const cli_arguments *arguments)
 /* Appends an ending; once the text is full, nothing more. */
 static size_t list_ending(char *text, size_t used, size_t size, const char *ending)
 {
-    return used >= size
-               ? used
-               : used + (size_t)snprintf(text + used, size - used, "%s in %s", used > 0 ? " nor" : "neither", ending);
+    return used >= size ? used
+                        : used + (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", ending);
 }
 
-/* "neither in .safetensors nor in .bt" */
+/* ".safetensors, .bt": the first ending of each format that can be written. */
 static void list_endings(char *text, size_t size)
 {
     size_t used = 0;
@@ -71,7 +70,7 @@ static int unknown_ending(cli *app)
 {
     char endings[CLI_VALUES_SIZE];
     list_endings(endings, sizeof endings);
-    return cli_usage_error(app, "the new file's name ends %s; give its format: --to", endings);
+    return cli_usage_error(app, "the new file's name ends in none of %s: give its format by --to", endings);
 }
 
 /* What a file that is no safetensors file is converted with, and nothing else. */
@@ -88,6 +87,7 @@ static bool is_for_exports(cli_option_id id)
     return id == CLI_OPTION_BYTES_AS || id == CLI_OPTION_TENSOR || id == CLI_OPTION_TIED;
 }
 
+/* A list of ids and not a flag of the options: the table of options is one for all commands. */
 static bool is_for_imports(cli_option_id id)
 {
     for (size_t i = 0; i < sizeof IMPORT_OPTIONS / sizeof IMPORT_OPTIONS[0]; i++) {
@@ -118,7 +118,7 @@ static int check_own_format(cli *app, const cli_arguments *arguments, bool expor
 }
 
 /* Whether opening it failed by what is in the file, so that it may be another program's. */
-static bool may_be_foreign(const char *path, const coffer_error *err)
+bool convert_may_be_foreign(const char *path, const coffer_error *err)
 {
     return err->code >= COFFER_ERR_EMPTY && err->code < COFFER_ERR_NO_TENSOR && !cli_is_folder(path);
 }
@@ -126,9 +126,10 @@ static bool may_be_foreign(const char *path, const coffer_error *err)
 /* Of a file of another program, what it is converted to has to be a file of tensors first. */
 static int cannot_export(cli *app, const char *path, const coffer_error *err)
 {
-    return may_be_foreign(path, err) ? cli_usage_error(app, "this is written from a file of tensors: convert PATH to "
-                                                            "safetensors first")
-                                     : cli_fail(app, path, err);
+    return convert_may_be_foreign(path, err)
+               ? cli_usage_error(app, "this is written from a file of tensors: convert PATH to "
+                                      "safetensors first")
+               : cli_fail(app, path, err);
 }
 
 /* Closes the model, also when an option is refused. */
@@ -159,10 +160,15 @@ static int run_convert(cli *app, const cli_arguments *arguments)
         return unknown_ending(app);
     }
     const bool opened = cli_recorded_try(&model, path, &err) == COFFER_OK;
+    if (arguments->name_count > 1 && (opened || export != COFFER_EXPORT_NOTHING)) {
+        coffer_close(model);
+        return cli_usage_error(app, "several files become one only if all are of other programs: coffer merge joins "
+                                    "files of tensors");
+    }
     if (export != COFFER_EXPORT_NOTHING) {
         return opened ? run_export(app, arguments, export, model) : cannot_export(app, path, &err);
     }
-    if (!opened && may_be_foreign(path, &err)) {
+    if (!opened && convert_may_be_foreign(path, &err)) {
         return convert_import(app, arguments, options.format, &err);
     }
     if (!opened && !output) {
@@ -210,6 +216,7 @@ static const cli_example CONVERT_EXAMPLES[] = {
     { "coffer convert pytorch_model.bin -o model.safetensors", "a checkpoint of PyTorch" },
     { "coffer convert -n checkpoint.pt", "what it holds, and what would become of it" },
     { "coffer convert checkpoint.pt --root model -o model.safetensors", "one of the dicts in it" },
+    { "coffer convert weights.bin heads.bin -o model.safetensors", "two files, one model" },
     { "coffer convert model.safetensors -o model.bt", "to bintensors" },
     { "coffer convert model.bt -o model.safetensors", "and back" },
     { "coffer convert model.safetensors -o model.pt", "to a checkpoint of PyTorch" },
@@ -221,7 +228,7 @@ const cli_command cli_convert = {
     .name = "convert",
     .run = run_convert,
     .summary = "turn a checkpoint, arrays or a file of another format into safetensors",
-    .usage = "PATH",
+    .usage = "PATH...",
     .about =
         "Writes the tensors of PATH to a file: safetensors (.safetensors) or bintensors (.bt, .bintensors), or of\n"
         "those to .npz, .npy (one tensor: --tensor) or .pt, which torch.load reads. PATH is a file or a URL, and\n"
@@ -232,6 +239,9 @@ const cli_command cli_convert = {
         "  Paddle        .pdparams, .pdopt\n"
         "  safetensors   also an index or a folder; and bintensors\n"
         "\n"
+        "Several files of other programs become one model, as the shards of a checkpoint without an index: no\n"
+        "tensor may be in two of them. Their order is that of the tensors.\n"
+        "\n"
         "Nothing of a file is executed: it is read by a process that can do nothing but ask for bytes. What is\n"
         "an object of another program is left out and listed, or refused (--strict). A tensor with several\n"
         "names is written once, and its other names go into the metadata, as other tools expect (--tied).\n"
@@ -240,14 +250,15 @@ const cli_command cli_convert = {
         "\n"
         "Exit codes: 0 written, 1 cannot be converted as asked, 2 wrong usage, 3 not read or not written.\n"
         "\n"
-        "JSON: path, output, done (\"written\", \"dry_run\"), tensors and size of the new file, seconds; of\n"
-        "safetensors and bintensors also changes (none) or to; of other files also from, verified, plan [{name,\n"
-        "dtype, shape, size, fate (\"written\", \"alias\", \"skipped\"), alias_of, reason, storage, gathered,\n"
-        "changed, decoded}], metadata, findings [{weight (\"note\", \"opaque\", \"danger\"), text, subject,\n"
-        "file, member, offset}], unreferenced [{storage, size}] and account {total, written, aliased,\n"
-        "skipped, unreferenced}, in bytes. A file that fails has path and error (see coffer help info).\n",
+        "JSON: path (of several files also paths), output, done (\"written\", \"dry_run\"), tensors and size of\n"
+        "the new file, seconds; of safetensors and bintensors also changes (none) or to; of other files also\n"
+        "from, verified, plan [{name, dtype, shape, size, fate (\"written\", \"alias\", \"skipped\"), alias_of,\n"
+        "reason, storage, gathered, changed, decoded}], metadata, findings [{weight (\"note\", \"opaque\",\n"
+        "\"danger\"), text, subject, file, member, offset}], unreferenced [{storage, size}] and account {total,\n"
+        "written, aliased, skipped, unreferenced}, in bytes. A file that fails has path and error (see coffer\n"
+        "help info).\n",
     .options = CONVERT_OPTIONS,
     .examples = CONVERT_EXAMPLES,
     .least_names = 1,
-    .most_names = 1,
+    .most_names = SIZE_MAX,
 };

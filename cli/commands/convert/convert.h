@@ -5,21 +5,31 @@
 
 #include "cli_import.h"
 
-/* A file of another program that is converted. */
+#define CLI_LABEL_SIZE 1024 /* a longer one is cut */
+
+/* Files of other programs that are converted to one model. */
 typedef struct conversion {
     cli *app;
-    const char *path;
-    const char *output; /* -o; NULL with --dry-run alone */
-    cli_import opened;
+    const char *path;         /* the first of … */
+    const char *const *paths; /* … `path_count` */
+    size_t path_count;
+    char label[CLI_LABEL_SIZE]; /* what remarks call them: the path, or "a.bin and 2 more" */
+    const char *output;         /* -o; NULL with --dry-run alone */
+    cli_import opened;          /* of all of them */
+    cli_import *more;           /* those after the first, as many as were opened so far */
+    size_t more_count;
     size_t file_count; /* that were written */
     bool sharded;
     bool verified;
     double started;
 } conversion;
 
-/* Converts names[0], which is no file of tensors as this program writes them. `why_not` is why it could not be opened
-   as one: what is said when no reader knows it either. Returns the exit code. */
+/* Converts the names, of which the first is no file of tensors as this program writes them. `why_not` is why it could
+   not be opened as one: what is said when no reader knows it either. Returns the exit code. */
 int convert_import(cli *app, const cli_arguments *arguments, coffer_format format, const coffer_error *why_not);
+
+/* Whether opening a path as a file of tensors failed by what is in it, so that it may be another program's. */
+bool convert_may_be_foreign(const char *path, const coffer_error *err);
 
 /* Writes an opened model as a file of another program, and closes it. Returns the exit code. */
 int convert_export(cli *app, const cli_arguments *arguments, coffer_export_format format, coffer *model);

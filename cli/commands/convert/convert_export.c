@@ -48,13 +48,14 @@ static int read_export_options(exporting *run, const cli_arguments *arguments)
 /* Not over a file of the model, nor without --force over any other. */
 static int check_export_output(const exporting *run, bool force)
 {
-    if (run->output[0] == '\0' || strcmp(run->output, "-") == 0) {
-        return cli_usage_error(run->app, "-o wants the name of a file");
+    int code = cli_publish_check_name(run->app, run->output);
+    if (code == CLI_EXIT_OK) {
+        code = cli_guard_model(run->app, run->output, run->path, run->model);
     }
-    const int code = cli_guard_model(run->app, run->output, run->path, run->model);
     return code == CLI_EXIT_OK ? cli_publish_check(run->app, run->output, force) : code;
 }
 
+/* Tensors that are written: all, or the one that --tensor names. */
 static size_t export_count(const exporting *run)
 {
     return run->options.tensor != NULL ? 1 : coffer_count(run->model);
@@ -76,18 +77,12 @@ static void show_export(const exporting *run, bool done)
         return;
     }
     cli_json_open(out, '{', true);
-    cli_json_key(out, "path");
-    cli_json_string(out, run->path);
-    cli_json_key(out, "output");
-    cli_json_string(out, run->output);
-    cli_json_key(out, "done");
-    cli_json_string(out, done ? "written" : "dry_run");
-    cli_json_key(out, "to");
-    cli_json_string(out, coffer_export_name(run->format));
-    cli_json_key(out, "tensors");
-    cli_json_number(out, export_count(run));
-    cli_json_key(out, "size");
-    cli_json_number(out, run->size);
+    cli_json_put_string(out, "path", run->path);
+    cli_json_put_string(out, "output", run->output);
+    cli_json_put_string(out, "done", done ? "written" : "dry_run");
+    cli_json_put_string(out, "to", coffer_export_name(run->format));
+    cli_json_put_number(out, "tensors", export_count(run));
+    cli_json_put_number(out, "size", run->size);
     cli_json_seconds(out, cli_seconds() - run->started);
     cli_json_close(out, '}');
 }

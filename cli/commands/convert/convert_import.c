@@ -4,7 +4,7 @@
  *
  * Everything that can be refused is refused before the file is read, which may take a download:
  * options, and whether the output may be written. After that comes the reading, which runs in its
- * own process; then either the plan is shown, or the file is written and compared. The input is
+ * own process, one for each file; then either the plan is shown, or the file is written and compared. The input is
  * opened once, by this process, which answers the reader from it and copies the tensors out of it.
  */
 #include "cli_guard.h"
@@ -82,7 +82,10 @@ static int check_output_name(const conversion *run, const char *ending, bool for
         return cli_fail_memory(run->app, run->output);
     }
     snprintf(name, size, "%s%s", run->output, ending);
-    int code = cli_guard_input(run->app, name, run->path);
+    int code = CLI_EXIT_OK;
+    for (size_t i = 0; i < run->path_count && code == CLI_EXIT_OK; i++) {
+        code = cli_guard_input(run->app, name, run->paths[i]);
+    }
     if (code == CLI_EXIT_OK) {
         code = cli_publish_check(run->app, name, force);
     }
@@ -94,10 +97,10 @@ static int check_output_name(const conversion *run, const char *ending, bool for
    reading, so both names are looked at. */
 static int check_import_output(const conversion *run, bool force)
 {
-    if (run->output[0] == '\0' || strcmp(run->output, "-") == 0) {
-        return cli_usage_error(run->app, "-o wants the name of a file");
+    int code = cli_publish_check_name(run->app, run->output);
+    if (code == CLI_EXIT_OK) {
+        code = check_output_name(run, "", force);
     }
-    const int code = check_output_name(run, "", force);
     return code == CLI_EXIT_OK && run->sharded ? check_output_name(run, ".index.json", force) : code;
 }
 
@@ -152,6 +155,7 @@ static int write_import(conversion *run, const coffer_import_write_options *writ
     return CLI_EXIT_OK;
 }
 
+/* Standard output has the plan in either form; nothing was written. */
 static int show_dry_run(const conversion *run)
 {
     if (run->app->json) {
@@ -162,34 +166,76 @@ static int show_dry_run(const conversion *run)
     return CLI_EXIT_OK;
 }
 
-/* Which failure to report of a file that no reader knows: the first one says more, unless it advises what was just
-   done. */
+/* Which failure to report of a file that no reader knows: the first one says more, unless its message advises what was
+   just done. */
 static const coffer_error *choose_failure(const coffer_error *why_not, const coffer_error *err)
 {
-    static const coffer_status convertible[] = { COFFER_ERR_IS_ZIP, COFFER_ERR_IS_PICKLE, COFFER_ERR_IS_NUMPY,
-                                                 COFFER_ERR_IS_TAR };
-    bool advises = false;
-    for (size_t i = 0; i < sizeof convertible / sizeof convertible[0]; i++) {
-        advises = advises || why_not->code == convertible[i];
-    }
+    const bool advises = strstr(why_not->message, "coffer convert") != NULL;
     return err->code == COFFER_ERR_UNKNOWN_INPUT && !advises ? why_not : err;
-}
-
-static int read_import(conversion *run, const cli_arguments *arguments, const coffer_import_options *wants,
-                       const coffer_error *why_not)
-{
-    coffer_error err;
-    const bool confined = !cli_given(arguments, CLI_OPTION_NO_SANDBOX);
-    if (cli_import_open(&run->opened, run->path, wants, confined, &err) == COFFER_OK) {
-        return CLI_EXIT_OK;
-    }
-    return cli_import_fail(run->app, run->path, choose_failure(why_not, &err));
 }
 
 /* A pipe is gone when it was read once, and a file of another program is read at many places. */
 static int refuse_standard_input(const conversion *run)
 {
-    return cli_usage_error(run->app, "files of other programs are not read from standard input: name the file");
+    for (size_t i = 0; i < run->path_count; i++) {
+        if (strcmp(run->paths[i], "-") == 0) {
+            return cli_usage_error(run->app, "files of other programs are not read from standard input: name the file");
+        }
+    }
+    return CLI_EXIT_OK;
+}
+
+/* Reads one of the files. */
+static int read_file(const conversion *run, const char *path, const cli_arguments *arguments,
+                     const coffer_import_options *wants, const coffer_error *why_not, cli_import *opened)
+{
+    coffer_error err;
+    const bool confined = !cli_given(arguments, CLI_OPTION_NO_SANDBOX);
+    return cli_import_open(opened, path, wants, confined, &err) == COFFER_OK
+               ? CLI_EXIT_OK
+               : cli_import_fail(run->app, path, choose_failure(why_not, &err));
+}
+
+/* Reads one of the files after the first, which is no file of tensors either, and adds it. */
+static int add_file(conversion *run, const char *path, const cli_arguments *arguments,
+                    const coffer_import_options *wants)
+{
+    coffer_error err;
+    coffer *model = NULL;
+    if (cli_recorded_try(&model, path, &err) == COFFER_OK) {
+        coffer_close(model);
+        return cli_usage_error(run->app,
+                               "%s is a file of tensors already, and the first file is not: convert the "
+                               "others, then use coffer merge",
+                               path);
+    }
+    if (!convert_may_be_foreign(path, &err)) {
+        return cli_fail(run->app, path, &err);
+    }
+    cli_import *opened = &run->more[run->more_count++];
+    const int code = read_file(run, path, arguments, wants, &err, opened);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    return coffer_import_add(run->opened.import, opened->import, &err) == COFFER_OK
+               ? CLI_EXIT_OK
+               : cli_import_fail(run->app, path, &err);
+}
+
+/* Reads all files, in the order in which they were named, and adds each to the first. Every one of them stays open until
+   the end: its tensors are copied out of it. */
+static int read_import(conversion *run, const cli_arguments *arguments, const coffer_import_options *wants,
+                       const coffer_error *why_not)
+{
+    int code = read_file(run, run->path, arguments, wants, why_not, &run->opened);
+    run->more = code == CLI_EXIT_OK ? calloc(run->path_count, sizeof *run->more) : NULL;
+    if (code == CLI_EXIT_OK && run->more == NULL) {
+        return cli_fail_memory(run->app, run->path);
+    }
+    for (size_t i = 1; i < run->path_count && code == CLI_EXIT_OK; i++) {
+        code = add_file(run, run->paths[i], arguments, wants);
+    }
+    return code;
 }
 
 /* The steps in order; each one only if those before went well. */
@@ -200,7 +246,10 @@ static int carry_import_out(conversion *run, const cli_arguments *arguments, cof
     coffer_import_write_options writing = COFFER_IMPORT_WRITE_OPTIONS_INIT;
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     const bool dry_run = cli_given(arguments, CLI_OPTION_DRY_RUN);
-    int code = strcmp(run->path, "-") == 0 ? refuse_standard_input(run) : read_wants(run->app, arguments, &wants);
+    int code = refuse_standard_input(run);
+    if (code == CLI_EXIT_OK) {
+        code = read_wants(run->app, arguments, &wants);
+    }
     if (code == CLI_EXIT_OK) {
         code = read_write_options(run->app, arguments, &writing);
     }
@@ -220,11 +269,31 @@ static int carry_import_out(conversion *run, const cli_arguments *arguments, cof
     return write_import(run, &writing);
 }
 
+/* Remarks are about all files together; a line with each of their names would be too long. */
+static void label_files(conversion *run)
+{
+    if (run->path_count > 1) {
+        snprintf(run->label, sizeof run->label, "%s and %zu more", run->path, run->path_count - 1);
+    } else {
+        snprintf(run->label, sizeof run->label, "%s", run->path);
+    }
+}
+
+/* The import borrows all inputs, and so is closed first. */
 int convert_import(cli *app, const cli_arguments *arguments, coffer_format format, const coffer_error *why_not)
 {
-    conversion run = { .app = app, .path = arguments->names[0], .started = cli_seconds() };
+    conversion run = { .app = app,
+                       .path = arguments->names[0],
+                       .paths = arguments->names,
+                       .path_count = arguments->name_count,
+                       .started = cli_seconds() };
     run.output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    label_files(&run);
     const int code = carry_import_out(&run, arguments, format, why_not);
     cli_import_close(&run.opened);
+    for (size_t i = 0; i < run.more_count; i++) {
+        cli_import_close(&run.more[i]);
+    }
+    free(run.more);
     return code;
 }

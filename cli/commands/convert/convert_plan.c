@@ -133,6 +133,8 @@ static void sum_text(const conversion *run, char *text, size_t size)
     snprintf(text, size, "%s%s tensor%s, %s", files, count, summary->written_count == 1 ? "" : "s", bytes);
 }
 
+/* The plan for people: a line for each tensor, then findings, then what nobody views, then the account. Tensors are
+   listed twice, as columns can only be as wide as what was seen. */
 void convert_show_plan(const conversion *run)
 {
     cli_output *out = &run->app->out;
@@ -160,7 +162,7 @@ void convert_show_plan(const conversion *run)
     cli_put_text(out, account);
     cli_put_char(out, '\n');
     sum_text(run, account, sizeof account);
-    cli_remark_path(run->app, run->output != NULL ? run->output : run->path, "would be written: %s", account);
+    cli_remark_path(run->app, run->output != NULL ? run->output : run->label, "would be written: %s", account);
 }
 
 /* ---- Afterwards ---- */
@@ -169,10 +171,11 @@ void convert_show_plan(const conversion *run)
 static void remark_rest(const conversion *run, size_t count, const char *what)
 {
     if (count > MOST_REMARKS) {
-        cli_remark_path(run->app, run->path, "%zu more %s: --dry-run lists all", count - MOST_REMARKS, what);
+        cli_remark_path(run->app, run->label, "%zu more %s: --dry-run lists all", count - MOST_REMARKS, what);
     }
 }
 
+/* One line for each tensor that the new file lacks; names and reasons come from the file, so both are escaped. */
 static void remark_skipped(const conversion *run)
 {
     coffer_import *import = run->opened.import;
@@ -186,11 +189,12 @@ static void remark_skipped(const conversion *run)
         char reason[256];
         coffer_escape(tensor->name, tensor->name_len, name, sizeof name);
         coffer_escape(tensor->reason, strlen(tensor->reason), reason, sizeof reason);
-        cli_remark_path(run->app, run->path, "skipped %s: %s", name, reason);
+        cli_remark_path(run->app, run->label, "skipped %s: %s", name, reason);
     }
     remark_rest(run, count, "are skipped");
 }
 
+/* Findings in the order in which the reader met them, which is that of the file. */
 static void remark_findings(const conversion *run)
 {
     coffer_import *import = run->opened.import;
@@ -198,12 +202,14 @@ static void remark_findings(const conversion *run)
     size_t count = 0;
     for (size_t i = 0; (finding = coffer_import_finding_at(import, i)) != NULL; i++) {
         if (count++ < MOST_REMARKS) {
-            cli_import_remark(run->app, run->path, finding);
+            cli_import_remark(run->app, run->label, finding);
         }
     }
     remark_rest(run, count, "findings");
 }
 
+/* What was lost comes before what was done, so that the last line says how it ended. The account is only worth a line
+   when bytes of the file are in no tensor. */
 void convert_show_done(const conversion *run)
 {
     const coffer_import_summary *summary = coffer_import_summarize(run->opened.import);
@@ -214,7 +220,7 @@ void convert_show_done(const conversion *run)
     remark_skipped(run);
     if (summary->aliased + summary->unreferenced + summary->skipped > 0) {
         account_text(summary, account, sizeof account);
-        cli_remark_path(run->app, run->path, "%s", account);
+        cli_remark_path(run->app, run->label, "%s", account);
     }
     sum_text(run, sum, sizeof sum);
     cli_duration_text(took, cli_seconds() - run->started);
@@ -236,22 +242,18 @@ static void json_tensor(cli_output *out, coffer_import *import, size_t i)
     cli_json_string_n(out, tensor.name, tensor.name_len);
     cli_json_text_or_null(out, "dtype", dtype, strlen(dtype));
     cli_json_shape(out, tensor.shape, tensor.rank);
-    cli_json_key(out, "size");
-    cli_json_number(out, tensor.size);
-    cli_json_key(out, "fate");
-    cli_json_string(out, fates[tensor.fate]);
+    cli_json_put_number(out, "size", tensor.size);
+    cli_json_put_string(out, "fate", fates[tensor.fate]);
     cli_json_text_or_null(out, "alias_of", same != NULL ? same->name : "", same != NULL ? same->name_len : 0);
     cli_json_text_or_null(out, "reason", tensor.reason, strlen(tensor.reason));
     cli_json_text_or_null(out, "storage", tensor.storage, tensor.storage_len);
-    cli_json_key(out, "gathered");
-    cli_json_bool(out, tensor.gathered);
-    cli_json_key(out, "changed");
-    cli_json_bool(out, tensor.changed);
-    cli_json_key(out, "decoded");
-    cli_json_bool(out, tensor.decoded);
+    cli_json_put_bool(out, "gathered", tensor.gathered);
+    cli_json_put_bool(out, "changed", tensor.changed);
+    cli_json_put_bool(out, "decoded", tensor.decoded);
     cli_json_close(out, '}');
 }
 
+/* The same numbers as in the line of text, always all of them, so that programs can add them up. */
 static void json_account(cli_output *out, const coffer_import_summary *summary)
 {
     const struct {
@@ -265,24 +267,18 @@ static void json_account(cli_output *out, const coffer_import_summary *summary)
     cli_json_key(out, "account");
     cli_json_open(out, '{', false);
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-        cli_json_key(out, members[i].key);
-        cli_json_number(out, members[i].bytes);
+        cli_json_put_number(out, members[i].key, members[i].bytes);
     }
     cli_json_close(out, '}');
 }
 
-static void json_metadata(cli_output *out, const coffer_import *import)
+/* As cli_json_pairs asks for them. */
+static bool pair_of_import(const void *import, size_t i, coffer_pair *pair)
 {
-    coffer_pair pair;
-    cli_json_key(out, "metadata");
-    cli_json_open(out, '{', true);
-    for (size_t i = 0; coffer_import_metadata_at(import, i, &pair); i++) {
-        cli_json_key_n(out, pair.key, pair.key_len);
-        cli_json_string_n(out, pair.value, pair.value_len);
-    }
-    cli_json_close(out, '}');
+    return coffer_import_metadata_at(import, i, pair);
 }
 
+/* Storages that no tensor views: bytes that somebody may have hidden there, or that a slice has left over. */
 static void json_unreferenced(cli_output *out, coffer_import *import)
 {
     uint64_t size = 0;
@@ -291,11 +287,19 @@ static void json_unreferenced(cli_output *out, coffer_import *import)
     cli_json_open(out, '[', true);
     for (size_t i = 0; (name = coffer_import_unreferenced_at(import, i, &size)) != NULL; i++) {
         cli_json_open(out, '{', false);
-        cli_json_key(out, "storage");
-        cli_json_string(out, name);
-        cli_json_key(out, "size");
-        cli_json_number(out, size);
+        cli_json_put_string(out, "storage", name);
+        cli_json_put_number(out, "size", size);
         cli_json_close(out, '}');
+    }
+    cli_json_close(out, ']');
+}
+
+static void json_paths(cli_output *out, const conversion *run)
+{
+    cli_json_key(out, "paths");
+    cli_json_open(out, '[', true);
+    for (size_t i = 0; i < run->path_count; i++) {
+        cli_json_string(out, run->paths[i]);
     }
     cli_json_close(out, ']');
 }
@@ -307,26 +311,23 @@ void convert_show_json(const conversion *run, const char *done)
     coffer_import *import = run->opened.import;
     const coffer_import_summary *summary = coffer_import_summarize(import);
     cli_json_open(out, '{', true);
-    cli_json_key(out, "path");
-    cli_json_string(out, run->path);
+    cli_json_put_string(out, "path", run->path);
+    if (run->path_count > 1) {
+        json_paths(out, run);
+    }
     cli_json_text_or_null(out, "output", run->output, run->output != NULL ? strlen(run->output) : 0);
-    cli_json_key(out, "done");
-    cli_json_string(out, done);
-    cli_json_key(out, "from");
-    cli_json_string(out, summary->format);
-    cli_json_key(out, "verified");
-    cli_json_bool(out, run->verified);
-    cli_json_key(out, "tensors");
-    cli_json_number(out, summary->written_count);
-    cli_json_key(out, "size");
-    cli_json_number(out, summary->output);
+    cli_json_put_string(out, "done", done);
+    cli_json_put_string(out, "from", summary->format);
+    cli_json_put_bool(out, "verified", run->verified);
+    cli_json_put_number(out, "tensors", summary->written_count);
+    cli_json_put_number(out, "size", summary->output);
     cli_json_key(out, "plan");
     cli_json_open(out, '[', true);
     for (size_t i = 0; i < summary->tensor_count; i++) {
         json_tensor(out, import, i);
     }
     cli_json_close(out, ']');
-    json_metadata(out, import);
+    cli_json_pairs(out, pair_of_import, import);
     cli_json_import_findings(out, import);
     json_unreferenced(out, import);
     json_account(out, summary);

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cursor of a task is a row and a place in it. A worker takes a stretch under the mutex, and then works without it:
+ * both sides are brought into its own two blocks, or the expected one is there already, and memcmp says the rest.
+ *
+ * Which tensor is named when several differ depends on who is first; one is enough to throw the output away.
+ */
+#include "verify_crew.h"
+
+#include "alloc.h"
+#include "crew.h"
+#include "error.h"
+#include "model.h"
+#include "verify_walk.h"
+
+#include <string.h>
+
+/* Two of these fit in the cache of one processor, and calls of the system cost little beside what they copy. */
+#define VERIFY_BLOCK_NEAR ((size_t)512 << 10)
+/* What is worth a round trip. */
+#define VERIFY_BLOCK_FAR ((size_t)1 << 20)
+#define VERIFY_MOST_WORKERS 8u
+#define VERIFY_FAR_WORKERS 4u
+/* What is worth a thread. */
+#define VERIFY_PER_WORKER ((uint64_t)2 << 20)
+
+/* What the workers of one comparison share. The cursor (row, at) changes under the crew's mutex only. */
+typedef struct verify_job {
+    coffer__crew crew;
+    const coffer__verify_crew *how;
+    const coffer__verify_task *task;
+    size_t row;
+    uint64_t at;
+} verify_job;
+
+typedef struct verify_worker {
+    coffer__crew_worker base; /* must be first */
+    verify_job *job;
+    uint8_t *read;     /* a block of the output … */
+    uint8_t *expected; /* … and what should be there */
+} verify_worker;
+
+/* A stretch of a row: at most a block, or a hole. */
+typedef struct verify_stretch {
+    const coffer__verify_row *row;
+    uint64_t at;
+    uint64_t size;
+} verify_stretch;
+
+coffer_status coffer__verify_differs(const char *name, size_t name_len, const char *what, coffer_error *err)
+{
+    coffer__fail(err, COFFER_ERR_NOT_EQUAL, "tensor %q was written, but %s", name, name_len, what);
+    return coffer__fail_tensor(err, COFFER_ERR_NOT_EQUAL, name, name_len);
+}
+
+/* ---- taking ------------------------------------------------------------------------------------------------------ */
+
+/* One past the last byte of a row that is to be compared. */
+static uint64_t verify_end(const verify_job *job, size_t row)
+{
+    const uint64_t size = job->task->rows[row].tensor->size;
+    return size < job->task->to ? size : job->task->to;
+}
+
+/* How much of a row is compared at once: of a view whole rows of its last dimension, if they fit, since these are
+   gathered together. A block is a number of whole items, whose sizes are powers of two. */
+static uint64_t verify_block(const verify_job *job, const coffer__verify_row *row)
+{
+    const uint64_t block = job->how->block;
+    if (job->task->storage == NULL || row->row->rank == 0) {
+        return block;
+    }
+    const uint64_t line = row->dimensions[row->row->rank - 1].count * row->row->item_size;
+    return line <= block ? block - block % line : block;
+}
+
+/* Moves the cursor past rows that are done, or have nothing to compare. With the mutex held. */
+static bool verify_next(verify_job *job)
+{
+    while (job->row < job->task->count && job->at >= verify_end(job, job->row)) {
+        job->row++;
+        job->at = job->task->from;
+    }
+    return job->row < job->task->count;
+}
+
+/* Takes the next stretch; false when there is none, or when the crew has failed. */
+static bool verify_take(verify_job *job, verify_stretch *stretch)
+{
+    coffer__os_mutex_lock(&job->crew.mutex);
+    const bool taken = job->crew.status == COFFER_OK && verify_next(job);
+    if (taken) {
+        stretch->row = &job->task->rows[job->row];
+        stretch->at = job->at;
+        const uint64_t left = verify_end(job, job->row) - job->at;
+        const uint64_t block = verify_block(job, stretch->row);
+        stretch->size = left < block ? left : block;
+        job->at += stretch->size;
+    }
+    coffer__os_mutex_unlock(&job->crew.mutex);
+    return taken;
+}
+
+/* A stretch is a hole, which goes on to byte `end` of its row: what nobody has taken of it is passed over. Returns how
+   much that is. */
+static uint64_t verify_pass(verify_job *job, const verify_stretch *stretch, uint64_t end)
+{
+    uint64_t passed = 0;
+    coffer__os_mutex_lock(&job->crew.mutex);
+    if (job->row < job->task->count && stretch->row == &job->task->rows[job->row] && job->at < end) {
+        passed = end - job->at;
+        job->at = end;
+    }
+    coffer__os_mutex_unlock(&job->crew.mutex);
+    return passed;
+}
+
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
+
+/* How many bytes from the stretch on are a hole on both sides, and so zeros on both: they need not be read. A
+   checkpoint that is mostly a hole, of terabytes, would take hours otherwise. */
+static coffer_status verify_hole(const verify_worker *worker, const verify_stretch *stretch, uint64_t *size,
+                                 coffer_error *err)
+{
+    const coffer__verify_row *row = stretch->row;
+    const coffer__source *sources[] = { row->source,
+                                        &coffer__model_shard(worker->job->how->written, row->tensor)->source };
+    const uint64_t places[] = { row->at + row->row->offset + stretch->at, row->tensor->offset + stretch->at };
+    uint64_t hole = row->tensor->size - stretch->at;
+    *size = 0;
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t base = 0;
+        int fd = -1;
+        const coffer_status status = sources[i]->ops->borrow(sources[i], &fd, &base, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        const uint64_t data = coffer__os_next_data(fd, base + places[i]) - (base + places[i]);
+        sources[i]->ops->give_back(sources[i]);
+        hole = data < hole ? data : hole;
+    }
+    *size = hole;
+    return COFFER_OK;
+}
+
+/* Brings what should be there into `*expected`. */
+static coffer_status verify_expect(const verify_worker *worker, const verify_stretch *stretch, uint8_t **expected,
+                                   coffer_error *err)
+{
+    const coffer__verify_task *task = worker->job->task;
+    const coffer__verify_row *row = stretch->row;
+    *expected = worker->expected;
+    if (task->gathered != NULL) {
+        *expected = task->gathered + (size_t)(stretch->at - task->from);
+    } else if (task->storage != NULL) {
+        coffer__verify_gather(row->row, row->dimensions, task->storage, stretch->at, *expected, stretch->size);
+    } else {
+        const coffer_status status =
+            coffer__source_read_watched(row->source, row->at + row->row->offset + stretch->at, *expected,
+                                        (size_t)stretch->size, &worker->base.watch, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    coffer__verify_change(row->row, *expected, stretch->size);
+    return COFFER_OK;
+}
+
+/* Compares a stretch. The output is read by the public function, with all that it checks. */
+static coffer_status verify_compare(const verify_worker *worker, const verify_stretch *stretch, coffer_error *err)
+{
+    coffer_read_options alone = COFFER_READ_OPTIONS_INIT;
+    uint8_t *expected = NULL;
+    const coffer_tensor *tensor = stretch->row->tensor;
+    alone.threads = 1;
+    coffer_status status = verify_expect(worker, stretch, &expected, err);
+    if (status == COFFER_OK) {
+        status =
+            coffer_read_part(worker->job->how->written, tensor, stretch->at, worker->read, stretch->size, &alone, err);
+    }
+    if (status != COFFER_OK) {
+        return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
+    }
+    return memcmp(worker->read, expected, (size_t)stretch->size) == 0
+               ? COFFER_OK
+               : coffer__verify_differs(tensor->name, tensor->name_len, "other bytes are there than in the input", err);
+}
+
+/* One stretch; `*done` becomes the bytes that it and a hole that begins there have. */
+static coffer_status verify_one(const verify_worker *worker, const verify_stretch *stretch, uint64_t *done,
+                                coffer_error *err)
+{
+    uint64_t hole = 0;
+    const coffer__verify_task *task = worker->job->task;
+    coffer_status status = COFFER_OK;
+    *done = stretch->size;
+    if (stretch->row->sparse && task->gathered == NULL && task->storage == NULL) {
+        status = verify_hole(worker, stretch, &hole, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (hole < stretch->size) {
+        return verify_compare(worker, stretch, err);
+    }
+    *done += verify_pass(worker->job, stretch, stretch->at + hole);
+    return COFFER_OK;
+}
+
+/* A stretch that failed is counted as well, as nobody is told any more. */
+static void verify_work(void *arg)
+{
+    const verify_worker *worker = arg;
+    verify_job *job = worker->job;
+    verify_stretch stretch;
+    bool stop = false;
+    while (!stop && verify_take(job, &stretch)) {
+        coffer_error error;
+        uint64_t done = 0;
+        coffer__error_clear(&error);
+        const coffer_status status = verify_one(worker, &stretch, &done, &error);
+        if (status != COFFER_OK) {
+            coffer__crew_fail(&job->crew, status, &error, COFFER__CREW_NO_ROW);
+        }
+        stop = coffer__crew_advance(&worker->base, done);
+    }
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+/* A model that was opened to verify allocates when it is read, by an allocator that need not be safe in threads. */
+coffer_status coffer__verify_crew_open(coffer__verify_crew *crew, bool far, coffer_error *err)
+{
+    const uint32_t wanted = crew->options->threads != 0 ? crew->options->threads
+                            : far                       ? VERIFY_FAR_WORKERS
+                                                        : coffer__os_processors();
+    const uint32_t most = far ? VERIFY_FAR_WORKERS : VERIFY_MOST_WORKERS;
+    const bool allocates = crew->written->shard_count > 0 && crew->written->shards[0].trusted != NULL;
+    crew->workers = allocates ? 1 : wanted < most ? wanted : most;
+    crew->block = far ? VERIFY_BLOCK_FAR : VERIFY_BLOCK_NEAR;
+    crew->memory = coffer__alloc(crew->allocator, crew->workers * 2 * crew->block);
+    return crew->memory != NULL ? COFFER_OK
+                                : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");
+}
+
+/* Also after a failure to open: freeing NULL does nothing. */
+void coffer__verify_crew_close(coffer__verify_crew *crew)
+{
+    coffer__free(crew->allocator, crew->memory, crew->workers * 2 * crew->block);
+    crew->memory = NULL;
+}
+
+/* How many workers are worth starting for a task. */
+static size_t verify_workers(const verify_job *job)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < job->task->count; i++) {
+        const uint64_t end = verify_end(job, i);
+        size += end > job->task->from ? end - job->task->from : 0;
+    }
+    const uint64_t useful = size / VERIFY_PER_WORKER + 1;
+    return job->task->in_order ? 1 : useful < job->how->workers ? (size_t)useful : job->how->workers;
+}
+
+/* The count of what is done goes on from one comparison to the next, so that the user sees one that only rises. */
+coffer_status coffer__verify_crew_run(coffer__verify_crew *crew, const coffer__verify_task *task, coffer_error *err)
+{
+    verify_worker workers[VERIFY_MOST_WORKERS];
+    verify_job job = { .how = crew, .task = task, .at = task->from };
+    job.crew = (coffer__crew){ .work = verify_work,
+                               .progress = crew->options->progress,
+                               .progress_ctx = crew->options->progress_ctx,
+                               .total = crew->total,
+                               .done = crew->done,
+                               .err = err };
+    const size_t count = verify_workers(&job);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *memory = crew->memory + i * 2 * crew->block;
+        workers[i] = (verify_worker){ .job = &job, .read = memory, .expected = memory + crew->block };
+    }
+    const coffer_status status = coffer__crew_run(&job.crew, workers, count, sizeof *workers);
+    crew->done = job.crew.done;
+    return status;
+}
