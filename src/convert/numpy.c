@@ -397,6 +397,10 @@ coffer_status coffer__numpy_put_member(const coffer__torch_file *file, const cof
                                .file_size = file->size,
                                .err = err };
     numpy_array array = { .size = 0 };
+    /*
+     * An array in an archive that has another ending, or none, is one to NumPy all the same: it goes by the
+     * first bytes.
+     */
     const bool has_ending = coffer__text_ends(member->name, member->name_len, ".npy");
     array.name = member->name;
     array.name_len = member->name_len - (has_ending ? 4 : 0);

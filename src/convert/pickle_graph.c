@@ -34,6 +34,7 @@ coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *poo
     const uint64_t affordable = pool->room + p->left / item_size;
     uint64_t most = affordable < PICKLE_MOST_ITEMS ? affordable : PICKLE_MOST_ITEMS;
     most = most < SIZE_MAX / item_size ? most : SIZE_MAX / item_size;
+    /* No wrap: neither the count nor what is added to it is above 2^32. */
     uint64_t room = needed + needed / 2;
     room = room < PICKLE_LEAST_ROOM ? PICKLE_LEAST_ROOM : room;
     /* Half of what is left, so that the other pools can still grow, too; the budget is shared by all of them. */

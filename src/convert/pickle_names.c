@@ -71,6 +71,11 @@ typedef struct known_row {
 static const known_row known_rows[] = {
     { "_codecs", "encode", KNOWN(ENCODE, NONE) },
     { "argparse", "Namespace", HARMLESS },
+    /*
+     * builtins: types of data are understood. What runs code, reaches attributes, opens files or makes types is
+     * dangerous, and so is what calls a function that it is given (filter, map): a pickle would give it another
+     * name of this table. Builtins that are in no row are unknown, as anything else is.
+     */
     { "builtins", "__import__", DANGEROUS(NOTHING) },
     { "builtins", "apply", DANGEROUS(NOTHING) },
     { "builtins", "bool", KNOWN(NUMBER, NONE) },
@@ -117,11 +122,16 @@ static const known_row known_rows[] = {
     { "builtins", "type", DANGEROUS(NOTHING) },
     { "builtins", "unicode", KNOWN(NUMBER, NONE) },
     { "builtins", "vars", DANGEROUS(NOTHING) },
+    /* Mappings are read by their pairs. namedtuple makes a class out of text, which it executes. */
     { "collections", "Counter", KNOWN(MAPPING, NONE) },
     { "collections", "OrderedDict", KNOWN(MAPPING, NONE) },
     { "collections", "defaultdict", KNOWN(MAPPING, NONE) },
     { "collections", "deque", HARMLESS },
     { "collections", "namedtuple", DANGEROUS(NOTHING) },
+    /*
+     * How protocols 0 and 1 make an object of any class. The class is an import of its own, and is judged as
+     * that.
+     */
     { "copyreg", "_reconstructor", HARMLESS },
     { "datetime", "date", HARMLESS },
     { "datetime", "datetime", HARMLESS },
@@ -130,6 +140,10 @@ static const known_row known_rows[] = {
     { "datetime", "timezone", HARMLESS },
     { "decimal", "Decimal", HARMLESS },
     { "fractions", "Fraction", HARMLESS },
+    /*
+     * Types that NumPy does not have itself, by the class that pickles name. Those of less than a byte, and
+     * those that safetensors lacks, have elements of a byte and no dtype.
+     */
     { "ml_dtypes", "bfloat16", KNOWN(DTYPE, BF16) },
     { "ml_dtypes", "float4_e2m1fn", KNOWN(DTYPE, BYTE) },
     { "ml_dtypes", "float6_e2m3fn", KNOWN(DTYPE, BYTE) },
@@ -151,6 +165,10 @@ static const known_row known_rows[] = {
     { "ml_dtypes._custom_floats", "bfloat16", KNOWN(DTYPE, BF16) },
     { "ml_dtypes._custom_floats", "float8_e4m3fn", KNOWN(DTYPE, F8_E4M3FN) },
     { "ml_dtypes._custom_floats", "float8_e5m2", KNOWN(DTYPE, F8_E5M2) },
+    /*
+     * NumPy 2 calls its core numpy._core, and 1 numpy.core: files of both are read. What opens files is
+     * dangerous, numpy.load the more so as it unpickles.
+     */
     { "numpy", "dtype", KNOWN(NUMPY_DTYPE, NONE) },
     { "numpy", "fromfile", DANGEROUS(NOTHING) },
     { "numpy", "load", DANGEROUS(NOTHING) },
@@ -247,9 +265,17 @@ static const known_row known_rows[] = {
     { "torch", "uint32", KNOWN(DTYPE, U32) },
     { "torch", "uint64", KNOWN(DTYPE, U64) },
     { "torch", "uint8", KNOWN(DTYPE, U8) },
+    /*
+     * _rebuild_from_type calls a function that it is given. The function is an import of its own, and is told
+     * where it is none of the rows below.
+     */
     { "torch._tensor", "Tensor", KNOWN(TENSOR_TYPE, NONE) },
     { "torch._tensor", "_rebuild_from_type", KNOWN(FROM_TYPE, NONE) },
     { "torch._tensor", "_rebuild_from_type_v2", KNOWN(FROM_TYPE, NONE) },
+    /*
+     * The functions that rebuild tensors (torch/_utils.py), by what their arguments say: a view of a storage,
+     * another tensor that is wrapped, or a tensor of a kind that safetensors cannot express.
+     */
     { "torch._utils", "_rebuild_device_tensor_from_cpu_tensor", KNOWN(WRAP, NONE) },
     { "torch._utils", "_rebuild_device_tensor_from_numpy", KNOWN(WRAP, NONE) },
     { "torch._utils", "_rebuild_meta_tensor_no_storage", LACKING },
@@ -264,6 +290,7 @@ static const known_row known_rows[] = {
     { "torch._utils", "_rebuild_tensor_v3", KNOWN(REBUILD_3, NONE) },
     { "torch._utils", "_rebuild_wrapper_subclass", LACKING },
     { "torch._utils", "_rebuild_xla_tensor", KNOWN(WRAP, NONE) },
+    /* Storages were saved as what they were on the device. Their bytes are the same. */
     { "torch.cuda", "BFloat16Storage", KNOWN(STORAGE, BF16) },
     { "torch.cuda", "BoolStorage", KNOWN(STORAGE, BOOL) },
     { "torch.cuda", "ByteStorage", KNOWN(STORAGE, U8) },
@@ -282,6 +309,10 @@ static const known_row known_rows[] = {
     { "torch.cuda", "QUInt8Storage", KNOWN(STORAGE, Q8) },
     { "torch.cuda", "ShortStorage", KNOWN(STORAGE, I16) },
     { "torch.cuda", "UntypedStorage", KNOWN(STORAGE, U8) },
+    /*
+     * TorchScript writes typed lists as calls of these with a list, and any other container with the name of its
+     * type.
+     */
     { "torch.jit._pickle", "build_boollist", KNOWN(SEQUENCE, NONE) },
     { "torch.jit._pickle", "build_doublelist", KNOWN(SEQUENCE, NONE) },
     { "torch.jit._pickle", "build_intlist", KNOWN(SEQUENCE, NONE) },
@@ -297,6 +328,7 @@ static const known_row known_rows[] = {
     { "torch.nn.parameter", "UninitializedParameter", LACKING },
     { "torch.serialization", "_get_layout", KNOWN(DETAIL, NONE) },
     { "torch.serialization", "load", DANGEROUS(NOTHING) },
+    /* _load_from_bytes is torch.load of bytes within the pickle, without the restriction to weights. */
     { "torch.storage", "TypedStorage", KNOWN(STORAGE, U8) },
     { "torch.storage", "UntypedStorage", KNOWN(STORAGE, U8) },
     { "torch.storage", "_TypedStorage", KNOWN(STORAGE, U8) },

@@ -106,6 +106,7 @@ static coffer_status plain_shape(coffer__graph *graph, coffer__plan_row *row, co
             return plain_malformed(graph, shape, err);
         }
     }
+    /* All parts together are exactly the array that the table describes. */
     if (step != coffer__plan_storages(graph->plan)[row->storage].size) {
         return plain_malformed(graph, shape, err);
     }
@@ -160,6 +161,7 @@ static coffer_status plain_join_all(coffer__graph *graph, coffer_error *err)
     size_t left = PLAIN_MOST_PARTS;
     const coffer__value top = coffer__pickle_root(graph->pickle);
     const coffer__value parts = coffer__pickle_get(graph->pickle, top, "UnpackBigParamInfor@@");
+    /* Only protocols 2 and 3 have it: later ones can write more than 4 GB at once. */
     if (parts == 0) {
         return COFFER_OK;
     }
@@ -241,6 +243,10 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
     coffer_status status = coffer__torch_load(graph, file, NULL, 0, file->size, &end, err);
     /* What was built before the failure tells whose file it is, and makes a better message than the byte of
        the damage. */
+    /*
+     * joblib writes the bytes of arrays between the opcodes, after the objects that describe them: a pickle that
+     * no pickle.load reads.
+     */
     if (status == COFFER_ERR_PICKLE && plain_is_joblib(graph)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "the file was written by joblib, which only joblib reads");
     }

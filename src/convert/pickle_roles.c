@@ -237,6 +237,7 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
     default:
         break;
     }
+    /* A name of the table that stands for no tensor or container: a dtype, a device, a set. */
     if (known.judgement == COFFER__GLOBAL_INTERPRETED) {
         return COFFER__ROLE_OTHER;
     }
@@ -587,6 +588,7 @@ static bool graph_is_without(const coffer__graph *graph, coffer__value set, coff
     if (text == NULL || node == NULL) {
         return false;
     }
+    /* Of a list as of a set the items are links, so both are searched alike. */
     uint32_t link = node->first;
     for (size_t i = 0; link != 0 && i < GRAPH_MOST_WITHOUT; i++) {
         if (coffer__graph_is_text(graph, coffer__pickle_item(graph->pickle, &link), text)) {
@@ -615,6 +617,10 @@ static bool graph_part_next(coffer__entries *entries, coffer__graph *graph, coff
         entry->key = couple[0];
         entry->value = couple[0] != 0 ? couple[1] : 0;
     } else if (pairs) {
+        /*
+         * Key and value are two links. A dict has an even number of them, and what was shadowed is known by the
+         * link of its key.
+         */
         entry->key = entry->value;
         entry->value = entries->link != 0 ? coffer__pickle_item(graph->pickle, &entries->link) : 0;
         if (graph->shadowed_count > 0 && graph_is_shadowed(graph, link)) {
@@ -681,6 +687,7 @@ coffer_status coffer__stores_seal(coffer__stores *stores, coffer_error *err)
     }
     coffer__sort(stores->order, stores->count, stores_before, stores);
     /* Two storages of one key: a tensor could be in either. */
+    /* Neighbours in the order of their keys. */
     for (size_t i = 1; i < stores->count; i++) {
         if (!stores_before(stores, stores->order[i - 1], stores->order[i])) {
             const coffer__stored *twice = &stores->items[stores->order[i]];

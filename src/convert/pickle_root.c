@@ -198,6 +198,10 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
         if (module && survey.direct + survey.count > 0) {
             return COFFER_OK;
         }
+        /*
+         * One child is called as models are, beside others that are not: the checkpoint of a training, with its
+         * optimizer.
+         */
         if (survey.usual_count == 1) {
             root_descend(&survey, survey.usual, path, path_size);
             *start = survey.usual;

@@ -264,6 +264,10 @@ static coffer_status scan_bytes(const coffer__torch_file *file, scan_pickle *sca
             node->as.bytes.size > range->size - node->as.bytes.at) {
             continue;
         }
+        /*
+         * Bytes that lie in the file as they are can be run from there; those of an inflated member from its
+         * memory.
+         */
         const coffer__scan_range inner = { .member = range->member,
                                            .bytes = range->bytes != NULL ? range->bytes + node->as.bytes.at : NULL,
                                            .at = range->at + node->as.bytes.at,
@@ -398,6 +402,7 @@ static coffer_status scan_range(const coffer__torch_file *file, const coffer__sc
         if (status != COFFER_OK || end == 0) {
             return status;
         }
+        /* What follows is looked at next, from the byte after STOP on. */
         rest.at += end;
         rest.size -= end;
         rest.bytes = rest.bytes != NULL ? rest.bytes + end : NULL;

@@ -156,6 +156,7 @@ coffer_status coffer__op_dup(coffer__pickle *p, unsigned unused)
 static coffer_status pickle_memo_number(coffer__pickle *p, unsigned width, uint32_t *number)
 {
     uint64_t wide = 0;
+    /* BINPUT and LONG_BINPUT have the index in binary. */
     if (width > 0) {
         const coffer_status status = coffer__pickle_take_number(p, width, &wide);
         *number = (uint32_t)wide;

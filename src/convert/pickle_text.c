@@ -214,6 +214,10 @@ bool coffer__pickle_read_integer(const char *text, size_t text_len, int64_t *val
         if (!text_is_digit(text[at])) {
             return false;
         }
+        /*
+         * Once a number does not fit, its digits are only looked at: it is an integer all the same, of which
+         * nobody needs the value.
+         */
         const unsigned digit = (unsigned)(text[at] - '0');
         *fits = *fits && size <= (most - digit) / 10;
         size = *fits ? size * 10 + digit : 0;
@@ -340,6 +344,7 @@ static uint64_t real_round(const real_big *big, int64_t scale, bool sticky)
     /* The lowest bit that a double of this size keeps: 52 below the highest, but not below 2^-1074. */
     const int64_t lowest = (exponent - 52 < -1074 ? -1074 : exponent - 52) - scale;
     uint64_t kept = 0;
+    /* From the highest bit down, also past the lowest bit of the number: a small integer ends in zeros. */
     for (int64_t bit = (int64_t)top - 1; bit >= lowest; bit--) {
         kept = kept << 1 | (bit >= 0 ? real_bit(big, (size_t)bit) : 0);
     }
@@ -366,6 +371,7 @@ static uint64_t real_bits(const real_parts *parts)
     if (parts->exponent > REAL_MOST_EXPONENT) {
         return UINT64_C(0x7FF) << 52;
     }
+    /* The digits as one integer, then as many powers of ten as the exponent says. */
     real_big big = { { 0 } };
     for (size_t i = 0; i < parts->count; i++) {
         real_multiply_add(&big, 10, parts->digits[i]);

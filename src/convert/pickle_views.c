@@ -150,6 +150,7 @@ coffer_status coffer__view_of_storage(coffer__graph *graph, coffer__value persis
     if (status != COFFER_OK) {
         return status;
     }
+    /* One dimension of bytes, from the first to the last. */
     const coffer__extents all = { .rank = 1, .sizes = { stored->size }, .strides = { 1 } };
     view->element = COFFER__ELEMENT_U8;
     view->row.storage = stored->storage;

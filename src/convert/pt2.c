@@ -84,7 +84,7 @@ static coffer_status pt2_string(pt2_file *t, const char **text, size_t *len)
 }
 
 /* Opens an object or a list; *more: it is not empty. */
-static coffer_status pt2_open(pt2_file *t, char open, char close, const char *what, bool *more)
+static coffer_status pt2_open(pt2_file *t, char open, uint8_t close, const char *what, bool *more)
 {
     const coffer_status status = coffer__json_expect(&t->json, open, what);
     if (status != COFFER_OK) {
@@ -230,6 +230,7 @@ static coffer_status pt2_view(pt2_file *t, coffer__view *view)
         return COFFER_OK;
     }
     view->element = pt2_element(t->dtype);
+    /* Sparse layouts, and dtypes that torch has got since the list above was written. */
     if (t->layout != PT2_LAYOUT_STRIDED || view->element == COFFER__ELEMENT_NONE) {
         view->lack = "of another layout or type than dense ones";
         return COFFER_OK;

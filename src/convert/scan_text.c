@@ -141,6 +141,7 @@ static const char *render_separator(const render_frame *frame)
 void coffer__scan_render(const coffer__graph *graph, coffer__value value, char text[COFFER__SCAN_TEXT])
 {
     render_out out = { .text = text };
+    /* On the stack of the machine, as the depth is bounded: rendering allocates nothing. */
     render_frame frames[RENDER_MOST_DEPTH];
     size_t depth = 0;
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);

@@ -125,6 +125,7 @@ coffer_status coffer__plan_tie(coffer__plan *plan, size_t first_row, coffer_erro
         keys[i] = (uint32_t)i;
     }
     if (have) {
+        /* Two sorts instead of comparing each row with each, and each alias with each key of the metadata. */
         coffer__sort(order, count, ties_before, plan);
         coffer__sort(keys, key_count, coffer__plan_pair_before, plan);
         ties_decide(plan, order, count, keys);

@@ -96,10 +96,12 @@ static coffer_status torch_stream_read_keys(torch_stream *t, coffer_error *err)
     }
     const coffer__value root = coffer__pickle_root(t->keys.pickle);
     const coffer__node *list = coffer__pickle_node(t->keys.pickle, root);
+    /* An object that is no list would be walked over as one, and its items are no keys. */
     if (list->kind != COFFER__VALUE_LIST) {
         return coffer__fail_at(err, COFFER_ERR_PICKLE, t->keys.at, "the checkpoint has no list of storages");
     }
     for (uint32_t link = list->first; link != 0;) {
+        /* Its size and place are not known yet; UINT32_MAX says so until the object was searched. */
         coffer__stored stored = { .storage = UINT32_MAX };
         stored.key =
             coffer__pickle_bytes_of(t->keys.pickle, coffer__pickle_item(t->keys.pickle, &link), &stored.key_len);
@@ -212,6 +214,7 @@ static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
     t->object.stores = &t->stores;
     /* A scan needs no storages: five pickles, of which a loader runs each, and then bytes. */
     if (t->file->wants->scan) {
+        /* The ends of the first five are known only by running them, one after another, which a scan does. */
         const coffer__scan_range range = {
             .member = "", .size = t->file->size, .expected = TORCH_STREAM_PICKLES, .more = true
         };

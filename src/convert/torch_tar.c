@@ -148,6 +148,7 @@ static void tar_items_free(tar_items *items)
    loaders take the last. */
 static coffer_status tar_meet(torch_tar *t, const coffer__tar_member *member, coffer_error *err)
 {
+    /* The fourth, sys_info, is read by no loader. */
     tar_member *const members[] = { &t->storages, &t->tensors, &t->pickle };
     static const char *const names[] = { "storages", "tensors", "pickle" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -171,6 +172,7 @@ static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
         .input = t->file->input, .allocator = t->file->plan->allocator, .file = t->file->file, .size = t->file->size
     };
     bool more = true;
+    /* The bytes of members are passed over, so this costs a read for each, however large they are. */
     for (size_t i = 0; i < TAR_MOST_MEMBERS && more; i++) {
         coffer__tar_member member;
         coffer_status status = coffer__tar_next(&tar, &member, &more, err);

@@ -173,6 +173,7 @@ static bool zip_find_zip64(const uint8_t *extra, size_t extra_size, coffer__curs
         const uint8_t *head = in.base + in.position;
         const uint16_t size = coffer__load_u16le(head + 2);
         in.position += 4;
+        /* A field that says another name for the member is what some programs unpack it as, and others do not. */
         if (size > coffer__left(&in) || coffer__load_u16le(head) == ZIP_EXTRA_NAME) {
             return false;
         }
@@ -310,6 +311,10 @@ static coffer_status zip_read_entries(zip_reading *in)
         if (status != COFFER_OK) {
             return status;
         }
+        /*
+         * torch can be told to compute none, and then writes 0 for all of them. One CRC that is not 0 shows that
+         * they were computed.
+         */
         zip->without_crcs = zip->without_crcs && member->crc == 0;
         has_bytes = has_bytes || member->size > 0;
     }
@@ -476,6 +481,10 @@ static bool zip_place(const coffer__zip *zip, const uint8_t *head, coffer__zip_m
         *fault = "the archive's directory has a member %q where the file has none";
         return false;
     }
+    /*
+     * With the lengths that the head itself states, which may be others than the directory's: the data have to
+     * end before the directory in either case.
+     */
     if (before > most || member->stored_size > most - before) {
         *fault = "the archive's member %q reaches into the directory";
         return false;
@@ -573,6 +582,7 @@ static coffer_status zip_locate_all(const zip_reading *in, uint8_t *head)
 static coffer_status zip_read_directory(zip_reading *in)
 {
     coffer__zip *zip = in->zip;
+    /* Both were bounded when the end was found, so neither array can be larger than what one directory may cost. */
     zip->count = (size_t)in->end.count;
     zip->directory = zip->start + in->end.directory;
     zip->end = zip->start + in->end.end;

@@ -8,6 +8,7 @@ import random
 import struct
 import tarfile
 import warnings
+import zipfile
 from io import BytesIO
 from pathlib import Path
 from pickle import Pickler, dump, dumps
@@ -212,6 +213,22 @@ def test_torchscript(tmp_path):
     module = torch.jit.trace(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), torch.ones(2, 3))
     module.save(tmp_path / "a.pt")
     compare(tmp_path / "a.pt", module.state_dict())
+    # Its classes are in the archive. Without the member by which torch.load tells TorchScript, Python would import them.
+    assert coffer.scan(tmp_path / "a.pt") == ()
+    with zipfile.ZipFile(tmp_path / "a.pt") as whole, zipfile.ZipFile(tmp_path / "b.pt", "w") as part:
+        for name in whole.namelist():
+            if not name.endswith("/constants.pkl"):
+                part.writestr(name, whole.read(name))
+    assert {finding.weight for finding in coffer.scan(tmp_path / "b.pt")} == {"opaque"}
+
+
+def test_protocol_0_is_refused_as_torch_refuses_it(tmp_path):
+    for new in (True, False):
+        torch.save({"w": torch.ones(2)}, tmp_path / "a.pt", pickle_protocol=0, _use_new_zipfile_serialization=new)
+        with pytest.raises(AssertionError):
+            torch.load(tmp_path / "a.pt", weights_only=False)
+        with pytest.raises(coffer.Error, match="saved with protocol 0"):
+            coffer.convert(tmp_path / "a.pt", None)
 
 
 def test_exported_programs(tmp_path):
