@@ -33,7 +33,7 @@
 #define GGUF_LEAST_INFO 32 /* bytes of the shortest description of a tensor: an empty name, no dimensions */
 #define GGUF_LEAST_PAIR 13 /* likewise of a key and a value of one byte */
 #define GGUF_MOST_ALIGNMENT ((uint64_t)1 << 20)
-#define GGUF_MOST_NAME 65535
+#define GGUF_LISTED_TYPES 6 /* in a message */
 
 /* A tensor as its file describes it. */
 typedef struct gguf_tensor {
@@ -54,6 +54,9 @@ typedef struct gguf_reading {
     size_t tensor_count;
     size_t tensor_room;
     coffer__writing raw; /* the JSON of gguf.tensors, without its braces */
+    bool has_nvfp4;      /* in any of the files … */
+    bool has_scale;      /* … as is a tensor that is called like a second scale of such a type: … */
+    uint32_t scale;      /* … this text of the plan */
 } gguf_reading;
 
 static coffer_status gguf_fail(const gguf_reading *gguf, const char *what, coffer_error *err)
@@ -225,9 +228,9 @@ static coffer_status gguf_read_type_of(gguf_reading *gguf, gguf_tensor *tensor, 
     if (tensor->type == NULL) {
         size_t name_len = 0;
         const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
-        coffer__fail_at(err, COFFER_ERR_NO_EQUIVALENT, coffer__gguf_at(&gguf->in) - 4,
+        coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, coffer__gguf_at(&gguf->in) - 4,
                         "a tensor of GGUF's type %u, which no published version of the format has in files", number);
-        return coffer__fail_tensor(err, COFFER_ERR_NO_EQUIVALENT, name, name_len);
+        return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, name, name_len);
     }
     return COFFER_OK;
 }
@@ -346,6 +349,13 @@ typedef struct gguf_fate {
     uint64_t size; /* bytes in all */
 } gguf_fate;
 
+/* What there is in blocks cannot be converted as it was asked for. */
+static bool gguf_lacks(const gguf_reading *gguf, const gguf_tensor *tensor)
+{
+    const coffer__wants *wants = gguf->wants;
+    return tensor->type->decode != NULL && !wants->raw_blocks && wants->blocks_as == COFFER_UNKNOWN_DTYPE;
+}
+
 static gguf_fate gguf_fate_of(const gguf_reading *gguf, const gguf_tensor *tensor)
 {
     const coffer__gguf_type *type = tensor->type;
@@ -353,7 +363,7 @@ static gguf_fate gguf_fate_of(const gguf_reading *gguf, const gguf_tensor *tenso
     if (type->dtype != COFFER_UNKNOWN_DTYPE) {
         return (gguf_fate){ type->dtype, COFFER__CODING_STORED, type->size, row, tensor->size };
     }
-    if (gguf->wants->raw_blocks) {
+    if (gguf->wants->raw_blocks || gguf_lacks(gguf, tensor)) {
         const uint64_t bytes = row / type->elements * type->size;
         return (gguf_fate){ COFFER_U8, COFFER__CODING_STORED, 1, bytes, tensor->size };
     }
@@ -372,6 +382,18 @@ static void gguf_shape(const gguf_tensor *tensor, const gguf_fate *fate, coffer_
         dimensions[tensor->rank - 1 - i] = (coffer__plan_dimension){ size, size, (int64_t)stride };
         stride *= size > 0 ? size : 1;
     }
+}
+
+/* Why a tensor is left out. */
+static coffer_status gguf_put_reason(gguf_reading *gguf, const gguf_tensor *tensor, uint32_t *reason, coffer_error *err)
+{
+    coffer__writing text = { .allocator = gguf->plan->allocator };
+    coffer__write_text(&text, "it is quantised in blocks of ");
+    coffer__write_text(&text, tensor->type->name);
+    const coffer_status status = text.failed ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to say why")
+                                             : coffer__plan_put_text(gguf->plan, text.text, text.used, reason, err);
+    coffer__writing_free(&text);
+    return status;
 }
 
 static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor, uint64_t begin, coffer_error *err)
@@ -400,21 +422,40 @@ static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor,
     if (status != COFFER_OK) {
         return status;
     }
-    if (fate.dtype == COFFER_U8 && tensor->type->dtype == COFFER_UNKNOWN_DTYPE) {
+    if (gguf_lacks(gguf, tensor)) {
+        row.fate = COFFER_FATE_SKIPPED;
+        status = gguf_put_reason(gguf, tensor, &row.reason, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    } else if (fate.dtype == COFFER_U8 && tensor->type->dtype == COFFER_UNKNOWN_DTYPE) {
         gguf_record_raw(gguf, tensor);
     }
     return coffer__plan_put_row(gguf->plan, &row, dimensions, err);
 }
 
-/* The types of blocks that there are, with how many tensors each has: "Q4_K 24, Q6_K 5". */
+/* How many tensors there are of a type of blocks; 0 of any other number. */
+static uint64_t gguf_count_type(const gguf_reading *gguf, uint32_t number)
+{
+    uint64_t count = 0;
+    const coffer__gguf_type *type = coffer__gguf_type_of(number);
+    for (size_t i = 0; i < gguf->tensor_count && type != NULL && type->decode != NULL; i++) {
+        count += gguf->tensors[i].type == type;
+    }
+    return count;
+}
+
+/* The types of blocks that there are, with how many tensors each has: "Q4_K 24, Q6_K 5". A message has room for so many. */
 static void gguf_list_types(const gguf_reading *gguf, coffer__writing *out)
 {
+    uint32_t listed = 0;
     for (uint32_t number = 0; number < COFFER__GGUF_TYPES; number++) {
         char digits[20];
-        uint64_t count = 0;
+        const uint64_t count = gguf_count_type(gguf, number);
         const coffer__gguf_type *type = coffer__gguf_type_of(number);
-        for (size_t i = 0; i < gguf->tensor_count && type != NULL && type->decode != NULL; i++) {
-            count += gguf->tensors[i].type == type;
+        if (count > 0 && ++listed > GGUF_LISTED_TYPES) {
+            coffer__write_text(out, ", ...");
+            break;
         }
         if (count > 0) {
             coffer__write(out, ", ", out->used > 0 ? 2 : 0);
@@ -443,28 +484,56 @@ static coffer_status gguf_refuse_blocks(const gguf_reading *gguf, coffer_error *
     gguf_list_types(gguf, &types);
     coffer__fail(
         err, COFFER_ERR_NO_EQUIVALENT,
-        "tensors are quantised in blocks, for which safetensors has no dtype (%s): --dequantize f32, f16 or bf16 "
-        "makes numbers of them (%z as F32), --raw keeps their bytes (%z)",
+        "tensors are quantised in blocks, for which safetensors has no dtype (%s): --dequantize makes numbers of them "
+        "(f32: %z; f16 and bf16: half of that), --raw keeps their bytes (%z)",
         types.failed ? "" : types.text, elements * 4, bytes);
     coffer__writing_free(&types);
     return COFFER_ERR_NO_EQUIVALENT;
 }
 
-/* What there is in blocks cannot be converted as it was asked for. */
-static bool gguf_lacks(const gguf_reading *gguf, const gguf_tensor *tensor)
+/*
+ * What NVFP4's blocks hold are numbers up to a factor of the whole tensor, or of each expert, which is a tensor of its own:
+ * NAME.scale beside NAME.weight. Of a set of files they may be in different
+ * ones, so that any such name counts.
+ */
+static void gguf_notice_scale(gguf_reading *gguf, const gguf_tensor *tensor)
+{
+    static const char ending[] = ".scale";
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
+    const size_t len = sizeof ending - 1;
+    gguf->has_nvfp4 = gguf->has_nvfp4 || coffer__text_is(tensor->type->name, strlen(tensor->type->name), "NVFP4");
+    if (!gguf->has_scale && name_len > len && memcmp(name + name_len - len, ending, len) == 0) {
+        gguf->has_scale = true;
+        gguf->scale = tensor->name;
+    }
+}
+
+/* Numbers without that factor would be wrong ones, and look right. */
+static coffer_status gguf_check_scales(const gguf_reading *gguf, coffer_error *err)
 {
     const coffer__wants *wants = gguf->wants;
-    return tensor->type->decode != NULL && !wants->raw_blocks && wants->blocks_as == COFFER_UNKNOWN_DTYPE;
+    if (!gguf->has_nvfp4 || !gguf->has_scale || wants->raw_blocks || wants->blocks_as == COFFER_UNKNOWN_DTYPE) {
+        return COFFER_OK;
+    }
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(gguf->plan, gguf->scale, &name_len);
+    coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                 "tensors of NVFP4 have a second scale, as %q is one, which --dequantize does not multiply in: --raw "
+                 "keeps both",
+                 name, name_len);
+    return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, name, name_len);
 }
 
 static coffer_status gguf_put_rows(gguf_reading *gguf, uint64_t begin, coffer_error *err)
 {
     for (size_t i = 0; i < gguf->tensor_count; i++) {
         const gguf_tensor *tensor = &gguf->tensors[i];
-        if (gguf_lacks(gguf, tensor)) {
+        gguf_notice_scale(gguf, tensor);
+        if (gguf_lacks(gguf, tensor) && !gguf->wants->skip_unsupported) {
             return gguf_refuse_blocks(gguf, err);
         }
-        if (tensor->type->decode != NULL && gguf->in.swapped) {
+        if (tensor->type->decode != NULL && gguf->in.swapped && !gguf_lacks(gguf, tensor)) {
             return gguf_fail_tensor(gguf, tensor, "blocks in a big-endian file, which nobody writes", err);
         }
         const coffer_status status = gguf_put_row(gguf, tensor, begin, err);
@@ -592,6 +661,9 @@ static coffer_status gguf_read(const coffer__input *input, const coffer__wants *
     }
     gguf.in.key = (char *)gguf.in.window + COFFER__GGUF_WINDOW;
     coffer_status status = gguf_read_files(&gguf, input, err);
+    if (status == COFFER_OK) {
+        status = gguf_check_scales(&gguf, err);
+    }
     if (status == COFFER_OK) {
         status = gguf_put_raw(&gguf, err);
     }

@@ -78,7 +78,8 @@ static const cli_option_id IMPORT_OPTIONS[] = {
     CLI_OPTION_ROOT,       CLI_OPTION_TIED,         CLI_OPTION_SCALARS,        CLI_OPTION_STRIP_PREFIX,
     CLI_OPTION_STRICT,     CLI_OPTION_BYTES_AS,     CLI_OPTION_COMPLEX128,     CLI_OPTION_SKIP_UNSUPPORTED,
     CLI_OPTION_NO_VERIFY,  CLI_OPTION_ALLOW_EXPAND, CLI_OPTION_MAX_SHARD_SIZE, CLI_OPTION_BALANCED,
-    CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,       CLI_OPTION_TENSOR,
+    CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,       CLI_OPTION_TENSOR,         CLI_OPTION_DEQUANTIZE,
+    CLI_OPTION_RAW,
 };
 
 /* Of these, what also says something of a file of another program that is written. */
@@ -217,6 +218,7 @@ static const cli_example CONVERT_EXAMPLES[] = {
     { "coffer convert -n checkpoint.pt", "what it holds, and what would become of it" },
     { "coffer convert checkpoint.pt --root model -o model.safetensors", "one of the dicts in it" },
     { "coffer convert weights.bin heads.bin -o model.safetensors", "two files, one model" },
+    { "coffer convert model.gguf --dequantize bf16 -o model.safetensors", "a quantised model, as numbers" },
     { "coffer convert model.safetensors -o model.bt", "to bintensors" },
     { "coffer convert model.bt -o model.safetensors", "and back" },
     { "coffer convert model.safetensors -o model.pt", "to a checkpoint of PyTorch" },
@@ -237,6 +239,7 @@ const cli_command cli_convert = {
         "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), or their index (.index.json)\n"
         "  NumPy         .npy, .npz, and pickles of arrays\n"
         "  Paddle        .pdparams, .pdopt\n"
+        "  GGUF          models of llama.cpp (.gguf); quantised ones with --dequantize or --raw\n"
         "  safetensors   also an index or a folder; and bintensors\n"
         "\n"
         "Several files of other programs become one model, as the shards of a checkpoint without an index: no\n"

@@ -42,6 +42,9 @@ static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_op
             return cli_usage_error(app, "--bytes-as needs a dtype of one byte, F8_E4M3 for one");
         }
     }
+    if (cli_given(arguments, CLI_OPTION_RAW) && cli_given(arguments, CLI_OPTION_DEQUANTIZE)) {
+        return cli_usage_error(app, "--raw and --dequantize contradict each other");
+    }
     wants->root = cli_value(arguments, CLI_OPTION_ROOT);
     wants->strip_prefix = cli_value(arguments, CLI_OPTION_STRIP_PREFIX);
     wants->ties = tied > 0 ? COFFER_TIES_KEEP : COFFER_TIES_HF;
