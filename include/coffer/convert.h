@@ -85,10 +85,7 @@ typedef enum coffer_ties {
 } coffer_ties;
 
 /* What becomes of numbers that lie in a checkpoint beside its tensors. */
-typedef enum coffer_scalars {
-    COFFER_SCALARS_SKIP = 0,
-    COFFER_SCALARS_METADATA = 1
-} coffer_scalars;
+typedef enum coffer_scalars { COFFER_SCALARS_SKIP = 0, COFFER_SCALARS_METADATA = 1 } coffer_scalars;
 
 /* What is wanted of an import. */
 typedef struct coffer_import_options {
@@ -106,7 +103,7 @@ typedef struct coffer_import_options {
     bool scan;              /* findings alone are wanted: go on past what could not be converted, and list no tensors */
     uint64_t max_metadata;  /* bytes of memory that describing the file may take; 0: 256 MiB */
     bool raw_blocks;        /* keep tensors of GGUF's block types as U8, with their types in the metadata */
-    coffer_dtype blocks_as; /* else make F32, F16 or BF16 of them; COFFER_UNKNOWN_DTYPE: fail */
+    coffer_dtype blocks_as; /* or make F32, F16 or BF16 of them; COFFER_UNKNOWN_DTYPE: refuse them */
 } coffer_import_options;
 #define COFFER_IMPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \

@@ -102,6 +102,8 @@ def convert(
     complex128: bool = False,
     allow_expand: bool = False,
     bytes_as: str | None = None,
+    dequantize: Literal["F32", "F16", "BF16"] | None = None,
+    raw: bool = False,
     to: Literal["safetensors", "npz", "npy", "pt"] | None = None,
     tensor: str | None = None,
     max_shard_size: int | str | None = None,
@@ -134,6 +136,8 @@ def convert(
     allow_expand      write expanded tensors however large they become
     bytes_as          what NumPy's one-byte voids are: "F8_E4M3"; of a file that is written for NumPy or torch, "U8" or "I8": what
                       becomes of dtypes that they lack
+    dequantize        make numbers of GGUF's quantised blocks: "F32", "F16" or "BF16"
+    raw               keep such blocks as bytes, with their types in the metadata
     max_shard_size    bytes of tensors in a file, or "5GB"; None: one file
     verify            read both sides again at the end, and compare them
     crc               compare the CRCs that an archive records
@@ -170,6 +174,8 @@ def convert(
         complex128=complex128,
         allow_expand=allow_expand,
         bytes_as=bytes_as,
+        blocks_as=dequantize,
+        raw_blocks=raw,
         max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
         unverified=not verify,
         unchecked=not crc,

@@ -393,6 +393,8 @@ def import_file(
     digests: Algorithm | None = None,
     threads: int = 0,
     progress: Progress | None = None,
+    raw_blocks: bool = False,
+    blocks_as: str | None = None,
 ) -> tuple[
     str,
     str,
