@@ -83,6 +83,7 @@ typedef enum cli_option_id {
     CLI_OPTION_NO_CRC,
     CLI_OPTION_NO_SANDBOX,
     CLI_OPTION_RAW,
+    CLI_OPTION_ARCH,
     CLI_OPTION_DEQUANTIZE
 } cli_option_id;
 

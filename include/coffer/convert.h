@@ -287,9 +287,10 @@ COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const cof
 /* Files of other programs that models are written as. Numbers go from 1 on without a gap, and never change. */
 typedef enum coffer_export_format {
     COFFER_EXPORT_NOTHING = 0,
-    COFFER_EXPORT_NPZ = 1,  /* NumPy: an archive of arrays */
-    COFFER_EXPORT_NPY = 2,  /* NumPy: one array */
-    COFFER_EXPORT_TORCH = 3 /* PyTorch: a checkpoint that torch.load(weights_only=True) reads, with mmap=True, too */
+    COFFER_EXPORT_NPZ = 1,   /* NumPy: an archive of arrays */
+    COFFER_EXPORT_NPY = 2,   /* NumPy: one array */
+    COFFER_EXPORT_TORCH = 3, /* PyTorch: a checkpoint that torch.load(weights_only=True) reads, with mmap=True, too */
+    COFFER_EXPORT_GGUF = 4   /* GGUF: a model of llama.cpp and other programs on ggml. Nothing is quantised */
 } coffer_export_format;
 
 /* The name by which a format is asked for: "npz", "npy", "pt"; "" for no format. Static. */
@@ -311,16 +312,17 @@ typedef struct coffer_export_options {
     bool without_tied;     /* leave out the names that the metadata say are the same as a tensor */
     coffer_sync sync;      /* as in coffer_writer_options */
     bool in_place;         /* as in coffer_writer_options */
+    const char *arch;      /* general.architecture of a GGUF file, "llama"; NULL: that of the metadata */
 } coffer_export_options;
 #define COFFER_EXPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(coffer_export_options), NULL, 0, COFFER_UNKNOWN_DTYPE, false, COFFER_SYNC_REPLACE, false                \
+        sizeof(coffer_export_options), NULL, 0, COFFER_UNKNOWN_DTYPE, false, COFFER_SYNC_REPLACE, false, NULL          \
     }
 
 /*
  * Writes all tensors of a model as a file of another program, and publishes it as coffer_writer_open does. The same
  * model makes the same bytes, whatever the file is called. In archives tensors begin at multiples of 64. Metadata are
- * left out; but a pair of them whose value is the name of a tensor, and whose key is none and not "format", is what
+ * left out (but for GGUF, below); but a pair of them whose value is the name of a tensor, and whose key is none and not "format", is what
  * converters write of tied tensors: the key is written as a second name, in a checkpoint of the same storage, in an
  * archive of arrays with a copy of the bytes.
  *
@@ -328,7 +330,11 @@ typedef struct coffer_export_options {
  * float4_e2m1fn_x2, of half the last dimension. What else the format has no type for is COFFER_ERR_NO_EQUIVALENT, or
  * bytes with `bytes_as`; where elements are smaller than bytes, the last dimension counts bytes.
  *
- * COFFER_ERR_NAME for a name that an archive of arrays cannot have, or that NumPy would take for another one;
+ * In GGUF, metadata "gguf.KEY" with a value of JSON become the key KEY; U8 that gguf.tensors tells to be blocks of a type
+ * is such blocks again. COFFER_ERR_ARGUMENT when there is neither `arch` nor gguf.general.architecture, COFFER_ERR_JSON and
+ * COFFER_ERR_TYPE for a gguf.tensors that cannot be read.
+ *
+ * COFFER_ERR_NAME for a name that GGUF or an archive of arrays cannot have, or that NumPy would take for another one;
  * COFFER_ERR_NO_TENSOR when there is none called `tensor`; COFFER_ERR_ARGUMENT for a .npy file of a model of several
  * tensors without `tensor`, and when the path is a file of the model. Fails as coffer_writer_copy does, else. err->path
  * is the file of the model or the new one. After a failure nothing is published. `progress` counts the bytes of

@@ -11,10 +11,10 @@
 
 #include "checked.h"
 #include "error.h"
+#include "pickle_machine.h"
 #include "text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { GGUF_F32 = 6, GGUF_BOOL = 7, GGUF_TEXT = 8, GGUF_ARRAY = 9, GGUF_F64 = 12, GGUF_TYPE_COUNT = 13 };
@@ -121,22 +121,22 @@ coffer_status coffer__gguf_text(coffer__gguf_in *in, uint64_t most, const char *
 static void gguf_write_real(coffer__writing *out, double real, bool single)
 {
     char text[40];
+    double again = 0;
     if (real != real || real - real != 0) {
         coffer__write_text(out, real != real ? "\"NaN\"" : real > 0 ? "\"Infinity\"" : "\"-Infinity\"");
         return;
     }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, real);
-        const double again = strtod(text, NULL);
+        const size_t point = strcspn(text, ",");
+        text[point] = text[point] == ',' ? '.' : '\0';
+        (void)coffer__pickle_read_real(text, strlen(text), &again);
         if (single ? (float)again == (float)real : again == real) {
             break;
         }
     }
-    const size_t point = strcspn(text, ",");
-    if (text[point] == ',') {
-        text[point] = '.';
-    }
     coffer__write_text(out, text);
+    coffer__write_text(out, strpbrk(text, ".e") == NULL ? ".0" : "");
 }
 
 static void gguf_write_float(coffer__writing *out, uint64_t bits, bool single)

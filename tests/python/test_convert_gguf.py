@@ -193,3 +193,139 @@ def test_a_tensor_in_two_files_is_refused(tmp_path):
     split(tmp_path, 2)
     write(tmp_path / "m-00002-of-00002.gguf", (), [Tensor("t0.0", (1,), 0, bytes(4))])
     assert '"t0.0"' in convert(tmp_path / "m-00001-of-00002.gguf", code=1)
+
+
+# ---- the way back ------------------------------------------------------------------------------------------------------
+
+
+def back(path, *options, code=0):
+    """A file of tensors as GGUF, read by nothing of the library: keys with their types, and name → dimensions, type and bytes."""
+    output = path.parent / "back.gguf"
+    output.unlink(missing_ok=True)
+    done = run("convert", path, "-o", output, "-q", *options, code=code)
+    return read(output.read_bytes()) if code == 0 else done.stderr
+
+
+def read(blob):
+    at = 0
+
+    def number(form):
+        nonlocal at
+        value, = struct.unpack_from("<" + form, blob, at)
+        at += struct.calcsize(form)
+        return value
+
+    def text():
+        nonlocal at
+        size = number("Q")
+        at += size
+        return blob[at - size:at]
+
+    def value(kind):
+        if kind == TEXT:
+            return text()
+        if kind == ARRAY:
+            of = number("I")
+            return of, [value(of) for _ in range(number("Q"))]
+        return number(ATTACKS.GGUF_FORMATS[kind])
+
+    assert blob[:4] == b"GGUF"
+    at = 4
+    assert number("I") == 3
+    tensors, keys = number("Q"), {}
+    for _ in range(number("Q")):
+        key = text().decode()
+        assert key not in keys
+        kind = number("I")
+        keys[key] = kind, value(kind)
+    infos = [(text().decode(), tuple(number("Q") for _ in range(number("I"))), number("I"), number("Q")) for _ in range(tensors)]
+    alignment = keys.get("general.alignment", (U32, 32))[1]
+    begin = at + -at % alignment
+    assert blob[at:begin] == bytes(begin - at) and len(blob) % alignment == begin % alignment == 0
+    found, end = {}, begin
+    for name, dimensions, kind, offset in infos:
+        elements, size = (1, PLAIN[kind][1]) if kind in PLAIN else BLOCKS[kind][1:]
+        for d in dimensions:
+            size *= d
+        assert begin + offset == end + -end % alignment
+        end = begin + offset + size // elements
+        found[name] = dimensions, kind, blob[begin + offset:end]
+    return keys, found
+
+
+def test_there_and_back(tmp_path):
+    tensors = [Tensor(dtype, (5, 3), kind, pattern(15 * size, kind)) for kind, (dtype, size) in PLAIN.items()]
+    tensors += [Tensor(called, (2 * elements, 3), kind, pattern(6 * size, kind)) for kind, (called, elements, size) in BLOCKS.items()]
+    tensors += [Tensor("none", (0, 4), 0, b""), Tensor("scalar", (), 0, b"abcd"), Tensor("four", (1, 2, 3, 4), 24, pattern(24))]
+    keys = [("general.architecture", TEXT, "llama"), ("llama.count", U32, 32), ("llama.offset", I32, -1), ("llama.big", U64, 2**40),
+            ("llama.rate", F32, 1e-5), ("llama.base", F32, 10000.0), ("llama.one", F32, 1.0), ("llama.tied", BOOL, True), ("llama.name", TEXT, 'a"\n\u00e4'),
+            ("llama.heads", ARRAY, (I32, [1, 2, 3])), ("llama.scales", ARRAY, (F32, [0.5, 1.0])), ("llama.words", ARRAY, (TEXT, ["a", ""]))]
+    for extra, alignment in (((), 32), ((("general.alignment", U32, 128),), 128)):
+        convert(write(tmp_path / "m.gguf", [*keys, *extra], tensors, alignment=alignment), "--raw")
+        found_keys, found = back(tmp_path / "o.safetensors")
+        assert found == {t.name: (t.dimensions, t.kind, t.data) for t in tensors}
+        assert found_keys == read((tmp_path / "m.gguf").read_bytes() + bytes(-(tmp_path / "m.gguf").stat().st_size % alignment))[0]
+        convert(tmp_path / "back.gguf", "--raw")
+        first = (tmp_path / "back.gguf").read_bytes()
+        back(tmp_path / "o.safetensors")
+        assert (tmp_path / "back.gguf").read_bytes() == first
+
+
+def make(path, tensors, metadata):
+    header, data = {"__metadata__": metadata}, b""
+    for name, (dtype, shape, body) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(body)]}
+        data += body
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+ARCH = {"gguf.general.architecture": '"llama"'}
+W = {"w": ("F32", [1], b"1234")}
+
+
+def test_values_of_metadata(tmp_path):
+    values = {"7": (U32, 7), "-7": (I32, -7), "4294967296": (U64, 2**32), "-2147483649": (I64, -2**31 - 1), "1.5": (F32, 1.5), "1e2": (F32, 100.0),
+              "18446744073709551616": (F32, float(2**64)), "true": (BOOL, True), '"x"': (TEXT, b"x"), "x": (TEXT, b"x"), "": (TEXT, b""),
+              "null": (TEXT, b"null"), "{}": (TEXT, b"{}"), "[1, -2]": (ARRAY, (I32, [1, -2])), "[4294967295]": (ARRAY, (U32, [2**32 - 1])),
+              "[1, 2.5]": (ARRAY, (F32, [1.0, 2.5])), "[]": (ARRAY, (F32, [])), "[true,false]": (ARRAY, (BOOL, [True, False])),
+              '["a","\\u00e4"]': (ARRAY, (TEXT, [b"a", "\u00e4".encode()])), '[1,"a"]': (TEXT, b'[1,"a"]'), "[[1]]": (TEXT, b"[[1]]"),
+              "[1": (TEXT, b"[1"), "1 2": (TEXT, b"1 2"), "--1": (TEXT, b"--1"), "truex": (TEXT, b"truex"), '"x': (TEXT, b'"x')}
+    metadata = {f"gguf.k{i}": value for i, value in enumerate(values)}
+    keys, _ = back(make(tmp_path / "m.safetensors", W, {**ARCH, **metadata, "other": "1", "gguf.split.no": "1"}))
+    assert keys == {"general.architecture": (TEXT, b"llama"), **{f"k{i}": value for i, value in enumerate(values.values())}}
+
+
+def test_the_architecture_is_known(tmp_path):
+    path = make(tmp_path / "m.safetensors", W, {})
+    assert "have no gguf.general.architecture" in back(path, code=2)
+    assert back(path, "--arch", "gpt2")[0] == {"general.architecture": (TEXT, b"gpt2")}
+    assert back(make(path, W, ARCH), "--arch", "gpt2")[0] == {"general.architecture": (TEXT, b"gpt2")}
+    assert "--arch is for gguf" in run("convert", path, "-o", tmp_path / "o.bt", "--arch", "x", code=2).stderr
+
+
+@pytest.mark.parametrize("tensors, metadata, said", [
+    ({"w": ("U8", [4], b"1234")}, {}, "nothing is quantised or cast"),
+    ({"w" * 64: ("F32", [1], b"1234")}, {}, "63 bytes"),
+    ({"w": ("F32", [1] * 5, b"1234")}, {}, "4 dimensions"),
+    ({"w": ("U8", [18], bytes(18))}, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [64]}}'}, "is not what gguf.tensors says"),
+    ({"w": ("U8", [2, 18], bytes(36))}, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [3, 32]}}'}, "is not what gguf.tensors says"),
+    ({"w": ("I8", [18], bytes(18))}, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [32]}}'}, "is not what gguf.tensors says"),
+    ({"w": ("F32", [1], bytes(4))}, {"gguf.tensors": '{"w": {"type": "F32", "shape": [1]}}'}, "is not what gguf.tensors says"),
+    (W, {"gguf.tensors": '{"w": {"type": "Q9", "shape": [32]}}'}, "types that GGUF has"),
+    (W, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [1,2,3,4,5]}}'}, "types that GGUF has"),
+    (W, {"gguf.tensors": '{"w": {"type": "Q4_0"}}'}, "types that GGUF has"),
+    (W, {"gguf.tensors": '{"w": {"shape": [32], "x": 1}}'}, "types that GGUF has"),
+    (W, {"gguf.tensors": '{"w"'}, "gguf.tensors"), (W, {"gguf.tensors": "[]"}, "gguf.tensors"), (W, {"gguf.tensors": "{} x"}, "gguf.tensors"),
+])
+def test_what_gguf_cannot_hold(tmp_path, tensors, metadata, said):
+    done = subprocess.run([CLI, "convert", make(tmp_path / "m.safetensors", tensors, {**ARCH, **metadata}), "-o", tmp_path / "o.gguf"], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode in (1, 2, 3) and said in done.stderr, done
+    assert not (tmp_path / "o.gguf").exists()
+
+
+def test_bytes_are_written_if_that_is_wanted(tmp_path):
+    path = make(tmp_path / "m.safetensors", {"w": ("U8", [4], b"1234"), "e": ("F8_E4M3", [2], b"12")}, ARCH)
+    assert back(path, "--bytes-as", "I8")[1] == {"w": ((4,), 24, b"1234"), "e": ((2,), 24, b"12")}

@@ -424,6 +424,7 @@ def export_file(
     sync: Sync = "replace",
     threads: int = 0,
     progress: Progress | None = None,
+    arch: str | None = None,
 ) -> tuple[str, list[ImportTensor]]:
     """Writes a file of tensors as one of another program: the name of the format that it has, and its tensors."""
 
