@@ -238,9 +238,8 @@ const cli_command cli_convert = {
     .usage = "PATH...",
     .about =
         "Writes the tensors of PATH to a file: safetensors (.safetensors) or bintensors (.bt, .bintensors), or of\n"
-        "those to .npz, .npy (one tensor: --tensor), .pt, which torch.load reads, or .gguf, unquantised. PATH is a "
-        "file or a URL, and\n"
-        "its format is detected by content:\n"
+        "those to .npz, .npy (one tensor: --tensor), .gguf (nothing is quantised) or .pt, which torch.load reads.\n"
+        "PATH is a file or a URL, and its format is detected by content:\n"
         "\n"
         "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), or their index (.index.json)\n"
         "  NumPy         .npy, .npz, and pickles of arrays\n"
