@@ -450,7 +450,7 @@ static void gguf_iq1_m(const uint8_t *block, float *values)
 {
     unsigned scales[4];
     unsigned half = 0;
-    for (unsigned k = 0; k < 4; k++) {
+    for (size_t k = 0; k < 4; k++) {
         scales[k] = coffer__load_u16le(block + 48 + 2 * k);
         half |= (scales[k] >> 12) << (4 * k);
     }
@@ -469,39 +469,39 @@ static void gguf_iq1_m(const uint8_t *block, float *values)
 
 /* By number. 4, 5, 31 to 33 and 36 to 38 were removed from the format; 9 and 15 exist only while a program runs. */
 static const coffer__gguf_type GGUF_TYPES[] = {
-    { 0, "F32", 1, 4, COFFER_F32, NULL },
-    { 1, "F16", 1, 2, COFFER_F16, NULL },
-    { 2, "Q4_0", 32, 18, COFFER_UNKNOWN_DTYPE, gguf_q4_0 },
-    { 3, "Q4_1", 32, 20, COFFER_UNKNOWN_DTYPE, gguf_q4_1 },
-    { 6, "Q5_0", 32, 22, COFFER_UNKNOWN_DTYPE, gguf_q5_0 },
-    { 7, "Q5_1", 32, 24, COFFER_UNKNOWN_DTYPE, gguf_q5_1 },
-    { 8, "Q8_0", 32, 34, COFFER_UNKNOWN_DTYPE, gguf_q8_0 },
-    { 10, "Q2_K", 256, 84, COFFER_UNKNOWN_DTYPE, gguf_q2_k },
-    { 11, "Q3_K", 256, 110, COFFER_UNKNOWN_DTYPE, gguf_q3_k },
-    { 12, "Q4_K", 256, 144, COFFER_UNKNOWN_DTYPE, gguf_q4_k },
-    { 13, "Q5_K", 256, 176, COFFER_UNKNOWN_DTYPE, gguf_q5_k },
-    { 14, "Q6_K", 256, 210, COFFER_UNKNOWN_DTYPE, gguf_q6_k },
-    { 16, "IQ2_XXS", 256, 66, COFFER_UNKNOWN_DTYPE, gguf_iq2_xxs },
-    { 17, "IQ2_XS", 256, 74, COFFER_UNKNOWN_DTYPE, gguf_iq2_xs },
-    { 18, "IQ3_XXS", 256, 98, COFFER_UNKNOWN_DTYPE, gguf_iq3_xxs },
-    { 19, "IQ1_S", 256, 50, COFFER_UNKNOWN_DTYPE, gguf_iq1_s },
-    { 20, "IQ4_NL", 32, 18, COFFER_UNKNOWN_DTYPE, gguf_iq4_nl },
-    { 21, "IQ3_S", 256, 110, COFFER_UNKNOWN_DTYPE, gguf_iq3_s },
-    { 22, "IQ2_S", 256, 82, COFFER_UNKNOWN_DTYPE, gguf_iq2_s },
-    { 23, "IQ4_XS", 256, 136, COFFER_UNKNOWN_DTYPE, gguf_iq4_xs },
-    { 24, "I8", 1, 1, COFFER_I8, NULL },
-    { 25, "I16", 1, 2, COFFER_I16, NULL },
-    { 26, "I32", 1, 4, COFFER_I32, NULL },
-    { 27, "I64", 1, 8, COFFER_I64, NULL },
-    { 28, "F64", 1, 8, COFFER_F64, NULL },
-    { 29, "IQ1_M", 256, 56, COFFER_UNKNOWN_DTYPE, gguf_iq1_m },
-    { 30, "BF16", 1, 2, COFFER_BF16, NULL },
-    { 34, "TQ1_0", 256, 54, COFFER_UNKNOWN_DTYPE, gguf_tq1_0 },
-    { 35, "TQ2_0", 256, 66, COFFER_UNKNOWN_DTYPE, gguf_tq2_0 },
-    { 39, "MXFP4", 32, 17, COFFER_UNKNOWN_DTYPE, gguf_mxfp4 },
-    { 40, "NVFP4", 64, 36, COFFER_UNKNOWN_DTYPE, gguf_nvfp4 },
-    { 41, "Q1_0", 128, 18, COFFER_UNKNOWN_DTYPE, gguf_q1_0 },
-    { 42, "Q2_0", 64, 18, COFFER_UNKNOWN_DTYPE, gguf_q2_0 },
+    { "F32", NULL, 0, 1, 4, COFFER_F32 },
+    { "F16", NULL, 1, 1, 2, COFFER_F16 },
+    { "Q4_0", gguf_q4_0, 2, 32, 18, COFFER_UNKNOWN_DTYPE },
+    { "Q4_1", gguf_q4_1, 3, 32, 20, COFFER_UNKNOWN_DTYPE },
+    { "Q5_0", gguf_q5_0, 6, 32, 22, COFFER_UNKNOWN_DTYPE },
+    { "Q5_1", gguf_q5_1, 7, 32, 24, COFFER_UNKNOWN_DTYPE },
+    { "Q8_0", gguf_q8_0, 8, 32, 34, COFFER_UNKNOWN_DTYPE },
+    { "Q2_K", gguf_q2_k, 10, 256, 84, COFFER_UNKNOWN_DTYPE },
+    { "Q3_K", gguf_q3_k, 11, 256, 110, COFFER_UNKNOWN_DTYPE },
+    { "Q4_K", gguf_q4_k, 12, 256, 144, COFFER_UNKNOWN_DTYPE },
+    { "Q5_K", gguf_q5_k, 13, 256, 176, COFFER_UNKNOWN_DTYPE },
+    { "Q6_K", gguf_q6_k, 14, 256, 210, COFFER_UNKNOWN_DTYPE },
+    { "IQ2_XXS", gguf_iq2_xxs, 16, 256, 66, COFFER_UNKNOWN_DTYPE },
+    { "IQ2_XS", gguf_iq2_xs, 17, 256, 74, COFFER_UNKNOWN_DTYPE },
+    { "IQ3_XXS", gguf_iq3_xxs, 18, 256, 98, COFFER_UNKNOWN_DTYPE },
+    { "IQ1_S", gguf_iq1_s, 19, 256, 50, COFFER_UNKNOWN_DTYPE },
+    { "IQ4_NL", gguf_iq4_nl, 20, 32, 18, COFFER_UNKNOWN_DTYPE },
+    { "IQ3_S", gguf_iq3_s, 21, 256, 110, COFFER_UNKNOWN_DTYPE },
+    { "IQ2_S", gguf_iq2_s, 22, 256, 82, COFFER_UNKNOWN_DTYPE },
+    { "IQ4_XS", gguf_iq4_xs, 23, 256, 136, COFFER_UNKNOWN_DTYPE },
+    { "I8", NULL, 24, 1, 1, COFFER_I8 },
+    { "I16", NULL, 25, 1, 2, COFFER_I16 },
+    { "I32", NULL, 26, 1, 4, COFFER_I32 },
+    { "I64", NULL, 27, 1, 8, COFFER_I64 },
+    { "F64", NULL, 28, 1, 8, COFFER_F64 },
+    { "IQ1_M", gguf_iq1_m, 29, 256, 56, COFFER_UNKNOWN_DTYPE },
+    { "BF16", NULL, 30, 1, 2, COFFER_BF16 },
+    { "TQ1_0", gguf_tq1_0, 34, 256, 54, COFFER_UNKNOWN_DTYPE },
+    { "TQ2_0", gguf_tq2_0, 35, 256, 66, COFFER_UNKNOWN_DTYPE },
+    { "MXFP4", gguf_mxfp4, 39, 32, 17, COFFER_UNKNOWN_DTYPE },
+    { "NVFP4", gguf_nvfp4, 40, 64, 36, COFFER_UNKNOWN_DTYPE },
+    { "Q1_0", gguf_q1_0, 41, 128, 18, COFFER_UNKNOWN_DTYPE },
+    { "Q2_0", gguf_q2_0, 42, 64, 18, COFFER_UNKNOWN_DTYPE },
 };
 
 const coffer__gguf_type *coffer__gguf_type_of(uint32_t number)

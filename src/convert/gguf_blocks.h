@@ -14,13 +14,13 @@
 #define COFFER__GGUF_TYPES 43
 
 typedef struct coffer__gguf_type {
+    const char *name; /* "Q4_K" */
+    /* The values of a block, exact in F32 up to one rounding; NULL for a plain type. */
+    void (*decode)(const uint8_t *block, float *values);
     uint32_t number;    /* in files */
-    const char *name;   /* "Q4_K" */
     uint32_t elements;  /* of a block; 1 for a plain type */
     uint32_t size;      /* bytes of a block */
     coffer_dtype dtype; /* of a plain type; COFFER_UNKNOWN_DTYPE for blocks */
-    /* The values of a block, exact in F32 up to one rounding; NULL for a plain type. */
-    void (*decode)(const uint8_t *block, float *values);
 } coffer__gguf_type;
 
 /* The type of a number; NULL: none that is published and found in files. */

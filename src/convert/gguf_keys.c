@@ -229,7 +229,7 @@ void coffer__gguf_write_key(coffer__writing *out, const char *key, size_t key_le
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-static coffer_status record_fail(const coffer__json *json)
+static coffer_status key_record_fail(const coffer__json *json)
 {
     return coffer__fail_at(
         json->err, COFFER_ERR_TYPE, json->in.position,
@@ -238,12 +238,12 @@ static coffer_status record_fail(const coffer__json *json)
 }
 
 /* A string, added to the names; *at is where it begins there. */
-static coffer_status record_read_string(coffer__gguf_records *records, coffer__json *json, size_t *at, size_t *len)
+static coffer_status key_record_read_string(coffer__gguf_records *records, coffer__json *json, size_t *at, size_t *len)
 {
     bool has_control = false;
     *at = records->names.used;
     if (coffer__json_peek(json) != '"') {
-        return record_fail(json);
+        return key_record_fail(json);
     }
     char *text = coffer__write_space(&records->names, coffer__left(&json->in));
     if (text == NULL) {
@@ -254,11 +254,12 @@ static coffer_status record_read_string(coffer__gguf_records *records, coffer__j
     return status;
 }
 
-static coffer_status record_read_type(coffer__gguf_records *records, coffer__json *json, coffer__gguf_record *record)
+static coffer_status key_record_read_type(coffer__gguf_records *records, coffer__json *json,
+                                          coffer__gguf_record *record)
 {
     size_t at = 0;
     size_t len = 0;
-    const coffer_status status = record_read_string(records, json, &at, &len);
+    const coffer_status status = key_record_read_string(records, json, &at, &len);
     if (status != COFFER_OK) {
         return status;
     }
@@ -267,20 +268,20 @@ static coffer_status record_read_type(coffer__gguf_records *records, coffer__jso
         record->type = type != NULL && coffer__text_is(records->names.text + at, len, type->name) ? type : NULL;
     }
     records->names.used = at;
-    return record->type != NULL ? COFFER_OK : record_fail(json);
+    return record->type != NULL ? COFFER_OK : key_record_fail(json);
 }
 
-static coffer_status record_read_shape(coffer__json *json, coffer__gguf_record *record)
+static coffer_status key_record_read_shape(coffer__json *json, coffer__gguf_record *record)
 {
     bool more = true;
     if (coffer__json_peek(json) != '[') {
-        return record_fail(json);
+        return key_record_fail(json);
     }
     json->in.position++;
     record->rank = 0;
     while (more) {
         if (record->rank == 4) {
-            return record_fail(json);
+            return key_record_fail(json);
         }
         coffer_status status = coffer__json_u64(json, &record->shape[record->rank++]);
         if (status == COFFER_OK) {
@@ -294,32 +295,33 @@ static coffer_status record_read_shape(coffer__json *json, coffer__gguf_record *
 }
 
 /* {"type": …, "shape": …}, in either order, and nothing else. */
-static coffer_status record_read_value(coffer__gguf_records *records, coffer__json *json, coffer__gguf_record *record)
+static coffer_status key_record_read_value(coffer__gguf_records *records, coffer__json *json,
+                                           coffer__gguf_record *record)
 {
     bool more = true;
     coffer_status status = coffer__json_expect(json, '{', "an object should be here");
     while (status == COFFER_OK && more) {
         size_t at = 0;
         size_t len = 0;
-        status = record_read_string(records, json, &at, &len);
+        status = key_record_read_string(records, json, &at, &len);
         const char *key = records->names.text + at;
         const bool is_type = status == COFFER_OK && coffer__text_is(key, len, "type");
         if (status != COFFER_OK || (!is_type && !coffer__text_is(key, len, "shape"))) {
-            return status != COFFER_OK ? status : record_fail(json);
+            return status != COFFER_OK ? status : key_record_fail(json);
         }
         records->names.used = at;
         status = coffer__json_expect(json, ':', "a colon should be here");
         if (status == COFFER_OK) {
-            status = is_type ? record_read_type(records, json, record) : record_read_shape(json, record);
+            status = is_type ? key_record_read_type(records, json, record) : key_record_read_shape(json, record);
         }
         if (status == COFFER_OK) {
             status = coffer__json_next(json, '}', &more);
         }
     }
-    return status == COFFER_OK && (record->type == NULL || record->rank == 0) ? record_fail(json) : status;
+    return status == COFFER_OK && (record->type == NULL || record->rank == 0) ? key_record_fail(json) : status;
 }
 
-static coffer_status record_read(coffer__gguf_records *records, coffer__json *json)
+static coffer_status key_record_read(coffer__gguf_records *records, coffer__json *json)
 {
     coffer__gguf_record *items = coffer__grow_array(records->allocator, records->items, records->count, &records->room,
                                                     sizeof *items, json->err);
@@ -329,7 +331,7 @@ static coffer_status record_read(coffer__gguf_records *records, coffer__json *js
     records->items = items;
     coffer__gguf_record *record = &items[records->count];
     *record = (coffer__gguf_record){ 0 };
-    coffer_status status = record_read_string(records, json, &record->name, &record->name_len);
+    coffer_status status = key_record_read_string(records, json, &record->name, &record->name_len);
     if (status != COFFER_OK) {
         return status;
     }
@@ -337,12 +339,12 @@ static coffer_status record_read(coffer__gguf_records *records, coffer__json *js
     if (status != COFFER_OK) {
         return status;
     }
-    status = record_read_value(records, json, record);
+    status = key_record_read_value(records, json, record);
     records->count += status == COFFER_OK;
     return status;
 }
 
-static bool record_before(const void *ctx, uint32_t a, uint32_t b)
+static bool key_record_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__gguf_records *records = ctx;
     const coffer__gguf_record *x = &records->items[a];
@@ -351,7 +353,7 @@ static bool record_before(const void *ctx, uint32_t a, uint32_t b)
                                  y->name_len) < 0;
 }
 
-static coffer_status record_sort(coffer__gguf_records *records, coffer_error *err)
+static coffer_status key_record_sort(coffer__gguf_records *records, coffer_error *err)
 {
     records->order = coffer__alloc_array(records->allocator, records->count, sizeof *records->order, err);
     if (records->order == NULL) {
@@ -360,7 +362,7 @@ static coffer_status record_sort(coffer__gguf_records *records, coffer_error *er
     for (size_t i = 0; i < records->count; i++) {
         records->order[i] = (uint32_t)i;
     }
-    coffer__sort(records->order, records->count, record_before, records);
+    coffer__sort(records->order, records->count, key_record_before, records);
     return COFFER_OK;
 }
 
@@ -373,7 +375,7 @@ coffer_status coffer__gguf_read_records(coffer__gguf_records *records, const cha
                         .noun = "the metadata's gguf.tensors" };
     coffer_status status = coffer__json_expect(&in, '{', "an object should be here");
     while (status == COFFER_OK && more) {
-        status = record_read(records, &in);
+        status = key_record_read(records, &in);
         if (status == COFFER_OK) {
             status = coffer__json_next(&in, '}', &more);
         }
@@ -381,19 +383,19 @@ coffer_status coffer__gguf_read_records(coffer__gguf_records *records, const cha
     if (status == COFFER_OK && (coffer__json_peek(&in) != 0 || coffer__left(&in.in) > 0)) {
         status = coffer__json_error(&in, "nothing should follow");
     }
-    return status == COFFER_OK ? record_sort(records, err) : status;
+    return status == COFFER_OK ? key_record_sort(records, err) : status;
 }
 
 /* A name that is asked for, with the records that it may be in. */
-typedef struct record_wanted {
+typedef struct key_record_wanted {
     const char *name;
     size_t name_len;
-} record_wanted;
+} key_record_wanted;
 
-static int record_compare(const void *ctx, size_t i, const void *wanted)
+static int key_record_compare(const void *ctx, size_t i, const void *wanted)
 {
     const coffer__gguf_records *records = ctx;
-    const record_wanted *name = wanted;
+    const key_record_wanted *name = wanted;
     const coffer__gguf_record *record = &records->items[records->order[i]];
     return coffer__compare_names(records->names.text + record->name, record->name_len, name->name, name->name_len);
 }
@@ -402,8 +404,8 @@ const coffer__gguf_record *coffer__gguf_find_record(const coffer__gguf_records *
                                                     size_t name_len)
 {
     size_t found = 0;
-    const record_wanted wanted = { name, name_len };
-    return coffer__find_sorted(records->count, record_compare, records, &wanted, &found)
+    const key_record_wanted wanted = { name, name_len };
+    return coffer__find_sorted(records->count, key_record_compare, records, &wanted, &found)
                ? &records->items[records->order[found]]
                : NULL;
 }

@@ -10,9 +10,9 @@
 #include "writing.h"
 
 #define COFFER__GGUF_MOST_KEY 65535u
-#define COFFER__GGUF_MOST_ITEMS 64u          /* of an array that becomes metadata */
-#define COFFER__GGUF_MOST_TEXT (64u * 1024u) /* bytes of a text that does */
-#define COFFER__GGUF_WINDOW (256u * 1024u)
+#define COFFER__GGUF_MOST_ITEMS 64u   /* of an array that becomes metadata */
+#define COFFER__GGUF_MOST_TEXT 65536u /* bytes of a text that does */
+#define COFFER__GGUF_WINDOW 262144u
 
 /* A place in one file, which only goes on. */
 typedef struct coffer__gguf_in {

@@ -127,7 +127,7 @@ static void decode_bits(const uint8_t *block, float *values)
 }
 
 /* A type whose blocks are F32, so that any number can be rounded. */
-static const coffer__gguf_type any_number = { 0, "any", 1, 4, COFFER_UNKNOWN_DTYPE, decode_bits };
+static const coffer__gguf_type any_number = { "any", decode_bits, 0, 1, 4, COFFER_UNKNOWN_DTYPE };
 
 static unsigned rounded(uint32_t bits, coffer_dtype dtype)
 {
