@@ -322,9 +322,9 @@ typedef struct coffer_export_options {
 /*
  * Writes all tensors of a model as a file of another program, and publishes it as coffer_writer_open does. The same
  * model makes the same bytes, whatever the file is called. In archives tensors begin at multiples of 64. Metadata are
- * left out, but for GGUF. A pair of them whose value is the name of a tensor, and whose key is none and not "format", is
- * what converters write of tied tensors: the key is written as a second name, in a checkpoint of the same storage, in an
- * archive of arrays and in GGUF with a copy of the bytes.
+ * left out, but for GGUF. A pair of them whose value is the name of a tensor, and whose key is none and not "format",
+ * is what converters write of tied tensors: the key is written as a second name, in a checkpoint of the same storage,
+ * in an archive of arrays and in GGUF with a copy of the bytes.
  *
  * BF16 is two bytes without a type in NumPy ("<V2") and F8_E5M2 is "<f1", as other programs spell them. F4 is torch's
  * float4_e2m1fn_x2, of half the last dimension. What else the format has no type for is COFFER_ERR_NO_EQUIVALENT, or

@@ -96,9 +96,16 @@ static unsigned gguf_plane(const uint8_t *bytes, size_t i)
     return bytes[32 * (i / 128) + r % 32] >> (2 * (r / 32)) & 3u;
 }
 
+/* Where the planes of elements 16 k to 16 k + 15 are, which are in 16 bytes at one shift: for loops without conditions. */
+static const uint8_t *gguf_planes(const uint8_t *bytes, size_t k, unsigned *shift)
+{
+    *shift = 2 * (unsigned)(k % 8 / 2);
+    return bytes + 32 * (k / 8) + 16 * (k % 2);
+}
+
 /* ---- Blocks of 32 ------------------------------------------------------------------------------------------------ */
 
-static void gguf_q4_0(const uint8_t *block, float *values)
+static void gguf_q4_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t j = 0; j < 16; j++) {
@@ -107,7 +114,7 @@ static void gguf_q4_0(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_q4_1(const uint8_t *block, float *values)
+static void gguf_q4_1(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     const float m = gguf_half(block + 2);
@@ -117,7 +124,7 @@ static void gguf_q4_1(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_q5_0(const uint8_t *block, float *values)
+static void gguf_q5_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     const uint32_t high = coffer__load_u32le(block + 2);
@@ -127,7 +134,7 @@ static void gguf_q5_0(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_q5_1(const uint8_t *block, float *values)
+static void gguf_q5_1(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     const float m = gguf_half(block + 2);
@@ -138,7 +145,7 @@ static void gguf_q5_1(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_q8_0(const uint8_t *block, float *values)
+static void gguf_q8_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t j = 0; j < 32; j++) {
@@ -149,7 +156,7 @@ static void gguf_q8_0(const uint8_t *block, float *values)
 /* The values of IQ4's nibbles. */
 static const int8_t GGUF_IQ4[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
 
-static void gguf_iq4_nl(const uint8_t *block, float *values)
+static void gguf_iq4_nl(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t j = 0; j < 16; j++) {
@@ -161,7 +168,7 @@ static void gguf_iq4_nl(const uint8_t *block, float *values)
 /* Twice the values of F4 (E2M1). */
 static const int8_t GGUF_FP4[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
-static void gguf_mxfp4(const uint8_t *block, float *values)
+static void gguf_mxfp4(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_power(block[0]);
     for (size_t j = 0; j < 16; j++) {
@@ -170,7 +177,7 @@ static void gguf_mxfp4(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_nvfp4(const uint8_t *block, float *values)
+static void gguf_nvfp4(const uint8_t *restrict block, float *restrict values)
 {
     for (size_t part = 0; part < 4; part++) {
         const float d = 0.5f * gguf_small_scale(block[part]);
@@ -182,7 +189,7 @@ static void gguf_nvfp4(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_q1_0(const uint8_t *block, float *values)
+static void gguf_q1_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t i = 0; i < 128; i++) {
@@ -190,7 +197,7 @@ static void gguf_q1_0(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_q2_0(const uint8_t *block, float *values)
+static void gguf_q2_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t i = 0; i < 64; i++) {
@@ -200,15 +207,17 @@ static void gguf_q2_0(const uint8_t *block, float *values)
 
 /* ---- Blocks of 256 ----------------------------------------------------------------------------------------------- */
 
-static void gguf_q2_k(const uint8_t *block, float *values)
+static void gguf_q2_k(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block + 80);
     const float dmin = gguf_half(block + 82);
     for (size_t k = 0; k < 16; k++) {
         const float scale = d * (float)(block[k] & 15);
         const float least = dmin * (float)(block[k] >> 4);
-        for (size_t i = 16 * k; i < 16 * k + 16; i++) {
-            values[i] = scale * (float)gguf_plane(block + 16, i) - least;
+        unsigned shift = 0;
+        const uint8_t *planes = gguf_planes(block + 16, k, &shift);
+        for (size_t j = 0; j < 16; j++) {
+            values[16 * k + j] = scale * (float)(planes[j] >> shift & 3) - least;
         }
     }
 }
@@ -221,15 +230,17 @@ static int gguf_q3_scale(const uint8_t *scales, size_t k)
     return (int)(low | high << 4) - 32;
 }
 
-static void gguf_q3_k(const uint8_t *block, float *values)
+static void gguf_q3_k(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block + 108);
     for (size_t k = 0; k < 16; k++) {
         const float scale = d * (float)gguf_q3_scale(block + 96, k);
-        for (size_t i = 16 * k; i < 16 * k + 16; i++) {
-            const size_t r = i % 128;
-            const bool third = (block[r % 32] >> (4 * (i / 128) + r / 32) & 1) != 0;
-            values[i] = scale * (float)((int)gguf_plane(block + 32, i) - (third ? 0 : 4));
+        unsigned shift = 0;
+        const uint8_t *planes = gguf_planes(block + 32, k, &shift);
+        const uint8_t *thirds = block + 16 * (k % 2);
+        for (size_t j = 0; j < 16; j++) {
+            const int third = thirds[j] >> (k / 2) & 1;
+            values[16 * k + j] = scale * (float)((planes[j] >> shift & 3) + 4 * third - 4);
         }
     }
 }
@@ -246,7 +257,7 @@ static void gguf_q4_scales(const uint8_t *scales, size_t k, float *scale, float 
     }
 }
 
-static void gguf_q4_k(const uint8_t *block, float *values)
+static void gguf_q4_k(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     const float dmin = gguf_half(block + 2);
@@ -264,7 +275,7 @@ static void gguf_q4_k(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_q5_k(const uint8_t *block, float *values)
+static void gguf_q5_k(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     const float dmin = gguf_half(block + 2);
@@ -283,20 +294,22 @@ static void gguf_q5_k(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_q6_k(const uint8_t *block, float *values)
+static void gguf_q6_k(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block + 208);
     for (size_t k = 0; k < 16; k++) {
         const float scale = d * (float)(int8_t)block[192 + k];
-        for (size_t i = 16 * k; i < 16 * k + 16; i++) {
-            const size_t r = i % 128;
-            const unsigned low = block[64 * (i / 128) + r % 64] >> (r < 64 ? 0 : 4) & 15u;
-            values[i] = scale * (float)((int)(low | gguf_plane(block + 128, i) << 4) - 32);
+        unsigned shift = 0;
+        const uint8_t *planes = gguf_planes(block + 128, k, &shift);
+        const uint8_t *low = block + 64 * (k / 8) + 16 * (k % 4);
+        const unsigned low_shift = 4 * (unsigned)(k % 8 / 4);
+        for (size_t j = 0; j < 16; j++) {
+            values[16 * k + j] = scale * (float)((low[j] >> low_shift & 15) + ((planes[j] >> shift & 3) << 4) - 32);
         }
     }
 }
 
-static void gguf_iq4_xs(const uint8_t *block, float *values)
+static void gguf_iq4_xs(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     const unsigned high = coffer__load_u16le(block + 2);
@@ -318,7 +331,7 @@ static float gguf_trit(uint8_t byte, unsigned power)
     return (float)((int)(rest * 3 >> 8) - 1);
 }
 
-static void gguf_tq1_0(const uint8_t *block, float *values)
+static void gguf_tq1_0(const uint8_t *restrict block, float *restrict values)
 {
     static const unsigned powers[5] = { 1, 3, 9, 27, 81 };
     const float d = gguf_half(block + 52);
@@ -333,7 +346,7 @@ static void gguf_tq1_0(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_tq2_0(const uint8_t *block, float *values)
+static void gguf_tq2_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block + 64);
     for (size_t i = 0; i < 256; i++) {
@@ -371,7 +384,7 @@ static void gguf_iq3_four(float scale, unsigned digits, const uint8_t *magnitude
     }
 }
 
-static void gguf_iq2_xxs(const uint8_t *block, float *values)
+static void gguf_iq2_xxs(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t k = 0; k < 8; k++) {
@@ -385,7 +398,7 @@ static void gguf_iq2_xxs(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_iq2_xs(const uint8_t *block, float *values)
+static void gguf_iq2_xs(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t g = 0; g < 32; g++) {
@@ -395,7 +408,7 @@ static void gguf_iq2_xs(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_iq2_s(const uint8_t *block, float *values)
+static void gguf_iq2_s(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t g = 0; g < 32; g++) {
@@ -405,7 +418,7 @@ static void gguf_iq2_s(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_iq3_xxs(const uint8_t *block, float *values)
+static void gguf_iq3_xxs(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t g = 0; g < 64; g++) {
@@ -416,7 +429,7 @@ static void gguf_iq3_xxs(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_iq3_s(const uint8_t *block, float *values)
+static void gguf_iq3_s(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t g = 0; g < 64; g++) {
@@ -435,7 +448,7 @@ static void gguf_iq1_eight(float scale, unsigned digits, float delta, float *val
     }
 }
 
-static void gguf_iq1_s(const uint8_t *block, float *values)
+static void gguf_iq1_s(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t g = 0; g < 32; g++) {
@@ -446,7 +459,7 @@ static void gguf_iq1_s(const uint8_t *block, float *values)
     }
 }
 
-static void gguf_iq1_m(const uint8_t *block, float *values)
+static void gguf_iq1_m(const uint8_t *restrict block, float *restrict values)
 {
     unsigned scales[4];
     unsigned half = 0;
