@@ -83,12 +83,13 @@ static void read_as(const uint8_t *bytes, size_t size, const coffer__wants *want
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const coffer__wants wants[] = {
-        { .root = "auto", .strip_prefix = "" },
+        { .root = "auto", .strip_prefix = "", .blocks_as = COFFER_BF16 },
         { .root = "all",
           .strip_prefix = "w",
           .scalars = COFFER_SCALARS_METADATA,
           .skip_unsupported = true,
           .complex128_as_f64 = true,
+          .raw_blocks = true,
           .bytes_as = COFFER_F8_E4M3,
           .ties = COFFER_TIES_KEEP },
         { .root = "auto", .strip_prefix = "", .scan = true },

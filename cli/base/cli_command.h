@@ -88,7 +88,10 @@ typedef enum cli_option_id {
     CLI_OPTION_DEVICE,
     CLI_OPTION_ENGINE,
     CLI_OPTION_COLD,
-    CLI_OPTION_VERIFY
+    CLI_OPTION_VERIFY,
+    CLI_OPTION_RAW,
+    CLI_OPTION_ARCH,
+    CLI_OPTION_DEQUANTIZE
 } cli_option_id;
 
 typedef struct cli_option {

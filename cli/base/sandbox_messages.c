@@ -52,7 +52,8 @@ static uint32_t wanted_flags(const coffer_import_options *options)
 {
     return (options->skip_unsupported ? SANDBOX_WANTS_SKIP_UNSUPPORTED : 0u) |
            (options->strict ? SANDBOX_WANTS_STRICT : 0u) | (options->complex128 ? SANDBOX_WANTS_COMPLEX128 : 0u) |
-           (options->allow_expand ? SANDBOX_WANTS_EXPAND : 0u) | (options->scan ? SANDBOX_WANTS_SCAN : 0u);
+           (options->allow_expand ? SANDBOX_WANTS_EXPAND : 0u) | (options->scan ? SANDBOX_WANTS_SCAN : 0u) |
+           (options->raw_blocks ? SANDBOX_WANTS_RAW : 0u);
 }
 
 /* An argument of a command line is far shorter than 4 GiB, so 32 bits hold its size. */
@@ -65,6 +66,7 @@ bool sandbox_send_wants(int socket, uint64_t size, const char *path, const coffe
                                   .ties = (int32_t)options->ties,
                                   .scalars = (int32_t)options->scalars,
                                   .bytes_as = (int32_t)options->bytes_as,
+                                  .blocks_as = (int32_t)options->blocks_as,
                                   .flags = wanted_flags(options),
                                   .path_size = (uint32_t)strlen(path) + 1,
                                   .root_size = (uint32_t)strlen(root) + 1,

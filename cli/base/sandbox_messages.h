@@ -36,7 +36,7 @@ typedef struct sandbox_wants {
     uint32_t path_size; /* NUL included, as of the others */
     uint32_t root_size;
     uint32_t prefix_size;
-    uint32_t reserved;
+    int32_t blocks_as;
 } sandbox_wants;
 
 enum {
@@ -44,7 +44,8 @@ enum {
     SANDBOX_WANTS_STRICT = 2,
     SANDBOX_WANTS_COMPLEX128 = 4,
     SANDBOX_WANTS_EXPAND = 8,
-    SANDBOX_WANTS_SCAN = 16
+    SANDBOX_WANTS_SCAN = 16,
+    SANDBOX_WANTS_RAW = 32
 };
 
 /* Sends all bytes; false when the other end is gone, or after Ctrl-C. */

@@ -85,10 +85,7 @@ typedef enum coffer_ties {
 } coffer_ties;
 
 /* What becomes of numbers that lie in a checkpoint beside its tensors. */
-typedef enum coffer_scalars {
-    COFFER_SCALARS_SKIP = 0,
-    COFFER_SCALARS_METADATA = 1
-} coffer_scalars;
+typedef enum coffer_scalars { COFFER_SCALARS_SKIP = 0, COFFER_SCALARS_METADATA = 1 } coffer_scalars;
 
 /* What is wanted of an import. */
 typedef struct coffer_import_options {
@@ -98,18 +95,20 @@ typedef struct coffer_import_options {
     const char *strip_prefix; /* removed from the beginnings of names; NULL: none */
     coffer_ties ties;
     coffer_scalars scalars;
-    coffer_dtype bytes_as; /* what NumPy's one-byte voids are: a dtype of 8 bits; COFFER_UNKNOWN_DTYPE: refuse them */
-    bool skip_unsupported; /* leave out tensors that have no equivalent instead of failing */
-    bool strict;           /* fail where an object of another program would be left out (COFFER_ERR_OPAQUE) */
-    bool complex128;       /* write complex128 as F64 with a last dimension of 2 */
-    bool allow_expand;     /* tensors may be larger than what they view by more than 64 MiB together */
-    bool scan;             /* findings alone are wanted: go on past what could not be converted, and list no tensors */
-    uint64_t max_metadata; /* bytes of memory that describing the file may take; 0: 256 MiB */
+    coffer_dtype bytes_as;  /* what NumPy's one-byte voids are: a dtype of 8 bits; COFFER_UNKNOWN_DTYPE: refuse them */
+    bool skip_unsupported;  /* leave out tensors that have no equivalent instead of failing */
+    bool strict;            /* fail where an object of another program would be left out (COFFER_ERR_OPAQUE) */
+    bool complex128;        /* write complex128 as F64 with a last dimension of 2 */
+    bool allow_expand;      /* tensors may be larger than what they view by more than 64 MiB together */
+    bool scan;              /* findings alone are wanted: go on past what could not be converted, and list no tensors */
+    uint64_t max_metadata;  /* bytes of memory that describing the file may take; 0: 256 MiB */
+    bool raw_blocks;        /* keep tensors of GGUF's block types as U8, with their types in the metadata */
+    coffer_dtype blocks_as; /* or make F32, F16 or BF16 of them; COFFER_UNKNOWN_DTYPE: refuse them */
 } coffer_import_options;
 #define COFFER_IMPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_import_options), NULL, NULL, NULL, COFFER_TIES_HF, COFFER_SCALARS_SKIP, COFFER_UNKNOWN_DTYPE,    \
-            false, false, false, false, false, 0                                                                       \
+            false, false, false, false, false, 0, false, COFFER_UNKNOWN_DTYPE                                          \
     }
 
 /* What a file holds, and what becomes of it. */
@@ -288,9 +287,10 @@ COFFER_API coffer_status coffer_import_verify(coffer_import *imported, const cof
 /* Files of other programs that models are written as. Numbers go from 1 on without a gap, and never change. */
 typedef enum coffer_export_format {
     COFFER_EXPORT_NOTHING = 0,
-    COFFER_EXPORT_NPZ = 1,  /* NumPy: an archive of arrays */
-    COFFER_EXPORT_NPY = 2,  /* NumPy: one array */
-    COFFER_EXPORT_TORCH = 3 /* PyTorch: a checkpoint that torch.load(weights_only=True) reads, with mmap=True, too */
+    COFFER_EXPORT_NPZ = 1,   /* NumPy: an archive of arrays */
+    COFFER_EXPORT_NPY = 2,   /* NumPy: one array */
+    COFFER_EXPORT_TORCH = 3, /* PyTorch: a checkpoint that torch.load(weights_only=True) reads, with mmap=True, too */
+    COFFER_EXPORT_GGUF = 4   /* GGUF: a model of llama.cpp and other programs on ggml. Nothing is quantised */
 } coffer_export_format;
 
 /* The name by which a format is asked for: "npz", "npy", "pt"; "" for no format. Static. */
@@ -312,24 +312,29 @@ typedef struct coffer_export_options {
     bool without_tied;     /* leave out the names that the metadata say are the same as a tensor */
     coffer_sync sync;      /* as in coffer_writer_options */
     bool in_place;         /* as in coffer_writer_options */
+    const char *arch;      /* general.architecture of a GGUF file, "llama"; NULL: that of the metadata */
 } coffer_export_options;
 #define COFFER_EXPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(coffer_export_options), NULL, 0, COFFER_UNKNOWN_DTYPE, false, COFFER_SYNC_REPLACE, false                \
+        sizeof(coffer_export_options), NULL, 0, COFFER_UNKNOWN_DTYPE, false, COFFER_SYNC_REPLACE, false, NULL          \
     }
 
 /*
  * Writes all tensors of a model as a file of another program, and publishes it as coffer_writer_open does. The same
  * model makes the same bytes, whatever the file is called. In archives tensors begin at multiples of 64. Metadata are
- * left out; but a pair of them whose value is the name of a tensor, and whose key is none and not "format", is what
- * converters write of tied tensors: the key is written as a second name, in a checkpoint of the same storage, in an
- * archive of arrays with a copy of the bytes.
+ * left out, but for GGUF. A pair of them whose value is the name of a tensor, and whose key is none and not "format",
+ * is what converters write of tied tensors: the key is written as a second name, in a checkpoint of the same storage,
+ * in an archive of arrays and in GGUF with a copy of the bytes.
  *
  * BF16 is two bytes without a type in NumPy ("<V2") and F8_E5M2 is "<f1", as other programs spell them. F4 is torch's
  * float4_e2m1fn_x2, of half the last dimension. What else the format has no type for is COFFER_ERR_NO_EQUIVALENT, or
  * bytes with `bytes_as`; where elements are smaller than bytes, the last dimension counts bytes.
  *
- * COFFER_ERR_NAME for a name that an archive of arrays cannot have, or that NumPy would take for another one;
+ * In GGUF, metadata "gguf.KEY" with a value of JSON become the key KEY; U8 that gguf.tensors tells to be blocks of a
+ * type is such blocks again. COFFER_ERR_ARGUMENT when there is neither `arch` nor gguf.general.architecture,
+ * COFFER_ERR_JSON and COFFER_ERR_TYPE for a gguf.tensors that cannot be read.
+ *
+ * COFFER_ERR_NAME for a name that GGUF or an archive of arrays cannot have, or that NumPy would take for another one;
  * COFFER_ERR_NO_TENSOR when there is none called `tensor`; COFFER_ERR_ARGUMENT for a .npy file of a model of several
  * tensors without `tensor`, and when the path is a file of the model. Fails as coffer_writer_copy does, else. err->path
  * is the file of the model or the new one. After a failure nothing is published. `progress` counts the bytes of

@@ -439,6 +439,8 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
     case COFFER__CODING_LATIN1:
         status = decode_latin1(decode, bytes, size, err);
         break;
+    case COFFER__CODING_BLOCKS: /* storage.c decodes them where they are read */
+        return coffer__fail(err, COFFER_ERR_PLAN, "blocks among other pieces of a storage");
     }
     if (status == COFFER_OK && decode->crc32 != NULL) {
         decode->crc = coffer__crc32_update(decode->crc32, decode->crc, bytes, size);

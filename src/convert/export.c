@@ -31,6 +31,7 @@ static const coffer__export_kind *const export_kinds[] = {
     &coffer__export_npz,
     &coffer__export_npy,
     &coffer__export_torch,
+    &coffer__export_gguf,
 };
 #define EXPORT_KINDS (sizeof export_kinds / sizeof export_kinds[0])
 
@@ -276,7 +277,8 @@ static coffer_status export_plan(export_job *job, coffer_error *err)
                                              .entries = job->entries,
                                              .count = job->count,
                                              .bytes_as = job->options.bytes_as,
-                                             .crc32 = job->crc32 };
+                                             .crc32 = job->crc32,
+                                             .arch = job->options.arch };
     return job->kind->lay_out(&content, &job->layout, err);
 }
 

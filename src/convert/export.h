@@ -27,6 +27,7 @@ typedef struct coffer__export_content {
     size_t count;
     coffer_dtype bytes_as;      /* of what the format has no type for; COFFER_UNKNOWN_DTYPE: refuse that */
     const coffer__crc32 *crc32; /* NULL: the format has no CRCs */
+    const char *arch;           /* as in coffer_export_options */
 } coffer__export_content;
 
 typedef struct coffer__export_kind {
@@ -40,6 +41,7 @@ typedef struct coffer__export_kind {
 extern const coffer__export_kind coffer__export_npz;
 extern const coffer__export_kind coffer__export_npy;
 extern const coffer__export_kind coffer__export_torch;
+extern const coffer__export_kind coffer__export_gguf;
 
 /* Fails because a format has no type for the tensor's dtype; `format` is whose. */
 coffer_status coffer__export_lacks(const coffer_tensor *tensor, const char *format, coffer_error *err);

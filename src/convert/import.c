@@ -242,12 +242,20 @@ static coffer_status import_check(const coffer_import *import, bool may_expand, 
     return status;
 }
 
+/* Blocks are kept or become numbers, not both. */
+static bool import_blocks_are_known(const coffer_import_options *options)
+{
+    const bool is_number =
+        options->blocks_as == COFFER_F32 || options->blocks_as == COFFER_F16 || options->blocks_as == COFFER_BF16;
+    return options->blocks_as == COFFER_UNKNOWN_DTYPE || (is_number && !options->raw_blocks);
+}
+
 /* Whether the enumerations have values of theirs. They come from other languages as plain numbers,
    and the casts in import_wants would make anything of them. */
 static bool import_wants_are_known(const coffer_import_options *options)
 {
     return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_METADATA &&
-           (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT;
+           (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT && import_blocks_are_known(options);
 }
 
 /* The options as readers get them: with defaults where the caller gave NULL, so that no reader has
@@ -262,6 +270,8 @@ static coffer__wants import_wants(const coffer_import_options *options)
                             .skip_unsupported = options->skip_unsupported,
                             .strict = options->strict,
                             .complex128_as_f64 = options->complex128,
+                            .raw_blocks = options->raw_blocks,
+                            .blocks_as = options->blocks_as,
                             .scan = options->scan };
 }
 

@@ -92,6 +92,7 @@ static void tape_piece(tape *t, void *item)
 {
     coffer__plan_piece *piece = item;
     uint8_t coding = (uint8_t)piece->coding;
+    uint8_t dtype = (uint8_t)piece->dtype;
     tape_u32(t, &piece->file);
     tape_u8(t, &coding);
     tape_u64(t, &piece->offset);
@@ -99,7 +100,10 @@ static void tape_piece(tape *t, void *item)
     tape_u64(t, &piece->size);
     tape_bool(t, &piece->has_crc);
     tape_u32(t, &piece->crc);
+    tape_u32(t, &piece->blocks);
+    tape_u8(t, &dtype);
     piece->coding = (coffer__coding)coding;
+    piece->dtype = (coffer_dtype)dtype;
 }
 
 /* Without `viewed`, which follows from the rows. */

@@ -21,6 +21,7 @@
 #include "checked.h"
 #include "dtype.h"
 #include "error.h"
+#include "gguf_blocks.h"
 #include "sort.h"
 #include "text.h"
 
@@ -81,6 +82,19 @@ static coffer_status judge_texts(const plan_judge *judge)
     return COFFER_OK;
 }
 
+/* Whether so many bytes of blocks become so many of numbers. */
+static bool judge_blocks(const coffer__plan_piece *piece)
+{
+    const coffer__gguf_type *type = coffer__gguf_type_of(piece->blocks);
+    const bool is_known = piece->dtype == COFFER_F32 || piece->dtype == COFFER_F16 || piece->dtype == COFFER_BF16;
+    uint64_t size = 0;
+    return type != NULL && type->decode != NULL && is_known && piece->stored_size % type->size == 0 &&
+           !piece->has_crc &&
+           coffer__mul_u64(piece->stored_size / type->size, type->elements * coffer__dtype(piece->dtype)->bits / 8,
+                           &size) &&
+           size == piece->size;
+}
+
 /* Whether so many stored bytes can become so many plain ones. This bounds what a small file can
    make this process allocate or write: deflate makes at most 1032 bytes of one, and two bytes of
    text make at least one. An unknown coding came over the wire as a number, so `default` is
@@ -94,6 +108,8 @@ static bool judge_coding(const coffer__plan_piece *piece)
         return piece->size / PLAN_DEFLATE_RATIO <= piece->stored_size;
     case COFFER__CODING_LATIN1:
         return piece->size <= piece->stored_size && piece->stored_size - piece->size <= piece->size;
+    case COFFER__CODING_BLOCKS:
+        return judge_blocks(piece);
     default:
         return false;
     }
@@ -133,6 +149,10 @@ static coffer_status judge_storages(const plan_judge *judge)
             return judge_foreign(judge, "storage", i);
         }
         for (size_t k = 0; k < storage->piece_count; k++) {
+            /* Blocks are decoded by their place, and so are a storage by themselves. */
+            if (coffer__plan_pieces(plan)[next + k].coding == COFFER__CODING_BLOCKS && storage->piece_count != 1) {
+                return judge_foreign(judge, "storage", i);
+            }
             /* A piece is at most 1032 times as large as its file, so one sum does not wrap twice. */
             if (!coffer__add_u64(size, coffer__plan_pieces(plan)[next + k].size, &size)) {
                 return judge_foreign(judge, "storage", i);

@@ -36,6 +36,8 @@ typedef struct coffer__wants {
     bool skip_unsupported;  /* tensors that have no equivalent become skipped rows instead of an error */
     bool strict;            /* an opaque object is an error */
     bool complex128_as_f64; /* complex128 becomes F64 with a last dimension of 2 */
+    bool raw_blocks;        /* tensors of GGUF's block types become rows of bytes */
+    coffer_dtype blocks_as; /* what their elements become, where they are not wanted raw; 0: they are refused */
     bool scan;              /* findings are what is wanted: go on past what cannot be converted, put no rows */
 } coffer__wants;
 

@@ -22,6 +22,7 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_npz,          /* an archive whose first member is an array */
     &coffer__reader_pt2,          /* an archive that says what it is */
     &coffer__reader_torch_zip,    /* any other archive */
+    &coffer__reader_gguf,         /* a signature of its own */
     &coffer__reader_torch_stream, /* a pickle of one certain number */
     &coffer__reader_torch_tar,    /* another archive, whose first member has a certain name */
     &coffer__reader_torch_index,  /* JSON of a certain name */
@@ -39,7 +40,6 @@ static const struct readers_noun {
     { COFFER_ERR_IS_JSON, "JSON" },
     { COFFER_ERR_IS_ZIP, "an archive (zip) with neither a checkpoint nor arrays" },
     { COFFER_ERR_IS_PICKLE, "a pickle of a protocol that is not known" },
-    { COFFER_ERR_IS_GGUF, "a GGUF file" },
     { COFFER_ERR_IS_HDF5, "an HDF5 file" },
     { COFFER_ERR_IS_COMPRESSED, "a compressed file: unpack it first" },
     { COFFER_ERR_IS_ZEROS, "zeros: a download that never came" },

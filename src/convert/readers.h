@@ -13,5 +13,6 @@ extern const coffer__reader coffer__reader_torch_index;
 extern const coffer__reader coffer__reader_pickle;
 extern const coffer__reader coffer__reader_npy;
 extern const coffer__reader coffer__reader_npz;
+extern const coffer__reader coffer__reader_gguf;
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The three ways in which the bytes of a decoded storage become a source:
+ * The four ways in which the bytes of a decoded storage become a source:
  *
  *   memory   up to 16 MiB: all of it is decoded when it is opened. Any number of views can be gathered from it
  *   stream   a larger one that is read once and in order: nothing is kept but the decoder's state
  *   file     a larger one of which views are read in any order: decoded into a file without a name
+ *   blocks   one of GGUF's blocks: decoded where it is read (source_blocks.h)
  *
  * Sizes come from a plan that was checked, so they are what the pieces say; that the pieces say the
  * truth shows only while they are decoded. A storage that is shorter, longer or damaged fails in
@@ -17,6 +18,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "source_blocks.h"
 #include "trouble.h"
 
 /* Storages up to this size are decoded into memory. */
@@ -105,14 +107,28 @@ static coffer_status storage_to_file(coffer__storage_source *storage, const char
     return status;
 }
 
+/* Blocks are found by their numbers, so they are decoded in any order. A storage of several such pieces is no reader's. */
+static bool storage_is_blocks(const coffer__decoding *decoding, uint32_t number, const coffer__plan_piece **piece)
+{
+    const coffer__plan_storage *storage = coffer__plan_storages(decoding->plan) + number;
+    *piece = coffer__plan_pieces(decoding->plan) + storage->first_piece;
+    return storage->piece_count == 1 && (*piece)->coding == COFFER__CODING_BLOCKS;
+}
+
 /* By size first: a small storage is decoded whole even if it could be streamed, since one read of
    memory is quicker than a source with a function. */
 coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__decoding *decoding, uint32_t number,
                                    bool streams, coffer_error *err)
 {
+    const coffer__plan_piece *piece = NULL;
     *storage = (coffer__storage_source){ .at = 0 };
     coffer__decode_begin(&storage->decode, decoding->input, decoding->plan, number, &decoding->inflaters,
                          decoding->crc32, decoding->allocator);
+    if (storage_is_blocks(decoding, number, &piece)) {
+        coffer__source_blocks(&storage->source, coffer__input_source(decoding->input, piece->file), piece);
+        storage->open = true;
+        return COFFER_OK;
+    }
     if (storage->decode.storage->size <= STORAGE_IN_MEMORY) {
         return storage_to_memory(storage, err);
     }

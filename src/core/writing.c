@@ -60,7 +60,11 @@ void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size)
 /* Measured first, so that the room is exact. */
 void coffer__write_json(coffer__writing *out, const char *text)
 {
-    const size_t text_len = coffer__text_len(text);
+    coffer__write_json_n(out, text, coffer__text_len(text));
+}
+
+void coffer__write_json_n(coffer__writing *out, const char *text, size_t text_len)
+{
     char *to = coffer__write_space(out, coffer__json_write_string(NULL, text, text_len));
     if (to != NULL) {
         (void)coffer__json_write_string(to, text, text_len);

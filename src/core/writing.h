@@ -27,6 +27,7 @@ void coffer__write_text(coffer__writing *out, const char *text);
 void coffer__write_le(coffer__writing *out, uint64_t value, size_t size);
 void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size);
 void coffer__write_json(coffer__writing *out, const char *text); /* as a string */
+void coffer__write_json_n(coffer__writing *out, const char *text, size_t text_len);
 /* Frees the text. The writing may be used again, and begins empty. */
 void coffer__writing_free(coffer__writing *out);
 

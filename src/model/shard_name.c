@@ -50,14 +50,14 @@ static size_t shard_name_digits(const char *name, size_t end, uint32_t *value)
 /* Reads the name from its end, where its spelling is fixed; what is left is the prefix. The name
    comes from a folder, an index or a user, and may be of any length. *parts is unspecified after
    false. */
-bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t name_len)
+bool coffer__shard_name_read_ending(coffer__shard_name *parts, const char *name, size_t name_len, const char *ending)
 {
     const size_t of_len = sizeof SHARD_NAME_OF - 1;
-    if (!coffer__name_ends((coffer__name){ name, name_len }, COFFER__FILE_SUFFIX)) {
+    if (!coffer__name_ends((coffer__name){ name, name_len }, ending)) {
         return false;
     }
     /* From the end: the ending, the total, "-of-", the number, the prefix. */
-    const size_t end = name_len - (sizeof COFFER__FILE_SUFFIX - 1);
+    const size_t end = name_len - strlen(ending);
     const size_t total_digits = shard_name_digits(name, end, &parts->total);
     if (total_digits == 0 || end - total_digits < of_len ||
         memcmp(name + end - total_digits - of_len, SHARD_NAME_OF, of_len) != 0) {
@@ -68,6 +68,11 @@ bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t
     parts->prefix_len = number_end - parts->digits;
     const bool separated = parts->prefix_len > 0 && strchr("-_", name[parts->prefix_len - 1]) != NULL;
     return parts->digits == total_digits && separated && parts->number >= 1 && parts->number <= parts->total;
+}
+
+bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t name_len)
+{
+    return coffer__shard_name_read_ending(parts, name, name_len, COFFER__FILE_SUFFIX);
 }
 
 /* Only the digits differ between the names of a set, so they are overwritten in a copy. */

@@ -27,6 +27,8 @@ typedef struct coffer__shard_name {
 
 /* Takes a name apart. False for any name that is not one of a shard. */
 bool coffer__shard_name_read(coffer__shard_name *parts, const char *name, size_t name_len);
+/* The same of names that end otherwise: ".gguf". */
+bool coffer__shard_name_read_ending(coffer__shard_name *parts, const char *name, size_t name_len, const char *ending);
 /* Makes name `number` of the set that the file `first` belongs to; `parts` are those of `first`.
    `number` has at most as many digits as the names of the set. `first` fits a path. */
 void coffer__shard_name_make(coffer__path *name, const char *first, const coffer__shard_name *parts, uint32_t number);

@@ -178,7 +178,8 @@ def make_foreign_files(folder):
     two: two dicts, each of which may be the model
     sparse: a tensor that safetensors lacks beside one that it has
     evil: a checkpoint that would run a command
-    weights, matrix: arrays of NumPy"""
+    weights, matrix: arrays of NumPy
+    quantised: a model of llama.cpp, with blocks"""
     a = load_attacks()
 
     def archive(value, *storages):
@@ -210,6 +211,10 @@ def make_foreign_files(folder):
     plain = a.npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", struct.pack("<2q", 1, 2))
     (folder / "weights.npz").write_bytes(a.Archive([a.Member(b"w.npy", column_major), a.Member(b"n.npy", plain)]).bytes())
     (folder / "matrix.npy").write_bytes(column_major)
+    block = struct.pack("<e32b", 0.5, *range(-16, 16))
+    (folder / "quantised.gguf").write_bytes(a.gguf_file(
+        [("general.architecture", a.GGUF_TEXT, "llama"), ("llama.block_count", 4, 1)],
+        [a.GgufTensor("blk.0.ffn_up.weight", (64, 2), 8, block * 4), a.GgufTensor("output_norm.weight", (4,), 0, floats(1, 2, 3, 4))]))
 
 
 def make_golden_files(folder):

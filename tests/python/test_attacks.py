@@ -21,7 +21,7 @@ spec.loader.exec_module(make_attacks)
 MEMORY = 512 << 20
 SECONDS = 30
 REFUSALS = {"ARCHIVE", "PICKLE", "ARRAY", "VIEW", "NAME", "DUPLICATE_NAME", "NO_EQUIVALENT", "ROOT", "UNKNOWN_INPUT",
-            "CHECKSUM", "MEMORY", "OPAQUE"}
+            "CHECKSUM", "MEMORY", "OPAQUE", "UNSUPPORTED", "DUPLICATE_KEY"}
 NOTE = 0
 # What is legal although it looks bad, and what only the bytes of tensors tell: their CRC is checked when they are written.
 CONVERTS = {"zip-crc.pt", "zip-one-crc-0.pt", "stream-version.pt", "graph-cycle-of-dict.pt", "graph-names.pt",
@@ -29,9 +29,10 @@ CONVERTS = {"zip-crc.pt", "zip-one-crc-0.pt", "stream-version.pt", "graph-cycle-
             "npz-objects-as-storage.npz", "pickle-array-beside.pkl", "pickle-array-without-ending-beside.pkl",
             "pickle-call-inside-changed-function.pkl", "pickle-call-inside-changed-items.pkl",
             "program-weight.pt2", "program-weight-protocol-0.pt2", "program-weight-of-strings.pt2",
-            "program-weight-deflated.pt2", "program-weight-archive.pt2", "program-constant.pt2"}
+            "program-weight-deflated.pt2", "program-weight-archive.pt2", "program-constant.pt2",
+            "gguf-key-tensors.gguf"}
 # Where a scan has nothing to say: it asks what a loader would run, not what would come out.
-NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-")
+NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-", "gguf-")
 SCANNED_CLEAN = {called for called in CONVERTS if not called.startswith(("npz-", "pickle-", "program-"))} | {"zip-crc-of-pickle.pt", "zip-bomb-1032.pt", "zip-short-storage.pt", "zip-long-storage.pt",
                             "zip-no-storage.pt", "zip-two-pickles.pt"} | \
     {f"pickle-plain-mark-below-{opcode}.pkl" for opcode in ("30", "31", "64", "6c", "74", "91")}
@@ -126,6 +127,16 @@ SENTENCES = {
     "tar-named-by-pax-too.tar": "has pickle twice", "tar-pax-other-name.tar": "lacks storages",
     "tar-base-256-2^64.tar": "no member of an archive (tar)", "tar-base-256-beyond.tar": "reaches past the end of the file",
     "stream-keys-no-list.pt": "no list of storages", "stream-keys-twice.pt": "comes twice", "stream-cut-273.pt": "is cut off",
+    "gguf-cut-0100.gguf": "it ends within its keys or the list of its tensors", "gguf-cut-0180.gguf": "beyond the end of the file",
+    "gguf-version-1.gguf": "of which only 2 and 3 are read", "gguf-count-keys.gguf": "more tensors or keys than it has bytes for",
+    "gguf-dimensions-2^32.gguf": "beyond 2^64-1", "gguf-dimensions-size-wraps.gguf": "size is beyond 2^64-1",
+    "gguf-dimensions-zero-and-huge.gguf": "beyond 2^64-1", "gguf-rank-5.gguf": "more than 4 dimensions",
+    "gguf-alignment-0.gguf": "no power of two", "gguf-overlap.gguf": "two tensors share bytes",
+    "gguf-offset-unaligned.gguf": "not on the file's alignment", "gguf-offset-2^64.gguf": "beyond the end of the file",
+    "gguf-type-unknown.gguf": "type 43, which no published version", "gguf-rows-not-blocks.gguf": "not whole blocks",
+    "gguf-type-blocks.gguf": "not whole blocks", "gguf-array-of-arrays.gguf": "an array of arrays",
+    "gguf-value-of-13.gguf": "of a type that is not known", "gguf-key-2^63.gguf": "longer than 65,535 bytes",
+    "gguf-key-twice.gguf": '"gguf.a" twice', "gguf-text-2^63.gguf": "it ends within its keys",
     "stream-count-lie.pt": "has 5 elements, and the pickle says 4", "stream-protocol-0.pt": "saved with protocol 0",
 }
 

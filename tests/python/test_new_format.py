@@ -84,7 +84,7 @@ def test_an_edit_splices(coffer, tmp_path):
 def test_the_list_is_the_tables(coffer, tmp_path):
     first = tmp_path / "m.safetensors"
     write_safetensors(first, 1)
-    assert "safetensors, bintensors, toy, npz, npy or pt" in coffer("convert", first, "-o", tmp_path / "x", "--to", "gguf", code=2)
+    assert "safetensors, bintensors, toy, npz, npy, pt or gguf" in coffer("convert", first, "-o", tmp_path / "x", "--to", "onnx", code=2)
     assert "ends in none of .safetensors, .bt, .toy" in coffer("convert", first, "-o", tmp_path / "x", code=2)
     coffer("get", first, "layer.00000", "-o", tmp_path / "one.toy")
     assert json.loads(coffer("info", tmp_path / "one.toy", "--json"))[0]["format"] == "toy"

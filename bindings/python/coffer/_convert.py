@@ -102,7 +102,10 @@ def convert(
     complex128: bool = False,
     allow_expand: bool = False,
     bytes_as: str | None = None,
-    to: Literal["safetensors", "npz", "npy", "pt"] | None = None,
+    dequantize: Literal["F32", "F16", "BF16"] | None = None,
+    raw: bool = False,
+    to: Literal["safetensors", "npz", "npy", "pt", "gguf"] | None = None,
+    arch: str | None = None,
     tensor: str | None = None,
     max_shard_size: int | str | None = None,
     verify: bool = True,
@@ -115,14 +118,15 @@ def convert(
     progress: Progress | None = None,
 ) -> Conversion:
     """Writes what is in a file of another program as safetensors, and tells what that is. Nothing of the file is run or imported, and
-    neither torch nor numpy is needed. Or the other way: when the output is a .npz, .npy, .pt, .pth or .ckpt file, the source is
-    safetensors or bintensors (of a file of another program, make that first), and of the options only `to`, `tensor`, `bytes_as`,
+    neither torch nor numpy is needed. Or the other way: when the output is a .npz, .npy, .pt, .pth, .ckpt or .gguf file, the source is
+    safetensors or bintensors (of a file of another program, make that first), and of the options only `to`, `arch`, `tensor`, `bytes_as`,
     `tied`, `sync`, `token`, `threads` and `progress` mean something.
 
     source            a path or a URL; several of files of other programs become one model, in their order, and no tensor may be in
                       two of them
     output            the new file; None: write nothing, only tell
     to                what the new file is, whatever its name ends in
+    arch              the architecture that a .gguf file names: "llama"; None: that of the metadata, gguf.general.architecture
     tensor            write this one only; a .npy file has one
     root              the dict whose tensors are wanted, its path joined by dots; "all"; "auto" finds the model's
     tied              "hf": of several names for the same bytes one is written, and the others are in the metadata; "keep": all are
@@ -134,6 +138,8 @@ def convert(
     allow_expand      write expanded tensors however large they become
     bytes_as          what NumPy's one-byte voids are: "F8_E4M3"; of a file that is written for NumPy or torch, "U8" or "I8": what
                       becomes of dtypes that they lack
+    dequantize        make numbers of GGUF's quantised blocks: "F32", "F16" or "BF16"
+    raw               keep such blocks as bytes, with their types in the metadata
     max_shard_size    bytes of tensors in a file, or "5GB"; None: one file
     verify            read both sides again at the end, and compare them
     crc               compare the CRCs that an archive records
@@ -151,6 +157,7 @@ def convert(
             output,
             exported,
             tensor=tensor,
+            arch=arch,
             bytes_as=bytes_as,
             tied=tied == "hf",
             token=token,
@@ -170,6 +177,8 @@ def convert(
         complex128=complex128,
         allow_expand=allow_expand,
         bytes_as=bytes_as,
+        blocks_as=dequantize,
+        raw_blocks=raw,
         max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
         unverified=not verify,
         unchecked=not crc,

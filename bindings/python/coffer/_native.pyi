@@ -511,6 +511,8 @@ def import_file(
     digests: Algorithm | None = None,
     threads: int = 0,
     progress: Progress | None = None,
+    raw_blocks: bool = False,
+    blocks_as: str | None = None,
 ) -> tuple[
     str,
     str,
@@ -540,6 +542,7 @@ def export_file(
     sync: Sync = "replace",
     threads: int = 0,
     progress: Progress | None = None,
+    arch: str | None = None,
 ) -> tuple[str, list[ImportTensor]]:
     """Writes a file of tensors as one of another program: the name of the format that it has, and its tensors."""
 

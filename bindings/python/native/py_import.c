@@ -35,6 +35,18 @@ static int import_word(const py_state *state, const char *what, const char *cons
     return -1;
 }
 
+/* What blocks become, COFFER_UNKNOWN_DTYPE without a word; -1 and an Error for a word that is no such dtype. */
+static int import_blocks(const py_state *state, const char *word)
+{
+    static const char *const words[] = { "F32", "F16", "BF16", NULL };
+    static const coffer_dtype dtypes[] = { COFFER_F32, COFFER_F16, COFFER_BF16 };
+    const int which = word == NULL ? -1 : import_word(state, "dequantize", words, word);
+    if (which < 0) {
+        return word == NULL ? (int)COFFER_UNKNOWN_DTYPE : -1;
+    }
+    return (int)dtypes[which];
+}
+
 /* ---- what is told -------------------------------------------------------------------------------------------------- */
 
 /* Text of a file that nobody trusts, which need not be UTF-8. */
@@ -208,17 +220,10 @@ static PyObject *import_run(const py_state *state, const import_call *call)
 
 PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "paths",        "output",
-                             "root",         "strip_prefix",
-                             "tied",         "scalars",
-                             "bytes_as",     "skip_unsupported",
-                             "strict",       "complex128",
-                             "allow_expand", "scan",
-                             "token",        "max_shard_size",
-                             "force",        "unverified",
-                             "unchecked",    "sync",
-                             "digests",      "threads",
-                             "progress",     NULL };
+    static char *names[] = { "paths",    "output",           "root",     "strip_prefix", "tied",         "scalars",
+                             "bytes_as", "skip_unsupported", "strict",   "complex128",   "allow_expand", "scan",
+                             "token",    "max_shard_size",   "force",    "unverified",   "unchecked",    "sync",
+                             "digests",  "threads",          "progress", "raw_blocks",   "blocks_as",    NULL };
     static const char *const ties[] = { "hf", "keep", NULL };
     static const char *const scalars[] = { "skip", "metadata", NULL };
     const py_state *state = PyModule_GetState(module);
@@ -233,21 +238,25 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     const char *sync = "replace";
     const char *digests = NULL;
     unsigned long long max_shard_size = 0;
-    int flags[8] = { 0 };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O$zzsszpppppzKpppszIO:import_file", names, &PyTuple_Type,
+    const char *blocks_as = NULL;
+    int flags[9] = { 0 };
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O$zzsszpppppzKpppszIOpz:import_file", names, &PyTuple_Type,
                                      &call.paths, &output, &call.options.root, &call.options.strip_prefix, &tied,
                                      &scalar, &bytes_as, &flags[0], &flags[1], &flags[2], &flags[3], &flags[4],
                                      &call.open.token, &max_shard_size, &flags[5], &flags[6], &flags[7], &sync,
-                                     &digests, &call.threads, &call.progress)) {
+                                     &digests, &call.threads, &call.progress, &flags[8], &blocks_as)) {
         return NULL;
     }
     PyObject *told = NULL;
     const int tie = import_word(state, "tied", ties, tied);
     const int kind = tie < 0 ? -1 : import_word(state, "scalars", scalars, scalar);
+    const int block = kind < 0 ? -1 : import_blocks(state, blocks_as);
     call.options.ties = (coffer_ties)(tie < 0 ? 0 : tie);
     call.options.scalars = (coffer_scalars)(kind < 0 ? 0 : kind);
     call.options.bytes_as =
         bytes_as == NULL ? COFFER_UNKNOWN_DTYPE : coffer_dtype_from_name(bytes_as, strlen(bytes_as));
+    call.options.blocks_as = (coffer_dtype)block;
+    call.options.raw_blocks = flags[8] != 0;
     call.options.skip_unsupported = flags[0] != 0;
     call.options.strict = flags[1] != 0;
     call.options.complex128 = flags[2] != 0;
@@ -259,7 +268,7 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     call.writing.max_shard_size = max_shard_size;
     call.writing.files = &call.files;
     const bool named = output != NULL && output != Py_None;
-    if (kind >= 0 && py_sync_from(state, sync, &call.files.sync) == 0 &&
+    if (block >= 0 && py_sync_from(state, sync, &call.files.sync) == 0 &&
         py_algorithm_from(state, digests, &call.files.digests) == 0 &&
         (!named || PyUnicode_FSConverter(output, &call.output))) {
         told = import_run(state, &call);

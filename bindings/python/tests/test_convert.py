@@ -130,6 +130,29 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     assert caught.value.code == "IS_ZIP"
 
 
+def test_blocks_of_gguf(tmp_path: Path) -> None:
+    """A tensor of one block of Q8_0: a scale of 0.5, and 32 numbers."""
+    block = struct.pack("<e32b", 0.5, *range(-16, 16))
+    head = b"GGUF" + struct.pack("<IQQQ", 3, 1, 0, 1) + b"w" + struct.pack("<IQIQ", 1, 32, 8, 0)
+    source, output = tmp_path / "a.gguf", tmp_path / "a.safetensors"
+    source.write_bytes(head + bytes(-len(head) % 32) + block)
+    with pytest.raises(coffer.Error, match="Q8_0 1") as caught:
+        coffer.convert(source, None)
+    assert caught.value.code == "NO_EQUIVALENT"
+    assert coffer.convert(source, output, dequantize="F32").kind == "a GGUF model"
+    with coffer.open(output) as model:
+        assert model["w"].tobytes() == struct.pack("<32f", *(q / 2 for q in range(-16, 16)))
+    coffer.convert(source, output, raw=True)
+    with coffer.open(output) as model:
+        assert (model["w"].dtype, model["w"].tobytes()) == ("U8", block)
+        assert model.metadata["gguf.tensors"] == '{"w": {"type": "Q8_0", "shape": [32]}}'
+    with pytest.raises(ValueError, match="dequantize"):
+        coffer.convert(source, None, dequantize="I8")  # type: ignore[arg-type]
+    with pytest.raises(coffer.Error) as caught:
+        coffer.convert(source, None, dequantize="F16", raw=True)
+    assert caught.value.code == "ARGUMENT"
+
+
 class Hostile:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         import os

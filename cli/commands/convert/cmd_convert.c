@@ -78,13 +78,14 @@ static const cli_option_id IMPORT_OPTIONS[] = {
     CLI_OPTION_ROOT,       CLI_OPTION_TIED,         CLI_OPTION_SCALARS,        CLI_OPTION_STRIP_PREFIX,
     CLI_OPTION_STRICT,     CLI_OPTION_BYTES_AS,     CLI_OPTION_COMPLEX128,     CLI_OPTION_SKIP_UNSUPPORTED,
     CLI_OPTION_NO_VERIFY,  CLI_OPTION_ALLOW_EXPAND, CLI_OPTION_MAX_SHARD_SIZE, CLI_OPTION_BALANCED,
-    CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,       CLI_OPTION_TENSOR,
+    CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,       CLI_OPTION_TENSOR,         CLI_OPTION_DEQUANTIZE,
+    CLI_OPTION_RAW,        CLI_OPTION_ARCH,
 };
 
 /* Of these, what also says something of a file of another program that is written. */
 static bool is_for_exports(cli_option_id id)
 {
-    return id == CLI_OPTION_BYTES_AS || id == CLI_OPTION_TENSOR || id == CLI_OPTION_TIED;
+    return id == CLI_OPTION_BYTES_AS || id == CLI_OPTION_TENSOR || id == CLI_OPTION_TIED || id == CLI_OPTION_ARCH;
 }
 
 /* A list of ids and not a flag of the options: the table of options is one for all commands. */
@@ -108,6 +109,9 @@ static int check_own_format(cli *app, const cli_arguments *arguments, bool expor
         }
         if (!exports && option->id == CLI_OPTION_TENSOR) {
             return cli_usage_error(app, "--tensor is for npz, npy and pt; coffer split makes smaller files of tensors");
+        }
+        if (!exports && option->id == CLI_OPTION_ARCH) {
+            return cli_usage_error(app, "--arch is for gguf");
         }
         if (is_for_imports(option->id) && !(exports && is_for_exports(option->id))) {
             return cli_usage_error(app, "--%s is for files of other programs, and this is a file of tensors already",
@@ -185,7 +189,7 @@ static int run_convert(cli *app, const cli_arguments *arguments)
 
 static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending gives the format", NULL },
-    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors, bintensors, npz, npy or pt, whatever the ending is",
+    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors, bintensors, npz, npy, pt or gguf, whatever the ending",
       CLI_VALUES_EXPORTS },
     { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would be written, and write nothing", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an existing FILE", NULL },
@@ -198,6 +202,10 @@ static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_STRICT, 0, "strict", NULL, "fail where an object of another program would be left out", NULL },
     { CLI_OPTION_COMPLEX128, 0, "complex128", "WAY", "f64x2: as F64 with a last dimension of 2", "f64x2" },
     { CLI_OPTION_BYTES_AS, 0, "bytes-as", "DTYPE", "what NumPy's V1 is: F8_E4M3; of npz, npy, pt: U8", NULL },
+    { CLI_OPTION_DEQUANTIZE, 0, "dequantize", "DTYPE", "make numbers of GGUF's blocks: f32, f16 or bf16",
+      "f32|f16|bf16" },
+    { CLI_OPTION_RAW, 0, "raw", NULL, "keep GGUF's blocks of quantised elements, as bytes", NULL },
+    { CLI_OPTION_ARCH, 0, "arch", "NAME", "to gguf: general.architecture, without one in the metadata", NULL },
     { CLI_OPTION_TENSOR, 0, "tensor", "NAME", "to npz, npy or pt: this tensor only", NULL },
     { CLI_OPTION_ALLOW_EXPAND, 0, "allow-expand", NULL, "write tensors much larger than what they view", NULL },
     { CLI_OPTION_MAX_SHARD_SIZE, 0, "max-shard-size", "SIZE", "several files, of so many bytes of tensors", NULL },
@@ -214,10 +222,12 @@ static const cli_example CONVERT_EXAMPLES[] = {
     { "coffer convert -n checkpoint.pt", "what it holds, and what would become of it" },
     { "coffer convert checkpoint.pt --root model -o model.safetensors", "one of the dicts in it" },
     { "coffer convert weights.bin heads.bin -o model.safetensors", "two files, one model" },
+    { "coffer convert model.gguf --dequantize bf16 -o model.safetensors", "a quantised model, as numbers" },
     { "coffer convert model.safetensors -o model.bt", "to bintensors" },
     { "coffer convert model.bt -o model.safetensors", "and back" },
     { "coffer convert model.safetensors -o model.pt", "to a checkpoint of PyTorch" },
     { "coffer convert model.safetensors -o model.npz", "to an archive of NumPy's arrays" },
+    { "coffer convert model.safetensors --arch llama -o model.gguf", "to GGUF, as it is: nothing is quantised" },
     { NULL, NULL },
 };
 
@@ -228,12 +238,13 @@ const cli_command cli_convert = {
     .usage = "PATH...",
     .about =
         "Writes the tensors of PATH to a file: safetensors (.safetensors) or bintensors (.bt, .bintensors), or of\n"
-        "those to .npz, .npy (one tensor: --tensor) or .pt, which torch.load reads. PATH is a file or a URL, and\n"
-        "its format is detected by content:\n"
+        "those to .npz, .npy (one tensor: --tensor), .gguf (nothing is quantised) or .pt, which torch.load reads.\n"
+        "PATH is a file or a URL, and its format is detected by content:\n"
         "\n"
         "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), or their index (.index.json)\n"
         "  NumPy         .npy, .npz, and pickles of arrays\n"
         "  Paddle        .pdparams, .pdopt\n"
+        "  GGUF          models of llama.cpp (.gguf); quantised ones with --dequantize or --raw\n"
         "  safetensors   also an index or a folder; and bintensors\n"
         "\n"
         "Several files of other programs become one model, as the shards of a checkpoint without an index: no\n"

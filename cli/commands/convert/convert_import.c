@@ -22,6 +22,13 @@
 
 /* ---- What is asked for ---- */
 
+/* What is to become of blocks, by the place among the option's values. */
+static coffer_dtype read_blocks(int which)
+{
+    static const coffer_dtype dtypes[] = { COFFER_F32, COFFER_F16, COFFER_BF16 };
+    return which < 0 ? COFFER_UNKNOWN_DTYPE : dtypes[which];
+}
+
 /* What the reader is to do with the file. The choices of an option are in the order of its table in
    cmd_convert.c, and the first is the default. */
 static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_options *wants)
@@ -35,6 +42,9 @@ static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_op
             return cli_usage_error(app, "--bytes-as needs a dtype of one byte, F8_E4M3 for one");
         }
     }
+    if (cli_given(arguments, CLI_OPTION_RAW) && cli_given(arguments, CLI_OPTION_DEQUANTIZE)) {
+        return cli_usage_error(app, "--raw and --dequantize contradict each other");
+    }
     wants->root = cli_value(arguments, CLI_OPTION_ROOT);
     wants->strip_prefix = cli_value(arguments, CLI_OPTION_STRIP_PREFIX);
     wants->ties = tied > 0 ? COFFER_TIES_KEEP : COFFER_TIES_HF;
@@ -43,6 +53,8 @@ static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_op
     wants->strict = cli_given(arguments, CLI_OPTION_STRICT);
     wants->complex128 = cli_given(arguments, CLI_OPTION_COMPLEX128);
     wants->allow_expand = cli_given(arguments, CLI_OPTION_ALLOW_EXPAND);
+    wants->raw_blocks = cli_given(arguments, CLI_OPTION_RAW);
+    wants->blocks_as = read_blocks(cli_which(arguments, CLI_OPTION_DEQUANTIZE));
     return CLI_EXIT_OK;
 }
 

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GGUF, converted, against the package gguf: files that it writes, and numbers that its dequantisers make of random blocks of every type,
+equal to the bit."""
+
+import json
+
+import gguf
+import ml_dtypes
+import numpy as np
+import pytest
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFWriter
+from gguf.quants import dequantize
+
+import coffer
+
+PLAIN = ["F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64"]
+BLOCKS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ4_NL",
+          "IQ3_S", "IQ2_S", "IQ4_XS", "IQ1_M", "TQ1_0", "TQ2_0", "MXFP4", "NVFP4"]  # fmt: skip
+NUMBERS = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype(ml_dtypes.bfloat16)}
+
+
+def random_blocks(random, name, rows=7, blocks=5):
+    _, size = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
+    return random.integers(0, 256, (rows, blocks * size), np.uint8)
+
+
+@pytest.fixture(name="model")
+def fixture_model(tmp_path):
+    """Its path, and each tensor's type and bytes as rows."""
+    random = np.random.default_rng(1)
+    writer = GGUFWriter(tmp_path / "m.gguf", "llama")
+    writer.add_uint32("a.count", 7)
+    writer.add_array("a.list", [1.5, -2.0])
+    writer.add_array("a.words", ["x", "y"])
+    tensors = {name: random_blocks(random, name) for name in BLOCKS}
+    for name in PLAIN:
+        tensors[name] = random.integers(0, 256, (3, 40), np.uint8)
+    for name, rows in tensors.items():
+        writer.add_tensor(f"t.{name}", rows, raw_dtype=GGMLQuantizationType[name])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return tmp_path / "m.gguf", tensors
+
+
+def same(found, expected):
+    """The same bits, but of numbers that are none: their payloads are free."""
+    bits = np.dtype(f"<u{expected.dtype.itemsize}")
+    nans = np.isnan(expected.astype(np.float32))
+    return np.array_equal(np.isnan(found.astype(np.float32)), nans) and np.array_equal(found.view(bits)[~nans], expected.view(bits)[~nans])
+
+
+def test_plain_types_and_keys(model, tmp_path):
+    path, tensors = model
+    told = coffer.convert(path, tmp_path / "o.safetensors", raw=True)
+    assert told.kind == "a GGUF model"
+    with coffer.open(tmp_path / "o.safetensors") as opened:
+        for name in PLAIN:
+            assert (opened[f"t.{name}"].dtype, opened[f"t.{name}"].tobytes()) == (name, tensors[name].tobytes())
+        metadata = dict(opened.metadata)
+        for name in BLOCKS:
+            assert opened[f"t.{name}"].tobytes() == tensors[name].tobytes()
+    assert metadata["gguf.general.architecture"] == '"llama"'
+    assert [json.loads(metadata[f"gguf.a.{key}"]) for key in ("count", "list", "words")] == [7, [1.5, -2], ["x", "y"]]
+    types = json.loads(metadata["gguf.tensors"])
+    reader = gguf.GGUFReader(path)
+    for tensor in reader.tensors:
+        if tensor.tensor_type.name in BLOCKS:
+            assert types[tensor.name] == {"type": tensor.tensor_type.name, "shape": tensor.shape.tolist()[::-1]}
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_blocks_become_the_same_numbers(model, tmp_path, dtype):
+    path, tensors = model
+    coffer.convert(path, tmp_path / "o.safetensors", dequantize=dtype)
+    with coffer.open(tmp_path / "o.safetensors") as opened, np.errstate(all="ignore"):
+        for name in BLOCKS:
+            expected = dequantize(tensors[name], GGMLQuantizationType[name]).astype(np.float32)
+            found = np.frombuffer(opened[f"t.{name}"].tobytes(), NUMBERS[dtype]).reshape(opened[f"t.{name}"].shape)
+            assert (opened[f"t.{name}"].dtype, found.shape) == (dtype, expected.shape)
+            assert same(found, expected.astype(NUMBERS[dtype])), name

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GGUF, version 3, as gguf.c reads it: keys, a description of each tensor, and their bytes, each at a multiple of the
+ * alignment, the last one padded, too, as ggml wants it.
+ *
+ * Nothing is quantised here. Tensors of dtypes that GGUF has are written as they are. Bytes that the metadata's gguf.tensors
+ * tell to be blocks of a type, as gguf.c records them, are such blocks again.
+ *
+ * Keys are the metadata that begin with "gguf.", whose values are JSON (gguf_keys.c).
+ */
+#include "dtype.h"
+#include "error.h"
+#include "export.h"
+#include "gguf_keys.h"
+#include "model.h"
+#include "text.h"
+
+#include <string.h>
+
+#define GGUF_MAKE_RANK 4
+#define GGUF_MAKE_NAME 63 /* bytes; ggml has room for one more, which ends the name */
+#define GGUF_MAKE_ALIGNMENT 32u
+
+typedef struct gguf_making {
+    const coffer__export_content *content;
+    coffer__writing keys;
+    uint64_t key_count;
+    coffer__writing infos;
+    coffer__gguf_records records;
+    uint64_t alignment;
+    uint64_t at; /* of the next tensor, from where the data begin */
+    coffer_error *err;
+} gguf_making;
+
+static uint64_t gguf_make_padding(const gguf_making *make, uint64_t at)
+{
+    return (make->alignment - at % make->alignment) % make->alignment;
+}
+
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
+
+static bool gguf_make_is(const coffer_pair *pair, const char *key)
+{
+    return coffer__text_is(pair->key, pair->key_len, key);
+}
+
+/* What this file says by itself: its architecture comes first, and what was of several files is one now. */
+static bool gguf_make_leaves_out(const coffer_pair *pair)
+{
+    static const char prefix[] = "gguf.";
+    return pair->key_len < sizeof prefix || memcmp(pair->key, prefix, sizeof prefix - 1) != 0 ||
+           gguf_make_is(pair, "gguf.tensors") || gguf_make_is(pair, "gguf.general.architecture") ||
+           gguf_make_is(pair, "gguf.general.alignment") || gguf_make_is(pair, "gguf.split.no") ||
+           gguf_make_is(pair, "gguf.split.count") || gguf_make_is(pair, "gguf.split.tensors.count");
+}
+
+static void gguf_make_key(gguf_making *make, const coffer_pair *pair)
+{
+    coffer__gguf_write_key(&make->keys, pair->key + 5, pair->key_len - 5, pair->value, pair->value_len);
+    make->key_count++;
+}
+
+/* The value of a key of the metadata, in the first of the model's files that has it. */
+static const char *gguf_make_find(const gguf_making *make, const char *key, size_t *len)
+{
+    const coffer *model = make->content->model;
+    const char *value = NULL;
+    for (size_t i = 0; i < model->shard_count && value == NULL; i++) {
+        value = coffer_table_metadata_get(model->shards[i].table, key, strlen(key), len);
+    }
+    return value;
+}
+
+/* Who loads the file decides by the architecture what to do with all the rest, so there is none without. */
+static coffer_status gguf_make_architecture(gguf_making *make)
+{
+    static const char key[] = "general.architecture";
+    coffer_pair pair = { .key = "gguf.general.architecture", .key_len = sizeof "gguf.general.architecture" - 1 };
+    const char *arch = make->content->arch;
+    if (arch == NULL) {
+        pair.value = gguf_make_find(make, pair.key, &pair.value_len);
+        if (pair.value == NULL) {
+            return coffer__fail(make->err, COFFER_ERR_ARGUMENT,
+                                "a GGUF file names its architecture, and the metadata have no "
+                                "gguf.general.architecture: say which one it is (--arch llama)");
+        }
+        gguf_make_key(make, &pair);
+        return COFFER_OK;
+    }
+    coffer__gguf_write_text_key(&make->keys, key, sizeof key - 1, arch, strlen(arch));
+    make->key_count++;
+    return COFFER_OK;
+}
+
+/* The alignment that the metadata want, if it is one that ggml accepts. */
+static void gguf_make_alignment(gguf_making *make)
+{
+    coffer_pair pair = { .key = "gguf.general.alignment", .key_len = sizeof "gguf.general.alignment" - 1 };
+    pair.value = gguf_make_find(make, pair.key, &pair.value_len);
+    uint64_t wanted = 0;
+    make->alignment = GGUF_MAKE_ALIGNMENT;
+    for (size_t i = 0; pair.value != NULL && i < pair.value_len && wanted < UINT32_MAX; i++) {
+        const uint8_t digit = (uint8_t)(pair.value[i] - '0');
+        wanted = digit < 10 ? wanted * 10 + digit : UINT32_MAX;
+    }
+    if (wanted >= 8 && wanted <= (1u << 20) && (wanted & (wanted - 1)) == 0) {
+        make->alignment = wanted;
+        gguf_make_key(make, &pair);
+    }
+}
+
+/* Files of one model usually have the same metadata each, so a key that a file before had is not written again. */
+static void gguf_make_keys(gguf_making *make)
+{
+    coffer_pair pair;
+    size_t len = 0;
+    const coffer *model = make->content->model;
+    for (size_t shard = 0; shard < model->shard_count; shard++) {
+        const coffer_table *table = model->shards[shard].table;
+        for (size_t i = 0; coffer_table_metadata_at(table, i, &pair); i++) {
+            bool known = gguf_make_leaves_out(&pair);
+            for (size_t k = 0; k < shard && !known; k++) {
+                known = coffer_table_metadata_get(model->shards[k].table, pair.key, pair.key_len, &len) != NULL;
+            }
+            if (!known) {
+                gguf_make_key(make, &pair);
+            }
+        }
+    }
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+static coffer_status gguf_make_fail(const gguf_making *make, const coffer__export_entry *entry, coffer_status status,
+                                    const char *what)
+{
+    coffer__fail(make->err, status, "tensor %q %s", entry->name, entry->name_len, what);
+    return coffer__fail_tensor(make->err, status, entry->name, entry->name_len);
+}
+
+/* The bytes of a row are whole blocks, as many as the recorded row has elements for; all else is the same. */
+static bool gguf_make_fits(const coffer_tensor *tensor, const coffer__gguf_record *record)
+{
+    const coffer__gguf_type *type = record->type;
+    if (tensor->dtype != COFFER_U8 || tensor->rank != record->rank || tensor->rank == 0 || type->decode == NULL) {
+        return false;
+    }
+    const size_t last = tensor->rank - 1;
+    const uint64_t blocks = tensor->shape[last] / type->size;
+    return memcmp(tensor->shape, record->shape, last * sizeof *record->shape) == 0 &&
+           tensor->shape[last] % type->size == 0 && record->shape[last] % type->elements == 0 &&
+           record->shape[last] / type->elements == blocks;
+}
+
+/* What is written of a tensor: the number of its type, and its innermost dimension in elements of that. */
+static coffer_status gguf_make_type(const gguf_making *make, const coffer__export_entry *entry, uint32_t *number,
+                                    uint64_t *row)
+{
+    const coffer_tensor *tensor = entry->tensor;
+    const coffer__gguf_record *record = coffer__gguf_find_record(&make->records, entry->name, entry->name_len);
+    *row = tensor->rank > 0 ? tensor->shape[tensor->rank - 1] : 1;
+    if (record != NULL) {
+        *number = record->type->number;
+        *row = record->shape[record->rank > 0 ? record->rank - 1 : 0];
+        return gguf_make_fits(tensor, record)
+                   ? COFFER_OK
+                   : gguf_make_fail(make, entry, COFFER_ERR_NO_EQUIVALENT, "is not what gguf.tensors says of it");
+    }
+    for (uint32_t i = 0; i < COFFER__GGUF_TYPES; i++) {
+        const coffer__gguf_type *type = coffer__gguf_type_of(i);
+        const bool as_bytes = make->content->bytes_as == COFFER_I8 && coffer__dtype(tensor->dtype)->bits == 8;
+        if (type != NULL && type->decode == NULL && (type->dtype == tensor->dtype || (as_bytes && i == 24))) {
+            *number = i;
+            return COFFER_OK;
+        }
+    }
+    return gguf_make_fail(make, entry, COFFER_ERR_NO_EQUIVALENT,
+                          "is of a dtype that GGUF has not, and nothing is quantised or cast here");
+}
+
+static coffer_status gguf_make_info(gguf_making *make, const coffer__export_entry *entry)
+{
+    const coffer_tensor *tensor = entry->tensor;
+    uint32_t number = 0;
+    uint64_t row = 0;
+    if (entry->name_len > GGUF_MAKE_NAME) {
+        return gguf_make_fail(make, entry, COFFER_ERR_NAME, "has a name longer than the 63 bytes that ggml reads");
+    }
+    if (tensor->rank > GGUF_MAKE_RANK) {
+        return gguf_make_fail(make, entry, COFFER_ERR_NO_EQUIVALENT, "has more than the 4 dimensions of GGUF");
+    }
+    const coffer_status status = gguf_make_type(make, entry, &number, &row);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__write_le(&make->infos, entry->name_len, 8);
+    coffer__write(&make->infos, entry->name, entry->name_len);
+    coffer__write_le(&make->infos, tensor->rank, 4);
+    for (uint32_t i = tensor->rank; i > 0; i--) {
+        coffer__write_le(&make->infos, i == tensor->rank ? row : tensor->shape[i - 1], 8);
+    }
+    coffer__write_le(&make->infos, number, 4);
+    coffer__write_le(&make->infos, make->at, 8);
+    make->at += tensor->size + gguf_make_padding(make, tensor->size);
+    return COFFER_OK;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+static void gguf_make_zeros(coffer__writing *out, uint64_t size)
+{
+    char *zeros = coffer__write_space(out, (size_t)size);
+    if (zeros != NULL) {
+        memset(zeros, 0, (size_t)size);
+    }
+}
+
+/* The beginning is the text of the first tensor's leaf; the others' is padding, and the last padding is a leaf alone. */
+static coffer_status gguf_make_layout(gguf_making *make, coffer__layout *layout)
+{
+    const coffer__export_content *content = make->content;
+    coffer__writing *out = &layout->text;
+    if (make->keys.failed || make->infos.failed) {
+        return coffer__fail(make->err, COFFER_ERR_MEMORY, "no memory for the beginning of a GGUF file");
+    }
+    coffer__write_text(out, "GGUF");
+    coffer__write_le(out, 3, 4);
+    coffer__write_le(out, content->count, 8);
+    coffer__write_le(out, make->key_count, 8);
+    coffer__write(out, make->keys.text, make->keys.used);
+    coffer__write(out, make->infos.text, make->infos.used);
+    gguf_make_zeros(out, gguf_make_padding(make, out->used));
+    for (size_t i = 0; i < content->count; i++) {
+        const coffer_tensor *tensor = content->entries[i].tensor;
+        const coffer_status status = coffer__layout_end_leaf(layout, tensor, make->err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        gguf_make_zeros(out, gguf_make_padding(make, tensor->size));
+    }
+    return coffer__layout_end_leaf(layout, NULL, make->err);
+}
+
+static coffer_status gguf_make(gguf_making *make, coffer__layout *layout)
+{
+    const coffer__export_content *content = make->content;
+    size_t len = 0;
+    const char *told = gguf_make_find(make, "gguf.tensors", &len);
+    coffer_status status = gguf_make_architecture(make);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    gguf_make_alignment(make);
+    gguf_make_keys(make);
+    status = told != NULL ? coffer__gguf_read_records(&make->records, told, len, make->err) : COFFER_OK;
+    for (size_t i = 0; i < content->count && status == COFFER_OK; i++) {
+        status = gguf_make_info(make, &content->entries[i]);
+    }
+    return status == COFFER_OK ? gguf_make_layout(make, layout) : status;
+}
+
+static coffer_status gguf_lay_out(const coffer__export_content *content, coffer__layout *layout, coffer_error *err)
+{
+    const coffer_allocator *allocator = layout->text.allocator;
+    gguf_making make = { .content = content,
+                         .keys = { .allocator = allocator },
+                         .infos = { .allocator = allocator },
+                         .records = { .allocator = allocator, .names = { .allocator = allocator } },
+                         .err = err };
+    const coffer_status status = gguf_make(&make, layout);
+    coffer__gguf_free_records(&make.records);
+    coffer__writing_free(&make.infos);
+    coffer__writing_free(&make.keys);
+    return status;
+}
+
+const coffer__export_kind coffer__export_gguf = {
+    .name = "gguf",
+    .endings = { ".gguf" },
+    .lay_out = gguf_lay_out,
+};

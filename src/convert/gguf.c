@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reader of GGUF, versions 2 and 3:
+ *
+ *   "GGUF" | version u32 | tensors u64 | keys u64
+ *   keys times      key text | type u32 | value                        (gguf_values.c)
+ *   tensors times   name text | rank u32 | dimensions u64 each, the innermost first | type u32 | offset u64
+ *   padding to the alignment | data, from which offsets count
+ *
+ * A text is a u64 length and its bytes. The alignment is the key general.alignment, 32 without it. In a big-endian file the
+ * version's low half is zero when it is read as little-endian.
+ *
+ * A model may be several files, PREFIX-00001-of-00003.gguf, which are read as one: metadata are those of the first.
+ *
+ * Tensors of plain types become dtypes. Those of block types (gguf_blocks.h) have none: wanted raw they are rows of bytes,
+ * and what they are is recorded in the metadata under gguf.tensors, so that the same file can be made again.
+ */
+#include "alloc.h"
+#include "checked.h"
+#include "dtype.h"
+#include "error.h"
+#include "gguf_blocks.h"
+#include "gguf_values.h"
+#include "readers.h"
+#include "shard_name.h"
+#include "sort.h"
+#include "text.h"
+#include "writing.h"
+
+#include <string.h>
+
+#define GGUF_MOST_RANK 4
+#define GGUF_LEAST_INFO 32 /* bytes of the shortest description of a tensor: an empty name, no dimensions */
+#define GGUF_LEAST_PAIR 13 /* likewise of a key and a value of one byte */
+#define GGUF_MOST_ALIGNMENT ((uint64_t)1 << 20)
+#define GGUF_LISTED_TYPES 6 /* in a message */
+
+/* A tensor as its file describes it. */
+typedef struct gguf_tensor {
+    uint32_t name; /* a text of the plan */
+    uint32_t rank;
+    uint64_t dimensions[GGUF_MOST_RANK]; /* the innermost first */
+    const coffer__gguf_type *type;
+    uint64_t offset; /* from where the data begin */
+    uint64_t size;   /* bytes */
+} gguf_tensor;
+
+typedef struct gguf_reading {
+    const coffer__wants *wants;
+    coffer__plan *plan;
+    coffer__gguf_in in;
+    uint64_t alignment;
+    gguf_tensor *tensors; /* of the file that is being read */
+    size_t tensor_count;
+    size_t tensor_room;
+    coffer__writing raw; /* the JSON of gguf.tensors, without its braces */
+    bool has_nvfp4;      /* in any of the files … */
+    bool has_scale;      /* … as is a tensor that is called like a second scale of such a type: … */
+    uint32_t scale;      /* … this text of the plan */
+} gguf_reading;
+
+static coffer_status gguf_fail(const gguf_reading *gguf, const char *what, coffer_error *err)
+{
+    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__gguf_at(&gguf->in), "the GGUF file is damaged: %s", what);
+}
+
+/* ---- The beginning ----------------------------------------------------------------------------------------------- */
+
+static bool gguf_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
+                       size_t path_len)
+{
+    (void)tail;
+    (void)tail_size;
+    (void)path;
+    (void)path_len;
+    return head_size >= 4 && memcmp(head, "GGUF", 4) == 0;
+}
+
+/* The counts are compared with the bytes that are left, so that nobody walks over 2^60 keys that are not there. */
+static coffer_status gguf_read_head(gguf_reading *gguf, uint64_t *tensors, uint64_t *pairs, coffer_error *err)
+{
+    uint64_t version = 0;
+    coffer_status status = coffer__gguf_skip(&gguf->in, 4, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__gguf_number(&gguf->in, 4, &version, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    gguf->in.swapped = (version & 0xffff) == 0;
+    version = gguf->in.swapped ? __builtin_bswap32((uint32_t)version) : version;
+    if (version != 2 && version != 3) {
+        return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, 4, "GGUF of version %u, of which only 2 and 3 are read",
+                               version);
+    }
+    status = coffer__gguf_number(&gguf->in, 8, tensors, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__gguf_number(&gguf->in, 8, pairs, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const uint64_t left = coffer__gguf_left(&gguf->in);
+    if (*tensors > left / GGUF_LEAST_INFO || *pairs > left / GGUF_LEAST_PAIR) {
+        return gguf_fail(gguf, "it counts more tensors or keys than it has bytes for", err);
+    }
+    return COFFER_OK;
+}
+
+/* ---- Keys -------------------------------------------------------------------------------------------------------- */
+
+/* What the reader itself needs to know of the keys. */
+static coffer_status gguf_notice(gguf_reading *gguf, const coffer__gguf_value *value, coffer_error *err)
+{
+    if (!coffer__text_is(value->key, value->key_len, "general.alignment")) {
+        return COFFER_OK;
+    }
+    gguf->alignment = value->number;
+    const bool is_power = value->number != 0 && (value->number & (value->number - 1)) == 0;
+    if (!value->is_unsigned || !is_power || value->number > GGUF_MOST_ALIGNMENT) {
+        return gguf_fail(gguf, "general.alignment is no power of two up to 1 MiB", err);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status gguf_put_value(const gguf_reading *gguf, const coffer__gguf_value *value, coffer_error *err)
+{
+    char key[sizeof "gguf." + COFFER__GGUF_MOST_KEY];
+    if (value->json_len == 0) {
+        return coffer__plan_put_finding(gguf->plan, COFFER_WEIGHT_NOTE, gguf->in.file, value->at, "",
+                                        "the value of the key %q is too long for metadata, and is left out", value->key,
+                                        value->key_len, err);
+    }
+    memcpy(key, "gguf.", 5);
+    memcpy(key + 5, value->key, value->key_len);
+    return coffer__plan_put_pair(gguf->plan, key, 5 + value->key_len, value->json, value->json_len, err);
+}
+
+/* Of several files only the first one's keys are those of the model; the others' are read for the alignment. */
+static coffer_status gguf_read_pairs(gguf_reading *gguf, uint64_t count, bool keep, coffer_error *err)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        coffer__gguf_value value;
+        coffer_status status = coffer__gguf_read_value(&gguf->in, &value, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = gguf_notice(gguf, &value, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = keep ? gguf_put_value(gguf, &value, err) : COFFER_OK;
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* ---- Tensors ----------------------------------------------------------------------------------------------------- */
+
+static coffer_status gguf_fail_tensor(const gguf_reading *gguf, const gguf_tensor *tensor, const char *what,
+                                      coffer_error *err)
+{
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
+    return coffer__fail_tensor(err, gguf_fail(gguf, what, err), name, name_len);
+}
+
+/* Elements and bytes, every step checked: dimensions come from the file, and their product may wrap. */
+static coffer_status gguf_measure(const gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
+{
+    const coffer__gguf_type *type = tensor->type;
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (!coffer__mul_u64(elements, tensor->dimensions[i], &elements)) {
+            return gguf_fail_tensor(gguf, tensor, "the product of a tensor's dimensions is beyond 2^64-1", err);
+        }
+    }
+    const uint64_t row = tensor->rank > 0 ? tensor->dimensions[0] : 1;
+    if (row % type->elements != 0) {
+        return gguf_fail_tensor(gguf, tensor, "a tensor's rows are not whole blocks of its type", err);
+    }
+    if (!coffer__mul_u64(elements / type->elements, type->size, &tensor->size)) {
+        return gguf_fail_tensor(gguf, tensor, "a tensor's size is beyond 2^64-1", err);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status gguf_read_name(gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
+{
+    const char *name = NULL;
+    size_t name_len = 0;
+    const coffer_status status = coffer__gguf_text(&gguf->in, COFFER__GGUF_MOST_KEY, &name, &name_len, err);
+    return status == COFFER_OK ? coffer__plan_put_text(gguf->plan, name, name_len, &tensor->name, err) : status;
+}
+
+static coffer_status gguf_read_dimensions(gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
+{
+    uint64_t rank = 0;
+    coffer_status status = coffer__gguf_number(&gguf->in, 4, &rank, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (rank > GGUF_MOST_RANK) {
+        return gguf_fail_tensor(gguf, tensor, "a tensor has more than 4 dimensions", err);
+    }
+    tensor->rank = (uint32_t)rank;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        status = coffer__gguf_number(&gguf->in, 8, &tensor->dimensions[i], err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status gguf_read_type_of(gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
+{
+    uint64_t number = 0;
+    const coffer_status status = coffer__gguf_number(&gguf->in, 4, &number, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    tensor->type = coffer__gguf_type_of((uint32_t)number);
+    if (tensor->type == NULL) {
+        size_t name_len = 0;
+        const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
+        coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, coffer__gguf_at(&gguf->in) - 4,
+                        "a tensor of GGUF's type %u, which no published version of the format has in files", number);
+        return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, name, name_len);
+    }
+    return COFFER_OK;
+}
+
+static coffer_status gguf_read_tensor(gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
+{
+    coffer_status status = gguf_read_name(gguf, tensor, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = gguf_read_dimensions(gguf, tensor, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = gguf_read_type_of(gguf, tensor, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__gguf_number(&gguf->in, 8, &tensor->offset, err);
+    return status == COFFER_OK ? gguf_measure(gguf, tensor, err) : status;
+}
+
+static coffer_status gguf_read_tensors(gguf_reading *gguf, uint64_t count, coffer_error *err)
+{
+    const coffer_allocator *allocator = gguf->plan->allocator;
+    for (uint64_t i = 0; i < count; i++) {
+        gguf_tensor *tensors =
+            coffer__grow_array(allocator, gguf->tensors, gguf->tensor_count, &gguf->tensor_room, sizeof *tensors, err);
+        if (tensors == NULL) {
+            return COFFER_ERR_MEMORY;
+        }
+        gguf->tensors = tensors;
+        gguf_tensor *tensor = &tensors[gguf->tensor_count];
+        *tensor = (gguf_tensor){ 0 };
+        const coffer_status status = gguf_read_tensor(gguf, tensor, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        gguf->tensor_count++;
+    }
+    return COFFER_OK;
+}
+
+/* ---- Where the bytes are ----------------------------------------------------------------------------------------- */
+
+static bool gguf_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const gguf_tensor *tensors = ctx;
+    return tensors[a].offset < tensors[b].offset;
+}
+
+/* Each tensor lies within the file, on the alignment, and none over another. `begin` is where the data begin. */
+static coffer_status gguf_check_places(const gguf_reading *gguf, uint64_t begin, const uint32_t *order,
+                                       coffer_error *err)
+{
+    uint64_t end = 0;
+    const uint64_t room = gguf->in.file_size > begin ? gguf->in.file_size - begin : 0;
+    for (size_t i = 0; i < gguf->tensor_count; i++) {
+        const gguf_tensor *tensor = &gguf->tensors[order[i]];
+        if (tensor->offset % gguf->alignment != 0) {
+            return gguf_fail_tensor(gguf, tensor, "a tensor's offset is not on the file's alignment", err);
+        }
+        if (tensor->size > 0 && tensor->offset < end) {
+            return gguf_fail_tensor(gguf, tensor, "two tensors share bytes", err);
+        }
+        if (tensor->offset > room || tensor->size > room - tensor->offset) {
+            return gguf_fail_tensor(gguf, tensor, "a tensor lies beyond the end of the file", err);
+        }
+        end = tensor->size > 0 ? tensor->offset + tensor->size : end;
+    }
+    return COFFER_OK;
+}
+
+static coffer_status gguf_check_order(const gguf_reading *gguf, uint64_t begin, coffer_error *err)
+{
+    const coffer_allocator *allocator = gguf->plan->allocator;
+    uint32_t *order = coffer__alloc_array(allocator, gguf->tensor_count + 1, sizeof *order, err);
+    if (order == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < gguf->tensor_count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, gguf->tensor_count, gguf_before, gguf->tensors);
+    const coffer_status status = gguf_check_places(gguf, begin, order, err);
+    coffer__free_array(allocator, order, gguf->tensor_count + 1, sizeof *order);
+    return status;
+}
+
+/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+
+/* What a raw row was: {"NAME": {"type": "Q4_K", "shape": [64, 256]}, ...}. */
+static void gguf_record_raw(gguf_reading *gguf, const gguf_tensor *tensor)
+{
+    char digits[20];
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
+    coffer__write(&gguf->raw, ", ", gguf->raw.used > 0 ? 2 : 0);
+    coffer__write_json_n(&gguf->raw, name, name_len);
+    coffer__write_text(&gguf->raw, ": {\"type\": ");
+    coffer__write_json(&gguf->raw, tensor->type->name);
+    coffer__write_text(&gguf->raw, ", \"shape\": [");
+    for (uint32_t i = tensor->rank; i > 0; i--) {
+        coffer__write(&gguf->raw, digits, coffer__write_u64(digits, tensor->dimensions[i - 1]));
+        coffer__write(&gguf->raw, ", ", i > 1 ? 2 : 0);
+    }
+    coffer__write_text(&gguf->raw, "]}");
+}
+
+/* What becomes of a tensor: a dtype of its own, bytes of blocks, or numbers that are made of them. */
+typedef struct gguf_fate {
+    coffer_dtype dtype;
+    coffer__coding coding;
+    uint64_t item_size;
+    uint64_t row;  /* items along the innermost dimension */
+    uint64_t size; /* bytes in all */
+} gguf_fate;
+
+/* What there is in blocks cannot be converted as it was asked for. */
+static bool gguf_lacks(const gguf_reading *gguf, const gguf_tensor *tensor)
+{
+    const coffer__wants *wants = gguf->wants;
+    return tensor->type->decode != NULL && !wants->raw_blocks && wants->blocks_as == COFFER_UNKNOWN_DTYPE;
+}
+
+static gguf_fate gguf_fate_of(const gguf_reading *gguf, const gguf_tensor *tensor)
+{
+    const coffer__gguf_type *type = tensor->type;
+    const uint64_t row = tensor->rank > 0 ? tensor->dimensions[0] : 1;
+    if (type->dtype != COFFER_UNKNOWN_DTYPE) {
+        return (gguf_fate){ type->dtype, COFFER__CODING_STORED, type->size, row, tensor->size };
+    }
+    if (gguf->wants->raw_blocks || gguf_lacks(gguf, tensor)) {
+        const uint64_t bytes = row / type->elements * type->size;
+        return (gguf_fate){ COFFER_U8, COFFER__CODING_STORED, 1, bytes, tensor->size };
+    }
+    const uint64_t item_size = coffer__dtype(gguf->wants->blocks_as)->bits / 8;
+    const uint64_t size = tensor->size / type->size * type->elements * item_size;
+    return (gguf_fate){ gguf->wants->blocks_as, COFFER__CODING_BLOCKS, item_size, row, size };
+}
+
+/* Dimensions with the slowest first, and dense strides. */
+static void gguf_shape(const gguf_tensor *tensor, const gguf_fate *fate, coffer__plan_dimension *dimensions)
+{
+    /* Unsigned: beside a dimension of 0 the others may be anything, and nothing is ever reached by such a stride. */
+    uint64_t stride = fate->item_size;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        const uint64_t size = i == 0 ? fate->row : tensor->dimensions[i];
+        dimensions[tensor->rank - 1 - i] = (coffer__plan_dimension){ size, size, (int64_t)stride };
+        stride *= size > 0 ? size : 1;
+    }
+}
+
+/* Why a tensor is left out. */
+static coffer_status gguf_put_reason(gguf_reading *gguf, const gguf_tensor *tensor, uint32_t *reason, coffer_error *err)
+{
+    coffer__writing text = { .allocator = gguf->plan->allocator };
+    coffer__write_text(&text, "it is quantised in blocks of ");
+    coffer__write_text(&text, tensor->type->name);
+    const coffer_status status = text.failed ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to say why")
+                                             : coffer__plan_put_text(gguf->plan, text.text, text.used, reason, err);
+    coffer__writing_free(&text);
+    return status;
+}
+
+static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor, uint64_t begin, coffer_error *err)
+{
+    const gguf_fate fate = gguf_fate_of(gguf, tensor);
+    const bool blocks = fate.coding == COFFER__CODING_BLOCKS;
+    const coffer__plan_piece piece = { .file = gguf->in.file,
+                                       .coding = fate.coding,
+                                       .offset = begin + tensor->offset,
+                                       .stored_size = tensor->size,
+                                       .size = fate.size,
+                                       .blocks = blocks ? tensor->type->number : 0,
+                                       .dtype = blocks ? fate.dtype : COFFER_UNKNOWN_DTYPE };
+    coffer__plan_dimension dimensions[GGUF_MOST_RANK];
+    coffer__plan_row row = { .name = tensor->name,
+                             .dtype = fate.dtype,
+                             .rank = tensor->rank,
+                             .item_size = fate.item_size,
+                             .swap = gguf->in.swapped && fate.item_size > 1 ? (uint8_t)fate.item_size : 0 };
+    gguf_shape(tensor, &fate, dimensions);
+    coffer_status status = coffer__plan_put_piece(gguf->plan, &piece, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__plan_put_storage(gguf->plan, 1, tensor->name, &row.storage, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (gguf_lacks(gguf, tensor)) {
+        row.fate = COFFER_FATE_SKIPPED;
+        status = gguf_put_reason(gguf, tensor, &row.reason, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    } else if (fate.dtype == COFFER_U8 && tensor->type->dtype == COFFER_UNKNOWN_DTYPE) {
+        gguf_record_raw(gguf, tensor);
+    }
+    return coffer__plan_put_row(gguf->plan, &row, dimensions, err);
+}
+
+/* How many tensors there are of a type of blocks; 0 of any other number. */
+static uint64_t gguf_count_type(const gguf_reading *gguf, uint32_t number)
+{
+    uint64_t count = 0;
+    const coffer__gguf_type *type = coffer__gguf_type_of(number);
+    for (size_t i = 0; i < gguf->tensor_count && type != NULL && type->decode != NULL; i++) {
+        count += gguf->tensors[i].type == type;
+    }
+    return count;
+}
+
+/* The types of blocks that there are, with how many tensors each has: "Q4_K 24, Q6_K 5". A message has room for so many. */
+static void gguf_list_types(const gguf_reading *gguf, coffer__writing *out)
+{
+    uint32_t listed = 0;
+    for (uint32_t number = 0; number < COFFER__GGUF_TYPES; number++) {
+        char digits[20];
+        const uint64_t count = gguf_count_type(gguf, number);
+        const coffer__gguf_type *type = coffer__gguf_type_of(number);
+        if (count > 0 && ++listed > GGUF_LISTED_TYPES) {
+            coffer__write_text(out, ", ...");
+            break;
+        }
+        if (count > 0) {
+            coffer__write(out, ", ", out->used > 0 ? 2 : 0);
+            coffer__write_text(out, type->name);
+            coffer__write(out, " ", 1);
+            coffer__write(out, digits, coffer__write_u64(digits, count));
+        }
+    }
+    coffer__write(out, "", 1);
+}
+
+/* Blocks have no dtype: it is for the user to say what is to become of them. The message says what there is, and what each
+   choice would weigh. */
+static coffer_status gguf_refuse_blocks(const gguf_reading *gguf, coffer_error *err)
+{
+    uint64_t bytes = 0;
+    uint64_t elements = 0;
+    coffer__writing types = { .allocator = gguf->plan->allocator };
+    for (size_t i = 0; i < gguf->tensor_count; i++) {
+        const gguf_tensor *tensor = &gguf->tensors[i];
+        if (tensor->type->decode != NULL) {
+            bytes += tensor->size;
+            elements += tensor->size / tensor->type->size * tensor->type->elements;
+        }
+    }
+    gguf_list_types(gguf, &types);
+    coffer__fail(
+        err, COFFER_ERR_NO_EQUIVALENT,
+        "tensors are quantised in blocks, for which safetensors has no dtype (%s): --dequantize makes numbers of them "
+        "(f32: %z; f16 and bf16: half of that), --raw keeps their bytes (%z)",
+        types.failed ? "" : types.text, elements * 4, bytes);
+    coffer__writing_free(&types);
+    return COFFER_ERR_NO_EQUIVALENT;
+}
+
+/*
+ * What NVFP4's blocks hold are numbers up to a factor of the whole tensor, or of each expert, which is a tensor of its own:
+ * NAME.scale beside NAME.weight. Of a set of files they may be in different
+ * ones, so that any such name counts.
+ */
+static void gguf_notice_scale(gguf_reading *gguf, const gguf_tensor *tensor)
+{
+    static const char ending[] = ".scale";
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
+    const size_t len = sizeof ending - 1;
+    gguf->has_nvfp4 = gguf->has_nvfp4 || coffer__text_is(tensor->type->name, strlen(tensor->type->name), "NVFP4");
+    if (!gguf->has_scale && name_len > len && memcmp(name + name_len - len, ending, len) == 0) {
+        gguf->has_scale = true;
+        gguf->scale = tensor->name;
+    }
+}
+
+/* Numbers without that factor would be wrong ones, and look right. */
+static coffer_status gguf_check_scales(const gguf_reading *gguf, coffer_error *err)
+{
+    const coffer__wants *wants = gguf->wants;
+    if (!gguf->has_nvfp4 || !gguf->has_scale || wants->raw_blocks || wants->blocks_as == COFFER_UNKNOWN_DTYPE) {
+        return COFFER_OK;
+    }
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(gguf->plan, gguf->scale, &name_len);
+    coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                 "tensors of NVFP4 have a second scale, as %q is one, which --dequantize does not multiply in: --raw "
+                 "keeps both",
+                 name, name_len);
+    return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, name, name_len);
+}
+
+static coffer_status gguf_put_rows(gguf_reading *gguf, uint64_t begin, coffer_error *err)
+{
+    for (size_t i = 0; i < gguf->tensor_count; i++) {
+        const gguf_tensor *tensor = &gguf->tensors[i];
+        gguf_notice_scale(gguf, tensor);
+        if (gguf_lacks(gguf, tensor) && !gguf->wants->skip_unsupported) {
+            return gguf_refuse_blocks(gguf, err);
+        }
+        if (tensor->type->decode != NULL && gguf->in.swapped && !gguf_lacks(gguf, tensor)) {
+            return gguf_fail_tensor(gguf, tensor, "blocks in a big-endian file, which nobody writes", err);
+        }
+        const coffer_status status = gguf_put_row(gguf, tensor, begin, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
+
+/* One file; `keep`: its keys are those of the model. */
+static coffer_status gguf_read_one(gguf_reading *gguf, bool keep, coffer_error *err)
+{
+    uint64_t pairs = 0;
+    uint64_t tensors = 0;
+    uint64_t begin = 0;
+    gguf->alignment = 32;
+    gguf->tensor_count = 0;
+    coffer_status status = gguf_read_head(gguf, &tensors, &pairs, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = gguf_read_pairs(gguf, pairs, keep, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = gguf_read_tensors(gguf, tensors, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (!coffer__round_up_u64(coffer__gguf_at(&gguf->in), gguf->alignment, &begin)) {
+        return gguf_fail(gguf, "its data begin beyond byte 2^64-1", err);
+    }
+    status = gguf_check_order(gguf, begin, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return gguf->wants->scan ? COFFER_OK : gguf_put_rows(gguf, begin, err);
+}
+
+/* Moves on to another file: the input itself, number 0, or one that is opened by its name beside it. */
+static coffer_status gguf_go_to(gguf_reading *gguf, const coffer__input *input, const coffer__path *name,
+                                coffer_error *err)
+{
+    coffer__gguf_in *in = &gguf->in;
+    uint32_t number = 0;
+    in->file = 0;
+    in->file_size = input->size;
+    in->at = in->size = in->position = 0;
+    if (name == NULL) {
+        return COFFER_OK;
+    }
+    const size_t name_len = strlen(name->text);
+    const coffer_status status = input->open(input->ctx, name->text, name_len, &in->file, &in->file_size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__plan_put_file(gguf->plan, name->text, name_len, &number, err);
+}
+
+/* All files of a set, in order; `parts` are those of the input's own name. */
+static coffer_status gguf_read_set(gguf_reading *gguf, const coffer__input *input, const char *own,
+                                   const coffer__shard_name *parts, coffer_error *err)
+{
+    for (uint32_t number = 1; number <= parts->total; number++) {
+        coffer__path name;
+        coffer__shard_name_make(&name, own, parts, number);
+        coffer_status status = gguf_go_to(gguf, input, number == parts->number ? NULL : &name, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = gguf_read_one(gguf, number == 1, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status gguf_read_files(gguf_reading *gguf, const coffer__input *input, coffer_error *err)
+{
+    coffer__shard_name parts;
+    const char *own = input->path;
+    for (size_t i = 0; i < input->path_len; i++) {
+        own = input->path[i] == '/' ? input->path + i + 1 : own;
+    }
+    const size_t own_len = input->path_len - (size_t)(own - input->path);
+    if (coffer__shard_name_read_ending(&parts, own, own_len, ".gguf") && parts.total > 1) {
+        return gguf_read_set(gguf, input, own, &parts, err);
+    }
+    const coffer_status status = gguf_go_to(gguf, input, NULL, err);
+    return status == COFFER_OK ? gguf_read_one(gguf, true, err) : status;
+}
+
+static coffer_status gguf_put_raw(gguf_reading *gguf, coffer_error *err)
+{
+    static const char key[] = "gguf.tensors";
+    coffer__writing json = { .allocator = gguf->plan->allocator };
+    if (gguf->raw.used == 0 && !gguf->raw.failed) {
+        return COFFER_OK;
+    }
+    coffer__write_text(&json, "{");
+    coffer__write(&json, gguf->raw.text, gguf->raw.used);
+    coffer__write_text(&json, "}");
+    const bool failed = gguf->raw.failed || json.failed;
+    const coffer_status status =
+        failed ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to record the types of tensors")
+               : coffer__plan_put_pair(gguf->plan, key, sizeof key - 1, json.text, json.used, err);
+    coffer__writing_free(&json);
+    return status;
+}
+
+static coffer_status gguf_read(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                               coffer_error *err)
+{
+    const coffer_allocator *allocator = plan->allocator;
+    const size_t room = COFFER__GGUF_WINDOW + COFFER__GGUF_MOST_KEY;
+    gguf_reading gguf = { .wants = wants, .plan = plan, .in = { .input = input }, .raw = { .allocator = allocator } };
+    gguf.in.json.allocator = allocator;
+    gguf.in.window = coffer__alloc_array(allocator, room, 1, err);
+    if (gguf.in.window == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    gguf.in.key = (char *)gguf.in.window + COFFER__GGUF_WINDOW;
+    coffer_status status = gguf_read_files(&gguf, input, err);
+    if (status == COFFER_OK) {
+        status = gguf_check_scales(&gguf, err);
+    }
+    if (status == COFFER_OK) {
+        status = gguf_put_raw(&gguf, err);
+    }
+    coffer__writing_free(&gguf.raw);
+    coffer__writing_free(&gguf.in.json);
+    coffer__free_array(allocator, gguf.tensors, gguf.tensor_room, sizeof *gguf.tensors);
+    coffer__free_array(allocator, gguf.in.window, room, 1);
+    return status;
+}
+
+const coffer__reader coffer__reader_gguf = { "gguf", "a GGUF model", gguf_sniff, gguf_read };

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * GGUF's values, by the numbers of their types:
+ *
+ *   0 u8   1 i8   2 u16   3 i16   4 u32   5 i32   6 f32   7 bool   8 text   9 array   10 u64   11 i64   12 f64
+ *
+ * An array is a u32 type, a u64 count, and so many values; arrays of arrays are not allowed. A value becomes JSON: integers
+ * exactly, floats with as many digits as tell them from their neighbours, or as the texts "NaN", "Infinity" and "-Infinity".
+ */
+#include "gguf_values.h"
+
+#include "checked.h"
+#include "error.h"
+#include "pickle_machine.h"
+#include "text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { GGUF_F32 = 6, GGUF_BOOL = 7, GGUF_TEXT = 8, GGUF_ARRAY = 9, GGUF_F64 = 12, GGUF_TYPE_COUNT = 13 };
+
+/* Bytes of each type; of texts and arrays the least. */
+static const uint8_t gguf_sizes[GGUF_TYPE_COUNT] = { 1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8 };
+
+/* ---- The window -------------------------------------------------------------------------------------------------- */
+
+uint64_t coffer__gguf_at(const coffer__gguf_in *in)
+{
+    return in->at + in->position;
+}
+
+uint64_t coffer__gguf_left(const coffer__gguf_in *in)
+{
+    return in->file_size - coffer__gguf_at(in);
+}
+
+static coffer_status gguf_fail_at(const coffer__gguf_in *in, const char *what, coffer_error *err)
+{
+    return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__gguf_at(in), "the GGUF file is damaged: %s", what);
+}
+
+static coffer_status gguf_fail_short(const coffer__gguf_in *in, coffer_error *err)
+{
+    return gguf_fail_at(in, "it ends within its keys or the list of its tensors", err);
+}
+
+/* Has the next `size` bytes in the window, at most as many as it has room for. */
+static coffer_status gguf_have(coffer__gguf_in *in, size_t size, coffer_error *err)
+{
+    if (size <= in->size - in->position) {
+        return COFFER_OK;
+    }
+    const uint64_t left = coffer__gguf_left(in);
+    if (size > left) {
+        return gguf_fail_short(in, err);
+    }
+    in->at += in->position;
+    in->position = 0;
+    in->size = 0;
+    const size_t want = left < COFFER__GGUF_WINDOW ? (size_t)left : COFFER__GGUF_WINDOW;
+    const coffer_status status = coffer__input_read(in->input, in->file, in->file_size, in->at, in->window, want, err);
+    in->size = status == COFFER_OK ? want : 0;
+    return status;
+}
+
+coffer_status coffer__gguf_skip(coffer__gguf_in *in, uint64_t size, coffer_error *err)
+{
+    const size_t here = in->size - in->position;
+    if (size > coffer__gguf_left(in)) {
+        return gguf_fail_short(in, err);
+    }
+    if (size <= here) {
+        in->position += (size_t)size;
+    } else {
+        in->at += in->position + size;
+        in->position = 0;
+        in->size = 0;
+    }
+    return COFFER_OK;
+}
+
+coffer_status coffer__gguf_number(coffer__gguf_in *in, unsigned size, uint64_t *number, coffer_error *err)
+{
+    const coffer_status status = gguf_have(in, size, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    *number = 0;
+    for (unsigned i = 0; i < size; i++) {
+        const unsigned place = in->swapped ? size - 1 - i : i;
+        *number |= (uint64_t)in->window[in->position + i] << (8 * place);
+    }
+    in->position += size;
+    return COFFER_OK;
+}
+
+coffer_status coffer__gguf_text(coffer__gguf_in *in, uint64_t most, const char **text, size_t *text_len,
+                                coffer_error *err)
+{
+    uint64_t len = 0;
+    coffer_status status = coffer__gguf_number(in, 8, &len, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (len > most) {
+        return gguf_fail_at(in, "a name or key is longer than 65,535 bytes", err);
+    }
+    status = gguf_have(in, (size_t)len, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    *text = (const char *)in->window + in->position;
+    *text_len = (size_t)len;
+    in->position += (size_t)len;
+    return COFFER_OK;
+}
+
+/* ---- Values as JSON ---------------------------------------------------------------------------------------------- */
+
+/* The shortest digits that are read as the same number again. Where a locale has its own decimal point, it is replaced. */
+static void gguf_write_real(coffer__writing *out, double real, bool single)
+{
+    char text[40];
+    double again = 0;
+    if (real != real || real - real != 0) {
+        coffer__write_text(out, real != real ? "\"NaN\"" : real > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, real);
+        const size_t point = strcspn(text, ",");
+        text[point] = text[point] == ',' ? '.' : '\0';
+        (void)coffer__pickle_read_real(text, strlen(text), &again);
+        if (single ? (float)again == (float)real : again == real) {
+            break;
+        }
+    }
+    coffer__write_text(out, text);
+    coffer__write_text(out, strpbrk(text, ".e") == NULL ? ".0" : "");
+}
+
+static void gguf_write_float(coffer__writing *out, uint64_t bits, bool single)
+{
+    const uint32_t low = (uint32_t)bits;
+    float value = 0;
+    double real = 0;
+    memcpy(&value, &low, sizeof value);
+    memcpy(&real, &bits, sizeof real);
+    gguf_write_real(out, single ? (double)value : real, single);
+}
+
+static void gguf_write_integer(coffer__writing *out, uint64_t magnitude, bool negative)
+{
+    char digits[20];
+    coffer__write(out, "-", negative);
+    coffer__write(out, digits, coffer__write_u64(digits, magnitude));
+}
+
+/* A number of any type but text and array. */
+static void gguf_write_number(coffer__writing *out, uint32_t type, uint64_t number, coffer__gguf_value *value)
+{
+    const unsigned bits = 8u * gguf_sizes[type];
+    const bool is_signed = type == 1 || type == 3 || type == 5 || type == 11;
+    if (type == GGUF_F32 || type == GGUF_F64) {
+        gguf_write_float(out, number, type == GGUF_F32);
+    } else if (type == GGUF_BOOL) {
+        coffer__write_text(out, number != 0 ? "true" : "false");
+    } else {
+        const bool negative = is_signed && (number >> (bits - 1)) != 0;
+        const uint64_t magnitude = negative ? (~number & (UINT64_MAX >> (64 - bits))) + 1 : number;
+        gguf_write_integer(out, magnitude, negative);
+        value->is_unsigned = !negative;
+        value->number = magnitude;
+    }
+}
+
+/* A text that is too long, or that is not UTF-8, cannot be metadata: *fits becomes false, and it is skipped. */
+static coffer_status gguf_write_text(coffer__gguf_in *in, bool *fits, coffer_error *err)
+{
+    uint64_t len = 0;
+    coffer_status status = coffer__gguf_number(in, 8, &len, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (!*fits || len > COFFER__GGUF_MOST_TEXT) {
+        *fits = false;
+        return coffer__gguf_skip(in, len, err);
+    }
+    status = gguf_have(in, (size_t)len, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const char *text = (const char *)in->window + in->position;
+    *fits = coffer__utf8_valid_len(text, (size_t)len) == len;
+    if (*fits) {
+        coffer__write_json_n(&in->json, text, (size_t)len);
+    }
+    in->position += (size_t)len;
+    return COFFER_OK;
+}
+
+static coffer_status gguf_write_scalar(coffer__gguf_in *in, uint32_t type, coffer__gguf_value *value, bool *fits,
+                                       coffer_error *err)
+{
+    uint64_t number = 0;
+    if (type == GGUF_TEXT) {
+        return gguf_write_text(in, fits, err);
+    }
+    const coffer_status status = coffer__gguf_number(in, gguf_sizes[type], &number, err);
+    if (status == COFFER_OK && *fits) {
+        gguf_write_number(&in->json, type, number, value);
+    }
+    return status;
+}
+
+/* Long arrays are those of tokenizers, and are walked over: numbers at once, texts one by one. */
+static coffer_status gguf_skip_items(coffer__gguf_in *in, uint32_t type, uint64_t count, coffer_error *err)
+{
+    uint64_t bytes = 0;
+    if (type != GGUF_TEXT) {
+        return coffer__mul_u64(count, gguf_sizes[type], &bytes) ? coffer__gguf_skip(in, bytes, err)
+                                                                : gguf_fail_short(in, err);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t len = 0;
+        coffer_status status = coffer__gguf_number(in, 8, &len, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        status = coffer__gguf_skip(in, len, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status gguf_write_items(coffer__gguf_in *in, uint32_t type, uint64_t count, coffer__gguf_value *value,
+                                      bool *fits, coffer_error *err)
+{
+    coffer__write(&in->json, "[", 1);
+    for (uint64_t i = 0; i < count; i++) {
+        coffer__write(&in->json, ",", i > 0);
+        const coffer_status status = gguf_write_scalar(in, type, value, fits, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    coffer__write(&in->json, "]", 1);
+    value->is_unsigned = false;
+    return COFFER_OK;
+}
+
+static coffer_status gguf_read_type(coffer__gguf_in *in, bool in_array, uint32_t *type, coffer_error *err)
+{
+    uint64_t number = 0;
+    const coffer_status status = coffer__gguf_number(in, 4, &number, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (number >= GGUF_TYPE_COUNT || (in_array && number == GGUF_ARRAY)) {
+        return gguf_fail_at(in,
+                            in_array ? "an array of arrays, or of a type that is not known"
+                                     : "a key's value is of a type that is not known",
+                            err);
+    }
+    *type = (uint32_t)number;
+    return COFFER_OK;
+}
+
+static coffer_status gguf_read_array(coffer__gguf_in *in, coffer__gguf_value *value, bool *fits, coffer_error *err)
+{
+    uint32_t type = 0;
+    uint64_t count = 0;
+    coffer_status status = gguf_read_type(in, true, &type, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__gguf_number(in, 8, &count, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (count > coffer__gguf_left(in) / gguf_sizes[type]) {
+        return gguf_fail_short(in, err);
+    }
+    *fits = count <= COFFER__GGUF_MOST_ITEMS;
+    return *fits ? gguf_write_items(in, type, count, value, fits, err) : gguf_skip_items(in, type, count, err);
+}
+
+coffer_status coffer__gguf_read_value(coffer__gguf_in *in, coffer__gguf_value *value, coffer_error *err)
+{
+    const char *key = NULL;
+    uint32_t type = 0;
+    bool fits = true;
+    *value = (coffer__gguf_value){ 0 };
+    coffer_status status = coffer__gguf_text(in, COFFER__GGUF_MOST_KEY, &key, &value->key_len, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    memcpy(in->key, key, value->key_len);
+    value->key = in->key;
+    status = gguf_read_type(in, false, &type, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    in->json.used = 0;
+    value->at = coffer__gguf_at(in);
+    status =
+        type == GGUF_ARRAY ? gguf_read_array(in, value, &fits, err) : gguf_write_scalar(in, type, value, &fits, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (in->json.failed) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the value of a key");
+    }
+    value->json = in->json.text;
+    value->json_len = fits && in->json.used <= COFFER__GGUF_MOST_TEXT ? in->json.used : 0;
+    return COFFER_OK;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks are decoded where they are wanted, so nothing is kept and nothing is decoded twice but the block that two reads
+ * share. A read goes on in steps:
+ *
+ *   whole blocks       as many as the stack has room for packed, decoded right into the buffer
+ *   part of a block    at either end: decoded aside, and copied
+ */
+#include "source_blocks.h"
+
+#include "dtype.h"
+#include "gguf_blocks.h"
+
+#include <string.h>
+
+#define BLOCKS_PACKED ((size_t)32 << 10) /* bytes of blocks that are read at once; threads have small stacks */
+
+typedef struct source_blocks {
+    const coffer__source *of;
+    const coffer__gguf_type *type;
+    uint64_t at; /* of the first block in the other source */
+    coffer_dtype dtype;
+} source_blocks;
+
+static source_blocks source_blocks_of(const coffer__source *source)
+{
+    source_blocks blocks;
+    memcpy(&blocks, source->state.room, sizeof blocks);
+    return blocks;
+}
+
+/* Bytes that a block becomes. */
+static size_t blocks_made(const source_blocks *blocks)
+{
+    return blocks->type->elements * coffer__dtype(blocks->dtype)->bits / 8;
+}
+
+static coffer_status blocks_read_whole(const source_blocks *blocks, uint64_t first, size_t count, uint8_t *to,
+                                       const coffer__watch *watch, coffer_error *err)
+{
+    uint8_t packed[BLOCKS_PACKED];
+    const uint64_t at = blocks->at + first * blocks->type->size;
+    const coffer_status status =
+        coffer__source_read_watched(blocks->of, at, packed, count * blocks->type->size, watch, err);
+    if (status == COFFER_OK) {
+        coffer__gguf_decode(blocks->type, packed, count, blocks->dtype, to);
+    }
+    return status;
+}
+
+/* At most `size` bytes from `skip` on in one block; *done says how many. */
+static coffer_status blocks_read_part(const source_blocks *blocks, uint64_t block, size_t skip, uint8_t *to,
+                                      size_t size, size_t *done, coffer_error *err)
+{
+    uint8_t made[COFFER__GGUF_BLOCK_MOST * sizeof(float)];
+    const size_t left = blocks_made(blocks) - skip;
+    const coffer_status status = blocks_read_whole(blocks, block, 1, made, NULL, err);
+    if (status == COFFER_OK) {
+        *done = size < left ? size : left;
+        memcpy(to, made + skip, *done);
+    }
+    return status;
+}
+
+static coffer_status source_blocks_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+                                           const coffer__watch *watch, coffer_error *err)
+{
+    const source_blocks blocks = source_blocks_of(source);
+    const size_t made = blocks_made(&blocks);
+    const size_t most = BLOCKS_PACKED / blocks.type->size;
+    uint8_t *to = buffer;
+    while (size > 0) {
+        const uint64_t block = offset / made;
+        const size_t skip = (size_t)(offset % made);
+        size_t done = 0;
+        coffer_status status = COFFER_OK;
+        if (skip == 0 && size >= made) {
+            const size_t count = size / made < most ? size / made : most;
+            done = count * made;
+            status = blocks_read_whole(&blocks, block, count, to, watch, err);
+        } else {
+            status = blocks_read_part(&blocks, block, skip, to, size, &done, err);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+        offset += done;
+        to += done;
+        size -= done;
+    }
+    return COFFER_OK;
+}
+
+static void source_blocks_close(coffer__source *source)
+{
+    (void)source;
+}
+
+void coffer__source_blocks(coffer__source *source, const coffer__source *of, const coffer__plan_piece *piece)
+{
+    static const coffer__source_ops ops = { .kind = "blocks that are decoded",
+                                            .read_at = source_blocks_read_at,
+                                            .close = source_blocks_close };
+    const source_blocks blocks = { of, coffer__gguf_type_of(piece->blocks), piece->offset, piece->dtype };
+    const coffer__source_traits traits = { .far = of->is.far, .foreign = of->is.foreign, .fickle = of->is.fickle };
+    coffer__source_init(source, &ops, piece->size, traits);
+    memcpy(source->state.room, &blocks, sizeof blocks);
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A source of numbers that a file has in blocks: each read decodes the blocks that it touches. */
+#ifndef COFFER_CONVERT_SOURCE_BLOCKS_H
+#define COFFER_CONVERT_SOURCE_BLOCKS_H
+
+#include "plan.h"
+#include "source.h"
+
+/* The source of a piece that is coded in blocks and was checked; `of` is that of its file, and stays open and where it is.
+   Any number of threads may read it. */
+void coffer__source_blocks(coffer__source *source, const coffer__source *of, const coffer__plan_piece *piece);
+
+#endif
