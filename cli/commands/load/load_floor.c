@@ -81,15 +81,14 @@ static uint64_t measure_file(const coffer *model, size_t shard, bool direct, uin
 {
     const size_t processors = cli_processors();
     const size_t most = processors < FLOOR_DISK_THREADS ? processors : FLOOR_DISK_THREADS;
-    floor_run run = { .step = step };
-    run.fd = open(coffer_shard_path(model, shard), O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0));
-    if (run.fd < 0) {
+    const int fd = open(coffer_shard_path(model, shard), O_RDONLY | O_CLOEXEC | (direct ? O_DIRECT : 0));
+    if (fd < 0) {
         return 0;
     }
     /* The last piece may end within a block, which direct reading need not allow. */
-    run.pieces = coffer_shard_size(model, shard) / FLOOR_READ;
+    floor_run run = { .fd = fd, .pieces = coffer_shard_size(model, shard) / FLOOR_READ, .step = step };
     read_file(&run, direct ? FLOOR_DISK_THREADS : most);
-    close(run.fd);
+    close(fd);
     return atomic_load(&run.done);
 }
 
