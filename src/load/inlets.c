@@ -225,7 +225,7 @@ static coffer_status inlets_start_cufile(coffer__inlets *inlets, coffer_error *e
         return coffer__fail(err, COFFER_ERR_ENGINE,
                             "the engine \"cufile\" was asked for, but cuFile %s: use the engine \"auto\"",
                             inlets->options.group ? "cannot read to a window that several processes share"
-                                           : "reads to CUDA devices, and nothing of the plan goes to one");
+                                                  : "reads to CUDA devices, and nothing of the plan goes to one");
     }
     return coffer__cufile_open(&inlets->cufile, &inlets->allocator, err);
 }
