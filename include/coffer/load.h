@@ -70,7 +70,7 @@ COFFER_API coffer_status coffer_device_read(coffer_device *device, uint64_t addr
 
 /* One thing that loading may use: a device, or a facility of the system. Texts are borrowed for the call. */
 typedef struct coffer_facility {
-    const char *name; /* "cuda:0", "io_uring", "direct reading", "huge pages", "locked memory", … */
+    const char *name; /* "cpu", "cuda:0", "io_uring", "direct reading", "huge pages", "locked memory", … */
     bool usable;
     const char *detail; /* what it is, or why it cannot be used */
     const char *advice; /* what to change so that it can be; "" if nothing is known */
@@ -252,7 +252,7 @@ typedef struct coffer_load_stats {
     uint64_t wanted;        /* bytes of the results, all in all */
     uint64_t done;          /* of them, in place */
     uint64_t read;          /* bytes read, from wherever */
-    uint64_t cached;        /* of them, found in the page cache */
+    uint64_t cached;        /* of them, known to have been in the page cache; little is read without looking */
     uint64_t direct;        /* of them, read past it */
     uint64_t requests;      /* reads */
     uint64_t nanoseconds;   /* since coffer_load_start, until the end */
@@ -268,8 +268,8 @@ typedef struct coffer_load_stats {
  * Starts carrying out a plan, and returns. Everything that can be refused is refused here, before anything is read:
  * COFFER_ERR_PLACE for places of two items that overlap, COFFER_ERR_BUDGET for an item that is larger than its budget,
  * COFFER_ERR_ENGINE, COFFER_ERR_DIGESTS and COFFER_ERR_METADATA_DIGEST for records that are damaged. A plan of little
- * is carried out before this returns. The plan and its model must stay until coffer_load_free, and the plan is not
- * changed meanwhile.
+ * is carried out before this returns, and so is any that fits its budgets where the system gives no thread. The plan
+ * and its model must stay until coffer_load_free, and the plan is not changed meanwhile.
  * `window` NULL: one of the load's own. `options` are copied.
  */
 COFFER_API coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, coffer_window *window,

@@ -27,28 +27,6 @@
 #define OS_READ_MOST ((size_t)1 << 30)
 #define OS_BLOCK_MOST 4096u
 
-int coffer__os_read_enough(int fd, uint64_t offset, void *buffer, size_t size, size_t enough, size_t *done)
-{
-    *done = 0;
-    if (!coffer__os_offset_fits(offset, size)) {
-        return EOVERFLOW;
-    }
-    while (*done < enough) {
-        const size_t left = size - *done;
-        const ssize_t got =
-            pread(fd, (char *)buffer + *done, left < OS_READ_MOST ? left : OS_READ_MOST, (off_t)(offset + *done));
-        if (got == 0) {
-            return 0;
-        }
-        if (got > 0) {
-            *done += (size_t)got;
-        } else if (errno != EINTR) {
-            return errno;
-        }
-    }
-    return 0;
-}
-
 #if defined(__linux__) && defined(O_DIRECT)
 
 /* Opens the file of `fd` by its name in /proc, which needs the same rights as opening it by any other name. It has bytes at

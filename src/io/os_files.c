@@ -139,13 +139,13 @@ static size_t os_piece(size_t size)
 
 /* A short read is no error and no end of the file: only 0 bytes are. So it goes on until all bytes
    are read. */
-int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
+int coffer__os_read_enough(int fd, uint64_t offset, void *buffer, size_t size, size_t enough, size_t *done)
 {
     *done = 0;
     if (!coffer__os_offset_fits(offset, size)) {
         return EOVERFLOW;
     }
-    while (*done < size) {
+    while (*done < enough) {
         const ssize_t got = pread(fd, (char *)buffer + *done, os_piece(size - *done), (off_t)(offset + *done));
         if (got == 0) {
             return 0;
@@ -157,6 +157,11 @@ int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_
         }
     }
     return 0;
+}
+
+int coffer__os_read_at(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
+{
+    return coffer__os_read_enough(fd, offset, buffer, size, size, done);
 }
 
 /* pwrite that writes nothing without an error would loop for ever; no regular file does that. */

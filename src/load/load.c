@@ -42,7 +42,8 @@ static coffer_status load_new(coffer_load **load, const coffer_plan *plan, const
 {
     coffer_load *made = coffer__alloc_zeroed(&plan->allocator, sizeof *made);
     if (made == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a load");
+        (void)coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a load");
+        return COFFER_ERR_MEMORY;
     }
     coffer_status status = load_locks(made, err);
     if (status == COFFER_OK && !coffer__turns_begin(&made->turns, &plan->allocator, &made->allocator)) {

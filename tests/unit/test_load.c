@@ -2,8 +2,10 @@
 /* Why: loads carry out any plan in the background, hand out each item once, and give the bytes that a naive reader
    gives. */
 #define _XOPEN_SOURCE 700
+#define _DEFAULT_SOURCE /* RLIMIT_NPROC */
 #include "support_cmocka.h"
 
+#include "support_child.h"
 #include "support_file.h"
 #include "support_load.h"
 #include "support_memory.h"
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -323,6 +326,42 @@ static void test_small_files_are_read_by_several_threads(void **state)
     coffer_close(model);
 }
 
+/* In a child, whose user may have no more threads. */
+static int load_without_threads(void *ctx)
+{
+    const coffer_plan *plan = ctx;
+    const struct rlimit none = { 0, 0 };
+    coffer_load_stats stats = { .struct_size = sizeof stats };
+    coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
+    coffer_load *load = NULL;
+    if (setrlimit(RLIMIT_NPROC, &none) != 0 || (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))) {
+        return 2;
+    }
+    if (coffer_load_start(&load, plan, NULL, NULL, NULL) != COFFER_OK || coffer_load_wait(load, 0, NULL) != COFFER_OK) {
+        return 3;
+    }
+    coffer_load_stats_of(load, &stats);
+    coffer_load_free(load);
+    options.host_budget = 3000000;
+    const coffer_status status = coffer_load_start(&load, plan, NULL, &options, NULL);
+    return stats.threads == 1 && stats.done == stats.wanted && status == COFFER_ERR_IO ? 0 : 4;
+}
+
+/* The caller's thread then reads it all, unless a budget would make it wait for itself. */
+static void test_a_load_without_threads(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 3000000 } }, { "b", COFFER_U8, 1, { 3000000 } } };
+    image made = image_of(specs, 2);
+    coffer *model = NULL;
+    assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
+    coffer_plan *plan = plan_of(model);
+    assert_int_equal(child_run(load_without_threads, plan), 0);
+    coffer_plan_free(plan);
+    coffer_close(model);
+    image_free(&made);
+}
+
 /* What a load says of little, which is read at once. */
 static void test_a_small_load_counts(void **state)
 {
@@ -551,18 +590,23 @@ static void test_progress_is_told_and_cancels(void **state)
     slow_source source;
     coffer_error err;
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
+    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_window *window = NULL;
+    how.threads = 1; /* the one that calls: with others it depends on them how often it comes to that */
+    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
     coffer *model = slow_model(&source);
     coffer_plan *plan = plan_of(model);
     for (unsigned calls = 1; calls < 4; calls++) {
         unsigned left = calls;
         options.progress = count_down;
         options.progress_ctx = &left;
-        coffer_load *load = start(plan, NULL, &options);
+        coffer_load *load = start(plan, window, &options);
         const coffer_status status = coffer_load_wait(load, UINT64_MAX, &err);
         assert_true(status == COFFER_ERR_CANCELLED || status == COFFER_OK);
         coffer_load_free(load);
         assert_int_equal(left, 0);
     }
+    coffer_window_free(window);
     coffer_plan_free(plan);
     coffer_close(model);
     image_free(&source.bytes);
@@ -709,6 +753,7 @@ int main(void)
         LOAD_TEST(test_what_is_asked_for_comes_next),
         LOAD_TEST(test_a_small_load_waits_for_its_window_in_the_background),
         LOAD_TEST(test_small_files_are_read_by_several_threads),
+        LOAD_TEST(test_a_load_without_threads),
         LOAD_TEST(test_a_small_load_counts),
         LOAD_TEST(test_whole_tensors_are_verified_on_the_way),
         LOAD_TEST(test_damage_is_found_before_anything_is_handed_out),
