@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`coffer convert` beside torch and beside a loop of pread and pwrite, in turns: the rows of tools/bench.sh.
+"""`coffer convert` beside torch, the package gguf and loops of system calls, in turns: the rows of tools/bench.sh.
 
     bench_convert.py COMMAND FOLDER [quick]
 
@@ -10,12 +10,16 @@ for each, for torch above what importing takes.
 
 import os
 import statistics
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy
 import torch
+from gguf import GGMLQuantizationType
+from gguf.quants import dequantize
 from safetensors.torch import save_file
 
 COMMAND, FOLDER = Path(sys.argv[1]), Path(sys.argv[2])
@@ -23,6 +27,7 @@ QUICK = sys.argv[3:4] == ["quick"]
 SIDE = 512 if QUICK else 4096
 ROUNDS = 1 if QUICK else 5
 MIXED, TURNED, OUTPUT = FOLDER / "convert-mixed.pt", FOLDER / "convert-turned.pt", FOLDER / "convert.safetensors"
+PLAIN, QUANTISED = FOLDER / "convert-plain.gguf", FOLDER / "convert-q4_k.gguf"
 PIECE = 2 << 20
 
 
@@ -44,6 +49,14 @@ def mixed():
 def turned():
     """1 GB of transposed tensors."""
     return {f"layers.{i}.weight": square().t() for i in range(16)}
+
+
+def gguf(path, kind, data, dimensions):
+    """One tensor, whose bytes are those of an array."""
+    head = b"GGUF" + struct.pack("<IQQQ", 3, 1, 0, 1) + b"w" + struct.pack("<IQQIQ", 2, *dimensions, kind, 0)
+    with path.open("wb") as file:
+        file.write(head + bytes(-len(head) % 32))
+        data.tofile(file)
 
 
 # ---- Ways to convert ---------------------------------------------------------------------------------------------------
@@ -75,6 +88,20 @@ def by_loop(path):
         at += got
     os.close(source)
     os.close(target)
+
+
+def by_writing(size):
+    """So many bytes, whatever they are."""
+    buffer = bytes(PIECE)
+    target = os.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for at in range(0, size, PIECE):
+        os.pwrite(target, buffer, at)
+    os.close(target)
+
+
+def by_numpy(blocks):
+    with numpy.errstate(all="ignore"):
+        dequantize(blocks, GGMLQuantizationType.Q4_K)
 
 
 # ---- Measuring ---------------------------------------------------------------------------------------------------------
@@ -120,8 +147,31 @@ def peak(code, *words):
     return float(subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True).stdout)
 
 
+def quantised():
+    """1 GB of F32, and 4,096 rows of Q4_K that become 512 MB of BF16; the dequantiser of gguf gets them in memory, writes nothing, and
+    is compared with one thread."""
+    random = numpy.random.default_rng(1)
+    gguf(PLAIN, 0, numpy.zeros((16 * SIDE, SIDE), numpy.float32) + 1, (SIDE, 16 * SIDE))
+    blocks = random.integers(0, 256, (SIDE, 16 * SIDE // 256 * 144), numpy.uint8)
+    gguf(QUANTISED, 12, blocks, (16 * SIDE, SIDE))
+    plain, loop = in_turns(lambda: command(PLAIN, "--no-verify"), lambda: by_loop(PLAIN))
+    row("convert 1 GB of GGUF, plain, not verified", "ms", 1e3 * plain, "pread, pwrite", 1e3 * loop)
+    options = "--no-verify", "--dequantize", "bf16"
+    ours, loop = in_turns(lambda: command(QUANTISED, *options), lambda: by_writing(2 * 16 * SIDE * SIDE))
+    row("512 MB of BF16 from Q4_K, not verified", "ms", 1e3 * ours, "pwrite", 1e3 * loop)
+    one = {*sorted(os.sched_getaffinity(0))[:1]}
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, one)
+    ours, others = in_turns(lambda: command(QUANTISED, *options), lambda: by_numpy(blocks))
+    os.sched_setaffinity(0, every)
+    row("the same on one processor", "ms", 1e3 * ours, "gguf.quants.dequantize", 1e3 * others)
+    for path in (PLAIN, QUANTISED, OUTPUT):
+        path.unlink(missing_ok=True)
+
+
 def main():
     torch.manual_seed(1)
+    quantised()
     torch.save(mixed(), MIXED)
     torch.save(turned(), TURNED)
     verified, plain, loaded, mapped, loop = in_turns(

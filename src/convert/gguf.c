@@ -128,6 +128,9 @@ static coffer_status gguf_notice(gguf_reading *gguf, const coffer__gguf_value *v
 static coffer_status gguf_put_value(const gguf_reading *gguf, const coffer__gguf_value *value, coffer_error *err)
 {
     char key[sizeof "gguf." + COFFER__GGUF_MOST_KEY];
+    if (coffer__utf8_valid_len(value->key, value->key_len) != value->key_len) {
+        return gguf_fail(gguf, "the name of a key is not UTF-8", err);
+    }
     if (value->json_len == 0) {
         return coffer__plan_put_finding(gguf->plan, COFFER_WEIGHT_NOTE, gguf->in.file, value->at, "",
                                         "the value of the key %q is too long for metadata, and is left out", value->key,

@@ -136,7 +136,7 @@ SENTENCES = {
     "gguf-type-unknown.gguf": "type 43, which no published version", "gguf-rows-not-blocks.gguf": "not whole blocks",
     "gguf-type-blocks.gguf": "not whole blocks", "gguf-array-of-arrays.gguf": "an array of arrays",
     "gguf-value-of-13.gguf": "of a type that is not known", "gguf-key-2^63.gguf": "longer than 65,535 bytes",
-    "gguf-key-twice.gguf": '"gguf.a" twice', "gguf-text-2^63.gguf": "it ends within its keys",
+    "gguf-key-no-utf-8.gguf": "the name of a key is not UTF-8", "gguf-key-twice.gguf": '"gguf.a" twice', "gguf-text-2^63.gguf": "it ends within its keys",
     "stream-count-lie.pt": "has 5 elements, and the pickle says 4", "stream-protocol-0.pt": "saved with protocol 0",
 }
 

@@ -80,3 +80,18 @@ def test_blocks_become_the_same_numbers(model, tmp_path, dtype):
             found = np.frombuffer(opened[f"t.{name}"].tobytes(), NUMBERS[dtype]).reshape(opened[f"t.{name}"].shape)
             assert (opened[f"t.{name}"].dtype, found.shape) == (dtype, expected.shape)
             assert same(found, expected.astype(NUMBERS[dtype])), name
+
+
+def test_gguf_reads_what_goes_back(model, tmp_path):
+    path, tensors = model
+    coffer.convert(path, tmp_path / "o.safetensors", raw=True)
+    coffer.convert(tmp_path / "o.safetensors", tmp_path / "back.gguf")
+    reader = gguf.GGUFReader(tmp_path / "back.gguf")
+    found = {tensor.name: (tensor.tensor_type.name, np.ascontiguousarray(tensor.data).tobytes()) for tensor in reader.tensors}
+    assert found == {f"t.{name}": (name, rows.tobytes()) for name, rows in tensors.items()}
+    expected = gguf.GGUFReader(path)
+    assert {name: field.contents() for name, field in reader.fields.items() if not name.startswith("GGUF.")} == {
+        name: field.contents() for name, field in expected.fields.items() if not name.startswith("GGUF.")
+    }
+    coffer.convert(tmp_path / "o.safetensors", tmp_path / "other.gguf", arch="gpt2")
+    assert gguf.GGUFReader(tmp_path / "other.gguf").get_field("general.architecture").contents() == "gpt2"
