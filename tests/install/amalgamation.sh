@@ -49,7 +49,7 @@ sed 's/(.*//; s/.*[ *]//' "$checkout/tests/abi/functions.txt" | sort >recorded
 diff recorded exported
 echo "ok: one file exports the $(wc -l <recorded) functions of the library and nothing else"
 
-export COFFER_SOURCE_DIR=$checkout COFFER_VECTORS=$checkout/tests/vectors COFFER_CLI=$build/coffer
+export COFFER_SOURCE_DIR=$checkout COFFER_VECTORS=$checkout/tests/vectors COFFER_CLI=$build/coffer COFFER_FAKES=$build/tests/fakes
 gcc -O2 -c coffer.c
 support=$(find "$build/tests" -name 'support*.c.o')
 count=0

@@ -15,6 +15,8 @@ coffer_rewrite_options header_rewrite_options = COFFER_REWRITE_OPTIONS_INIT;
 coffer_import_options header_import_options = COFFER_IMPORT_OPTIONS_INIT;
 coffer_import_write_options header_import_write_options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
 coffer_export_options header_export_options = COFFER_EXPORT_OPTIONS_INIT;
+coffer_window_options header_window_options = COFFER_WINDOW_OPTIONS_INIT;
+coffer_load_options header_load_options = COFFER_LOAD_OPTIONS_INIT;
 
 coffer_error header_error;
 coffer_tensor header_tensor;

@@ -28,8 +28,8 @@ typedef struct floor_run {
     int fd;
     uint64_t pieces;
     uint64_t step;
-    atomic_uint_least64_t next;
-    atomic_uint_least64_t done; /* bytes */
+    atomic_uint next; /* counts pieces, since not every machine counts bytes in one step */
+    atomic_uint done;
 } floor_run;
 
 static void *read_pieces(void *ctx)
@@ -40,13 +40,12 @@ static void *read_pieces(void *ctx)
         return NULL;
     }
     for (;;) {
-        const uint64_t piece = atomic_fetch_add(&run->next, 1) * run->step;
+        const uint64_t piece = (uint64_t)atomic_fetch_add(&run->next, 1) * run->step;
         if (piece >= run->pieces) {
             break;
         }
-        const ssize_t got = pread(run->fd, buffer, FLOOR_READ, (off_t)(piece * FLOOR_READ));
-        if (got > 0) {
-            atomic_fetch_add(&run->done, (uint64_t)got);
+        if (pread(run->fd, buffer, FLOOR_READ, (off_t)(piece * FLOOR_READ)) == (ssize_t)FLOOR_READ) {
+            atomic_fetch_add(&run->done, 1);
         }
     }
     free(buffer);
@@ -89,7 +88,7 @@ static uint64_t measure_file(const coffer *model, size_t shard, bool direct, uin
     floor_run run = { .fd = fd, .pieces = coffer_shard_size(model, shard) / FLOOR_READ, .step = step };
     read_file(&run, direct ? FLOOR_DISK_THREADS : most);
     close(fd);
-    return atomic_load(&run.done);
+    return (uint64_t)atomic_load(&run.done) * FLOOR_READ;
 }
 
 double load_floor(const coffer *model, bool direct)
