@@ -24,7 +24,6 @@
 #include <sys/syscall.h>
 #endif
 
-#define OS_READ_MOST ((size_t)1 << 30)
 #define OS_BLOCK_MOST 4096u
 
 #if defined(__linux__) && defined(O_DIRECT)
@@ -162,33 +161,13 @@ int coffer__os_open_direct(int fd, int *direct, uint32_t *block)
 
 /* ---- leaving nothing ----------------------------------------------------------------------------------------------- */
 
-#if defined(__linux__) && defined(SYS_preadv2)
-#define OS_READ_DONTCACHE 0x80
-
-/* The system call splits the offset, also where registers have 64 bits: there the first half is all of it. */
-static ssize_t os_read_dontcache(int fd, uint64_t offset, void *buffer, size_t size)
-{
-    struct iovec part = { .iov_base = buffer, .iov_len = size < OS_READ_MOST ? size : OS_READ_MOST };
-    return syscall(SYS_preadv2, fd, &part, 1L, (long)offset, (long)(offset >> 32), OS_READ_DONTCACHE);
-}
-#else
-static ssize_t os_read_dontcache(int fd, uint64_t offset, void *buffer, size_t size)
-{
-    (void)fd;
-    (void)offset;
-    (void)buffer;
-    (void)size;
-    errno = EOPNOTSUPP;
-    return -1;
-}
-#endif
-
 /* Reads as far as the system can do it like that; *done says how far. */
 static int os_read_passing(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
 {
     *done = 0;
     while (*done < size) {
-        const ssize_t got = os_read_dontcache(fd, offset + *done, (char *)buffer + *done, size - *done);
+        const ssize_t got = coffer__os_read_flagged(fd, offset + *done, (char *)buffer + *done, size - *done,
+                                                    COFFER__OS_READ_DONTCACHE);
         if (got == 0) {
             return 0;
         }
@@ -222,7 +201,7 @@ int coffer__os_read_uncached(int fd, uint64_t offset, void *buffer, size_t size,
 int coffer__os_uncached_works(int fd)
 {
     char byte = 0;
-    return os_read_dontcache(fd, 0, &byte, 1) >= 0 ? 0 : errno;
+    return coffer__os_read_flagged(fd, 0, &byte, 1, COFFER__OS_READ_DONTCACHE) >= 0 ? 0 : errno;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

@@ -101,21 +101,22 @@ static int os_count_cached(int fd, uint64_t offset, uint64_t size, uint64_t *cac
 #endif
 
 #if defined(__linux__) && defined(SYS_preadv2)
-#define OS_READ_NOWAIT 8
+#define OS_READ_MOST ((size_t)1 << 30)
 
 /* The system call splits the offset, also where registers have 64 bits: there the first half is all of it. */
-static ssize_t os_read_nowait(int fd, uint64_t offset, void *buffer, size_t size)
+ssize_t coffer__os_read_flagged(int fd, uint64_t offset, void *buffer, size_t size, int flag)
 {
-    struct iovec part = { .iov_base = buffer, .iov_len = size };
-    return syscall(SYS_preadv2, fd, &part, 1L, (long)offset, (long)(offset >> 32), OS_READ_NOWAIT);
+    struct iovec part = { .iov_base = buffer, .iov_len = size < OS_READ_MOST ? size : OS_READ_MOST };
+    return syscall(SYS_preadv2, fd, &part, 1L, (long)offset, (long)(offset >> 32), flag);
 }
 #else
-static ssize_t os_read_nowait(int fd, uint64_t offset, void *buffer, size_t size)
+ssize_t coffer__os_read_flagged(int fd, uint64_t offset, void *buffer, size_t size, int flag)
 {
     (void)fd;
     (void)offset;
     (void)buffer;
     (void)size;
+    (void)flag;
     errno = EOPNOTSUPP;
     return -1;
 }
@@ -151,7 +152,7 @@ int coffer__os_is_cached(int fd, uint64_t offset, bool *cached)
         *cached = count > 0;
         return 0;
     }
-    if (os_read_nowait(fd, offset, &byte, 1) >= 0) {
+    if (coffer__os_read_flagged(fd, offset, &byte, 1, COFFER__OS_READ_NOWAIT) >= 0) {
         *cached = true;
         return 0;
     }
@@ -166,7 +167,7 @@ int coffer__os_read_present(int fd, uint64_t offset, void *buffer, size_t size, 
     if (!coffer__os_offset_fits(offset, size)) {
         return EOVERFLOW;
     }
-    const ssize_t got = os_read_nowait(fd, offset, buffer, size);
+    const ssize_t got = coffer__os_read_flagged(fd, offset, buffer, size, COFFER__OS_READ_NOWAIT);
     *done = got > 0 ? (size_t)got : 0;
     return got >= 0 || errno == EAGAIN || errno == EINTR ? 0 : EOPNOTSUPP;
 }

@@ -112,17 +112,25 @@ static int os_peer_is_mine(int fd)
     return peer.uid == geteuid() ? 0 : EACCES;
 }
 
+/* A socket, and the address of a name. */
+static int os_socket(const char *name, struct sockaddr_un *address, socklen_t *size, int *fd)
+{
+    const int os_error = os_address(name, address, size);
+    if (os_error != 0) {
+        return os_error;
+    }
+    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return *fd >= 0 ? 0 : errno;
+}
+
 int coffer__os_answer(const char *name, int *listener)
 {
     struct sockaddr_un address;
     socklen_t size = 0;
-    int os_error = os_address(name, &address, &size);
+    int made = -1;
+    int os_error = os_socket(name, &address, &size, &made);
     if (os_error != 0) {
         return os_error;
-    }
-    const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (made < 0) {
-        return errno;
     }
     if (bind(made, (struct sockaddr *)&address, size) != 0 || listen(made, OS_BACKLOG) != 0) {
         os_error = errno;
@@ -272,13 +280,10 @@ int coffer__os_call(const char *name, int *caller)
 {
     struct sockaddr_un address;
     socklen_t size = 0;
-    int os_error = os_address(name, &address, &size);
+    int made = -1;
+    int os_error = os_socket(name, &address, &size, &made);
     if (os_error != 0) {
         return os_error;
-    }
-    const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (made < 0) {
-        return errno;
     }
     os_error = connect(made, (struct sockaddr *)&address, size) == 0 ? os_peer_is_mine(made) : errno;
     if (os_error != 0) {
