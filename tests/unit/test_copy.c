@@ -480,13 +480,18 @@ static void progress_and_cancelling(void **state)
             options.progress = watch;
             options.progress_ctx = &seen;
             const coffer_status status = copy_to_path(model, &options, &err);
-            assert_int_equal(status, cancel_at == 0 ? COFFER_OK : COFFER_ERR_CANCELLED);
+            /* Several threads copy, so a run may be told in fewer steps than the first one. */
+            const bool asked = cancel_at > 0 && seen.calls >= cancel_at;
+            assert_int_equal(status, asked ? COFFER_ERR_CANCELLED : COFFER_OK);
+            assert_true(asked || cancel_at != 1);
+            if (asked) {
+                assert_int_equal(seen.calls, cancel_at);
+            } else {
+                assert_int_equal(seen.done, model_image.size - model_image.data_offset);
+            }
             if (cancel_at == 0) {
                 calls = seen.calls;
                 assert_true(calls >= (by_hand ? 1 : 3));
-                assert_int_equal(seen.done, model_image.size - model_image.data_offset);
-            } else {
-                assert_int_equal(seen.calls, cancel_at);
             }
             (void)unlink(work_path("target"));
         }

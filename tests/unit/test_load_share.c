@@ -269,13 +269,20 @@ static int rank_main(const job *of, uint32_t rank)
 
 /* ---- a group ----------------------------------------------------------------------------------------------------- */
 
-static int end_of(pid_t child)
+/* With `goes_on` it may be stopped, now or later, and goes on then: a rank that is slow stops only when the others have
+   ended. */
+static int end_of(pid_t child, bool goes_on)
 {
     int status = 0;
-    while (waitpid(child, &status, 0) < 0) {
-        assert_int_equal(errno, EINTR);
+    for (;;) {
+        if (waitpid(child, &status, goes_on ? WUNTRACED : 0) < 0) {
+            assert_int_equal(errno, EINTR);
+        } else if (WIFSTOPPED(status)) {
+            (void)kill(child, SIGCONT);
+        } else {
+            return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
+        }
     }
-    return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 static void run_job(const job *of, unsigned seed, int ends[MOST_RANKS])
@@ -293,12 +300,11 @@ static void run_job(const job *of, unsigned seed, int ends[MOST_RANKS])
     }
     for (uint32_t i = 0; i < of->world; i++) {
         if (of->fate != FATE_STOPPED || i != of->doomed) {
-            ends[i] = end_of(children[i]);
+            ends[i] = end_of(children[i], false);
         }
     }
     if (of->fate == FATE_STOPPED) {
-        (void)kill(children[of->doomed], SIGCONT);
-        ends[of->doomed] = end_of(children[of->doomed]);
+        ends[of->doomed] = end_of(children[of->doomed], true);
     }
 }
 

@@ -291,13 +291,20 @@ static int rank_main(const group *g, uint32_t rank)
 
 /* ---- a group ----------------------------------------------------------------------------------------------------- */
 
-static int end_of(pid_t child)
+/* With `goes_on` it may be stopped, now or later, and goes on then: a rank that is slow stops only when the others have
+   ended. */
+static int end_of(pid_t child, bool goes_on)
 {
     int status = 0;
-    while (waitpid(child, &status, 0) < 0) {
-        assert_int_equal(errno, EINTR);
+    for (;;) {
+        if (waitpid(child, &status, goes_on ? WUNTRACED : 0) < 0) {
+            assert_int_equal(errno, EINTR);
+        } else if (WIFSTOPPED(status)) {
+            (void)kill(child, SIGCONT);
+        } else {
+            return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
+        }
     }
-    return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /* Starts all ranks, in an order of the seed's, and waits for all but one that is stopped; that one goes on then. */
@@ -317,12 +324,11 @@ static void run_group(const group *g, int ends[MOST_RANKS])
     const bool stops = g->fate == FATE_STOPPED;
     for (uint32_t i = 0; i < g->ranks; i++) {
         if (!stops || i != g->doomed) {
-            ends[i] = end_of(children[i]);
+            ends[i] = end_of(children[i], false);
         }
     }
     if (stops) {
-        (void)kill(children[g->doomed], SIGCONT);
-        ends[g->doomed] = end_of(children[g->doomed]);
+        ends[g->doomed] = end_of(children[g->doomed], true);
     }
 }
 
@@ -541,7 +547,7 @@ static void sessions_follow_each_other(void **state)
         }
     }
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(end_of(children[i]), ENDS_WELL);
+        assert_int_equal(end_of(children[i], false), ENDS_WELL);
     }
     assert_int_equal(g.seen->private_ranks, 0);
     for (uint32_t cell = 0; cell < g.cells; cell++) {
@@ -624,7 +630,7 @@ static void nonsense_means_no_group(void **state)
         assert_int_equal(open_descriptors(), before);
         assert_int_equal(g.seen->private_ranks, kind != HANGS_UP);
         (void)kill(child, SIGKILL);
-        (void)end_of(child);
+        (void)end_of(child, false);
         group_end(&g);
     }
 }
@@ -657,7 +663,7 @@ static void a_caller_that_talks_disturbs_nobody(void **state)
     run_group(&g, ends);
     assert_all_well(&g, ends);
     (void)kill(child, SIGKILL);
-    (void)end_of(child);
+    (void)end_of(child, false);
     group_end(&g);
 }
 
