@@ -37,8 +37,8 @@ enum {
 typedef enum fate { FATE_NONE, FATE_KILLED, FATE_STOPPED, FATE_CANCELS, FATE_RUNS_OUT, FATE_LATE } fate;
 
 typedef struct together {
-    atomic_ullong read;   /* bytes, of all ranks */
-    atomic_ullong needed; /* bytes of results */
+    atomic_uint read;   /* bytes, of all ranks; few, so that every machine can add them in one step */
+    atomic_uint needed; /* bytes of results */
     atomic_uint met_fate;
     atomic_uint begun; /* ranks that have some bytes */
 } together;
@@ -208,8 +208,8 @@ static int take_all(const job *of, uint32_t rank, const coffer *model, coffer_lo
         count++;
     }
     coffer_load_stats_of(load, &stats);
-    atomic_fetch_add(&of->seen->read, stats.read);
-    atomic_fetch_add(&of->seen->needed, stats.wanted);
+    atomic_fetch_add(&of->seen->read, (unsigned)stats.read);
+    atomic_fetch_add(&of->seen->needed, (unsigned)stats.wanted);
     int end = ENDS_WELL;
     for (size_t i = 0; i < count; i++) {
         end = is_right(of, rank, model, &all[i]) ? end : ENDS_WITH_WRONG_BYTES;
