@@ -64,8 +64,7 @@ static coffer_status source_file_shrank(const source_file *file, int fd, uint64_
     if (os_error != 0) {
         return coffer__trouble(err, "examine the file again, which ended early", NULL, os_error);
     }
-    /* Of several reads at the same time, one that begins after the new end may be the first to fail. */
-    coffer__fail_at(err, COFFER_ERR_CHANGED, now.size < at ? now.size : at,
+    coffer__fail_at(err, COFFER_ERR_CHANGED, at,
                     "the file was changed while it was in use: it had %z when it was opened and has %z now; open it "
                     "again when the program that writes it has finished",
                     file->seen.size, now.size);

