@@ -432,16 +432,17 @@ coffer_status coffer__feed_shared(coffer__feed **feed, const coffer__feeds *feed
                                   const coffer__watch *watch, coffer_error *err)
 {
     const coffer__share_shape *is = &feeds->share->table.is;
-    const size_t readers = 2 * is->ranks * feeds->workers;
+    const size_t readers = (size_t)2 * is->ranks * feeds->workers;
     shared_feed *made = coffer__alloc_zeroed(feeds->allocator, sizeof *made);
     if (made != NULL) {
         *made = (shared_feed){
             .feed = { &SHARED_OPS }, .feeds = feeds, .share = feeds->share, .alone = alone, .watch = watch
         };
-        made->claim_count = is->slots / readers > 0 ? is->slots / readers : 1;
+        const size_t claims = is->slots / readers > 0 ? is->slots / readers : 1;
         made->waiting_most = is->slots / feeds->workers > 0 ? is->slots / feeds->workers : 1;
         made->first = coffer__alloc_array(feeds->allocator, feeds->model->shard_count + 1, sizeof *made->first, err);
-        made->claims = coffer__alloc_array(feeds->allocator, made->claim_count, sizeof *made->claims, err);
+        made->claims = coffer__alloc_array(feeds->allocator, claims, sizeof *made->claims, err);
+        made->claim_count = made->claims != NULL ? claims : 0;
         if (made->first != NULL && made->claims != NULL) {
             (void)coffer__shared_cells(feeds->model, made->first);
             *feed = &made->feed;

@@ -6,6 +6,7 @@
 #include "model.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* A keeper that lives answers at once. One that is stopped is not waited for. */
 #define KEPT_PATIENCE_MS 200
@@ -14,8 +15,11 @@
    chance. */
 void coffer__kept_name(char name[COFFER__KEPT_NAME], const coffer__os_info *info)
 {
-    const uint64_t all[] = { info->device, info->inode, info->size, (uint64_t)info->modified, (uint64_t)info->touched };
-    const unsigned long long number = coffer__fnv(COFFER__FNV_START, all, sizeof all);
+    char all[112];
+    (void)snprintf(all, sizeof all, "%llx/%llx/%llx/%llx/%llx", (unsigned long long)info->device,
+                   (unsigned long long)info->inode, (unsigned long long)info->size, (unsigned long long)info->modified,
+                   (unsigned long long)info->touched);
+    const unsigned long long number = coffer__fnv(COFFER__FNV_START, all, strlen(all));
     (void)snprintf(name, COFFER__KEPT_NAME, "coffer/keep/%lu/%016llx/%llx/%llx", (unsigned long)coffer__os_user(),
                    number, (unsigned long long)info->inode, (unsigned long long)info->size);
 }
