@@ -487,7 +487,7 @@ static bool tar_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
     (void)path;
     (void)path_len;
     /* A block each for the description's head and its records, which are short for these names. */
-    const bool described = head_size >= 3 * COFFER__TAR_BLOCK && coffer__tar_is_head(head) && head[156] == 'x';
+    const bool described = head_size >= (size_t)3 * COFFER__TAR_BLOCK && coffer__tar_is_head(head) && head[156] == 'x';
     head += described ? (size_t)2 * COFFER__TAR_BLOCK : 0;
     head_size -= described ? (size_t)2 * COFFER__TAR_BLOCK : 0;
     if (head_size < COFFER__TAR_BLOCK || !coffer__tar_is_head(head)) {
