@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* Gaps that are read with what lies around them are part of a span, so they count as read, as they will be. */
 static void cost_add(coffer_plan_cost *cost, const coffer__chunk *chunk)
 {
     for (size_t i = 0; i < chunk->span_count; i++) {
@@ -26,6 +27,7 @@ static void cost_items(coffer__schedule *schedule, size_t shard, coffer_plan_cos
     }
 }
 
+/* One chunk is filled again and again: its lists grow to what the largest needs. */
 static coffer_status cost_chunks(coffer__schedule *schedule, coffer_plan_cost *cost, coffer_error *err)
 {
     bool over = false;
@@ -39,6 +41,9 @@ static coffer_status cost_chunks(coffer__schedule *schedule, coffer_plan_cost *c
     return status;
 }
 
+/* The schedule has no `admit`, so nothing waits for memory, and the order is that of the files, which budgets can
+   only make worse. The result is written at the end, so a failure leaves the caller's struct as it was; no more of
+   it is written than its size says. */
 coffer_status coffer_plan_cost_of(const coffer_plan *plan, size_t shard, coffer_plan_cost *cost, coffer_error *err)
 {
     if (plan == NULL || cost == NULL || cost->struct_size < sizeof cost->struct_size ||

@@ -26,11 +26,13 @@
 #define OUTLET_PIECES 4u
 #define OUTLET_PIECE ((size_t)256 << 10)
 #define OUTLET_PART (OUTLET_PIECE / 8) /* the longest run that is gathered with others */
-/* Runs below this many bytes are gathered. A processor gathers some gigabytes each second whatever their width, and devices
-   copy boxes of such runs no faster than that. */
+/* Runs below this many bytes are gathered. A processor gathers some gigabytes each second whatever their width, and
+   devices copy boxes of such runs no faster than that. */
 #define OUTLET_NARROW 512u
 /* The largest step of a box; drivers refuse more. */
 #define OUTLET_STEP ((uint64_t)INT32_MAX)
+/* One thread uses it, so nothing here is locked. What is queued on the lane is done in order, which is why a single
+   mark can stand for all that was sent before it. */
 struct coffer__outlet {
     coffer_allocator allocator;
     coffer_device *device;
@@ -51,6 +53,8 @@ struct coffer__outlet {
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
+/* Nothing but the lane is made here: marks and pieces come when they are needed, since many outlets send a few runs
+   that are copied as they are. */
 coffer_status coffer__outlet_open(coffer__outlet **outlet, coffer_device *device, const coffer_allocator *allocator,
                                   coffer_error *err)
 {
@@ -102,7 +106,8 @@ void coffer__outlet_close(coffer__outlet *outlet)
 
 /* ---- tickets ----------------------------------------------------------------------------------------------------- */
 
-/* All of these are called when the device was entered. */
+/* All of these are called when the device was entered. Marks of one lane are reached in the order in which they
+   were set, so a ticket that was reached stands for all before it, and `reached` never goes back. */
 static coffer_status outlet_wait(coffer__outlet *outlet, uint64_t ticket, bool wait, coffer_error *err)
 {
     if (ticket <= outlet->reached) {
@@ -116,6 +121,9 @@ static coffer_status outlet_wait(coffer__outlet *outlet, uint64_t ticket, bool w
     return status;
 }
 
+/* Where nothing was sent since the last ticket that one says as much, and no mark is spent. A mark can only be set
+   again when what it was set for before has been reached, or a wait for the old ticket would become one for the
+   new. */
 static coffer_status outlet_mark(coffer__outlet *outlet, uint64_t *ticket, coffer_error *err)
 {
     coffer_device *device = outlet->device;
@@ -154,6 +162,7 @@ coffer_status coffer__outlet_ticket(coffer__outlet *outlet, uint64_t *ticket, co
     return status;
 }
 
+/* A ticket that is known to be reached is answered without entering the device, which is a call of the driver. */
 coffer_status coffer__outlet_reached(coffer__outlet *outlet, uint64_t ticket, bool wait, coffer_error *err)
 {
     coffer__device_visit visit;
@@ -170,6 +179,7 @@ coffer_status coffer__outlet_reached(coffer__outlet *outlet, uint64_t ticket, bo
 
 /* ---- the caller's streams ---------------------------------------------------------------------------------------- */
 
+/* A load has few streams, mostly one. */
 static bool outlet_waits_for(const coffer__outlet *outlet, uint64_t stream)
 {
     for (size_t i = 0; i < outlet->stream_count; i++) {
@@ -180,7 +190,8 @@ static bool outlet_waits_for(const coffer__outlet *outlet, uint64_t stream)
     return false;
 }
 
-/* The mark goes at once: the driver keeps what was asked of it. */
+/* The mark goes at once: the driver keeps what was asked of it. The lane waits on the device, not the worker on the
+   host: the caller's stream may have much to do, and reading goes on meanwhile. */
 static coffer_status outlet_order(coffer__outlet *outlet, uint64_t stream, coffer_error *err)
 {
     coffer_device *device = outlet->device;
@@ -197,6 +208,7 @@ static coffer_status outlet_order(coffer__outlet *outlet, uint64_t stream, coffe
     return status;
 }
 
+/* Room for the stream is made first: once the lane waits for it, it must be remembered without fail. */
 coffer_status coffer__outlet_after(coffer__outlet *outlet, uint64_t stream, coffer_error *err)
 {
     coffer__device_visit visit;
@@ -222,6 +234,7 @@ coffer_status coffer__outlet_after(coffer__outlet *outlet, uint64_t stream, coff
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
+/* A copy that failed may have been queued in part, so it counts as sent in any case. */
 static coffer_status outlet_copy(coffer__outlet *outlet, const coffer__copy *copy, coffer_error *err)
 {
     outlet->sent = true;
@@ -244,7 +257,8 @@ static coffer_status outlet_box(coffer__outlet *outlet, coffer__copy box, coffer
     return status;
 }
 
-/* The pieces come when they are first needed. Copies from them work whether they are registered or not. */
+/* The pieces come when they are first needed. Copies from them work whether they are registered or not. Failing to
+   register them is remembered as not registered, and not tried again for this outlet. */
 static coffer_status outlet_make_pieces(coffer__outlet *outlet, coffer_error *err)
 {
     coffer_device *device = outlet->device;
@@ -258,7 +272,9 @@ static coffer_status outlet_make_pieces(coffer__outlet *outlet, coffer_error *er
     return status == COFFER_ERR_UNSUPPORTED ? COFFER_OK : status;
 }
 
-/* Makes room for at least `width` bytes, at most a piece; *room is how much there is. */
+/* Makes room for at least `width` bytes, at most a piece; *room is how much there is. What is left of the old piece
+   is not used: a run is never cut here. The next piece was sealed earliest, so the wait for it is mostly over
+   before it begins; its ticket is 0 the first time, which is always reached. */
 static coffer_status outlet_room(coffer__outlet *outlet, uint64_t width, size_t *room, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -277,8 +293,10 @@ static coffer_status outlet_room(coffer__outlet *outlet, uint64_t width, size_t 
     return status;
 }
 
-/* Gathers as many runs as there is room for, and sends them. The last of them comes first where the line goes backwards, so
-   that what is sent goes forwards. */
+/* Gathers as many runs as there is room for, and sends them. The last of them comes first where the line goes
+   backwards, so that what is sent goes forwards. The bytes stay in the piece until a ticket that comes later was
+   reached, so the chunk's slot is not needed for them any more. Packed runs are contiguous in the piece; whether
+   they are on the device depends on the step there, and then one copy does for all of them. */
 static coffer_status outlet_gather_some(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                         uint64_t first, uint64_t runs, coffer_error *err)
 {
@@ -301,6 +319,7 @@ static coffer_status outlet_gather_some(coffer__outlet *outlet, const coffer__li
     return outlet_box(outlet, (coffer__copy){ lowest, step, start, line->width, line->width, runs }, err);
 }
 
+/* outlet_room makes sure of room for one run at least, so each round sends something. */
 static coffer_status outlet_gather(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                    coffer_error *err)
 {
@@ -323,7 +342,8 @@ static coffer_status outlet_gather(coffer__outlet *outlet, const coffer__line *l
     return COFFER_OK;
 }
 
-/* Runs backwards that are longer than a piece go one by one. */
+/* Runs backwards that are longer than a piece go one by one. A run of that length is worth a copy of its own, and
+   turning it around in memory would need more room than there is. */
 static coffer_status outlet_backwards(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                       coffer_error *err)
 {
@@ -335,7 +355,9 @@ static coffer_status outlet_backwards(coffer__outlet *outlet, const coffer__line
     return status;
 }
 
-/* Sends a run by way of the pieces, in as many parts as that takes. */
+/* Sends a run by way of the pieces, in as many parts as that takes. A run may be longer than a piece, so it is cut;
+   a part is begun in what is left of a piece only if that has room for a good deal of it, because many small copies
+   cost more than a little memory. */
 static coffer_status outlet_stage_run(coffer__outlet *outlet, uint64_t to, const uint8_t *bytes, uint64_t size,
                                       coffer_error *err)
 {
@@ -360,6 +382,7 @@ static coffer_status outlet_stage_run(coffer__outlet *outlet, uint64_t to, const
     return COFFER_OK;
 }
 
+/* Narrow runs share copies, as they do without staging; wide ones go one by one. */
 static coffer_status outlet_stage(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                   coffer_error *err)
 {
@@ -374,6 +397,7 @@ static coffer_status outlet_stage(coffer__outlet *outlet, const coffer__line *li
     return status;
 }
 
+/* The questions go from the usual case to the rare ones: most tensors are one run. */
 static coffer_status outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                  coffer_error *err)
 {
@@ -391,6 +415,8 @@ static coffer_status outlet_send(coffer__outlet *outlet, const coffer__line *lin
         err);
 }
 
+/* Staging is of use only where the pieces could be registered: otherwise the driver would copy from them as slowly
+   as from the map. */
 coffer_status coffer__outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes, bool mapped,
                                   coffer_error *err)
 {

@@ -20,6 +20,7 @@ typedef struct facility_list {
     coffer_error detail; /* where texts with numbers in them are made */
 } facility_list;
 
+/* Whoever has seen enough is not called again, and the functions that ask need not know of that. */
 static void facility_tell(facility_list *list, const char *name, bool usable, const char *detail, const char *advice)
 {
     if (!list->ended) {
@@ -27,7 +28,8 @@ static void facility_tell(facility_list *list, const char *name, bool usable, co
     }
 }
 
-/* One that depends on whether the system refused something. */
+/* One that depends on whether the system refused something. The only sure way to know whether the system lets this
+   process do something is to try it; a version number says nothing of containers that forbid it. */
 static void facility_tell_tried(facility_list *list, const char *name, int os_error, const char *detail,
                                 const char *advice)
 {
@@ -112,6 +114,7 @@ static const char *facility_storage_words(coffer__os_storage storage)
     }
 }
 
+/* All of these are asked of an open file, since the answers differ between file systems and not between machines. */
 static void facility_of_file(facility_list *list, int fd)
 {
     uint32_t block = 1;
@@ -138,6 +141,8 @@ typedef struct facility_folder {
     int fd;
 } facility_folder;
 
+/* It says whether the list should go on, and ends it with the first file that can be opened. Names that are too
+   long for the buffer are passed over. */
 static bool facility_see_name(void *ctx, const char *name)
 {
     facility_folder *folder = ctx;
@@ -180,6 +185,7 @@ static coffer_status facility_path(facility_list *list, const char *path)
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
+/* A vendor whose driver is not installed lists that it is not, which is no failure. */
 static coffer_status facility_devices(facility_list *list)
 {
     static const coffer__vendor *const vendors[] = { &coffer__cuda, &coffer__hip };

@@ -28,12 +28,15 @@ static const coffer__kept_file *kept_file_of(const kept_feed *feed, const coffer
     return &feed->kept->files[chunk->shard];
 }
 
+/* Only a few are accepted, because the workers of a load share the schedule: chunks that wait here would be missing
+   elsewhere. That `rest` has room is asked for the chunk that may be of another file. */
 static bool kept_has_room(const coffer__feed *base)
 {
     const kept_feed *feed = (const kept_feed *)base;
     return feed->count < KEPT_AHEAD && feed->rest->ops->has_room(feed->rest);
 }
 
+/* Nothing is copied here, so the chunks are spread over the workers before any of them begins to copy. */
 static coffer_status kept_submit(coffer__feed *base, coffer__chunk *chunk, coffer_error *err)
 {
     kept_feed *feed = (kept_feed *)base;
@@ -61,6 +64,7 @@ static void kept_copy(const coffer__kept_file *file, coffer__chunk_part *part)
     }
 }
 
+/* It counts as read from the page cache, which is where such memory is. */
 static void kept_bring(const coffer__kept_file *file, coffer__chunk *chunk)
 {
     chunk->bytes = file->bytes + (size_t)chunk->cell.begin;
@@ -78,6 +82,7 @@ static void kept_bring(const coffer__kept_file *file, coffer__chunk *chunk)
     }
 }
 
+/* Chunks that are ready come first: they need no waiting, and what `rest` reads goes on by itself meanwhile. */
 static coffer_status kept_next(coffer__feed *base, bool wait, coffer__chunk **chunk, coffer_error *err)
 {
     kept_feed *feed = (kept_feed *)base;
@@ -91,6 +96,7 @@ static coffer_status kept_next(coffer__feed *base, bool wait, coffer__chunk **ch
     return COFFER_OK;
 }
 
+/* A chunk of a kept file has no slot to give back. */
 static void kept_release_chunk(coffer__feed *base, coffer__chunk *chunk)
 {
     kept_feed *feed = (kept_feed *)base;
@@ -99,6 +105,7 @@ static void kept_release_chunk(coffer__feed *base, coffer__chunk *chunk)
     }
 }
 
+/* Nothing is in progress here: copies are done by the thread that asks for a chunk. */
 static void kept_close(coffer__feed *base)
 {
     kept_feed *feed = (kept_feed *)base;

@@ -23,6 +23,8 @@
 #define PRIVATE_PLACE_DIRECT ((uint64_t)128 << 10)
 #define PRIVATE_PLACE_DEVICE ((uint64_t)64 << 10)
 
+/* `left` goes down as requests come back, and the chunk is whole when it is 0; `given` tells such a chunk from one
+   that the worker has already, as both keep their slot. */
 typedef struct private_slot {
     uint8_t *memory;
     coffer__chunk *chunk; /* NULL: it is free */
@@ -56,6 +58,8 @@ typedef struct private_run {
     coffer_device *device;
 } private_run;
 
+/* An empty span is no request, which spares every caller the question. The array may move while requests are added;
+   this is why none is submitted before the last was made. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): it is read to */
 static coffer_status private_request(const private_feed *own, private_slot *slot, coffer__file_span span, uint8_t *to,
                                      coffer_error *err)
@@ -75,6 +79,7 @@ static coffer_status private_request(const private_feed *own, private_slot *slot
     return COFFER_OK;
 }
 
+/* A span lies within the cell, so its distance from the cell's beginning is within the slot. */
 static coffer_status private_to_slot(const private_feed *own, private_slot *slot, coffer__file_span span,
                                      coffer_error *err)
 {
@@ -82,7 +87,10 @@ static coffer_status private_to_slot(const private_feed *own, private_slot *slot
 }
 
 /* The next run from part `first` on, which begins at `reached` at the earliest: no part that was there before
-   reaches into it, and none that comes after it begins in it. False when part `first` begins none. */
+   reaches into it, and none that comes after it begins in it. False when part `first` begins none. Both hold
+   because bytes that are read to a place are not read to the slot: another part that wants them too, from the slot,
+   would find nothing there. So only bytes that exactly one run wants may skip the slot. Parts that follow each
+   other in the file and in memory, such as small tensors of one stretch, are one run, and become one request. */
 static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t reached, private_run *run)
 {
     const coffer__chunk_part *part = &chunk->parts[first];
@@ -105,7 +113,9 @@ static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t 
 }
 
 /* The blocks of a run that can be read to their place, if they are worth it. They are when they are the whole span,
-   which is one request in any case. */
+   which is one request in any case. Blocks of the file that lie wholly in the run are all that direct reading can
+   place, since it writes whole blocks and would overwrite what lies before and after the run in memory. cuFile has
+   no such bounds for the addresses, so to a device it is all of the run or none of it. */
 static bool private_placeable(const private_slot *slot, const private_run *run, const coffer__file_span *span,
                               coffer__file_span *place)
 {
@@ -121,7 +131,8 @@ static bool private_placeable(const private_slot *slot, const private_run *run, 
     return size >= least || (size > 0 && size == span->end - span->begin);
 }
 
-/* Tells the parts of a run which of their bytes are at their place. */
+/* Tells the parts of a run which of their bytes are at their place. The run may be of several parts, and the place
+   may begin within the first and end within the last, so each part gets its own share of it. */
 static void private_mark(coffer__chunk *chunk, const private_run *run, const coffer__file_span *place)
 {
     for (size_t i = run->first; i < run->end; i++) {
@@ -134,7 +145,8 @@ static void private_mark(coffer__chunk *chunk, const private_run *run, const cof
     }
 }
 
-/* Where the making of a chunk's requests is. */
+/* Where the making of a chunk's requests is. The four together say what is still to be asked for: everything in the
+   slot from `from` to `wanted`, and the parts from `next` on. */
 typedef struct private_cursor {
     size_t next;      /* the first part that was not looked at */
     uint64_t reached; /* to where those that were looked at reach */
@@ -142,8 +154,8 @@ typedef struct private_cursor {
     uint64_t wanted;  /* from there to here bytes are needed in the slot; not above `from`: none are */
 } private_cursor;
 
-/* Bytes from `begin` to `end` are needed in the slot. What lies between them and those before is read with them, unless
-   there are none before. */
+/* Bytes from `begin` to `end` are needed in the slot. What lies between them and those before is read with them,
+   unless there are none before. */
 static void private_want(private_cursor *cursor, uint64_t begin, uint64_t end)
 {
     if (cursor->wanted <= cursor->from && begin > cursor->from) {
@@ -152,7 +164,8 @@ static void private_want(private_cursor *cursor, uint64_t begin, uint64_t end)
     cursor->wanted = end > cursor->wanted ? end : cursor->wanted;
 }
 
-/* Reads a run to its place on a device, now: cuFile waits for it. */
+/* Reads a run to its place on a device, now: cuFile waits for it. It is counted here, because no request of it
+   comes back by the reader. The inlet is in use by this chunk, so it cannot be closed meanwhile. */
 static coffer_status private_to_device(const private_feed *own, const private_slot *slot, const private_run *run,
                                        coffer_error *err)
 {
@@ -166,7 +179,9 @@ static coffer_status private_to_device(const private_feed *own, const private_sl
 }
 
 /* Makes the requests of a run that is read to its place: what is needed before it goes to the slot, with the bytes
-   before its first whole block. Those after its last one are wanted from now on. */
+   before its first whole block. Those after its last one are wanted from now on. What is in the slot from `from` to
+   `wanted` is one request, though it may contain gaps between parts: the schedule has found that reading them costs
+   less than another request. */
 static coffer_status private_place(const private_feed *own, private_slot *slot, private_cursor *cursor,
                                    const private_run *run, const coffer__file_span *place, coffer_error *err)
 {
@@ -186,6 +201,10 @@ static coffer_status private_place(const private_feed *own, private_slot *slot, 
     return status;
 }
 
+/* The parts are in the order in which they begin, and a part whose bytes go on in the next span has been looked at
+   in this one. So the cursor goes over the parts once for all spans; `reached` tells how far those already looked
+   at still want bytes of the slot. What is wanted beyond the span's end is not read here, since it is a gap or part
+   of the next span. */
 static coffer_status private_span(const private_feed *own, private_slot *slot, const coffer__file_span *span,
                                   private_cursor *cursor, coffer_error *err)
 {
@@ -213,6 +232,8 @@ static coffer_status private_span(const private_feed *own, private_slot *slot, c
     return private_to_slot(own, slot, (coffer__file_span){ cursor->from, end }, err);
 }
 
+/* The array of the slot's last chunk is filled again. The cursor is one for all spans of the chunk, because a part
+   may reach over several. */
 static coffer_status private_requests(const private_feed *own, private_slot *slot, coffer_error *err)
 {
     private_cursor cursor = { .next = 0 };
@@ -229,6 +250,9 @@ static coffer_status private_requests(const private_feed *own, private_slot *slo
 
 /* ---- the feed ---------------------------------------------------------------------------------------------------- */
 
+/* The engine is asked as well as the slots: an engine that reads at once, by the calling thread, wants few chunks
+   ahead, since each would delay the delivery of the last one. The inlet of the last chunk stands for that of the
+   next, which mostly is of the same file. */
 static bool private_has_room(const coffer__feed *feed)
 {
     const private_feed *own = (const private_feed *)feed;
@@ -236,7 +260,9 @@ static bool private_has_room(const coffer__feed *feed)
            (own->latest.engine == NULL || coffer__range_reader_wants(own->reader, &own->latest));
 }
 
-/* Requests stay where they are while they are in progress, so all of them are made before the first is submitted. */
+/* Requests stay where they are while they are in progress, so all of them are made before the first is submitted.
+   The slot counts as taken, and its inlet as used, before anything can fail: private_close gives the inlet back for
+   each slot that has a chunk, whether its requests were made or not. */
 static coffer_status private_submit(coffer__feed *feed, coffer__chunk *chunk, coffer_error *err)
 {
     private_feed *own = (private_feed *)feed;
@@ -271,7 +297,7 @@ static coffer_status private_submit(coffer__feed *feed, coffer__chunk *chunk, co
     return status;
 }
 
-/* Gives back the chunk of a slot that has all it waits for. */
+/* Gives back the chunk of a slot that has all it waits for. It keeps its slot until it is released. */
 static coffer__chunk *private_give(private_feed *own, private_slot *slot)
 {
     slot->given = true;
@@ -279,7 +305,8 @@ static coffer__chunk *private_give(private_feed *own, private_slot *slot)
     return slot->chunk;
 }
 
-/* A slot whose chunk needed no requests, since all of it went to a device; NULL: none. */
+/* A slot whose chunk needed no requests, since all of it went to a device; NULL: none. It is asked for only while
+   something is to come, and there are few slots. */
 static private_slot *private_without_requests(const private_feed *own)
 {
     for (size_t i = 0; i < own->count; i++) {
@@ -291,6 +318,9 @@ static private_slot *private_without_requests(const private_feed *own)
     return NULL;
 }
 
+/* Requests come back in any order, and those of several chunks are mixed; a chunk is given back with its last one.
+   One whose requests are none would never come back that way, so it is looked for first. After a failure the chunk
+   stays where it is, in its slot: closing the feed waits for what is still being read into it. */
 static coffer_status private_next(coffer__feed *feed, bool wait, coffer__chunk **chunk, coffer_error *err)
 {
     private_feed *own = (private_feed *)feed;
@@ -319,6 +349,7 @@ static coffer_status private_next(coffer__feed *feed, bool wait, coffer__chunk *
     return COFFER_OK;
 }
 
+/* The inlet may be closed from now on, to make room for that of another file. */
 static void private_release(coffer__feed *feed, coffer__chunk *chunk)
 {
     private_feed *own = (private_feed *)feed;
@@ -352,7 +383,9 @@ static const coffer__feed_ops private_ops = { .name = "private",
                                               .release = private_release,
                                               .close = private_close };
 
-/* The slots of a window are divided evenly among the feeds of a load. */
+/* The slots of a window are divided evenly among the feeds of a load. Workers have fixed slots, so they need no
+   lock for taking one. The depth is as many requests as there are slots, up to what a ring can have; a chunk of
+   several requests queues the rest. */
 static coffer_status private_fill(private_feed *own, size_t worker, const coffer__watch *watch, coffer_error *err)
 {
     const coffer__feeds *feeds = own->feeds;
@@ -372,6 +405,8 @@ static coffer_status private_fill(private_feed *own, size_t worker, const coffer
     return coffer__range_reader_new(&own->reader, &options, err);
 }
 
+/* The feed is closed by its own function if it cannot be filled, so that function takes one of which anything is
+   missing. */
 coffer_status coffer__feed_private(coffer__feed **feed, const coffer__feeds *feeds, size_t worker,
                                    const coffer__watch *watch, coffer_error *err)
 {

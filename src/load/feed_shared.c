@@ -25,6 +25,8 @@
 /* Runs of blocks in a cell, at most. */
 #define SHARED_RUNS 16
 
+/* It has room for its spans and parts in itself, as it stays where it is while the private feed has it, and is used
+   again for the next cell. */
 typedef struct shared_claim {
     coffer__chunk chunk; /* as the private feed sees it */
     coffer__file_span spans[SHARED_RUNS];
@@ -34,6 +36,8 @@ typedef struct shared_claim {
     bool sent; /* … and the private feed has it */
 } shared_claim;
 
+/* The four counts say where the worker's chunks are, and what `alone` has: from them follows whether there is
+   anything to wait for, and whether waiting for it can end. */
 typedef struct shared_feed {
     coffer__feed feed;
     const coffer__feeds *feeds;
@@ -55,6 +59,10 @@ typedef struct shared_feed {
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
+/* The numbers follow from the sizes of the files alone, so all processes of a group come to the same ones without a
+   word between them. Each file has a cell more than it fills: a file whose size is a multiple of a cell has one
+   that nobody ever wants, which costs two words and spares a case. The number is bounded before it is used; the 32
+   bits may wrap only where the result is 0, and then there is no group. */
 size_t coffer__shared_cells(const coffer *model, uint32_t *first)
 {
     uint64_t count = 0;
@@ -75,6 +83,8 @@ uint32_t coffer__shared_cell(const coffer__chunk *chunk, const uint32_t *first)
     return first[chunk->shard] + (uint32_t)(chunk->cell.begin / COFFER__CELL);
 }
 
+/* Spans are rounded outwards to blocks, so that the blocks of a claim have every byte that was asked for. A block
+   is a cell's 32nd part, and no span reaches out of its cell, so the shift stays below 32. */
 uint32_t coffer__shared_blocks(const coffer__chunk *chunk)
 {
     uint32_t blocks = 0;
@@ -90,6 +100,8 @@ uint32_t coffer__shared_blocks(const coffer__chunk *chunk)
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
 
+/* Bisection: first[low] <= cell < first[high] holds throughout, as the numbers ascend and each shard has a cell at
+   least. */
 static size_t shared_shard_of(const shared_feed *feed, uint32_t cell)
 {
     size_t low = 0;
@@ -101,7 +113,11 @@ static size_t shared_shard_of(const shared_feed *feed, uint32_t cell)
     return low;
 }
 
-/* Makes a chunk of a claim: each run of blocks is a span, and a part that goes to the shared buffer as it is. */
+/* Makes a chunk of a claim: each run of blocks is a span, and a part that goes to the shared buffer as it is. A
+   claim's blocks come from memory that any rank may write, so nothing is taken for granted of them: blocks beyond
+   the file's end are left out, and there are at most 16 runs in 32 bits, which is the room of the lists. The
+   private feed then reads the parts right to the shared buffer, and by way of its own slot only what is too small
+   or not whole blocks. */
 static void shared_describe(shared_feed *feed, shared_claim *claim)
 {
     coffer__chunk *chunk = &claim->chunk;
@@ -131,7 +147,9 @@ static void shared_describe(shared_feed *feed, shared_claim *claim)
     }
 }
 
-/* Claims what is to be read next, as long as `alone` takes more. */
+/* Claims what is to be read next, as long as `alone` takes more. A claim that `alone` refuses after it was made
+   stays busy and is sent later: giving it up would only let another process claim it, and it is this process that
+   knows that it is about to have room. */
 static coffer_status shared_claim_more(shared_feed *feed, coffer_error *err)
 {
     coffer__feed *alone = feed->alone;
@@ -157,7 +175,9 @@ static coffer_status shared_claim_more(shared_feed *feed, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Copies what was read to the private feed's slot, not right to the shared buffer: the ends of files. */
+/* Copies what was read to the private feed's slot, not right to the shared buffer: the ends of files. `there` is
+   what was read to the buffer directly, one stretch of the part at most, so what is left lies before it, after it,
+   or is all of the part. */
 static void shared_complete(const coffer__chunk *chunk)
 {
     for (size_t i = 0; i < chunk->part_count; i++) {
@@ -175,6 +195,7 @@ static void shared_complete(const coffer__chunk *chunk)
     }
 }
 
+/* Reading for all costs the process that does it, so it is this process's statistics that have it. */
 static void shared_carry(coffer__chunk *to, const coffer__chunk *from)
 {
     to->requests += from->requests;
@@ -184,7 +205,8 @@ static void shared_carry(coffer__chunk *to, const coffer__chunk *from)
     to->engines |= from->engines;
 }
 
-/* Whether a chunk is a claim's. Then its bytes are there for all now. */
+/* Whether a chunk is a claim's. Then its bytes are there for all now. The private feed's slot is released before or
+   after without harm: what it had was copied to the shared buffer here. */
 static bool shared_bring(shared_feed *feed, coffer__chunk *chunk)
 {
     for (size_t i = 0; i < feed->claim_count; i++) {
@@ -205,7 +227,9 @@ static bool shared_bring(shared_feed *feed, coffer__chunk *chunk)
 
 /* ---- the worker's chunks ----------------------------------------------------------------------------------------- */
 
-/* Whether a chunk's bytes are in the shared memory. */
+/* Whether a chunk's bytes are in the shared memory. The private feed's slots lie in the window, which is other
+   memory. So where the bytes are tells who has to be told when they are released, and the chunk needs no mark of
+   its own. */
 static bool shared_is_ours(const shared_feed *feed, const coffer__chunk *chunk)
 {
     return chunk->bytes >= feed->share->table.bytes && feed->share->map.base != NULL &&
@@ -217,6 +241,7 @@ static uint32_t shared_number(const shared_feed *feed, const coffer__chunk *chun
     return coffer__shared_cell(chunk, feed->first);
 }
 
+/* It counts only what was accepted, so that shared_reap counts down as often. */
 static coffer_status shared_submit_alone(shared_feed *feed, coffer__chunk *chunk, coffer_error *err)
 {
     const coffer_status status = feed->alone->ops->submit(feed->alone, chunk, err);
@@ -224,13 +249,16 @@ static coffer_status shared_submit_alone(shared_feed *feed, coffer__chunk *chunk
     return status;
 }
 
+/* Chunks that have to be read alone after all come before new ones: the schedule goes on upwards, and a chunk that
+   is left behind would keep this rank's cursor low, for which the other ranks have to wait. */
 static bool shared_has_room(const coffer__feed *base)
 {
     const shared_feed *feed = (const shared_feed *)base;
     return feed->waiting_count < feed->waiting_most && feed->parting == NULL;
 }
 
-/* What `alone` has done. *chunk NULL: a claim, or nothing. */
+/* What `alone` has done. *chunk NULL: a claim, or nothing. What this rank reads for itself moves no cursor, so its
+   beat is what tells the others that it is alive and at work. */
 static coffer_status shared_reap(shared_feed *feed, bool wait, coffer__chunk **chunk, bool *any, coffer_error *err)
 {
     const coffer_status status = feed->alone->ops->next(feed->alone, wait, chunk, err);
@@ -248,7 +276,9 @@ static coffer_status shared_reap(shared_feed *feed, bool wait, coffer__chunk **c
 }
 
 /* Claims take the room of `alone`, too. Where they have all of it, and the worker has nothing to release, they are
-   finished first. */
+   finished first. Without this both would wait: the worker for room, before it asks for anything that came, and the
+   claims for the worker, as they are only reaped when it asks. As long as a chunk of the worker's own is in
+   `alone`, or handed out, releasing that makes room, and NEED_MORE tells the worker to do so. */
 static coffer_status shared_make_room(shared_feed *feed, coffer__chunk *chunk, coffer_error *err)
 {
     coffer_status status = shared_submit_alone(feed, chunk, err);
@@ -261,7 +291,10 @@ static coffer_status shared_make_room(shared_feed *feed, coffer__chunk *chunk, c
     return status;
 }
 
-/* A chunk that finds no room is submitted again, and what was said of its cell then holds still. */
+/* A chunk that finds no room is submitted again, and what was said of its cell then holds still. A chunk that is
+   read out of order passes its cell at once: the cursor must not wait for a cell that this rank is going to read by
+   itself. The counters are set to zero here, because nothing is read for a chunk that is taken from shared memory;
+   what reading for all has cost is added by shared_carry. */
 static coffer_status shared_submit(coffer__feed *base, coffer__chunk *chunk, coffer_error *err)
 {
     shared_feed *feed = (shared_feed *)base;
@@ -289,8 +322,10 @@ static coffer_status shared_submit(coffer__feed *base, coffer__chunk *chunk, cof
     return COFFER_OK;
 }
 
-/* The first shared chunk that is there, or NULL. Those that will not be are put aside. *blamed is who is in the way of the
-   first. */
+/* The first shared chunk that is there, or NULL. Those that will not be are put aside. *blamed is who is in the way
+   of the first. All waiting chunks are looked at and not only the first, since cells become ready in any order, and
+   a slot is free again the earlier, the sooner each rank has taken from it. But only who holds up the first is
+   blamed: what the others wait for may just have its turn later. */
 static coffer__chunk *shared_find(shared_feed *feed, uint32_t *blamed)
 {
     coffer__chunk **at = &feed->waiting;
@@ -321,6 +356,7 @@ static coffer__chunk *shared_find(shared_feed *feed, uint32_t *blamed)
     return NULL;
 }
 
+/* The list is left in a state from which the next call continues: a chunk is taken off only when `alone` has it. */
 static coffer_status shared_part(shared_feed *feed, coffer_error *err)
 {
     while (feed->parting != NULL) {
@@ -342,6 +378,9 @@ static coffer_status shared_part(shared_feed *feed, coffer_error *err)
  * One round: what is there is handed out; else something is read, or waited for. *again: nothing was found, and another
  * round may find something. Nothing is claimed for others while the worker has nothing in progress: then it wants to
  * submit, and needs the room for that.
+ *
+ * The event is read before anything is looked for. If a cell becomes ready after the look, the event has changed by
+ * the time that the wait compares it, and the wait ends at once; so no waking is lost.
  */
 static coffer_status shared_round(shared_feed *feed, bool wait, coffer__chunk **chunk, bool *again, coffer_error *err)
 {
@@ -371,6 +410,8 @@ static coffer_status shared_round(shared_feed *feed, bool wait, coffer__chunk **
     return status;
 }
 
+/* The statistics of claims travel with whatever chunk is handed out next, since a chunk is the only way by which a
+   feed tells the load anything. What was read after the last chunk is told to nobody. */
 static coffer_status shared_next(coffer__feed *base, bool wait, coffer__chunk **chunk, coffer_error *err)
 {
     shared_feed *feed = (shared_feed *)base;
@@ -392,6 +433,8 @@ static coffer_status shared_next(coffer__feed *base, bool wait, coffer__chunk **
     return status;
 }
 
+/* Passing the cell lets the cursor rise, and with it the slot be used again; so it comes after the last copy from
+   the buffer. */
 static void shared_release(coffer__feed *base, coffer__chunk *chunk)
 {
     shared_feed *feed = (shared_feed *)base;
@@ -404,7 +447,8 @@ static void shared_release(coffer__feed *base, coffer__chunk *chunk)
     coffer__share_pass(feed->share, shared_number(feed, chunk), (uint32_t)(place / COFFER__CELL));
 }
 
-/* When `alone` is closed nobody writes to a claim's buffer any more. */
+/* When `alone` is closed nobody writes to a claim's buffer any more. So the claims are given up after that and not
+   before: a rank that takes one over then finds a buffer that is free to be used. */
 static void shared_close(coffer__feed *base)
 {
     shared_feed *feed = (shared_feed *)base;
@@ -427,7 +471,10 @@ static const coffer__feed_ops SHARED_OPS = { .name = "shared",
                                              .release = shared_release,
                                              .close = shared_close };
 
-/* Half of the slots are for reading ahead, the others for cells that ranks take: each feed claims its part of that half. */
+/* Half of the slots are for reading ahead, the others for cells that ranks take: each feed claims its part of that
+   half. At least one of each is allowed even where there are fewer slots than that: claims are a matter of the
+   table, which simply has none to give then. Waiting chunks are bounded so that the workers of one rank do not ask
+   for cells that are further ahead than there are slots. */
 coffer_status coffer__feed_shared(coffer__feed **feed, const coffer__feeds *feeds, coffer__feed *alone,
                                   const coffer__watch *watch, coffer_error *err)
 {

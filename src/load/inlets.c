@@ -10,6 +10,8 @@
 #define INLETS_OPEN 32                    /* that are kept open without being used */
 #define INLETS_LITTLE ((uint64_t)4 << 20) /* what has less is read by its source, whatever the system can do */
 
+/* What is planned is set once, before the workers start; the rest is guarded by the mutex, but for the inlet
+   itself, which is constant while it is open. */
 typedef struct inlets_entry {
     coffer__inlet inlet;
     coffer__cufile_file file; /* with the engine cuFile: the same file, as that knows it */
@@ -39,7 +41,8 @@ struct coffer__inlets {
 /* ---- what is wanted of each file --------------------------------------------------------------------------------- */
 
 /* Puts a probe into an item at each 64th of what is wanted of its file, so that they are spread over the bytes that
-   will be read. */
+   will be read. The bytes of an item count as they are in the result, while its rows reach over more of the file;
+   so a probe that would lie beyond the reach is put at its beginning. */
 static void inlets_probe(inlets_entry *entry, const coffer_plan *plan, const coffer__load_item *item)
 {
     const coffer__file_span *reach = &plan->rows[item->first_row].nest.reach;
@@ -52,6 +55,8 @@ static void inlets_probe(inlets_entry *entry, const coffer_plan *plan, const cof
     entry->counted += item->size;
 }
 
+/* All of the plan is summed up first, since the distance of the probes follows from the sum. Of files that are read
+   by their sources in any case nothing is probed. */
 static void inlets_plan(coffer__inlets *inlets, const coffer_plan *plan)
 {
     for (size_t i = 0; i < plan->item_count; i++) {
@@ -67,6 +72,7 @@ static void inlets_plan(coffer__inlets *inlets, const coffer_plan *plan)
     }
 }
 
+/* No file is opened here. */
 coffer_status coffer__inlets_new(coffer__inlets **inlets, const coffer_plan *plan,
                                  const coffer__inlets_options *options, coffer_error *err)
 {
@@ -92,6 +98,7 @@ coffer_status coffer__inlets_new(coffer__inlets **inlets, const coffer_plan *pla
     return COFFER_OK;
 }
 
+/* cuFile knows the file by its descriptor, so it forgets that before it is closed and the number may be used again. */
 static void inlets_close(const coffer__inlets *inlets, inlets_entry *entry)
 {
     if (inlets->cufile != NULL) {
@@ -100,6 +107,7 @@ static void inlets_close(const coffer__inlets *inlets, inlets_entry *entry)
     coffer__inlet_close(&entry->inlet);
 }
 
+/* cuFile goes after all files that it knows. */
 void coffer__inlets_free(coffer__inlets *inlets)
 {
     if (inlets == NULL) {
@@ -119,6 +127,8 @@ void coffer__inlets_free(coffer__inlets *inlets)
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* Under the mutex. An inlet with a user has a chunk that is read through it; the chunks of other files do not
+   matter. */
 static void inlets_close_idle(coffer__inlets *inlets)
 {
     for (size_t i = 0; i < inlets->count; i++) {
@@ -131,7 +141,9 @@ static void inlets_close_idle(coffer__inlets *inlets)
     }
 }
 
-/* A model of thousands of files should not take all descriptors. */
+/* A model of thousands of files should not take all descriptors. All that are idle are closed at once, so this is
+   done once in a while and not for each file. Where all are in use there are more for a time: their number is
+   bounded by that of the chunks in progress. */
 static void inlets_make_room(coffer__inlets *inlets)
 {
     if (inlets->open >= INLETS_OPEN) {
@@ -139,6 +151,8 @@ static void inlets_make_room(coffer__inlets *inlets)
     }
 }
 
+/* Those that are open were opened with the other intention, so the idle ones are closed, and opened again when they
+   are needed. Workers enter the group before they read, so none is in use then. */
 void coffer__inlets_share(coffer__inlets *inlets)
 {
     coffer__os_mutex_lock(&inlets->mutex);
@@ -147,6 +161,9 @@ void coffer__inlets_share(coffer__inlets *inlets)
     coffer__os_mutex_unlock(&inlets->mutex);
 }
 
+/* Under the mutex, which is held while the file is opened and looked at: two workers that come to the same file at
+   once must not open it twice. What the system can do is found out once, and not at all for loads of a few bytes,
+   which would spend more time on that than on reading. */
 static coffer_status inlets_open(coffer__inlets *inlets, size_t shard, coffer_error *err)
 {
     inlets_entry *entry = &inlets->entries[shard];
@@ -180,6 +197,8 @@ static coffer_status inlets_open(coffer__inlets *inlets, size_t shard, coffer_er
     return COFFER_OK;
 }
 
+/* The entry does not move, and stays open as long as it has a user, so the caller may use the inlet without the
+   mutex. */
 coffer_status coffer__inlets_use(coffer__inlets *inlets, size_t shard, const coffer__inlet **inlet, coffer_error *err)
 {
     inlets_entry *entry = &inlets->entries[shard];
@@ -193,6 +212,7 @@ coffer_status coffer__inlets_use(coffer__inlets *inlets, size_t shard, const cof
     return status;
 }
 
+/* It stays open: the next chunk is mostly of the same file. */
 void coffer__inlets_leave(coffer__inlets *inlets, size_t shard)
 {
     coffer__os_mutex_lock(&inlets->mutex);
@@ -200,11 +220,14 @@ void coffer__inlets_leave(coffer__inlets *inlets, size_t shard)
     coffer__os_mutex_unlock(&inlets->mutex);
 }
 
+/* Without the mutex: cuFile is started before the workers, and not after. */
 bool coffer__inlets_reach(const coffer__inlets *inlets, const coffer_device *device)
 {
     return inlets->cufile != NULL && device->kind == COFFER_DEVICE_CUDA;
 }
 
+/* Nothing here is locked, since the caller uses the inlet. Offsets are those of the source, which may begin within
+   the file. */
 coffer_status coffer__inlets_read_to(coffer__inlets *inlets, size_t shard, coffer_device *device,
                                      coffer__file_span bytes, uint64_t address, coffer_error *err)
 {
@@ -215,7 +238,8 @@ coffer_status coffer__inlets_read_to(coffer__inlets *inlets, size_t shard, coffe
     return status == COFFER_OK || path == NULL ? status : coffer__fail_path(err, status, path);
 }
 
-/* cuFile is started before the first inlet is opened, where it was asked for. */
+/* cuFile is started before the first inlet is opened, where it was asked for. It is the one engine that is never
+   chosen without being asked for, and the only one that can be impossible for a plan. */
 static coffer_status inlets_start_cufile(coffer__inlets *inlets, coffer_error *err)
 {
     if (inlets->options.engine != COFFER_ENGINE_CUFILE || inlets->cufile != NULL) {
@@ -230,6 +254,9 @@ static coffer_status inlets_start_cufile(coffer__inlets *inlets, coffer_error *e
     return coffer__cufile_open(&inlets->cufile, &inlets->allocator, err);
 }
 
+/* An engine that was asked for by name has to serve for every file, so every file is opened, and refused now and
+   not in the middle of the load. AUTO finds something for each file, so the first is enough to tell how many
+   threads are wanted. */
 coffer_status coffer__inlets_try(coffer__inlets *inlets, uint32_t *threads, coffer_error *err)
 {
     *threads = 0;

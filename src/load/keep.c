@@ -33,6 +33,8 @@ typedef struct keep_worker {
     coffer_keeper *keeper;
 } keep_worker;
 
+/* The thread only reads this, but for the counts of the files, and all that it looks at is set before the thread
+   starts. */
 struct coffer_keeper {
     coffer_allocator allocator;
     keep_file *files;
@@ -45,6 +47,7 @@ struct coffer_keeper {
     bool answers; /* the thread runs */
 };
 
+/* The model is named, as the user may have asked for several. */
 static coffer_status keep_taken(coffer_error *err, const char *path)
 {
     coffer__fail(err, COFFER_ERR_LOCKED, "another process keeps this model in memory already");
@@ -53,6 +56,8 @@ static coffer_status keep_taken(coffer_error *err, const char *path)
 
 /* ---- answering --------------------------------------------------------------------------------------------------- */
 
+/* It ends when the wait fails, which coffer_keeper_free brings about by ending the listener. The counter is atomic,
+   as the keeper's owner may ask for it at any time. */
 static void keep_work(void *arg)
 {
     const keep_worker *worker = arg;
@@ -64,6 +69,8 @@ static void keep_work(void *arg)
     }
 }
 
+/* It comes after all files are sealed, so nobody who calls gets memory that is still being filled. Two keepers that
+   have read the same model at the same time are told apart here: a name is given to one of them. */
 static coffer_status keep_listen(coffer_keeper *keeper, const coffer *model, coffer_error *err)
 {
     int os_error = coffer__os_callers_new(&keeper->callers);
@@ -81,6 +88,7 @@ static coffer_status keep_listen(coffer_keeper *keeper, const coffer *model, cof
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "answer other processes", NULL, os_error);
 }
 
+/* It is the last step, so a keeper that was made answers, and one that was not never did. */
 static coffer_status keep_answer(coffer_keeper *keeper, coffer_error *err)
 {
     keeper->worker.keeper = keeper;
@@ -95,7 +103,9 @@ static coffer_status keep_answer(coffer_keeper *keeper, coffer_error *err)
 
 /* ---- the files --------------------------------------------------------------------------------------------------- */
 
-/* Another keeper is noticed before anything is read. */
+/* Another keeper is noticed before anything is read. This test is only a courtesy, which spares reading all of a
+   model for nothing; keep_listen decides. The memory is mapped to be written here, and the map goes before it is
+   sealed. */
 static coffer_status keep_memory(keep_file *file, const coffer__shard *shard, coffer_error *err)
 {
     const coffer__os_info *seen = coffer__source_seen(&shard->source);
@@ -118,7 +128,8 @@ static coffer_status keep_memory(keep_file *file, const coffer__shard *shard, co
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make memory for a file", shard->path, os_error);
 }
 
-/* A whole tensor goes to where it is in the file. */
+/* A whole tensor goes to where it is in the file. The places are apart because tensors of a file never overlap, and
+   each lies in its own file's memory. */
 static coffer_status keep_plan(const coffer_keeper *keeper, const coffer *model, coffer_plan *plan, coffer_error *err)
 {
     for (size_t i = 0; i < coffer_count(model); i++) {
@@ -133,7 +144,8 @@ static coffer_status keep_plan(const coffer_keeper *keeper, const coffer *model,
     return COFFER_OK;
 }
 
-/* Waits for the load on the calling thread, which is the one that may call `progress`. */
+/* Waits for the load on the calling thread, which is the one that may call `progress`. The wait is cut into short
+   ones for that; the load itself has no callback, whose thread would be another. */
 static coffer_status keep_wait(coffer_load *load, coffer_progress progress, void *progress_ctx, coffer_error *err)
 {
     coffer_status status = COFFER_NEED_MORE;
@@ -149,6 +161,8 @@ static coffer_status keep_wait(coffer_load *load, coffer_progress progress, void
     return status;
 }
 
+/* Freeing a load that has not ended cancels it and waits for its threads, so the maps may go afterwards in any
+   case. */
 static coffer_status keep_load(const coffer_keeper *keeper, const coffer *model, coffer_progress progress,
                                void *progress_ctx, coffer_error *err)
 {
@@ -169,7 +183,8 @@ static coffer_status keep_load(const coffer_keeper *keeper, const coffer *model,
     return status;
 }
 
-/* Reads the header, which ends where the first tensor begins, and seals the memory. That needs the map gone. */
+/* Reads the header, which ends where the first tensor begins, and seals the memory. That needs the map gone. A file
+   without tensors is header to its end. */
 static coffer_status keep_finish(keep_file *file, const coffer__shard *shard, coffer_error *err)
 {
     uint64_t first = file->size;
@@ -187,6 +202,7 @@ static coffer_status keep_finish(keep_file *file, const coffer__shard *shard, co
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "seal memory", shard->path, os_error);
 }
 
+/* Every descriptor is set to "none" before anything can fail, since coffer_keeper_free closes all that are not. */
 static coffer_status keep_files(coffer_keeper *keeper, const coffer *model, coffer_progress progress,
                                 void *progress_ctx, coffer_error *err)
 {
@@ -215,6 +231,8 @@ static coffer_status keep_files(coffer_keeper *keeper, const coffer *model, coff
 
 /* ---- public ------------------------------------------------------------------------------------------------------ */
 
+/* The model is closed in the end, whatever came of it: a keeper needs only the memory, and its names were made from
+   what the model saw when it was opened. */
 coffer_status coffer_keeper_new(coffer_keeper **keeper, const char *path, const coffer_allocator *allocator,
                                 coffer_progress progress, void *progress_ctx, coffer_error *err)
 {
@@ -267,6 +285,7 @@ void coffer_keeper_state(coffer_keeper *keeper, uint64_t *bytes, uint64_t *attac
     }
 }
 
+/* A map is left only where making the keeper failed in the middle; unmapping nothing does nothing. */
 static void keep_file_end(const keep_file *file)
 {
     coffer__os_unmap(&file->map);
@@ -278,6 +297,8 @@ static void keep_file_end(const keep_file *file)
     }
 }
 
+/* The thread ends first, as it uses the descriptors. Loads that have the memory keep it: the system frees it with
+   the last descriptor or map. */
 void coffer_keeper_free(coffer_keeper *keeper)
 {
     if (keeper == NULL) {

@@ -24,6 +24,7 @@ void coffer__kept_name(char name[COFFER__KEPT_NAME], const coffer__os_info *info
                    number, (unsigned long long)info->inode, (unsigned long long)info->size);
 }
 
+/* The line is closed whatever came: a keeper passes one descriptor to each call. */
 static int kept_ask(const char *name, int *fd)
 {
     int caller = -1;
@@ -35,8 +36,10 @@ static int kept_ask(const char *name, int *fd)
     return os_error;
 }
 
-/* Whatever is wrong with an answer, the file is read from where it is. Memory that is not sealed could change under the
-   reader, so its seals are looked at. */
+/* Whatever is wrong with an answer, the file is read from where it is. Memory that is not sealed could change under
+   the reader, so its seals are looked at. The name says which version of the file the keeper has, and the size is
+   compared as well, so bytes of another file are not taken even from a keeper that answers nonsense: the map has
+   every byte that the load is going to look at. */
 static bool kept_attach(coffer__kept_file *file, const coffer__source *source)
 {
     const coffer__os_info *seen = coffer__source_seen(source);
@@ -61,6 +64,7 @@ static bool kept_attach(coffer__kept_file *file, const coffer__source *source)
     return true;
 }
 
+/* Files that no keeper has are passed over, by their descriptor and their empty map. */
 static void kept_release(const coffer__kept *kept)
 {
     for (size_t i = 0; i < kept->count; i++) {
@@ -72,6 +76,8 @@ static void kept_release(const coffer__kept *kept)
     coffer__free_array(&kept->allocator, kept->files, kept->count, sizeof *kept->files);
 }
 
+/* The list is made on the stack first, so that nothing is kept where no keeper has anything, which is the usual
+   case. */
 coffer_status coffer__kept_find(coffer__kept **kept, const coffer *model, const coffer_allocator *allocator,
                                 coffer_error *err)
 {

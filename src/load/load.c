@@ -18,6 +18,7 @@
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
+/* Either all three are there afterwards or none, since load_new frees the load without asking which. */
 static coffer_status load_locks(coffer_load *load, coffer_error *err)
 {
     int os_error = coffer__os_mutex_init(&load->mutex);
@@ -36,7 +37,10 @@ static coffer_status load_locks(coffer_load *load, coffer_error *err)
     return coffer__trouble(err, "make a mutex", NULL, os_error);
 }
 
-/* A load with its locks and its allocator, and nothing else. */
+/* A load with its locks and its allocator, and nothing else. The load's own allocator takes turns, as its workers
+   allocate at the same time and the caller's need not allow that. The load itself comes from the plan's, since it
+   has to be freed after the one that takes turns has ended. Every field that coffer_load_free looks at is zero or
+   set from here on. */
 static coffer_status load_new(coffer_load **load, const coffer_plan *plan, const coffer_load_options *options,
                               coffer_error *err)
 {
@@ -68,7 +72,8 @@ static coffer_status load_new(coffer_load **load, const coffer_plan *plan, const
     return COFFER_OK;
 }
 
-/* What has no bytes is ready at once. Its address is one that its device would give. */
+/* What has no bytes is ready at once. Its address is one that its device would give. No worker exists yet, so no
+   lock is needed. They have no rows, so the schedule leaves them out, and nothing else would ever make them ready. */
 static coffer_status load_empty_items(coffer_load *load, coffer_error *err)
 {
     for (uint32_t i = 0; i < load->plan->item_count; i++) {
@@ -88,7 +93,9 @@ static coffer_status load_empty_items(coffer_load *load, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Everything that can be refused before a byte is read. */
+/* Everything that can be refused before a byte is read. The places come first: that they are apart is what lets any
+   number of workers write without a lock. Spaces come before digests, as how an item is verified depends on nothing
+   of its memory, and both come before empty items, which need their space's store. */
 static coffer_status load_prepare(coffer_load *load, coffer_error *err)
 {
     const coffer_plan *plan = load->plan;
@@ -117,7 +124,8 @@ static coffer_status load_prepare(coffer_load *load, coffer_error *err)
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Whether no budget can make it wait for its caller. */
+/* Whether no budget can make it wait for its caller. All of the plan is compared with each budget, which refuses
+   some loads that would fit; they are read by threads then, which is right in any case. */
 static bool load_fits_budgets(const coffer_load *load)
 {
     for (size_t i = 0; i < load->space_count; i++) {
@@ -128,7 +136,10 @@ static bool load_fits_budgets(const coffer_load *load)
     return true;
 }
 
-/* Whether all of it should be read before coffer_load_start returns: little, from near, and by code of the library alone. */
+/* Whether all of it should be read before coffer_load_start returns: little, from near, and by code of the library
+   alone. A source of the caller's own is not called by coffer_load_start, which could be a surprise, and one on the
+   network would make it wait. With a group it would wait for other processes, and a progress callback is
+   called by a thread of the load's own. */
 static bool load_is_small(const coffer_load *load)
 {
     for (size_t i = 0; i < load->plan->model->shard_count; i++) {
@@ -140,7 +151,9 @@ static bool load_is_small(const coffer_load *load)
     return load->window->options.ranks < 2 && load->plan->size < LOAD_AT_ONCE && load->options.progress == NULL;
 }
 
-/* Waits for the threads, whether there are any or not. */
+/* Waits for the threads, whether there are any or not. The threads end first. Chunks of the workers, then the
+   inlets, then a keeper's memory: each was in use by what goes before it. The window is the last, as the slots in
+   it are, and goes only if this load made it. */
 static void load_stop_work(coffer_load *load)
 {
     if (load->in_background) {
@@ -160,6 +173,8 @@ static void load_stop_work(coffer_load *load)
     }
 }
 
+/* The feeds are described even if the inlets fail, and what is missing in them is NULL: coffer_load_free takes a
+   load in any of these states. */
 static coffer_status load_set_window(coffer_load *load, coffer_window *window, coffer_error *err)
 {
     coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
@@ -188,8 +203,11 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
     return found;
 }
 
-/* Does all of it by the caller's thread. Not where that would wait for what the caller is to do: take items of this load, or
-   of another that has the window. False: nothing was done. */
+/* Does all of it by the caller's thread. Not where that would wait for what the caller is to do: take items of this
+   load, or of another that has the window. False: nothing was done. The window is claimed without waiting, before
+   the worker enters it: the worker then finds that it is its own load's already. The workers are ended right after,
+   so a load that is done holds no descriptors and no window while its items are taken. A failure after all items
+   were ready is none of the caller's concern. */
 static bool load_run_here(coffer_load *load)
 {
     if (!load_fits_budgets(load) || !coffer__window_claim(load->window, load)) {
@@ -206,6 +224,8 @@ static bool load_run_here(coffer_load *load)
     return true;
 }
 
+/* Where no thread can be started the caller's does the work, if that is possible without waiting for itself; a
+   failure to start threads is reported only where it is not. */
 static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_error *err)
 {
     coffer_status status = load_set_window(load, window, err);
@@ -236,6 +256,9 @@ static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_e
     return status;
 }
 
+/* A plan of nothing but empty items is done before anything is opened, so it needs no window, no threads and no
+   file. After any failure the load is freed by the same function as one that ran. The caller's window may be in use
+   by another load just then; the workers wait for it, and this function does not. */
 coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, coffer_window *window,
                                 const coffer_load_options *options, coffer_error *err)
 {
@@ -270,6 +293,8 @@ coffer_status coffer_load_start(coffer_load **load, const coffer_plan *plan, cof
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
 
+/* A cancellation is a failure like any other, so there is one way by which threads are stopped and callers are
+   woken. It comes too late where the load has failed already: the first failure stays. */
 void coffer_load_cancel(coffer_load *load)
 {
     coffer_error error;
@@ -279,7 +304,9 @@ void coffer_load_cancel(coffer_load *load)
     }
 }
 
-/* Memory that was not handed out. Items that were never admitted have none. */
+/* Memory that was not handed out. Items that were never admitted have none. A load may end at any moment, so an
+   item may have memory that is being filled, or is ready, or nothing yet; the threads have ended before this, so
+   nobody writes there any more. What was taken belongs to the caller. */
 static void load_release_items(coffer_load *load)
 {
     for (size_t i = 0; load->states != NULL && i < load->plan->item_count; i++) {
@@ -292,6 +319,9 @@ static void load_release_items(coffer_load *load)
     }
 }
 
+/* The order is that of use: the threads first, then what they filled, then what told them what to do, and the locks
+   at the end. It begins with a cancellation because the workers may wait for a budget, or for a device, and look
+   only at that. */
 void coffer_load_free(coffer_load *load)
 {
     if (load == NULL) {
@@ -313,6 +343,8 @@ void coffer_load_free(coffer_load *load)
 
 /* ---- what it says of itself -------------------------------------------------------------------------------------- */
 
+/* The numbers are copied under the lock, so they belong to one moment. The caller's struct may be of an older
+   version, and shorter; its size was read before that is overwritten. */
 void coffer_load_stats_of(coffer_load *load, coffer_load_stats *stats)
 {
     if (load == NULL || stats == NULL) {

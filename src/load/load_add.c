@@ -17,7 +17,9 @@
 
 /* ---- memory that stays where it is ------------------------------------------------------------------------------- */
 
-/* Blocks of words; the newest is the only one with room. */
+/* Blocks of words; the newest is the only one with room. Shapes and loops are pointed at by items and rows, and
+   items are shown to the caller, so these words must stay where they are while more is added; a growing array could
+   not do that. */
 struct coffer__plan_block {
     coffer__plan_block *older;
     size_t words;
@@ -25,6 +27,8 @@ struct coffer__plan_block {
     uint64_t word[];
 };
 
+/* Words are never given back one by one. What an addition that failed has taken is freed with the plan, which costs
+   little and keeps this simple. */
 static uint64_t *load_plan_words(coffer_plan *plan, size_t count, coffer_error *err)
 {
     coffer__plan_block *block = plan->blocks;
@@ -45,6 +49,8 @@ static uint64_t *load_plan_words(coffer_plan *plan, size_t count, coffer_error *
     return taken;
 }
 
+/* The allocator is copied, so the caller's struct need not outlive the call; the model must outlive the plan, whose
+   items point to its tensors. */
 coffer_status coffer_plan_new(coffer_plan **plan, const coffer *model, const coffer_allocator *allocator,
                               coffer_error *err)
 {
@@ -61,6 +67,7 @@ coffer_status coffer_plan_new(coffer_plan **plan, const coffer *model, const cof
     return COFFER_OK;
 }
 
+/* Loads of the plan have ended before this, as they look at its items and rows all the time. */
 void coffer_plan_free(coffer_plan *plan)
 {
     if (plan == NULL) {
@@ -92,7 +99,8 @@ typedef struct load_plan_mark {
 } load_plan_mark;
 
 /* The next row of the item that is being added. The loops are copied from the caller's stack. An empty nest is no
-   row. */
+   row. The row counts only when it is whole, so a failure in the middle leaves nothing half made: the room that was
+   found is used by the next one. */
 static coffer_status load_plan_row(coffer_plan *plan, const coffer__nest *nest, coffer_error *err)
 {
     const size_t words = nest->rank * sizeof *nest->dims / sizeof(uint64_t);
@@ -118,7 +126,8 @@ static coffer_status load_plan_row(coffer_plan *plan, const coffer__nest *nest, 
     return COFFER_OK;
 }
 
-/* The item that is being added. It gets its rows afterwards, and counts once they are there. */
+/* The item that is being added. It gets its rows afterwards, and counts once they are there. Room is made before
+   the rows, so that nothing can fail any more once they are there. */
 static coffer_status load_plan_room(coffer_plan *plan, coffer_error *err)
 {
     coffer__load_item *items =
@@ -132,7 +141,8 @@ static coffer_status load_plan_room(coffer_plan *plan, coffer_error *err)
 
 /* ---- what a slice becomes ---------------------------------------------------------------------------------------- */
 
-/* A result without gaps: run after run, as the box has them. */
+/* A result without gaps: run after run, as the box has them. The innermost loop of the box is pushed first, and
+   each step in the place is what the loops inside of it fill. */
 static void load_plan_dense(coffer__nest *nest, const coffer__box *box)
 {
     uint64_t step = box->run_size;
@@ -147,6 +157,10 @@ static void load_plan_dense(coffer__nest *nest, const coffer__box *box)
  * apart. Dimensions of the result are walked from the innermost one, with `inside` bytes of a dense result in each
  * step. As long as that is within a run, a step in the file is as long. Beyond it, it is a step of the loop of the box
  * in which this dimension lies, as often as there are runs in it.
+ *
+ * The inner loop ends, because the runs in one step never exceed those of the whole box: inside is less than the
+ * result's bytes as long as a dimension with two entries or more is left. Dimensions of one entry have no step, and
+ * are left out.
  */
 static void load_plan_strided(coffer__nest *nest, const coffer__box *box, const coffer__load_item *item,
                               uint64_t item_size, const int64_t *strides)
@@ -172,7 +186,8 @@ static void load_plan_strided(coffer__nest *nest, const coffer__box *box, const 
     }
 }
 
-/* The one row of a slice; none when it is empty. */
+/* The one row of a slice; none when it is empty. With strides a run is a single element, since nothing is known of
+   which dimensions lie together in the place; coffer__nest_push joins those that do. */
 static coffer_status load_plan_slice(coffer_plan *plan, const coffer__load_item *item, const coffer__box *box,
                                      const int64_t *strides, coffer_error *err)
 {
@@ -192,7 +207,8 @@ static coffer_status load_plan_slice(coffer_plan *plan, const coffer__load_item 
     return load_plan_row(plan, &nest, err);
 }
 
-/* The result's shape: the tensor's own where it is whole, so that most items take no memory for it. */
+/* The result's shape: the tensor's own where it is whole, so that most items take no memory for it. An index may
+   drop a dimension, so the result's rank is known only afterwards; it is never more than the tensor's. */
 static coffer_status load_plan_shape(coffer_plan *plan, coffer__load_item *item, const coffer_index *indices,
                                      size_t count, coffer_error *err)
 {
@@ -212,7 +228,8 @@ static coffer_status load_plan_shape(coffer_plan *plan, coffer__load_item *item,
 /* ---- adding ------------------------------------------------------------------------------------------------------ */
 
 /* The item with what is known of it whatever is taken: the tensor is one of the model's, and its bytes are all
-   there. */
+   there. That the tensor's bytes are all there is asked now, so a file that was cut is refused when the plan is
+   made and not in the middle of a load. */
 static coffer_status load_plan_item(const coffer_plan *plan, const coffer_tensor *tensor, coffer_device *device,
                                     coffer__load_item *item, coffer_error *err)
 {
@@ -230,7 +247,8 @@ static coffer_status load_plan_item(const coffer_plan *plan, const coffer_tensor
 /* The number by which CUDA and HIP mean the default stream of whichever thread calls. */
 #define LOAD_PLAN_STREAM_OF_THREAD 2u
 
-/* Takes the place over into the item, once its shape is known. */
+/* Takes the place over into the item, once its shape is known. A stride fits or does not fit the dimensions of the
+   result, not those of the tensor. The host's streams mean nothing, so only those of devices are checked. */
 static coffer_status load_plan_place(coffer__load_item *item, const coffer_place *place, coffer_error *err)
 {
     if (place == NULL) {
@@ -248,7 +266,9 @@ static coffer_status load_plan_place(coffer__load_item *item, const coffer_place
     return coffer__place_fits(item, place, err);
 }
 
-/* Ends an addition: the item counts, or what it has added is forgotten, and the failure names the tensor. */
+/* Ends an addition: the item counts, or what it has added is forgotten, and the failure names the tensor. All
+   additions end here, those that failed as well, so the plan is always one that can be loaded. The sum of the sizes
+   is kept below 2^64, which lets a load count bytes without checking. */
 static coffer_status load_plan_end(coffer_plan *plan, coffer__load_item *item, coffer_status status, size_t *number,
                                    coffer_error *err)
 {
@@ -270,6 +290,8 @@ static coffer_status load_plan_end(coffer_plan *plan, coffer__load_item *item, c
     return COFFER_OK;
 }
 
+/* An item is whole if it has all of the tensor's bytes in their order; only such a one can be compared with a
+   digest. */
 static coffer_status load_plan_fill(coffer_plan *plan, coffer__load_item *item, const coffer_index *indices,
                                     size_t count, const coffer_place *place, coffer_error *err)
 {
@@ -291,6 +313,8 @@ static coffer_status load_plan_fill(coffer_plan *plan, coffer__load_item *item, 
     return load_plan_slice(plan, item, &box, place == NULL ? NULL : place->strides, err);
 }
 
+/* The item is made on the stack and copied into the plan by load_plan_end, so the plan never has one that is half
+   made. */
 static coffer_status load_plan_add(coffer_plan *plan, const coffer_tensor *tensor, const coffer_index *indices,
                                    size_t count, const coffer_place *place, coffer_device *device, size_t *number,
                                    coffer_error *err)
@@ -324,7 +348,8 @@ coffer_status coffer_plan_add_on(coffer_plan *plan, const coffer_tensor *tensor,
 
 /* ---- a rank's share ---------------------------------------------------------------------------------------------- */
 
-/* How a tensor is split: bytes of everything inside of the dimension, and how often there is all of it. */
+/* How a tensor is split: bytes of everything inside of the dimension, and how often there is all of it. Everything
+   is in bits until an address is computed, since elements of some dtypes are less than a byte. */
 typedef struct load_plan_split {
     size_t dim;
     uint64_t whole;  /* entries of the dimension */
@@ -338,7 +363,8 @@ typedef struct load_plan_split {
 } load_plan_split;
 
 /* The parts fill the dimension, and each divides. What bits there are in an entry is known to fit, as the tensor
-   does. */
+   does. That each part divides is asked before the sum, so the message names the part that is wrong. The sum is
+   compared as it grows: it neither wraps nor goes beyond the dimension. */
 static coffer_status load_plan_split_check(const coffer_tensor *tensor, load_plan_split *split, coffer_error *err)
 {
     uint64_t sum = 0;
@@ -373,7 +399,9 @@ static coffer_status load_plan_split_check(const coffer_tensor *tensor, load_pla
     return COFFER_OK;
 }
 
-/* The share's shape, and its size. Entries that are no whole bytes can only be taken together. */
+/* The share's shape, and its size. Entries that are no whole bytes can only be taken together. All parts are
+   checked and not the whole share only: two parts of half a byte each would make a whole one together, but lie
+   apart in the file. */
 static coffer_status load_plan_split_shape(coffer_plan *plan, coffer__load_item *item, const load_plan_split *split,
                                            coffer_error *err)
 {
@@ -397,7 +425,9 @@ static coffer_status load_plan_split_shape(coffer_plan *plan, coffer__load_item 
     return COFFER_OK;
 }
 
-/* The row of one part, which begins at entry `from` of the dimension, into a place with strides. */
+/* The row of one part, which begins at entry `from` of the dimension, into a place with strides. `from` is the
+   distance of two entries in the tensor, which has all entries of the dimension; how many of them are taken is the
+   part's. */
 static void load_plan_split_strided(coffer__nest *nest, const coffer__load_item *item, const load_plan_split *split,
                                     uint64_t count, const int64_t *strides)
 {
@@ -409,7 +439,9 @@ static void load_plan_split_strided(coffer__nest *nest, const coffer__load_item 
 }
 
 /* A row for each part. `entry` is where the part begins in the tensor, `share` where the rank's share of it begins
-   in the result. */
+   in the result. A rank's share of a part is the entries from rank * count on, and the shares of all parts follow
+   each other in the result, as if the parts had been split and joined again. Parts without entries make no row: a
+   nest has at least one byte. */
 static coffer_status load_plan_split_rows(coffer_plan *plan, const coffer__load_item *item,
                                           const load_plan_split *split, const int64_t *strides, coffer_error *err)
 {
@@ -440,6 +472,8 @@ static coffer_status load_plan_split_rows(coffer_plan *plan, const coffer__load_
     return status;
 }
 
+/* A dtype that is not known has no size of an entry, so where a share begins cannot be computed. A share without
+   bytes is an item without rows. */
 static coffer_status load_plan_fill_split(coffer_plan *plan, coffer__load_item *item, load_plan_split *split,
                                           const coffer_place *place, coffer_error *err)
 {
@@ -499,6 +533,7 @@ size_t coffer_plan_count(const coffer_plan *plan)
     return plan == NULL ? 0 : plan->item_count;
 }
 
+/* The shape points into the model or into the plan's blocks, and stays valid as long as they do. */
 bool coffer_plan_at(const coffer_plan *plan, size_t item, coffer_plan_item *out)
 {
     if (plan == NULL || out == NULL || item >= plan->item_count) {

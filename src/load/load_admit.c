@@ -7,6 +7,8 @@
 
 /* ---- spaces ------------------------------------------------------------------------------------------------------ */
 
+/* There are few devices, so they are searched one by one. Host memory, whose device is NULL, is a space like the
+   others, and the table has room for it beside the devices. The number fits into the byte of an item's state. */
 static coffer_status admit_space(coffer_load *load, coffer_device *device, uint8_t *space, coffer_error *err)
 {
     for (size_t i = 0; i < load->space_count; i++) {
@@ -26,7 +28,9 @@ static coffer_status admit_space(coffer_load *load, coffer_device *device, uint8
     return COFFER_OK;
 }
 
-/* How many cells an item reaches over that the one before it did not end in. *last is that cell, of shard *shard. */
+/* How many cells an item reaches over that the one before it did not end in. *last is that cell, of shard *shard.
+   Small tensors share cells, so the sum over items would be far above the number of chunks; it serves to decide how
+   many workers there are, and need not be exact. */
 static uint64_t admit_cells(const coffer_plan *plan, const coffer__load_item *item, uint64_t *last, uint32_t *shard)
 {
     *last = item->shard == *shard ? *last : UINT64_MAX;
@@ -42,6 +46,9 @@ static uint64_t admit_cells(const coffer_plan *plan, const coffer__load_item *it
     return cells;
 }
 
+/* An item that is larger than its budget could never be admitted, and would make the load wait for ever; so it is
+   refused before anything is read. Addresses of given places are known from here on; that others are 0 is what says
+   that they were not admitted. */
 coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
 {
     const coffer_plan *plan = load->plan;
@@ -71,7 +78,9 @@ coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* The items that follow in the order of reading and need memory of the same space, as far as the budget goes. */
+/* The items that follow in the order of reading and need memory of the same space, as far as the budget goes. Only
+   the item which the usual sweep is at may bring others along: one that is taken out of its turn has neighbours in
+   the file that may be far from being read. */
 static size_t admit_row(const coffer_load *load, uint32_t item, uint32_t row[ADMIT_MOST])
 {
     const coffer__schedule *schedule = &load->schedule;
@@ -95,7 +104,10 @@ static size_t admit_row(const coffer_load *load, uint32_t item, uint32_t row[ADM
     return count;
 }
 
-/* Small items that follow each other get their memory together, before they are asked for. */
+/* Small items that follow each other get their memory together, before they are asked for. They count against the
+   budget from then on, though nothing of them was read. They are the very next to be read, so it would be theirs
+   anyway, and no item that is wanted earlier is kept waiting for long. An item with an address has passed here
+   already. Called by the schedule, so under the lock. */
 coffer_status coffer__load_admit(void *ctx, uint32_t item, coffer_error *err)
 {
     coffer_load *load = ctx;

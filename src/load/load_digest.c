@@ -22,7 +22,8 @@
 
 #define DIGEST_BITS 64u
 
-/* A tensor that is being hashed. */
+/* A tensor that is being hashed. `there`, `next` and `busy` are guarded by the load's lock. The hasher and `hashed`
+   belong to whoever has set `busy`, or, in slots, to the thread that has the chunk which begins at `hashed`. */
 struct coffer__load_hash {
     coffer_hasher *hasher;
     uint64_t hashed; /* bytes of it, from its beginning */
@@ -32,6 +33,7 @@ struct coffer__load_hash {
     uint64_t there[]; /* a bit for each cell */
 };
 
+/* The lists are read before the workers start, and only looked at from then on, so they need no lock. */
 struct coffer__load_digests {
     size_t count;
     coffer__recorded *recorded; /* of each shard; those that the model has itself, or that record nothing, are empty */
@@ -39,7 +41,9 @@ struct coffer__load_digests {
 
 /* ---- what is recorded -------------------------------------------------------------------------------------------- */
 
-/* Reads the list of a file, if there is one, and checks that it is the one that the file's metadata speak of. */
+/* Reads the list of a file, if there is one, and checks that it is the one that the file's metadata speak of. The
+   digests of the metadata are compared here, before anything is loaded: a list that belongs to another header would
+   make tensors look damaged that are not. */
 static coffer_status digest_read(const coffer__shard *shard, const coffer_allocator *allocator,
                                  coffer__recorded *recorded, coffer_error *err)
 {
@@ -59,7 +63,8 @@ static coffer_status digest_read(const coffer__shard *shard, const coffer_alloca
     return status == COFFER_OK || shard->path == NULL ? status : coffer__fail_path(err, status, shard->path);
 }
 
-/* The list of a shard; NULL when it records nothing. */
+/* The list of a shard; NULL when it records nothing. A model that was opened to verify has read the list already,
+   and the load uses the same one. */
 static const coffer__recorded *digest_list(const coffer_load *load, size_t shard)
 {
     const coffer__shard *of = &load->plan->model->shards[shard];
@@ -67,7 +72,8 @@ static const coffer__recorded *digest_list(const coffer_load *load, size_t shard
     return list->count > 0 ? list : NULL;
 }
 
-/* Whether an item can be hashed where it goes: its bytes come to host memory as they are. */
+/* Whether an item can be hashed where it goes: its bytes come to host memory as they are. What is on a device
+   cannot be read from here, and in a place with gaps the bytes are not in one piece. */
 static bool digest_is_plain(const coffer_load *load, const coffer__load_item *item)
 {
     return item->device == NULL && load->plan->rows[item->first_row].nest.rank == 0;
@@ -75,7 +81,9 @@ static bool digest_is_plain(const coffer_load *load, const coffer__load_item *it
 
 /* Chooses how an item is verified. A model that was opened to verify hands out nothing that was not, so what cannot
    be hashed on the way makes its tensor be verified by itself; that proves nothing where the bytes may differ the
-   next time. */
+   next time. Bytes that differ from one reading to the next cannot be verified apart from those that are handed
+   out, and saying so is better than handing out what was not verified. An item of several rows is put together of
+   parts, and has no digest of its own. */
 static coffer_status digest_choose(const coffer_load *load, const coffer__load_item *item, coffer__load_state *state,
                                    coffer_error *err)
 {
@@ -100,6 +108,9 @@ static coffer_status digest_choose(const coffer_load *load, const coffer__load_i
     return COFFER_OK;
 }
 
+/* The list of a file is read when the first of its items is met, so files of which nothing is wanted are not read
+   for theirs. The digests are attached to the load before anything can fail, so coffer__load_digests_end frees what
+   there is. */
 coffer_status coffer__load_digests_begin(coffer_load *load, coffer_error *err)
 {
     const coffer *model = load->plan->model;
@@ -135,6 +146,7 @@ static size_t digest_hash_size(size_t cells)
     return sizeof(coffer__load_hash) + (cells + DIGEST_BITS - 1) / DIGEST_BITS * sizeof(uint64_t);
 }
 
+/* It may be called again: the pointer is cleared. */
 static void digest_free_hash(coffer_load *load, coffer__load_state *state)
 {
     if (state->hash != NULL) {
@@ -164,12 +176,15 @@ void coffer__load_digests_end(coffer_load *load)
 
 /* ---- hashing ----------------------------------------------------------------------------------------------------- */
 
+/* Only items of one row are hashed, so that row is all of the tensor. */
 static const coffer__file_span *digest_reach(const coffer_load *load, uint32_t item)
 {
     return &load->plan->rows[load->plan->items[item].first_row].nest.reach;
 }
 
-/* The hash of an item; the first to ask makes it. */
+/* The hash of an item; the first to ask makes it. It is made by the first bytes that come and not when the load
+   begins, because a plan may have many thousands of tensors, and few are hashed at a time. The hash is attached
+   before its hasher is made, so it is freed in either case. Under the lock. */
 static coffer_status digest_hash_of(coffer_load *load, uint32_t item, coffer__load_hash **made, coffer_error *err)
 {
     const coffer__file_span *reach = digest_reach(load, item);
@@ -190,6 +205,9 @@ static coffer_status digest_hash_of(coffer_load *load, uint32_t item, coffer__lo
                              &load->allocator, err);
 }
 
+/* `busy` is set here, under the lock, for the worker that is told to hash, and cleared under it when that worker
+   finds nothing more. So a cell that arrives in between is either seen by that worker or makes its own the next
+   one; none is left. */
 coffer_status coffer__load_digest_arrived(coffer_load *load, uint32_t item, uint64_t offset, bool *next,
                                           coffer_error *err)
 {
@@ -207,7 +225,8 @@ coffer_status coffer__load_digest_arrived(coffer_load *load, uint32_t item, uint
 }
 
 /* How many bytes can be hashed now: to the end of the cells that are there, of which hash->next is the first that
-   was not hashed. None: the worker is done with it. Under the lock. */
+   was not hashed. None: the worker is done with it. Under the lock. Cells are those of the file's grid, so the
+   first and the last may be cut by the tensor's ends; the end of what is there is cut accordingly. */
 static uint64_t digest_ready(const coffer_load *load, uint32_t item)
 {
     coffer__load_hash *hash = load->states[item].hash;
@@ -220,7 +239,9 @@ static uint64_t digest_ready(const coffer_load *load, uint32_t item)
     return reached > reach->begin + hash->hashed ? reached - reach->begin - hash->hashed : 0;
 }
 
-/* Whether the digest is the one that is recorded. */
+/* Whether the digest is the one that is recorded. What is compared is not the digest of the bytes alone but of the
+   record, which has the name, dtype and shape as well: bytes of another tensor of the same file are not taken for
+   this one's. Without the lock, as this thread alone has the hash. */
 static coffer_status digest_judge(coffer_load *load, uint32_t item, coffer_error *err)
 {
     uint8_t data[COFFER_LARGEST_DIGEST_SIZE];
@@ -246,6 +267,8 @@ static coffer_status digest_judge(coffer_load *load, uint32_t item, coffer_error
     return COFFER_OK;
 }
 
+/* The hash is freed after the item was called ready, without the lock: all cells have come, so no other thread
+   looks at it. */
 static coffer_status digest_finish(coffer_load *load, uint32_t item, coffer_error *err)
 {
     const coffer_status status = digest_judge(load, item, err);
@@ -259,6 +282,9 @@ static coffer_status digest_finish(coffer_load *load, uint32_t item, coffer_erro
     return status;
 }
 
+/* It goes round until nothing more is there, since cells may have arrived while it hashed and their workers have
+   left them to it. `hashed` is changed outside of the lock, by this thread alone while `busy` is set. `busy` stays
+   set at the end, so nobody begins again with a tensor that is complete. */
 coffer_status coffer__load_digest_run(coffer_load *load, uint32_t item, coffer_error *err)
 {
     coffer__load_hash *hash = load->states[item].hash;
@@ -287,7 +313,8 @@ coffer_status coffer__load_digest_run(coffer_load *load, uint32_t item, coffer_e
 
 /* ---- in slots ---------------------------------------------------------------------------------------------------- */
 
-/* Takes the turn of a cell; false when it has not come. Under the lock. */
+/* Takes the turn of a cell; false when it has not come. Under the lock. Nothing is taken as such: the place at
+   which the hash is says whose turn it is, and only one chunk begins there. */
 static coffer_status digest_turn(coffer_load *load, uint32_t item, uint64_t offset, coffer_error *err)
 {
     coffer__load_hash *hash = NULL;
@@ -298,6 +325,9 @@ static coffer_status digest_turn(coffer_load *load, uint32_t item, uint64_t offs
     return offset - digest_reach(load, item)->begin == hash->hashed ? COFFER_OK : COFFER_NEED_MORE;
 }
 
+/* The digest is judged before the last chunk's slot is released, and so before the item can become ready. `hashed`
+   moves on under the lock at the end, which is what hands the turn to the thread that holds the next cell; all that
+   wait for room are woken, as it is not known which of them that is. */
 coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer__file_span within, const uint8_t *bytes,
                                        coffer_error *err)
 {
@@ -331,6 +361,7 @@ coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer_
 
 /* ---- apart ------------------------------------------------------------------------------------------------------- */
 
+/* All of the tensor is read for a part of it, which is slow, but nothing less can be compared with its digest. */
 coffer_status coffer__load_verify_apart(coffer_load *load, uint32_t item, coffer_error *err)
 {
     const coffer_status status = coffer__trust_tensor(load->plan->model, load->plan->items[item].tensor, NULL, err);

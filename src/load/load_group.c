@@ -18,6 +18,8 @@
 
 #include <string.h>
 
+/* The inode's time of change is part of it, which no program can set back: a file that was written to in place with
+   its time restored is still another one. */
 static bool group_add(uint64_t *number, const coffer__source *source)
 {
     char text[COFFER__SOURCE_IDENTITY];
@@ -35,7 +37,9 @@ static bool group_add(uint64_t *number, const coffer__source *source)
     return true;
 }
 
-/* Which versions of which files these are, as a number; false: that is not known of all. */
+/* Which versions of which files these are, as a number; false: that is not known of all. Processes that come to
+   different numbers do not find each other; that is what keeps one that has opened a newer version of the files out
+   of the group. */
 static bool group_identity(const coffer *model, uint64_t *number)
 {
     *number = COFFER__FNV_START;
@@ -47,8 +51,9 @@ static bool group_identity(const coffer *model, uint64_t *number)
     return true;
 }
 
-/* Goes over the chunks that the plan has in the order of the files. What the load makes of it may differ, where budgets
-   hold it up; then it reads by itself what it comes back for. */
+/* Goes over the chunks that the plan has in the order of the files. What the load makes of it may differ, where
+   budgets hold it up; then it reads by itself what it comes back for. The same code as the load's own makes these chunks,
+   so nothing else can differ. */
 static coffer_status group_wants(const coffer_load *load, uint32_t *wanted, const uint32_t *first, coffer_error *err)
 {
     coffer__schedule schedule;
@@ -66,14 +71,16 @@ static coffer_status group_wants(const coffer_load *load, uint32_t *wanted, cons
     return status;
 }
 
-/* What all ranks may have in flight together. A slot is free again when all have taken from it, so the more ranks there
-   are, the more slots keep them from waiting for each other. */
+/* What all ranks may have in flight together. A slot is free again when all have taken from it, so the more ranks
+   there are, the more slots keep them from waiting for each other. */
 static uint64_t group_memory(const coffer_window_options *how)
 {
     const uint64_t most = COFFER__SHARE_MOST_SLOTS * COFFER__CELL;
     return how->memory < most / how->ranks ? how->memory * how->ranks : most;
 }
 
+/* A model that a keeper has is in memory already, and the protocol needs all ranks to take cells upwards, which the
+   order of a plan does not promise. Both lists serve only while the group is entered. */
 static coffer_status group_enter(coffer_load *load, const coffer__watch *watch, coffer_error *err)
 {
     const coffer *model = load->plan->model;
@@ -106,7 +113,10 @@ static coffer_status group_enter(coffer_load *load, const coffer__watch *watch, 
     return status;
 }
 
-/* A worker that comes after all others have ended finds that the group was left, and reads by itself. */
+/* A worker that comes after all others have ended finds that the group was left, and reads by itself. The lock is
+   not held while the group is entered, since that may wait for other processes; the state ENTERS keeps the other
+   workers here meanwhile. `members` is counted for each that gets here, whatever came of entering, because each of
+   them leaves. */
 coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *watch, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -130,6 +140,8 @@ coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *w
     return status;
 }
 
+/* The failure is told before the count goes down, as the last member takes the memory away. One that another rank
+   has told of is not passed on, nor is a cancellation. The pins go before the memory that they are for. */
 void coffer__load_leave_group(coffer_load *load, coffer_status status, const coffer_error *error)
 {
     coffer__os_mutex_lock(&load->mutex);
@@ -146,6 +158,8 @@ void coffer__load_leave_group(coffer_load *load, coffer_status status, const cof
     coffer__os_mutex_unlock(&load->mutex);
 }
 
+/* `share` is read without the lock: it was set before this worker came in, and stays as long as a member is left,
+   which this worker is. */
 coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -158,6 +172,8 @@ coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, c
     return status;
 }
 
+/* Each feed owns the one below it, and closes it when it cannot be made itself; so there is one feed to close here,
+   or none. */
 coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t worker, const coffer__watch *watch,
                                 coffer_error *err)
 {

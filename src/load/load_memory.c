@@ -26,6 +26,8 @@ typedef struct store_limits {
 static const store_limits store_host = { UINT64_MAX, (uint64_t)256 << 20, 64 };
 static const store_limits store_device = { (uint64_t)16 << 20, (uint64_t)64 << 20, 256 };
 
+/* Nobody changes anything but `users` after it was made, so any thread may free an item of it at any time without a
+   lock. */
 struct coffer__stretch {
     atomic_size_t users;
     coffer_device *device; /* NULL: host memory */
@@ -49,6 +51,8 @@ static const store_limits *store_limits_of(const coffer__store *store)
 
 /* ---- stretches --------------------------------------------------------------------------------------------------- */
 
+/* The device is held open as long as the stretch lives, because the caller may close its own handle while it still
+   has tensors. */
 static coffer_status stretch_take_device(coffer__stretch *stretch, coffer_device *device, coffer_error *err)
 {
     const coffer_status status = coffer_device_allocate(device, stretch->size, &stretch->base, err);
@@ -60,7 +64,8 @@ static coffer_status stretch_take_device(coffer__stretch *stretch, coffer_device
 }
 
 /* A small stretch comes from libc, which has the memory of the one before ready: fresh pages would cost more than
-   reading into them. */
+   reading into them. The block is a little larger, so that the base can be moved up to where addresses agree with
+   offsets in the file. */
 static coffer_status stretch_take_heap(coffer__stretch *stretch, coffer_error *err)
 {
     stretch->heap_size = (size_t)stretch->size + STORE_BLOCK;
@@ -72,6 +77,7 @@ static coffer_status stretch_take_heap(coffer__stretch *stretch, coffer_error *e
     return COFFER_OK;
 }
 
+/* Sizes come from files, so rounding up is checked, also that the number fits where addresses have 32 bits. */
 static coffer_status stretch_take_pages(coffer__stretch *stretch, coffer_error *err)
 {
     if (stretch->size < COFFER__OS_HUGE_PAGE) {
@@ -111,7 +117,9 @@ static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *devic
     return COFFER_OK;
 }
 
-/* A device that cannot be entered any more has lost its memory with everything else. */
+/* A device that cannot be entered any more has lost its memory with everything else. A piece of the heap lies
+   within its block, so the block is what is freed. The handle of the device is closed after the memory is given
+   back, which needs it open. */
 static void stretch_release(const coffer__stretch *stretch)
 {
     if (stretch->heap != NULL) {
@@ -127,6 +135,8 @@ static void stretch_release(const coffer__stretch *stretch)
     coffer_device_close(stretch->device);
 }
 
+/* The last user frees the stretch, on whatever thread that is. The order of acquire and release makes all that
+   other users have written happen before the memory is given back. */
 static void stretch_leave(coffer__stretch *stretch)
 {
     if (stretch != NULL && atomic_fetch_sub_explicit(&stretch->users, 1, memory_order_acq_rel) == 1) {
@@ -135,7 +145,8 @@ static void stretch_leave(coffer__stretch *stretch)
     }
 }
 
-/* An item in a stretch, which becomes one of its users. */
+/* An item in a stretch, which becomes one of its users. The caller has the stretch itself, so the count cannot
+   reach 0 meanwhile, and adding needs no order. */
 static coffer_status stretch_use(coffer__stretch *stretch, uint64_t address, uint64_t size, coffer__spot *spot,
                                  coffer_error *err)
 {
@@ -149,7 +160,9 @@ static coffer_status stretch_use(coffer__stretch *stretch, uint64_t address, uin
     return COFFER_OK;
 }
 
-/* Gives back the pages that are the item's alone, unless the stretch is about to go as a whole. */
+/* Gives back the pages that are the item's alone, unless the stretch is about to go as a whole. Pages at the ends
+   may have bytes of the neighbours, so only those that lie wholly in the item go. That the count is only looked at
+   does no harm: if the others leave at the same moment, the pages go twice. */
 static void memory_discard(const coffer_memory *memory)
 {
     const uint64_t page = coffer__os_page_size();
@@ -162,6 +175,8 @@ static void memory_discard(const coffer_memory *memory)
     }
 }
 
+/* The pages go before the stretch is left, because after that it may be gone. The caller may do this on any thread,
+   also long after the load was freed. */
 void coffer_memory_free(coffer_memory *memory)
 {
     if (memory != NULL) {
@@ -185,13 +200,17 @@ static bool store_is_plain(const coffer_plan *plan, uint32_t item)
     return of->row_count == 1 && plan->rows[of->first_row].nest.rank == 0;
 }
 
-/* What the address of an item must be a multiple of, or where it lies as in the file, its distance from the others. */
+/* What the address of an item must be a multiple of, or where it lies as in the file, its distance from the others.
+   An unknown dtype promises nothing about its elements, so any address does. */
 static uint64_t store_alignment(const coffer__store *store, const coffer_plan *plan, uint32_t item)
 {
     const uint8_t of_dtype = coffer__dtype(plan->items[item].tensor->dtype)->alignment;
     return store->device != NULL ? store_device.alignment : of_dtype == 0 ? 1 : of_dtype;
 }
 
+/* Each item is compared with the first, whose address decides where all of them lie: their distance in memory is
+   that in the file, so an item whose alignment that would break ends the row. Overlapping items end it as well, as
+   they need memory of their own. */
 size_t coffer__store_together(const coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,
                               uint64_t most)
 {
@@ -220,7 +239,9 @@ size_t coffer__store_together(const coffer__store *store, const coffer_plan *pla
     return together;
 }
 
-/* Where in its stretch a plain item begins: at the offset's remainder, unless the address would then not be aligned. */
+/* Where in its stretch a plain item begins: at the offset's remainder, unless the address would then not be
+   aligned. Devices are not read to past the page cache in this way, so nothing is gained there by agreeing with the
+   file. */
 static uint64_t store_lead(const coffer__store *store, const coffer_plan *plan, uint32_t item, uint64_t size)
 {
     const uint64_t begin = store_reach(plan, item)->begin;
@@ -231,7 +252,9 @@ static uint64_t store_lead(const coffer__store *store, const coffer_plan *plan, 
     return begin % (size >= STORE_LARGE ? COFFER__CELL : STORE_BLOCK);
 }
 
-/* A stretch for items that lie in it as in the file. */
+/* A stretch for items that lie in it as in the file. The maker's own count is given up at the end: after that the
+   items alone keep the stretch, and if none could be made it goes at once. A failure frees those items that were
+   made. */
 static coffer_status store_stretch_of(const coffer__store *store, const coffer_plan *plan, const uint32_t *items,
                                       size_t count, coffer__spot *spots, coffer_error *err)
 {
@@ -252,7 +275,8 @@ static coffer_status store_stretch_of(const coffer__store *store, const coffer_p
     return status;
 }
 
-/* A place for one small item beside others. */
+/* A place for one small item beside others. The room that is left in the last stretch is given up when the item
+   does not fit. An item without bytes takes one, so that its address is its own. */
 static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__spot *spot, coffer_error *err)
 {
     const uint64_t alignment = store_limits_of(store)->alignment;
@@ -269,6 +293,8 @@ static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__spo
     return status;
 }
 
+/* A single small item has no neighbours to lie beside as in the file, and a stretch for it alone would waste a page
+   or, on a device, 2 MiB. */
 coffer_status coffer__store_row(coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,
                                 coffer__spot *spots, coffer_error *err)
 {
@@ -279,6 +305,7 @@ coffer_status coffer__store_row(coffer__store *store, const coffer_plan *plan, c
     return store_stretch_of(store, plan, items, count, spots, err);
 }
 
+/* The items that were packed there keep the stretch alive. */
 void coffer__store_end(coffer__store *store)
 {
     stretch_leave(store->open);

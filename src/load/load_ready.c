@@ -4,6 +4,9 @@
 #include "loading.h"
 #include "options.h"
 
+/* Items become ready at most once, so each is in the list at most once, and the links lie in the states themselves:
+   nothing is allocated, and nothing can fail here. All callers are woken, because several may wait for different
+   items. */
 void coffer__load_ready(coffer_load *load, uint32_t item)
 {
     coffer__load_state *state = &load->states[item];
@@ -26,14 +29,16 @@ void coffer__load_ready(coffer_load *load, uint32_t item)
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Until when a caller waits: milliseconds of the clock. */
+/* Until when a caller waits: milliseconds of the clock. A point in time and not a duration, because a caller may be
+   woken many times before its item is ready. The sum does not wrap for those who wait for ever. */
 static uint64_t ready_until(uint64_t milliseconds)
 {
     const uint64_t now = coffer__os_milliseconds();
     return milliseconds > UINT64_MAX - now ? UINT64_MAX : now + milliseconds;
 }
 
-/* Waits for something to change. COFFER_NEED_MORE when the time is over. */
+/* Waits for something to change. COFFER_NEED_MORE when the time is over. The lock is released while it waits. A
+   wait of more than a minute is several: everything is looked at again after each, which costs nothing. */
 static coffer_status ready_wait(coffer_load *load, uint64_t until)
 {
     const uint64_t now = coffer__os_milliseconds();
@@ -45,6 +50,7 @@ static coffer_status ready_wait(coffer_load *load, uint64_t until)
     return COFFER_OK;
 }
 
+/* The error is copied under the lock, so every caller gets all of the first failure. */
 static coffer_status ready_failed(const coffer_load *load, coffer_error *err)
 {
     if (err != NULL) {
@@ -53,7 +59,8 @@ static coffer_status ready_failed(const coffer_load *load, coffer_error *err)
     return load->status;
 }
 
-/* Nothing is in progress, and what comes next waits for a budget: only the caller can make room. */
+/* Nothing is in progress, and what comes next waits for a budget: only the caller can make room. Without this test
+   the caller would wait for workers that wait for the caller. */
 static bool ready_is_stuck(const coffer_load *load)
 {
     return load->starved && load->under_way == 0;
@@ -67,7 +74,9 @@ static coffer_status ready_stuck(coffer_error *err)
 
 /* ---- handing out ------------------------------------------------------------------------------------------------- */
 
-/* The memory is the caller's now, and no longer counts. */
+/* The memory is the caller's now, and no longer counts. The budget has room again, so the schedule is asked again,
+   by workers that are woken here. What has a place of the caller's never counted. The mutex is held, so no item is
+   handed out twice. */
 static void ready_hand_out(coffer_load *load, uint32_t item, coffer_loaded *loaded)
 {
     coffer__load_state *state = &load->states[item];
@@ -88,7 +97,9 @@ static void ready_hand_out(coffer_load *load, uint32_t item, coffer_loaded *load
     }
 }
 
-/* The first that is ready and was not taken by its number. */
+/* The first that is ready and was not taken by its number. An item that was taken by its number stays in the list
+   until the list comes to it, which makes taking it one step, however long the list is. An emptied list forgets its
+   end, too, or the next item would be linked to one that is no longer reached. */
 static uint32_t ready_first(coffer_load *load)
 {
     while (load->first_ready != COFFER__NO_ITEM && load->states[load->first_ready].phase == COFFER__LOAD_TAKEN) {
@@ -100,6 +111,8 @@ static uint32_t ready_first(coffer_load *load)
     return load->first_ready;
 }
 
+/* A failure comes first, even if items are ready: what is returned then does not depend on which thread was faster.
+   That the budget is used up needs no test here, since the items that use it are ready, and are handed out by this. */
 static coffer_status ready_next(coffer_load *load, uint64_t until, coffer_loaded *loaded, coffer_error *err)
 {
     for (;;) {
@@ -133,6 +146,8 @@ coffer_status coffer_load_next(coffer_load *load, uint64_t milliseconds, coffer_
     return status;
 }
 
+/* Wanting an item before waiting moves it to the front. The states are looked at again after each wait: another
+   thread may have taken the item meanwhile. */
 static coffer_status ready_take(coffer_load *load, uint32_t item, uint64_t until, coffer_loaded *loaded,
                                 coffer_error *err)
 {
@@ -179,6 +194,7 @@ coffer_status coffer_load_take(coffer_load *load, size_t item, uint64_t millisec
     return status;
 }
 
+/* Waiting takes nothing, so where the items do not fit into their budgets together this cannot end, and says so. */
 static coffer_status ready_all(coffer_load *load, uint64_t until, coffer_error *err)
 {
     for (;;) {

@@ -16,7 +16,8 @@
 #define WORK_MOST_THREADS 64u
 #define WORK_SENT UINT64_MAX /* bytes went to that device, and there is no ticket for them yet */
 
-/* A chunk with what the worker remembers of it. */
+/* A chunk with what the worker remembers of it. It begins with the feed's view of it, so a chunk that the feed
+   gives back is cast to this. */
 typedef struct work_chunk {
     coffer__chunk base;
     struct work_chunk *next; /* of those that are spare, or held */
@@ -28,6 +29,8 @@ typedef struct work_chunk {
     uint64_t tickets[COFFER__SPACES]; /* of the worker's outlets; 0: nothing went there */
 } work_chunk;
 
+/* All of it belongs to the worker's thread, but for `load`. So the lists of chunks need no lock; what others may
+   see is in the load. */
 struct coffer__load_worker {
     coffer__crew_worker base;
     coffer_load *load;
@@ -53,6 +56,9 @@ typedef enum work_begun {
 
 /* ---- failing ----------------------------------------------------------------------------------------------------- */
 
+/* Only the first failure is kept: those of the other workers mostly follow from it, as they are stopped in the
+   middle of what they do. `stopped` is set under the lock, so a thread that has looked at the status and is about
+   to wait cannot miss the waking. */
 void coffer__load_fail(coffer_load *load, coffer_status status, const coffer_error *error)
 {
     coffer__os_mutex_lock(&load->mutex);
@@ -67,7 +73,9 @@ void coffer__load_fail(coffer_load *load, coffer_status status, const coffer_err
     coffer__os_mutex_unlock(&load->mutex);
 }
 
-/* Whether the worker should end. On the load's own thread this asks the user, who may cancel. */
+/* Whether the worker should end. On the load's own thread this asks the user, who may cancel. `stopped` is asked
+   first: it is one atomic load, which is cheap enough to be asked between any two system calls, and it spares the
+   user's callback a call when everything is over anyway. */
 static bool work_stop(void *ctx)
 {
     coffer__load_worker *worker = ctx;
@@ -85,6 +93,9 @@ static bool work_stop(void *ctx)
 
 /* ---- beginning chunks -------------------------------------------------------------------------------------------- */
 
+/* Chunks are kept and used again with their lists, so a load allocates as many as it ever has in progress at once,
+   and then none. All of them are in the list `made`, whatever else becomes of them: a failure may simply drop a
+   chunk, and it is freed with its worker. */
 static work_chunk *work_new_chunk(coffer__load_worker *worker, coffer_error *err)
 {
     work_chunk *chunk = worker->spare;
@@ -102,6 +113,7 @@ static work_chunk *work_new_chunk(coffer__load_worker *worker, coffer_error *err
     return chunk;
 }
 
+/* The lists of its spans, parts and due items stay with it. */
 static void work_spare(coffer__load_worker *worker, work_chunk *chunk)
 {
     chunk->next = worker->spare;
@@ -121,7 +133,10 @@ static bool work_reads_to_place(const coffer_load *load, const coffer__load_row 
            coffer__inlets_reach(load->inlets, item->device);
 }
 
-/* Under the lock. */
+/* Under the lock. The address of an item does not change after it was admitted, so it can be read without the lock
+   later; here the lock is needed since another worker may be admitting items, and gives out memory for several at
+   once. The part's bytes are those of the row from the place's beginning on, so their distance in the file is their
+   distance in memory. */
 static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
 {
     for (size_t i = 0; i < chunk->part_count; i++) {
@@ -136,7 +151,10 @@ static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
     }
 }
 
-/* The next chunk of the schedule, which is in progress from now on. */
+/* The next chunk of the schedule, which is in progress from now on. It counts as in progress under the same lock
+   under which the schedule moved on. So a caller that sees that nothing is in progress, and that the schedule waits
+   for a budget, knows that only it can make room. Callers are woken when that becomes so, as no item is going to
+   become ready that would wake them. */
 static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chunk, work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
@@ -156,6 +174,10 @@ static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chun
     return status;
 }
 
+/* A chunk that was taken from the schedule cannot be put back there, as the sweep has moved on. So one that the
+   feed refuses after all stays with this worker, which submits it again before it takes another. That a feed has
+   room is asked first, so this is rare: only the chunk itself can tell whether a feed that has claimed memory for
+   others can take it. */
 static coffer_status work_begin(coffer__load_worker *worker, work_begun *begun, coffer_error *err)
 {
     work_chunk *chunk = worker->pending;
@@ -188,7 +210,9 @@ static coffer_status work_begin(coffer__load_worker *worker, work_begun *begun, 
 
 /* ---- delivering -------------------------------------------------------------------------------------------------- */
 
-/* Copies what the feed did not read to its place already. */
+/* Copies what the feed did not read to its place already. `there` is one stretch within the part, and empty at the
+   part's beginning where nothing was read to its place. So what is left is always two pieces, either of which may
+   be empty, and no case has to be told apart. */
 static void work_copy_rest(const coffer__chunk *chunk, const coffer__chunk_part *part)
 {
     const uint8_t *from = chunk->bytes + (size_t)(part->within.begin - chunk->cell.begin);
@@ -199,7 +223,8 @@ static void work_copy_rest(const coffer__chunk *chunk, const coffer__chunk_part 
     memcpy(part->to + until, from + until, size - until);
 }
 
-/* Copies what a row takes, line by line. Returns its bytes. */
+/* Copies what a row takes, line by line. Returns its bytes. The place has gaps or another order than the file, so
+   the bytes are never read there directly; what is copied is counted, as gaps in the file are no part of the item. */
 static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *chunk, const coffer__chunk_part *part)
 {
     coffer__lines lines;
@@ -215,7 +240,9 @@ static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *ch
 }
 
 /* The worker's outlet to the device of an item; it is made when the first bytes go there. What is queued on the
-   stream of a given place comes before them. */
+   stream of a given place comes before them. The memory that the copies read, the window's and the group's, is
+   registered before the first copy is queued, since devices copy by themselves only from memory that they know.
+   Each worker has an outlet of its own, so no lock is held while a device is given work. */
 static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, coffer__outlet **outlet,
                                  coffer_error *err)
 {
@@ -239,7 +266,8 @@ static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, c
     return status;
 }
 
-/* Queues what a row takes, line by line. */
+/* Queues what a row takes, line by line. `taken` is counted here and not computed from `within`, since what lies
+   between the lines of a nest is no part of the item. */
 static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__chunk *chunk, coffer__chunk_part *part,
                                      coffer_error *err)
 {
@@ -259,6 +287,10 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
     return status;
 }
 
+/* What a part takes of an item is known only after this: all of `within` for contiguous bytes, and what the lines
+   come to for others. Bytes that cuFile has read are on the device already, all of them, so nothing is queued and
+   no ticket is needed. A device is marked as WORK_SENT once for all parts that go there. After a failure in the
+   middle no ticket is taken: the load ends then, and closing the outlet waits for what was queued. */
 static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *chunk, coffer__chunk_part *part,
                                        coffer_error *err)
 {
@@ -280,7 +312,9 @@ static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *
     return COFFER_OK;
 }
 
-/* Delivers a chunk. *held: bytes of it are still on their way to a device. */
+/* Delivers a chunk. *held: bytes of it are still on their way to a device. One ticket for each device covers all
+   parts of the chunk, as it is taken after the last of them was queued: marks are scarce, and the slot can only be
+   released as a whole. */
 static coffer_status work_deliver(coffer__load_worker *worker, work_chunk *chunk, bool *held, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -300,8 +334,9 @@ static coffer_status work_deliver(coffer__load_worker *worker, work_chunk *chunk
     return status;
 }
 
-/* Hashes what is to be hashed in the slot, part by part. COFFER_NEED_MORE when that has to wait for chunks before this
-   one. */
+/* Hashes what is to be hashed in the slot, part by part. COFFER_NEED_MORE when that has to wait for chunks before
+   this one. `hashed` is how far it came, so when the chunk is tried again no part is hashed twice. The lock is not
+   held while it hashes. */
 static coffer_status work_hash_slot(const coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
 {
     coffer_load *load = worker->load;
@@ -322,7 +357,9 @@ static coffer_status work_hash_slot(const coffer__load_worker *worker, work_chun
 /* ---- what arrived ------------------------------------------------------------------------------------------------ */
 
 /* Whether a file still is the one whose header was read. What was read before this is asked is then what the header
-   speaks of. */
+   speaks of. A file that is not the system's own, or whose source lends no descriptor, cannot be asked, and is not:
+   its source has its own way to notice. The descriptor is asked and not the path, since it is the open file from
+   which the bytes came, wherever the path leads by now. */
 static coffer_status work_still(const coffer_load *load, size_t number, coffer_error *err)
 {
     const coffer__shard *shard = &load->plan->model->shards[number];
@@ -346,6 +383,7 @@ static coffer_status work_still(const coffer_load *load, size_t number, coffer_e
     return shard->path == NULL ? COFFER_ERR_CHANGED : coffer__fail_path(err, COFFER_ERR_CHANGED, shard->path);
 }
 
+/* Under the lock, once for each chunk, so the sums belong together whenever they are read. */
 static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
 {
     stats->done += chunk->taken;
@@ -357,7 +395,8 @@ static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
 }
 
 /* A part is in place. An item that lacks nothing more is ready, unless it is verified first: then it is *due, when
-   this thread has to do that. Under the lock. */
+   this thread has to do that. Under the lock. `left` reaches 0 once, under the lock, whichever worker brings the
+   last part, so exactly one thread calls the item ready or verifies it. */
 static coffer_status work_part_arrived(coffer_load *load, const coffer__chunk_part *part, bool *due, coffer_error *err)
 {
     const uint32_t item = load->plan->rows[part->row].item;
@@ -375,7 +414,9 @@ static coffer_status work_part_arrived(coffer_load *load, const coffer__chunk_pa
     return COFFER_OK;
 }
 
-/* All parts of a chunk are in place. Returns how many items are due. Under the lock. */
+/* All parts of a chunk are in place. Returns how many items are due. Under the lock. What is due is only listed
+   here, because verifying takes long and must not hold up the other workers, who need the lock for each of their
+   chunks. */
 static coffer_status work_parts_arrived(coffer_load *load, work_chunk *chunk, size_t *due_count, coffer_error *err)
 {
     *due_count = 0;
@@ -398,6 +439,7 @@ static coffer_status work_parts_arrived(coffer_load *load, work_chunk *chunk, si
     return COFFER_OK;
 }
 
+/* Without the lock. The first item that is damaged ends it, and with it the load. */
 static coffer_status work_verify(coffer_load *load, const work_chunk *chunk, size_t due_count, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
@@ -409,7 +451,11 @@ static coffer_status work_verify(coffer_load *load, const work_chunk *chunk, siz
     return status;
 }
 
-/* The bytes of a chunk are in place, and its slot is released. */
+/* The bytes of a chunk are in place, and its slot is released. The order matters. The file is asked before anything
+   is called ready, so no caller ever gets bytes of a file that was replaced in the meantime. The slot was released
+   before, since hashing in place and verifying apart need only what is in the item's memory, and the slot can be
+   filled meanwhile. And a chunk with items that are due counts as in progress until they are verified, so that a
+   caller is not told that the load waits for a budget while items are about to become ready. */
 static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
 {
     coffer_load *load = worker->load;
@@ -442,7 +488,9 @@ static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk
 /* ---- what comes -------------------------------------------------------------------------------------------------- */
 
 /* Whether a chunk needs its slot no more: it was hashed, and all of its bytes are on their devices.
-   COFFER_NEED_MORE: it does. With `wait` devices are waited for. */
+   COFFER_NEED_MORE: it does. With `wait` devices are waited for. Hashing comes first, because it needs the bytes in
+   the slot and nothing of the device: while it runs, the copies do. The clock is only asked when the device is
+   waited for, so that what is counted is waiting. */
 static coffer_status work_is_there(coffer__load_worker *worker, work_chunk *chunk, bool wait, coffer_error *err)
 {
     coffer_status status = work_hash_slot(worker, chunk, err);
@@ -457,7 +505,9 @@ static coffer_status work_is_there(coffer__load_worker *worker, work_chunk *chun
 }
 
 /* Ends the chunks that need their slots no more. With `wait` it waits for the device of the first that was hashed.
-   *some becomes true when there was one. */
+   *some becomes true when there was one. All that are held are tried and not only the oldest: they may be on their
+   way to different devices, or have nothing to do with the tensor that the oldest waits for. Only the first is
+   waited for, because the next round of reading can begin as soon as one slot is free. */
 static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *some, coffer_error *err)
 {
     work_chunk **link = &worker->held;
@@ -483,7 +533,9 @@ static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *
 }
 
 /* Waits for a chunk of the feed, and delivers it. What needs its slot a while longer is held, after those that came
-   before it. */
+   before it. Appending keeps the list in the order in which chunks came, so the oldest copies are asked for first.
+   A chunk that is held keeps its slot, and so the feed may run out of room; that is bounded, as the worker collects
+   what is held before it begins anything. */
 static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
 {
     coffer__chunk *come = NULL;
@@ -517,7 +569,9 @@ static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-/* Waits until a caller has made room in a budget. */
+/* Waits until a caller has made room in a budget. The wait is cut into pieces so that a user who cancels by the
+   progress callback is heard: one of these threads asks it. `starved` was set under the lock by the worker
+   that was refused, and a caller clears it under the lock before it wakes the workers, so no wake is lost. */
 static void work_starve(coffer__load_worker *worker)
 {
     coffer_load *load = worker->load;
@@ -546,7 +600,9 @@ static void work_wait_for_others(coffer__load_worker *worker)
 }
 
 /* One round: as many chunks as the feed has room for are begun, and one that came is delivered. A device is only
-   waited for when there is nothing else to do, so its copies run while the next bytes are read. */
+   waited for when there is nothing else to do, so its copies run while the next bytes are read. It collects first,
+   since each slot that becomes free lets another chunk begin. It is over only when nothing is in the feed and
+   nothing is held: then every chunk that this worker took from the schedule has arrived. */
 static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_error *err)
 {
     work_begun begun = WORK_BEGUN;
@@ -575,7 +631,8 @@ static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_
     return COFFER_OK;
 }
 
-/* Outlets wait for their copies, so they go before the slots that those read. */
+/* Outlets wait for their copies, so they go before the slots that those read. This holds after a failure just as
+   well, when copies may still be running. */
 static void work_close(coffer__load_worker *worker)
 {
     for (size_t i = 0; i < COFFER__SPACES; i++) {
@@ -587,7 +644,10 @@ static void work_close(coffer__load_worker *worker)
     }
 }
 
-/* A feed is made, used and closed by the worker's thread. */
+/* A feed is made, used and closed by the worker's thread. The window is entered first and left last: the feed's
+   slots are in it, and no other load may have it before they are out of use. The group is left after the feed was
+   closed, for its memory is unmapped with the last member. Leaving is called after a failure to enter as well,
+   because the other workers have to be counted down all the same. */
 static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
 {
     bool over = false;
@@ -610,6 +670,8 @@ static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
     return status;
 }
 
+/* A worker that just stops, because another one failed or the load was cancelled, has no failure of its own to
+   tell. */
 void coffer__load_work(void *arg)
 {
     coffer__load_worker *worker = arg;
@@ -623,12 +685,15 @@ void coffer__load_work(void *arg)
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
+/* The crew steps through an array whose type only this file knows. */
 size_t coffer__load_worker_size(void)
 {
     return sizeof(coffer__load_worker);
 }
 
-/* As many as the engine wants, or as the window's options say; never more than there are cells, or slots. */
+/* As many as the engine wants, or as the window's options say; never more than there are cells, or slots. A worker
+   without a cell to read would be a thread for nothing, and one without a slot could never begin a chunk: each feed
+   has at least one slot of its own. */
 static coffer_status work_threads(const coffer_load *load, size_t *count, coffer_error *err)
 {
     uint32_t threads = 0;
@@ -648,6 +713,8 @@ static coffer_status work_threads(const coffer_load *load, size_t *count, coffer
     return COFFER_OK;
 }
 
+/* The array does not move afterwards: each watch points to its worker, and a worker's number is its distance from
+   the first. */
 coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
 {
     size_t count = 0;
@@ -668,6 +735,7 @@ coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
     return COFFER_OK;
 }
 
+/* By now the thread has ended and its feed is closed, so no engine and no device knows these chunks any more. */
 static void work_free_chunks(coffer__load_worker *worker, const coffer_allocator *allocator)
 {
     while (worker->made != NULL) {
@@ -679,6 +747,7 @@ static void work_free_chunks(coffer__load_worker *worker, const coffer_allocator
     }
 }
 
+/* It may be called when there are none, and leaves the load as one that never had any. */
 void coffer__load_free_workers(coffer_load *load)
 {
     for (size_t i = 0; i < load->worker_count; i++) {

@@ -3,6 +3,7 @@
 
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
+/* The reach ends where it begins until coffer__nest_end knows better. */
 void coffer__nest_begin(coffer__nest *nest, coffer__nest_dim *dims, uint64_t begin, uint64_t width, uint64_t to)
 {
     *nest = (coffer__nest){ .reach = { begin, begin }, .width = width, .to = to, .dims = dims };
@@ -14,8 +15,10 @@ static bool nest_continues(const coffer__nest_dim *last, uint64_t from, int64_t 
     return from == last->from * last->count && (uint64_t)to == (uint64_t)last->to * last->count;
 }
 
-/* A loop that goes back in the file is turned around: it begins at its other end, and goes back in the place. Sums are
-   those of unsigned numbers, which wrap around and come out right. */
+/* A loop that goes back in the file is turned around: it begins at its other end, and goes back in the place. Sums
+   are those of unsigned numbers, which wrap around and come out right. A loop whose steps are just the width, in
+   the file and in the place, only makes the runs longer. That is tried for the innermost one alone, since runs
+   cannot grow once there are loops around them. This is what turns a whole tensor of any shape into one run. */
 void coffer__nest_push(coffer__nest *nest, uint64_t count, int64_t from, int64_t to)
 {
     uint64_t step = (uint64_t)from;
@@ -39,6 +42,8 @@ void coffer__nest_push(coffer__nest *nest, uint64_t count, int64_t from, int64_t
     nest->dims[nest->rank++] = (coffer__nest_dim){ count, step, to };
 }
 
+/* Loops were pushed the innermost first and are walked the outermost first. The reach can be computed only now,
+   when all loops are known. */
 void coffer__nest_end(coffer__nest *nest)
 {
     uint64_t last = nest->reach.begin;
@@ -64,6 +69,7 @@ uint64_t coffer__nest_size(const coffer__nest *nest)
     return size;
 }
 
+/* Between two steps of a loop lies what its step is longer than all that is inside of it. */
 uint64_t coffer__nest_gap(const coffer__nest *nest)
 {
     uint64_t longest = 0;
@@ -79,7 +85,8 @@ uint64_t coffer__nest_gap(const coffer__nest *nest)
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-/* Moves on to the run after the last of its innermost loop: the loops around it count on, as digits do. */
+/* Moves on to the run after the last of its innermost loop: the loops around it count on, as digits do. Going back
+   to a loop's beginning undoes its steps by the index, so no position has to be remembered for each loop. */
 static void lines_carry(coffer__lines *lines)
 {
     const coffer__nest *nest = lines->nest;
@@ -129,7 +136,9 @@ void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_
 }
 
 /* A run that is cut at either end is a line of its own; else as many runs of the innermost loop as end within the
-   span. */
+   span. So most lines are many runs, which one call copies, and a cut run happens twice in a span at most. `room`
+   counts the runs that end within the span; one does, as that was just asked. The position moves to the last of
+   these runs, from which carrying finds the next. */
 bool coffer__lines_next(coffer__lines *lines, coffer__line *line)
 {
     const coffer__nest *nest = lines->nest;
@@ -160,6 +169,8 @@ bool coffer__lines_next(coffer__lines *lines, coffer__line *line)
     return true;
 }
 
+/* For a nest without loops the answer is plain, and it is by far the most common, so it does not go through the
+   lines. */
 uint64_t coffer__nest_next(const coffer__nest *nest, uint64_t from)
 {
     coffer__lines lines;

@@ -13,7 +13,8 @@ static bool pins_have(const coffer__pins *pins, const coffer_device *device, con
     return false;
 }
 
-/* What cannot be registered is kept in the list all the same, so that it is not tried again. */
+/* What cannot be registered is kept in the list all the same, so that it is not tried again. `mine` tells whether
+   it was this call that registered the memory: what somebody else has registered is theirs to forget. */
 static coffer_status pins_register(coffer__pin *pin, size_t size, bool read_only, coffer_error *err)
 {
     coffer_device *device = pin->device;
@@ -27,6 +28,8 @@ static coffer_status pins_register(coffer__pin *pin, size_t size, bool read_only
     return status == COFFER_ERR_UNSUPPORTED ? COFFER_OK : status;
 }
 
+/* Room for the pin is made first, so that memory is never registered without being remembered. The device is held
+   open until it has forgotten the memory. */
 coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, void *memory, size_t size, bool read_only,
                                const coffer_allocator *allocator, coffer_error *err)
 {
@@ -48,6 +51,7 @@ coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, void *
     return status;
 }
 
+/* A device that is lost has forgotten everything by itself; only the handle is given back then. */
 void coffer__pins_end(coffer__pins *pins, const coffer_allocator *allocator)
 {
     coffer__device_visit visit;

@@ -31,6 +31,7 @@ typedef struct places_term {
     int64_t high;
 } places_term;
 
+/* The search goes back and forth between the terms, so what the smaller ones can reach is kept for each of them. */
 typedef struct places_sum {
     size_t count;
     size_t tries;
@@ -39,8 +40,9 @@ typedef struct places_sum {
     int64_t most[2 * COFFER__BOX_MAX_RANK + 1];  /* … and at most */
 } places_sum;
 
-/* Adds a loop; with `merge` to one of the same step if there is one. Distances within memory are below 2^63, and so are
-   their sums, since places were checked to lie within it. */
+/* Adds a loop; with `merge` to one of the same step if there is one. Distances within memory are below 2^63, and so
+   are their sums, since places were checked to lie within it. The terms are sorted by their steps, the largest
+   first, for the search. A loop of negative steps is turned around: its index counts the other way. */
 static void places_add(places_sum *sum, int64_t step, int64_t low, int64_t high, bool merge)
 {
     size_t at = 0;
@@ -65,6 +67,8 @@ static void places_add(places_sum *sum, int64_t step, int64_t low, int64_t high,
     sum->count++;
 }
 
+/* It is computed once, from the last term backwards, so the search asks for the reach of all smaller terms in one
+   step. */
 static void places_reach(places_sum *sum)
 {
     sum->least[sum->count] = 0;
@@ -76,7 +80,8 @@ static void places_reach(places_sum *sum)
     }
 }
 
-/* a / b, rounded down; b is positive. */
+/* a / b, rounded down; b is positive. C rounds towards zero, which would cut off one value of a search among
+   negative ones. */
 static int64_t places_floor(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0 ? 1 : 0);
@@ -87,6 +92,9 @@ static int64_t places_floor(int64_t a, int64_t b)
  * the value that is being tried for term k, and `last[k]` the last one that makes sense given those before it. With
  * `nontrivial`, indices that are all 0 do not count; then terms of equal steps stay apart, as one of them may undo what
  * the other does.
+ *
+ * Giving up counts as an overlap. That is the safe side: places that overlap would be written by two threads at once,
+ * and a plan that is refused does no harm.
  */
 static bool places_search(places_sum *sum, int64_t low, int64_t high, bool nontrivial)
 {
@@ -142,7 +150,8 @@ static coffer_status places_too_small(uint64_t needed, uint64_t size, coffer_err
 }
 
 /* Whether two elements of a result share bytes. Mostly each stride is beyond what the smaller ones cover, and then
-   they do not. */
+   they do not. The difference of two indices of a loop goes from -last to last, and two different elements have a
+   difference that is not 0 in every loop; those that share a byte begin less than an element apart. */
 static bool places_meets_itself(const coffer__load_item *item, const int64_t *strides, int64_t item_size)
 {
     places_sum sum = { .count = 0 };
@@ -155,7 +164,9 @@ static bool places_meets_itself(const coffer__load_item *item, const int64_t *st
     return places_search(&sum, 1 - item_size, item_size - 1, true);
 }
 
-/* What the strides cover from the first element on; false when no place is as large. */
+/* What the strides cover from the first element on; false when no place is as large. Strides were found to be
+   positive before this is asked, where there is more than one entry. The products are checked, as shapes and
+   strides are the caller's to choose. */
 static bool places_measure(const coffer__load_item *item, const int64_t *strides, uint64_t item_size, uint64_t *needed)
 {
     *needed = item_size;
@@ -169,6 +180,8 @@ static bool places_measure(const coffer__load_item *item, const int64_t *strides
     return *needed <= PLACES_LARGEST;
 }
 
+/* The measure comes before the search, which relies on it: the sums of that are below 2^63 only because no place is
+   larger than 2^60. */
 static coffer_status places_check_strides(const coffer__load_item *item, const coffer_place *place, coffer_error *err)
 {
     const uint64_t bits = coffer__dtype(item->tensor->dtype)->bits;
@@ -196,6 +209,8 @@ static coffer_status places_check_strides(const coffer__load_item *item, const c
     return COFFER_OK;
 }
 
+/* That the place's end is an address is checked here, once, so that sums of addresses and offsets within a place
+   need no check later. */
 coffer_status coffer__place_fits(const coffer__load_item *item, const coffer_place *place, coffer_error *err)
 {
     if (place->address == 0 && item->size > 0) {
@@ -230,6 +245,9 @@ typedef struct places_list {
     const places_reached *reached; /* of each row */
 } places_list;
 
+/* Steps in the place have either sign, so one half of the loops moves the lowest byte down and the others the
+   highest up. The products do not wrap in the end, since the place was checked to hold them. Devices are told apart
+   by what kind they are and their number, not by their handles: two handles of one device mean the same memory. */
 static places_reached places_of_row(const coffer_plan *plan, const coffer__load_row *row)
 {
     const coffer__load_item *item = &plan->items[row->item];
@@ -246,6 +264,7 @@ static places_reached places_of_row(const coffer_plan *plan, const coffer__load_
     return reached;
 }
 
+/* Rows of one space lie together in this order, so the sweep can forget all that is open when the space changes. */
 static bool places_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const places_list *list = ctx;
@@ -254,7 +273,8 @@ static bool places_before(const void *ctx, uint32_t a, uint32_t b)
     return one->space != other->space ? one->space < other->space : one->low < other->low;
 }
 
-/* The exact answer for two rows whose reaches overlap. */
+/* The exact answer for two rows whose reaches overlap. The difference of the addresses is small, as the reaches
+   overlap and no place has more than 2^60 bytes, so it fits into a signed number. */
 static bool places_meet(const coffer_plan *plan, uint32_t a, uint32_t b)
 {
     const coffer__load_row *rows[2] = { &plan->rows[a], &plan->rows[b] };
@@ -274,6 +294,8 @@ static bool places_meet(const coffer_plan *plan, uint32_t a, uint32_t b)
                          false);
 }
 
+/* Both tensors are named, one in the words and one in the error's own field: which of the two is wrong only the
+   caller knows. */
 static coffer_status places_overlap(const coffer_plan *plan, uint32_t a, uint32_t b, coffer_error *err)
 {
     const coffer_tensor *one = plan->items[plan->rows[a].item].tensor;
@@ -307,6 +329,7 @@ static coffer_status places_sweep(const places_list *list, uint32_t *order, size
     return COFFER_OK;
 }
 
+/* Only places of the caller's are compared: memory that the load gives out never overlaps. */
 static size_t places_collect(const coffer_plan *plan, places_reached *reached, uint32_t *order)
 {
     size_t count = 0;
@@ -319,6 +342,7 @@ static size_t places_collect(const coffer_plan *plan, places_reached *reached, u
     return count;
 }
 
+/* It takes as long as sorting for places that lie apart, which is what nearly all plans have. */
 coffer_status coffer__places_apart(const coffer_plan *plan, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer_status status = COFFER_ERR_MEMORY;

@@ -11,6 +11,8 @@
 #define SCHEDULE_GAP_NEAR ((uint64_t)16 << 10)
 #define SCHEDULE_GAP_FAR ((uint64_t)1 << 20)
 
+/* The gap is one for all engines, since the spans of a chunk must not depend on which of them reads it:
+   what a rank has told its group that it wants must be what its chunks want later. */
 uint64_t coffer__schedule_gap(const coffer__source *source)
 {
     return source->is.far || source->is.sequential ? SCHEDULE_GAP_FAR : SCHEDULE_GAP_NEAR;
@@ -18,7 +20,8 @@ uint64_t coffer__schedule_gap(const coffer__source *source)
 
 /* ---- the order --------------------------------------------------------------------------------------------------- */
 
-/* Where an item begins in its file. Rows of one item are of one tensor, and are added in the order of the file. */
+/* Where an item begins in its file. Rows of one item are of one tensor, and are added in the order of the file. So
+   the first row begins before all others of the item. */
 static uint64_t schedule_begin_of(const coffer_plan *plan, uint32_t item)
 {
     return plan->rows[plan->items[item].first_row].nest.reach.begin;
@@ -44,6 +47,8 @@ static void schedule_sort(coffer__schedule *schedule)
     }
 }
 
+/* Items without rows have nothing to read, and are ready before the load begins. `wanted` has room for all items,
+   as each gets there once at most; so a caller that wants one cannot fail. */
 coffer_status coffer__schedule_begin(coffer__schedule *schedule, const coffer_plan *plan, coffer_load_order order,
                                      const coffer_allocator *allocator, coffer_error *err)
 {
@@ -82,6 +87,8 @@ void coffer__schedule_end(coffer__schedule *schedule)
     schedule->plan = NULL;
 }
 
+/* It stays in the usual order as well, and whichever sweep comes to it first takes it in; the other then passes
+   over it. */
 void coffer__schedule_want(coffer__schedule *schedule, uint32_t item)
 {
     if (schedule->started[item] == COFFER__BEGUN_NOT) {
@@ -92,7 +99,8 @@ void coffer__schedule_want(coffer__schedule *schedule, uint32_t item)
 
 /* ---- taking items in --------------------------------------------------------------------------------------------- */
 
-/* The next item of a sweep that was not begun; SIZE_MAX when there is none. */
+/* The next item of a sweep that was not begun; SIZE_MAX when there is none. What was begun stays begun, so the
+   place in the list only moves forwards, and each list is gone over once in a load. */
 static size_t schedule_peek(coffer__schedule *schedule, const coffer__sweep *sweep)
 {
     const bool usual = sweep == &schedule->usual;
@@ -105,6 +113,8 @@ static size_t schedule_peek(coffer__schedule *schedule, const coffer__sweep *swe
     return *next < count ? list[*next] : SIZE_MAX;
 }
 
+/* The item counts as begun last, when it has its memory and all of its rows are in the sweep. That a failure for
+   want of memory leaves some of its rows there does no harm, since the load ends with it. */
 static coffer_status schedule_take_in(coffer__schedule *schedule, coffer__sweep *sweep, uint32_t item,
                                       coffer_error *err)
 {
@@ -127,7 +137,8 @@ static coffer_status schedule_take_in(coffer__schedule *schedule, coffer__sweep 
 }
 
 /* Begins a sweep that has no rows at its next item. COFFER_NEED_MORE when that has to wait; *over when there is
-   none. */
+   none. The sweep's place is set before the item is admitted. If that has to wait, the sweep still has no rows, and
+   begins again the next time, at whichever item is next then. */
 static coffer_status schedule_start(coffer__schedule *schedule, coffer__sweep *sweep, bool *over, coffer_error *err)
 {
     const size_t item = schedule_peek(schedule, sweep);
@@ -140,8 +151,9 @@ static coffer_status schedule_start(coffer__schedule *schedule, coffer__sweep *s
     return schedule_take_in(schedule, sweep, (uint32_t)item, err);
 }
 
-/* Takes in what else begins in the cell. An item that has to wait ends that, and is no failure while there is something
-   to read. */
+/* Takes in what else begins in the cell. An item that has to wait ends that, and is no failure while there is
+   something to read. Only items from the sweep's place on are taken in: what lies before it was read, and an item
+   that begins there needs a sweep of its own. The order of the plan may bring such items at any time. */
 static coffer_status schedule_gather(coffer__schedule *schedule, coffer__sweep *sweep, const coffer__file_span *cell,
                                      coffer_error *err)
 {
@@ -170,7 +182,9 @@ void coffer__chunk_end(coffer__chunk *chunk, const coffer_allocator *allocator)
     *chunk = (coffer__chunk){ .shard = 0 };
 }
 
-/* The cell in which the sweep's next byte lies. It moves the sweep there, over what no row wants. */
+/* The cell in which the sweep's next byte lies. It moves the sweep there, over what no row wants. The sweep has
+   rows, none of which was read to its end, so some row wants a byte and `next` is one of the file. The search ends
+   early when a row wants the very next byte, which is the usual case. */
 static coffer__file_span schedule_cell(const coffer__schedule *schedule, coffer__sweep *sweep)
 {
     const uint64_t size = schedule->plan->model->shards[sweep->shard].source.size;
@@ -184,6 +198,8 @@ static coffer__file_span schedule_cell(const coffer__schedule *schedule, coffer_
     return (coffer__file_span){ begin, size - begin < COFFER__CELL ? size : begin + COFFER__CELL };
 }
 
+/* `there` is empty at the part's beginning, which is what the worker relies on when the feed reads nothing to its
+   place. */
 static coffer_status schedule_add_part(const coffer__schedule *schedule, coffer__chunk *chunk, uint32_t row,
                                        coffer__file_span within, coffer_error *err)
 {
@@ -198,7 +214,8 @@ static coffer_status schedule_add_part(const coffer__schedule *schedule, coffer_
     return COFFER_OK;
 }
 
-/* Makes parts of what the rows want of the cell, and forgets those that end in it. */
+/* Makes parts of what the rows want of the cell, and forgets those that end in it. A row may have a gap over all of
+   the cell; it makes no part then, and stays. */
 static coffer_status schedule_parts(const coffer__schedule *schedule, coffer__sweep *sweep, coffer__chunk *chunk,
                                     coffer_error *err)
 {
@@ -222,7 +239,8 @@ static coffer_status schedule_parts(const coffer__schedule *schedule, coffer__sw
     return status;
 }
 
-/* Adds a span to the last one if it begins there or shortly after it, else as one of its own. */
+/* Adds a span to the last one if it begins there or shortly after it, else as one of its own. A span that begins
+   before the last one is left for schedule_merge, so adding takes one comparison. */
 static coffer_status schedule_add_span(const coffer__schedule *schedule, coffer__chunk *chunk, coffer__file_span span,
                                        uint64_t gap, coffer_error *err)
 {
@@ -241,7 +259,9 @@ static coffer_status schedule_add_span(const coffer__schedule *schedule, coffer_
     return COFFER_OK;
 }
 
-/* The runs of a line that lie apart, or all of it as one span. */
+/* The runs of a line that lie apart, or all of it as one span. Runs whose gaps are read anyway are one span from
+   the beginning: a column of a matrix has so many of them in a cell that listing each would take longer than
+   reading. */
 static coffer_status schedule_add_line(const coffer__schedule *schedule, coffer__chunk *chunk, const coffer__line *line,
                                        uint64_t gap, coffer_error *err)
 {
@@ -261,6 +281,7 @@ static coffer_status schedule_add_line(const coffer__schedule *schedule, coffer_
     return COFFER_OK;
 }
 
+/* The place does not matter for what is read, so the lines are asked for with address 0. */
 static coffer_status schedule_add_spans(const coffer__schedule *schedule, coffer__chunk *chunk,
                                         const coffer__chunk_part *part, uint64_t gap, coffer_error *err)
 {
@@ -316,6 +337,8 @@ static void schedule_sort_parts(coffer__chunk *chunk)
     }
 }
 
+/* The cell is found before more is taken in, as it is what decides which items begin in it; the parts come after
+   that, so that all of these items have theirs in this chunk. The chunk's lists are used again. */
 static coffer_status schedule_chunk(coffer__schedule *schedule, coffer__sweep *sweep, coffer__chunk *chunk,
                                     coffer_error *err)
 {
@@ -340,6 +363,8 @@ static coffer_status schedule_chunk(coffer__schedule *schedule, coffer__sweep *s
     return status;
 }
 
+/* A sweep with rows is always finished before it begins at another item. The urgent one goes first with each chunk,
+   so it interrupts the usual one in the middle, and that continues where it was. */
 coffer_status coffer__schedule_next(coffer__schedule *schedule, coffer__chunk *chunk, bool *over, coffer_error *err)
 {
     coffer__sweep *sweeps[] = { &schedule->urgent, &schedule->usual };

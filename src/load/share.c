@@ -30,7 +30,8 @@ void coffer__share_step(const coffer__share *share, const char *what)
 
 /* ---- what this rank wants ---------------------------------------------------------------------------------------- */
 
-/* Under the mutex. */
+/* Under the mutex. Whether a cell is this rank's own is only asked when the cursor comes to it, as the answer is
+   "no" until the group is complete; that keeps the work proportional to the cells. */
 static bool share_is_passed(coffer__share *share, uint32_t cell)
 {
     if (share->cells[cell] == SHARE_WANTED && coffer__share_is_own(&share->table, share->me, cell)) {
@@ -39,7 +40,9 @@ static bool share_is_passed(coffer__share *share, uint32_t cell)
     return share->cells[cell] == SHARE_NOTHING;
 }
 
-/* Under the mutex. What was passed is not touched any more when the cursor says so. */
+/* Under the mutex. What was passed is not touched any more when the cursor says so. The store is sequentially
+   consistent, and every copy from a buffer was finished before its cell was passed, so a rank that sees the new
+   cursor may fill those buffers. The beat rises even if the cursor does not: something was done. */
 static void share_advance(coffer__share *share)
 {
     coffer__share_rank *rank = &share->table.rank[share->me];
@@ -54,8 +57,10 @@ static void share_advance(coffer__share *share)
     }
 }
 
-/* Whatever is wanted is said before this rank is IN. The cursor is found here without asking who else wants a cell, as
-   the group is not complete before. */
+/* Whatever is wanted is said before this rank is IN. The cursor is found here without asking who else wants a cell,
+   as the group is not complete before. The blocks of a cell are written before the bit that says that this rank
+   wants it. Both are merged into words that other ranks write at the same time. Going downwards leaves the cursor
+   at the lowest cell that is wanted. */
 void coffer__share_want(coffer__share *share, const uint32_t *wanted)
 {
     const coffer__share_table *table = &share->table;
@@ -71,6 +76,10 @@ void coffer__share_want(coffer__share *share, const uint32_t *wanted)
     atomic_store(&table->rank[share->me].cursor, share->cursor);
 }
 
+/* Asking decides once and for all how this rank gets the cell. One that it alone wants is read alone, unless
+   somebody has begun to read it for all, before that was known: then it is nearly there. What was asked before, or
+   passed, is not asked again, so that two chunks of one cell never both wait for it: the first to be released would
+   pass it for both. */
 bool coffer__share_ask(coffer__share *share, uint32_t cell)
 {
     const coffer__share_table *table = &share->table;
@@ -114,6 +123,8 @@ coffer__share_view_of coffer__share_find(coffer__share *share, uint32_t cell, ui
     return view;
 }
 
+/* The buffer is let go before the cursor may rise. In the other order another rank could find the mark of this one
+   on a buffer that it is free to fill, and would waste a spare one. */
 void coffer__share_pass(coffer__share *share, uint32_t cell, uint32_t buffer)
 {
     coffer__os_mutex_lock(&share->mutex);
@@ -131,6 +142,8 @@ void coffer__share_pass(coffer__share *share, uint32_t cell, uint32_t buffer)
 
 /* ---- reading for all --------------------------------------------------------------------------------------------- */
 
+/* An abandoned buffer's memory is given back to the system: nobody reads it any more, and a rank that still writes
+   to it only makes some of its pages come again. */
 bool coffer__share_claim_next(coffer__share *share, coffer__share_claim *claim)
 {
     if (!coffer__share_claim_any(&share->table, share->me, claim)) {
@@ -144,6 +157,8 @@ bool coffer__share_claim_next(coffer__share *share, coffer__share_claim *claim)
     return true;
 }
 
+/* It does not matter here whether this rank was struck off meanwhile: then the exchange fails, others take the cell
+   over, and this rank finds out when it looks for its own cells. */
 void coffer__share_bring(coffer__share *share, const coffer__share_claim *claim)
 {
     coffer__share_step(share, "bring");
@@ -165,6 +180,7 @@ void coffer__share_beat(coffer__share *share)
 
 /* ---- the others -------------------------------------------------------------------------------------------------- */
 
+/* When all have entered, or have been struck off, nobody is left to call, and the system is not asked any more. */
 void coffer__share_tend(coffer__share *share)
 {
     if (share->listener >= 0 && !coffer__share_is_complete(&share->table)) {
@@ -172,13 +188,16 @@ void coffer__share_tend(coffer__share *share)
     }
 }
 
-/* Ranks of this process hold the bytes of the memory together, so they cannot be told apart by them, and live. */
+/* Ranks of this process hold the bytes of the memory together, so they cannot be told apart by them, and live. That
+   the system lets go of a byte is certain when a process ends in whatever way, so no rank has to say goodbye. */
 static bool share_lives(const coffer__share *share, uint32_t rank)
 {
     return atomic_load(&share->table.rank[rank].process) == share->process || coffer__os_byte_is_held(share->fd, rank);
 }
 
-/* Strikes off the dead, and, when nobody can enter any more, those who have not. */
+/* Strikes off the dead, and, when nobody can enter any more, those who have not. A rank that is EMPTY holds no
+   byte, so whether its process lives is not known; it is struck off here only when it could not enter any more, and
+   otherwise when somebody has waited for it too long. */
 static void share_look_around(coffer__share *share)
 {
     const bool closed = coffer__share_is_closed(&share->table);
@@ -196,6 +215,9 @@ static void share_look_around(coffer__share *share)
  * Whether this rank has waited for another one for too long. `still` counts from when anything of the other one last
  * changed. One that does go on, but so slowly that this rank has waited for it half of the time, and for long, is a
  * hindrance, too. A wait counts as a moment at most: what a stopped process slept through is not the others' fault.
+ *
+ * The patience for one that has not entered is another than for one that works: processes may be started some time
+ * apart. Under the mutex, as all threads of this process that wait add to the same account.
  */
 static bool share_is_too_slow(coffer__share *share, uint32_t rank, uint64_t waited)
 {
@@ -216,6 +238,10 @@ uint32_t coffer__share_seen(const coffer__share *share)
     return atomic_load(&share->table.head->event);
 }
 
+/* The threads that wait are counted before the event is compared, as coffer__share_signal wants it. The mutex is
+   not held while it waits: the other threads of this process may pass cells, which may be what is waited for. How
+   long this rank waits for itself is counted, too, since coffer__share_find asks for it, but it never strikes
+   itself off. */
 void coffer__share_wait(coffer__share *share, uint32_t seen, uint32_t blamed)
 {
     coffer__share_head *head = share->table.head;
@@ -241,6 +267,7 @@ void coffer__share_wait(coffer__share *share, uint32_t seen, uint32_t blamed)
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
+/* Only the message crosses, without path and position, which have no room of their own in the memory. */
 void coffer__share_fail(coffer__share *share, const coffer_error *error)
 {
     coffer__share_tell(&share->table, share->me, error->message);
@@ -248,7 +275,8 @@ void coffer__share_fail(coffer__share *share, const coffer_error *error)
 }
 
 /* The text was made by the same library in another process, so it is fit to be shown; what cannot be in such a text
-   is replaced all the same. */
+   is replaced all the same. This rank's own failure is reported by its own thread, with all that is known of it, so
+   it is none here. */
 coffer_status coffer__share_check(const coffer__share *share, coffer_error *err)
 {
     char text[COFFER__SHARE_TEXT];

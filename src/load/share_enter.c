@@ -44,7 +44,10 @@ typedef struct share_entry {
 
 /* ---- making the memory, or taking it ------------------------------------------------------------------------------ */
 
-/* Takes the place of this rank. The byte comes first: who is entering and does not hold it is dead. */
+/* Takes the place of this rank. The byte comes first: who is entering and does not hold it is dead. What this rank
+   wants is written while it is ENTERING, when its cursor counts as 0, so nobody goes beyond the first lap before
+   all of it is known. A place that is taken is one of an earlier load of the same files which has not ended, so the
+   next session is tried; a rank that was struck off while it entered stays out of this group altogether. */
 static share_outcome share_take_place(share_entry *entry)
 {
     coffer__share *share = entry->share;
@@ -71,6 +74,8 @@ static share_outcome share_take_place(share_entry *entry)
     return SHARE_ENTERED;
 }
 
+/* Closing the descriptor lets go of the byte, as the system ties it to that; so it comes last, after the memory is
+   out of use. */
 static void share_lose(coffer__share *share)
 {
     coffer__os_unmap(&share->map);
@@ -81,7 +86,8 @@ static void share_lose(coffer__share *share)
     }
 }
 
-/* The memory is made when the name is this process's already: those who call meanwhile wait for it. */
+/* The memory is made when the name is this process's already: those who call meanwhile wait for it. It is sealed
+   against further seals before anybody has it, so no peer can add one that keeps the others from writing. */
 static share_outcome share_make(share_entry *entry)
 {
     coffer__share *share = entry->share;
@@ -99,7 +105,9 @@ static share_outcome share_make(share_entry *entry)
     return share_take_place(entry);
 }
 
-/* Memory that came from another process. */
+/* Memory that came from another process. That its size can never change is checked before it is mapped: a peer that
+   cut it would make the next access of the others a fault. From here on share_lose frees what there is, whatever
+   the outcome. */
 static share_outcome share_accept(share_entry *entry, int fd)
 {
     coffer__share *share = entry->share;
@@ -118,13 +126,15 @@ static share_outcome share_accept(share_entry *entry, int fd)
 
 /* ---- calling ----------------------------------------------------------------------------------------------------- */
 
+/* A load that runs without a watch cannot be cancelled while it enters. */
 static bool share_is_cancelled(const share_entry *entry)
 {
     return entry->watch != NULL && entry->watch->stop(entry->watch->ctx);
 }
 
-/* The rank that answers does so between two pieces of its own work. One that hangs up has left, or died, and made room
-   for another. */
+/* The rank that answers does so between two pieces of its own work. One that hangs up has left, or died, and made
+   room for another. It waits in slices, so that a cancellation is noticed soon, and until the patience of entering
+   is over. */
 static share_outcome share_await(share_entry *entry, int caller)
 {
     int fd = -1;
@@ -141,7 +151,9 @@ static share_outcome share_await(share_entry *entry, int caller)
     return os_error == 0 ? share_accept(entry, fd) : SHARE_AGAIN;
 }
 
-/* Another process has the name, or had it a moment ago. */
+/* Another process has the name, or had it a moment ago. A refusal means that the one who answered has gone, or has
+   too many callers just now, and either passes. Everything else means that names do not work here, and then nobody
+   could be found. */
 static share_outcome share_call(share_entry *entry)
 {
     int caller = -1;
@@ -157,6 +169,8 @@ static share_outcome share_call(share_entry *entry)
     return outcome;
 }
 
+/* Which of several processes answers is the system's decision, since only one of them gets the name; so there is no
+   moment in which two make memory for the same session. */
 static share_outcome share_answer_or_call(share_entry *entry)
 {
     coffer__share *share = entry->share;
@@ -184,6 +198,7 @@ void coffer__share_name(char name[COFFER__SHARE_NAME], const coffer__share_shape
                    (unsigned long)is[3], (unsigned long)shape->ranks, session);
 }
 
+/* One period of patience covers all sessions and all attempts, so entering never takes longer than the options say. */
 static share_outcome share_session(share_entry *entry, unsigned session)
 {
     coffer__share_name(entry->name, &entry->shape, session);
@@ -203,6 +218,7 @@ static share_outcome share_session(share_entry *entry, unsigned session)
 
 /* ---- the membership ---------------------------------------------------------------------------------------------- */
 
+/* The allocator is copied first, as it lies in the block that is freed. */
 static void share_free(coffer__share *share)
 {
     coffer_allocator allocator = share->allocator;
@@ -211,6 +227,7 @@ static void share_free(coffer__share *share)
     coffer__free(&allocator, share, sizeof *share);
 }
 
+/* No descriptor is open yet, and 0 would be one, so both are set to -1. */
 static coffer__share *share_new(const coffer__share_options *options)
 {
     coffer_error ignored;
@@ -255,6 +272,7 @@ bool coffer__share_shape_of(const coffer__share_options *options, coffer__share_
     return coffer__share_shape_for(shape, options->memory);
 }
 
+/* That there is no memory for a membership is no failure either: this process then reads all of its bytes itself. */
 coffer_status coffer__share_enter(coffer__share **share, const coffer__share_options *options,
                                   const coffer__watch *watch, coffer_error *err)
 {
@@ -280,7 +298,8 @@ coffer_status coffer__share_enter(coffer__share **share, const coffer__share_opt
     return outcome == SHARE_CANCELLED ? coffer__fail(err, COFFER_ERR_CANCELLED, "the load was cancelled") : COFFER_OK;
 }
 
-/* A mark that stays would cost the others a buffer. */
+/* A mark that stays would cost the others a buffer. A worker that failed may have left chunks which it never
+   released. */
 static void share_clear_marks(coffer__share *share)
 {
     for (uint32_t i = 0; i < share->table.is.buffers; i++) {
@@ -290,7 +309,9 @@ static void share_clear_marks(coffer__share *share)
     }
 }
 
-/* The name goes first: nobody should be let in by a rank that leaves. */
+/* The name goes first: nobody should be let in by a rank that leaves. The state moves to DONE after the marks are
+   gone: the others then count on this rank no more. A rank that was struck off stays OUT, since the move is from IN
+   alone. */
 void coffer__share_leave(coffer__share *share)
 {
     if (share == NULL) {

@@ -97,8 +97,9 @@ typedef struct split_way {
     size_t count;
 } split_way;
 
-/* Of a fused tensor, the parts along its dimension; none that add up to it means that the tensor is not what its name
-   says. */
+/* Of a fused tensor, the parts along its dimension; none that add up to it means that the tensor is not what its
+   name says. Queries are as many as the inputs in the models that this is for; what is left is shared evenly by
+   keys and values. */
 static void split_measure(const coffer_tensor *tensor, split_parts parts, split_way *way)
 {
     const uint64_t size = tensor->shape[way->dim];
@@ -113,7 +114,8 @@ static void split_measure(const coffer_tensor *tensor, split_parts parts, split_
     }
 }
 
-/* Whether the parts fill the dimension and can all be split. */
+/* Whether the parts fill the dimension and can all be split. A dimension that does not divide is no error: the
+   tensor is then taken whole by every rank, which is always right, if not the best. */
 static bool split_is_even(const coffer_tensor *tensor, const split_way *way, uint32_t world)
 {
     uint64_t sum = 0;
@@ -126,6 +128,7 @@ static bool split_is_even(const coffer_tensor *tensor, const split_way *way, uin
     return sum == tensor->shape[way->dim];
 }
 
+/* The caller's rules replace the usual ones and do not add to them, so what they leave out is whole. */
 static split_way split_of(const coffer_tensor *tensor, const coffer_split_rule *rules, size_t rule_count)
 {
     split_way way = { .dim = -1 };
@@ -147,7 +150,8 @@ static split_way split_of(const coffer_tensor *tensor, const coffer_split_rule *
     return way;
 }
 
-/* A share whose elements are no whole bytes cannot be taken either; then the tensor is taken whole. */
+/* A share whose elements are no whole bytes cannot be taken either; then the tensor is taken whole. Only these two
+   failures mean that; every other one is the caller's to see, and taking the tensor whole would hide it. */
 static coffer_status split_add(coffer_plan *plan, const coffer_tensor *tensor, const split_way *way, uint32_t rank,
                                uint32_t world, coffer_device *device, coffer_error *err)
 {
@@ -161,6 +165,8 @@ static coffer_status split_add(coffer_plan *plan, const coffer_tensor *tensor, c
     return coffer_plan_add_on(plan, tensor, NULL, 0, device, NULL, err);
 }
 
+/* The tensors are added in the model's order, so all ranks have the same items in the same order, and only the
+   shares differ. A failure leaves what was added before it in the plan. */
 coffer_status coffer_plan_add_all(coffer_plan *plan, const coffer_split_rule *rules, size_t rule_count, uint32_t rank,
                                   uint32_t world, coffer_device *device, coffer_error *err)
 {

@@ -12,6 +12,7 @@
 #define WINDOW_MEMORY ((uint64_t)64 << 20)
 #define WINDOW_PATIENCE_MS 10000
 
+/* An engine is a number of the caller's, and may be one of a later version. */
 static coffer_status window_options(coffer_window_options *known, const coffer_window_options *given, coffer_error *err)
 {
     const coffer_status status = coffer__options_copy(known, sizeof *known, given, err);
@@ -29,7 +30,8 @@ static coffer_status window_options(coffer_window_options *known, const coffer_w
     return COFFER_OK;
 }
 
-/* The name of the group is the window's own, since the caller's may be gone when the first load begins. */
+/* The name of the group is the window's own, since the caller's may be gone when the first load begins. The locks
+   are made last, so a failure leaves none of them, and window_release need not know of them. */
 static coffer_status window_set_up(coffer_window *window, coffer_error *err)
 {
     const char *group = window->options.group;
@@ -53,7 +55,8 @@ static coffer_status window_set_up(coffer_window *window, coffer_error *err)
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make a mutex", NULL, os_error);
 }
 
-/* The slots go, with what devices know of them. */
+/* The slots go, with what devices know of them. Devices forget the memory first: a registration of memory that is
+   gone would stay in the driver. */
 static void window_free_slots(coffer_window *window)
 {
     coffer__pins_end(&window->pins, &window->allocator);
@@ -72,6 +75,7 @@ static void window_release(coffer_window *window)
     coffer__free(&allocator, window, sizeof *window);
 }
 
+/* No memory for slots is taken here: a window that no load uses costs nothing. */
 coffer_status coffer_window_new(coffer_window **window, const coffer_window_options *options, coffer_error *err)
 {
     coffer_window_options known;
@@ -109,6 +113,7 @@ void coffer_window_free(coffer_window *window)
     }
 }
 
+/* One slot is the least with which anything can be read, however little memory was asked for. */
 size_t coffer__window_most(const coffer_window *window)
 {
     const uint64_t most = window->options.memory / COFFER__CELL;
@@ -131,6 +136,9 @@ static coffer_status window_make_slots(coffer_window *window, size_t count, coff
     return COFFER_OK;
 }
 
+/* The watch is asked without the mutex, as it may call the user, who may do anything, free another load of this
+   window for example. The slots are made by the first worker, while the window is held by nobody, and those that
+   follow find them large enough. */
 coffer_status coffer__window_enter(coffer_window *window, const void *load, size_t wanted, const coffer__watch *watch,
                                    coffer_error *err)
 {
@@ -155,6 +163,7 @@ coffer_status coffer__window_enter(coffer_window *window, const void *load, size
     return status;
 }
 
+/* It counts as a user, so the window stays this load's while the worker enters it and leaves it again. */
 bool coffer__window_claim(coffer_window *window, const void *load)
 {
     coffer__os_mutex_lock(&window->mutex);
@@ -167,6 +176,7 @@ bool coffer__window_claim(coffer_window *window, const void *load)
     return free;
 }
 
+/* All who wait are woken: the first of them takes the window, and its load's other workers may be among the rest. */
 void coffer__window_leave(coffer_window *window)
 {
     coffer__os_mutex_lock(&window->mutex);
@@ -178,6 +188,8 @@ void coffer__window_leave(coffer_window *window)
     coffer__os_mutex_unlock(&window->mutex);
 }
 
+/* Several workers come here for the same device at once; the first registers, and the others wait for it under the
+   mutex, since they must not copy before. */
 coffer_status coffer__window_pin(coffer_window *window, coffer_device *device, coffer_error *err)
 {
     coffer__os_mutex_lock(&window->mutex);
