@@ -28,6 +28,8 @@ static int show_json(void *ctx, const coffer_facility *facility)
     return 0;
 }
 
+/* It is called once to measure the columns and once to write them. The answers may differ by a little in between,
+   which only a column's width would show. */
 static int show_row(void *ctx, const coffer_facility *facility)
 {
     cli_columns *columns = &((devices_list *)ctx)->columns;
@@ -47,6 +49,7 @@ static int show_advice(void *ctx, const coffer_facility *facility)
     return 0;
 }
 
+/* The facilities are asked for again each time, since what they say lives only as long as the visitor runs. */
 static coffer_status show_table(devices_list *list, const char *path, coffer_error *err)
 {
     list->columns = (cli_columns){ .out = &list->app->out, .count = 3, .measuring = true };
@@ -62,6 +65,7 @@ static coffer_status show_table(devices_list *list, const char *path, coffer_err
     return coffer_list_facilities(path, NULL, show_advice, list, err);
 }
 
+/* The array is closed also after a failure, so that what was written stays JSON. */
 static coffer_status show_array(devices_list *list, const char *path, coffer_error *err)
 {
     cli_json_open(&list->app->out, '[', true);

@@ -10,7 +10,9 @@
 
 #define KEEP_LOOK_MS 200 /* how often the flag of Ctrl-C is looked at */
 
-/* Tells of each load that has come, until Ctrl-C. Signals end the wait early, and are noticed by the flag. */
+/* Tells of each load that has come, until Ctrl-C. Signals end the wait early, and are noticed by the flag. The
+   library answers other processes in a thread of its own, so there is nothing to do here but to look at the count.
+   Nothing tells of a new load by itself, which is why it is looked for. */
 static void keep_until_end(cli *app, const char *path, coffer_keeper *keeper)
 {
     uint64_t told = 0;
@@ -26,6 +28,8 @@ static void keep_until_end(cli *app, const char *path, coffer_keeper *keeper)
     }
 }
 
+/* The failure's own path comes first: of a model in several files it names the one that failed. Ctrl-C while files
+   are read ends the reading by the progress. */
 static int run_keep(cli *app, const cli_arguments *arguments)
 {
     const char *path = arguments->names[0];

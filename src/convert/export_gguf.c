@@ -21,6 +21,8 @@
 #define GGUF_MAKE_NAME 63 /* bytes; ggml has room for one more, which ends the name */
 #define GGUF_MAKE_ALIGNMENT 32u
 
+/* Keys and descriptions are made side by side and joined in the end: the head counts the keys before the first of
+   them, and descriptions need the alignment, which is a key. */
 typedef struct gguf_making {
     const coffer__export_content *content;
     coffer__writing keys;
@@ -32,6 +34,7 @@ typedef struct gguf_making {
     coffer_error *err;
 } gguf_making;
 
+/* The outer remainder makes nothing of a whole alignment, where a place is on it already. */
 static uint64_t gguf_make_padding(const gguf_making *make, uint64_t at)
 {
     return (make->alignment - at % make->alignment) % make->alignment;
@@ -44,7 +47,9 @@ static bool gguf_make_is(const coffer_pair *pair, const char *key)
     return coffer__text_is(pair->key, pair->key_len, key);
 }
 
-/* What this file says by itself: its architecture comes first, and what was of several files is one now. */
+/* What this file says by itself: its architecture comes first, and what was of several files is one now. The
+   comparison of lengths includes the zero byte, so that a key of the prefix alone, which would have no name, is left
+   out as well. */
 static bool gguf_make_leaves_out(const coffer_pair *pair)
 {
     static const char prefix[] = "gguf.";
@@ -54,13 +59,15 @@ static bool gguf_make_leaves_out(const coffer_pair *pair)
            gguf_make_is(pair, "gguf.split.count") || gguf_make_is(pair, "gguf.split.tensors.count");
 }
 
+/* Five bytes are the prefix, which all keys that come here have. */
 static void gguf_make_key(gguf_making *make, const coffer_pair *pair)
 {
     coffer__gguf_write_key(&make->keys, pair->key + 5, pair->key_len - 5, pair->value, pair->value_len);
     make->key_count++;
 }
 
-/* The value of a key of the metadata, in the first of the model's files that has it. */
+/* The value of a key of the metadata, in the first of the model's files that has it. The files of a model are asked
+   in their order, which is also whose value wins when keys are written. */
 static const char *gguf_make_find(const gguf_making *make, const char *key, size_t *len)
 {
     const coffer *model = make->content->model;
@@ -71,7 +78,8 @@ static const char *gguf_make_find(const gguf_making *make, const char *key, size
     return value;
 }
 
-/* Who loads the file decides by the architecture what to do with all the rest, so there is none without. */
+/* Who loads the file decides by the architecture what to do with all the rest, so there is none without. It is
+   written first, as ggml's own programs do. What the caller names replaces what the metadata say. */
 static coffer_status gguf_make_architecture(gguf_making *make)
 {
     static const char key[] = "general.architecture";
@@ -92,7 +100,9 @@ static coffer_status gguf_make_architecture(gguf_making *make)
     return COFFER_OK;
 }
 
-/* The alignment that the metadata want, if it is one that ggml accepts. */
+/* The alignment that the metadata want, if it is one that ggml accepts. A number that is none, or that has too many
+   digits, becomes UINT32_MAX, which is no power of two and ends the loop. What is not accepted is not written, so
+   that the file never states an alignment other than its own. */
 static void gguf_make_alignment(gguf_making *make)
 {
     coffer_pair pair = { .key = "gguf.general.alignment", .key_len = sizeof "gguf.general.alignment" - 1 };
@@ -109,7 +119,8 @@ static void gguf_make_alignment(gguf_making *make)
     }
 }
 
-/* Files of one model usually have the same metadata each, so a key that a file before had is not written again. */
+/* Files of one model usually have the same metadata each, so a key that a file before had is not written again. The
+   walk over the files before is short, as there are few with more than a key or two of their own. */
 static void gguf_make_keys(gguf_making *make)
 {
     coffer_pair pair;
@@ -138,13 +149,17 @@ static coffer_status gguf_make_fail(const gguf_making *make, const coffer__expor
     return coffer__fail_tensor(make->err, status, entry->name, entry->name_len);
 }
 
-/* The bytes of a row are whole blocks, as many as the recorded row has elements for; all else is the same. */
+/* The bytes of a row are whole blocks, as many as the recorded row has elements for; all else is the same. The record
+   is anybody's text, and the tensor may have been changed since it was written; a file that described blocks of
+   another number than it has would be read beyond them. The shape is divided and never multiplied, so that nothing
+   can overflow. */
 static bool gguf_make_fits(const coffer_tensor *tensor, const coffer__gguf_record *record)
 {
     const coffer__gguf_type *type = record->type;
     if (tensor->dtype != COFFER_U8 || tensor->rank != record->rank || tensor->rank == 0 || type->decode == NULL) {
         return false;
     }
+    /* The rank is at least 1 here. */
     const size_t last = tensor->rank - 1;
     const uint64_t blocks = tensor->shape[last] / type->size;
     return memcmp(tensor->shape, record->shape, last * sizeof *record->shape) == 0 &&
@@ -152,7 +167,9 @@ static bool gguf_make_fits(const coffer_tensor *tensor, const coffer__gguf_recor
            record->shape[last] / type->elements == blocks;
 }
 
-/* What is written of a tensor: the number of its type, and its innermost dimension in elements of that. */
+/* What is written of a tensor: the number of its type, and its innermost dimension in elements of that. A record
+   comes first, since blocks look like plain bytes otherwise. Bytes that are no blocks have no type in GGUF unless the
+   caller lets them pass as I8, number 24. */
 static coffer_status gguf_make_type(const gguf_making *make, const coffer__export_entry *entry, uint32_t *number,
                                     uint64_t *row)
 {
@@ -178,6 +195,8 @@ static coffer_status gguf_make_type(const gguf_making *make, const coffer__expor
                           "is of a dtype that GGUF has not, and nothing is quantised or cast here");
 }
 
+/* All limits are checked before anything is written, as ggml would refuse the file, or read a name that is cut. Only
+   the innermost dimension differs from the tensor's: it counts elements where the tensor counts bytes of blocks. */
 static coffer_status gguf_make_info(gguf_making *make, const coffer__export_entry *entry)
 {
     const coffer_tensor *tensor = entry->tensor;
@@ -201,6 +220,7 @@ static coffer_status gguf_make_info(gguf_making *make, const coffer__export_entr
     }
     coffer__write_le(&make->infos, number, 4);
     coffer__write_le(&make->infos, make->at, 8);
+    /* Each tensor ends at the alignment, so that the next one's place is on it. */
     make->at += tensor->size + gguf_make_padding(make, tensor->size);
     return COFFER_OK;
 }
@@ -215,7 +235,9 @@ static void gguf_make_zeros(coffer__writing *out, uint64_t size)
     }
 }
 
-/* The beginning is the text of the first tensor's leaf; the others' is padding, and the last padding is a leaf alone. */
+/* The beginning is the text of the first tensor's leaf; the others' is padding, and the last padding is a leaf alone.
+   The padding after the descriptions is counted from the file's first byte, which is also the text's. From there on
+   every place is on the alignment, so that each tensor's padding depends on its own size alone. */
 static coffer_status gguf_make_layout(gguf_making *make, coffer__layout *layout)
 {
     const coffer__export_content *content = make->content;
@@ -241,6 +263,8 @@ static coffer_status gguf_make_layout(gguf_making *make, coffer__layout *layout)
     return coffer__layout_end_leaf(layout, NULL, make->err);
 }
 
+/* The order is fixed by what needs what: descriptions need the alignment and the records, and the head needs the
+   number of keys. */
 static coffer_status gguf_make(gguf_making *make, coffer__layout *layout)
 {
     const coffer__export_content *content = make->content;
@@ -259,6 +283,7 @@ static coffer_status gguf_make(gguf_making *make, coffer__layout *layout)
     return status == COFFER_OK ? gguf_make_layout(make, layout) : status;
 }
 
+/* All that is made here is copied into the layout, and freed on every way out. */
 static coffer_status gguf_lay_out(const coffer__export_content *content, coffer__layout *layout, coffer_error *err)
 {
     const coffer_allocator *allocator = layout->text.allocator;

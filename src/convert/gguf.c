@@ -35,7 +35,8 @@
 #define GGUF_MOST_ALIGNMENT ((uint64_t)1 << 20)
 #define GGUF_LISTED_TYPES 6 /* in a message */
 
-/* A tensor as its file describes it. */
+/* A tensor as its file describes it. Its size is computed once, with every step checked, and used from then on
+   without further checks. */
 typedef struct gguf_tensor {
     uint32_t name; /* a text of the plan */
     uint32_t rank;
@@ -45,6 +46,8 @@ typedef struct gguf_tensor {
     uint64_t size;   /* bytes */
 } gguf_tensor;
 
+/* The plan owns the names, as texts with numbers: the window that they are read from moves on. The tensors are those
+   of one file only, so that a set of many files takes the memory of its largest. */
 typedef struct gguf_reading {
     const coffer__wants *wants;
     coffer__plan *plan;
@@ -66,6 +69,8 @@ static coffer_status gguf_fail(const gguf_reading *gguf, const char *what, coffe
 
 /* ---- The beginning ----------------------------------------------------------------------------------------------- */
 
+/* The ending of the path is not asked: the four bytes are in every version of the format, and models are often kept
+   under names of their hashes. */
 static bool gguf_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                        size_t path_len)
 {
@@ -76,7 +81,9 @@ static bool gguf_sniff(const uint8_t *head, size_t head_size, const uint8_t *tai
     return head_size >= 4 && memcmp(head, "GGUF", 4) == 0;
 }
 
-/* The counts are compared with the bytes that are left, so that nobody walks over 2^60 keys that are not there. */
+/* The counts are compared with the bytes that are left, so that nobody walks over 2^60 keys that are not there. The
+   version is read before the byte order is known, and tells it: no version is so large that its low half is zero.
+   Version 1 had lengths of 32 bits, which nothing below would read right. */
 static coffer_status gguf_read_head(gguf_reading *gguf, uint64_t *tensors, uint64_t *pairs, coffer_error *err)
 {
     uint64_t version = 0;
@@ -88,6 +95,8 @@ static coffer_status gguf_read_head(gguf_reading *gguf, uint64_t *tensors, uint6
     if (status != COFFER_OK) {
         return status;
     }
+    /* The number was read as little-endian, since `swapped` was not known before; from here on all numbers are read
+       in the file's order. */
     gguf->in.swapped = (version & 0xffff) == 0;
     version = gguf->in.swapped ? __builtin_bswap32((uint32_t)version) : version;
     if (version != 2 && version != 3) {
@@ -102,6 +111,7 @@ static coffer_status gguf_read_head(gguf_reading *gguf, uint64_t *tensors, uint6
     if (status != COFFER_OK) {
         return status;
     }
+    /* Divided and not multiplied: a product with a count of the file's could wrap to a small number. */
     const uint64_t left = coffer__gguf_left(&gguf->in);
     if (*tensors > left / GGUF_LEAST_INFO || *pairs > left / GGUF_LEAST_PAIR) {
         return gguf_fail(gguf, "it counts more tensors or keys than it has bytes for", err);
@@ -111,7 +121,8 @@ static coffer_status gguf_read_head(gguf_reading *gguf, uint64_t *tensors, uint6
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
-/* What the reader itself needs to know of the keys. */
+/* What the reader itself needs to know of the keys. The alignment is a divisor and a bound of padding from here on,
+   so nothing but a power of two within reason passes. */
 static coffer_status gguf_notice(gguf_reading *gguf, const coffer__gguf_value *value, coffer_error *err)
 {
     if (!coffer__text_is(value->key, value->key_len, "general.alignment")) {
@@ -125,6 +136,9 @@ static coffer_status gguf_notice(gguf_reading *gguf, const coffer__gguf_value *v
     return COFFER_OK;
 }
 
+/* The key goes into a buffer of its own with the prefix, which keeps these keys apart from metadata of other
+   origin. A value that is left out is told as a note: tokenizers have tables of megabytes, which do not belong in
+   a header. */
 static coffer_status gguf_put_value(const gguf_reading *gguf, const coffer__gguf_value *value, coffer_error *err)
 {
     char key[sizeof "gguf." + COFFER__GGUF_MOST_KEY];
@@ -141,7 +155,8 @@ static coffer_status gguf_put_value(const gguf_reading *gguf, const coffer__gguf
     return coffer__plan_put_pair(gguf->plan, key, 5 + value->key_len, value->json, value->json_len, err);
 }
 
-/* Of several files only the first one's keys are those of the model; the others' are read for the alignment. */
+/* Of several files only the first one's keys are those of the model; the others' are read for the alignment. Values
+   of other files are still read to the end, since their lengths are the only way to the next key. */
 static coffer_status gguf_read_pairs(gguf_reading *gguf, uint64_t count, bool keep, coffer_error *err)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -164,6 +179,7 @@ static coffer_status gguf_read_pairs(gguf_reading *gguf, uint64_t count, bool ke
 
 /* ---- Tensors ----------------------------------------------------------------------------------------------------- */
 
+/* The name is in the plan since before anything else of the tensor was read, so each failure can name it. */
 static coffer_status gguf_fail_tensor(const gguf_reading *gguf, const gguf_tensor *tensor, const char *what,
                                       coffer_error *err)
 {
@@ -172,7 +188,9 @@ static coffer_status gguf_fail_tensor(const gguf_reading *gguf, const gguf_tenso
     return coffer__fail_tensor(err, gguf_fail(gguf, what, err), name, name_len);
 }
 
-/* Elements and bytes, every step checked: dimensions come from the file, and their product may wrap. */
+/* Elements and bytes, every step checked: dimensions come from the file, and their product may wrap. Rows are checked
+   to be whole blocks, not only the whole: each row begins with a block of its own, and a row that ends within one
+   would have its bytes mixed with the next. */
 static coffer_status gguf_measure(const gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
 {
     const coffer__gguf_type *type = tensor->type;
@@ -200,6 +218,7 @@ static coffer_status gguf_read_name(gguf_reading *gguf, gguf_tensor *tensor, cof
     return status == COFFER_OK ? coffer__plan_put_text(gguf->plan, name, name_len, &tensor->name, err) : status;
 }
 
+/* The rank is compared before any dimension is stored, as the array has room for four. */
 static coffer_status gguf_read_dimensions(gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
 {
     uint64_t rank = 0;
@@ -220,6 +239,7 @@ static coffer_status gguf_read_dimensions(gguf_reading *gguf, gguf_tensor *tenso
     return COFFER_OK;
 }
 
+/* An unknown type is not skipped: its size is unknown as well, and with it whether other tensors lie over it. */
 static coffer_status gguf_read_type_of(gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
 {
     uint64_t number = 0;
@@ -256,6 +276,8 @@ static coffer_status gguf_read_tensor(gguf_reading *gguf, gguf_tensor *tensor, c
     return status == COFFER_OK ? gguf_measure(gguf, tensor, err) : status;
 }
 
+/* The count was compared with the bytes of the file, but memory still grows with what was really read: a file that
+   lies about its count costs no more than it has. */
 static coffer_status gguf_read_tensors(gguf_reading *gguf, uint64_t count, coffer_error *err)
 {
     const coffer_allocator *allocator = gguf->plan->allocator;
@@ -279,17 +301,23 @@ static coffer_status gguf_read_tensors(gguf_reading *gguf, uint64_t count, coffe
 
 /* ---- Where the bytes are ----------------------------------------------------------------------------------------- */
 
+/* Equal offsets are of tensors of no bytes, or of an error that is found next, so that their order does not
+   matter. */
 static bool gguf_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const gguf_tensor *tensors = ctx;
     return tensors[a].offset < tensors[b].offset;
 }
 
-/* Each tensor lies within the file, on the alignment, and none over another. `begin` is where the data begin. */
+/* Each tensor lies within the file, on the alignment, and none over another. `begin` is where the data begin. In
+   order of offsets one comparison with the end of the one before is enough. Tensors without bytes have a place
+   too, but cannot share any, so they do not move that end. The sum does not overflow, as both were compared with
+   the room. */
 static coffer_status gguf_check_places(const gguf_reading *gguf, uint64_t begin, const uint32_t *order,
                                        coffer_error *err)
 {
     uint64_t end = 0;
+    /* A file without bytes of tensors may end before its padding does. */
     const uint64_t room = gguf->in.file_size > begin ? gguf->in.file_size - begin : 0;
     for (size_t i = 0; i < gguf->tensor_count; i++) {
         const gguf_tensor *tensor = &gguf->tensors[order[i]];
@@ -307,6 +335,8 @@ static coffer_status gguf_check_places(const gguf_reading *gguf, uint64_t begin,
     return COFFER_OK;
 }
 
+/* Numbers are sorted, not tensors, whose order is the one in which they become rows. One more than there are is
+   allocated, since an allocation of nothing may be NULL. */
 static coffer_status gguf_check_order(const gguf_reading *gguf, uint64_t begin, coffer_error *err)
 {
     const coffer_allocator *allocator = gguf->plan->allocator;
@@ -325,7 +355,8 @@ static coffer_status gguf_check_order(const gguf_reading *gguf, uint64_t begin, 
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
-/* What a raw row was: {"NAME": {"type": "Q4_K", "shape": [64, 256]}, ...}. */
+/* What a raw row was: {"NAME": {"type": "Q4_K", "shape": [64, 256]}, ...}. The shape is written with the slowest
+   dimension first, as in safetensors. A lack of memory is noticed once, when the text is used. */
 static void gguf_record_raw(gguf_reading *gguf, const gguf_tensor *tensor)
 {
     char digits[20];
@@ -352,13 +383,15 @@ typedef struct gguf_fate {
     uint64_t size; /* bytes in all */
 } gguf_fate;
 
-/* What there is in blocks cannot be converted as it was asked for. */
+/* What there is in blocks cannot be converted as it was asked for. Such a tensor is a failure of the whole, or a row
+   that is skipped, as the caller has chosen. */
 static bool gguf_lacks(const gguf_reading *gguf, const gguf_tensor *tensor)
 {
     const coffer__wants *wants = gguf->wants;
     return tensor->type->decode != NULL && !wants->raw_blocks && wants->blocks_as == COFFER_UNKNOWN_DTYPE;
 }
 
+/* A row that will be skipped has the shape of its bytes, because a plan has no rows without a dtype. */
 static gguf_fate gguf_fate_of(const gguf_reading *gguf, const gguf_tensor *tensor)
 {
     const coffer__gguf_type *type = tensor->type;
@@ -399,6 +432,9 @@ static coffer_status gguf_put_reason(gguf_reading *gguf, const gguf_tensor *tens
     return status;
 }
 
+/* Each tensor has a storage of its own with one piece, since no two share bytes. Blocks are decoded on the way to it,
+   so that for all that follows it is a storage of numbers like any other. The bytes of blocks are never swapped: they
+   have no items. */
 static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor, uint64_t begin, coffer_error *err)
 {
     const gguf_fate fate = gguf_fate_of(gguf, tensor);
@@ -437,7 +473,8 @@ static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor,
     return coffer__plan_put_row(gguf->plan, &row, dimensions, err);
 }
 
-/* How many tensors there are of a type of blocks; 0 of any other number. */
+/* How many tensors there are of a type of blocks; 0 of any other number. Counting again for each number is a walk
+   over the tensors per type; it happens only on the way to an error. */
 static uint64_t gguf_count_type(const gguf_reading *gguf, uint32_t number)
 {
     uint64_t count = 0;
@@ -448,7 +485,8 @@ static uint64_t gguf_count_type(const gguf_reading *gguf, uint32_t number)
     return count;
 }
 
-/* The types of blocks that there are, with how many tensors each has: "Q4_K 24, Q6_K 5". A message has room for so many. */
+/* The types of blocks that there are, with how many tensors each has: "Q4_K 24, Q6_K 5". A message has room for so
+   many. The last write ends the text with its zero byte, as the message takes it for a string. */
 static void gguf_list_types(const gguf_reading *gguf, coffer__writing *out)
 {
     uint32_t listed = 0;
@@ -470,8 +508,9 @@ static void gguf_list_types(const gguf_reading *gguf, coffer__writing *out)
     coffer__write(out, "", 1);
 }
 
-/* Blocks have no dtype: it is for the user to say what is to become of them. The message says what there is, and what each
-   choice would weigh. */
+/* Blocks have no dtype: it is for the user to say what is to become of them. The message says what there is, and what
+   each choice would weigh. The list is worth less than the message: without memory for it the message comes without
+   it. */
 static coffer_status gguf_refuse_blocks(const gguf_reading *gguf, coffer_error *err)
 {
     uint64_t bytes = 0;
@@ -528,6 +567,8 @@ static coffer_status gguf_check_scales(const gguf_reading *gguf, coffer_error *e
     return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, name, name_len);
 }
 
+/* The order of the checks is that of what a user can do about them: first what was not asked for rightly, then what
+   nobody could read. Big-endian blocks have halves and bytes whose order no program has defined by writing them. */
 static coffer_status gguf_put_rows(gguf_reading *gguf, uint64_t begin, coffer_error *err)
 {
     for (size_t i = 0; i < gguf->tensor_count; i++) {
@@ -549,12 +590,15 @@ static coffer_status gguf_put_rows(gguf_reading *gguf, uint64_t begin, coffer_er
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
-/* One file; `keep`: its keys are those of the model. */
+/* One file; `keep`: its keys are those of the model. Where the data begin is known only after the last description,
+   since the padding starts there; so places are checked as one, before any row is made. A scan stops there, as it has
+   seen all that can be wrong. */
 static coffer_status gguf_read_one(gguf_reading *gguf, bool keep, coffer_error *err)
 {
     uint64_t pairs = 0;
     uint64_t tensors = 0;
     uint64_t begin = 0;
+    /* Each file of a set has keys of its own, and so an alignment of its own. */
     gguf->alignment = 32;
     gguf->tensor_count = 0;
     coffer_status status = gguf_read_head(gguf, &tensors, &pairs, err);
@@ -579,7 +623,9 @@ static coffer_status gguf_read_one(gguf_reading *gguf, bool keep, coffer_error *
     return gguf->wants->scan ? COFFER_OK : gguf_put_rows(gguf, begin, err);
 }
 
-/* Moves on to another file: the input itself, number 0, or one that is opened by its name beside it. */
+/* Moves on to another file: the input itself, number 0, or one that is opened by its name beside it. The window is
+   emptied, since its bytes are those of the other file. The input itself is file 0 of the plan and needs no entry
+   there. */
 static coffer_status gguf_go_to(gguf_reading *gguf, const coffer__input *input, const coffer__path *name,
                                 coffer_error *err)
 {
@@ -599,7 +645,8 @@ static coffer_status gguf_go_to(gguf_reading *gguf, const coffer__input *input, 
     return coffer__plan_put_file(gguf->plan, name->text, name_len, &number, err);
 }
 
-/* All files of a set, in order; `parts` are those of the input's own name. */
+/* All files of a set, in order; `parts` are those of the input's own name. The input may be any file of the set; it
+   is not opened again by its name, which a pipe or a URL may not allow. */
 static coffer_status gguf_read_set(gguf_reading *gguf, const coffer__input *input, const char *own,
                                    const coffer__shard_name *parts, coffer_error *err)
 {
@@ -618,6 +665,7 @@ static coffer_status gguf_read_set(gguf_reading *gguf, const coffer__input *inpu
     return COFFER_OK;
 }
 
+/* Only the name after the last slash is read as that of a part: folders may be called anything. */
 static coffer_status gguf_read_files(gguf_reading *gguf, const coffer__input *input, coffer_error *err)
 {
     coffer__shard_name parts;
@@ -633,6 +681,8 @@ static coffer_status gguf_read_files(gguf_reading *gguf, const coffer__input *in
     return status == COFFER_OK ? gguf_read_one(gguf, true, err) : status;
 }
 
+/* The braces come last, since it is known only now whether there is anything between them. A failure of any of the
+   writes before is told here. */
 static coffer_status gguf_put_raw(gguf_reading *gguf, coffer_error *err)
 {
     static const char key[] = "gguf.tensors";
@@ -651,6 +701,8 @@ static coffer_status gguf_put_raw(gguf_reading *gguf, coffer_error *err)
     return status;
 }
 
+/* The window and the key share one allocation. NVFP4's scales are looked for when all files have been read, since
+   they may be in any of them. */
 static coffer_status gguf_read(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
                                coffer_error *err)
 {

@@ -52,7 +52,9 @@ static uint32_t gguf_to_bits(float value)
     return bits;
 }
 
-/* F16 at a place. A subnormal is its mantissa in units of 2^-24. */
+/* F16 at a place. A subnormal is its mantissa in units of 2^-24. A normal number keeps its mantissa and has its
+   exponent moved from a bias of 15 to one of 127; infinities and NaNs keep their payload. All of F16 fits in F32
+   exactly. */
 static float gguf_half(const uint8_t *bytes)
 {
     const uint32_t half = coffer__load_u16le(bytes);
@@ -66,7 +68,8 @@ static float gguf_half(const uint8_t *bytes)
     return gguf_from_bits(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13);
 }
 
-/* 2^(e - 128): below the normal numbers for 0 and 1. */
+/* 2^(e - 128): below the normal numbers for 0 and 1. It is made of its bits, since a function of the mathematical
+   library would be one more dependency, and no faster. */
 static float gguf_power(unsigned e)
 {
     return gguf_from_bits(e >= 2 ? (uint32_t)(e - 1) << 23 : 0x00200000u << e);
@@ -85,6 +88,7 @@ static float gguf_small_scale(unsigned u)
     return gguf_from_bits((exponent + 120) << 23 | (uint32_t)(u & 7) << 20);
 }
 
+/* The even one is the low half of its byte. */
 static unsigned gguf_nibble(const uint8_t *bytes, size_t k)
 {
     return bytes[k / 2] >> (4 * (k % 2)) & 15u;
@@ -105,6 +109,8 @@ static const uint8_t *gguf_planes(const uint8_t *bytes, size_t k, unsigned *shif
 
 /* ---- Blocks of 32 ------------------------------------------------------------------------------------------------ */
 
+/* Every function of this kind writes all of a block's elements and reads all of its bytes, with bounds that the
+   compiler knows: so it can use vector instructions, for which the pointers are also promised not to overlap. */
 static void gguf_q4_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -124,6 +130,7 @@ static void gguf_q4_1(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* The fifth bits of all elements are one number, that of element i at bit i, in either half. */
 static void gguf_q5_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -165,9 +172,11 @@ static void gguf_iq4_nl(const uint8_t *restrict block, float *restrict values)
     }
 }
 
-/* Twice the values of F4 (E2M1). */
+/* Twice the values of F4 (E2M1). Twice, so that they are whole numbers and a table of bytes has them; the scale is
+   half of what it is elsewhere. The sign is the highest bit, and minus zero is zero here. */
 static const int8_t GGUF_FP4[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
+/* Since the table has twice the values, the exponent is one less than in the format's own definition, 2^(e-127). */
 static void gguf_mxfp4(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_power(block[0]);
@@ -177,6 +186,7 @@ static void gguf_mxfp4(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* Here each 16 elements are split by themselves, and not the block as a whole. */
 static void gguf_nvfp4(const uint8_t *restrict block, float *restrict values)
 {
     for (size_t part = 0; part < 4; part++) {
@@ -207,6 +217,7 @@ static void gguf_q2_0(const uint8_t *restrict block, float *restrict values)
 
 /* ---- Blocks of 256 ----------------------------------------------------------------------------------------------- */
 
+/* Each 16 elements have a scale and a minimum, four bits each in one byte. */
 static void gguf_q2_k(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block + 80);
@@ -230,6 +241,7 @@ static int gguf_q3_scale(const uint8_t *scales, size_t k)
     return (int)(low | high << 4) - 32;
 }
 
+/* The third bit of an element adds 4, so that without it the two lower bits count from -4. */
 static void gguf_q3_k(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block + 108);
@@ -245,7 +257,9 @@ static void gguf_q3_k(const uint8_t *restrict block, float *restrict values)
     }
 }
 
-/* Scale and minimum k of Q4_K and Q5_K, six bits each. */
+/* Scale and minimum k of Q4_K and Q5_K, six bits each. The first four of each are in the low six bits of eight bytes.
+   Of the last four the low bits share the nibbles of four more bytes, and the high two are what the first eight bytes
+   have left. */
 static void gguf_q4_scales(const uint8_t *scales, size_t k, float *scale, float *least)
 {
     if (k < 4) {
@@ -257,6 +271,7 @@ static void gguf_q4_scales(const uint8_t *scales, size_t k, float *scale, float 
     }
 }
 
+/* Two groups of 32 share 32 bytes, one in each nibble. */
 static void gguf_q4_k(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -275,6 +290,7 @@ static void gguf_q4_k(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* The fifth bits of group k are bit k of the same 32 bytes. */
 static void gguf_q5_k(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -294,6 +310,8 @@ static void gguf_q5_k(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* The four low bits are in nibbles, 64 bytes for each 128 elements: the first 64 of these in the low ones. The two
+   high bits are in planes like those of Q2_K. */
 static void gguf_q6_k(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block + 208);
@@ -309,6 +327,7 @@ static void gguf_q6_k(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* Scales have six bits in two places, and 32 is taken away, so that they have signs. */
 static void gguf_iq4_xs(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -324,13 +343,16 @@ static void gguf_iq4_xs(const uint8_t *restrict block, float *restrict values)
     }
 }
 
-/* A byte is a fraction in base 3: times 3^n without what is above it, the next digit comes up. */
+/* A byte is a fraction in base 3: times 3^n without what is above it, the next digit comes up. The product is cut to
+   a byte, which takes the digits away that have come up before. */
 static float gguf_trit(uint8_t byte, unsigned power)
 {
     const unsigned rest = byte * power & 255u;
     return (float)((int)(rest * 3 >> 8) - 1);
 }
 
+/* Five digits fit in a byte, as 3^5 is 243. The elements of one power follow each other through all bytes of their
+   part, so that one power serves a run of bytes. */
 static void gguf_tq1_0(const uint8_t *restrict block, float *restrict values)
 {
     static const unsigned powers[5] = { 1, 3, 9, 27, 81 };
@@ -346,6 +368,7 @@ static void gguf_tq1_0(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* The conversion to int comes before the subtraction, which would wrap on an unsigned number. */
 static void gguf_tq2_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block + 64);
@@ -360,7 +383,8 @@ static const uint8_t GGUF_IQ2[4] = { 8, 25, 43, 0 };
 static const uint8_t GGUF_IQ3_XXS[8] = { 4, 12, 20, 28, 36, 44, 52, 62 };
 static const uint8_t GGUF_IQ3_S[8] = { 1, 3, 5, 7, 9, 11, 13, 15 };
 
-/* Seven bits of signs, of which the eighth makes an even number of minus signs. */
+/* Seven bits of signs, of which the eighth makes an even number of minus signs. The encoder sees to it that the
+   number of minus signs is even, and so one bit is saved in eight. */
 static unsigned gguf_signs(unsigned seven)
 {
     return seven | (unsigned)(__builtin_popcount(seven) & 1) << 7;
@@ -384,6 +408,7 @@ static void gguf_iq3_four(float scale, unsigned digits, const uint8_t *magnitude
     }
 }
 
+/* Eight bytes hold 32 elements: four indices of a byte, four times seven signs, and a scale in the last four bits. */
 static void gguf_iq2_xxs(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -398,6 +423,7 @@ static void gguf_iq2_xxs(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* An index of nine bits and seven signs are one number of 16 bits; two of these groups share a scale. */
 static void gguf_iq2_xs(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -408,6 +434,7 @@ static void gguf_iq2_xs(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* The indices have ten bits, of which the high two are kept apart, and each element has its own bit of sign. */
 static void gguf_iq2_s(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -418,6 +445,7 @@ static void gguf_iq2_s(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* Two groups of four share seven signs, so the second takes the upper half of the eight. */
 static void gguf_iq3_xxs(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -429,6 +457,7 @@ static void gguf_iq3_xxs(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* The ninth bit of each index is kept apart; 32 elements share a scale, which is odd. */
 static void gguf_iq3_s(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -448,6 +477,7 @@ static void gguf_iq1_eight(float scale, unsigned digits, float delta, float *val
     }
 }
 
+/* One number of 16 bits has, for 32 elements, the high bits of four indices, the scale and the sign of delta. */
 static void gguf_iq1_s(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
@@ -459,6 +489,8 @@ static void gguf_iq1_s(const uint8_t *restrict block, float *restrict values)
     }
 }
 
+/* The factor of the whole block is not stored by itself: its four nibbles are the highest ones of the four numbers
+   that hold the scales. */
 static void gguf_iq1_m(const uint8_t *restrict block, float *restrict values)
 {
     unsigned scales[4];
@@ -480,7 +512,9 @@ static void gguf_iq1_m(const uint8_t *restrict block, float *restrict values)
 
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 
-/* By number. 4, 5, 31 to 33 and 36 to 38 were removed from the format; 9 and 15 exist only while a program runs. */
+/* By number. 4, 5, 31 to 33 and 36 to 38 were removed from the format; 9 and 15 exist only while a program runs.
+   Name, function of the values, number, elements and bytes of a block, and the dtype of types that are no blocks, for
+   which a block is one element. */
 static const coffer__gguf_type GGUF_TYPES[] = {
     { "F32", NULL, 0, 1, 4, COFFER_F32 },
     { "F16", NULL, 1, 1, 2, COFFER_F16 },
@@ -517,6 +551,7 @@ static const coffer__gguf_type GGUF_TYPES[] = {
     { "Q2_0", gguf_q2_0, 42, 64, 18, COFFER_UNKNOWN_DTYPE },
 };
 
+/* A walk over the table, which has holes in its numbers: it is done once for each tensor. */
 const coffer__gguf_type *coffer__gguf_type_of(uint32_t number)
 {
     for (size_t i = 0; i < sizeof GGUF_TYPES / sizeof GGUF_TYPES[0]; i++) {
@@ -529,7 +564,8 @@ const coffer__gguf_type *coffer__gguf_type_of(uint32_t number)
 
 /* ---- What is written --------------------------------------------------------------------------------------------- */
 
-/* Bits of numbers as files have them: little-endian. */
+/* Bits of numbers as files have them: little-endian. By bytes on a big-endian machine, so that the file is the same
+   everywhere. */
 static void gguf_store_halves(uint8_t *to, const uint16_t *halves, size_t count)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -555,7 +591,9 @@ static void gguf_store_f32(uint8_t *to, const float *values, size_t count)
 #endif
 }
 
-/* The upper half, after what is below has been rounded away. A NaN stays one: F16, the format of d, has them. */
+/* The upper half, after what is below has been rounded away. A NaN stays one: F16, the format of d, has them. Adding
+   half of what is cut off, and one less where the kept part is even, rounds to nearest and ties to even. A NaN would
+   become infinity or wrap by that sum, so it is cut instead and a bit of its mantissa set. */
 static uint16_t gguf_bf16(float value)
 {
     const uint32_t bits = gguf_to_bits(value);
@@ -573,8 +611,9 @@ static void gguf_store_bf16(uint8_t *to, const float *values, size_t count)
     gguf_store_halves(to, halves, count);
 }
 
-/* Above the largest F16 comes infinity; below its normal numbers a sum with 2^-1 lines the mantissa up with them, and the
-   machine rounds it. */
+/* Above the largest F16 comes infinity; below its normal numbers a sum with 2^-1 lines the mantissa up with them, and
+   the machine rounds it. All ways are computed and one is chosen, without jumps, so that the loop around it can use
+   vector instructions; what the others give is then meaningless but harmless, as unsigned numbers wrap. */
 static uint16_t gguf_f16(float value)
 {
     const uint32_t bits = gguf_to_bits(value);
@@ -596,6 +635,8 @@ static void gguf_store_f16(uint8_t *to, const float *values, size_t count)
     gguf_store_halves(to, halves, count);
 }
 
+/* A block goes through F32 in memory that stays in the cache. The function that stores is chosen once and not for
+   each block. */
 void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, coffer_dtype dtype,
                          uint8_t *to)
 {

@@ -14,7 +14,8 @@
 
 #include <string.h>
 
-/* The numbers of types; see gguf_values.c. */
+/* The numbers of types; see gguf_values.c. Only these are written; what was of a smaller type in a file before comes
+   back in one of them. */
 enum { KEY_U32 = 4, KEY_I32 = 5, KEY_F32 = 6, KEY_BOOL = 7, KEY_TEXT = 8, KEY_ARRAY = 9, KEY_U64 = 10, KEY_I64 = 11 };
 
 /* ---- one scalar -------------------------------------------------------------------------------------------------- */
@@ -26,7 +27,8 @@ typedef struct key_number {
     double value;
 } key_number;
 
-/* What was seen of an array's elements, or of the one value. */
+/* What was seen of an array's elements, or of the one value. The bounds are enough to choose a type of integers, so
+   the numbers themselves need not be kept. */
 typedef struct key_facts {
     bool texts;
     bool bools;
@@ -43,6 +45,8 @@ static bool key_is_of_number(uint8_t byte)
     return (byte >= '0' && byte <= '9') || byte == '-' || byte == '+' || byte == '.' || byte == 'e' || byte == 'E';
 }
 
+/* The magnitude is exact as long as it fits in 64 bits, which a double is not. A digit that does not fit makes the
+   number a real one, whose value is taken from the text; the magnitude then means nothing. */
 static bool key_read_number(coffer__json *json, key_number *number)
 {
     const size_t start = json->in.position;
@@ -62,6 +66,7 @@ static bool key_read_number(coffer__json *json, key_number *number)
     return coffer__pickle_read_real(text, json->in.position - start, &number->value);
 }
 
+/* Only the first letter is known before, so the whole word is compared. */
 static bool key_read_bool(coffer__json *json, bool *value)
 {
     *value = coffer__next_is(&json->in, "true", 4);
@@ -72,7 +77,8 @@ static bool key_read_bool(coffer__json *json, bool *value)
     return true;
 }
 
-/* False: this is no scalar that GGUF has. */
+/* False: this is no scalar that GGUF has. What is not one of these words, a string or a number, such as null or an
+   object, ends the look at it: the value is then written as text. */
 static bool key_see_scalar(coffer__json *json, key_facts *facts)
 {
     key_number number;
@@ -99,7 +105,8 @@ static bool key_see_scalar(coffer__json *json, key_facts *facts)
     return true;
 }
 
-/* Elements up to the bracket; `json` is after the one that opens. */
+/* Elements up to the bracket; `json` is after the one that opens. An empty array is one of F32, as the format has no
+   array without a type. */
 static bool key_see_array(coffer__json *json, key_facts *facts)
 {
     bool more = coffer__json_peek(json) != ']';
@@ -114,8 +121,9 @@ static bool key_see_array(coffer__json *json, key_facts *facts)
     return true;
 }
 
-/* The type that holds all that was seen; 0 when none does. GGUF's programs write arrays of integers as i32, and single ones
-   as u32, wherever they fit. */
+/* The type that holds all that was seen; 0 when none does. GGUF's programs write arrays of integers as i32, and
+   single ones as u32, wherever they fit. Texts, bools and numbers do not mix. Integers among reals become reals. With
+   a negative number the type has to be signed, and what is beyond it becomes real. */
 static uint32_t key_type(const key_facts *facts, bool in_array)
 {
     const int classes = facts->texts + facts->bools + (facts->reals || facts->integers);
@@ -125,6 +133,7 @@ static uint32_t key_type(const key_facts *facts, bool in_array)
     if (!facts->integers || facts->reals) {
         return facts->texts ? KEY_TEXT : facts->bools ? KEY_BOOL : KEY_F32;
     }
+    /* The least number of a type has a magnitude one above its largest. */
     const bool is_i32 = facts->largest <= INT32_MAX && facts->least <= (uint64_t)INT32_MAX + 1;
     if (facts->least > 0) {
         return is_i32 ? KEY_I32 : facts->largest <= INT64_MAX ? KEY_I64 : KEY_F32;
@@ -143,7 +152,9 @@ static void key_write_text(coffer__writing *out, const char *text, size_t text_l
     coffer__write(out, text, text_len);
 }
 
-/* A string of JSON goes where its bytes will be, for which there is room as long as it is escaped; the rest is given back. */
+/* A string of JSON goes where its bytes will be, for which there is room as long as it is escaped; the rest is given
+   back. Its length is known only afterwards and is filled in then, byte by byte, as the format is little-endian on
+   every machine. */
 static void key_write_string(coffer__writing *out, coffer__json *json)
 {
     size_t len = 0;
@@ -161,6 +172,8 @@ static void key_write_string(coffer__writing *out, coffer__json *json)
     }
 }
 
+/* The type is that of the whole array, so an integer may have to be written as a real. Two's complement by unsigned
+   numbers is defined also for the least one. */
 static void key_write_scalar(coffer__writing *out, coffer__json *json, uint32_t type)
 {
     key_number number;
@@ -182,6 +195,7 @@ static void key_write_scalar(coffer__writing *out, coffer__json *json, uint32_t 
     }
 }
 
+/* Failures are not looked at: the same text was gone through before without any. */
 static void key_write_array(coffer__writing *out, coffer__json *json, uint32_t type, uint64_t count)
 {
     coffer__write_le(out, KEY_ARRAY, 4);
@@ -202,6 +216,8 @@ void coffer__gguf_write_text_key(coffer__writing *out, const char *key, size_t k
     key_write_text(out, text, text_len);
 }
 
+/* The place after the bracket is kept, and the second pass begins there again. Errors of reading are not errors here,
+   so they go to a variable that nobody looks at. */
 void coffer__gguf_write_key(coffer__writing *out, const char *key, size_t key_len, const char *json, size_t json_len)
 {
     coffer_error ignored;
@@ -229,6 +245,7 @@ void coffer__gguf_write_key(coffer__writing *out, const char *key, size_t key_le
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
+/* One message for all that is wrong in shape: it shows how it should look, and the place says where it does not. */
 static coffer_status key_record_fail(const coffer__json *json)
 {
     return coffer__fail_at(
@@ -237,7 +254,9 @@ static coffer_status key_record_fail(const coffer__json *json)
         "with types that GGUF has");
 }
 
-/* A string, added to the names; *at is where it begins there. */
+/* A string, added to the names; *at is where it begins there. An offset is given and not a pointer, since the text
+   moves when it grows. Unescaped it is never longer than it is in JSON, so what is left of the input is room
+   enough. */
 static coffer_status key_record_read_string(coffer__gguf_records *records, coffer__json *json, size_t *at, size_t *len)
 {
     bool has_control = false;
@@ -254,6 +273,7 @@ static coffer_status key_record_read_string(coffer__gguf_records *records, coffe
     return status;
 }
 
+/* The name of the type is taken back out of the texts once it is known, so that only names of tensors stay there. */
 static coffer_status key_record_read_type(coffer__gguf_records *records, coffer__json *json,
                                           coffer__gguf_record *record)
 {
@@ -271,6 +291,7 @@ static coffer_status key_record_read_type(coffer__gguf_records *records, coffer_
     return record->type != NULL ? COFFER_OK : key_record_fail(json);
 }
 
+/* The rank is checked before each number, as the array has room for four. */
 static coffer_status key_record_read_shape(coffer__json *json, coffer__gguf_record *record)
 {
     bool more = true;
@@ -294,7 +315,8 @@ static coffer_status key_record_read_shape(coffer__json *json, coffer__gguf_reco
     return COFFER_OK;
 }
 
-/* {"type": …, "shape": …}, in either order, and nothing else. */
+/* {"type": …, "shape": …}, in either order, and nothing else. The text of a key is taken back at once; it is compared
+   before that, while it is still there. */
 static coffer_status key_record_read_value(coffer__gguf_records *records, coffer__json *json,
                                            coffer__gguf_record *record)
 {
@@ -321,6 +343,7 @@ static coffer_status key_record_read_value(coffer__gguf_records *records, coffer
     return status == COFFER_OK && (record->type == NULL || record->rank == 0) ? key_record_fail(json) : status;
 }
 
+/* An item counts only when it is complete, so that a failure leaves none that is half filled. */
 static coffer_status key_record_read(coffer__gguf_records *records, coffer__json *json)
 {
     coffer__gguf_record *items = coffer__grow_array(records->allocator, records->items, records->count, &records->room,
@@ -353,6 +376,7 @@ static bool key_record_before(const void *ctx, uint32_t a, uint32_t b)
                                  y->name_len) < 0;
 }
 
+/* The order is made once, so that finding the record of each tensor does not take a walk over all of them. */
 static coffer_status key_record_sort(coffer__gguf_records *records, coffer_error *err)
 {
     records->order = coffer__alloc_array(records->allocator, records->count, sizeof *records->order, err);
@@ -366,6 +390,7 @@ static coffer_status key_record_sort(coffer__gguf_records *records, coffer_error
     return COFFER_OK;
 }
 
+/* The metadata may be anybody's text, so what follows the object is an error too. */
 coffer_status coffer__gguf_read_records(coffer__gguf_records *records, const char *json, size_t json_len,
                                         coffer_error *err)
 {
@@ -410,6 +435,7 @@ const coffer__gguf_record *coffer__gguf_find_record(const coffer__gguf_records *
                : NULL;
 }
 
+/* Also of what a failure left half made: pointers that were not set are NULL, and freeing these does nothing. */
 void coffer__gguf_free_records(coffer__gguf_records *records)
 {
     coffer__free_array(records->allocator, records->order, records->count, sizeof *records->order);

@@ -19,7 +19,8 @@
 
 enum { GGUF_F32 = 6, GGUF_BOOL = 7, GGUF_TEXT = 8, GGUF_ARRAY = 9, GGUF_F64 = 12, GGUF_TYPE_COUNT = 13 };
 
-/* Bytes of each type; of texts and arrays the least. */
+/* Bytes of each type; of texts and arrays the least. They bound counts before anything is read, so that a count
+   cannot promise more than the file has. */
 static const uint8_t gguf_sizes[GGUF_TYPE_COUNT] = { 1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8 };
 
 /* ---- The window -------------------------------------------------------------------------------------------------- */
@@ -29,22 +30,27 @@ uint64_t coffer__gguf_at(const coffer__gguf_in *in)
     return in->at + in->position;
 }
 
+/* The place never goes beyond the file, which every function here sees to before it moves. */
 uint64_t coffer__gguf_left(const coffer__gguf_in *in)
 {
     return in->file_size - coffer__gguf_at(in);
 }
 
+/* The place is that of the next byte that would have been read. */
 static coffer_status gguf_fail_at(const coffer__gguf_in *in, const char *what, coffer_error *err)
 {
     return coffer__fail_at(err, COFFER_ERR_ARCHIVE, coffer__gguf_at(in), "the GGUF file is damaged: %s", what);
 }
 
+/* One message for all ways in which a file can be too short: its place says which. */
 static coffer_status gguf_fail_short(const coffer__gguf_in *in, coffer_error *err)
 {
     return gguf_fail_at(in, "it ends within its keys or the list of its tensors", err);
 }
 
-/* Has the next `size` bytes in the window, at most as many as it has room for. */
+/* Has the next `size` bytes in the window, at most as many as it has room for. The window begins again at the place
+   itself, so what is wanted lies in it as one piece and texts need no copy. All that is asked for is smaller than the
+   window, whose bounds are constants; what is more than the file has fails before it is read. */
 static coffer_status gguf_have(coffer__gguf_in *in, size_t size, coffer_error *err)
 {
     if (size <= in->size - in->position) {
@@ -63,6 +69,7 @@ static coffer_status gguf_have(coffer__gguf_in *in, size_t size, coffer_error *e
     return status;
 }
 
+/* A long skip reads nothing: the window is emptied, and filled again where the next value is. */
 coffer_status coffer__gguf_skip(coffer__gguf_in *in, uint64_t size, coffer_error *err)
 {
     const size_t here = in->size - in->position;
@@ -79,6 +86,7 @@ coffer_status coffer__gguf_skip(coffer__gguf_in *in, uint64_t size, coffer_error
     return COFFER_OK;
 }
 
+/* By bytes, since a value may be at any address and in either order. */
 coffer_status coffer__gguf_number(coffer__gguf_in *in, unsigned size, uint64_t *number, coffer_error *err)
 {
     const coffer_status status = gguf_have(in, size, err);
@@ -94,6 +102,8 @@ coffer_status coffer__gguf_number(coffer__gguf_in *in, unsigned size, uint64_t *
     return COFFER_OK;
 }
 
+/* The length is compared with the bound before it becomes a size_t, so that nothing of it is lost where that has 32
+   bits. */
 coffer_status coffer__gguf_text(coffer__gguf_in *in, uint64_t most, const char **text, size_t *text_len,
                                 coffer_error *err)
 {
@@ -117,7 +127,9 @@ coffer_status coffer__gguf_text(coffer__gguf_in *in, uint64_t most, const char *
 
 /* ---- Values as JSON ---------------------------------------------------------------------------------------------- */
 
-/* The shortest digits that are read as the same number again. Where a locale has its own decimal point, it is replaced. */
+/* The shortest digits that are read as the same number again. Where a locale has its own decimal point, it is
+   replaced. JSON has no words for what is no number, so these become texts. A number without point or exponent gets a
+   point, or it would come back as an integer. */
 static void gguf_write_real(coffer__writing *out, double real, bool single)
 {
     char text[40];
@@ -126,6 +138,8 @@ static void gguf_write_real(coffer__writing *out, double real, bool single)
         coffer__write_text(out, real != real ? "\"NaN\"" : real > 0 ? "\"Infinity\"" : "\"-Infinity\"");
         return;
     }
+    /* Seventeen digits tell every F64 from its neighbours, so the loop always ends with a text that is read as the
+       same number. */
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, real);
         const size_t point = strcspn(text, ",");
@@ -139,6 +153,7 @@ static void gguf_write_real(coffer__writing *out, double real, bool single)
     coffer__write_text(out, strpbrk(text, ".e") == NULL ? ".0" : "");
 }
 
+/* Both are made of the same bits, and the one that the type says is used; a cast of the number would change it. */
 static void gguf_write_float(coffer__writing *out, uint64_t bits, bool single)
 {
     const uint32_t low = (uint32_t)bits;
@@ -156,7 +171,8 @@ static void gguf_write_integer(coffer__writing *out, uint64_t magnitude, bool ne
     coffer__write(out, digits, coffer__write_u64(digits, magnitude));
 }
 
-/* A number of any type but text and array. */
+/* A number of any type but text and array. The sign is the highest bit of the type's own width. The magnitude of the
+   least number, too, fits in 64 bits without a sign. */
 static void gguf_write_number(coffer__writing *out, uint32_t type, uint64_t number, coffer__gguf_value *value)
 {
     const unsigned bits = 8u * gguf_sizes[type];
@@ -174,7 +190,8 @@ static void gguf_write_number(coffer__writing *out, uint32_t type, uint64_t numb
     }
 }
 
-/* A text that is too long, or that is not UTF-8, cannot be metadata: *fits becomes false, and it is skipped. */
+/* A text that is too long, or that is not UTF-8, cannot be metadata: *fits becomes false, and it is skipped. Once
+   something does not fit, the rest of an array is only walked over; its JSON is thrown away in the end. */
 static coffer_status gguf_write_text(coffer__gguf_in *in, bool *fits, coffer_error *err)
 {
     uint64_t len = 0;
@@ -199,6 +216,7 @@ static coffer_status gguf_write_text(coffer__gguf_in *in, bool *fits, coffer_err
     return COFFER_OK;
 }
 
+/* The bytes are read in any case, as the next value begins after them. */
 static coffer_status gguf_write_scalar(coffer__gguf_in *in, uint32_t type, coffer__gguf_value *value, bool *fits,
                                        coffer_error *err)
 {
@@ -213,7 +231,8 @@ static coffer_status gguf_write_scalar(coffer__gguf_in *in, uint32_t type, coffe
     return status;
 }
 
-/* Long arrays are those of tokenizers, and are walked over: numbers at once, texts one by one. */
+/* Long arrays are those of tokenizers, and are walked over: numbers at once, texts one by one. A product that
+   overflows is more than the file has, and is told like that. */
 static coffer_status gguf_skip_items(coffer__gguf_in *in, uint32_t type, uint64_t count, coffer_error *err)
 {
     uint64_t bytes = 0;
@@ -235,6 +254,7 @@ static coffer_status gguf_skip_items(coffer__gguf_in *in, uint32_t type, uint64_
     return COFFER_OK;
 }
 
+/* The number that an element left behind is not the value of the key, which is an array. */
 static coffer_status gguf_write_items(coffer__gguf_in *in, uint32_t type, uint64_t count, coffer__gguf_value *value,
                                       bool *fits, coffer_error *err)
 {
@@ -251,6 +271,7 @@ static coffer_status gguf_write_items(coffer__gguf_in *in, uint32_t type, uint64
     return COFFER_OK;
 }
 
+/* Arrays of arrays would need a stack as deep as an attacker likes; the format has no use for them. */
 static coffer_status gguf_read_type(coffer__gguf_in *in, bool in_array, uint32_t *type, coffer_error *err)
 {
     uint64_t number = 0;
@@ -268,6 +289,8 @@ static coffer_status gguf_read_type(coffer__gguf_in *in, bool in_array, uint32_t
     return COFFER_OK;
 }
 
+/* The count is compared with what the file has left, at the least size of an element, before anything is done that
+   often. */
 static coffer_status gguf_read_array(coffer__gguf_in *in, coffer__gguf_value *value, bool *fits, coffer_error *err)
 {
     uint32_t type = 0;
@@ -287,6 +310,8 @@ static coffer_status gguf_read_array(coffer__gguf_in *in, coffer__gguf_value *va
     return *fits ? gguf_write_items(in, type, count, value, fits, err) : gguf_skip_items(in, type, count, err);
 }
 
+/* The key is copied out of the window, which reading the value may move. A value that does not fit has no JSON, which
+   is not a failure. */
 coffer_status coffer__gguf_read_value(coffer__gguf_in *in, coffer__gguf_value *value, coffer_error *err)
 {
     const char *key = NULL;

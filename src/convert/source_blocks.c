@@ -15,6 +15,8 @@
 
 #define BLOCKS_PACKED ((size_t)32 << 10) /* bytes of blocks that are read at once; threads have small stacks */
 
+/* It lies in the room that each source has for its state, so that it needs no memory of its own and nothing to close.
+   It is copied out, as that room is bytes without a type. */
 typedef struct source_blocks {
     const coffer__source *of;
     const coffer__gguf_type *type;
@@ -29,12 +31,13 @@ static source_blocks source_blocks_of(const coffer__source *source)
     return blocks;
 }
 
-/* Bytes that a block becomes. */
+/* Bytes that a block becomes. All dtypes that blocks become are of whole bytes, and so is a block. */
 static size_t blocks_made(const source_blocks *blocks)
 {
     return blocks->type->elements * coffer__dtype(blocks->dtype)->bits / 8;
 }
 
+/* The packed bytes are here at no time longer than this call, so any number of threads may read. */
 static coffer_status blocks_read_whole(const source_blocks *blocks, uint64_t first, size_t count, uint8_t *to,
                                        const coffer__watch *watch, coffer_error *err)
 {
@@ -62,6 +65,8 @@ static coffer_status blocks_read_part(const source_blocks *blocks, uint64_t bloc
     return status;
 }
 
+/* Reads are not aligned to blocks: those who cut a tensor into pieces know nothing of them. What is read is within
+   the source, which the caller has checked, so that no block is beyond its end. */
 static coffer_status source_blocks_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
                                            const coffer__watch *watch, coffer_error *err)
 {
@@ -96,6 +101,8 @@ static void source_blocks_close(coffer__source *source)
     (void)source;
 }
 
+/* It says of itself what the other source says: reading it is as far, and may call foreign code. It lends no
+   descriptor, since the bytes of the file are not its own. */
 void coffer__source_blocks(coffer__source *source, const coffer__source *of, const coffer__plan_piece *piece)
 {
     static const coffer__source_ops ops = { .kind = "blocks that are decoded",

@@ -47,6 +47,7 @@ typedef struct verify_stretch {
     uint64_t size;
 } verify_stretch;
 
+/* The name comes from the output, where the user will look for it. */
 coffer_status coffer__verify_differs(const char *name, size_t name_len, const char *what, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_NOT_EQUAL, "tensor %q was written, but %s", name, name_len, what);
@@ -63,7 +64,8 @@ static uint64_t verify_end(const compare_job *job, size_t row)
 }
 
 /* How much of a row is compared at once: of a view whole rows of its last dimension, if they fit, since these are
-   gathered together. A block is a number of whole items, whose sizes are powers of two. */
+   gathered together. A block is a number of whole items, whose sizes are powers of two. Where a line does not fit the
+   block is used as it is: it is a power of two, and so a number of items. */
 static uint64_t verify_block(const compare_job *job, const coffer__verify_row *row)
 {
     const uint64_t block = job->how->block;
@@ -74,7 +76,8 @@ static uint64_t verify_block(const compare_job *job, const coffer__verify_row *r
     return line <= block ? block - block % line : block;
 }
 
-/* Moves the cursor past rows that are done, or have nothing to compare. With the mutex held. */
+/* Moves the cursor past rows that are done, or have nothing to compare. With the mutex held. Every row begins at
+   `from` again, as the comparison of several rows goes by the same range of each. */
 static bool verify_next(compare_job *job)
 {
     while (job->row < job->task->count && job->at >= verify_end(job, job->row)) {
@@ -84,7 +87,8 @@ static bool verify_next(compare_job *job)
     return job->row < job->task->count;
 }
 
-/* Takes the next stretch; false when there is none, or when the crew has failed. */
+/* Takes the next stretch; false when there is none, or when the crew has failed. Stretches are taken in order, so
+   that a source that can be read only once, with its one worker, is read from its first byte to its last. */
 static bool verify_take(compare_job *job, verify_stretch *stretch)
 {
     coffer__os_mutex_lock(&job->crew.mutex);
@@ -101,8 +105,9 @@ static bool verify_take(compare_job *job, verify_stretch *stretch)
     return taken;
 }
 
-/* A stretch is a hole, which goes on to byte `end` of its row: what nobody has taken of it is passed over. Returns how
-   much that is. */
+/* A stretch is a hole, which goes on to byte `end` of its row: what nobody has taken of it is passed over. Returns
+   how much that is. Others may have taken stretches of the hole meanwhile, or the whole row: these compare what they
+   have, and only what is left is counted here, so that no byte counts twice. */
 static uint64_t verify_pass(compare_job *job, const verify_stretch *stretch, uint64_t end)
 {
     uint64_t passed = 0;
@@ -118,7 +123,9 @@ static uint64_t verify_pass(compare_job *job, const verify_stretch *stretch, uin
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
 /* How many bytes from the stretch on are a hole on both sides, and so zeros on both: they need not be read. A
-   checkpoint that is mostly a hole, of terabytes, would take hours otherwise. */
+   checkpoint that is mostly a hole, of terabytes, would take hours otherwise. The descriptors are borrowed one after
+   the other and given back at once, since a pool may have only one. A system that knows nothing of holes says that
+   data begin at once. */
 static coffer_status verify_hole(const verify_worker *worker, const verify_stretch *stretch, uint64_t *size,
                                  coffer_error *err)
 {
@@ -143,7 +150,8 @@ static coffer_status verify_hole(const verify_worker *worker, const verify_stret
     return COFFER_OK;
 }
 
-/* Brings what should be there into `*expected`. */
+/* Brings what should be there into `*expected`. What was gathered is changed in place: each byte of it is in one
+   stretch only, so no other worker has it. The other two ways bring it into the worker's own block first. */
 static coffer_status verify_expect(const verify_worker *worker, const verify_stretch *stretch, uint8_t **expected,
                                    coffer_error *err)
 {
@@ -166,7 +174,8 @@ static coffer_status verify_expect(const verify_worker *worker, const verify_str
     return COFFER_OK;
 }
 
-/* Compares a stretch. The output is read by the public function, with all that it checks. */
+/* Compares a stretch. The output is read by the public function, with all that it checks. It reads with one thread,
+   as the crew is what is parallel. Both failures get the tensor's name here. */
 static coffer_status verify_compare(const verify_worker *worker, const verify_stretch *stretch, coffer_error *err)
 {
     coffer_read_options alone = COFFER_READ_OPTIONS_INIT;
@@ -186,7 +195,9 @@ static coffer_status verify_compare(const verify_worker *worker, const verify_st
                : coffer__verify_differs(tensor->name, tensor->name_len, "other bytes are there than in the input", err);
 }
 
-/* One stretch; `*done` becomes the bytes that it and a hole that begins there have. */
+/* One stretch; `*done` becomes the bytes that it and a hole that begins there have. Holes are looked for only where
+   the bytes come straight from the source: what was gathered is in memory and costs nothing more. A hole shorter than
+   the stretch is not worth a second way, and is compared as bytes. */
 static coffer_status verify_one(const verify_worker *worker, const verify_stretch *stretch, uint64_t *done,
                                 coffer_error *err)
 {
@@ -207,7 +218,8 @@ static coffer_status verify_one(const verify_worker *worker, const verify_stretc
     return COFFER_OK;
 }
 
-/* A stretch that failed is counted as well, as nobody is told any more. */
+/* A stretch that failed is counted as well, as nobody is told any more. The first failure ends the work of all, as
+   the output will be thrown away. */
 static void verify_work(void *arg)
 {
     const verify_worker *worker = arg;
@@ -228,7 +240,8 @@ static void verify_work(void *arg)
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* A model that was opened to verify allocates when it is read, by an allocator that need not be safe in threads. */
+/* A model that was opened to verify allocates when it is read, by an allocator that need not be safe in threads. Such
+   a model is read by one worker only. */
 coffer_status coffer__verify_crew_open(coffer__verify_crew *crew, bool far, coffer_error *err)
 {
     const uint32_t wanted = crew->options->threads != 0 ? crew->options->threads
@@ -250,7 +263,8 @@ void coffer__verify_crew_close(coffer__verify_crew *crew)
     crew->memory = NULL;
 }
 
-/* How many workers are worth starting for a task. */
+/* How many workers are worth starting for a task. Order needs one worker: two would ask for their stretches in any
+   order. */
 static size_t verify_workers(const compare_job *job)
 {
     uint64_t size = 0;
@@ -262,7 +276,8 @@ static size_t verify_workers(const compare_job *job)
     return job->task->in_order ? 1 : useful < job->how->workers ? (size_t)useful : job->how->workers;
 }
 
-/* The count of what is done goes on from one comparison to the next, so that the user sees one that only rises. */
+/* The count of what is done goes on from one comparison to the next, so that the user sees one that only rises. The
+   workers are on this stack, which outlives them: the crew has ended when coffer__crew_run returns. */
 coffer_status coffer__verify_crew_run(coffer__verify_crew *crew, const coffer__verify_task *task, coffer_error *err)
 {
     verify_worker workers[VERIFY_MOST_WORKERS];

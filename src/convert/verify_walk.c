@@ -11,7 +11,8 @@
 
 /* ---- gathering --------------------------------------------------------------------------------------------------- */
 
-/* One item. Sizes are named so that each copy is one move. */
+/* One item. Sizes are named so that each copy is one move. The compiler then makes a load and a store of it, where it
+   would call a function for a size that it does not know. */
 static void verify_item(uint8_t *to, const uint8_t *from, size_t item)
 {
     switch (item) {
@@ -32,7 +33,9 @@ static void verify_item(uint8_t *to, const uint8_t *from, size_t item)
     }
 }
 
-/* `count` items that are `stride` bytes apart. Strides may be 0 and, as unsigned numbers, wrap; the sum comes back. */
+/* `count` items that are `stride` bytes apart. Strides may be 0 and, as unsigned numbers, wrap; the sum comes back.
+   Adding a stride that has wrapped goes backwards, as unsigned numbers do modulo 2^64; that no place is outside of
+   the storage was checked when the plan was made. */
 static void verify_line(uint8_t *to, const uint8_t *storage, uint64_t at, uint64_t stride, uint64_t count, size_t item)
 {
     if (stride == item) {
@@ -44,7 +47,8 @@ static void verify_line(uint8_t *to, const uint8_t *storage, uint64_t at, uint64
     }
 }
 
-/* Whole rows of the last two dimensions, strip by strip. */
+/* Whole rows of the last two dimensions, strip by strip. Where elements follow each other a strip is a whole row, as
+   nothing is gained by cutting it. */
 static void verify_rows(uint8_t *to, const uint8_t *storage, uint64_t at, const coffer__plan_dimension *last_two,
                         uint64_t rows, size_t item)
 {
@@ -68,7 +72,8 @@ typedef struct verify_walk {
     uint64_t index[COFFER__PLAN_MAX_RANK];
 } verify_walk;
 
-/* To item number `i`, as one counts: the last dimension first. */
+/* To item number `i`, as one counts: the last dimension first. It is done once for each stretch; from there on the
+   walk only steps. */
 static void verify_seek(verify_walk *walk, uint64_t i)
 {
     for (uint32_t d = walk->rank; d > 0; d--) {
@@ -79,7 +84,10 @@ static void verify_seek(verify_walk *walk, uint64_t i)
     }
 }
 
-/* On by `steps` along dimension `d`, which reach its end at most, and from there to the next index of the one before. */
+/* On by `steps` along dimension `d`, which reach its end at most, and from there to the next index of the one
+   before. What was added along a dimension is taken back when its end is reached, so that no place is computed
+   from the beginning again. The first dimension has no other before it, and may end at its count when everything
+   was walked. */
 static void verify_step(verify_walk *walk, uint32_t d, uint64_t steps)
 {
     const coffer__plan_dimension *dimension = &walk->dimensions[d];
@@ -110,6 +118,8 @@ void coffer__verify_gather(const coffer__plan_row *row, const coffer__plan_dimen
         const uint32_t last = walk.rank - 1;
         const uint64_t count = dimensions[last].count;
         uint64_t taken = 0;
+        /* Whole rows go together as far as the dimension above them reaches; the rows of the next index begin
+           elsewhere in the storage. */
         if (last > 0 && walk.index[last] == 0 && left >= count) {
             const uint64_t below = dimensions[last - 1].count - walk.index[last - 1];
             const uint64_t rows = left / count < below ? left / count : below;

@@ -25,6 +25,7 @@ typedef struct cufile_result {
     int driver;
 } cufile_result;
 
+/* The functions are for file systems in user space, and stay NULL. */
 typedef struct cufile_description {
     int kind;
     union {
@@ -34,6 +35,7 @@ typedef struct cufile_description {
     const void *functions;
 } cufile_description;
 
+/* cuFile writes all 56 bytes; only the bits of storage are used, and the rest is there for its size. */
 typedef struct cufile_properties {
     unsigned version[2];
     size_t sizes[2];
@@ -43,6 +45,8 @@ typedef struct cufile_properties {
     unsigned limits[5];
 } cufile_properties;
 
+/* The table below writes into the pointers by their offsets; the types are those of cuFile's documentation, since
+   nothing else checks them. */
 struct coffer__cufile {
     coffer_allocator allocator;
     coffer__os_library library;
@@ -69,6 +73,8 @@ static const struct cufile_row {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* Every function is found before one is called, so that a library that is too old is refused as a whole and can be
+   closed again. */
 static coffer_status cufile_load(coffer__cufile *cufile, coffer_error *err)
 {
     if (!coffer__os_library_open(&cufile->library, "libcufile.so.0")) {
@@ -88,6 +94,9 @@ static coffer_status cufile_load(coffer__cufile *cufile, coffer_error *err)
     return COFFER_OK;
 }
 
+/* cuFile also starts without its kernel module and then reads through host memory, slower than the library's own
+   engines do. Since the engine was asked for by name, that is refused and explained. What storage it can read without
+   the detour is known only after the start, so it is ended again. */
 static coffer_status cufile_start(coffer__cufile *cufile, coffer_error *err)
 {
     cufile_properties properties = { .storage = 0 };
@@ -110,7 +119,8 @@ static coffer_status cufile_start(coffer__cufile *cufile, coffer_error *err)
     return COFFER_OK;
 }
 
-/* The library stays in the process after it has started, since it has threads of its own. */
+/* The library stays in the process after it has started, since it has threads of its own. Its code is therefore not
+   unloaded after a failure to start, either. */
 coffer_status coffer__cufile_open(coffer__cufile **cufile, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer__cufile *made = coffer__alloc_array(allocator, 1, sizeof *made, err);
@@ -141,9 +151,13 @@ void coffer__cufile_close(coffer__cufile *cufile)
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
+/* A kind of storage that cuFile does not list is refused before it sees the file: it might accept it, and read in
+   compatibility mode. */
 coffer_status coffer__cufile_add(coffer__cufile *cufile, int fd, coffer__os_storage storage, coffer__cufile_file *file,
                                  coffer_error *err)
 {
+    /* Memory and file systems in user space are nothing that a disk could send from, and want no bit, so that they
+       are refused below. */
     const unsigned wanted = storage == COFFER__OS_LOCAL     ? CUFILE_DISKS
                             : storage == COFFER__OS_NETWORK ? CUFILE_NETWORKS
                                                             : 0;
@@ -175,7 +189,8 @@ void coffer__cufile_forget(coffer__cufile *cufile, coffer__cufile_file *file)
     }
 }
 
-/* -1 is an errno, what is below it a code of cuFile's, negated. */
+/* -1 is an errno, what is below it a code of cuFile's, negated. A result of 0 is the end of the file, and comes only
+   where bytes were expected: the file was longer when it was opened. */
 static coffer_status cufile_failed(const coffer_device *device, ptrdiff_t result, int os_error, coffer_error *err)
 {
     if (result == 0) {
@@ -190,7 +205,9 @@ static coffer_status cufile_failed(const coffer_device *device, ptrdiff_t result
                         -(int64_t)result);
 }
 
-/* cuFile is told the whole range's address, and where in it the next bytes go. Reads may come short. */
+/* cuFile is told the whole range's address, and where in it the next bytes go. Reads may come short. The base stays
+   the same for every piece because cuFile looks up by it whether the memory is registered. A result of 0 would make
+   no progress, and ends the loop as an error. errno is taken at once, before another call can change it. */
 static coffer_status cufile_read_all(const coffer__cufile *cufile, const coffer_device *device,
                                      const coffer__cufile_file *file, uint64_t offset, uint64_t address, uint64_t size,
                                      coffer_error *err)
@@ -209,6 +226,7 @@ static coffer_status cufile_read_all(const coffer__cufile *cufile, const coffer_
     return COFFER_OK;
 }
 
+/* cuFile takes the context from the thread that calls, so the device is entered for the whole of the reading. */
 coffer_status coffer__cufile_read(coffer__cufile *cufile, coffer_device *device, const coffer__cufile_file *file,
                                   uint64_t offset, uint64_t address, uint64_t size, coffer_error *err)
 {

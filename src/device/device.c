@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+/* The names are tried in this order and none is the beginning of another, so that the order does not matter. */
 static const struct device_row {
     const char *name;
     coffer_device_kind kind;
@@ -23,7 +24,9 @@ static const struct device_row {
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
-/* ":N" with a plain decimal number of at most four digits, which is more devices than a machine has. */
+/* ":N" with a plain decimal number of at most four digits, which is more devices than a machine has. A leading zero
+   is refused, so that each device has one name and names can be compared as text. Four digits also keep the sum far
+   from overflow. */
 static bool device_number(const char *text, int32_t *number)
 {
     const size_t length = coffer__text_len(text);
@@ -40,7 +43,8 @@ static bool device_number(const char *text, int32_t *number)
     return true;
 }
 
-/* The row of a name, and the number in it; NULL if it names no kind of device. */
+/* The row of a name, and the number in it; NULL if it names no kind of device. A name with something after it that is
+   no number is no device: "cuda:" or "cpu:0" must not silently mean the first one. */
 static const struct device_row *device_named(const char *name, int32_t *number)
 {
     for (size_t i = 0; i < DEVICE_ROWS; i++) {
@@ -56,7 +60,8 @@ static const struct device_row *device_named(const char *name, int32_t *number)
     return NULL;
 }
 
-/* "cuda:0", also of a name without a number. */
+/* "cuda:0", also of a name without a number. The memory is zeroed, which ends the text; ten digits and the longest
+   name fit in it with room to spare. */
 static void device_spell(coffer_device *device, const struct device_row *row)
 {
     const size_t length = coffer__text_len(row->name);
@@ -69,6 +74,8 @@ static void device_spell(coffer_device *device, const struct device_row *row)
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
+/* The device is given out only when it is complete: until then it has one user, this function, and what a kind's
+   `open` made it has undone itself before it fails. */
 coffer_status coffer_device_open(coffer_device **device, const char *name, const coffer_allocator *allocator,
                                  coffer_error *err)
 {
@@ -106,6 +113,8 @@ void coffer__device_hold(coffer_device *device)
     (void)atomic_fetch_add(&device->users, 1);
 }
 
+/* The last user closes it, whichever that is: the program, or memory and windows that were made with it. The
+   allocator lies within the block that is freed, so it is copied first. */
 void coffer_device_close(coffer_device *device)
 {
     if (device != NULL && atomic_fetch_sub(&device->users, 1) == 1) {
@@ -128,6 +137,8 @@ bool coffer__device_enter_to_release(coffer_device *device, coffer__device_visit
 
 /* ---- Using one --------------------------------------------------------------------------------------------------- */
 
+/* The caller's struct may be older or newer than this library's: only the bytes that both know are copied, and its
+   size stays what the caller has set. */
 coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *info, coffer_error *err)
 {
     if (device == NULL || info == NULL || info->struct_size < sizeof info->struct_size) {
@@ -151,6 +162,7 @@ coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *
     return status;
 }
 
+/* The address is set to 0 before anything can fail, since that is what coffer_device_release ignores. */
 coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err)
 {
     if (device == NULL || address == NULL || size == 0) {
@@ -176,6 +188,7 @@ void coffer_device_release(coffer_device *device, uint64_t address, uint64_t siz
     }
 }
 
+/* Nothing is asked of the device for no bytes, so that an empty tensor can be read from a device that is lost. */
 coffer_status coffer_device_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
                                  coffer_error *err)
 {

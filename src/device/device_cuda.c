@@ -11,13 +11,14 @@
 #include <stddef.h>
 #include <string.h>
 
-/* CUdevice_attribute. */
+/* CUdevice_attribute. The numbers are part of the ABI: attributes are only ever added. */
 enum { CUDA_INTEGRATED = 18, CUDA_HOST_REGISTER = 99, CUDA_READ_ONLY_REGISTER = 113, CUDA_HOST_NUMA = 134 };
 
 /* CUmemorytype, for CUDA_MEMCPY2D. */
 enum { CUDA_HOST_MEMORY = 1, CUDA_DEVICE_MEMORY = 2 };
 
-/* CUDA_MEMCPY2D_v2: a box of bytes. Offsets within the two sides come first in each. */
+/* CUDA_MEMCPY2D_v2: a box of bytes. Offsets within the two sides come first in each. The driver reads this struct by
+   its layout, so the members stand in its order and none may be left out; those that are not used have to be zero. */
 typedef struct cuda_box {
     size_t from_x;
     size_t from_y;
@@ -55,6 +56,7 @@ typedef struct cuda_driver {
     void *context;
 } cuda_driver;
 
+/* Pointers to functions are found by their offsets, so that one loop fills the common ones and the vendor's own. */
 #define CUDA_COMMON(member) (offsetof(cuda_driver, driver.calls) + offsetof(coffer__driver_calls, member))
 
 static const coffer__driver_symbol cuda_symbols[] = {
@@ -89,6 +91,7 @@ static const coffer__driver_symbol cuda_symbols[] = {
     { "cuGetErrorName", offsetof(cuda_driver, error_name) },
 };
 
+/* By codes, which are part of the driver's ABI; its own words for them name the constant and not the cause. */
 static const coffer__driver_trouble cuda_troubles[] = {
     { 3, "the driver does not start in a process that was forked after it had started",
       "start the process by exec, in Python by the method \"spawn\"" },
@@ -109,12 +112,14 @@ static const coffer__driver_trouble cuda_troubles[] = {
     { 0, "the driver does not start", "see what nvidia-smi says, and whether the module nvidia_uvm is loaded" },
 };
 
+/* The common part is the first member, so both have one address. */
 static cuda_driver *cuda_of(coffer__driver *driver)
 {
     return (cuda_driver *)driver;
 }
 
-/* An attribute that an older driver does not know stays what it is. */
+/* An attribute that an older driver does not know stays what it is. Later drivers have learned more attributes, and
+   all of those asked for have a safe default: refusing a device for one of them would help nobody. */
 static int cuda_attribute(const cuda_driver *cuda, int attribute, int device, int *value)
 {
     int found = 0;
@@ -125,11 +130,14 @@ static int cuda_attribute(const cuda_driver *cuda, int attribute, int device, in
     return code == COFFER__DRIVER_INVALID ? 0 : code;
 }
 
+/* The defaults in `values` are what a driver was before it knew the attribute: it registered memory, but not
+   read-only maps, and said nothing of nodes. */
 static int cuda_attributes(const cuda_driver *cuda, int device, coffer__driver_facts *facts)
 {
     enum { INTEGRATED, REGISTERS, READ_ONLY, NODE, COUNT };
     static const int attributes[COUNT] = { CUDA_INTEGRATED, CUDA_HOST_REGISTER, CUDA_READ_ONLY_REGISTER,
                                            CUDA_HOST_NUMA };
+    /* In the order of the attributes. */
     int values[COUNT] = { 0, 1, 0, -1 };
     for (size_t i = 0; i < COUNT; i++) {
         const int code = cuda_attribute(cuda, attributes[i], device, &values[i]);
@@ -144,6 +152,7 @@ static int cuda_attributes(const cuda_driver *cuda, int device, coffer__driver_f
     return 0;
 }
 
+/* All of these work without a context, so that listing devices makes nothing on any of them. */
 static int cuda_facts(coffer__driver *driver, int32_t number, coffer__driver_facts *facts)
 {
     const cuda_driver *cuda = cuda_of(driver);
@@ -158,6 +167,8 @@ static int cuda_facts(coffer__driver *driver, int32_t number, coffer__driver_fac
     return code != 0 ? code : cuda_attributes(cuda, device, facts);
 }
 
+/* The context is counted by the driver: frameworks that use it too keep it alive after detaching, and have it before
+   attaching. */
 static int cuda_attach(coffer__driver *driver, int32_t number)
 {
     cuda_driver *cuda = cuda_of(driver);
@@ -165,6 +176,8 @@ static int cuda_attach(coffer__driver *driver, int32_t number)
     return code != 0 ? code : cuda->context_retain(&cuda->context, cuda->device);
 }
 
+/* Everything that was made in the context has been released by now: where this was its last user the context goes
+   with all its memory. */
 static void cuda_detach(coffer__driver *driver)
 {
     const cuda_driver *cuda = cuda_of(driver);
@@ -186,6 +199,8 @@ static int cuda_leave(coffer__driver *driver, const coffer__device_visit *visit)
     return cuda_of(driver)->context_pop(&popped);
 }
 
+/* A single run goes by the plain copy: the driver refuses boxes whose pitch exceeds a limit of the device, which the
+   steps of one run, being of no meaning, could do. */
 static int cuda_copy(coffer__driver *driver, void *stream, const coffer__copy *copy)
 {
     const cuda_driver *cuda = cuda_of(driver);
@@ -205,11 +220,13 @@ static int cuda_copy(coffer__driver *driver, void *stream, const coffer__copy *c
     return cuda->copy_box(&box, stream);
 }
 
+/* On the lane's own stream the copy is ordered with nothing else: who reads has waited for what wrote there. */
 static int cuda_read(coffer__driver *driver, void *stream, uint64_t address, void *buffer, size_t size)
 {
     return cuda_of(driver)->copy_from(buffer, (uintptr_t)address, size, stream);
 }
 
+/* This function works before the driver was started and after it was lost, so that it may be called for any code. */
 static const char *cuda_words(coffer__driver *driver, int code)
 {
     const char *name = NULL;

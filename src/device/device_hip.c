@@ -10,6 +10,7 @@
 /* hipMemcpyKind. */
 enum { HIP_HOST_TO_DEVICE = 1, HIP_DEVICE_TO_HOST = 2 };
 
+/* HIP counts devices by plain numbers, so there is no handle to look up and nothing to retain. */
 typedef struct hip_driver {
     coffer__driver driver; /* first, see coffer__vendor.size */
     int (*device_name)(char *name, int size, int device);
@@ -23,6 +24,7 @@ typedef struct hip_driver {
     int device;
 } hip_driver;
 
+/* Pointers to functions are found by their offsets, so that one loop fills the common ones and the vendor's own. */
 #define HIP_COMMON(member) (offsetof(hip_driver, driver.calls) + offsetof(coffer__driver_calls, member))
 
 static const coffer__driver_symbol hip_symbols[] = {
@@ -61,6 +63,7 @@ static const coffer__driver_trouble hip_troubles[] = {
     { 0, "HIP does not start", "see what rocminfo says, and whether the module amdgpu is loaded" },
 };
 
+/* The common part is the first member, so both have one address. */
 static hip_driver *hip_of(coffer__driver *driver)
 {
     return (hip_driver *)driver;
@@ -72,7 +75,8 @@ static void *hip_pointer(uint64_t address)
     return (void *)(uintptr_t)address; /* NOLINT(performance-no-int-to-ptr): of the device, not of the host */
 }
 
-/* Read-only maps are not registered: that flag is CUDA's. */
+/* Read-only maps are not registered: that flag is CUDA's. Whether memory can be registered is not asked: a failure to
+   register is answered where it happens. */
 static int hip_facts(coffer__driver *driver, int32_t number, coffer__driver_facts *facts)
 {
     const hip_driver *hip = hip_of(driver);
@@ -81,17 +85,21 @@ static int hip_facts(coffer__driver *driver, int32_t number, coffer__driver_fact
     return code != 0 ? code : hip->device_total(&facts->total, number);
 }
 
+/* Nothing is made here: the first call that needs the device makes what HIP keeps of it, once for the process. */
 static int hip_attach(coffer__driver *driver, int32_t number)
 {
     hip_of(driver)->device = number;
     return 0;
 }
 
+/* There is nothing to give back. To reset the device would destroy what a framework in this process has on it. */
 static void hip_detach(coffer__driver *driver)
 {
     (void)driver;
 }
 
+/* Which device is current belongs to the thread, and the thread is the caller's: without the number from before, a
+   framework that had chosen another device would find its next kernels on this one. */
 static int hip_enter(coffer__driver *driver, coffer__device_visit *visit)
 {
     const hip_driver *hip = hip_of(driver);
@@ -106,6 +114,8 @@ static int hip_leave(coffer__driver *driver, const coffer__device_visit *visit)
     return hip_of(driver)->make_current(visit->previous);
 }
 
+/* The direction is named, not left to HIP to find out by the addresses: memory that is not registered is unknown to
+   it. */
 static int hip_copy(coffer__driver *driver, void *stream, const coffer__copy *copy)
 {
     const hip_driver *hip = hip_of(driver);
@@ -116,6 +126,7 @@ static int hip_copy(coffer__driver *driver, void *stream, const coffer__copy *co
                          (size_t)copy->width, (size_t)copy->rows, HIP_HOST_TO_DEVICE, stream);
 }
 
+/* The addresses change sides, so the direction is named here as well. */
 static int hip_read(coffer__driver *driver, void *stream, uint64_t address, void *buffer, size_t size)
 {
     return hip_of(driver)->copy(buffer, hip_pointer(address), size, HIP_DEVICE_TO_HOST, stream);
@@ -127,6 +138,8 @@ static const char *hip_words(coffer__driver *driver, int code)
     return name != NULL ? name : "an error without a name";
 }
 
+/* Several names of the library are tried, the newest first: each version of its ABI has its own, and the name without
+   a version is there only where programs are built. */
 const coffer__vendor coffer__hip = {
     .kind = COFFER_DEVICE_HIP,
     .prefix = "hip",

@@ -14,6 +14,7 @@ static void *host_address(uint64_t address)
     return (void *)(uintptr_t)address; /* NOLINT(performance-no-int-to-ptr): it was a pointer */
 }
 
+/* Host memory is current on every thread, so entering can neither fail nor change anything. */
 static coffer_status host_enter(coffer_device *device, coffer__device_visit *visit, coffer_error *err)
 {
     (void)device;
@@ -28,6 +29,8 @@ static void host_leave(coffer_device *device, const coffer__device_visit *visit)
     (void)visit;
 }
 
+/* What is free is what the system could give without swapping, as far as it says; both numbers are 0 where it says
+   nothing, which callers take as not known. */
 static coffer_status host_room(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err)
 {
     (void)device;
@@ -37,6 +40,8 @@ static coffer_status host_room(coffer_device *device, uint64_t *free, uint64_t *
     return COFFER_OK;
 }
 
+/* From the same function as the library's own buffers, so that the alignment which direct reading needs and huge
+   pages are had here too. */
 static coffer_status host_allocate(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err)
 {
     void *memory = size > SIZE_MAX ? NULL : coffer_buffer_new((size_t)size);
@@ -52,12 +57,14 @@ static coffer_status host_allocate(coffer_device *device, uint64_t size, uint64_
     return coffer__fail_sizes(err, COFFER_ERR_DEVICE_MEMORY, size, free);
 }
 
+/* Here the size is needed: the memory is a map that was made for it, and is undone with the same size. */
 static void host_release(coffer_device *device, uint64_t address, uint64_t size)
 {
     (void)device;
     coffer_buffer_free(host_address(address), (size_t)size);
 }
 
+/* Nothing has to be registered for memcpy. *mine stays false, so that nothing will be forgotten either. */
 static coffer_status host_register(coffer_device *device, void *memory, size_t size, bool read_only, bool *mine,
                                    coffer_error *err)
 {
@@ -76,6 +83,7 @@ static void host_forget(coffer_device *device, void *memory)
     (void)memory;
 }
 
+/* A lane must not be NULL, which callers take for one that was not made. */
 static coffer_status host_lane_new(coffer_device *device, coffer__lane **lane, coffer_error *err)
 {
     (void)device;
@@ -90,6 +98,7 @@ static void host_lane_free(coffer_device *device, coffer__lane *lane)
     (void)lane;
 }
 
+/* A plain copy has one row, whose steps may be anything: they are multiplied by 0 alone. */
 static coffer_status host_copy(coffer_device *device, coffer__lane *lane, const coffer__copy *copy, coffer_error *err)
 {
     (void)device;
@@ -125,7 +134,8 @@ static coffer_status host_mark_lane(coffer_device *device, coffer__mark *mark, c
     return COFFER_OK;
 }
 
-/* Host memory has no streams, so their numbers mean nothing. */
+/* Host memory has no streams, so their numbers mean nothing. So nothing of the caller's can be waited for; what is
+   read and written is ordered by the threads themselves. */
 static coffer_status host_mark_stream(coffer_device *device, coffer__mark *mark, uint64_t stream, coffer_error *err)
 {
     (void)device;
@@ -135,6 +145,7 @@ static coffer_status host_mark_stream(coffer_device *device, coffer__mark *mark,
     return COFFER_OK;
 }
 
+/* Also with `wait`: the copies have ended before they were queued for anybody else to see. */
 static coffer_status host_mark_reached(coffer_device *device, coffer__mark *mark, bool wait, coffer_error *err)
 {
     (void)device;
@@ -144,6 +155,7 @@ static coffer_status host_mark_reached(coffer_device *device, coffer__mark *mark
     return COFFER_OK;
 }
 
+/* What the mark stands for was done before it could be given here. */
 static coffer_status host_lane_after(coffer_device *device, coffer__lane *lane, coffer__mark *mark, coffer_error *err)
 {
     (void)device;
@@ -161,6 +173,7 @@ static coffer_status host_read(coffer_device *device, uint64_t address, void *bu
     return COFFER_OK;
 }
 
+/* There is no state: memory that is still in use was allocated by itself and does not need the device. */
 static void host_close(coffer_device *device)
 {
     (void)device;
@@ -187,6 +200,7 @@ static const coffer__device_ops host_ops = {
     .close = host_close,
 };
 
+/* No node is nearest to all of the host's memory. */
 coffer_status coffer__host_open(coffer_device *device, coffer_error *err)
 {
     static const char name[] = "host memory";

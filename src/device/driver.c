@@ -10,7 +10,7 @@
 
 /* Flags of the drivers. A stream that does not wait for the legacy default stream; an event without a time, for which
    a thread waits asleep, so that it leaves its processor to threads that read; memory that is registered for all
-   devices, and such that only the device reads. */
+   devices, and such that only the device reads. The numbers are the same in both vendors' headers. */
 #define DRIVER_STREAM_NON_BLOCKING 1u
 #define DRIVER_EVENT_QUIET 3u
 #define DRIVER_REGISTER_PORTABLE 1u
@@ -18,7 +18,10 @@
 
 /* ---- What codes mean --------------------------------------------------------------------------------------------- */
 
-/* Whether the device can never be used again by this process. */
+/* Whether the device can never be used again by this process. The drivers number such errors in one row: after a
+   kernel that faulted or an assertion in one, every later call of the process answers the same code. Others in the
+   row, such as those of peer access, are answers to calls that are not made here. The two exceptions in the row are
+   answers about one range of host memory and leave the context as it was. */
 static bool driver_is_final(int code)
 {
     if (code >= COFFER__DRIVER_LOST_FIRST && code <= COFFER__DRIVER_LOST_LAST) {
@@ -27,7 +30,9 @@ static bool driver_is_final(int code)
     return code == COFFER__DRIVER_ENDED || code == COFFER__DRIVER_BIT_ERROR || code == COFFER__DRIVER_LINK_ERROR;
 }
 
-/* Remembers the failure that made the device lost. Only the first counts; whoever sees `lost` sees it whole. */
+/* Remembers the failure that made the device lost. Only the first counts; whoever sees `lost` sees it whole. The
+   mutex orders several threads that fail at once; `lost` is stored last, so that a reader without the mutex that sees
+   it true finds `failure` complete and never changing again. */
 static void driver_lose(coffer__driver *driver, const coffer_error *failure)
 {
     coffer__os_mutex_lock(&driver->mutex);
@@ -38,7 +43,9 @@ static void driver_lose(coffer__driver *driver, const coffer_error *failure)
     coffer__os_mutex_unlock(&driver->mutex);
 }
 
-/* Turns a driver's code into a status. `what` completes "cannot …". */
+/* Turns a driver's code into a status. `what` completes "cannot …". The words are asked for before the device is
+   given up, since the function that knows them is the driver's own and needs no context. The failure is built on the
+   stack also when the caller wants none, because it may be the one that has to be remembered. */
 static coffer_status driver_result(const coffer_device *device, int code, const char *what, coffer_error *err)
 {
     if (code == 0) {
@@ -58,7 +65,10 @@ static coffer_status driver_result(const coffer_device *device, int code, const 
     return COFFER_ERR_DEVICE;
 }
 
-/* Whether the driver may be called at all. Every function asks first. */
+/* Whether the driver may be called at all. Every function asks first. A driver that is called after fork hangs or
+   answers nonsense, because the child has its file descriptors and locks but none of its threads. So the process is
+   compared on each call and nothing is asked of the driver; a handler for fork would be global state that a library
+   must not have. */
 static coffer_status driver_usable(const coffer_device *device, coffer_error *err)
 {
     coffer__driver *driver = device->state;
@@ -79,12 +89,15 @@ static coffer_status driver_usable(const coffer_device *device, coffer_error *er
 
 /* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* Why a driver cannot be used, for an error or for a list. */
+/* Why a driver cannot be used, for an error or for a list. It lives on the stack of the caller, to whom a list and an
+   error are two ways to show the same words. */
 typedef struct driver_refusal {
     coffer_error why; /* its message alone */
     const char *advice;
 } driver_refusal;
 
+/* Every function is found before any is called, so that no call has to ask whether its pointer is set. Closing is
+   safe here, because nothing of the library has run but what the loader runs. */
 static bool driver_load(coffer__driver *driver, driver_refusal *no)
 {
     const coffer__vendor *vendor = driver->vendor;
@@ -115,8 +128,9 @@ static bool driver_load(coffer__driver *driver, driver_refusal *no)
     return true;
 }
 
-/* Words for a code with which the driver refuses to start. A device file that this user may not open explains it best,
-   and drivers do not say so themselves. */
+/* Words for a code with which the driver refuses to start. A device file that this user may not open explains it
+   best, and drivers do not say so themselves. The file is opened to write, as the driver would open it, and closed at
+   once. Only a refusal for lack of rights is conclusive: where the file is missing the table says more. */
 static void driver_explain(const coffer__driver *driver, int code, driver_refusal *no)
 {
     const coffer__vendor *vendor = driver->vendor;
@@ -140,7 +154,9 @@ static void driver_explain(const coffer__driver *driver, int code, driver_refusa
 }
 
 /* Loads the library and starts it; *count becomes how many devices there are. A driver that has started stays in the
-   process, since it may have threads of its own. */
+   process, since it may have threads of its own. Starting twice is harmless: a list and any number of devices may
+   each do it. A version that is too old is told before the count is asked, since it explains more than a failure of
+   that call would. */
 static bool driver_start(coffer__driver *driver, int *count, driver_refusal *no)
 {
     if (!driver_load(driver, no)) {
@@ -166,7 +182,8 @@ static bool driver_start(coffer__driver *driver, int *count, driver_refusal *no)
     return code == 0;
 }
 
-/* The vendor's struct, with the common part filled. NULL, with *err filled, when there is no memory. */
+/* The vendor's struct, with the common part filled. NULL, with *err filled, when there is no memory. The memory comes
+   zeroed, so that the pointers of functions and `lost` begin in a known state before anything is loaded. */
 static coffer__driver *driver_new(const coffer__vendor *vendor, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer__driver *driver = coffer__alloc_array(allocator, 1, vendor->size, err);
@@ -189,9 +206,12 @@ static void driver_free(coffer__driver *driver, const coffer_allocator *allocato
     coffer__free_array(allocator, driver, 1, driver->vendor->size);
 }
 
+/* Opening names the table, whose functions come after it. */
 static const coffer__device_ops driver_ops;
 
-/* Only the device that is asked for is touched: attaching makes, or retains, a context on it. */
+/* Only the device that is asked for is touched: attaching makes, or retains, a context on it. The facts come first,
+   because they need no context: a device that cannot be described is refused before it costs memory. That a context
+   does not fit is told apart from other failures, since the remedy is another process and not another driver. */
 static coffer_status driver_attach(coffer_device *device, coffer_error *err)
 {
     coffer__driver *driver = device->state;
@@ -215,6 +235,8 @@ static coffer_status driver_attach(coffer_device *device, coffer_error *err)
     return driver_result(device, code, "use it", err);
 }
 
+/* The number is compared with the count, and not given to the driver to refuse: its words would not say how many
+   devices the process sees, which an environment variable may have made fewer. */
 static coffer_status driver_begin(coffer_device *device, coffer_error *err)
 {
     coffer__driver *driver = device->state;
@@ -231,6 +253,8 @@ static coffer_status driver_begin(coffer_device *device, coffer_error *err)
     return driver_attach(device, err);
 }
 
+/* The state is set before anything is tried, as the words of a failure are made from the device. After a failure the
+   caller frees the device itself and never calls `close`. */
 coffer_status coffer__driver_open(coffer_device *device, const coffer__vendor *vendor, coffer_error *err)
 {
     coffer__driver *driver = driver_new(vendor, &device->allocator, err);
@@ -246,6 +270,8 @@ coffer_status coffer__driver_open(coffer_device *device, const coffer__vendor *v
     return status;
 }
 
+/* A driver that is lost, or is another process's, is not called; what it held is the system's to take back when the
+   process ends. */
 static void driver_close(coffer_device *device)
 {
     coffer__driver *driver = device->state;
@@ -257,6 +283,7 @@ static void driver_close(coffer_device *device)
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
+/* A visit that failed is not left: nothing was made current. */
 static coffer_status driver_enter(coffer_device *device, coffer__device_visit *visit, coffer_error *err)
 {
     coffer__driver *driver = device->state;
@@ -267,6 +294,8 @@ static coffer_status driver_enter(coffer_device *device, coffer__device_visit *v
     return driver_result(device, driver->vendor->enter(driver, visit), "make it current", err);
 }
 
+/* It returns nothing because the caller has its own result to report. A device that was lost in between is remembered
+   by driver_result, and the next call says so. */
 static void driver_leave(coffer_device *device, const coffer__device_visit *visit)
 {
     coffer__driver *driver = device->state;
@@ -275,6 +304,7 @@ static void driver_leave(coffer_device *device, const coffer__device_visit *visi
     }
 }
 
+/* After a failure both numbers are 0, so that a message that shows them anyway shows nothing invented. */
 static coffer_status driver_room(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err)
 {
     const coffer__driver *driver = device->state;
@@ -294,6 +324,7 @@ static coffer_status driver_out_of_memory(coffer_device *device, uint64_t size, 
 {
     uint64_t free = 0;
     uint64_t total = 0;
+    /* Both stay 0 in the message when this fails, too. */
     (void)driver_room(device, &free, &total, NULL);
     (void)coffer__fail(err, COFFER_ERR_DEVICE_MEMORY,
                        "%s has not enough memory: %z are wanted at once, %z of %z are free: load less of the model on "
@@ -302,6 +333,8 @@ static coffer_status driver_out_of_memory(coffer_device *device, uint64_t size, 
     return coffer__fail_sizes(err, COFFER_ERR_DEVICE_MEMORY, size, free);
 }
 
+/* A size that does not fit in size_t is answered like one that the device refused: to the caller both are the same
+   lack of memory, and the cast below would otherwise ask for less than was wanted. */
 static coffer_status driver_allocate(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err)
 {
     const coffer__driver *driver = device->state;
@@ -318,6 +351,7 @@ static coffer_status driver_allocate(coffer_device *device, uint64_t size, uint6
     return driver_result(device, code, "allocate memory", err);
 }
 
+/* The driver knows the size of each allocation itself; the parameter is there for host memory, which does not. */
 static void driver_release(coffer_device *device, uint64_t address, uint64_t size)
 {
     const coffer__driver *driver = device->state;
@@ -328,7 +362,8 @@ static void driver_release(coffer_device *device, uint64_t address, uint64_t siz
 }
 
 /* Whatever stands in the way (limits on locked memory, WSL2, a map of a file system that cannot do it), copies work
-   without it. So every failure is one answer, unless the device is lost by it. */
+   without it. So every failure is one answer, unless the device is lost by it. Memory that is registered already
+   serves as well, but its owner will release it: *mine stays false, or it would be released twice. */
 static coffer_status driver_register_host(coffer_device *device, void *memory, size_t size, bool read_only, bool *mine,
                                           coffer_error *err)
 {
@@ -342,9 +377,12 @@ static coffer_status driver_register_host(coffer_device *device, void *memory, s
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "%s cannot register %s memory of the host", device->words,
                             read_only ? "read-only" : "any");
     }
+    /* Portable memory is registered for every context of the driver, so that one window can feed several devices.
+       Read-only registration is what maps of files need, whose pages this process must not write to. */
     const unsigned flags = DRIVER_REGISTER_PORTABLE | (read_only ? DRIVER_REGISTER_READ_ONLY : 0);
     const int code = driver->calls.host_register(memory, size, flags);
     *mine = code == 0;
+    /* `mine` was set from the code before, so it is false here. */
     if (code == COFFER__DRIVER_REGISTERED) {
         return COFFER_OK;
     }
@@ -368,7 +406,8 @@ static void driver_forget_host(coffer_device *device, void *memory)
 
 /* ---- Lanes and marks --------------------------------------------------------------------------------------------- */
 
-/* The handles of the driver travel as pointers to types that are never completed. */
+/* The handles of the driver travel as pointers to types that are never completed. So the compiler tells a stream from
+   an event, which the drivers' own headers of void pointers would not. */
 static void *driver_stream_of(coffer__lane *lane)
 {
     return lane;
@@ -385,6 +424,8 @@ static void *driver_stream_numbered(uint64_t stream)
     return (void *)(uintptr_t)stream; /* NOLINT(performance-no-int-to-ptr): that is what the driver calls it */
 }
 
+/* The stream does not wait for the legacy default stream: otherwise each copy would stand in line with the kernels of
+   a program that uses that stream, and loading could not overlap computing. */
 static coffer_status driver_lane_new(coffer_device *device, coffer__lane **lane, coffer_error *err)
 {
     const coffer__driver *driver = device->state;
@@ -413,6 +454,8 @@ static void driver_lane_free(coffer_device *device, coffer__lane *lane)
     }
 }
 
+/* Success means queued. A failure of the copy itself appears at a later call, at the latest when its mark is waited
+   for, and is blamed on that call. */
 static coffer_status driver_copy(coffer_device *device, coffer__lane *lane, const coffer__copy *copy, coffer_error *err)
 {
     coffer__driver *driver = device->state;
@@ -423,6 +466,8 @@ static coffer_status driver_copy(coffer_device *device, coffer__lane *lane, cons
     return driver_result(device, driver->vendor->copy(driver, driver_stream_of(lane), copy), "queue a copy", err);
 }
 
+/* Without a time an event costs the device less, and with the sleep it costs the host no processor: a thread that
+   spins in the driver would take one from those that read the file. */
 static coffer_status driver_mark_new(coffer_device *device, coffer__mark **mark, coffer_error *err)
 {
     const coffer__driver *driver = device->state;
@@ -463,6 +508,8 @@ static coffer_status driver_mark_stream(coffer_device *device, coffer__mark *mar
     return driver_mark(device, mark, driver_stream_numbered(stream), err);
 }
 
+/* Not to be ready is an answer and no error, so it is taken out before the code becomes a failure. An event that was
+   never recorded counts as reached, which is what a lane without copies wants. */
 static coffer_status driver_mark_reached(coffer_device *device, coffer__mark *mark, bool wait, coffer_error *err)
 {
     const coffer__driver *driver = device->state;
@@ -478,6 +525,8 @@ static coffer_status driver_mark_reached(coffer_device *device, coffer__mark *ma
     return driver_result(device, code, "wait for copies", err);
 }
 
+/* The wait is queued on the device: no thread of the host stands still for it. The event's state is taken now, so the
+   mark may be set again at once. */
 static coffer_status driver_lane_after(coffer_device *device, coffer__lane *lane, coffer__mark *mark, coffer_error *err)
 {
     const coffer__driver *driver = device->state;
@@ -489,7 +538,9 @@ static coffer_status driver_lane_after(coffer_device *device, coffer__lane *lane
     return driver_result(device, code, "order two streams", err);
 }
 
-/* On a stream of its own, so that it waits for nobody else's copies. */
+/* On a stream of its own, so that it waits for nobody else's copies. The buffer may be pageable memory: the wait
+   before the lane is freed is what makes its bytes valid, and it is done also for a driver that copies such memory at
+   once. */
 static coffer_status driver_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
                                  coffer_error *err)
 {
@@ -532,7 +583,8 @@ static const coffer__device_ops driver_ops = {
 
 /* ---- Listing ----------------------------------------------------------------------------------------------------- */
 
-/* One device, without touching it: nothing is made on it, so how much is free is not known. */
+/* One device, without touching it: nothing is made on it, so how much is free is not known. `detail` owns the text
+   that the facility points to, so it belongs to the caller, who keeps it while the visitor runs. */
 static coffer_facility driver_facility(coffer__driver *driver, int32_t number, const char *name, coffer_error *detail)
 {
     coffer__driver_facts facts = { .node = -1 };
@@ -549,6 +601,8 @@ static coffer_facility driver_facility(coffer__driver *driver, int32_t number, c
     return (coffer_facility){ name, true, detail->message, "" };
 }
 
+/* A vendor without any device is one row under its prefix, which says why; a vendor that starts and has none is no
+   row at all. */
 static bool driver_visit_all(coffer__driver *driver, coffer_facility_visitor visit, void *ctx)
 {
     const coffer__vendor *vendor = driver->vendor;
@@ -569,6 +623,8 @@ static bool driver_visit_all(coffer__driver *driver, coffer_facility_visitor vis
     return false;
 }
 
+/* The driver's state is freed, but its library stays loaded once it has started, so that the next list or open finds
+   it. */
 coffer_status coffer__driver_list(const coffer__vendor *vendor, const coffer_allocator *allocator,
                                   coffer_facility_visitor visit, void *ctx, bool *ended, coffer_error *err)
 {

@@ -28,8 +28,10 @@
 
 #if defined(__linux__) && defined(O_DIRECT)
 
-/* Opens the file of `fd` by its name in /proc, which needs the same rights as opening it by any other name. It has bytes at
-   places, so that opening it waits for nobody. */
+/* Opens the file of `fd` by its name in /proc, which needs the same rights as opening it by any other name. It has
+   bytes at places, so that opening it waits for nobody. The name in /proc leads to the open file also when its path
+   was renamed or removed, or another file has taken its name. In a mount that is no real /proc the name could lead
+   anywhere, and therefore the comparison. */
 static int os_open_by_number(int fd, int flags, int *again)
 {
     char path[32];
@@ -49,7 +51,9 @@ static int os_open_by_number(int fd, int flags, int *again)
     return ESTALE;
 }
 
-/* The advice is about this open file alone. */
+/* The advice is about this open file alone. On the shared descriptor it would change how the program's own reads
+   behave. It turns the system's reading ahead off, which guesses at what is planned here; it is only a hint, so a
+   failure changes nothing. */
 int coffer__os_open_again(int fd, int *again)
 {
     const int os_error = os_open_by_number(fd, 0, again);
@@ -62,7 +66,10 @@ int coffer__os_open_again(int fd, int *again)
 #define OS_STATX_ALIGNMENT 0x2000u
 #define OS_STATX_READ_ALIGNMENT 0x20000u
 
-/* The alignment that the system states; 0: none. EOPNOTSUPP when it states that there is no direct reading. */
+/* The alignment that the system states; 0: none. EOPNOTSUPP when it states that there is no direct reading. The
+   larger of the two alignments serves for both, so that one number describes a place in the file and in memory. The
+   alignment for reading, where there is one, is the smaller: some file systems write in larger units than they read.
+   A system that does not know the call, or the fields, states nothing. */
 static int os_stated_alignment(int fd, uint32_t *block)
 {
     *block = 0;
@@ -85,7 +92,10 @@ static int os_stated_alignment(int fd, uint32_t *block)
     return 0;
 }
 
-/* Whether a block can be read, at a place that is a multiple of it and of nothing larger, if the file is that long. */
+/* Whether a block can be read, at a place that is a multiple of it and of nothing larger, if the file is that long.
+   What a file system states is tried as well, because layers below it may refuse what it promises. A place that is
+   aligned to more than the block would prove less. The map's address is aligned to a page, from which the block is
+   counted. */
 static int os_try_block(int fd, uint32_t block)
 {
     static const size_t room = 4 * (size_t)OS_BLOCK_MOST;
@@ -104,7 +114,9 @@ static int os_try_block(int fd, uint32_t block)
     return os_error;
 }
 
-/* Blocks of 512 bytes are tried where nothing is stated, then the largest that are allowed for. */
+/* Blocks of 512 bytes are tried where nothing is stated, then the largest that are allowed for. Larger blocks than a
+   page are not supported, since rounding out to them would read and overwrite more than readers leave room for; nor
+   are numbers that are no power of two, which are nobody's alignment. Only EINVAL is a matter of the block's size. */
 static int os_find_block(int fd, uint32_t *block)
 {
     int os_error = os_stated_alignment(fd, block);
@@ -126,6 +138,8 @@ static int os_find_block(int fd, uint32_t *block)
     return os_error;
 }
 
+/* Some file systems accept the flag when a file is opened and refuse each read, so a descriptor counts only when a
+   block was read by it. */
 int coffer__os_open_direct(int fd, int *direct, uint32_t *block)
 {
     int os_error = os_open_by_number(fd, O_DIRECT, direct);
@@ -161,7 +175,8 @@ int coffer__os_open_direct(int fd, int *direct, uint32_t *block)
 
 /* ---- leaving nothing ----------------------------------------------------------------------------------------------- */
 
-/* Reads as far as the system can do it like that; *done says how far. */
+/* Reads as far as the system can do it like that; *done says how far. The end of the file ends it without an error,
+   and *done says so. An error leaves what was read before it as it is. */
 static int os_read_passing(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
 {
     *done = 0;
@@ -180,6 +195,9 @@ static int os_read_passing(int fd, uint64_t offset, void *buffer, size_t size, s
     return 0;
 }
 
+/* First in the way that spares what was in the page cache before; the rest, where the system has no such way, is read
+   as usual and forgotten afterwards. That also evicts what others had there, which is why callers ask
+   coffer__os_uncached_works before they do it to a file that is partly cached. */
 int coffer__os_read_uncached(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
 {
     *done = 0;
@@ -198,6 +216,8 @@ int coffer__os_read_uncached(int fd, uint64_t offset, void *buffer, size_t size,
     return os_error;
 }
 
+/* Whether the flag is known depends on the system and on the file system, so one byte of this very file is read by
+   it. */
 int coffer__os_uncached_works(int fd)
 {
     char byte = 0;
@@ -206,6 +226,8 @@ int coffer__os_uncached_works(int fd)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* A system without such a limit, or one that does not tell it, is treated as having none: registering memory fails by
+   itself where there is one. */
 uint64_t coffer__os_memory_lockable(void)
 {
 #ifdef RLIMIT_MEMLOCK

@@ -52,6 +52,8 @@ static const struct os_storage_row {
     { 0x65735546, COFFER__OS_USER },                                        /* FUSE */
 };
 
+/* The numbers are compared as 32 bits: the field is signed on some architectures, where the large ones would come out
+   negative. */
 coffer__os_storage coffer__os_storage_of(int fd)
 {
     struct statfs info;
@@ -122,7 +124,8 @@ ssize_t coffer__os_read_flagged(int fd, uint64_t offset, void *buffer, size_t si
 }
 #endif
 
-/* What mincore says of one page, to the owner of the file. */
+/* What mincore says of one page, to the owner of the file. Pages that are only asked about are not brought in: the
+   map is made and taken away without being touched. */
 static int os_ask_mincore(int fd, uint64_t offset, bool *cached)
 {
     struct stat info;
@@ -140,6 +143,8 @@ static int os_ask_mincore(int fd, uint64_t offset, bool *cached)
     return result == 0 ? 0 : EOPNOTSUPP;
 }
 
+/* A way of asking that does not work here leads to the next one. EAGAIN is no such failure: it is the answer that the
+   page is not there. */
 int coffer__os_is_cached(int fd, uint64_t offset, bool *cached)
 {
     const uint64_t page = coffer__os_page_size();
@@ -160,7 +165,8 @@ int coffer__os_is_cached(int fd, uint64_t offset, bool *cached)
     return errno == EAGAIN ? 0 : os_ask_mincore(fd, offset, cached);
 }
 
-/* One call: what it makes the system read ahead does not count as having been there. */
+/* One call: what it makes the system read ahead does not count as having been there. EAGAIN is the answer that
+   nothing is there, and EINTR is treated like it: the caller reads the rest by waiting, which is always right. */
 int coffer__os_read_present(int fd, uint64_t offset, void *buffer, size_t size, size_t *done)
 {
     *done = 0;

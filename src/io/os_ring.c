@@ -84,6 +84,8 @@ _Static_assert(sizeof(os_ring_done) == OS_RING_COMPLETION_SIZE, "as the system h
  */
 static const uint32_t os_ring_flags[] = { 16 | 4096 | 8192 | 512, 16 | 256 | 512, 16 };
 
+/* The parameters are cleared for each try, since the system refuses any that it did not expect. Every other error
+   than EINVAL would be the same with fewer flags. */
 static int os_ring_set_up(unsigned entries, os_ring_parameters *parameters)
 {
     for (size_t i = 0; i < sizeof os_ring_flags / sizeof os_ring_flags[0]; i++) {
@@ -100,13 +102,16 @@ static int os_ring_set_up(unsigned entries, os_ring_parameters *parameters)
     return -1;
 }
 
+/* By way of void, as the map begins at a page and the system's places are aligned for what is there. */
 static unsigned *os_ring_place(const coffer__os_ring *ring, uint32_t place)
 {
     void *at = (char *)ring->queues + place;
     return at;
 }
 
-/* Each place in the queue of reads has its own entry, for good: place i holds entry i. */
+/* Each place in the queue of reads has its own entry, for good: place i holds entry i. The masks and the array are
+   constant from here on. So to queue a read is to fill an entry and to move the tail: the array need not be written
+   again. */
 static void os_ring_find(coffer__os_ring *ring, const os_ring_parameters *parameters)
 {
     const uint32_t *reads = parameters->read_places;
@@ -126,6 +131,9 @@ static void os_ring_find(coffer__os_ring *ring, const os_ring_parameters *parame
     }
 }
 
+/* One map serves both queues, so it is as long as the one that reaches further. The entries have a map of their own,
+   at an offset that the ABI reserves for it. The pages are brought in at once, since the first faults would otherwise
+   fall into the first reads. What was mapped before a failure is unmapped by the caller's close. */
 static int os_ring_map(coffer__os_ring *ring, const os_ring_parameters *parameters)
 {
     const int protection = PROT_READ | PROT_WRITE;
@@ -146,12 +154,16 @@ static int os_ring_map(coffer__os_ring *ring, const os_ring_parameters *paramete
     return 0;
 }
 
-/* A filter may allow one call and refuse another, which must be known before any read is in progress. */
+/* A filter may allow one call and refuse another, which must be known before any read is in progress. The call asks
+   for nothing and so waits for nothing. It comes from the thread that has set the ring up, which is the only one that
+   a ring of a single issuer admits. */
 static int os_ring_try(const coffer__os_ring *ring)
 {
     return syscall(OS_RING_ENTER, ring->fd, 0, 0, OS_RING_GET_EVENTS, NULL, (size_t)0) < 0 ? errno : 0;
 }
 
+/* Everything is zero before the first step, so that closing after a failure at any step releases just what there
+   is. */
 int coffer__os_ring_open(coffer__os_ring *ring, unsigned entries)
 {
     os_ring_parameters parameters;
@@ -172,6 +184,8 @@ int coffer__os_ring_open(coffer__os_ring *ring, unsigned entries)
     return 0;
 }
 
+/* The maps go first, though the order is free: each of them keeps the ring alive by itself. Reads that are still in
+   progress would write into memory that is the caller's again, so nobody closes before all have come back. */
 void coffer__os_ring_close(coffer__os_ring *ring)
 {
     if (ring->reads != NULL) {
@@ -183,7 +197,9 @@ void coffer__os_ring_close(coffer__os_ring *ring)
     (void)close(ring->fd);
 }
 
-/* One buffer: the window's memory is smaller than the system's limit for one, or is not registered. */
+/* One buffer: the window's memory is smaller than the system's limit for one, or is not registered. The pages are
+   locked and looked up once, instead of at each read. The limit for locked memory may forbid it; then reads go
+   without, and are only slower. */
 int coffer__os_ring_register(coffer__os_ring *ring, void *memory, size_t size)
 {
     struct iovec buffer = { .iov_base = memory, .iov_len = size };
@@ -193,6 +209,9 @@ int coffer__os_ring_register(coffer__os_ring *ring, void *memory, size_t size)
     return syscall(OS_RING_REGISTER, ring->fd, 0, &buffer, 1) == 0 ? 0 : errno;
 }
 
+/* Only this thread moves the tail, so it needs no atomic load; the system moves the head when it has taken an entry,
+   and the acquiring load keeps this thread from overwriting one before that. The entry is complete before the tail is
+   released. */
 bool coffer__os_ring_put(coffer__os_ring *ring, const coffer__os_ring_read *read)
 {
     const unsigned tail = *ring->tail;
@@ -211,14 +230,18 @@ bool coffer__os_ring_put(coffer__os_ring *ring, const coffer__os_ring_read *read
     return true;
 }
 
-/* Completions may be due, and need a call to appear. */
+/* Completions may be due, and need a call to appear. With deferred work the system finishes reads only within a call,
+   so an empty queue does not mean that nothing is done. Completions that did not fit into their queue are kept by the
+   system, and also moved only by a call. */
 static bool os_ring_is_due(const coffer__os_ring *ring)
 {
     const unsigned flags = __atomic_load_n(ring->flags, __ATOMIC_ACQUIRE);
     return (flags & (OS_RING_TASK_WORK_IS_DUE | OS_RING_OVERFLOW)) != 0;
 }
 
-/* What the system did not take of `pending` stays in the queue for the next call. */
+/* What the system did not take of `pending` stays in the queue for the next call. Looking costs a call, which is
+   saved while reads are on their way and nothing is known to be due. The count that comes back is of reads alone, and
+   is not trusted to stay within `pending`. */
 int coffer__os_ring_enter(coffer__os_ring *ring, unsigned wanted)
 {
     const bool look = wanted > 0 || os_ring_is_due(ring);
@@ -234,6 +257,8 @@ int coffer__os_ring_enter(coffer__os_ring *ring, unsigned wanted)
     return 0;
 }
 
+/* The copy is made before the head is released: from then on the system may write another completion to that
+   place. */
 bool coffer__os_ring_next(coffer__os_ring *ring, coffer__os_completion *completion)
 {
     const unsigned head = *ring->done_head;

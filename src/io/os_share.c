@@ -29,7 +29,9 @@
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* The size is sealed at once, so that nobody's map can lose its pages, which would be SIGBUS. */
+/* The size is sealed at once, so that nobody's map can lose its pages, which would be SIGBUS. Growing is sealed, too,
+   so that the size which one process has read is the size for all of them, for good. The descriptor is given out only
+   when all of that is done. */
 int coffer__os_shared_new(const char *label, uint64_t size, int *fd)
 {
     if (!coffer__os_offset_fits(0, size)) {
@@ -48,11 +50,17 @@ int coffer__os_shared_new(const char *label, uint64_t size, int *fd)
     return 0;
 }
 
+/* The last seal forbids further ones, so that nobody who has the descriptor can make the memory constant under those
+   that still write to it. The system refuses F_SEAL_WRITE as long as a map exists that can write, which is how the
+   maker learns that it has forgotten one. */
 int coffer__os_shared_seal(int fd, bool constant)
 {
     return fcntl(fd, F_ADD_SEALS, constant ? F_SEAL_WRITE | F_SEAL_SEAL : F_SEAL_SEAL) == 0 ? 0 : errno;
 }
 
+/* The descriptor came from another process, which may be of another version or dishonest. Only the seals are proof:
+   without them its owner could cut the memory while it is mapped here. Since no seal can be taken back, what is found
+   now holds for as long as the descriptor is open. */
 int coffer__os_shared_check(int fd, bool constant, uint64_t *size)
 {
     const int wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (constant ? F_SEAL_WRITE : 0);
@@ -68,6 +76,7 @@ int coffer__os_shared_check(int fd, bool constant, uint64_t *size)
     return 0;
 }
 
+/* Half of the address space is more than any system gives, and keeps differences of pointers within ptrdiff_t. */
 int coffer__os_shared_map(int fd, uint64_t size, coffer__os_map *map)
 {
     if (size == 0 || size > SIZE_MAX / 2) {
@@ -81,6 +90,8 @@ int coffer__os_shared_map(int fd, uint64_t size, coffer__os_map *map)
     return 0;
 }
 
+/* The memory keeps its size, which is sealed, and reads as zeros there. It is only a saving, so a failure is nobody's
+   concern. */
 void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size)
 {
     (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
@@ -89,7 +100,8 @@ void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size)
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* An abstract address: a zero byte, then the name without an end. It has no rights of its own, whoever is in the same
-   network namespace may bind or connect to it, so both sides ask whose process the other one is. */
+   network namespace may bind or connect to it, so both sides ask whose process the other one is. The length is passed
+   beside the address, since such a name has no end: a longer length would make other bytes part of it. */
 static int os_address(const char *name, struct sockaddr_un *address, socklen_t *size)
 {
     const size_t length = strlen(name);
@@ -102,6 +114,8 @@ static int os_address(const char *name, struct sockaddr_un *address, socklen_t *
     return 0;
 }
 
+/* The system took the user's number down when the connection, or the listener, was made, so that no process can
+   pretend to be another. */
 static int os_peer_is_mine(int fd)
 {
     struct ucred peer = { 0 };
@@ -112,7 +126,8 @@ static int os_peer_is_mine(int fd)
     return peer.uid == geteuid() ? 0 : EACCES;
 }
 
-/* A socket, and the address of a name. */
+/* A socket, and the address of a name. Nothing on it ever blocks: a process that does not answer must not hold up a
+   load, which polls with a limit of its own. */
 static int os_socket(const char *name, struct sockaddr_un *address, socklen_t *size, int *fd)
 {
     const int os_error = os_address(name, address, size);
@@ -123,6 +138,9 @@ static int os_socket(const char *name, struct sockaddr_un *address, socklen_t *s
     return *fd >= 0 ? 0 : errno;
 }
 
+/* To bind the name is also how it is decided who makes the memory: exactly one of the processes that try at the same
+   time succeeds, and the others get EADDRINUSE. The name goes with the last descriptor of the socket, so that a
+   process that was killed leaves none behind. */
 int coffer__os_answer(const char *name, int *listener)
 {
     struct sockaddr_un address;
@@ -141,14 +159,15 @@ int coffer__os_answer(const char *name, int *listener)
     return 0;
 }
 
-/* The room for one descriptor in a message, aligned as its header wants it. */
+/* The room for the descriptors of a message, aligned as its header wants it. */
 typedef union os_passing {
     struct cmsghdr header;
     char room[CMSG_SPACE(OS_MOST_PASSED * sizeof(int))];
 } os_passing;
 
 /* One byte, since a message without any would be an end. A fresh connection has room for it, so nothing waits; if it
-   has not, that process gets nothing. */
+   has not, that process gets nothing. The receiver gets a descriptor of its own for the same open file, so that this
+   process may close its own at any time. */
 static bool os_pass(int to, int fd)
 {
     os_passing passing;
@@ -166,7 +185,8 @@ static bool os_pass(int to, int fd)
     return sendmsg(to, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 }
 
-/* What the others send is not read: there is nothing that they could say. */
+/* What the others send is not read: there is nothing that they could say. A connection that was reset meanwhile ends
+   the round: the listener stays ready, and the next wait comes back at once. */
 unsigned coffer__os_answer_all(int listener, int fd)
 {
     unsigned given = 0;
@@ -185,11 +205,15 @@ unsigned coffer__os_answer_all(int listener, int fd)
     }
 }
 
+/* Closing would not do: a thread that waits for the listener would sleep on, and the number of the descriptor could
+   be another file's when it wakes. A listener that was shut down is ready, with EPOLLHUP, for all who wait or will
+   wait. */
 void coffer__os_answer_end(int listener)
 {
     (void)shutdown(listener, SHUT_RDWR);
 }
 
+/* One set lets one thread wait for any number of listeners, and others add to it while that thread waits. */
 int coffer__os_callers_new(int *set)
 {
     const int made = epoll_create1(EPOLL_CLOEXEC);
@@ -206,6 +230,8 @@ int coffer__os_callers_add(int set, int listener, uint32_t number)
     return epoll_ctl(set, EPOLL_CTL_ADD, listener, &event) == 0 ? 0 : errno;
 }
 
+/* Only one event is taken, so that a listener that ends is not mixed with another that has callers. A signal does not
+   end the wait: handlers that the program has installed are none of the library's business. */
 int coffer__os_callers_await(int set, uint32_t *number)
 {
     struct epoll_event event = { .events = 0 };
@@ -220,7 +246,8 @@ int coffer__os_callers_await(int set, uint32_t *number)
     return (event.events & EPOLLHUP) != 0 ? ECANCELED : 0;
 }
 
-/* Closes every descriptor that came with a message but the first, which is the answer; -1: there is none. */
+/* Closes every descriptor that came with a message but the first, which is the answer; -1: there is none. What the
+   room does not hold the system has closed itself, so no descriptor of a dishonest answer stays open here. */
 static int os_first_passed(struct msghdr *message)
 {
     int first = -1;
@@ -242,7 +269,9 @@ static int os_first_passed(struct msghdr *message)
     return first;
 }
 
-/* The connection is a sequence of packets, so the answer comes whole or not at all. */
+/* The connection is a sequence of packets, so the answer comes whole or not at all. An end of the connection without
+   a message looks like a message without a descriptor, and is EPROTO as well: either way that process gave nothing.
+   Descriptors are closed by exec from the beginning, so that no child that is started meanwhile inherits them. */
 static int os_take_passed(int from, int *fd)
 {
     os_passing passing;
@@ -263,7 +292,8 @@ static int os_take_passed(int from, int *fd)
     return *fd < 0 ? EPROTO : 0;
 }
 
-/* Signals do not make the wait longer than it should be by much: each of them ends it. */
+/* Signals do not make the wait longer than it should be by much: each of them ends it. To the caller an interrupted
+   wait and one that has run out are the same, because it has a deadline and looks at it again. */
 static int os_await_answer(int fd, uint64_t milliseconds)
 {
     struct pollfd wait = { fd, POLLIN, 0 };
@@ -308,12 +338,17 @@ typedef struct os_duration {
     long nanoseconds;
 } os_duration;
 
+/* The system compares the word with `value` and goes to sleep in one step, so that a change between the caller's look
+   and this call cannot be missed. The call may come back early, and the caller looks at the word again, so its result
+   is not needed. It must not be FUTEX_PRIVATE: the waiters are different processes, with the word at different
+   addresses. */
 void coffer__os_word_await(_Atomic(uint32_t) *word, uint32_t value, uint64_t milliseconds)
 {
     const os_duration wait = { (long)(milliseconds / 1000), (long)(milliseconds % 1000 * 1000000) };
     (void)syscall(SYS_futex, word, FUTEX_WAIT, value, &wait, NULL, 0);
 }
 
+/* All are woken, since each may wait for another value. */
 void coffer__os_word_wake(_Atomic(uint32_t) *word)
 {
     (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -328,12 +363,15 @@ static struct flock os_byte(uint64_t byte)
     return (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1 };
 }
 
+/* It does not wait: a byte that somebody else holds is an answer at once. */
 int coffer__os_hold_byte(int fd, uint64_t byte)
 {
     struct flock lock = os_byte(byte);
     return fcntl(fd, F_SETLK, &lock) == 0 ? 0 : errno;
 }
 
+/* Where the system cannot say, the other one counts as alive: to wait for it too long is better than to take what it
+   still uses. Locks of this process itself do not show here. */
 bool coffer__os_byte_is_held(int fd, uint64_t byte)
 {
     struct flock lock = os_byte(byte);

@@ -15,7 +15,8 @@ void coffer__range_reader_forget_own(coffer__range_reader *reader)
 }
 
 /* The descriptor is opened again when the reader goes on to another file. As long as it is open no other file can get
-   the same numbers. Where opening fails, the shared one serves. */
+   the same numbers. Where opening fails, the shared one serves. A lack of descriptors may pass, so that after a
+   failure it is tried again with the next request. */
 static int buffered_descriptor(coffer__range_reader *reader, const coffer__inlet *inlet)
 {
     if (!inlet->unshared) {
@@ -32,7 +33,9 @@ static int buffered_descriptor(coffer__range_reader *reader, const coffer__inlet
     return reader->own >= 0 ? reader->own : inlet->buffered;
 }
 
-/* What can be had without waiting comes first, since that is how it is known to have been in the page cache. */
+/* What can be had without waiting comes first, since that is how it is known to have been in the page cache. Errors
+   are not looked at: what is missing at the end is read by coffer__source_read, which meets the same error and has
+   the words for it. */
 static void buffered_read(coffer__range_reader *reader, coffer__request *request)
 {
     const coffer__inlet *inlet = request->inlet;

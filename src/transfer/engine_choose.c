@@ -30,6 +30,8 @@
 /* Reads in progress, all in all, to begin with. */
 #define CHOOSE_DEPTH 16u
 
+/* The ring is opened and closed again, because nothing else tells whether it works: a system may have it and a filter
+   refuse it. Readers open their own later, each in its thread. */
 void coffer__engine_facts_get(coffer__engine_facts *facts)
 {
     coffer__os_ring ring;
@@ -41,7 +43,8 @@ void coffer__engine_facts_get(coffer__engine_facts *facts)
     facts->memory = coffer__os_memory_available();
 }
 
-/* Everything that one choice needs. */
+/* Everything that one choice needs. The inlet is filled as far as is known, so that each step sees what the ones
+   before have found. */
 typedef struct choose_job {
     coffer__inlet *inlet;
     const coffer__engine_wish *wish;
@@ -58,7 +61,8 @@ static uint32_t choose_at_most(uint32_t one, uint32_t other)
 
 /* ---- how each engine is set up ------------------------------------------------------------------------------------ */
 
-/* Threads that copy out of the page cache, or decode, use a processor each; those that wait for a server do not. */
+/* Threads that copy out of the page cache, or decode, use a processor each; those that wait for a server do not. This
+   is also the ground for the engines that read files: they replace what is different. */
 static void choose_source(const choose_job *job)
 {
     coffer__inlet *inlet = job->inlet;
@@ -68,8 +72,9 @@ static void choose_source(const choose_job *job)
     inlet->chunk = far ? CHOOSE_FAR_CHUNK : CHOOSE_CHUNK;
 }
 
-/* What is not in the page cache is waited for, too. What is there stays there: only the system's own way of leaving nothing
-   spares it. */
+/* What is not in the page cache is waited for, too. What is there stays there: only the system's own way of leaving
+   nothing spares it. Where the second descriptor could not be opened, the source's own reading stays, which needs
+   none. The pages of tmpfs are the file itself, so that all that is read there counts as cached. */
 static void choose_buffered(const choose_job *job, bool leave)
 {
     coffer__inlet *inlet = job->inlet;
@@ -88,8 +93,9 @@ static void choose_buffered(const choose_job *job, bool leave)
     inlet->chunk = far ? CHOOSE_FAR_CHUNK : CHOOSE_CHUNK;
 }
 
-/* One thread can keep a disk busy by io_uring, but it also has to bring new pages of memory into being, and to deliver what
-   comes: two are faster even with two processors. */
+/* One thread can keep a disk busy by io_uring, but it also has to bring new pages of memory into being, and to
+   deliver what comes: two are faster even with two processors. The depth is shared out among the threads, so that the
+   disk sees as many reads at once as it would of the other engines. */
 static void choose_ring(const choose_job *job)
 {
     coffer__inlet *inlet = job->inlet;
@@ -98,6 +104,7 @@ static void choose_ring(const choose_job *job)
     inlet->depth = CHOOSE_DEPTH / inlet->threads;
 }
 
+/* Each thread has one read in progress, so it takes as many threads as the disk should have reads. */
 static void choose_direct(const choose_job *job)
 {
     job->inlet->engine = &coffer__engine_direct;
@@ -106,21 +113,24 @@ static void choose_direct(const choose_job *job)
 
 /* ---- what is known ----------------------------------------------------------------------------------------------- */
 
-/* What is more than a quarter of the memory is better not kept in the page cache. */
+/* What is more than a quarter of the memory is better not kept in the page cache. Where the system does not say how
+   much memory it has, nothing counts as large, and the page cache is used as usual. */
 static bool choose_is_large(const choose_job *job)
 {
     return job->facts->memory != 0 && job->wish->planned > job->facts->memory / 4;
 }
 
-/* Where probe `i` looks. */
+/* Where probe `i` looks. Without offsets of the caller's the places are spread evenly over the source. They are
+   places in the file, where the source may begin anywhere. */
 static uint64_t choose_probe(const choose_job *job, size_t i, size_t count)
 {
     const uint64_t offset = job->wish->probe_count > 0 ? job->wish->probes[i] : job->inlet->source->size / count * i;
     return job->inlet->base + offset;
 }
 
-/* How many of a hundred bytes are in the page cache. Where the system does not say, a file that would fill much of the memory
-   counts as cold, any other as warm. */
+/* How many of a hundred bytes are in the page cache. Where the system does not say, a file that would fill much of
+   the memory counts as cold, any other as warm. A share that would round down to 0 counts as 1: the caller must know
+   that something is there, because then cached bytes are taken from the cache and the rest is left as it is. */
 static unsigned choose_residency(const choose_job *job)
 {
     const size_t count = job->wish->probe_count > 0 ? job->wish->probe_count : CHOOSE_PROBES;
@@ -138,8 +148,10 @@ static unsigned choose_residency(const choose_job *job)
     return (unsigned)(hits * 100 / count) + (hits > 0 && hits * 100 < count);
 }
 
-/* Opens the descriptor through the page cache and looks what is there, or the one past it. Without /proc there are none, and
-   everything is read through the source. A failure is one of the source itself. */
+/* Opens the descriptor through the page cache and looks what is there, or the one past it. Without /proc there are
+   none, and everything is read through the source. A failure is one of the source itself. The descriptor that is
+   borrowed may be a pool's and go to another file as soon as it is given back, so nothing of it is kept. The numbers
+   of the file let readers with descriptors of their own notice that they came to another one. */
 static coffer_status choose_open(choose_job *job, bool direct, coffer_error *err)
 {
     coffer__inlet *inlet = job->inlet;
@@ -164,8 +176,10 @@ static coffer_status choose_open(choose_job *job, bool direct, coffer_error *err
     return COFFER_OK;
 }
 
-/* Whether the file can be read past the page cache. A range of a file that begins in the middle of a block cannot, because
-   then memory and file do not agree about where blocks begin. */
+/* Whether the file can be read past the page cache. A range of a file that begins in the middle of a block cannot,
+   because then memory and file do not agree about where blocks begin. After a refusal the block is 1 again, so that
+   nothing is rounded for an engine that does not need it. The error that is there before the descriptor is asked for
+   stays only when the source could not lend one. */
 static bool choose_can_be_direct(choose_job *job)
 {
     coffer__inlet *inlet = job->inlet;
@@ -183,7 +197,10 @@ static bool choose_can_be_direct(choose_job *job)
     return false;
 }
 
-/* Finds out which granules are in the page cache, as far as their first pages, those in the middle and the last ones tell. */
+/* Finds out which granules are in the page cache, as far as their first pages, those in the middle and the last ones
+   tell. A granule is a number of chunks, and as large as it takes for all of the file to fit into the bits. Three
+   pages may all be there by chance and the rest not; that costs time, as the page cache then reads the disk, but the
+   bytes are right in any case. */
 static void choose_look(coffer__inlet *inlet)
 {
     const uint64_t end = inlet->base + inlet->source->size;
@@ -202,8 +219,9 @@ static void choose_look(coffer__inlet *inlet)
     }
 }
 
-/* Whether somebody may be writing to the file. Direct reading then sees what was written already, but each read of such a
-   stretch has to wait until it is on the disk. */
+/* Whether somebody may be writing to the file. Direct reading then sees what was written already, but each read of
+   such a stretch has to wait until it is on the disk. A file whose path leads elsewhere by now is being replaced, and
+   its writer may still have its pages in memory. */
 static bool choose_is_in_motion(const choose_job *job)
 {
     const coffer__source *source = job->inlet->source;
@@ -213,6 +231,8 @@ static bool choose_is_in_motion(const choose_job *job)
 
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
 
+/* The words go by what the system's answers mean for this call: a filter that hides it answers ENOSYS, as an old
+   system does. */
 const char *coffer__ring_advice(int os_error)
 {
     switch (os_error) {
@@ -230,6 +250,9 @@ const char *coffer__ring_advice(int os_error)
     }
 }
 
+/* Three things can have gone wrong, and the state tells which: only the ring is asked for after the file was opened
+   past the cache, and only a source that lends was tried at all. The order of the names is that of the public
+   numbers. */
 static coffer_status choose_fail(const choose_job *job, coffer_error *err)
 {
     static const char *const names[] = { "auto", "buffered", "direct", "ring", "cufile" };
@@ -254,6 +277,8 @@ static coffer_status choose_fail(const choose_job *job, coffer_error *err)
     return coffer__fail_errno(err, COFFER_ERR_ENGINE, job->direct_error);
 }
 
+/* Who names an engine gets it or an error, never another one: a measurement would otherwise be of something else.
+   cuFile needs the descriptor past the page cache too, and what it cannot read itself is read directly. */
 static coffer_status choose_by_name(choose_job *job, coffer_error *err)
 {
     coffer__inlet *inlet = job->inlet;
@@ -285,6 +310,7 @@ static coffer_status choose_by_name(choose_job *job, coffer_error *err)
 
 /* ---- by what is known -------------------------------------------------------------------------------------------- */
 
+/* Each line of the table above is a step, and the cheapest questions come first. */
 static void choose_by_facts(choose_job *job)
 {
     coffer__inlet *inlet = job->inlet;
@@ -316,6 +342,8 @@ static void choose_by_facts(choose_job *job)
     }
 }
 
+/* By facts nothing can fail, since the source itself reads whatever else is refused. By name a descriptor may be open
+   when a later step fails, so the inlet is closed. */
 coffer_status coffer__inlet_open(coffer__inlet *inlet, const coffer__source *source, const coffer__engine_wish *wish,
                                  const coffer__engine_facts *facts, coffer_error *err)
 {
@@ -334,6 +362,8 @@ coffer_status coffer__inlet_open(coffer__inlet *inlet, const coffer__source *sou
     return status;
 }
 
+/* It may be closed again, or asked for a range, without harm: what it says then is that there are no descriptors and
+   no blocks. */
 void coffer__inlet_close(coffer__inlet *inlet)
 {
     if (inlet->direct >= 0) {

@@ -21,6 +21,8 @@ static bool direct_is_held(const coffer__inlet *inlet, uint64_t offset, uint64_t
     return true;
 }
 
+/* What is read is the request without the rounding at its end, so that bytes of the cache do not reach beyond it. If
+   it comes short, only whole blocks of it count, since the rest has to begin at one. */
 bool coffer__request_take_cached(coffer__request *request, const coffer__rounded *rounded)
 {
     const coffer__inlet *inlet = request->inlet;
@@ -35,7 +37,8 @@ bool coffer__request_take_cached(coffer__request *request, const coffer__rounded
     return coffer__request_add(request, rounded, got);
 }
 
-/* What is left after a failure, or after the file's end, is read by others; see engine.h. */
+/* What is left after a failure, or after the file's end, is read by others; see engine.h. The cache is tried once,
+   before the first bytes: a request that has some already came back from the ring, and goes on where that stopped. */
 void coffer__engine_read_direct(coffer__range_reader *reader, coffer__request *request)
 {
     coffer__rounded rounded;

@@ -14,6 +14,8 @@
 #include "alloc.h"
 #include "error.h"
 
+/* Nothing of the system is opened here. The ring belongs to the thread that uses it and is opened with its first
+   request, and most readers of small models need none. */
 coffer_status coffer__range_reader_new(coffer__range_reader **reader, const coffer__range_reader_options *options,
                                        coffer_error *err)
 {
@@ -27,6 +29,7 @@ coffer_status coffer__range_reader_new(coffer__range_reader **reader, const coff
     return COFFER_OK;
 }
 
+/* The system may still be writing into memory that the caller frees next, so the ring is waited for first. */
 void coffer__range_reader_free(coffer__range_reader *reader)
 {
     if (reader == NULL) {
@@ -38,8 +41,8 @@ void coffer__range_reader_free(coffer__range_reader *reader)
     coffer__free(&allocator, reader, sizeof *reader);
 }
 
-/* An asynchronous engine that has as much as it can take leaves the request waiting; it is tried again when one of the
-   others has come back. */
+/* An asynchronous engine that has as much as it can take leaves the request waiting; it is tried again when one of
+   the others has come back. All that a read counts is cleared here, since requests are used again and again. */
 void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *request)
 {
     const coffer__engine *engine = request->inlet->engine;
@@ -55,6 +58,8 @@ void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *
     }
 }
 
+/* A request in the list of those that wait would gain nothing by company, as this thread reads one after the
+   other. */
 bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer__inlet *inlet)
 {
     if (reader->under_way == 0) {
@@ -65,7 +70,9 @@ bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer
            reader->under_way < reader->options.depth;
 }
 
-/* The next request whose bytes are there, as far as its engine could bring them. */
+/* The next request whose bytes are there, as far as its engine could bring them. The system is waited for only when
+   nothing else can be done, that is when both lists are empty. Without `wait` nothing is read here, since the caller
+   asked only for what is finished. */
 static coffer__request *engine_next(coffer__range_reader *reader, bool wait)
 {
     coffer__ring_collect(reader, wait && reader->waiting.first == NULL && reader->ready.first == NULL);
@@ -80,7 +87,8 @@ static coffer__request *engine_next(coffer__range_reader *reader, bool wait)
     return request;
 }
 
-/* Reads what the engine did not bring. */
+/* Reads what the engine did not bring. This is the one place that fails: the errors of engines are dropped, and
+   appear here again with the source's words, or not at all if they have passed. */
 static coffer_status engine_finish(const coffer__range_reader *reader, coffer__request *request, coffer_error *err)
 {
     const size_t missing = request->size - request->done;

@@ -2,6 +2,8 @@
 /* What engines do with requests alike: lists of them, and rounding to whole blocks. */
 #include "engine_own.h"
 
+/* A list by pointers in the requests themselves, so that nothing has to be allocated and nothing can fail. A request
+   is in at most one list. */
 void coffer__requests_push(coffer__requests *requests, coffer__request *request)
 {
     request->next = NULL;
@@ -13,6 +15,7 @@ void coffer__requests_push(coffer__requests *requests, coffer__request *request)
     requests->last = request;
 }
 
+/* `last` is left as it is when the list becomes empty: push looks at `first` before. */
 coffer__request *coffer__requests_pop(coffer__requests *requests)
 {
     coffer__request *request = requests->first;
@@ -26,7 +29,8 @@ coffer__request *coffer__requests_pop(coffer__requests *requests)
 /* ---- whole blocks ------------------------------------------------------------------------------------------------ */
 
 /* Blocks are powers of two of at most COFFER__BLOCK_MOST. The range lies within the file, whose end is below 2^63, so
-   that rounding cannot overflow the offset; the size may, where size_t is small. */
+   that rounding cannot overflow the offset; the size may, where size_t is small. One division serves offset and
+   address: the bytes before the range are as many in both, or the two do not agree and nothing can be done. */
 bool coffer__request_round(const coffer__request *request, coffer__rounded *rounded)
 {
     const uint32_t block = request->inlet->block;
@@ -43,6 +47,8 @@ bool coffer__request_round(const coffer__request *request, coffer__rounded *roun
     return true;
 }
 
+/* Bytes of rounding count as read, since the disk has moved them, but not as done. What comes after the range is cut
+   off, so that `done` never exceeds the size. */
 bool coffer__request_add(coffer__request *request, const coffer__rounded *rounded, uint64_t size)
 {
     request->got += size;
@@ -52,6 +58,7 @@ bool coffer__request_add(coffer__request *request, const coffer__rounded *rounde
     return request->done == request->size;
 }
 
+/* The part is rounded inwards, where a request is rounded outwards: the memory around it belongs to other tensors. */
 void coffer__inlet_within(const coffer__inlet *inlet, const void *to, uint64_t *offset, uint64_t *size)
 {
     const uint64_t place = inlet->base + *offset;

@@ -15,6 +15,8 @@
 #define RING_TRIES 8u
 #define RING_READ_MOST ((size_t)1 << 30)
 
+/* It is tried once for each reader, by the reader's own thread, because the system binds such a ring to the thread
+   that has made it. Without registered memory it works as well. */
 static bool ring_open(coffer__range_reader *reader)
 {
     coffer__ring_state *state = &reader->ring;
@@ -30,6 +32,8 @@ static bool ring_open(coffer__range_reader *reader)
     return state->open;
 }
 
+/* The whole of the read must lie in the buffer, rounding included; otherwise it goes as a plain read, as the system
+   would refuse it. Places are compared as numbers, since they may be of different objects. */
 static bool ring_is_registered(const coffer__range_reader *reader, const uint8_t *to, size_t size)
 {
     const uintptr_t begin = (uintptr_t)reader->options.memory;
@@ -38,7 +42,9 @@ static bool ring_is_registered(const coffer__range_reader *reader, const uint8_t
            size <= reader->options.memory_size - (at - begin);
 }
 
-/* Hands what is missing of a request to the system; false: it takes no more. */
+/* Hands what is missing of a request to the system; false: it takes no more. No more reads are in progress than the
+   queue has places. The queue of completions has at least as many, so that they cannot overflow it. A read has at
+   most 1 GiB, which is a whole number of blocks, so that the next one begins at a block. */
 static bool ring_put(coffer__range_reader *reader, coffer__request *request, const coffer__rounded *rounded)
 {
     const size_t got = (size_t)request->got;
@@ -56,7 +62,9 @@ static bool ring_put(coffer__range_reader *reader, coffer__request *request, con
     return true;
 }
 
-/* A request that is complete in the page cache goes the way of all others, so that they all come back by reap. */
+/* A request that is complete in the page cache goes the way of all others, so that they all come back by reap. Tuning
+   begins with the first request and not with the reader, which may have been made long before; a request for which
+   there is no place goes to the reader's list and is read by this thread. */
 static bool ring_start(coffer__range_reader *reader, coffer__request *request)
 {
     coffer__rounded rounded;
@@ -78,8 +86,10 @@ static bool ring_start(coffer__range_reader *reader, coffer__request *request)
     return true;
 }
 
-/* A completion means that the request is done, or has to go on. A result that is no whole number of blocks ends where the
-   file does; the part of a block counts, but nothing more is read there. */
+/* A completion means that the request is done, or has to go on. A result that is no whole number of blocks ends where
+   the file does; the part of a block counts, but nothing more is read there. The request was rounded before it was
+   handed over and nothing of it has changed, so it rounds again. An interruption is tried again some times and not
+   forever: after that, or when the ring is full, it becomes ready with bytes missing, which the reader fetches. */
 static void ring_complete(coffer__range_reader *reader, const coffer__os_completion *completion)
 {
     coffer__request *request = completion->user;
@@ -102,6 +112,8 @@ static void ring_complete(coffer__range_reader *reader, const coffer__os_complet
     }
 }
 
+/* A completion may put another read into the queue, but its completion comes only with a later call, so that this
+   loop ends. */
 static void ring_take_completions(coffer__range_reader *reader)
 {
     bool (*next)(coffer__os_ring *, coffer__os_completion *) =
@@ -112,8 +124,10 @@ static void ring_take_completions(coffer__range_reader *reader)
     }
 }
 
-/* A call that fails leaves everything as it was, so that it is made again: after a signal at once, else when the system has
-   had time to find what it lacks. The first call was tried when the ring was opened, so that it is allowed. */
+/* A call that fails leaves everything as it was, so that it is made again: after a signal at once, else when the
+   system has had time to find what it lacks. The first call was tried when the ring was opened, so that it is
+   allowed. Reads that completions have put into the queue go to the system by the call that follows, so there is
+   always one call, even if something is ready. */
 void coffer__ring_collect(coffer__range_reader *reader, bool wait)
 {
     coffer__ring_state *state = &reader->ring;
@@ -131,6 +145,7 @@ void coffer__ring_collect(coffer__range_reader *reader, bool wait)
     } while (wait && reader->ready.first == NULL && state->under_way > 0);
 }
 
+/* The list of ready requests is emptied before each turn: as long as it holds one, collecting would not wait. */
 void coffer__ring_end(coffer__range_reader *reader)
 {
     while (reader->ring.under_way > 0) {

@@ -35,7 +35,9 @@ typedef struct long_piece {
     uint64_t size;
 } long_piece;
 
-/* Takes the next piece; false when there is none, or when the crew has failed. The crew's mutex is free. */
+/* Takes the next piece; false when there is none, or when the crew has failed. The crew's mutex is free. The mutex is
+   held for a few sums only, and reading and writing go without it. After a failure nothing more is taken, so that the
+   crew comes to its end soon. */
 static bool long_take(long_job *job, long_piece *piece)
 {
     coffer__os_mutex_lock(&job->crew.mutex);
@@ -53,7 +55,9 @@ static bool long_take(long_job *job, long_piece *piece)
     return taken;
 }
 
-/* Adds the share of a piece to the checksum of its row. */
+/* Adds the share of a piece to the checksum of its row. The checksum of a row is the sum, without carries, of the
+   shares of its pieces, each shifted by the bytes that follow it. So pieces may come in any order, and only that sum
+   has to be made under the mutex; the work over the bytes is done before. */
 static void long_check(long_job *job, const coffer__row *row, const long_piece *piece, const uint8_t *bytes)
 {
     coffer__checksum *checksum = row->checksum;
@@ -67,7 +71,9 @@ static void long_check(long_job *job, const coffer__row *row, const long_piece *
     coffer__os_mutex_unlock(&job->crew.mutex);
 }
 
-/* Reads, checks and changes a piece, and lands it. `*failed` becomes the row's number if it could not be read. */
+/* Reads, checks and changes a piece, and lands it. `*failed` becomes the row's number if it could not be read. The
+   checksum is of the bytes as they were in the source, so it comes before the change, which is made in place. To be
+   cancelled is no fault of the row's source and leaves `failed` as it is. */
 static coffer_status long_carry(const long_worker *worker, const long_piece *piece, size_t *failed, coffer_error *err)
 {
     long_job *job = worker->job;
@@ -85,7 +91,8 @@ static coffer_status long_carry(const long_worker *worker, const long_piece *pie
     return job->which->land(job->which->ctx, row->at + piece->skip, worker->memory, (size_t)piece->size, err);
 }
 
-/* A piece that failed is counted, too: nobody is told any more. The crew stops after the piece at hand. */
+/* A piece that failed is counted, too: nobody is told any more. The crew stops after the piece at hand. Each failure
+   has an error of its own on this stack; the crew keeps the first and drops the others. */
 static void long_work(void *arg)
 {
     long_worker *worker = arg;
@@ -122,7 +129,8 @@ static void long_begin(const coffer__long_rows *which)
     }
 }
 
-/* Threads get small stacks where no code but the library's is called; a checksum may be a library's. */
+/* Threads get small stacks where no code but the library's is called; a checksum may be a library's. Small stacks are
+   safe only as long as it is known how deep the code on them goes. */
 static bool long_is_own(const coffer__long_rows *which)
 {
     for (size_t i = 0; i < which->count; i++) {
@@ -133,7 +141,8 @@ static bool long_is_own(const coffer__long_rows *which)
     return true;
 }
 
-/* Everything is on this stack: the crew has ended when it returns. */
+/* Everything is on this stack: the crew has ended when it returns. The cursor begins where the caller has stopped in
+   the first row. Each worker has a stretch of the caller's memory for itself, so that none waits for another's. */
 coffer_status coffer__long_rows_run(const coffer__long_rows *which, size_t workers,
                                     const coffer__transfer_options *options, coffer_error *err)
 {

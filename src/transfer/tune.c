@@ -13,13 +13,15 @@
 #define TUNE_MS 40u
 #define TUNE_TURNS 3u
 
+/* Where there is no room to grow there is nothing to find out. */
 void coffer__tune_begin(coffer__tune *tune, uint32_t depth, uint32_t most, uint64_t milliseconds)
 {
     *tune = (coffer__tune){ .depth = depth < most ? depth : most, .most = most, .began = milliseconds };
     tune->settled = tune->depth == most;
 }
 
-/* Begins the next stretch. */
+/* Begins the next stretch. The count starts over as well, so that the first turn at the new depth is left out
+   again. */
 static void tune_restart(coffer__tune *tune, uint64_t milliseconds)
 {
     tune->count = 0;
@@ -27,7 +29,9 @@ static void tune_restart(coffer__tune *tune, uint64_t milliseconds)
     tune->began = milliseconds;
 }
 
-/* What the stretch that has ended means. */
+/* What the stretch that has ended means. A gain below 3 % is within what two stretches of the same depth differ by,
+   and a deeper queue costs memory and makes each read later; so the smaller depth is kept, at which the rate was as
+   good. A depth that cannot be doubled any more is settled with the gain. */
 static void tune_judge(coffer__tune *tune, uint64_t rate)
 {
     if (tune->rate != 0 && rate < tune->rate + tune->rate / 100 * 3) {

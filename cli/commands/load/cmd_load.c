@@ -23,7 +23,8 @@
 #define LOAD_LIMIT_SHARE 0.5            /* of the threads' time: who waits that long waits for the limit */
 #define LABEL_WIDTH 14
 
-/* What was found out. */
+/* What was found out. All numbers are collected first and shown in the end, so that the text and the JSON say the
+   same. */
 typedef struct load_report {
     const char *path;
     const char *device;
@@ -39,6 +40,7 @@ typedef struct load_report {
 
 /* ---- Loading ---- */
 
+/* A budget below the largest tensor could never hold it. */
 static uint64_t largest_item(const coffer_plan *plan)
 {
     uint64_t largest = 0;
@@ -49,7 +51,10 @@ static uint64_t largest_item(const coffer_plan *plan)
     return largest;
 }
 
-/* Takes what is ready until there is nothing left. */
+/* Takes what is ready until there is nothing left. The wait has a limit, so that Ctrl-C is noticed while nothing
+   comes. A load that was cancelled still ends by its own answer, which is a failure or the last tensor: then nothing
+   of it is in progress any more. Memory is freed at once, or the budget would fill and the load would wait for this
+   thread. */
 static coffer_status take_all(coffer_load *load, load_report *report, cli_progress *progress, coffer_error *err)
 {
     coffer_loaded loaded;
@@ -71,6 +76,7 @@ static coffer_status take_all(coffer_load *load, load_report *report, cli_progre
     }
 }
 
+/* Of all threads, of the program and of the system, since reading is paid for in the latter. */
 static double processor_seconds(void)
 {
     struct rusage usage;
@@ -79,6 +85,8 @@ static double processor_seconds(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
+/* The statistics are asked twice: before, to know how much progress will be, and after, for the result. Processors
+   are counted as a difference, because opening the model has used some already. */
 static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_window *window, load_report *report,
                                  coffer_error *err)
 {
@@ -95,6 +103,7 @@ static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_windo
     report->stats = (coffer_load_stats){ .struct_size = sizeof report->stats };
     coffer_load_stats_of(load, &report->stats);
     cli_progress_begin(&progress, app, "loading", report->stats.wanted);
+    /* Until a tensor comes that was not. */
     report->verified = true;
     status = take_all(load, report, &progress, err);
     cli_progress_end(&progress);
@@ -104,6 +113,7 @@ static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_windo
     return status;
 }
 
+/* The window comes first, because it is what may be refused for an engine that this machine does not have. */
 static coffer_status load_to(cli *app, const coffer *model, coffer_device *device, coffer_engine engine,
                              load_report *report, coffer_error *err)
 {
@@ -138,13 +148,16 @@ static double rate_of(const coffer_load_stats *stats)
     return stats->nanoseconds > 0 ? (double)stats->wanted / seconds_of(stats->nanoseconds) : 0;
 }
 
+/* The threads' time is that of the load times their number: each waits by itself. */
 static double share_of(uint64_t waited, const coffer_load_stats *stats)
 {
     const double all = (double)stats->nanoseconds * (stats->threads > 0 ? stats->threads : 1);
     return all > 0 ? (double)waited / all : 0;
 }
 
-/* Who kept the others waiting. */
+/* Who kept the others waiting. The order is from the end of the way to its beginning: who waits at the end keeps all
+   before it waiting, so that their times say nothing more. Who waits for bytes of the page cache waits for memory,
+   not for a disk. */
 static const char *limit_of(const coffer_load_stats *stats)
 {
     if (share_of(stats->waited_device, stats) > LOAD_LIMIT_SHARE) {
@@ -159,6 +172,7 @@ static const char *limit_of(const coffer_load_stats *stats)
     return "processors";
 }
 
+/* The names are those of limit_of alone, so the loop finds each. */
 static const char *words_of_limit(const char *limit)
 {
     static const char *const words[][2] = {
@@ -173,9 +187,11 @@ static const char *words_of_limit(const char *limit)
     return words[i][1];
 }
 
+/* In the order of the public numbers, which are the bits of the statistics too. */
 static const char *const ENGINES[] = { "auto", "buffered", "direct", "ring", "cufile" };
 #define ENGINE_COUNT (sizeof ENGINES / sizeof ENGINES[0])
 
+/* What does not fit is left out; all of the names together do. */
 static void list_engines(uint32_t engines, char *text, size_t size)
 {
     size_t used = 0;
@@ -187,6 +203,7 @@ static void list_engines(uint32_t engines, char *text, size_t size)
     }
 }
 
+/* Labels are shorter than their column, and no text here comes from a file, so that it needs no escapes. */
 __attribute__((format(printf, 3, 4))) static void show_line(cli_output *out, const char *label, const char *format, ...)
 {
     char text[256];
@@ -200,6 +217,8 @@ __attribute__((format(printf, 3, 4))) static void show_line(cli_output *out, con
     cli_put_char(out, '\n');
 }
 
+/* The floor is what plain reads reach with nothing else to do, so the share says how much of the machine the load has
+   used. */
 static void show_rates(cli_output *out, const load_report *report)
 {
     char rate[CLI_NUMBER_SIZE];
@@ -277,6 +296,7 @@ static void json_text(cli_output *out, const char *key, const char *text)
     cli_json_string(out, text);
 }
 
+/* All engines are a list, as one load of several files may use several. */
 static void json_read(cli_output *out, const coffer_load_stats *stats)
 {
     json_number(out, "read", stats->read);
@@ -319,12 +339,17 @@ static void show_json(cli *app, const load_report *report)
 
 /* ---- The command ---- */
 
+/* It is compared with where the bytes came from: with the disk if most of them did, or a load that the disk has
+   limited would be told it had a small share of the page cache. It comes after the load, since it changes what is
+   cached. */
 static void measure_floor(const coffer *model, load_report *report)
 {
     report->disk = report->stats.cached < report->stats.read / 2;
     report->floor = load_floor(model, report->disk);
 }
 
+/* Bytes that do not match a digest have failed the load before; what is left are tensors of which no digest was
+   recorded. */
 static int judge(cli *app, const cli_arguments *arguments, const load_report *report)
 {
     if (cli_given(arguments, CLI_OPTION_VERIFY) && report->tensors > 0 && !report->verified) {
@@ -335,6 +360,8 @@ static int judge(cli *app, const cli_arguments *arguments, const load_report *re
     return CLI_EXIT_OK;
 }
 
+/* A load that may not be cold is only told, as the user may know better. The peak of memory is taken before the floor
+   is measured, whose buffers would raise it. */
 static int load_model(cli *app, const cli_arguments *arguments, const coffer *model, coffer_device *device,
                       load_report *report)
 {
@@ -359,6 +386,7 @@ static int load_model(cli *app, const cli_arguments *arguments, const coffer *mo
     return judge(app, arguments, report);
 }
 
+/* The device outlives the model and everything that was loaded to it; both may be NULL when they are closed. */
 static int run_load(cli *app, const cli_arguments *arguments)
 {
     load_report report = { .path = arguments->names[0],

@@ -13,7 +13,7 @@
 
 #define PLAN_RANKS_MOST 65536
 
-/* The command line, understood. */
+/* The command line, understood. The rules point into the patterns, which live as long as they do. */
 typedef struct plan_request {
     const char *path;
     coffer *model;
@@ -26,7 +26,8 @@ typedef struct plan_request {
 
 /* ---- The command line ---- */
 
-/* GLOB=DIM, or GLOB=whole. `pattern` has room for all of the text. */
+/* GLOB=DIM, or GLOB=whole. `pattern` has room for all of the text. The last equals sign counts, since a name may have
+   some, and a number has none. No tensor has more than 64 dimensions. */
 static bool read_rule(const char *text, char *pattern, coffer_split_rule *rule)
 {
     const char *equals = strrchr(text, '=');
@@ -47,6 +48,8 @@ static bool read_rule(const char *text, char *pattern, coffer_split_rule *rule)
     return true;
 }
 
+/* The pattern is counted also when it is refused, so that it is freed with the others. What is shown was typed by
+   somebody and may have any bytes. */
 static int add_rule(cli *app, plan_request *request, const char *text)
 {
     char *pattern = malloc(strlen(text) + 1);
@@ -62,6 +65,8 @@ static int add_rule(cli *app, plan_request *request, const char *text)
     return CLI_EXIT_OK;
 }
 
+/* There is room for every option of the line, which is more than enough, and one more, as an allocation of nothing
+   may be NULL. */
 static int read_rules(cli *app, const cli_arguments *arguments, plan_request *request)
 {
     int code = CLI_EXIT_OK;
@@ -78,6 +83,7 @@ static int read_rules(cli *app, const cli_arguments *arguments, plan_request *re
     return code;
 }
 
+/* Without a number every rank is meant, which the number of ranks itself stands for: no rank has it. */
 static int read_ranks(cli *app, const cli_arguments *arguments, plan_request *request)
 {
     const char *world = cli_value(arguments, CLI_OPTION_TP);
@@ -97,6 +103,7 @@ static int read_ranks(cli *app, const cli_arguments *arguments, plan_request *re
 
 /* ---- The plans ---- */
 
+/* A plan without rules of the user's follows the names of the weights, which NULL stands for. */
 static int make_plan(cli *app, const plan_request *request, uint32_t rank, coffer_plan **plan)
 {
     coffer_error err;
@@ -113,7 +120,7 @@ static int make_plan(cli *app, const plan_request *request, uint32_t rank, coffe
     return CLI_EXIT_OK;
 }
 
-/* A line of costs: of a rank, or of one of its files. */
+/* A line of costs: of a rank, or of one of its files. The label is the caller's and outlives the line. */
 typedef struct plan_line {
     const char *label;
     coffer_plan_cost cost;
@@ -130,6 +137,7 @@ static void number_cell(cli_columns *columns, uint64_t number, bool bytes)
     cli_columns_text(columns, text);
 }
 
+/* Where nothing is needed nothing is read too much: the ratio is 1, and not a division by zero. */
 static void show_line(cli_columns *columns, const plan_line *line)
 {
     char ratio[CLI_NUMBER_SIZE];
@@ -155,6 +163,8 @@ static void show_lines(cli_columns *columns, const char *first, const plan_line 
     }
 }
 
+/* The lines go through the columns twice, once to measure them and once to be written, so the text need not be
+   kept. */
 static void show_table(cli *app, const char *first, const plan_line *lines, size_t count)
 {
     cli_columns columns = { .out = &app->out, .count = 6, .measuring = true };
@@ -178,6 +188,7 @@ static void json_cost(cli_output *out, const coffer_plan_cost *cost)
     cli_json_number(out, cost->requests);
 }
 
+/* SIZE_MAX instead of a file means all of them. */
 static coffer_status cost_of(const coffer_plan *plan, size_t shard, coffer_plan_cost *cost, coffer_error *err)
 {
     *cost = (coffer_plan_cost){ .struct_size = sizeof *cost };
@@ -186,6 +197,7 @@ static coffer_status cost_of(const coffer_plan *plan, size_t shard, coffer_plan_
 
 /* ---- All ranks ---- */
 
+/* One plan exists at a time: those of 65,536 ranks might not fit in memory. Costs alone are kept of each. */
 static int fill_ranks(cli *app, const plan_request *request, plan_line *lines, char (*labels)[CLI_NUMBER_SIZE])
 {
     for (uint32_t rank = 0; rank < request->world; rank++) {
@@ -225,6 +237,7 @@ static void json_ranks(cli *app, const plan_request *request, const plan_line *l
     cli_json_close(out, '}');
 }
 
+/* Everything is computed before anything is written, so that a failure leaves no half table or JSON behind. */
 static int show_ranks(cli *app, const plan_request *request)
 {
     plan_line *lines = calloc(request->world, sizeof *lines);
@@ -265,6 +278,7 @@ static void json_items(cli_output *out, const coffer_plan *plan)
     cli_json_close(out, ']');
 }
 
+/* The line after the last file's is that of all files; its numbers are those of the rank. */
 static void json_rank(cli *app, const plan_request *request, const coffer_plan *plan, const plan_line *lines,
                       size_t shards)
 {
@@ -289,7 +303,8 @@ static void json_rank(cli *app, const plan_request *request, const coffer_plan *
     cli_json_close(out, '}');
 }
 
-/* A line for each file of the model, and one for all of them. */
+/* A line for each file of the model, and one for all of them. The labels belong to the model, which stays open as
+   long as the lines are used. */
 static coffer_status fill_files(const plan_request *request, const coffer_plan *plan, plan_line *lines,
                                 coffer_error *err)
 {
@@ -305,6 +320,7 @@ static coffer_status fill_files(const plan_request *request, const coffer_plan *
     return cost_of(plan, SIZE_MAX, &lines[shards].cost, err);
 }
 
+/* One line more than there are files, which also keeps the allocation from being empty. */
 static int show_rank(cli *app, const plan_request *request)
 {
     const size_t shards = coffer_shard_count(request->model);
@@ -331,6 +347,7 @@ static int show_rank(cli *app, const plan_request *request)
 
 /* ---- The command ---- */
 
+/* Whatever was made is freed at the end on every way, since all of it begins as zeros. */
 static int run_plan(cli *app, const cli_arguments *arguments)
 {
     plan_request request = { .path = arguments->names[0] };

@@ -23,7 +23,8 @@
 #define FLOOR_ALIGNMENT 4096
 #define FLOOR_DISK_THREADS 16 /* as many requests keep a disk busy */
 
-/* One file is read in pieces, every `step`th of them. */
+/* One file is read in pieces, every `step`th of them. A piece is long enough for the count of all of them to stay far
+   below 2^32. */
 typedef struct floor_run {
     int fd;
     uint64_t pieces;
@@ -32,6 +33,7 @@ typedef struct floor_run {
     atomic_uint done;
 } floor_run;
 
+/* Who cannot have a buffer leaves the pieces to the others. Only whole pieces count: what failed was not brought. */
 static void *read_pieces(void *ctx)
 {
     floor_run *run = ctx;
@@ -52,7 +54,8 @@ static void *read_pieces(void *ctx)
     return NULL;
 }
 
-/* The calling thread is one of them, so a lack of threads only makes it slower. */
+/* The calling thread is one of them, so a lack of threads only makes it slower. The descriptor is shared, which is
+   safe: each read names its own place. */
 static void read_file(floor_run *run, size_t threads)
 {
     pthread_t others[FLOOR_DISK_THREADS];
@@ -75,7 +78,8 @@ static uint64_t total_size(const coffer *model)
     return size;
 }
 
-/* Adds what was read of one file. */
+/* Adds what was read of one file. Through the page cache a thread copies, so more of them than processors only
+   disturb each other; those that wait for the disk do not. */
 static uint64_t measure_file(const coffer *model, size_t shard, bool direct, uint64_t step)
 {
     const size_t processors = cli_processors();
@@ -91,6 +95,8 @@ static uint64_t measure_file(const coffer *model, size_t shard, bool direct, uin
     return (uint64_t)atomic_load(&run.done) * FLOOR_READ;
 }
 
+/* At most FLOOR_MOST is read, spread over all of the files: so a disk is measured where the model is, and a large
+   model costs no more than a small one. */
 double load_floor(const coffer *model, bool direct)
 {
     const uint64_t step = total_size(model) / FLOOR_MOST + 1;
@@ -103,6 +109,7 @@ double load_floor(const coffer *model, bool direct)
     return done > 0 && seconds > 0 ? (double)done / seconds : 0;
 }
 
+/* A file that cannot be opened, or a name that is no file here, counts as not evicted. */
 bool load_evict(const coffer *model)
 {
     bool evicted = true;
