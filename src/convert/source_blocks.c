@@ -53,11 +53,11 @@ static coffer_status blocks_read_whole(const source_blocks *blocks, uint64_t fir
 
 /* At most `size` bytes from `skip` on in one block; *done says how many. */
 static coffer_status blocks_read_part(const source_blocks *blocks, uint64_t block, size_t skip, uint8_t *to,
-                                      size_t size, size_t *done, coffer_error *err)
+                                      size_t size, size_t *done, const coffer__watch *watch, coffer_error *err)
 {
     uint8_t made[COFFER__GGUF_BLOCK_MOST * sizeof(float)];
     const size_t left = blocks_made(blocks) - skip;
-    const coffer_status status = blocks_read_whole(blocks, block, 1, made, NULL, err);
+    const coffer_status status = blocks_read_whole(blocks, block, 1, made, watch, err);
     if (status == COFFER_OK) {
         *done = size < left ? size : left;
         memcpy(to, made + skip, *done);
@@ -84,7 +84,7 @@ static coffer_status source_blocks_read_at(const coffer__source *source, uint64_
             done = count * made;
             status = blocks_read_whole(&blocks, block, count, to, watch, err);
         } else {
-            status = blocks_read_part(&blocks, block, skip, to, size, &done, err);
+            status = blocks_read_part(&blocks, block, skip, to, size, &done, watch, err);
         }
         if (status != COFFER_OK) {
             return status;

@@ -210,7 +210,9 @@ int coffer__os_read_uncached(int fd, uint64_t offset, void *buffer, size_t size,
     size_t more = 0;
     const int os_error = coffer__os_read_at(fd, offset + *done, (char *)buffer + *done, size - *done, &more);
 #ifdef POSIX_FADV_DONTNEED
-    (void)posix_fadvise(fd, (off_t)(offset + *done), (off_t)more, POSIX_FADV_DONTNEED);
+    if (more > 0) { /* a length of 0 means: to the end of the file */
+        (void)posix_fadvise(fd, (off_t)(offset + *done), (off_t)more, POSIX_FADV_DONTNEED);
+    }
 #endif
     *done += more;
     return os_error;

@@ -92,12 +92,6 @@ static bool load_plan_is_host(const coffer_device *device)
 
 /* ---- items and rows ---------------------------------------------------------------------------------------------- */
 
-/* Where an addition began, so that a failure leaves the plan as it was. What it took of the blocks stays taken. */
-typedef struct load_plan_mark {
-    size_t rows;
-    size_t items;
-} load_plan_mark;
-
 /* The next row of the item that is being added. The loops are copied from the caller's stack. An empty nest is no
    row. The row counts only when it is whole, so a failure in the middle leaves nothing half made: the room that was
    found is used by the next one. */

@@ -116,8 +116,9 @@ bool load_evict(const coffer *model)
     for (size_t i = 0; i < coffer_shard_count(model); i++) {
         const int fd = open(coffer_shard_path(model, i), O_RDONLY | O_CLOEXEC);
         /* Pages that were not written yet cannot be forgotten. */
-        evicted = evicted && fd >= 0 && fdatasync(fd) == 0;
-        evicted = evicted && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+        bool gone = fd >= 0 && fdatasync(fd) == 0;
+        gone = gone && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+        evicted = evicted && gone;
         if (fd >= 0) {
             close(fd);
         }
