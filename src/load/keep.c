@@ -196,7 +196,7 @@ static coffer_status keep_finish(keep_file *file, const coffer__shard *shard, co
     coffer__os_unmap(&file->map);
     file->map = (coffer__os_map){ NULL, 0 };
     if (status != COFFER_OK) {
-        return coffer__model_fail(err, status, shard, NULL);
+        return shard->path != NULL ? coffer__fail_path(err, status, shard->path) : status;
     }
     const int os_error = coffer__os_shared_seal(file->fd, true);
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "seal memory", shard->path, os_error);
