@@ -25,7 +25,7 @@ const FILES = {
   IS_PICKLE: ["This is a Python pickle", "Look for a .safetensors file beside it"],
   IS_ZIP: ["This is a zip archive", "convert it"],
   IS_HTML: ["This is a web page", "the URL is that of a page about the file"],
-  IS_GGUF: ["This is a GGUF file", "Use a program that reads GGUF"],
+  IS_GGUF: ["This is a GGUF file", "coffer convert"],
   JSON: ["Not JSON by RFC 8259", "Report the file to its maker"],
   HOLE: ["Bytes that no tensor covers", "Write the file again"],
   DUPLICATE_NAME: ["Two tensors of one name", "Rename one"],
