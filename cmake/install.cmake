@@ -14,15 +14,22 @@ set(coffer_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/coffer)
 
 # ---- The components ---------------------------------------------------------------------------------------------------
 
-install(TARGETS coffer_shared EXPORT coffer_shared LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
-install(TARGETS coffer_static EXPORT coffer_static ARCHIVE COMPONENT development)
+# Both libraries, unless BUILD_SHARED_LIBS says which, as package managers do.
+set(coffer_parts)
+if(BUILD_SHARED_LIBS OR NOT DEFINED BUILD_SHARED_LIBS)
+  install(TARGETS coffer_shared EXPORT coffer_shared LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
+  list(APPEND coffer_parts shared)
+endif()
+if(NOT BUILD_SHARED_LIBS)
+  install(TARGETS coffer_static EXPORT coffer_static ARCHIVE COMPONENT development)
+  list(APPEND coffer_parts static)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ TYPE INCLUDE COMPONENT development)
 # The notices of what is compiled in have to go with it. A Debian package has them in its copyright file.
 if(NOT COFFER_DEBIAN)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}
           COMPONENT runtime)
 endif()
-set(coffer_parts shared static)
 if(TARGET coffer_cli)
   install(TARGETS coffer_cli EXPORT coffer_cli RUNTIME COMPONENT command)
   list(APPEND coffer_parts cli)
