@@ -455,11 +455,13 @@ static coffer_status work_verify(coffer_load *load, const work_chunk *chunk, siz
    is called ready, so no caller ever gets bytes of a file that was replaced in the meantime. The slot was released
    before, since hashing in place and verifying apart need only what is in the item's memory, and the slot can be
    filled meanwhile. And a chunk with items that are due counts as in progress until they are verified, so that a
-   caller is not told that the load waits for a budget while items are about to become ready. */
+   caller is not told that the load waits for a budget while items are about to become ready. Callers are woken once
+   for all items of the chunk, when the lock is free: else each would wake only to wait for the lock. */
 static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
 {
     coffer_load *load = worker->load;
     size_t due_count = 0;
+    bool news = false;
     coffer_status status = work_still(load, chunk->base.shard, err);
     if (status != COFFER_OK) {
         return status;
@@ -470,9 +472,14 @@ static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk
     load->stats.waited_device += worker->waited_device;
     worker->waited = 0;
     worker->waited_device = 0;
+    const size_t open = load->open;
     status = work_parts_arrived(load, chunk, &due_count, err);
     load->under_way -= due_count == 0 ? 1 : 0;
+    news = load->open != open || load->starved;
     coffer__os_mutex_unlock(&load->mutex);
+    if (news) {
+        coffer__os_condition_wake_all(&load->changed);
+    }
     if (status == COFFER_OK && due_count > 0) {
         status = work_verify(load, chunk, due_count, err);
         coffer__os_mutex_lock(&load->mutex);

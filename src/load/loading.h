@@ -149,7 +149,8 @@ coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t w
 
 /* ---- load_ready.c ------------------------------------------------------------------------------------------------ */
 
-/* An item is complete. Under the lock. */
+/* An item is complete. Under the lock. Whoever calls this wakes those who wait for `changed`, all of them, because they
+   may wait for different items: once for all items of a chunk. */
 void coffer__load_ready(coffer_load *load, uint32_t item);
 
 #endif

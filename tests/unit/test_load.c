@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -113,6 +114,110 @@ static void test_memory_owns_itself(void **state)
         coffer_memory_free(kept[i].memory);
         free(copies[i]);
     }
+}
+
+#define LEAF ((uintptr_t)2 << 20)
+#define NEIGHBOURS 80
+
+/* A model of small tensors, 8 MB of them. */
+static coffer *open_neighbours(image *made)
+{
+    static const char letters[] = "abcdefghijklmnop";
+    tensor_spec specs[NEIGHBOURS];
+    char names[NEIGHBOURS][4];
+    coffer *model = NULL;
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        const char name[4] = { letters[i / 16], letters[i % 16], '\0', '\0' };
+        memcpy(names[i], name, sizeof name);
+        specs[i] = (tensor_spec){ names[i], COFFER_U8, 1, { 60000 + 1000 * i } };
+    }
+    *made = image_of(specs, NEIGHBOURS);
+    assert_int_equal(coffer_open_memory(&model, made->bytes, made->size, NULL, NULL), COFFER_OK);
+    return model;
+}
+
+/* Loads it, and keeps all tensors. They lie side by side, from the address that is returned on. */
+static uintptr_t load_neighbours(const coffer *model, coffer_loaded *kept)
+{
+    coffer_plan *plan = plan_of(model);
+    coffer_load *load = start(plan, NULL, NULL);
+    uintptr_t begin = UINTPTR_MAX;
+    uintptr_t end = 0;
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        kept[i] = next(load);
+        begin = kept[i].address < begin ? (uintptr_t)kept[i].address : begin;
+        end = kept[i].address + kept[i].size > end ? (uintptr_t)(kept[i].address + kept[i].size) : end;
+    }
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    assert_in_range(end - begin, 3 * LEAF, 6 * LEAF);
+    return begin;
+}
+
+static bool reaches_into(const coffer_loaded *loaded, uintptr_t leaf)
+{
+    return loaded->memory != NULL && loaded->address / LEAF <= leaf &&
+           (loaded->address + loaded->size - 1) / LEAF >= leaf;
+}
+
+/* Whether any page of a leaf is in memory. */
+static bool leaf_is_there(uintptr_t leaf)
+{
+    unsigned char pages[LEAF / 4096];
+    bool there = false;
+    memset(pages, 0, sizeof pages);
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
+    assert_int_equal(mincore((void *)(leaf * LEAF), LEAF, (void *)pages), 0);
+    for (size_t i = 0; i < sizeof pages; i++) {
+        there = there || (pages[i] & 1) != 0;
+    }
+    return there;
+}
+
+/* Tensors that lie side by side share huge pages. Each of these goes back to the system with the last tensor in it,
+   and the neighbours keep every byte. */
+static void test_memory_goes_back_by_huge_pages(void **state)
+{
+    (void)state;
+    image made;
+    coffer_loaded kept[NEIGHBOURS];
+    coffer *model = open_neighbours(&made);
+    const uintptr_t leaf = load_neighbours(model, kept) / LEAF + 1; /* tensors fill it */
+    assert_true(leaf_is_there(leaf));
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        if (reaches_into(&kept[i], leaf)) {
+            coffer_memory_free(kept[i].memory);
+            kept[i].memory = NULL;
+        }
+    }
+    assert_false(leaf_is_there(leaf));
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        if (kept[i].memory != NULL) {
+            assert_is_tensor(model, &kept[i]);
+            coffer_memory_free(kept[i].memory);
+        }
+    }
+    coffer_close(model);
+    image_free(&made);
+}
+
+/* Whatever the order in which they go. */
+static void test_neighbours_go_in_any_order(void **state)
+{
+    (void)state;
+    dice of = { 13 };
+    image made;
+    coffer_loaded kept[NEIGHBOURS];
+    coffer *model = open_neighbours(&made);
+    (void)load_neighbours(model, kept);
+    for (size_t left = NEIGHBOURS; left > 0; left--) {
+        const size_t gone = (size_t)dice_below(&of, left);
+        assert_is_tensor(model, &kept[gone]);
+        coffer_memory_free(kept[gone].memory);
+        kept[gone] = kept[left - 1];
+    }
+    coffer_close(model);
+    image_free(&made);
 }
 
 static void test_items_are_taken_by_number_once(void **state)
@@ -746,6 +851,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LOAD_TEST(test_every_tensor_is_handed_out_once),
         LOAD_TEST(test_memory_owns_itself),
+        LOAD_TEST(test_memory_goes_back_by_huge_pages),
+        LOAD_TEST(test_neighbours_go_in_any_order),
         LOAD_TEST(test_items_are_taken_by_number_once),
         LOAD_TEST(test_waiting_hands_nothing_out),
         LOAD_TEST(test_a_budget_makes_the_load_wait_for_its_caller),
