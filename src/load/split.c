@@ -12,9 +12,11 @@
  * GPT-2 has its weights transposed. A projection that is fused of several has several parts along the dimension, each
  * of which is split.
  */
+#include "alloc.h"
 #include "error.h"
 #include "load_plan.h"
-#include "text.h"
+#include "model.h"
+#include "pattern.h"
 
 /* How many parts a split dimension has. */
 typedef enum split_parts {
@@ -128,17 +130,40 @@ static bool split_is_even(const coffer_tensor *tensor, const split_way *way, uin
     return sum == tensor->shape[way->dim];
 }
 
-/* The caller's rules replace the usual ones and do not add to them, so what they leave out is whole. */
-static split_way split_of(const coffer_tensor *tensor, const coffer_split_rule *rules, size_t rule_count)
+/* The rules of one call: the caller's, which replace the usual ones and do not add to them, so what they leave out is
+   whole. */
+typedef struct split_rules {
+    const coffer_split_rule *given; /* NULL: the usual ones */
+    coffer__pattern *patterns;      /* of each */
+    size_t count;
+} split_rules;
+
+/* Ends with freeing the patterns. They are prepared once, as every tensor is compared with all of them until one fits. */
+static coffer_status split_prepare(const coffer_plan *plan, const coffer_split_rule *given, size_t count,
+                                   split_rules *rules, coffer_error *err)
+{
+    *rules =
+        (split_rules){ .given = given, .count = given != NULL ? count : sizeof split_usual / sizeof split_usual[0] };
+    rules->patterns = coffer__alloc_array(&plan->allocator, rules->count, sizeof *rules->patterns, err);
+    if (rules->patterns == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < rules->count; i++) {
+        rules->patterns[i] = coffer__pattern_prepare(given != NULL ? given[i].pattern : split_usual[i].pattern);
+    }
+    return COFFER_OK;
+}
+
+/* The way of the first rule that fits. */
+static split_way split_of(const coffer_tensor *tensor, const split_rules *rules)
 {
     split_way way = { .dim = -1 };
     split_parts parts = SPLIT_ONE;
-    const size_t count = rules != NULL ? rule_count : sizeof split_usual / sizeof split_usual[0];
-    for (size_t i = 0; i < count; i++) {
-        const char *pattern = rules != NULL ? rules[i].pattern : split_usual[i].pattern;
-        if (coffer_match(pattern, tensor->name, tensor->name_len)) {
-            way.dim = rules != NULL ? rules[i].dim : split_usual[i].dim;
-            parts = rules != NULL ? SPLIT_ONE : split_usual[i].parts;
+    const coffer__name name = { tensor->name, tensor->name_len };
+    for (size_t i = 0; i < rules->count; i++) {
+        if (coffer__pattern_fits(&rules->patterns[i], name)) {
+            way.dim = rules->given != NULL ? rules->given[i].dim : split_usual[i].dim;
+            parts = rules->given != NULL ? SPLIT_ONE : split_usual[i].parts;
             break;
         }
     }
@@ -175,17 +200,14 @@ coffer_status coffer_plan_add_all(coffer_plan *plan, const coffer_split_rule *ru
                             "coffer_plan_add_all was called without a plan, or for rank %u of %u", (uint64_t)rank,
                             (uint64_t)world);
     }
+    split_rules known;
+    coffer_status status = split_prepare(plan, rules, rule_count, &known, err);
     const size_t count = coffer_count(plan->model);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; status == COFFER_OK && i < count; i++) {
         const coffer_tensor *tensor = coffer_at(plan->model, i);
-        split_way way = { .dim = -1 };
-        if (world > 1) {
-            way = split_of(tensor, rules, rule_count);
-        }
-        const coffer_status status = split_add(plan, tensor, &way, rank, world, device, err);
-        if (status != COFFER_OK) {
-            return status;
-        }
+        const split_way way = world > 1 ? split_of(tensor, &known) : (split_way){ .dim = -1 };
+        status = split_add(plan, tensor, &way, rank, world, device, err);
     }
-    return COFFER_OK;
+    coffer__free_array(&plan->allocator, known.patterns, known.count, sizeof *known.patterns);
+    return status;
 }
