@@ -72,11 +72,15 @@ static coffer_status group_wants(const coffer_load *load, uint32_t *wanted, cons
 }
 
 /* What all ranks may have in flight together. A slot is free again when all have taken from it, so the more ranks
-   there are, the more slots keep them from waiting for each other. */
+   run at once, the more slots keep them from waiting for each other. Beyond that they cost: each rank has to map every
+   page of them, which takes longer than copying from it, and bytes are gone from the processor's caches before the last
+   rank takes them. So there is a window for every two processors, and one for each rank at most. */
 static uint64_t group_memory(const coffer_window_options *how)
 {
     const uint64_t most = COFFER__SHARE_MOST_SLOTS * COFFER__CELL;
-    return how->memory < most / how->ranks ? how->memory * how->ranks : most;
+    const uint32_t at_once = coffer__os_processors() / 2;
+    const uint32_t windows = at_once == 0 ? 1 : at_once < how->ranks ? at_once : how->ranks;
+    return how->memory < most / windows ? how->memory * windows : most;
 }
 
 /* A model that a keeper has is in memory already, and the protocol needs all ranks to take cells upwards, which the

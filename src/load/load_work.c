@@ -698,9 +698,18 @@ size_t coffer__load_worker_size(void)
     return sizeof(coffer__load_worker);
 }
 
+/* The processors that this process may count on, where several of this host load together. */
+static uint32_t work_processors(const coffer_load *load)
+{
+    const uint32_t ranks = load->window->options.ranks;
+    const uint32_t mine = coffer__os_processors() / (ranks > 1 ? ranks : 1);
+    return mine > 0 ? mine : 1;
+}
+
 /* As many as the engine wants, or as the window's options say; never more than there are cells, or slots. A worker
    without a cell to read would be a thread for nothing, and one without a slot could never begin a chunk: each feed
-   has at least one slot of its own. */
+   has at least one slot of its own. The ranks of a group read for each other, so that there is no more reading to do
+   than for one of them, and each needs no more threads than its processors can run. */
 static coffer_status work_threads(const coffer_load *load, size_t *count, coffer_error *err)
 {
     uint32_t threads = 0;
@@ -712,6 +721,9 @@ static coffer_status work_threads(const coffer_load *load, size_t *count, coffer
     }
     if (load->kept != NULL) {
         threads = coffer__os_processors(); /* they only copy */
+    }
+    if (load->window->options.ranks > 1 && work_processors(load) < threads) {
+        threads = work_processors(load);
     }
     threads = asked > 0 ? asked : threads > 0 ? threads : 1;
     threads = threads < WORK_MOST_THREADS ? threads : WORK_MOST_THREADS;

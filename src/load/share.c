@@ -42,7 +42,11 @@ static bool share_is_passed(coffer__share *share, uint32_t cell)
 
 /* Under the mutex. What was passed is not touched any more when the cursor says so. The store is sequentially
    consistent, and every copy from a buffer was finished before its cell was passed, so a rank that sees the new
-   cursor may fill those buffers. The beat rises even if the cursor does not: something was done. */
+   cursor may fill those buffers. The beat rises even if the cursor does not: something was done.
+
+   Others only wait for the lowest of all cursors, and waking them costs more than taking a cell. So they are woken by
+   the rank that was the last to pass the cell. Of several that pass it at the same moment, each stores its cursor before
+   it looks at the others', so that one at least finds that all have passed. */
 static void share_advance(coffer__share *share)
 {
     coffer__share_rank *rank = &share->table.rank[share->me];
@@ -52,8 +56,11 @@ static void share_advance(coffer__share *share)
     }
     atomic_fetch_add(&rank->beat, 1);
     if (share->cursor != before) {
+        uint32_t whose = 0;
         atomic_store(&rank->cursor, share->cursor);
-        coffer__share_signal(&share->table);
+        if (coffer__share_floor(&share->table, &whose) > before) {
+            coffer__share_signal(&share->table);
+        }
     }
 }
 
