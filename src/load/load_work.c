@@ -6,6 +6,7 @@
  */
 #include "alloc.h"
 #include "deliver.h"
+#include "engine.h"
 #include "error.h"
 #include "load_digest.h"
 #include "loading.h"
@@ -394,6 +395,15 @@ static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
     stats->engines |= chunk->base.engines;
 }
 
+/* What requests turned out to cost changes what the next chunks read. Not in a group: the ranks have told each other what
+   they want, and each has to keep to that. Under the lock. */
+static void work_learn(coffer_load *load, const coffer__chunk *chunk)
+{
+    if (chunk->gap != 0 && load->window->options.ranks < 2) {
+        load->schedule.gap[coffer__source_is_dear(&load->plan->model->shards[chunk->shard].source)] = chunk->gap;
+    }
+}
+
 /* A part is in place. An item that lacks nothing more is ready, unless it is verified first: then it is *due, when
    this thread has to do that. Under the lock. `left` reaches 0 once, under the lock, whichever worker brings the
    last part, so exactly one thread calls the item ready or verifies it. */
@@ -468,6 +478,7 @@ static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk
     }
     coffer__os_mutex_lock(&load->mutex);
     work_count(&load->stats, chunk);
+    work_learn(load, &chunk->base);
     load->stats.waited_source += worker->waited;
     load->stats.waited_device += worker->waited_device;
     worker->waited = 0;

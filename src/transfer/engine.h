@@ -147,6 +147,10 @@ void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *
    one for an engine that is not asynchronous, else the inlet's depth, which doubles as long as reading becomes faster by it
    by at least 3 %, and stays within the reader's. */
 bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer__inlet *inlet);
+/* The longest gap between wanted bytes of this inlet that is worth reading, as what requests took so far tells. */
+uint64_t coffer__range_reader_gap(const coffer__range_reader *reader, const coffer__inlet *inlet);
+/* Whether requests to a source are dear from the beginning: COFFER__PACE_FAR. */
+bool coffer__source_is_dear(const coffer__source *source);
 /* Gives back a request that is done, in any order, and says whether all of its bytes are there. *done NULL: none is in
    progress or, without `wait`, none was finished by the system meanwhile. A failure is that request's alone. */
 coffer_status coffer__range_reader_reap(coffer__range_reader *reader, bool wait, coffer__request **done,

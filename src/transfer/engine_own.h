@@ -6,6 +6,7 @@
 #define COFFER_TRANSFER_ENGINE_OWN_H
 
 #include "engine.h"
+#include "pace.h"
 #include "tune.h"
 
 struct coffer__engine {
@@ -47,6 +48,8 @@ struct coffer__range_reader {
     coffer__requests ready;   /* that an asynchronous engine is done with */
     uint32_t under_way;       /* that were submitted and not reaped */
     coffer__tune tune;
+    coffer__pace pace[2]; /* of sources that are near, and of those that are far */
+    uint64_t moment; /* nanoseconds of the clock: until then time was counted to requests, or none was in progress */
     coffer__ring_state ring;
     int own;         /* engine_buffered.c: a descriptor of the reader's own, or -1, … */
     uint64_t device; /* … and of which file it is */

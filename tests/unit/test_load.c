@@ -717,6 +717,46 @@ static void test_progress_is_told_and_cancels(void **state)
     image_free(&source.bytes);
 }
 
+/* Where requests are slow and bytes fast, gaps are read that are worth leaving out elsewhere. The first chunks have a
+   request for each row of the slice; then the load has learnt, and reads a cell by one. */
+static void test_gaps_are_read_where_requests_are_slow(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 2, { 600, 40000 } } }; /* 12 cells */
+    const coffer_index slice[] = { { COFFER_INDEX_RANGE, false, false, 0, 0, 1 },
+                                   { COFFER_INDEX_RANGE, true, true, 100, 4100, 1 } };
+    slow_source source = { .bytes = image_of(specs, 1) };
+    const coffer_source custom = { .read_at = slow_read, .ctx = &source, .size = source.bytes.size };
+    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_load_stats stats = { .struct_size = sizeof stats };
+    coffer_plan_cost cost = { .struct_size = sizeof cost };
+    coffer *model = NULL;
+    coffer_plan *plan = NULL;
+    coffer_window *window = NULL;
+    how.threads = 1;
+    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
+    assert_int_equal(coffer_open_source(&model, &custom, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_add(plan, coffer_at(model, 0), slice, 2, NULL, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_cost_of(plan, SIZE_MAX, &cost, NULL), COFFER_OK);
+    assert_int_equal(cost.requests, 600);
+    coffer_load *load = start(plan, window, NULL);
+    const coffer_loaded loaded = next(load);
+    for (size_t i = 0; i < 600; i++) {
+        const uint8_t *row = source.bytes.bytes + source.bytes.data_offset + i * 40000 + 100;
+        assert_memory_equal((const void *)(uintptr_t)(loaded.address + i * 4000), row, 4000);
+    }
+    coffer_load_stats_of(load, &stats);
+    assert_in_range(stats.requests, 12, 300);
+    assert_true(stats.read > cost.read);
+    coffer_memory_free(loaded.memory);
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    coffer_window_free(window);
+    coffer_close(model);
+    image_free(&source.bytes);
+}
+
 static void test_every_read_fails_once(void **state)
 {
     (void)state;
@@ -867,6 +907,7 @@ int main(void)
         LOAD_TEST(test_files_that_changed_are_refused),
         LOAD_TEST(test_a_load_is_cancelled),
         LOAD_TEST(test_progress_is_told_and_cancels),
+        LOAD_TEST(test_gaps_are_read_where_requests_are_slow),
         LOAD_TEST(test_every_read_fails_once),
         LOAD_TEST(test_every_allocation_fails_once),
         LOAD_TEST(test_any_plan_gives_the_bytes_of_a_naive_reader),
