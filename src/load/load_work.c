@@ -58,14 +58,16 @@ typedef enum work_begun {
 
 /* Only the first failure is kept: those of the other workers mostly follow from it, as they are stopped in the
    middle of what they do. `stopped` is set under the lock, so a thread that has looked at the status and is about
-   to wait cannot miss the waking. */
+   to wait cannot miss the waking. A load that was done before it was cancelled keeps the time that it took. */
 void coffer__load_fail(coffer_load *load, coffer_status status, const coffer_error *error)
 {
     coffer__os_mutex_lock(&load->mutex);
     if (load->status == COFFER_OK) {
         load->status = status;
         load->error = *error;
-        load->stats.nanoseconds = coffer__os_nanoseconds() - load->began;
+        if (load->open > 0) {
+            load->stats.nanoseconds = coffer__os_nanoseconds() - load->began;
+        }
     }
     atomic_store(&load->stopped, true);
     coffer__os_condition_wake_all(&load->changed);
@@ -154,7 +156,8 @@ static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
 /* The next chunk of the schedule, which is in progress from now on. It counts as in progress under the same lock
    under which the schedule moved on. So a caller that sees that nothing is in progress, and that the schedule waits
    for a budget, knows that only it can make room. Callers are woken when that becomes so, as no item is going to
-   become ready that would wake them. */
+   become ready that would wake them. That an item was refused while others gave a chunk does not count: what was
+   taken in may have more chunks to come, also at a moment when none of them is in progress. */
 static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chunk, work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
@@ -162,6 +165,7 @@ static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chun
     coffer__os_mutex_lock(&load->mutex);
     coffer_status status = coffer__schedule_next(&load->schedule, &chunk->base, &over, err);
     *begun = over ? WORK_OVER : WORK_BEGUN;
+    load->starved = status == COFFER_NEED_MORE;
     if (status == COFFER_NEED_MORE) {
         *begun = WORK_STARVED;
         status = COFFER_OK;
