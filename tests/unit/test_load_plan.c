@@ -262,6 +262,24 @@ static void test_a_plan_tells_what_it_costs(void **state)
     close_specs(&made);
 }
 
+/* What is read by the library's own reading alone counts as buffered; a shard of which nothing is wanted has no engine. */
+static void test_a_plan_tells_its_engines(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 10 } }, { "none", COFFER_U8, 1, { 0 } } };
+    opened made = open_specs(specs, 2);
+    uint32_t engines = 1;
+    assert_int_equal(coffer_plan_add(made.plan, named(&made, "none"), NULL, 0, NULL, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_engines_of(made.plan, SIZE_MAX, &engines, NULL), COFFER_OK);
+    assert_int_equal(engines, 0);
+    assert_int_equal(coffer_plan_add(made.plan, named(&made, "a"), NULL, 0, NULL, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_engines_of(made.plan, 0, &engines, NULL), COFFER_OK);
+    assert_int_equal(engines, 1 << COFFER_ENGINE_BUFFERED);
+    assert_int_equal(coffer_plan_engines_of(made.plan, 1, &engines, NULL), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_plan_engines_of(made.plan, 0, NULL, NULL), COFFER_ERR_ARGUMENT);
+    close_specs(&made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_shares_that_cannot_be_are_refused),
         cmocka_unit_test(test_models_are_split_by_the_names_of_their_weights),
         cmocka_unit_test(test_a_plan_tells_what_it_costs),
+        cmocka_unit_test(test_a_plan_tells_its_engines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
