@@ -314,6 +314,9 @@ void *coffer__os_pages_new(size_t size);
 void coffer__os_pages_free(void *pages, size_t size);
 /* Gives back the memory of whole pages, which stay the program's and are zero when they are touched again. */
 void coffer__os_pages_discard(void *pages, size_t size);
+/* Asks the system to take such pages, when they are first used, from the memory that is next to a node, as far as it has
+   some. A failure is nobody's concern: the pages come from elsewhere then. */
+int coffer__os_pages_near(void *pages, size_t size, int32_t node);
 /* Asks for huge pages for a block of another allocator. The advice covers whole pages, so it begins
    at the start of the block's first page and thus covers the block's whole mapping. Advice for a
    part would split the mapping, and libc's realloc could no longer move it without copying. */

@@ -278,14 +278,18 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
     coffer__lines lines;
     coffer__line line;
     coffer__outlet *outlet = NULL;
-    const coffer_load *load = worker->load;
+    coffer_load *load = worker->load;
     const coffer__load_row *row = &load->plan->rows[part->row];
+    bool pinned = false;
     coffer_status status = work_outlet(worker, row->item, &outlet, err);
+    if (status == COFFER_OK && chunk->mapped) {
+        status = coffer__load_pin_kept(load, load->plan->items[row->item].device, chunk->shard, &pinned, err);
+    }
     part->taken = 0;
     coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
     while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
         const uint8_t *bytes = chunk->bytes + (size_t)(line.from - chunk->cell.begin);
-        status = coffer__outlet_send(outlet, &line, bytes, chunk->mapped, err);
+        status = coffer__outlet_send(outlet, &line, bytes, chunk->mapped && !pinned, err);
         part->taken += line.width * line.runs;
     }
     return status;
