@@ -9,7 +9,9 @@
 #include "support_file.h"
 #include "support_load.h"
 #include "support_memory.h"
+#include "window.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,8 @@
 #include <unistd.h>
 
 #define MOST_WISHES 40
-#define WHOLE_TEST_S 300 /* after which a test that hangs is ended */
+#define LONG_ENOUGH 60000 /* milliseconds in which whatever can happen has happened */
+#define WHOLE_TEST_S 300  /* after which a test that hangs is ended */
 
 static coffer_load *start(const coffer_plan *plan, coffer_window *window, const coffer_load_options *options)
 {
@@ -610,6 +613,65 @@ static void test_files_that_changed_are_refused(void **state)
     }
 }
 
+/* ---- the first tensor -------------------------------------------------------------------------------------------- */
+
+/* A source that gives nothing from `limit` on until that rises. */
+typedef struct gated_source {
+    image bytes;
+    atomic_uint limit;
+} gated_source;
+
+static coffer_status gated_read(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
+{
+    gated_source *source = ctx;
+    (void)err;
+    while (offset >= atomic_load(&source->limit)) {
+        (void)usleep(1000);
+    }
+    memcpy(buffer, source->bytes.bytes + offset, size);
+    return COFFER_OK;
+}
+
+/* A tensor is handed out when at most three chunks after that of its last byte were read, and so it is with the first
+   while all that follows is not there yet, however many threads read. */
+static void test_the_first_tensor_does_not_wait_for_the_rest(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "first", COFFER_U8, 1, { 5000000 } },
+                                         { "second", COFFER_U8, 1, { 30000000 } },
+                                         { "third", COFFER_U8, 1, { 30000000 } } };
+    gated_source source = { .bytes = image_of(specs, 3) };
+    const coffer_source custom = { .read_at = gated_read, .ctx = &source, .size = source.bytes.size };
+    coffer *model = NULL;
+    atomic_store(&source.limit, UINT_MAX);
+    assert_int_equal(coffer_open_source(&model, &custom, NULL, NULL), COFFER_OK);
+    coffer_plan *plan = plan_of(model);
+    const uint64_t end = coffer_at(model, 0)->offset + coffer_at(model, 0)->size;
+    const uint64_t chunk = COFFER__CELL;
+    for (uint32_t threads = 1; threads <= 8; threads *= 2) {
+        coffer_error err;
+        coffer_loaded loaded;
+        coffer_window *window = NULL;
+        coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+        how.threads = threads;
+        assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
+        atomic_store(&source.limit, (unsigned)((end + chunk - 1) / chunk * chunk + 3 * chunk));
+        coffer_load *load = start(plan, window, NULL);
+        const coffer_status status = coffer_load_next(load, LONG_ENOUGH, &loaded, &err);
+        const coffer_status after = coffer_load_wait(load, 0, &err);
+        atomic_store(&source.limit, UINT_MAX);
+        assert_int_equal(status, COFFER_OK);
+        assert_int_equal(loaded.item, 0);
+        assert_int_equal(after, COFFER_NEED_MORE);
+        coffer_memory_free(loaded.memory);
+        coffer_load_free(load);
+        coffer_window_free(window);
+    }
+    coffer_plan_free(plan);
+    coffer_close(model);
+    image_free(&source.bytes);
+}
+
 /* ---- ending early ------------------------------------------------------------------------------------------------ */
 
 /* A source that answers after a while, and may fail. */
@@ -846,6 +908,7 @@ int main(void)
         LOAD_TEST(test_whole_tensors_are_verified_on_the_way),
         LOAD_TEST(test_damage_is_found_before_anything_is_handed_out),
         LOAD_TEST(test_files_that_changed_are_refused),
+        LOAD_TEST(test_the_first_tensor_does_not_wait_for_the_rest),
         LOAD_TEST(test_a_load_is_cancelled),
         LOAD_TEST(test_progress_is_told_and_cancels),
         LOAD_TEST(test_every_read_fails_once),
