@@ -59,14 +59,16 @@ typedef enum work_begun {
 
 /* Only the first failure is kept: those of the other workers mostly follow from it, as they are stopped in the
    middle of what they do. `stopped` is set under the lock, so a thread that has looked at the status and is about
-   to wait cannot miss the waking. */
+   to wait cannot miss the waking. A load that was done before it was cancelled keeps the time that it took. */
 void coffer__load_fail(coffer_load *load, coffer_status status, const coffer_error *error)
 {
     coffer__os_mutex_lock(&load->mutex);
     if (load->status == COFFER_OK) {
         load->status = status;
         load->error = *error;
-        load->stats.nanoseconds = coffer__os_nanoseconds() - load->began;
+        if (load->open > 0) {
+            load->stats.nanoseconds = coffer__os_nanoseconds() - load->began;
+        }
     }
     atomic_store(&load->stopped, true);
     coffer__os_condition_wake_all(&load->changed);
@@ -155,7 +157,8 @@ static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
 /* The next chunk of the schedule, which is in progress from now on. It counts as in progress under the same lock
    under which the schedule moved on. So a caller that sees that nothing is in progress, and that the schedule waits
    for a budget, knows that only it can make room. Callers are woken when that becomes so, as no item is going to
-   become ready that would wake them. */
+   become ready that would wake them. That an item was refused while others gave a chunk does not count: what was
+   taken in may have more chunks to come, also at a moment when none of them is in progress. */
 static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chunk, work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
@@ -163,6 +166,7 @@ static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chun
     coffer__os_mutex_lock(&load->mutex);
     coffer_status status = coffer__schedule_next(&load->schedule, &chunk->base, &over, err);
     *begun = over ? WORK_OVER : WORK_BEGUN;
+    load->starved = status == COFFER_NEED_MORE;
     if (status == COFFER_NEED_MORE) {
         *begun = WORK_STARVED;
         status = COFFER_OK;
@@ -275,14 +279,18 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
     coffer__lines lines;
     coffer__line line;
     coffer__outlet *outlet = NULL;
-    const coffer_load *load = worker->load;
+    coffer_load *load = worker->load;
     const coffer__load_row *row = &load->plan->rows[part->row];
+    bool pinned = false;
     coffer_status status = work_outlet(worker, row->item, &outlet, err);
+    if (status == COFFER_OK && chunk->mapped) {
+        status = coffer__load_pin_kept(load, load->plan->items[row->item].device, chunk->shard, &pinned, err);
+    }
     part->taken = 0;
     coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
     while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
         const uint8_t *bytes = chunk->bytes + (size_t)(line.from - chunk->cell.begin);
-        status = coffer__outlet_send(outlet, &line, bytes, chunk->mapped, err);
+        status = coffer__outlet_send(outlet, &line, bytes, chunk->mapped && !pinned, err);
         part->taken += line.width * line.runs;
     }
     return status;

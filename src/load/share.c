@@ -187,19 +187,22 @@ void coffer__share_beat(coffer__share *share)
 
 /* ---- the others -------------------------------------------------------------------------------------------------- */
 
-/* When all have entered, or have been struck off, nobody is left to call, and the system is not asked any more. */
+/* When all have entered, or have been struck off, nobody is left to call, and the system is not asked any more. Whoever
+   cannot be let in now is tried again the next time. */
 void coffer__share_tend(coffer__share *share)
 {
     if (share->listener >= 0 && !coffer__share_is_complete(&share->table)) {
-        (void)coffer__os_answer_all(share->listener, share->fd);
+        uint32_t given = 0;
+        (void)coffer__os_answer_all(share->listener, share->fd, &given);
     }
 }
 
-/* Ranks of this process hold the bytes of the memory together, so they cannot be told apart by them, and live. That
-   the system lets go of a byte is certain when a process ends in whatever way, so no rank has to say goodbye. */
+/* That the system lets go of a byte is certain when a process ends in whatever way, so no rank has to say goodbye. Where
+   a byte belongs to a process, ranks of this one hold theirs together: they cannot be told apart by them, and live. */
 static bool share_lives(const coffer__share *share, uint32_t rank)
 {
-    return atomic_load(&share->table.rank[rank].process) == share->process || coffer__os_byte_is_held(share->fd, rank);
+    const bool together = share->holder < 0 && atomic_load(&share->table.rank[rank].process) == share->process;
+    return together || coffer__os_byte_is_held(share->fd, rank);
 }
 
 /* Strikes off the dead, and, when nobody can enter any more, those who have not. A rank that is EMPTY holds no

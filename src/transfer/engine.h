@@ -13,7 +13,8 @@
  *
  * An inlet says how one source is read. It is made once, then constant, and any number of readers share it. A reader
  * belongs to one thread, which makes, uses and frees it. It takes requests of any inlets, and each goes to its inlet's
- * engine. Engines that are not asynchronous read when they are reaped: they are made parallel by as many readers.
+ * engine. Engines that are not asynchronous read when they are reaped: they are made parallel by as many readers. What
+ * an asynchronous engine refuses is read in the same way.
  *
  * Direct reading moves whole blocks of the file. So the range of a request may be rounded out to multiples of
  * inlet->block, and the memory before and after `to` is overwritten accordingly, with the bytes of the file that

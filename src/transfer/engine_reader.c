@@ -43,8 +43,8 @@ void coffer__range_reader_free(coffer__range_reader *reader)
     coffer__free(&allocator, reader, sizeof *reader);
 }
 
-/* An asynchronous engine that has as much as it can take leaves the request waiting; it is tried again when one of
-   the others has come back. All that a read counts is cleared here, since requests are used again and again. */
+/* What an asynchronous engine refuses, as it has no place for it or its address does not fit, this thread reads itself
+   when it is reaped. Whoever asks coffer__range_reader_wants first has no request refused for want of a place. All that a read counts is cleared here, since requests are used again and again. */
 void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *request)
 {
     const coffer__engine *engine = request->inlet->engine;
