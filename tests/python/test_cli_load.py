@@ -93,6 +93,23 @@ def test_one_rank_is_shown_tensor_by_tensor(sharded):
         assert sum(file[sum_of] for file in plan["files"]) == plan[sum_of]
 
 
+def test_the_plan_names_the_engine_that_the_load_uses(tmp_path):
+    """Of a large file that is not cached, one that is small, and one of which a rank wants nothing."""
+    large, small = tmp_path / "model-00001-of-00002.safetensors", tmp_path / "model-00002-of-00002.safetensors"
+    make(large, {"a": ("U8", [6 << 20], bytes(6 << 20))})
+    make(small, {"b": ("U8", [4], b"abcd"), "none": ("U8", [0], b"")})
+    weights = {"a": large.name, "b": small.name, "none": small.name}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weights}))
+    for file in (large, small):
+        os.utime(file, (1, 1))  # it was not written a moment ago
+    plan = read("plan", tmp_path, "--rank", 0)
+    found = read("load", tmp_path)
+    first, second = (file["engines"] for file in plan["files"])
+    assert len(first) == 1
+    assert second == ["buffered"]
+    assert set(plan["engines"]) == set(first + second) == set(found["engines"])
+
+
 def test_what_cannot_be_split_evenly_is_whole(path):
     ranks = read("plan", path, "--tp", 3)["ranks"]
     assert {rank["needed"] for rank in ranks} == {sum(map(size_of, transformer()))}
@@ -108,8 +125,9 @@ def test_rules_of_ones_own(path):
 
 def test_a_table_for_people(sharded):
     lines = run("plan", sharded, "--tp", 2).stdout.splitlines()
-    assert lines[0].split() == ["rank", "tensors", "needed", "read", "ratio", "requests"]
+    assert lines[0].split() == ["rank", "tensors", "needed", "read", "ratio", "requests", "engine"]
     assert [line.split()[0] for line in lines[1:]] == ["0", "1"]
+    assert {line.split()[-1] for line in lines[1:]} == {"buffered"}
     files = run("plan", sharded, "--rank", 0).stdout.splitlines()
     assert files[-1].split()[0] == "all"
 

@@ -663,6 +663,45 @@ static uint32_t settles_at(uint32_t depth, uint32_t most, uint64_t latency, uint
     return tune.depth;
 }
 
+/* What a gap may be after `count` brief and as many full requests to a device that needs `request` nanoseconds for each
+   and one for every `speed` bytes. */
+static uint64_t paced(bool far, uint64_t count, uint64_t request, uint64_t speed)
+{
+    coffer__pace pace;
+    coffer__pace_begin(&pace, far);
+    for (uint64_t i = 0; i < count; i++) {
+        coffer__pace_note(&pace, 8192, request + 8192 / speed);
+        coffer__pace_note(&pace, 300000, 1); /* of a size that tells nothing */
+        coffer__pace_note(&pace, 2 << 20, request + (2 << 20) / speed);
+    }
+    return coffer__pace_gap(&pace);
+}
+
+static void test_pace(void **unused)
+{
+    (void)unused;
+    /* as is usual, until something is known */
+    assert_int_equal(paced(false, 0, 0, 1), COFFER__PACE_NEAR);
+    assert_int_equal(paced(true, 0, 0, 1), COFFER__PACE_FAR);
+    assert_int_equal(paced(false, 7, 1000000, 3), COFFER__PACE_NEAR);
+    /* 100 us for a request are 100,000 bytes at one in a nanosecond; what was assumed counts less and less */
+    assert_in_range(paced(false, 2000, 100000, 1), 95000, 101000);
+    assert_in_range(paced(false, 2000, 10000, 1), 9500, 10100);
+    assert_in_range(paced(true, 20000, 500000, 1), 490000, 510000);
+    /* bounds */
+    assert_int_equal(paced(false, 2000, 100, 1), 4096);
+    assert_int_equal(paced(false, 2000, 10000000, 3), 256 << 10);
+    assert_int_equal(paced(true, 20000, 1000, 3), 64 << 10);
+    assert_int_equal(paced(true, 2000, UINT64_C(3600) * 1000000000, 3), 2 << 20);
+    /* one request that hung changes little */
+    coffer__pace pace;
+    coffer__pace_begin(&pace, false);
+    for (unsigned i = 0; i < 5000; i++) {
+        coffer__pace_note(&pace, 4096, i == 2500 ? UINT64_MAX : 6250);
+    }
+    assert_in_range(coffer__pace_gap(&pace), 16000, 18000);
+}
+
 static void test_tune(void **unused)
 {
     (void)unused;
@@ -698,6 +737,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_such_engine, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_within, engine_set_up, engine_tear_down),
         cmocka_unit_test(test_tune),
+        cmocka_unit_test(test_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

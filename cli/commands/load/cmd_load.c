@@ -10,6 +10,7 @@
 #include "cli_progress.h"
 #include "cli_report.h"
 #include "cli_text.h"
+#include "load_engines.h"
 #include "load_floor.h"
 
 #include <inttypes.h>
@@ -187,22 +188,6 @@ static const char *words_of_limit(const char *limit)
     return words[i][1];
 }
 
-/* In the order of the public numbers, which are the bits of the statistics too. */
-static const char *const ENGINES[] = { "auto", "buffered", "direct", "ring", "cufile" };
-#define ENGINE_COUNT (sizeof ENGINES / sizeof ENGINES[0])
-
-/* What does not fit is left out; all of the names together do. */
-static void list_engines(uint32_t engines, char *text, size_t size)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < ENGINE_COUNT; i++) {
-        if ((engines >> i & 1) != 0 && used < size) {
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", ENGINES[i]);
-        }
-    }
-}
-
 /* Labels are shorter than their column, and no text here comes from a file, so that it needs no escapes. */
 __attribute__((format(printf, 3, 4))) static void show_line(cli_output *out, const char *label, const char *format, ...)
 {
@@ -237,9 +222,9 @@ static void show_read(cli_output *out, const coffer_load_stats *stats)
 {
     char bytes[CLI_NUMBER_SIZE];
     char cached[64] = "";
-    char engines[64];
+    char engines[LOAD_ENGINES_SIZE];
     cli_bytes_text(bytes, stats->read);
-    list_engines(stats->engines, engines, sizeof engines);
+    load_engines_text(engines, stats->engines);
     if (stats->read == 0) {
         show_line(out, "read", "nothing");
         return;
@@ -296,21 +281,13 @@ static void json_text(cli_output *out, const char *key, const char *text)
     cli_json_string(out, text);
 }
 
-/* All engines are a list, as one load of several files may use several. */
 static void json_read(cli_output *out, const coffer_load_stats *stats)
 {
     json_number(out, "read", stats->read);
     json_number(out, "cached", stats->cached);
     json_number(out, "direct", stats->direct);
     json_number(out, "requests", stats->requests);
-    cli_json_key(out, "engines");
-    cli_json_open(out, '[', false);
-    for (size_t i = 0; i < ENGINE_COUNT; i++) {
-        if ((stats->engines >> i & 1) != 0) {
-            cli_json_string(out, ENGINES[i]);
-        }
-    }
-    cli_json_close(out, ']');
+    load_engines_json(out, stats->engines);
 }
 
 static void show_json(cli *app, const load_report *report)
