@@ -171,7 +171,7 @@ static coffer_status facility_path(facility_list *list, const char *path)
         os_error = coffer__os_open(path, COFFER__OS_READ, true, &folder.fd);
     }
     if (os_error != 0) {
-        return coffer__trouble(list->err, "ask about the file system", path, os_error);
+        return coffer__trouble(list->err, "examine it", path, os_error);
     }
     if (folder.fd < 0) {
         facility_tell(list, "storage", false, "the folder has no file that could be asked",
