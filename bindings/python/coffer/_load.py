@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from types import TracebackType
@@ -71,11 +71,14 @@ class Load(Iterator[tuple[str, Any]]):
         return self
 
     def __next__(self) -> tuple[str, Any]:
-        found = self._native.next()
-        if found is None:
-            raise StopIteration
-        number, memory, _ = found
-        return self._names[number], self._made(number, memory)
+        number, tensor = next(self.numbered())
+        return self._names[number], tensor
+
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """The same pairs with the number of each item in the plan in place of its name, which a plan may have more than once."""
+        while (found := self._native.next()) is not None:
+            number, memory, _ = found
+            yield number, self._made(number, memory)
 
     def take(self, name: str | int) -> Any:
         """Waits for a tensor, by its name or by its number in the plan. A name that the plan has more than once is taken as often."""
@@ -131,7 +134,7 @@ class Load(Iterator[tuple[str, Any]]):
 class Destination:
     """Where the results of a load go: to memory that the load makes, and that a framework takes; or to tensors that are there."""
 
-    def __init__(self, framework: Framework, plan: Plan) -> None:
+    def __init__(self, framework: Framework | _Bytes, plan: Plan) -> None:
         self._framework = framework
         # Of a device that no driver of Coffer's reaches, tensors are made in host memory, and the framework moves them.
         self._mover = framework if isinstance(framework, ViewFramework) and not framework.on_host else None
@@ -221,6 +224,27 @@ def started(
         stack.close()
         raise
     return Load(plan, native, destination, stack)
+
+
+class _Bytes:
+    """In place of a framework: what is handed out is the memory itself."""
+
+    def dtype(self, dtype: str) -> str:
+        return dtype
+
+    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Loaded) -> _native.Loaded:
+        return memory
+
+
+def load_parts(
+    model: _native.Model, parts: Iterable[tuple[str, Any, Any]], window: Window | None = None, **options: Any
+) -> Load:
+    """The bytes of parts of tensors: of each its name, an index or None, and where they go, or None. What has no place is handed out
+    as a buffer."""
+    plan = Plan(File(model))
+    for name, index, out in parts:
+        plan.add(name, index, out=out)
+    return started(plan, Destination(_Bytes(), plan), window, **options)
 
 
 def everything_on(framework: TorchFramework, model: _native.Model, progress: Shown = None) -> dict[str, Any] | None:

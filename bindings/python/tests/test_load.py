@@ -89,6 +89,11 @@ def test_a_name_that_is_there_twice(path, arrays):
         with pytest.raises(coffer.Error, match="matrix|before"):
             load.take("matrix")
     matrix = arrays["matrix"]
+    with coffer.load(plan) as load:
+        by_number = dict(load.numbered())
+        assert sorted(by_number) == [0, 1, 2] and list(load.numbered()) == []
+    for number, found in by_number.items():
+        np.testing.assert_array_equal(found, parts[number])
     for found, wanted in zip(parts, (matrix[:2], matrix[:, 3], matrix), strict=True):
         np.testing.assert_array_equal(found, wanted)
 
