@@ -98,22 +98,37 @@ class ReadAhead:
         threads: int = THREADS,
     ) -> None:
         """`order` has the names as they will come; None: as their bytes lie in the files."""
-        self._models = [_native.Model.open(path, access="read", format="safetensors") for path in paths]
-        self._homes = {name: model for model in self._models for name in model.offset_keys()}
-        self.tensors: Mapping[str, _native.Tensor] = {
-            tensor.name: tensor for model in self._models for tensor in model.tensors()
-        }
+        models = [_native.Model.open(path, access="read", format="safetensors") for path in paths]
+        self._begin(models, order, 0, memory, threads, verify=True)
+
+    @classmethod
+    def of(
+        cls, models: Iterable[_native.Model], *, order: Iterable[str] | None = None, start: int = 0, verify: bool = True
+    ) -> ReadAhead:
+        """The same for files that are open, from a position in the order on. Without `verify` digests that they record are not
+        compared."""
+        self = object.__new__(cls)
+        self._begin(list(models), order, start, MEMORY, THREADS, verify)
+        return self
+
+    def _begin(
+        self, models: list[_native.Model], order: Iterable[str] | None, start: int, memory: int, threads: int, verify: bool
+    ) -> None:
+        self._verify = verify
+        self._homes = {name: model for model in models for name in model.offset_keys()}
+        self.tensors: Mapping[str, _native.Tensor] = {tensor.name: tensor for model in models for tensor in model.tensors()}
         self.statistics = Statistics()
         self._names = list(self.tensors if order is None else order)
         self._positions = {name: position for position, name in enumerate(self._names)}
         self._learner = Learner(self._names)
         self._first: dict[str, int] = {}  # the position of the first tensor of each kind
-        for position, name in enumerate(self._names):
+        for position, name in enumerate(self._names[start:], start):
             self._first.setdefault(self._learner.kind(name), position)
         self._horizon = max(len(self._first), _HORIZON)
         self._taken: dict[str, list[Ranges]] = {}
-        self._passed = 0  # the tensors before this position have come
-        self._looked = 0  # up to which position it was decided what to read ahead
+        self._start = start
+        self._passed = start  # the tensors before this position have come
+        self._looked = start  # up to which position it was decided what to read ahead
         self._limit = memory
         self._used = 0
         self._entries: OrderedDict[tuple[str, Ranges], _Entry] = OrderedDict()
@@ -179,8 +194,9 @@ class ReadAhead:
     def _demand(self, part: _native.Tensor, name: str, ranges: Ranges, target: memoryview | None) -> memoryview:
         """A part that was not read ahead. All of a tensor is loaded, where the file has a digest that it can be compared with."""
         model = self._homes[name]
-        if part.nbytes >= _LARGE or (model.algorithm is not None and ranges == whole(self.tensors[name].shape)):
-            with load_parts(model, [(name, slices(ranges), target)], self._urgent) as load:
+        verified = self._verify and model.algorithm is not None and ranges == whole(self.tensors[name].shape)
+        if part.nbytes >= _LARGE or verified:
+            with load_parts(model, [(name, slices(ranges), target)], self._urgent, verify=self._verify) as load:
                 return memoryview(load.take(0))
         if target is None:
             return memoryview(part.read())
@@ -213,7 +229,7 @@ class ReadAhead:
         """Counts and learns that a part is taken; what was read ahead for it, if anything was, is released afterwards."""
         with self._lock:
             parts = self._taken.setdefault(name, [])
-            if not parts and self._positions[name] < self._passed:
+            if not parts and self._start <= self._positions[name] < self._passed:
                 self.statistics.untouched -= 1  # it comes late
             parts.append(ranges)
             self._learner.learn(name, self.tensors[name].shape, parts)
@@ -290,11 +306,11 @@ class ReadAhead:
 
     def _submit(self, batch: list[_Entry]) -> None:
         assert self._starter is not None
-        future = self._starter.submit(self._start, batch)
+        future = self._starter.submit(self._begin_loads, batch)
         for entry in batch:
             entry.batch = future
 
-    def _start(self, batch: list[_Entry]) -> None:
+    def _begin_loads(self, batch: list[_Entry]) -> None:
         """Starts the loads of a batch, one for each file."""
         files: dict[int, list[_Entry]] = {}
         with self._lock:
@@ -310,7 +326,7 @@ class ReadAhead:
                 for number, entry in enumerate(entries):
                     plan.add(entry.name, slices(entry.ranges))
                     entry.number = number
-                load = _native.Load(plan, window=self._window)
+                load = _native.Load(plan, window=self._window, verify=self._verify)
             except Error:
                 continue  # whoever takes a part of them reads it again
             for entry in entries:
