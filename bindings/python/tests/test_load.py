@@ -5,7 +5,6 @@ that wait can be ended."""
 from __future__ import annotations
 
 import gc
-import http.server
 import json
 import os
 import random
@@ -14,7 +13,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import array_file
+from conftest import array_file, taken_by_threads
 
 import coffer
 from coffer import _native
@@ -322,39 +321,10 @@ def test_budgets(path, arrays):
 
 
 @pytest.fixture
-def slow(monkeypatch):
+def slow(server):
     """The URL of a model whose data never come, and the event that they were asked for."""
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COFFER_NET_TIMEOUT", "60")
-    content = array_file({"a": np.zeros(1 << 20, np.uint8)})
-    asked, over = threading.Event(), threading.Event()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            first, last = (int(number) for number in self.headers["Range"].removeprefix("bytes=").split("-"))
-            if first > 0:
-                asked.set()
-                over.wait()
-                return
-            last = min(last, len(content) - 1)
-            self.send_response(206)
-            self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
-            self.send_header("Content-Length", str(last - first + 1))
-            self.end_headers()
-            self.wfile.write(content[first : last + 1])
-
-        def log_message(self, *arguments):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/x.safetensors", asked
-        over.set()
-        server.shutdown()
-        thread.join()
+    server.half_silent = {"/x.safetensors"}
+    return f"{server.base}/x.safetensors", server.asked
 
 
 def test_closed(path):
@@ -401,12 +371,7 @@ def test_closing_while_another_thread_waits(slow):
 
 def test_many_threads_take(path, arrays):
     with coffer.load(path) as load:
-        found = {}
-        threads = [threading.Thread(target=lambda name=name: found.update({name: load.take(name)})) for name in arrays]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        found = taken_by_threads(load, arrays)
     assert_same(found, arrays)
 
 
