@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 from . import _native
 from ._dtypes import framework_shape
-from ._errors import no_tensor
+from ._errors import ArgumentError, build, no_tensor, wrong_argument, wrong_type
 from ._file import File
 from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, is_host
 from ._places import Place, Room, place_of, reaches, slabs
@@ -46,8 +47,13 @@ class LoadStats(NamedTuple):
 class Load(Iterator[tuple[str, Any]]):
     """A plan that is carried out in the background: pairs of a name and a tensor, as they become ready.
 
-    `take` waits for one of them, whatever the order. What was handed out owns its memory. As a context manager it is closed at the
-    end; `dict(load)` has everything.
+    `take` waits for one of them, whatever the order. What was handed out owns its memory, and stays when the load is closed. As a
+    context manager it is closed at the end; `dict(load)` has everything. Any number of threads may use it at once. Ctrl-C ends a call
+    that waits, and the load goes on until it is closed.
+
+    What goes wrong is a `coffer.Error`: first of all with the code CHANGED for a file that was changed meanwhile, TENSOR_DIGEST for a
+    tensor that is damaged, DEVICE, PEER, CANCELLED. After a failure nothing more is handed out: every call raises it again. A closed
+    load is a ValueError.
     """
 
     def __init__(self, plan: Plan, native: _native.Load, destination: Destination, shown: ExitStack) -> None:
@@ -81,13 +87,18 @@ class Load(Iterator[tuple[str, Any]]):
             yield number, self._made(number, memory)
 
     def take(self, name: str | int) -> Any:
-        """Waits for a tensor, by its name or by its number in the plan. A name that the plan has more than once is taken as often."""
-        number = self._number(name) if isinstance(name, str) else name
+        """Waits for a tensor, by its name or by its number in the plan, and has it read next. A name that the plan has more than once
+        is taken as often. A KeyError for a name that it does not have, a ValueError with the code TAKEN for what was handed out
+        before, and with the code BUDGET for what cannot be read before other tensors were taken."""
+        number = self._number(name) if isinstance(name, str) else self._checked(name)
+        if number in self._taken:
+            raise build(ArgumentError, "TAKEN", {"message": f"'{self._names[number]}' was handed out before, as item {number}"})
         found = self._native.take(number)
         return self._made(number, found[1])
 
     def wait(self) -> None:
-        """Waits until everything is in place, without handing it out."""
+        """Waits until everything is in place, without handing it out. A ValueError with the code BUDGET where a budget has no room
+        for that."""
         self._native.wait()
 
     def cancel(self) -> None:
@@ -113,6 +124,13 @@ class Load(Iterator[tuple[str, Any]]):
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a coffer.Load cannot be pickled or copied: it is threads and memory of this process")
+
+    def __repr__(self) -> str:
+        name = self._plan.file.path or "memory"
+        return f"<coffer.Load of {name}: {len(self._items)} items, {len(self._taken)} taken>"
+
     def __del__(self) -> None:
         if hasattr(self, "_native"):  # not when making it failed
             self.close()
@@ -125,6 +143,14 @@ class Load(Iterator[tuple[str, Any]]):
             numbers = (i for i, other in enumerate(self._names) if other == name and i not in self._taken)
             number = next(numbers, number)
         return number
+
+    def _checked(self, number: object) -> int:
+        """The number of an item."""
+        if not isinstance(number, SupportsIndex):
+            raise wrong_type(f"an item is taken by its name or number, not by a {type(number).__name__}")
+        if not 0 <= operator.index(number) < len(self._items):
+            raise wrong_argument(f"the plan has {len(self._items)} items, which count from 0: there is no item {number}")
+        return operator.index(number)
 
     def _made(self, number: int, memory: _native.Loaded | None) -> Any:
         self._taken.add(number)
@@ -146,6 +172,8 @@ class Destination:
         if self._mover is not None and isinstance(framework, TorchFramework) and reaches(self._mover.device):
             self._make_room(self._mover.device)
             self._mover = None
+        elif isinstance(self._mover, TorchFramework):
+            self._mover.moved(_nothing_of(self._mover))  # a device that torch does not have is an error before anything is read
 
     def _make_room(self, device: Any) -> None:
         """Makes the tensors on the device, where bytes are copied to as they come."""
@@ -172,6 +200,11 @@ class Destination:
         self.places.clear()
 
 
+def _nothing_of(framework: TorchFramework) -> Any:
+    """An empty tensor."""
+    return framework.taken("U8", (0,), memoryview(bytearray()))
+
+
 def load(
     source: str | os.PathLike[str] | File | Plan,
     device: Any = "cpu",
@@ -187,7 +220,7 @@ def load(
 ) -> Load:
     """Starts loading a model, or what a plan wants of it, in the background.
 
-    source         a path, a URL, what coffer.open gave, or a `coffer.Plan`
+    source         a path, a URL or what else coffer.open takes, what it gave, or a `coffer.Plan`
     device         where tensors go that have no place yet, of frameworks that have devices
     framework      "numpy", "torch", "flax", "tensorflow", "mlx" or "paddle", or another of their names ("np", "pt" …). None: "numpy",
                    and for a device "torch"
@@ -200,6 +233,11 @@ def load(
     uncached       leave nothing in the page cache
     progress       called with the bytes done and in all by the thread that waits; True shows a bar, where tqdm is installed. What it
                    raises ends the load
+
+    Everything that can be refused is refused here, before anything is read: a place that does not fit (ValueError, code PLACE), a
+    tensor larger than its budget (BUDGET), an engine that cannot be used (RuntimeError, code ENGINE), a device that is not there, a
+    dtype that the framework does not have. A plan of less than 2 MiB in local files is read before this returns. In a fork, the loads
+    of its parent are not to be used.
     """
     plan = plan_of(source)
     device = "cpu" if is_host(device) else device

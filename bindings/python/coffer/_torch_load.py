@@ -56,6 +56,8 @@ def does_not_fit(path: str | None, target: str, missing: Iterable[str], unexpect
 
 
 def _tensors_of(target: Module | Mapping[str, Tensor]) -> dict[str, Tensor]:
+    if not isinstance(target, Module | Mapping):
+        raise wrong_type(f"the target is a module or a mapping of names to tensors, not {type(target).__name__}")
     tensors = dict(target.state_dict() if isinstance(target, Module) else target)
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):

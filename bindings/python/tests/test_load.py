@@ -4,9 +4,11 @@ that wait can be ended."""
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import os
+import pickle
 import random
 import signal
 import threading
@@ -216,6 +218,38 @@ def test_what_cannot_be_planned(path):
         with pytest.raises(kind):
             add()
     assert len(plan) == 0 and repr(plan) == "<coffer.Plan: 0 items, 0 bytes>"
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "said"),
+    [
+        (lambda path: coffer.load(path, host_budget=-1), ValueError, "from 0 to 18446744073709551615 is wanted, not -1"),
+        (lambda path: coffer.load(path, progress=3), TypeError, "progress is a function, True, False or None, not 3"),
+        (lambda path: coffer.Window(memory=-1), ValueError, "is wanted, not -1"),
+        (lambda path: coffer.Window(threads=1 << 32), ValueError, "from 0 to 4294967295 is wanted, not 4294967296"),
+        (lambda path: coffer.load(coffer.Plan(path).add("cube", out=3)), TypeError, "'cube' cannot go to its place: .* not int"),
+        (lambda path: coffer.load(coffer.Plan(path).add("matrix", out=np.zeros((6, 8), np.float32)[::-1])), ValueError, "backwards"),
+        (lambda path: coffer.Plan(path).shard("matrix", 0, -1, 2), ValueError, "there is no rank -1 of 2"),
+        (lambda path: coffer.Plan(path).all(2, 2), ValueError, "there is no rank 2 of 2"),
+        (lambda path: coffer.Plan(path).all(rules=3), TypeError, "rules are a mapping of patterns to dimensions, not int"),
+        (lambda path: coffer.Plan(path).all(rules={3: 0}), TypeError, "a rule is a pattern and a dimension or None, not 3: 0"),
+        (lambda path: coffer.Plan(path).all(rules={"*": -1}), ValueError, "has the dimension -1"),
+        (lambda path: coffer.Plan(path).cost(1), ValueError, "there is no file 1"),
+        (lambda path: coffer.load(path).take(5), ValueError, "there is no item 5"),
+        (lambda path: coffer.load(path).take(1.5), TypeError, "by its name or number, not by a float"),
+        (lambda path: pickle.dumps(coffer.load(path)), TypeError, "a coffer.Load cannot be pickled or copied"),
+        (lambda path: copy.copy(coffer.Plan(path)), TypeError, "a coffer.Plan cannot be pickled or copied"),
+    ],
+)
+def test_what_wrong_calls_are_told(path, call, kind, said):
+    with pytest.raises(kind, match=said):
+        call(path)
+
+
+def test_a_load_says_what_it_is(path):
+    with coffer.load(path) as load:
+        next(load)
+        assert repr(load) == f"<coffer.Load of {path}: 5 items, 1 taken>"
 
 
 def test_a_plan_in_use(path):
