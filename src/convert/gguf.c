@@ -391,21 +391,27 @@ static bool gguf_lacks(const gguf_reading *gguf, const gguf_tensor *tensor)
     return tensor->type->decode != NULL && !wants->raw_blocks && wants->blocks_as == COFFER_UNKNOWN_DTYPE;
 }
 
-/* A row that will be skipped has the shape of its bytes, because a plan has no rows without a dtype. */
-static gguf_fate gguf_fate_of(const gguf_reading *gguf, const gguf_tensor *tensor)
+/* A row that will be skipped has the shape of its bytes, because a plan has no rows without a dtype. Blocks become more
+   bytes than the file has, so that their size is checked again: that of the blocks says nothing of it. */
+static coffer_status gguf_choose(const gguf_reading *gguf, const gguf_tensor *tensor, gguf_fate *fate,
+                                 coffer_error *err)
 {
     const coffer__gguf_type *type = tensor->type;
     const uint64_t row = tensor->rank > 0 ? tensor->dimensions[0] : 1;
     if (type->dtype != COFFER_UNKNOWN_DTYPE) {
-        return (gguf_fate){ type->dtype, COFFER__CODING_STORED, type->size, row, tensor->size };
+        *fate = (gguf_fate){ type->dtype, COFFER__CODING_STORED, type->size, row, tensor->size };
+        return COFFER_OK;
     }
     if (gguf->wants->raw_blocks || gguf_lacks(gguf, tensor)) {
         const uint64_t bytes = row / type->elements * type->size;
-        return (gguf_fate){ COFFER_U8, COFFER__CODING_STORED, 1, bytes, tensor->size };
+        *fate = (gguf_fate){ COFFER_U8, COFFER__CODING_STORED, 1, bytes, tensor->size };
+        return COFFER_OK;
     }
     const uint64_t item_size = coffer__dtype(gguf->wants->blocks_as)->bits / 8;
-    const uint64_t size = tensor->size / type->size * type->elements * item_size;
-    return (gguf_fate){ gguf->wants->blocks_as, COFFER__CODING_BLOCKS, item_size, row, size };
+    *fate = (gguf_fate){ gguf->wants->blocks_as, COFFER__CODING_BLOCKS, item_size, row, 0 };
+    return coffer__mul_u64(tensor->size / type->size * type->elements, item_size, &fate->size)
+               ? COFFER_OK
+               : gguf_fail_tensor(gguf, tensor, "a tensor's numbers would take more than 2^64-1 bytes", err);
 }
 
 /* Dimensions with the slowest first, and dense strides. */
@@ -437,7 +443,11 @@ static coffer_status gguf_put_reason(gguf_reading *gguf, const gguf_tensor *tens
    have no items. */
 static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor, uint64_t begin, coffer_error *err)
 {
-    const gguf_fate fate = gguf_fate_of(gguf, tensor);
+    gguf_fate fate;
+    coffer_status status = gguf_choose(gguf, tensor, &fate, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     const bool blocks = fate.coding == COFFER__CODING_BLOCKS;
     const coffer__plan_piece piece = { .file = gguf->in.file,
                                        .coding = fate.coding,
@@ -453,7 +463,7 @@ static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor,
                              .item_size = fate.item_size,
                              .swap = gguf->in.swapped && fate.item_size > 1 ? (uint8_t)fate.item_size : 0 };
     gguf_shape(tensor, &fate, dimensions);
-    coffer_status status = coffer__plan_put_piece(gguf->plan, &piece, err);
+    status = coffer__plan_put_piece(gguf->plan, &piece, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -685,7 +695,7 @@ static coffer_status gguf_read_files(gguf_reading *gguf, const coffer__input *in
    writes before is told here. */
 static coffer_status gguf_put_raw(gguf_reading *gguf, coffer_error *err)
 {
-    static const char key[] = "gguf.tensors";
+    static const char key[] = COFFER__PLAN_RECORD;
     coffer__writing json = { .allocator = gguf->plan->allocator };
     if (gguf->raw.used == 0 && !gguf->raw.failed) {
         return COFFER_OK;

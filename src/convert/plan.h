@@ -83,6 +83,9 @@ typedef struct coffer__plan_dimension {
     int64_t stride;
 } coffer__plan_dimension;
 
+/* The key under which the types of tensors are kept as bytes, an object of JSON with a member for each tensor. */
+#define COFFER__PLAN_RECORD "gguf.tensors"
+
 typedef struct coffer__plan_pair { /* of the metadata of what is written */
     uint32_t key;
     uint32_t value;

@@ -113,6 +113,16 @@ def test_blocks_raw(tmp_path):
     assert json.loads(metadata["gguf.tensors"]) == types
 
 
+def test_blocks_of_two_files_raw(tmp_path):
+    first = write(tmp_path / "a.gguf", (), [Tensor("a", (32,), 8, Q8_0)])
+    second = write(tmp_path / "b.gguf", (), [Tensor('b"', (32, 2), 2, pattern(36)), Tensor("plain", (1,), 0, b"1234")])
+    metadata, found = convert(first, second, "--raw")
+    assert json.loads(metadata["gguf.tensors"]) == {"a": {"type": "Q8_0", "shape": [32]}, 'b"': {"type": "Q4_0", "shape": [2, 32]}}
+    assert found == {"a": ("U8", (34,), Q8_0), 'b"': ("U8", (2, 18), pattern(36)), "plain": ("F32", (1,), b"1234")}
+    write(tmp_path / "b.gguf", (), [Tensor("a", (32,), 2, pattern(18))])
+    assert 'tensor "a" is in' in convert(first, second, "--raw", code=1)
+
+
 def test_blocks_as_numbers(tmp_path):
     path = write(tmp_path / "m.gguf", (), [Tensor("w", (64, 2), 8, Q8_0 * 4), Tensor("v", (2,), 30, b"abcd")])
     numbers = [q / 2 for q in range(-16, 16)] * 4

@@ -7,6 +7,7 @@
 #include "support_cmocka.h"
 
 #include "gguf_blocks.h"
+#include "readers.h"
 #include "source_blocks.h"
 
 #include <stdlib.h>
@@ -237,6 +238,46 @@ static void test_reads_are_parts_of_the_whole(void **state)
     }
 }
 
+/* ---- sizes ---- */
+
+/* A file of 2^62 bytes: one tensor of IQ1_S, then zeros. */
+static const uint8_t huge_head[] = {
+    'G', 'G', 'U', 'F', 3, 0, 0, 0, 1,   0, 0, 0, 0, 0, 0,    0, 0, 0, 0, 0, 0, 0, 0, 0, /* one tensor, no keys */
+    1,   0,   0,   0,   0, 0, 0, 0, 'w', 2, 0, 0, 0,                                     /* its name, two dimensions */
+    0,   1,   0,   0,   0, 0, 0, 0, 0,   0, 0, 0, 0, 0, 0x80, 0,                         /* 256, 2^55 */
+    19,  0,   0,   0,   0, 0, 0, 0, 0,   0, 0, 0                                         /* IQ1_S, at 0 */
+};
+
+static coffer_status huge_read(void *ctx, uint32_t file, uint64_t offset, void *bytes, size_t size, coffer_error *err)
+{
+    (void)ctx;
+    (void)file;
+    (void)err;
+    for (size_t i = 0; i < size; i++) {
+        const uint64_t at = offset + i;
+        ((uint8_t *)bytes)[i] = at < sizeof huge_head ? huge_head[at] : 0;
+    }
+    return COFFER_OK;
+}
+
+/* 2^63 elements fit in the file as blocks, and as numbers in nothing. */
+static void test_sizes_of_numbers_do_not_wrap(void **state)
+{
+    (void)state;
+    const coffer__input input = { .read = huge_read, .size = UINT64_C(1) << 62, .path = "" };
+    static const coffer_dtype dtypes[] = { COFFER_UNKNOWN_DTYPE, COFFER_F32, COFFER_BF16 };
+    for (size_t i = 0; i < 3; i++) {
+        coffer__wants wants = { .root = "auto", .strip_prefix = "", .raw_blocks = i == 0, .blocks_as = dtypes[i] };
+        coffer__plan plan;
+        coffer_error err;
+        assert_int_equal(coffer__plan_begin(&plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
+        const coffer_status status = coffer__reader_gguf.read(&input, &wants, &plan, &err);
+        assert_int_equal(status, i == 0 ? COFFER_OK : COFFER_ERR_ARCHIVE);
+        assert_true(i == 0 || strstr(err.message, "more than 2^64-1 bytes") != NULL);
+        coffer__plan_free(&plan);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_nans_stay_nans),
         cmocka_unit_test(test_reads_are_parts_of_the_whole),
+        cmocka_unit_test(test_sizes_of_numbers_do_not_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
