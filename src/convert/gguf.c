@@ -20,6 +20,7 @@
 #include "dtype.h"
 #include "error.h"
 #include "gguf_blocks.h"
+#include "gguf_scales.h"
 #include "gguf_values.h"
 #include "readers.h"
 #include "shard_name.h"
@@ -57,9 +58,6 @@ typedef struct gguf_reading {
     size_t tensor_count;
     size_t tensor_room;
     coffer__writing raw; /* the JSON of gguf.tensors, without its braces */
-    bool has_nvfp4;      /* in any of the files … */
-    bool has_scale;      /* … as is a tensor that is called like a second scale of such a type: … */
-    uint32_t scale;      /* … this text of the plan */
 } gguf_reading;
 
 static coffer_status gguf_fail(const gguf_reading *gguf, const char *what, coffer_error *err)
@@ -543,47 +541,12 @@ static coffer_status gguf_refuse_blocks(const gguf_reading *gguf, coffer_error *
     return COFFER_ERR_NO_EQUIVALENT;
 }
 
-/*
- * What NVFP4's blocks hold are numbers up to a factor of the whole tensor, or of each expert, which is a tensor of its own:
- * NAME.scale beside NAME.weight. Of a set of files they may be in different
- * ones, so that any such name counts.
- */
-static void gguf_notice_scale(gguf_reading *gguf, const gguf_tensor *tensor)
-{
-    static const char ending[] = ".scale";
-    size_t name_len = 0;
-    const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
-    const size_t len = sizeof ending - 1;
-    gguf->has_nvfp4 = gguf->has_nvfp4 || coffer__text_is(tensor->type->name, strlen(tensor->type->name), "NVFP4");
-    if (!gguf->has_scale && name_len > len && memcmp(name + name_len - len, ending, len) == 0) {
-        gguf->has_scale = true;
-        gguf->scale = tensor->name;
-    }
-}
-
-/* Numbers without that factor would be wrong ones, and look right. */
-static coffer_status gguf_check_scales(const gguf_reading *gguf, coffer_error *err)
-{
-    const coffer__wants *wants = gguf->wants;
-    if (!gguf->has_nvfp4 || !gguf->has_scale || wants->raw_blocks || wants->blocks_as == COFFER_UNKNOWN_DTYPE) {
-        return COFFER_OK;
-    }
-    size_t name_len = 0;
-    const char *name = coffer__plan_text(gguf->plan, gguf->scale, &name_len);
-    coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                 "tensors of NVFP4 have a second scale, as %q is one, which --dequantize does not multiply in: --raw "
-                 "keeps both",
-                 name, name_len);
-    return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, name, name_len);
-}
-
 /* The order of the checks is that of what a user can do about them: first what was not asked for rightly, then what
    nobody could read. Big-endian blocks have halves and bytes whose order no program has defined by writing them. */
 static coffer_status gguf_put_rows(gguf_reading *gguf, uint64_t begin, coffer_error *err)
 {
     for (size_t i = 0; i < gguf->tensor_count; i++) {
         const gguf_tensor *tensor = &gguf->tensors[i];
-        gguf_notice_scale(gguf, tensor);
         if (gguf_lacks(gguf, tensor) && !gguf->wants->skip_unsupported) {
             return gguf_refuse_blocks(gguf, err);
         }
@@ -727,7 +690,7 @@ static coffer_status gguf_read(const coffer__input *input, const coffer__wants *
     gguf.in.key = (char *)gguf.in.window + COFFER__GGUF_WINDOW;
     coffer_status status = gguf_read_files(&gguf, input, err);
     if (status == COFFER_OK) {
-        status = gguf_check_scales(&gguf, err);
+        status = coffer__gguf_multiply_scales(input, plan, err);
     }
     if (status == COFFER_OK) {
         status = gguf_put_raw(&gguf, err);

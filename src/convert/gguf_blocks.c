@@ -636,10 +636,11 @@ static void gguf_store_f16(uint8_t *to, const float *values, size_t count)
 }
 
 /* A block goes through F32 in memory that stays in the cache. The function that stores is chosen once and not for
-   each block. */
-void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, coffer_dtype dtype,
-                         uint8_t *to)
+   each block. Nearly all tensors have no scale of their own, so one loop more is run only for those that have. */
+void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, float scale,
+                         coffer_dtype dtype, uint8_t *to)
 {
+    const bool scaled = gguf_to_bits(scale) != gguf_to_bits(1);
     void (*store)(uint8_t * to, const float *values, size_t count) = gguf_store_f32;
     size_t size = type->elements * sizeof(float);
     if (dtype != COFFER_F32) {
@@ -649,6 +650,9 @@ void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, s
     float values[COFFER__GGUF_BLOCK_MOST];
     for (size_t b = 0; b < count; b++) {
         type->decode(blocks + b * type->size, values);
+        for (size_t i = 0; scaled && i < type->elements; i++) {
+            values[i] *= scale;
+        }
         store(to + b * size, values, type->elements);
     }
 }

@@ -39,7 +39,8 @@ typedef struct coffer__plan_piece {
     bool has_crc;         /* else none was computed, or none is stored */
     uint32_t crc;         /* CRC-32 of the decoded bytes */
     uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h), … */
-    coffer_dtype dtype;   /* … and what its elements become */
+    coffer_dtype dtype;   /* … and what its elements become, … */
+    uint32_t scales;      /* … times a factor: a text of F32, little-endian, each for as many blocks; 0: none */
 } coffer__plan_piece;
 
 typedef struct coffer__plan_storage {

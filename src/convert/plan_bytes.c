@@ -102,6 +102,7 @@ static void tape_piece(tape *t, void *item)
     tape_u32(t, &piece->crc);
     tape_u32(t, &piece->blocks);
     tape_u8(t, &dtype);
+    tape_u32(t, &piece->scales);
     piece->coding = (coffer__coding)coding;
     piece->dtype = (coffer_dtype)dtype;
 }

@@ -46,6 +46,7 @@ static void join_move_piece(void *item, const plan_shift *shift)
 {
     coffer__plan_piece *piece = item;
     piece->file += shift->files;
+    piece->scales = join_text(shift, piece->scales);
 }
 
 static void join_move_storage(void *item, const plan_shift *shift)

@@ -170,14 +170,68 @@ def test_blocks_of_big_endian_files_are_refused(tmp_path):
     assert "blocks in a big-endian file" in convert(path, "--dequantize", "f32", code=1)
 
 
-def test_second_scales_are_not_forgotten(tmp_path):
-    block = bytes([0x38] * 4) + pattern(32)
-    weight = Tensor("blk.0.up.weight", (64,), 40, block)
+NVFP4 = bytes([0x38, 0x40, 0x01, 0x7e]) + pattern(32)
+
+
+def nvfp4(block):
+    """What the format's formula says: scale bytes of four bits of exponent and three of mantissa, halved; 16 elements each, split."""
+    numbers = []
+    for k in range(4):
+        exponent, mantissa = block[k] >> 3 & 15, block[k] & 7
+        scale = 0.0 if block[k] in (0, 0x7f) else mantissa * 2.0**-9 if exponent == 0 else (1 + mantissa / 8) * 2.0 ** (exponent - 7)
+        nibbles = [b & 15 for b in block[4 + 8 * k:12 + 8 * k]] + [b >> 4 for b in block[4 + 8 * k:12 + 8 * k]]
+        numbers += [scale / 2 * (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)[q] for q in nibbles]
+    return numbers
+
+
+def times(numbers, factor):
+    """In F32: both are exact in F64, and so is their product, which is rounded once."""
+    return struct.pack(f"<{len(numbers)}f", *(x * factor for x in numbers))
+
+
+THIRD, = struct.unpack("<f", struct.pack("<f", 1 / 3))
+
+
+def test_second_scales_are_multiplied_in(tmp_path):
+    weight = Tensor("blk.0.up.weight", (64, 2), 40, NVFP4 * 2)
     alone = write(tmp_path / "m.gguf", (), [weight])
-    assert set(convert(alone, "--dequantize", "f32")[1]) == {"blk.0.up.weight"}
-    both = write(tmp_path / "m.gguf", (), [weight, Tensor("blk.0.up.scale", (1,), 0, b"\0\0\0?")])
-    assert '"blk.0.up.scale"' in convert(both, "--dequantize", "f32", code=3)
-    assert set(convert(both, "--raw")[1]) == {"blk.0.up.weight", "blk.0.up.scale"}
+    assert convert(alone, "--dequantize", "f32")[1] == {"blk.0.up.weight": ("F32", (2, 64), times(nvfp4(NVFP4) * 2, 1))}
+    others = [Tensor(name, (1,), 0, b"1234") for name in ("scale", ".scale", "blk.0.upscale", "blk.0.up.weight.scale", "blk.0.up.input_scale")]
+    both = write(tmp_path / "m.gguf", (), [*others, Tensor("blk.0.up.scale", (1,), 0, struct.pack("<f", THIRD)), weight])
+    found = convert(both, "--dequantize", "f32")[1]
+    assert found.pop("blk.0.up.weight") == ("F32", (2, 64), times(nvfp4(NVFP4) * 2, THIRD))
+    assert set(found) == {t.name for t in others}
+    assert set(convert(both, "--raw")[1]) == {"blk.0.up.weight", "blk.0.up.scale"} | set(found)
+    told = json.loads(run("convert", "-n", "--json", "--dequantize", "f32", both).stdout)
+    assert [row["reason"] for row in told["plan"] if row["name"] == "blk.0.up.scale"] == ["it is multiplied into blk.0.up.weight"]
+    assert told["account"]["skipped"] == 4 and told["account"]["total"] == 512 + 4 + 20
+    # --skip-unsupported leaves the blocks out, and nothing is multiplied.
+    assert set(convert(both, "--skip-unsupported")[1]) == {"blk.0.up.scale"} | set(found)
+
+
+def test_second_scales_of_experts(tmp_path):
+    factors = (THIRD, -2.0, 0.0)
+    scale = Tensor("e.scale", (3,), 0, struct.pack("<3f", *factors))
+    weight = Tensor("e.weight", (64, 2, 3), 40, NVFP4 * 6)
+    expected = ("F32", (3, 2, 64), b"".join(times(nvfp4(NVFP4) * 2, factor) for factor in factors))
+    assert convert(write(tmp_path / "m.gguf", (), [scale, weight]), "--dequantize", "f32")[1] == {"e.weight": expected}
+    # In two files of a set, of which the second is big-endian.
+    write(tmp_path / "m-00001-of-00002.gguf", (), [weight])
+    swapped = Tensor("e.scale", (3,), 0, struct.pack(">3f", *factors))
+    path = write(tmp_path / "m-00002-of-00002.gguf", (), [swapped], order=">")
+    assert convert(path, "--dequantize", "f32")[1] == {"e.weight": expected}
+
+
+@pytest.mark.parametrize("weight, scale", [
+    (((64, 2, 3), 6), ((2,), 0, 8)), (((64, 3), 3), ((3,), 0, 12)), (((64,), 1), ((1,), 1, 2)), (((64,), 1), ((0,), 0, 0)),
+    (((64, 1, 65537), 65537), ((65537,), 0, 4 * 65537)),
+])
+def test_second_scales_that_do_not_fit(tmp_path, weight, scale):
+    tensors = [Tensor("e.weight", weight[0], 40, NVFP4 * weight[1]), Tensor("e.scale", *scale[:2], bytes(scale[2]))]
+    said = convert(write(tmp_path / "m.gguf", (), tensors), "--dequantize", "f32", code=3)
+    assert '"e.scale"' in said and "neither one F32 nor one for each" in said
+    twice = [Tensor("e.weight", (64,), 40, NVFP4), *[Tensor("e.scale", (1,), 0, bytes(4))] * 2]
+    assert '"e.scale"' in convert(write(tmp_path / "m.gguf", (), twice), "--dequantize", "f32", code=1)
 
 
 def split(folder, count=3):
