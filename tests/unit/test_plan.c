@@ -178,6 +178,16 @@ SPOILER(piece_offset, piece->offset = 101)
 SPOILER(piece_wraps, piece->offset = UINT64_MAX - 50)
 SPOILER(bomb, piece->coding = COFFER__CODING_DEFLATED; piece->size = storage->size = 1032 * 101)
 SPOILER(latin1, piece->coding = COFFER__CODING_LATIN1; piece->size = storage->size = 49)
+#define SCALED(len)                                                                                                    \
+    piece->coding = COFFER__CODING_BLOCKS, piece->blocks = 40, piece->dtype = COFFER_BF16, piece->stored_size = 72,    \
+    piece->size = storage->size = 256,                                                                                 \
+    (void)coffer__plan_put_text(plan, "\0\0\0?\0\0\0?\0\0\0?", len, &piece->scales, NULL)
+SPOILER(no_scales, SCALED(0))
+SPOILER(one_scale, SCALED(4))
+SPOILER(two_scales, SCALED(8))
+SPOILER(three_scales, SCALED(12))
+SPOILER(part_of_a_scale, SCALED(5))
+SPOILER(scales_of_no_text, SCALED(0); piece->scales = 9999)
 SPOILER(storage_size, storage->size = 101)
 SPOILER(storage_piece, storage->first_piece = 1)
 SPOILER(storage_pieces, storage->piece_count = 2)
@@ -204,6 +214,12 @@ static void test_judge(void **state)
     static const spoiled all[] = {
         { spoil_nothing, COFFER_OK },
         { spoil_name, COFFER_ERR_PLAN },
+        { spoil_no_scales, COFFER_OK },
+        { spoil_one_scale, COFFER_OK },
+        { spoil_two_scales, COFFER_OK },
+        { spoil_three_scales, COFFER_ERR_PLAN },
+        { spoil_part_of_a_scale, COFFER_ERR_PLAN },
+        { spoil_scales_of_no_text, COFFER_ERR_PLAN },
         { spoil_dtype, COFFER_ERR_PLAN },
         { spoil_no_dtype, COFFER_ERR_PLAN },
         { spoil_rank, COFFER_ERR_PLAN },
