@@ -330,7 +330,7 @@ typedef struct coffer_export_options {
  * float4_e2m1fn_x2, of half the last dimension. What else the format has no type for is COFFER_ERR_NO_EQUIVALENT, or
  * bytes with `bytes_as`; where elements are smaller than bytes, the last dimension counts bytes.
  *
- * In GGUF, metadata "gguf.KEY" with a value of JSON become the key KEY; U8 that gguf.tensors tells to be blocks of a
+ * In GGUF, metadata "gguf.KEY" with a value of JSON become the key KEY, of the type of "gguf:KEY" if it fits; U8 that gguf.tensors tells to be blocks of a
  * type is such blocks again. COFFER_ERR_ARGUMENT when there is neither `arch` nor gguf.general.architecture,
  * COFFER_ERR_JSON and COFFER_ERR_TYPE for a gguf.tensors that cannot be read.
  *

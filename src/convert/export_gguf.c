@@ -12,6 +12,8 @@
 #include "error.h"
 #include "export.h"
 #include "gguf_keys.h"
+#include "gguf_records.h"
+#include "gguf_values.h"
 #include "model.h"
 #include "text.h"
 
@@ -59,23 +61,33 @@ static bool gguf_make_leaves_out(const coffer_pair *pair)
            gguf_make_is(pair, "gguf.split.count") || gguf_make_is(pair, "gguf.split.tensors.count");
 }
 
-/* Five bytes are the prefix, which all keys that come here have. */
-static void gguf_make_key(gguf_making *make, const coffer_pair *pair)
-{
-    coffer__gguf_write_key(&make->keys, pair->key + 5, pair->key_len - 5, pair->value, pair->value_len);
-    make->key_count++;
-}
-
 /* The value of a key of the metadata, in the first of the model's files that has it. The files of a model are asked
    in their order, which is also whose value wins when keys are written. */
-static const char *gguf_make_find(const gguf_making *make, const char *key, size_t *len)
+static const char *gguf_make_find(const gguf_making *make, const char *key, size_t key_len, size_t *len)
 {
     const coffer *model = make->content->model;
     const char *value = NULL;
     for (size_t i = 0; i < model->shard_count && value == NULL; i++) {
-        value = coffer_table_metadata_get(model->shards[i].table, key, strlen(key), len);
+        value = coffer_table_metadata_get(model->shards[i].table, key, key_len, len);
     }
     return value;
+}
+
+/* Five bytes are the prefix, which all keys that come here have. A type that JSON does not tell is under the same key
+   with a colon for the point; a key that is too long for the array has none. */
+static void gguf_make_key(gguf_making *make, const coffer_pair *pair)
+{
+    char typed[sizeof "gguf:" - 1 + COFFER__GGUF_MOST_KEY];
+    uint32_t type = COFFER__GGUF_VALUE_TYPES;
+    if (pair->key_len <= sizeof typed) {
+        size_t name_len = 0;
+        memcpy(typed, pair->key, pair->key_len);
+        typed[4] = ':';
+        const char *name = gguf_make_find(make, typed, pair->key_len, &name_len);
+        type = name != NULL ? coffer__gguf_value_type(name, name_len) : type;
+    }
+    coffer__gguf_write_key(&make->keys, pair->key + 5, pair->key_len - 5, pair->value, pair->value_len, type);
+    make->key_count++;
 }
 
 /* Who loads the file decides by the architecture what to do with all the rest, so there is none without. It is
@@ -86,7 +98,7 @@ static coffer_status gguf_make_architecture(gguf_making *make)
     coffer_pair pair = { .key = "gguf.general.architecture", .key_len = sizeof "gguf.general.architecture" - 1 };
     const char *arch = make->content->arch;
     if (arch == NULL) {
-        pair.value = gguf_make_find(make, pair.key, &pair.value_len);
+        pair.value = gguf_make_find(make, pair.key, pair.key_len, &pair.value_len);
         if (pair.value == NULL) {
             return coffer__fail(make->err, COFFER_ERR_ARGUMENT,
                                 "a GGUF file names its architecture, and the metadata have no "
@@ -106,7 +118,7 @@ static coffer_status gguf_make_architecture(gguf_making *make)
 static void gguf_make_alignment(gguf_making *make)
 {
     coffer_pair pair = { .key = "gguf.general.alignment", .key_len = sizeof "gguf.general.alignment" - 1 };
-    pair.value = gguf_make_find(make, pair.key, &pair.value_len);
+    pair.value = gguf_make_find(make, pair.key, pair.key_len, &pair.value_len);
     uint64_t wanted = 0;
     make->alignment = GGUF_MAKE_ALIGNMENT;
     for (size_t i = 0; pair.value != NULL && i < pair.value_len && wanted < UINT32_MAX; i++) {
@@ -269,7 +281,7 @@ static coffer_status gguf_make(gguf_making *make, coffer__layout *layout)
 {
     const coffer__export_content *content = make->content;
     size_t len = 0;
-    const char *told = gguf_make_find(make, "gguf.tensors", &len);
+    const char *told = gguf_make_find(make, "gguf.tensors", sizeof "gguf.tensors" - 1, &len);
     coffer_status status = gguf_make_architecture(make);
     if (status != COFFER_OK) {
         return status;

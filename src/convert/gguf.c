@@ -20,6 +20,7 @@
 #include "dtype.h"
 #include "error.h"
 #include "gguf_blocks.h"
+#include "gguf_keys.h"
 #include "gguf_scales.h"
 #include "gguf_values.h"
 #include "readers.h"
@@ -135,7 +136,7 @@ static coffer_status gguf_notice(gguf_reading *gguf, const coffer__gguf_value *v
 }
 
 /* The key goes into a buffer of its own with the prefix, which keeps these keys apart from metadata of other
-   origin. A value that is left out is told as a note: tokenizers have tables of megabytes, which do not belong in
+   origin. Where the JSON of a value does not tell its type, that is put under the same key with a colon. A value that is left out is told as a note: tokenizers have tables of megabytes, which do not belong in
    a header. */
 static coffer_status gguf_put_value(const gguf_reading *gguf, const coffer__gguf_value *value, coffer_error *err)
 {
@@ -150,7 +151,14 @@ static coffer_status gguf_put_value(const gguf_reading *gguf, const coffer__gguf
     }
     memcpy(key, "gguf.", 5);
     memcpy(key + 5, value->key, value->key_len);
-    return coffer__plan_put_pair(gguf->plan, key, 5 + value->key_len, value->json, value->json_len, err);
+    const coffer_status status =
+        coffer__plan_put_pair(gguf->plan, key, 5 + value->key_len, value->json, value->json_len, err);
+    if (status != COFFER_OK || coffer__gguf_told_type(value->json, value->json_len) == value->type) {
+        return status;
+    }
+    const char *type = coffer__gguf_value_name(value->type);
+    key[4] = ':';
+    return coffer__plan_put_pair(gguf->plan, key, 5 + value->key_len, type, strlen(type), err);
 }
 
 /* Of several files only the first one's keys are those of the model; the others' are read for the alignment. Values

@@ -35,6 +35,7 @@ typedef struct coffer__gguf_value {
     uint64_t at;      /* of the value in the file */
     const char *json; /* the value as JSON text … */
     size_t json_len;  /* … and its length; 0: it is too long to be metadata */
+    uint32_t type;    /* of the value, or of its elements (gguf_keys.h) */
     bool is_unsigned; /* an integer of at least 0, which is … */
     uint64_t number;  /* … this */
 } coffer__gguf_value;

@@ -81,7 +81,10 @@ def test_keys_become_metadata(tmp_path):
         "gguf.u8": 255, "gguf.i8": -128, "gguf.u16": 65535, "gguf.i16": -1, "gguf.u32": 2**32 - 1, "gguf.i32": -2**31, "gguf.f32": 0.1,
         "gguf.f32.nan": "NaN", "gguf.f64": 0.1, "gguf.f64.inf": "-Infinity", "gguf.yes": True, "gguf.no": False,
         "gguf.text": 'a "b"\n\u00e4', "gguf.empty": "", "gguf.u64": 2**64 - 1, "gguf.i64": -2**63, "gguf.numbers": [1, -2, 3],
-        "gguf.texts": ["a", "b"], "gguf.none": [], "gguf.sixty-four": [7] * 64}
+        "gguf.texts": ["a", "b"], "gguf.none": [], "gguf.sixty-four": [7] * 64,
+        # The types that the values do not tell.
+        "gguf:u8": "u8", "gguf:i8": "i8", "gguf:u16": "u16", "gguf:i16": "i16", "gguf:f32.nan": "f32", "gguf:f64": "f64", "gguf:f64.inf": "f64",
+        "gguf:sixty-four": "u8"}
     told = json.loads(run("convert", "-n", "--json", path).stdout)
     notes = [finding["text"] for finding in told["findings"] if finding["weight"] == "note"]
     for key in ("long", "long.texts", "long.text", "no.utf-8"):
@@ -333,6 +336,46 @@ def test_there_and_back(tmp_path):
         first = (tmp_path / "back.gguf").read_bytes()
         back(tmp_path / "o.safetensors")
         assert (tmp_path / "back.gguf").read_bytes() == first
+
+
+def test_types_of_keys_come_back(tmp_path):
+    numbers = {U8: 255, I8: -128, U16: 65535, I16: -2**15, U32: 2**32 - 1, I32: -2**31, U64: 2**64 - 1, I64: -2**63}
+    keys = [("general.architecture", TEXT, "llama")]
+    for kind, most in numbers.items():
+        keys += [(f"n{kind}.{k}", kind, n) for k, n in enumerate((0, 1, most))]
+        keys += [(f"a{kind}.{k}", ARRAY, (kind, n)) for k, n in enumerate(([], [0], [most, 1]))]
+    for kind in (F32, F64):
+        infinity = float("inf")
+        reals = [0.0, -0.0, 1.0, 0.1 if kind == F64 else struct.unpack("<f", struct.pack("<f", 0.1))[0], 1e30, infinity, -infinity]
+        keys += [(f"r{kind}.{k}", kind, x) for k, x in enumerate(reals)]
+        keys += [(f"R{kind}", ARRAY, (kind, reals)), (f"e{kind}", ARRAY, (kind, []))]
+    keys += [("b", BOOL, True), ("ab", ARRAY, (BOOL, [])), ("t", TEXT, "NaN"), ("at", ARRAY, (TEXT, [])), ("inf", ARRAY, (TEXT, ["Infinity"]))]
+    path = write(tmp_path / "m.gguf", keys, [Tensor("w", (1,), 0, b"1234")])
+    metadata, _ = convert(path)
+    found, _ = back(tmp_path / "o.safetensors")
+    expected = read(path.read_bytes() + bytes(28))[0]
+    assert found == expected
+    assert struct.pack("<d", found[f"r{F64}.1"][1]) == struct.pack("<d", -0.0)
+    # NaN is not equal to itself.
+    convert(write(path, [*keys[:1], ("x", F64, float("nan")), ("y", ARRAY, (F32, [float("nan"), 1.0]))], [Tensor("w", (1,), 0, b"1234")]))
+    found, _ = back(tmp_path / "o.safetensors")
+    assert found["x"][0] == F64 and found["x"][1] != found["x"][1]
+    assert found["y"][1][0] == F32 and found["y"][1][1][0] != found["y"][1][1][0] and found["y"][1][1][1] == 1
+
+
+@pytest.mark.parametrize("told", ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "bool", "text", "array", "f16", ""])
+def test_types_that_do_not_fit_are_not_believed(tmp_path, told):
+    """Metadata can be edited."""
+    ints = {"u8": (U8, 0, 2**8), "i8": (I8, -2**7, 2**7), "u16": (U16, 0, 2**16), "i16": (I16, -2**15, 2**15), "u32": (U32, 0, 2**32),
+            "i32": (I32, -2**31, 2**31), "u64": (U64, 0, 2**64), "i64": (I64, -2**63, 2**63)}
+    values = ["1.5", "true", '"x"', '"NaN"', "[1, 2.5]", '["a", "NaN"]', "{}", "[true, 1]"]
+    for kind, least, end in (ints[told],) if told in ints else ():
+        values += [str(least - 1), str(end), f"[{end}]", f"[{end - 1}, {least - 1}]"]
+    metadata = {f"gguf.k{i}": value for i, value in enumerate(values)}
+    plain, _ = back(make(tmp_path / "m.safetensors", W, {**ARCH, **metadata}))
+    types = {f"gguf:k{i}": json.dumps(told) for i in range(len(values))}
+    keys, _ = back(make(tmp_path / "m.safetensors", W, {**ARCH, **metadata, **types, "gguf:none": '"f64"'}))
+    assert keys == plain
 
 
 def make(path, tensors, metadata):
