@@ -13,7 +13,8 @@
  * A model may be several files, PREFIX-00001-of-00003.gguf, which are read as one: metadata are those of the first.
  *
  * Tensors of plain types become dtypes. Those of block types (gguf_blocks.h) have none: wanted raw they are rows of bytes,
- * and what they are is recorded in the metadata under gguf.tensors, so that the same file can be made again.
+ * and what all of them are, in their order, is recorded in the metadata under gguf.tensors, so that the same file can be
+ * made again.
  */
 #include "alloc.h"
 #include "checked.h"
@@ -32,8 +33,6 @@
 #include <string.h>
 
 #define GGUF_MOST_RANK 4
-#define GGUF_LEAST_INFO 32 /* bytes of the shortest description of a tensor: an empty name, no dimensions */
-#define GGUF_LEAST_PAIR 13 /* likewise of a key and a value of one byte */
 #define GGUF_MOST_ALIGNMENT ((uint64_t)1 << 20)
 #define GGUF_LISTED_TYPES 6 /* in a message */
 
@@ -78,44 +77,6 @@ static bool gguf_sniff(const uint8_t *head, size_t head_size, const uint8_t *tai
     (void)path;
     (void)path_len;
     return head_size >= 4 && memcmp(head, "GGUF", 4) == 0;
-}
-
-/* The counts are compared with the bytes that are left, so that nobody walks over 2^60 keys that are not there. The
-   version is read before the byte order is known, and tells it: no version is so large that its low half is zero.
-   Version 1 had lengths of 32 bits, which nothing below would read right. */
-static coffer_status gguf_read_head(gguf_reading *gguf, uint64_t *tensors, uint64_t *pairs, coffer_error *err)
-{
-    uint64_t version = 0;
-    coffer_status status = coffer__gguf_skip(&gguf->in, 4, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__gguf_number(&gguf->in, 4, &version, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    /* The number was read as little-endian, since `swapped` was not known before; from here on all numbers are read
-       in the file's order. */
-    gguf->in.swapped = (version & 0xffff) == 0;
-    version = gguf->in.swapped ? __builtin_bswap32((uint32_t)version) : version;
-    if (version != 2 && version != 3) {
-        return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, 4, "GGUF of version %u, of which only 2 and 3 are read",
-                               version);
-    }
-    status = coffer__gguf_number(&gguf->in, 8, tensors, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__gguf_number(&gguf->in, 8, pairs, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    /* Divided and not multiplied: a product with a count of the file's could wrap to a small number. */
-    const uint64_t left = coffer__gguf_left(&gguf->in);
-    if (*tensors > left / GGUF_LEAST_INFO || *pairs > left / GGUF_LEAST_PAIR) {
-        return gguf_fail(gguf, "it counts more tensors or keys than it has bytes for", err);
-    }
-    return COFFER_OK;
 }
 
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
@@ -361,8 +322,8 @@ static coffer_status gguf_check_order(const gguf_reading *gguf, uint64_t begin, 
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
-/* What a raw row was: {"NAME": {"type": "Q4_K", "shape": [64, 256]}, ...}. The shape is written with the slowest
-   dimension first, as in safetensors. A lack of memory is noticed once, when the text is used. */
+/* What a row was: {"NAME": {"type": "Q4_K", "shape": [64, 256]}, ...}. The shape is written with the slowest
+   dimension first, as in safetensors. Plain tensors are listed, too, since the list is also the order of all. A lack of memory is noticed once, when the text is used. */
 static void gguf_record_raw(gguf_reading *gguf, const gguf_tensor *tensor)
 {
     char digits[20];
@@ -483,7 +444,7 @@ static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor,
         if (status != COFFER_OK) {
             return status;
         }
-    } else if (fate.dtype == COFFER_U8 && tensor->type->dtype == COFFER_UNKNOWN_DTYPE) {
+    } else if (gguf->wants->raw_blocks) {
         gguf_record_raw(gguf, tensor);
     }
     return coffer__plan_put_row(gguf->plan, &row, dimensions, err);
@@ -582,13 +543,17 @@ static coffer_status gguf_read_one(gguf_reading *gguf, bool keep, coffer_error *
     /* Each file of a set has keys of its own, and so an alignment of its own. */
     gguf->alignment = 32;
     gguf->tensor_count = 0;
-    coffer_status status = gguf_read_head(gguf, &tensors, &pairs, err);
+    coffer_status status = coffer__gguf_head(&gguf->in, &tensors, &pairs, err);
     if (status != COFFER_OK) {
         return status;
     }
     status = gguf_read_pairs(gguf, pairs, keep, err);
     if (status != COFFER_OK) {
         return status;
+    }
+    if (keep) {
+        gguf->plan->keys_file = gguf->in.file;
+        gguf->plan->keys_size = coffer__gguf_at(&gguf->in);
     }
     status = gguf_read_tensors(gguf, tensors, err);
     if (status != COFFER_OK) {

@@ -68,6 +68,11 @@ static coffer_status key_record_read_shape(coffer__json *json, coffer__gguf_reco
     }
     json->in.position++;
     record->rank = 0;
+    record->has_shape = true;
+    if (coffer__json_peek(json) == ']') {
+        json->in.position++;
+        return COFFER_OK;
+    }
     while (more) {
         if (record->rank == 4) {
             return key_record_fail(json);
@@ -108,7 +113,7 @@ static coffer_status key_record_read_value(coffer__gguf_records *records, coffer
             status = coffer__json_next(json, '}', &more);
         }
     }
-    return status == COFFER_OK && (record->type == NULL || record->rank == 0) ? key_record_fail(json) : status;
+    return status == COFFER_OK && (record->type == NULL || !record->has_shape) ? key_record_fail(json) : status;
 }
 
 /* An item counts only when it is complete, so that a failure leaves none that is half filled. */

@@ -11,11 +11,13 @@ typedef struct coffer__gguf_record {
     size_t name; /* in `names` */
     size_t name_len;
     const coffer__gguf_type *type;
+    bool has_shape;
     uint32_t rank;
     uint64_t shape[4]; /* the innermost dimension last */
 } coffer__gguf_record;
 
 /* Begins as zeros but for the allocators; coffer__gguf_free_records follows in any case. */
+/* In the order of the text, which is that of the tensors in the file that was read. */
 typedef struct coffer__gguf_records {
     const coffer_allocator *allocator;
     coffer__writing names;

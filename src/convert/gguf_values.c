@@ -18,6 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define GGUF_LEAST_INFO 32 /* bytes of the shortest description of a tensor: an empty name, no dimensions */
+#define GGUF_LEAST_PAIR 13 /* likewise of a key and a value of one byte */
+
 /* ---- The window -------------------------------------------------------------------------------------------------- */
 
 uint64_t coffer__gguf_at(const coffer__gguf_in *in)
@@ -117,6 +120,46 @@ coffer_status coffer__gguf_text(coffer__gguf_in *in, uint64_t most, const char *
     *text = (const char *)in->window + in->position;
     *text_len = (size_t)len;
     in->position += (size_t)len;
+    return COFFER_OK;
+}
+
+/* ---- The head ---------------------------------------------------------------------------------------------------- */
+
+/* The counts are compared with the bytes that are left, so that nobody walks over 2^60 keys that are not there. The
+   version is read before the byte order is known, and tells it: no version is so large that its low half is zero.
+   Version 1 had lengths of 32 bits, which nothing below would read right. */
+coffer_status coffer__gguf_head(coffer__gguf_in *in, uint64_t *tensors, uint64_t *pairs, coffer_error *err)
+{
+    uint64_t version = 0;
+    coffer_status status = coffer__gguf_skip(in, 4, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__gguf_number(in, 4, &version, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* The number was read as little-endian, since `swapped` was not known before; from here on all numbers are read
+       in the file's order. */
+    in->swapped = (version & 0xffff) == 0;
+    version = in->swapped ? __builtin_bswap32((uint32_t)version) : version;
+    if (version != 2 && version != 3) {
+        return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, 4, "GGUF of version %u, of which only 2 and 3 are read",
+                               version);
+    }
+    status = coffer__gguf_number(in, 8, tensors, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__gguf_number(in, 8, pairs, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* Divided and not multiplied: a product with a count of the file's could wrap to a small number. */
+    const uint64_t left = coffer__gguf_left(in);
+    if (*tensors > left / GGUF_LEAST_INFO || *pairs > left / GGUF_LEAST_PAIR) {
+        return gguf_fail_at(in, "it counts more tensors or keys than it has bytes for", err);
+    }
     return COFFER_OK;
 }
 

@@ -255,6 +255,8 @@ static coffer_status tape_plan(tape *t, coffer__plan *plan, char *format, coffer
         { &plan->pairs, sizeof(coffer__plan_pair), tape_pair },
         { &plan->findings, sizeof(coffer__plan_finding), tape_finding },
     };
+    tape_u32(t, &plan->keys_file);
+    tape_u64(t, &plan->keys_size);
     coffer_status status = tape_texts(t, plan, err);
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0] && status == COFFER_OK; i++) {
         status = tape_array(t, plan, arrays[i].array, arrays[i].item_size, arrays[i].field, err);

@@ -5,6 +5,7 @@
  *
  *   8 bytes   "CofPlan1"
  *   16 bytes  the reader's name, and NULs
+ *   keys      u32 file, u64 bytes
  *   texts     u64 size | the bytes
  *   files     u64 count | u32 name each
  *   pieces    u64 count | each: u32 file, u8 coding, u64 offset, u64 stored size, u64 size, u8 has CRC, u32 CRC,

@@ -82,6 +82,16 @@ static coffer_status judge_texts(const plan_judge *judge)
     return COFFER_OK;
 }
 
+/* Whether the keys are bytes of a file, with the head that is before them. */
+static coffer_status judge_keys(const plan_judge *judge)
+{
+    const coffer__plan *plan = judge->plan;
+    const bool is_there =
+        plan->keys_size == 0 || (plan->keys_file < plan->file_count && plan->keys_size >= COFFER__PLAN_LEAST_KEYS &&
+                                 plan->keys_size <= judge->file_sizes[plan->keys_file]);
+    return is_there ? COFFER_OK : judge_foreign(judge, "the size of the keys", plan->keys_size);
+}
+
 /* Whether there is a factor for each of equally many blocks, or none. */
 static bool judge_scales(const coffer__plan *plan, const coffer__plan_piece *piece, uint64_t blocks)
 {
@@ -449,6 +459,9 @@ coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_
         .plan = plan, .file_sizes = file_sizes, .expansion = may_expand ? UINT64_MAX : PLAN_EXPANSION, .err = err
     };
     coffer_status status = judge_texts(&judge);
+    if (status == COFFER_OK) {
+        status = judge_keys(&judge);
+    }
     for (size_t i = 0; i < plan->pieces.count && status == COFFER_OK; i++) {
         status = judge_piece(&judge, i);
     }

@@ -211,6 +211,8 @@ void coffer__plan_part(coffer__plan *plan, const coffer__plan_mark *mark)
         ((coffer__plan_pair *)plan->pairs.items)[mark->record].value = mark->value;
     }
     plan->file_count = before->file_count;
+    plan->keys_file = before->keys_file;
+    plan->keys_size = before->keys_size;
     plan->file_names.count = before->file_names.count;
     plan->pieces.count = before->pieces.count;
     plan->storages.count = before->storages.count;
@@ -233,6 +235,10 @@ coffer_status coffer__plan_join(coffer__plan *plan, const coffer__plan *more, ui
                                .rows = (uint32_t)plan->rows.count,
                                .dimensions = (uint32_t)plan->dimensions.count };
     plan->budget += 2 * join_size(more);
+    if (plan->keys_size == 0) {
+        plan->keys_file = file + more->keys_file;
+        plan->keys_size = more->keys_size;
+    }
     coffer_status status = coffer__plan_extend(plan, &plan->texts, more->texts.items, more->texts.count, 1, err);
     if (status == COFFER_OK) {
         status = join_arrays(plan, more, &shift, err);

@@ -105,7 +105,8 @@ def test_bytes_of_no_tensor_are_counted(tmp_path):
 
 
 def test_blocks_raw(tmp_path):
-    tensors, expected, types = [Tensor("plain", (4,), 1, b"12345678")], {"plain": ("F16", (4,), b"12345678")}, {}
+    tensors, expected = [Tensor("plain", (4,), 1, b"12345678")], {"plain": ("F16", (4,), b"12345678")}
+    types = {"plain": {"type": "F16", "shape": [4]}}
     for kind, (called, elements, size) in BLOCKS.items():
         data = pattern(6 * size, kind)
         tensors.append(Tensor(called, (2 * elements, 3), kind, data))
@@ -113,14 +114,15 @@ def test_blocks_raw(tmp_path):
         types[called] = {"type": called, "shape": [3, 2 * elements]}
     metadata, found = convert(write(tmp_path / "m.gguf", (), tensors), "--raw")
     assert found == expected
-    assert json.loads(metadata["gguf.tensors"]) == types
+    assert list(json.loads(metadata["gguf.tensors"]).items()) == list(types.items())
 
 
 def test_blocks_of_two_files_raw(tmp_path):
     first = write(tmp_path / "a.gguf", (), [Tensor("a", (32,), 8, Q8_0)])
     second = write(tmp_path / "b.gguf", (), [Tensor('b"', (32, 2), 2, pattern(36)), Tensor("plain", (1,), 0, b"1234")])
     metadata, found = convert(first, second, "--raw")
-    assert json.loads(metadata["gguf.tensors"]) == {"a": {"type": "Q8_0", "shape": [32]}, 'b"': {"type": "Q4_0", "shape": [2, 32]}}
+    assert json.loads(metadata["gguf.tensors"]) == {
+        "a": {"type": "Q8_0", "shape": [32]}, 'b"': {"type": "Q4_0", "shape": [2, 32]}, "plain": {"type": "F32", "shape": [1]}}
     assert found == {"a": ("U8", (34,), Q8_0), 'b"': ("U8", (2, 18), pattern(36)), "plain": ("F32", (1,), b"1234")}
     write(tmp_path / "b.gguf", (), [Tensor("a", (32,), 2, pattern(18))])
     assert 'tensor "a" is in' in convert(first, second, "--raw", code=1)
@@ -378,6 +380,88 @@ def test_types_that_do_not_fit_are_not_believed(tmp_path, told):
     assert keys == plain
 
 
+def tokenizer():
+    """Keys as models have them: long arrays, of texts that are not all UTF-8, and types that JSON does not tell."""
+    words = [f"<{i}>".encode() for i in range(3000)] + [b"\xff\xfe", b""]
+    return [("general.architecture", TEXT, "llama"), ("z.first", F64, 0.1), ("general.alignment", U32, 64), ("llama.block_count", U32, 2),
+            ("tokenizer.ggml.tokens", ARRAY, (TEXT, words)), ("tokenizer.ggml.scores", ARRAY, (F32, [0.5] * 3002)),
+            ("tokenizer.ggml.types", ARRAY, (I32, list(range(3002)))), ("long", TEXT, "x" * 70000), ("a.nan", F32, float("nan")), ("u16", U16, 1)]
+
+
+def padded(path, alignment):
+    blob = path.read_bytes()
+    return blob + bytes(-len(blob) % alignment)
+
+
+def test_a_sidecar_has_all_keys(tmp_path):
+    keys = tokenizer()
+    tensors = [Tensor("b", (5, 3), 0, pattern(60)), Tensor("a", (32, 2), 8, Q8_0 * 2), Tensor("c", (3,), 1, b"123456"), Tensor("d", (7,), 24, pattern(7))]
+    path = write(tmp_path / "m.gguf", keys, tensors, alignment=64)
+    sidecar = tmp_path / "keys.gguf"
+    metadata, _ = convert(path, "--raw", "--sidecar", sidecar)
+    assert not any("tokenizer" in key for key in metadata)
+    only = write(tmp_path / "only.gguf", keys, (), alignment=64).read_bytes()
+    size = sidecar.stat().st_size
+    assert sidecar.read_bytes() == only[:size] and only[size:] == bytes(len(only) - size) and len(only) - size < 64
+    # With it the same bytes come back; so they do with the model itself.
+    for keys_of in (sidecar, path):
+        back(tmp_path / "o.safetensors", "--sidecar", keys_of)
+        assert (tmp_path / "back.gguf").read_bytes() == padded(path, 64)
+    # Without it the long ones are missing.
+    assert "tokenizer.ggml.tokens" not in back(tmp_path / "o.safetensors")[0]
+
+
+def test_metadata_replace_what_a_sidecar_has(tmp_path):
+    sidecar = write(tmp_path / "keys.gguf", [*tokenizer(), ("split.count", U16, 3), ("split.no", U16, 0)], ())
+    metadata = {"gguf.llama.block_count": "3", "gguf.new": "1", "gguf.general.alignment": "128", "gguf.general.architecture": '"llama"', "gguf.z.first": "0.1"}
+    keys, _ = back(make(tmp_path / "m.safetensors", W, metadata), "--sidecar", sidecar)
+    expected = read(padded(sidecar, 64))[0]
+    assert expected.pop("split.count") and expected.pop("split.no")
+    expected["llama.block_count"], expected["general.alignment"], expected["new"] = (U32, 3), (U32, 128), (U32, 1)
+    assert list(keys) == list(expected)
+    for found in (keys, expected):
+        assert found["a.nan"][0] == F32 and struct.pack("<f", found.pop("a.nan")[1]) == struct.pack("<f", float("nan"))
+    assert keys == expected
+    # What is named replaces both, at its place; a sidecar without an architecture has none to give.
+    keys, _ = back(tmp_path / "m.safetensors", "--sidecar", sidecar, "--arch", "gpt2")
+    assert list(keys.items())[0] == ("general.architecture", (TEXT, b"gpt2"))
+    write(sidecar, [("x", U8, 1), ("general.alignment", U32, 3)], ())
+    assert "--arch llama" in back(make(tmp_path / "n.safetensors", W, {}), "--sidecar", sidecar, code=2)
+    assert back(tmp_path / "n.safetensors", "--sidecar", sidecar, "--arch", "b")[0] == {"x": (U8, 1), "general.architecture": (TEXT, b"b")}
+
+
+def test_sidecars_that_are_refused(tmp_path):
+    plain = make(tmp_path / "m.safetensors", W, ARCH)
+    sidecar = tmp_path / "keys.gguf"
+    said = {"twice": write(sidecar, [("x", U8, 1), ("y", U8, 1), ("x", U8, 2)], ()).read_bytes(),
+            "big-endian": write(sidecar, [("x", U8, 1)], (), order=">").read_bytes(),
+            "no GGUF file": b"GGUX" + bytes(60), "damaged": b"GGUF" + struct.pack("<IQQ", 3, 0, 9) + bytes(20)}
+    for words, blob in said.items():
+        sidecar.write_bytes(blob)
+        done = subprocess.run([CLI, "convert", plain, "-o", tmp_path / "o.gguf", "--sidecar", sidecar], capture_output=True, text=True, check=False)
+        assert done.returncode in (1, 3) and words in done.stderr, done
+        assert not (tmp_path / "o.gguf").exists()
+    run("convert", plain, "-o", tmp_path / "o.gguf", "--sidecar", tmp_path / "none.gguf", code=3)
+    run("convert", plain, "-o", tmp_path / "o.bt", "--sidecar", sidecar, code=2)
+    run("convert", plain, "-o", tmp_path / "o.npz", "--sidecar", sidecar, code=2)
+
+
+def test_sidecars_that_are_not_written(tmp_path):
+    path = write(tmp_path / "m.gguf", tokenizer(), [Tensor("w", (32,), 8, Q8_0)], alignment=64)
+    sidecar = tmp_path / "keys.gguf"
+    assert "are the same file" in convert(path, "--raw", "--sidecar", tmp_path / "o.safetensors", code=2)
+    convert(path, "--raw", "--sidecar", path, code=3)
+    convert(path, "--sidecar", sidecar, code=1)
+    assert not sidecar.exists()
+    sidecar.write_bytes(b"old")
+    convert(path, "--raw", "--sidecar", sidecar, code=3)
+    assert sidecar.read_bytes() == b"old"
+    convert(path, "--raw", "--sidecar", sidecar, "-f")
+    assert sidecar.read_bytes()[:4] == b"GGUF"
+    (tmp_path / "a.npy").write_bytes(ATTACKS.npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}"))
+    assert "the input has none" in convert(tmp_path / "a.npy", "--sidecar", tmp_path / "k.gguf", code=2)
+
+
 def make(path, tensors, metadata):
     header, data = {"__metadata__": metadata}, b""
     for name, (dtype, shape, body) in tensors.items():
@@ -419,7 +503,7 @@ def test_the_architecture_is_known(tmp_path):
     ({"w": ("U8", [18], bytes(18))}, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [64]}}'}, "is not what gguf.tensors says"),
     ({"w": ("U8", [2, 18], bytes(36))}, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [3, 32]}}'}, "is not what gguf.tensors says"),
     ({"w": ("I8", [18], bytes(18))}, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [32]}}'}, "is not what gguf.tensors says"),
-    ({"w": ("F32", [1], bytes(4))}, {"gguf.tensors": '{"w": {"type": "F32", "shape": [1]}}'}, "is not what gguf.tensors says"),
+    ({"w": ("U8", [4], bytes(4))}, {"gguf.tensors": '{"w": {"type": "I8", "shape": [4]}}'}, "nothing is quantised or cast"),
     (W, {"gguf.tensors": '{"w": {"type": "Q9", "shape": [32]}}'}, "types that GGUF has"),
     (W, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [1,2,3,4,5]}}'}, "types that GGUF has"),
     (W, {"gguf.tensors": '{"w": {"type": "Q4_0"}}'}, "types that GGUF has"),
