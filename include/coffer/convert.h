@@ -260,9 +260,10 @@ typedef struct coffer_import_write_options {
  *
  * COFFER_ERR_ARGUMENT when the output or the sidecar is a file of the input, or a sidecar is wanted of an import that
  * has no keys of GGUF; COFFER_ERR_CHECKSUM when bytes do not match their CRC, COFFER_ERR_CHANGED when the input was
- * changed since it was opened, COFFER_ERR_NOT_EQUAL when what was written is not what was read. COFFER_ERR_UNSUPPORTED names the library that is missing for a large compressed member. After any
- * failure nothing is published, and what was at `output` is still there. Only a file that is written in place
- * (`in_place` of the files' options) is compared after it was published; if that fails, it must not be used.
+ * changed since it was opened, COFFER_ERR_NOT_EQUAL when what was written is not what was read.
+ * COFFER_ERR_UNSUPPORTED names the library that is missing for a large compressed member. After any failure nothing
+ * is published, and what was at `output` is still there. Only a file that is written in place (`in_place` of the
+ * files' options) is compared after it was published; if that fails, it must not be used.
  */
 COFFER_API coffer_status coffer_import_write(coffer_import *imported, const char *output,
                                              const coffer_import_write_options *options,
