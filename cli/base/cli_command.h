@@ -91,6 +91,7 @@ typedef enum cli_option_id {
     CLI_OPTION_VERIFY,
     CLI_OPTION_RAW,
     CLI_OPTION_ARCH,
+    CLI_OPTION_SIDECAR,
     CLI_OPTION_DEQUANTIZE
 } cli_option_id;
 

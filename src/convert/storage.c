@@ -125,7 +125,8 @@ coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__deco
     coffer__decode_begin(&storage->decode, decoding->input, decoding->plan, number, &decoding->inflaters,
                          decoding->crc32, decoding->allocator);
     if (storage_is_blocks(decoding, number, &piece)) {
-        coffer__source_blocks(&storage->source, coffer__input_source(decoding->input, piece->file), piece);
+        coffer__source_blocks(&storage->source, coffer__input_source(decoding->input, piece->file), decoding->plan,
+                              piece);
         storage->open = true;
         return COFFER_OK;
     }

@@ -223,7 +223,8 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     static char *names[] = { "paths",    "output",           "root",     "strip_prefix", "tied",         "scalars",
                              "bytes_as", "skip_unsupported", "strict",   "complex128",   "allow_expand", "scan",
                              "token",    "max_shard_size",   "force",    "unverified",   "unchecked",    "sync",
-                             "digests",  "threads",          "progress", "raw_blocks",   "blocks_as",    NULL };
+                             "digests",  "threads",          "progress", "raw_blocks",   "blocks_as",    "sidecar",
+                             NULL };
     static const char *const ties[] = { "hf", "keep", NULL };
     static const char *const scalars[] = { "skip", "metadata", NULL };
     const py_state *state = PyModule_GetState(module);
@@ -240,11 +241,11 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     unsigned long long max_shard_size = 0;
     const char *blocks_as = NULL;
     int flags[9] = { 0 };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O$zzsszpppppzKpppszIOpz:import_file", names, &PyTuple_Type,
-                                     &call.paths, &output, &call.options.root, &call.options.strip_prefix, &tied,
-                                     &scalar, &bytes_as, &flags[0], &flags[1], &flags[2], &flags[3], &flags[4],
-                                     &call.open.token, &max_shard_size, &flags[5], &flags[6], &flags[7], &sync,
-                                     &digests, &call.threads, &call.progress, &flags[8], &blocks_as)) {
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O!|O$zzsszpppppzKpppszIOpzz:import_file", names, &PyTuple_Type, &call.paths, &output,
+            &call.options.root, &call.options.strip_prefix, &tied, &scalar, &bytes_as, &flags[0], &flags[1], &flags[2],
+            &flags[3], &flags[4], &call.open.token, &max_shard_size, &flags[5], &flags[6], &flags[7], &sync, &digests,
+            &call.threads, &call.progress, &flags[8], &blocks_as, &call.writing.sidecar)) {
         return NULL;
     }
     PyObject *told = NULL;
