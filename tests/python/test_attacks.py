@@ -32,7 +32,7 @@ CONVERTS = {"zip-crc.pt", "zip-one-crc-0.pt", "stream-version.pt", "graph-cycle-
             "program-weight-deflated.pt2", "program-weight-archive.pt2", "program-constant.pt2",
             "gguf-key-tensors.gguf", "flax-extension-other.msgpack"}
 # Where a scan has nothing to say: it asks what a loader would run, not what would come out.
-NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-", "gguf-", "flax-", "onnx-")
+NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-", "gguf-", "flax-", "onnx-", "arrow-")
 SCANNED_CLEAN = {called for called in CONVERTS if not called.startswith(("npz-", "pickle-", "program-"))} | {"zip-crc-of-pickle.pt", "zip-bomb-1032.pt", "zip-short-storage.pt", "zip-long-storage.pt",
                             "zip-no-storage.pt", "zip-two-pickles.pt"} | \
     {f"pickle-plain-mark-below-{opcode}.pkl" for opcode in ("30", "31", "64", "6c", "74", "91")}
@@ -163,6 +163,16 @@ SENTENCES = {
     "onnx-external-parent.onnx": "leads to another folder", "onnx-external-absolute.onnx": "leads to another folder",
     "onnx-external-escape.onnx": "names no file", "onnx-external-twice.onnx": "says twice", "onnx-external-offset-2^64.onnx": "no number",
     "onnx-external-none.onnx": "does not say in which file", "onnx-external-length.onnx": "another length",
+    "arrow-tensor-cut-078.arrow": "reaches past the end", "arrow-tensor-more.arrow": "no message where one begins",
+    "arrow-tensor-sizes-wrap.arrow": "fewer bytes than its sizes", "arrow-tensor-size-negative.arrow": "below 0",
+    "arrow-tensor-data-beyond.arrow": "not in the body", "arrow-tensor-strides-few.arrow": "another number of strides",
+    "arrow-tensor-strides-beyond.arrow": "does not lie within its storage", "arrow-tensor-expanded.arrow": "too much to write",
+    "arrow-tensor-of-text.arrow": "an Arrow tensor of text", "arrow-tensor-sparse.arrow": "that is sparse", "arrow-stream.arrow": "an Arrow stream",
+    "arrow-message-2^31.arrow": "larger than 16 MiB", "arrow-footer-2^31.arrow": "does not end with a footer", "arrow-no-schema.arrow": "has no schema",
+    "arrow-blocks-twice.arrow": "not in order", "arrow-blocks-many.arrow": "more batches than the file", "arrow-batch-of-tensor.arrow": "no record batch",
+    "arrow-compressed.arrow": "are compressed", "arrow-nodes-length.arrow": "another length than the batch", "arrow-missing.arrow": "some of which are missing",
+    "arrow-buffer-short.arrow": "shorter than its column", "arrow-buffer-negative.arrow": "not in the body of its batch", "arrow-struct.arrow": "is of structures",
+    "arrow-list-of-lists.arrow": "is of lists of one length", "arrow-bits.arrow": "single bits", "arrow-dictionary.arrow": "a dictionary's values",
     "stream-count-lie.pt": "has 5 elements, and the pickle says 4", "stream-protocol-0.pt": "saved with protocol 0",
 }
 

@@ -249,6 +249,7 @@ const cli_command cli_convert = {
         "  GGUF          models of llama.cpp (.gguf); quantised ones with --dequantize or --raw\n"
         "  ONNX          .onnx, with external data\n"
         "  flax          MessagePack (.msgpack)\n"
+        "  Arrow         tensors, and columns of numbers (.arrow)\n"
         "  safetensors   also an index or a folder; and bintensors\n"
         "\n"
         "Several files of other programs become one model, as the shards of a checkpoint without an index: no\n"
