@@ -148,6 +148,7 @@ stage s390x tools/cross.sh s390x
 stage armel tools/cross.sh armel
 stage install stage_install
 stage amalgamation stage_amalgamation
+stage recipes tests/install/recipes.sh
 stage debian stage_debian
 stage stranger stage_stranger
 stage cpp stage_cpp

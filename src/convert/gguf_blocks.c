@@ -91,13 +91,13 @@ static float gguf_small_scale(unsigned u)
 /* The even one is the low half of its byte. */
 static unsigned gguf_nibble(const uint8_t *bytes, size_t k)
 {
-    return bytes[k / 2] >> (4 * (k % 2)) & 15u;
+    return (unsigned)bytes[k / 2] >> (4 * (k % 2)) & 15u;
 }
 
 static unsigned gguf_plane(const uint8_t *bytes, size_t i)
 {
     const size_t r = i % 128;
-    return bytes[32 * (i / 128) + r % 32] >> (2 * (r / 32)) & 3u;
+    return (unsigned)bytes[32 * (i / 128) + r % 32] >> (2 * (r / 32)) & 3u;
 }
 
 /* Where the planes of elements 16 k to 16 k + 15 are, which are in 16 bytes at one shift: for loops without conditions. */
@@ -236,8 +236,8 @@ static void gguf_q2_k(const uint8_t *restrict block, float *restrict values)
 /* Six bits: four in the nibbles of the first eight bytes, two in the last four. */
 static int gguf_q3_scale(const uint8_t *scales, size_t k)
 {
-    const unsigned low = scales[k % 8] >> (4 * (k / 8)) & 15u;
-    const unsigned high = scales[8 + k % 4] >> (2 * (k / 4)) & 3u;
+    const unsigned low = (unsigned)scales[k % 8] >> (4 * (k / 8)) & 15u;
+    const unsigned high = (unsigned)scales[8 + k % 4] >> (2 * (k / 4)) & 3u;
     return (int)(low | high << 4) - 32;
 }
 
@@ -439,7 +439,7 @@ static void gguf_iq2_s(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t g = 0; g < 32; g++) {
-        const unsigned high = block[66 + g / 4] >> (2 * (g % 4)) & 3u;
+        const unsigned high = (unsigned)block[66 + g / 4] >> (2 * (g % 4)) & 3u;
         const float scale = d * (0.5f + (float)gguf_nibble(block + 74, g / 2)) * 0.25f;
         gguf_iq2_eight(scale, coffer__gguf_grid_iq2_s[block[2 + g] | high << 8], block[34 + g], values + 8 * g);
     }
@@ -462,7 +462,7 @@ static void gguf_iq3_s(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t g = 0; g < 64; g++) {
-        const unsigned high = block[66 + g / 8] >> (g % 8) & 1u;
+        const unsigned high = (unsigned)block[66 + g / 8] >> (g % 8) & 1u;
         const float scale = d * (float)(1 + 2 * gguf_nibble(block + 106, g / 8));
         gguf_iq3_four(scale, coffer__gguf_grid_iq3_s[block[2 + g] | high << 8], GGUF_IQ3_S,
                       (unsigned)block[74 + g / 2] >> (4 * (g % 2)), values + 4 * g);

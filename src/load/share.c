@@ -233,6 +233,17 @@ static bool share_is_too_slow(coffer__share *share, uint32_t rank, uint64_t wait
            (patience->all >= slow && patience->all > (coffer__os_milliseconds() - share->began) / 2);
 }
 
+/* What has not entered while this rank waited for `blamed` has been away as long, so it is struck off with it: else a
+   load would wait for each of those who never come, one after the other. */
+static void share_strike_absent(const coffer__share *share)
+{
+    for (uint32_t i = 0; i < share->table.is.ranks; i++) {
+        if (coffer__share_state_of(&share->table, i) == COFFER__SHARE_EMPTY) {
+            (void)coffer__share_strike(&share->table, i);
+        }
+    }
+}
+
 uint32_t coffer__share_seen(const coffer__share *share)
 {
     return atomic_load(&share->table.head->event);
@@ -259,6 +270,9 @@ void coffer__share_wait(coffer__share *share, uint32_t seen, uint32_t blamed)
         share_look_around(share);
     }
     if (blamed < share->table.is.ranks && share_is_too_slow(share, blamed, waited) && blamed != share->me) {
+        if (coffer__share_state_of(&share->table, blamed) == COFFER__SHARE_EMPTY) {
+            share_strike_absent(share);
+        }
         (void)coffer__share_strike(&share->table, blamed);
     }
     coffer__os_mutex_unlock(&share->mutex);

@@ -505,6 +505,31 @@ static void missing_ranks_are_not_waited_for_long(void **state)
     group_end(&g);
 }
 
+/* All who never come have been away for the same time, so they are given up together and not one after the other. */
+static void missing_ranks_are_given_up_together(void **state)
+{
+    (void)state;
+    group g = a_group(4, 8);
+    g.enter_ms = 60;
+    rank_state rank = { &g, 2, false };
+    uint32_t wanted[MOST_CELLS];
+    coffer_error err;
+    coffer__share *share = NULL;
+    for (uint32_t i = 0; i < g.cells; i++) {
+        wanted[i] = COFFER__SHARE_ALL_BLOCKS;
+    }
+    const coffer__share_options options = options_of(&g, wanted, &rank);
+    assert_int_equal(coffer__share_enter(&share, &options, NULL, &err), COFFER_OK);
+    assert_non_null(share);
+    const coffer__share_head *head = share->table.head;
+    while (atomic_load(&head->counts.strikes) == 0) {
+        coffer__share_wait(share, coffer__share_seen(share), 0);
+    }
+    assert_int_equal(atomic_load(&head->counts.strikes), 3);
+    coffer__share_leave(share);
+    group_end(&g);
+}
+
 /* The failure of a rank is that of all, with its words. */
 static void a_failure_reaches_all(void **state)
 {
@@ -681,6 +706,7 @@ int main(void)
         cmocka_unit_test_setup(slices_share_what_several_want, set_up),
         cmocka_unit_test_setup(any_order_ends, set_up),
         cmocka_unit_test_setup(missing_ranks_are_not_waited_for_long, set_up),
+        cmocka_unit_test_setup(missing_ranks_are_given_up_together, set_up),
         cmocka_unit_test_setup(a_failure_reaches_all, set_up),
         cmocka_unit_test_setup(sessions_follow_each_other, set_up),
         cmocka_unit_test_setup(nonsense_means_no_group, set_up),

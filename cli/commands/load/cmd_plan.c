@@ -17,8 +17,8 @@
 typedef struct plan_request {
     const char *path;
     coffer *model;
-    uint32_t world;
-    uint32_t rank; /* the only one that is asked for; `world`: all */
+    size_t world; /* 1 to PLAN_RANKS_MOST */
+    size_t rank;  /* the only one that is asked for; `world`: all */
     coffer_split_rule *rules;
     char **patterns; /* of the rules, to be freed */
     size_t rule_count;
@@ -96,8 +96,8 @@ static int read_ranks(cli *app, const cli_arguments *arguments, plan_request *re
     if (rank != NULL && (!cli_read_count(rank, &number) || number >= count)) {
         return cli_usage_error(app, "--rank needs a number below that of --tp, which is %zu", count);
     }
-    request->world = (uint32_t)count;
-    request->rank = (uint32_t)number;
+    request->world = count;
+    request->rank = number;
     return CLI_EXIT_OK;
 }
 
@@ -110,7 +110,7 @@ static int make_plan(cli *app, const plan_request *request, uint32_t rank, coffe
     coffer_status status = coffer_plan_new(plan, request->model, NULL, &err);
     if (status == COFFER_OK) {
         const coffer_split_rule *rules = request->rule_count > 0 ? request->rules : NULL;
-        status = coffer_plan_add_all(*plan, rules, request->rule_count, rank, request->world, NULL, &err);
+        status = coffer_plan_add_all(*plan, rules, request->rule_count, rank, (uint32_t)request->world, NULL, &err);
     }
     if (status != COFFER_OK) {
         coffer_plan_free(*plan);
@@ -242,13 +242,18 @@ static int show_ranks(cli *app, const plan_request *request)
 {
     plan_line *lines = calloc(request->world, sizeof *lines);
     char(*labels)[CLI_NUMBER_SIZE] = calloc(request->world, sizeof *labels);
-    int code =
-        lines == NULL || labels == NULL ? cli_fail_memory(app, request->path) : fill_ranks(app, request, lines, labels);
+    int code = CLI_EXIT_OK;
+    if (lines == NULL || labels == NULL) {
+        code = cli_fail_memory(app, request->path);
+        goto done;
+    }
+    code = fill_ranks(app, request, lines, labels);
     if (code == CLI_EXIT_OK && app->json) {
         json_ranks(app, request, lines);
     } else if (code == CLI_EXIT_OK) {
         show_table(app, "rank", lines, request->world);
     }
+done:
     free(lines);
     free(labels);
     return code;
@@ -326,7 +331,7 @@ static int show_rank(cli *app, const plan_request *request)
     const size_t shards = coffer_shard_count(request->model);
     coffer_plan *plan = NULL;
     coffer_error err;
-    int code = make_plan(app, request, request->rank, &plan);
+    int code = make_plan(app, request, (uint32_t)request->rank, &plan);
     if (code != CLI_EXIT_OK) {
         return code;
     }
@@ -350,7 +355,7 @@ static int show_rank(cli *app, const plan_request *request)
 /* Whatever was made is freed at the end on every way, since all of it begins as zeros. */
 static int run_plan(cli *app, const cli_arguments *arguments)
 {
-    plan_request request = { .path = arguments->names[0] };
+    plan_request request = { .path = arguments->names[0], .world = 1 };
     int code = read_ranks(app, arguments, &request);
     if (code == CLI_EXIT_OK) {
         code = read_rules(app, arguments, &request);
