@@ -111,8 +111,12 @@ static coffer_status storage_to_file(coffer__storage_source *storage, const char
 static bool storage_is_blocks(const coffer__decoding *decoding, uint32_t number, const coffer__plan_piece **piece)
 {
     const coffer__plan_storage *storage = coffer__plan_storages(decoding->plan) + number;
+    /* A plan may have storages and no pieces at all. */
+    if (storage->piece_count != 1) {
+        return false;
+    }
     *piece = coffer__plan_pieces(decoding->plan) + storage->first_piece;
-    return storage->piece_count == 1 && (*piece)->coding == COFFER__CODING_BLOCKS;
+    return (*piece)->coding == COFFER__CODING_BLOCKS;
 }
 
 /* By size first: a small storage is decoded whole even if it could be streamed, since one read of

@@ -105,6 +105,8 @@ def convert(
     dequantize: Literal["F32", "F16", "BF16"] | None = None,
     raw: bool = False,
     sidecar: str | os.PathLike[str] | None = None,
+    packed: bool = False,
+    constants: bool = False,
     to: Literal["safetensors", "npz", "npy", "pt", "gguf"] | None = None,
     arch: str | None = None,
     tensor: str | None = None,
@@ -142,6 +144,8 @@ def convert(
     dequantize        make numbers of GGUF's quantised blocks: "F32", "F16" or "BF16"
     raw               keep such blocks as bytes, with their types in the metadata
     sidecar           of GGUF: where all its keys go as well, with the arrays that are too long for metadata; to GGUF: where they are read
+    packed            keep integers of less than a byte (INT4) as bytes, with their dtypes and shapes in the metadata
+    constants         of ONNX: take the tensors in the attributes of nodes, too
     max_shard_size    bytes of tensors in a file, or "5GB"; None: one file
     verify            read both sides again at the end, and compare them
     crc               compare the CRCs that an archive records
@@ -183,6 +187,8 @@ def convert(
         blocks_as=dequantize,
         raw_blocks=raw,
         sidecar=None if sidecar is None else os.fsdecode(sidecar),
+        packed=packed,
+        constants=constants,
         max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
         unverified=not verify,
         unchecked=not crc,

@@ -514,6 +514,8 @@ def import_file(
     raw_blocks: bool = False,
     blocks_as: str | None = None,
     sidecar: str | None = None,
+    packed: bool = False,
+    constants: bool = False,
 ) -> tuple[
     str,
     str,

@@ -54,6 +54,8 @@ static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_op
     wants->complex128 = cli_given(arguments, CLI_OPTION_COMPLEX128);
     wants->allow_expand = cli_given(arguments, CLI_OPTION_ALLOW_EXPAND);
     wants->raw_blocks = cli_given(arguments, CLI_OPTION_RAW);
+    wants->packed = cli_given(arguments, CLI_OPTION_PACKED);
+    wants->constants = cli_given(arguments, CLI_OPTION_CONSTANTS);
     wants->blocks_as = read_blocks(cli_which(arguments, CLI_OPTION_DEQUANTIZE));
     return CLI_EXIT_OK;
 }
@@ -177,11 +179,12 @@ static int show_dry_run(const conversion *run)
 }
 
 /* Which failure to report of a file that no reader knows: the first one says more, unless its message advises what was
-   just done. */
+   just done, or the second one names what the file is. */
 static const coffer_error *choose_failure(const coffer_error *why_not, const coffer_error *err)
 {
     const bool advises = strstr(why_not->message, "coffer convert") != NULL;
-    return err->code == COFFER_ERR_UNKNOWN_INPUT && !advises ? why_not : err;
+    const bool names = strncmp(err->message, "this is ", 8) == 0 || strncmp(err->message, "these are ", 10) == 0;
+    return err->code == COFFER_ERR_UNKNOWN_INPUT && !advises && !names ? why_not : err;
 }
 
 /* A pipe is gone when it was read once, and a file of another program is read at many places. */
