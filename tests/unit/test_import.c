@@ -56,6 +56,7 @@ typedef struct made {
 } made;
 
 static coffer__crc32 crc32;
+static coffer__crcs crcs;
 
 static void made_new(made *m)
 {
@@ -680,7 +681,7 @@ static void test_inflaters(void **state)
         coffer__inflaters inflaters = { .alone = k >= 4 };
         coffer__decode decode;
         uint8_t bytes[1000];
-        coffer__decode_begin(&decode, input, &m.plan, k % 4, &inflaters, &crc32, coffer_libc_allocator());
+        coffer__decode_begin(&decode, input, &m.plan, k % 4, &inflaters, &crcs, coffer_libc_allocator());
         for (size_t at = 0; at < sizes[k % 4];) {
             const size_t left = sizes[k % 4] - at;
             const size_t take = left < 999 ? left : 1 + below(999);
@@ -1221,6 +1222,7 @@ static int set_up(void **state)
 {
     (void)state;
     coffer__crc32_open(&crc32, true);
+    coffer__crc32_open(&crcs.crc32, true);
     return 0;
 }
 
