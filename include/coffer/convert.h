@@ -104,11 +104,13 @@ typedef struct coffer_import_options {
     uint64_t max_metadata;  /* bytes of memory that describing the file may take; 0: 256 MiB */
     bool raw_blocks;        /* keep tensors of GGUF's block types as U8, with their types in the metadata */
     coffer_dtype blocks_as; /* or make F32, F16 or BF16 of them; COFFER_UNKNOWN_DTYPE: refuse them */
+    bool packed;            /* keep integers of less than a byte as U8, with their dtypes and shapes in the metadata */
+    bool constants;         /* take the tensors in the attributes of ONNX's nodes, too, not only initializers */
 } coffer_import_options;
 #define COFFER_IMPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_import_options), NULL, NULL, NULL, COFFER_TIES_HF, COFFER_SCALARS_SKIP, COFFER_UNKNOWN_DTYPE,    \
-            false, false, false, false, false, 0, false, COFFER_UNKNOWN_DTYPE                                          \
+            false, false, false, false, false, 0, false, COFFER_UNKNOWN_DTYPE, false, false                            \
     }
 
 /* What a file holds, and what becomes of it. */

@@ -68,7 +68,7 @@ typedef struct coffer__plan_row {
     uint32_t dimensions; /* first of `rank` in the plan's dimensions */
     uint32_t storage;    /* COFFER__PLAN_NO_STORAGE: a skipped row that views no bytes */
     uint64_t offset;     /* of the first element in the storage, in bytes */
-    uint64_t item_size;  /* of the elements that sizes and strides count, in bytes: F4 comes in pairs, item size 1 */
+    uint64_t item_size;  /* of what counts and strides count, in bytes; 1 where elements are less than that */
     uint8_t swap;        /* bytes of a unit whose order is reversed: 2, 4 or 8; 0: none */
     coffer__sign sign;
     coffer_fate fate;
@@ -76,8 +76,8 @@ typedef struct coffer__plan_row {
     uint32_t reason;   /* of a skipped one; see coffer__plan_text */
 } coffer__plan_row;
 
-/* One dimension of a row. `size` is what is written; `count` indices of `stride` bytes are what is read. They
-   differ only in the last dimension of F4, which has twice as many elements as bytes. */
+/* One dimension of a row. `size` is what is written; `count` indices of `stride` bytes are what is read. They differ only
+   where elements are less than a byte: there items are bytes, which have as many bits in all dimensions together. */
 typedef struct coffer__plan_dimension {
     uint64_t size;
     uint64_t count;

@@ -199,25 +199,41 @@ static bool judge_stages(const coffer__plan_row *row)
     return row->sign == COFFER__SIGN_KEPT || (dtype->bits >= 8 && (whole || floats));
 }
 
-/* Whether what is written, by dtype and sizes, has as many bits as what is read, by items and counts, dimension by
-   dimension: they differ only in the last one of F4, whose items are pairs. */
+/*
+ * Whether what is written, by dtype and sizes, has as many bits as what is read, by items and counts: dimension by dimension,
+ * or, where elements are less than a byte, in all, as their items are bytes. Items have at most 16 bytes, so the products
+ * of bits and items stay small.
+ */
 static bool judge_shape(const plan_judge *judge, const coffer__plan_row *row)
 {
     const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
     const uint64_t bits = coffer__dtype(row->dtype)->bits;
-    /* Items have at most 16 bytes, so the products below stay small. */
-    const uint64_t pairs = bits > 0 && bits < 8 ? 8 / bits : 1;
-    if (bits == 0 || bits * pairs != row->item_size * 8 || row->item_size > 16 || (pairs > 1 && row->rank == 0)) {
+    const bool shared = bits < 8;
+    uint64_t sizes = bits;
+    uint64_t counts = row->item_size * 8;
+    if (bits == 0 || row->item_size > 16 || (shared ? row->rank == 0 || row->item_size != 1 : bits != counts)) {
         return false;
     }
+    bool no_sizes = false;
+    bool no_counts = false;
     for (size_t i = 0; i < row->rank; i++) {
-        const uint64_t factor = i + 1 == row->rank ? pairs : 1;
-        uint64_t size = 0;
-        if (!coffer__mul_u64(dimensions[i].count, factor, &size) || size != dimensions[i].size) {
+        if (!shared && dimensions[i].count != dimensions[i].size) {
+            return false;
+        }
+        no_sizes = no_sizes || dimensions[i].size == 0;
+        no_counts = no_counts || dimensions[i].count == 0;
+    }
+    /* Beside a size of 0 the others may be anything, and their product beyond 2^64. */
+    if (no_sizes || no_counts) {
+        return no_sizes && no_counts;
+    }
+    for (size_t i = 0; i < row->rank && shared; i++) {
+        if (!coffer__mul_u64(sizes, dimensions[i].size, &sizes) ||
+            !coffer__mul_u64(counts, dimensions[i].count, &counts)) {
             return false;
         }
     }
-    return true;
+    return !shared || sizes == counts;
 }
 
 /* Bytes of what the row views; false when they are too many for a file. A size of 0 hides what comes after it, as the
@@ -289,7 +305,7 @@ static bool judge_alias(const plan_judge *judge, const coffer__plan_row *row)
     const coffer__plan_dimension *a = coffer__plan_dimensions(judge->plan, row);
     const coffer__plan_dimension *b = coffer__plan_dimensions(judge->plan, other);
     for (size_t i = 0; i < row->rank; i++) {
-        if (a[i].size != b[i].size || (a[i].stride != b[i].stride && a[i].size > 1)) {
+        if (a[i].size != b[i].size || a[i].count != b[i].count || (a[i].stride != b[i].stride && a[i].size > 1)) {
             return false;
         }
     }

@@ -14,5 +14,6 @@ extern const coffer__reader coffer__reader_pickle;
 extern const coffer__reader coffer__reader_npy;
 extern const coffer__reader coffer__reader_npz;
 extern const coffer__reader coffer__reader_gguf;
+extern const coffer__reader coffer__reader_flax;
 
 #endif

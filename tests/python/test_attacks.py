@@ -30,9 +30,9 @@ CONVERTS = {"zip-crc.pt", "zip-one-crc-0.pt", "stream-version.pt", "graph-cycle-
             "pickle-call-inside-changed-function.pkl", "pickle-call-inside-changed-items.pkl",
             "program-weight.pt2", "program-weight-protocol-0.pt2", "program-weight-of-strings.pt2",
             "program-weight-deflated.pt2", "program-weight-archive.pt2", "program-constant.pt2",
-            "gguf-key-tensors.gguf"}
+            "gguf-key-tensors.gguf", "flax-extension-other.msgpack"}
 # Where a scan has nothing to say: it asks what a loader would run, not what would come out.
-NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-", "gguf-")
+NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-", "gguf-", "flax-")
 SCANNED_CLEAN = {called for called in CONVERTS if not called.startswith(("npz-", "pickle-", "program-"))} | {"zip-crc-of-pickle.pt", "zip-bomb-1032.pt", "zip-short-storage.pt", "zip-long-storage.pt",
                             "zip-no-storage.pt", "zip-two-pickles.pt"} | \
     {f"pickle-plain-mark-below-{opcode}.pkl" for opcode in ("30", "31", "64", "6c", "74", "91")}
@@ -137,6 +137,19 @@ SENTENCES = {
     "gguf-type-blocks.gguf": "not whole blocks", "gguf-array-of-arrays.gguf": "an array of arrays",
     "gguf-value-of-13.gguf": "of a type that is not known", "gguf-key-2^63.gguf": "longer than 65,535 bytes",
     "gguf-key-no-utf-8.gguf": "the name of a key is not UTF-8", "gguf-key-twice.gguf": '"gguf.a" twice', "gguf-text-2^63.gguf": "it ends within its keys",
+    "flax-cut-20.msgpack": "reaches past the end", "flax-more.msgpack": "bytes follow its only object",
+    "flax-reserved-byte.msgpack": "there is no object", "flax-map-2^32.msgpack": "reaches past the end",
+    "flax-depth.msgpack": "more than 1,000 deep", "flax-depth-of-lists.msgpack": "more than 1,000 deep",
+    "flax-key-number.msgpack": "is no text", "flax-key-no-utf-8.msgpack": "a key is not UTF-8",
+    "flax-key-twice.msgpack": 'the key "w" twice', "flax-key-twice-of-maps.msgpack": 'the key "a" twice',
+    "flax-extension-long.msgpack": "reaches past the end", "flax-extension-rest.msgpack": "bytes follow an array",
+    "flax-array-of-two.msgpack": "no list of three", "flax-array-bytes-beyond.msgpack": "reaches past the end",
+    "flax-shape-few.msgpack": "other bytes than its sizes", "flax-shape-negative.msgpack": "below 0",
+    "flax-shape-wraps.msgpack": "other bytes than its sizes", "flax-rank-65.msgpack": "more than 64 dimensions",
+    "flax-dtype-unknown.msgpack": "which safetensors does not have", "flax-dtype-complex128.msgpack": "--complex128 f64x2",
+    "flax-chunks-gap.msgpack": "missing, or not in order", "flax-chunks-order.msgpack": "missing, or not in order",
+    "flax-chunks-few.msgpack": "other bytes than its sizes", "flax-chunks-dtypes.msgpack": "do not fit together",
+    "flax-chunked-more.msgpack": "other entries than three", "flax-chunked-shape-wraps.msgpack": "other bytes than its sizes",
     "stream-count-lie.pt": "has 5 elements, and the pickle says 4", "stream-protocol-0.pt": "saved with protocol 0",
 }
 

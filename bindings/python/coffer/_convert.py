@@ -104,6 +104,8 @@ def convert(
     bytes_as: str | None = None,
     dequantize: Literal["F32", "F16", "BF16"] | None = None,
     raw: bool = False,
+    packed: bool = False,
+    constants: bool = False,
     to: Literal["safetensors", "npz", "npy", "pt", "gguf"] | None = None,
     arch: str | None = None,
     tensor: str | None = None,
@@ -140,6 +142,8 @@ def convert(
                       becomes of dtypes that they lack
     dequantize        make numbers of GGUF's quantised blocks: "F32", "F16" or "BF16"
     raw               keep such blocks as bytes, with their types in the metadata
+    packed            keep integers of less than a byte (INT4) as bytes, with their dtypes and shapes in the metadata
+    constants         of ONNX: take the tensors in the attributes of nodes, too
     max_shard_size    bytes of tensors in a file, or "5GB"; None: one file
     verify            read both sides again at the end, and compare them
     crc               compare the CRCs that an archive records
@@ -179,6 +183,8 @@ def convert(
         bytes_as=bytes_as,
         blocks_as=dequantize,
         raw_blocks=raw,
+        packed=packed,
+        constants=constants,
         max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
         unverified=not verify,
         unchecked=not crc,

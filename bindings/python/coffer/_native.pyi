@@ -513,6 +513,8 @@ def import_file(
     progress: Progress | None = None,
     raw_blocks: bool = False,
     blocks_as: str | None = None,
+    packed: bool = False,
+    constants: bool = False,
 ) -> tuple[
     str,
     str,

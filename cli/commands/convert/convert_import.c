@@ -54,6 +54,8 @@ static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_op
     wants->complex128 = cli_given(arguments, CLI_OPTION_COMPLEX128);
     wants->allow_expand = cli_given(arguments, CLI_OPTION_ALLOW_EXPAND);
     wants->raw_blocks = cli_given(arguments, CLI_OPTION_RAW);
+    wants->packed = cli_given(arguments, CLI_OPTION_PACKED);
+    wants->constants = cli_given(arguments, CLI_OPTION_CONSTANTS);
     wants->blocks_as = read_blocks(cli_which(arguments, CLI_OPTION_DEQUANTIZE));
     return CLI_EXIT_OK;
 }
