@@ -15,6 +15,8 @@
 #include "decode.h"
 
 #include "alloc.h"
+#include "decode_numbers.h"
+#include "dtype.h"
 #include "error.h"
 #include "inflate.h"
 
@@ -277,6 +279,7 @@ static coffer_status decode_open_piece(coffer__decode *decode, coffer_error *err
     decode->crc = 0;
     decode->packed_at = 0;
     decode->packed_end = 0;
+    decode->element_left = 0;
     if (piece->coding == COFFER__CODING_STORED) {
         return COFFER_OK;
     }
@@ -342,6 +345,54 @@ static coffer_status decode_latin1(coffer__decode *decode, uint8_t *bytes, size_
     const char *name = decode_name(decode, &name_len);
     return coffer__fail_at(err, COFFER_ERR_PICKLE, at, "the bytes of %q are text that %s at byte %u", name, name_len,
                            lead == 0x100 ? "has a character that is no byte" : "is shorter than the array", at);
+}
+
+/* Has enough packed bytes for one number, or all that there are: those that are left move to the beginning. */
+static coffer_status decode_fill(coffer__decode *decode, coffer_error *err)
+{
+    const size_t left = decode->packed_end - decode->packed_at;
+    const uint64_t more = decode_piece(decode)->stored_size - decode->taken;
+    uint8_t kept[COFFER__NUMBER_MOST];
+    if (left >= COFFER__NUMBER_MOST || more == 0) {
+        return COFFER_OK;
+    }
+    memcpy(kept, decode->packed + decode->packed_at, left);
+    decode->packed_size -= left;
+    decode->packed += left;
+    const coffer_status status = decode_read(decode, err);
+    decode->packed -= left;
+    decode->packed_size += left;
+    memcpy(decode->packed, kept, left);
+    decode->packed_end += left;
+    return status;
+}
+
+/* Elements do not end where calls do, so what a call has no room for is kept for the next one. */
+static coffer_status decode_numbers(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    const size_t width = coffer__dtype(piece->dtype)->bits / 8u;
+    size_t done = 0;
+    while (done < size) {
+        if (decode->element_left == 0) {
+            const coffer_status status = decode_fill(decode, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+            const size_t taken = coffer__number_decode(piece, decode->packed + decode->packed_at,
+                                                       decode->packed_end - decode->packed_at, decode->element);
+            if (taken == 0) {
+                return decode_damaged(decode, "has a number that does not fit its dtype, or fewer than its shape", err);
+            }
+            decode->packed_at += taken;
+            decode->element_left = width;
+        }
+        const size_t take = size - done < decode->element_left ? size - done : decode->element_left;
+        memcpy(bytes + done, decode->element + width - decode->element_left, take);
+        decode->element_left -= take;
+        done += take;
+    }
+    return COFFER_OK;
 }
 
 /* Inflates up to `room` bytes, and reads what is packed when none of it is left. *result is what zlib says, and the
@@ -456,6 +507,9 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
         break;
     case COFFER__CODING_LATIN1:
         status = decode_latin1(decode, bytes, size, err);
+        break;
+    case COFFER__CODING_NUMBERS:
+        status = decode_numbers(decode, bytes, size, err);
         break;
     case COFFER__CODING_BLOCKS: /* storage.c decodes them where they are read */
         return coffer__fail(err, COFFER_ERR_PLAN, "blocks among other pieces of a storage");

@@ -71,9 +71,11 @@ typedef struct coffer__decode {
     uint32_t crc;    /* of these */
     uint8_t *packed; /* DECODE_READ bytes that were read, or all of a small piece */
     size_t packed_size;
-    size_t packed_at;  /* of the next one, … */
-    size_t packed_end; /* … and one past the last */
-    uint8_t *plain;    /* all of a small piece, inflated at once */
+    size_t packed_at;    /* of the next one, … */
+    size_t packed_end;   /* … and one past the last */
+    uint8_t element[8];  /* of numbers: the last one that was decoded, … */
+    size_t element_left; /* … of which so many bytes were not given out yet */
+    uint8_t *plain;      /* all of a small piece, inflated at once */
     size_t plain_size;
     coffer__zlib_stream stream;
     bool streams; /* the stream is to be ended */

@@ -101,10 +101,10 @@ static void dense_set_packed(const coffer__dense *tensor, uint64_t size, dense_f
 {
     const uint64_t last = tensor->rank > 0 ? tensor->shape[tensor->rank - 1] : 1;
     coffer__dense bytes = { .bits = 8, .rank = 1, .shape = { size } };
-    if (size > 0 && last % (8 / tensor->bits) == 0) {
+    if (size > 0 && tensor->rank > 0 && last * tensor->bits % 8 == 0) {
         bytes = *tensor;
         bytes.bits = 8;
-        bytes.shape[tensor->rank - 1] = last / (8 / tensor->bits);
+        bytes.shape[tensor->rank - 1] = last * tensor->bits / 8;
     }
     fate->dtype = COFFER_U8;
     fate->item_size = 1;

@@ -27,7 +27,8 @@ typedef enum coffer__coding {
     COFFER__CODING_STORED = 0,
     COFFER__CODING_DEFLATED = 1, /* raw deflate, as in archives */
     COFFER__CODING_LATIN1 = 2,   /* UTF-8 of characters below U+0100, each of which is a byte: protocols 0 to 2 */
-    COFFER__CODING_BLOCKS = 3    /* GGUF's blocks of quantised elements, which become F32, F16 or BF16 */
+    COFFER__CODING_BLOCKS = 3,   /* GGUF's blocks of quantised elements, which become F32, F16 or BF16 */
+    COFFER__CODING_NUMBERS = 4   /* Protocol Buffers' numbers, which become elements of a dtype (decode_numbers.h) */
 } coffer__coding;
 
 typedef struct coffer__plan_piece {
@@ -39,8 +40,8 @@ typedef struct coffer__plan_piece {
     bool has_crc;         /* else none was computed, or none is stored */
     bool castagnoli;      /* it is a CRC-32C, as TensorFlow has it */
     uint32_t crc;         /* CRC-32 of the decoded bytes */
-    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h), … */
-    coffer_dtype dtype;   /* … and what its elements become */
+    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0 */
+    coffer_dtype dtype;   /* of both: what the elements become */
 } coffer__plan_piece;
 
 typedef struct coffer__plan_storage {

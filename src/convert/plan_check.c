@@ -19,6 +19,7 @@
 
 #include "alloc.h"
 #include "checked.h"
+#include "decode_numbers.h"
 #include "dtype.h"
 #include "error.h"
 #include "gguf_blocks.h"
@@ -110,6 +111,8 @@ static bool judge_coding(const coffer__plan_piece *piece)
         return piece->size <= piece->stored_size && piece->stored_size - piece->size <= piece->size;
     case COFFER__CODING_BLOCKS:
         return judge_blocks(piece);
+    case COFFER__CODING_NUMBERS:
+        return coffer__numbers_fit(piece);
     default:
         return false;
     }

@@ -23,6 +23,7 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_pt2,          /* an archive that says what it is */
     &coffer__reader_torch_zip,    /* any other archive */
     &coffer__reader_gguf,         /* a signature of its own */
+    &coffer__reader_onnx,         /* a version, and fields that are known, until the graph */
     &coffer__reader_flax,         /* maps and keys, until the first array */
     &coffer__reader_torch_stream, /* a pickle of one certain number */
     &coffer__reader_torch_tar,    /* another archive, whose first member has a certain name */

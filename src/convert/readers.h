@@ -15,5 +15,6 @@ extern const coffer__reader coffer__reader_npy;
 extern const coffer__reader coffer__reader_npz;
 extern const coffer__reader coffer__reader_gguf;
 extern const coffer__reader coffer__reader_flax;
+extern const coffer__reader coffer__reader_onnx;
 
 #endif

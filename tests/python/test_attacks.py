@@ -21,7 +21,7 @@ spec.loader.exec_module(make_attacks)
 MEMORY = 512 << 20
 SECONDS = 30
 REFUSALS = {"ARCHIVE", "PICKLE", "ARRAY", "VIEW", "NAME", "DUPLICATE_NAME", "NO_EQUIVALENT", "ROOT", "UNKNOWN_INPUT",
-            "CHECKSUM", "MEMORY", "OPAQUE", "UNSUPPORTED", "DUPLICATE_KEY"}
+            "CHECKSUM", "MEMORY", "OPAQUE", "UNSUPPORTED", "DUPLICATE_KEY", "SHARD_NAME", "SHARD_MISSING"}
 NOTE = 0
 # What is legal although it looks bad, and what only the bytes of tensors tell: their CRC is checked when they are written.
 CONVERTS = {"zip-crc.pt", "zip-one-crc-0.pt", "stream-version.pt", "graph-cycle-of-dict.pt", "graph-names.pt",
@@ -32,7 +32,7 @@ CONVERTS = {"zip-crc.pt", "zip-one-crc-0.pt", "stream-version.pt", "graph-cycle-
             "program-weight-deflated.pt2", "program-weight-archive.pt2", "program-constant.pt2",
             "gguf-key-tensors.gguf", "flax-extension-other.msgpack"}
 # Where a scan has nothing to say: it asks what a loader would run, not what would come out.
-NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-", "gguf-", "flax-")
+NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-", "gguf-", "flax-", "onnx-")
 SCANNED_CLEAN = {called for called in CONVERTS if not called.startswith(("npz-", "pickle-", "program-"))} | {"zip-crc-of-pickle.pt", "zip-bomb-1032.pt", "zip-short-storage.pt", "zip-long-storage.pt",
                             "zip-no-storage.pt", "zip-two-pickles.pt"} | \
     {f"pickle-plain-mark-below-{opcode}.pkl" for opcode in ("30", "31", "64", "6c", "74", "91")}
@@ -150,6 +150,19 @@ SENTENCES = {
     "flax-chunks-gap.msgpack": "missing, or not in order", "flax-chunks-order.msgpack": "missing, or not in order",
     "flax-chunks-few.msgpack": "other bytes than its sizes", "flax-chunks-dtypes.msgpack": "do not fit together",
     "flax-chunked-more.msgpack": "other entries than three", "flax-chunked-shape-wraps.msgpack": "other bytes than its sizes",
+    "onnx-cut-28.onnx": "is no field of it", "onnx-varint-11.onnx": "is no field of it", "onnx-group.onnx": "is no field of it",
+    "onnx-graph-twice.onnx": "twice that can be there once", "onnx-depth.onnx": "more than 64 deep",
+    "onnx-graph-of-number.onnx": "of another kind", "onnx-sparse.onnx": "sparse tensor", "onnx-name-none.onnx": "has no name",
+    "onnx-name-long.onnx": "too long", "onnx-name-two.onnx": "a field twice", "onnx-type-none.onnx": "has no type",
+    "onnx-type-29.onnx": "of type 29", "onnx-raw-short.onnx": "other elements than its sizes", "onnx-raw-none.onnx": "other elements than its sizes",
+    "onnx-raw-and-numbers.onnx": "in more than one way", "onnx-raw-and-external.onnx": "in more than one way", "onnx-segment.onnx": "several segments",
+    "onnx-dims-negative.onnx": "one below 0", "onnx-dims-wrap.onnx": "more than 2^64-1", "onnx-dims-65.onnx": "more than 64 dimensions",
+    "onnx-complex128.onnx": "--complex128 f64x2", "onnx-int4.onnx": "--packed keeps", "onnx-float4-odd.onnx": "--packed keeps",
+    "onnx-numbers-field.onnx": "the field of another type", "onnx-numbers-parts.onnx": "in several parts", "onnx-numbers-apart.onnx": "in several parts",
+    "onnx-numbers-tag-long.onnx": "a spelling of its own", "onnx-numbers-few.onnx": "other elements than its sizes",
+    "onnx-external-parent.onnx": "leads to another folder", "onnx-external-absolute.onnx": "leads to another folder",
+    "onnx-external-escape.onnx": "names no file", "onnx-external-twice.onnx": "says twice", "onnx-external-offset-2^64.onnx": "no number",
+    "onnx-external-none.onnx": "does not say in which file", "onnx-external-length.onnx": "another length",
     "stream-count-lie.pt": "has 5 elements, and the pickle says 4", "stream-protocol-0.pt": "saved with protocol 0",
 }
 

@@ -247,6 +247,7 @@ const cli_command cli_convert = {
         "  NumPy         .npy, .npz, and pickles of arrays\n"
         "  Paddle        .pdparams, .pdopt\n"
         "  GGUF          models of llama.cpp (.gguf); quantised ones with --dequantize or --raw\n"
+        "  ONNX          .onnx, with external data\n"
         "  flax          MessagePack (.msgpack)\n"
         "  safetensors   also an index or a folder; and bintensors\n"
         "\n"
