@@ -56,9 +56,27 @@ coffer_status coffer__decode_mismatch(const coffer__plan *plan, const coffer__pl
     size_t name_len = 0;
     const char *name = coffer__plan_text(plan, storage->name, &name_len);
     coffer__fail_at(err, COFFER_ERR_CHECKSUM, piece->offset,
-                    "%q, at byte %u, has the CRC-32 %x, and the archive records %x: its bytes are damaged", name,
-                    name_len, piece->offset, (uint64_t)actual, (uint64_t)piece->crc);
+                    "%q, at byte %u, has the %s %x, and the %s records %x: its bytes are damaged", name, name_len,
+                    piece->offset, piece->castagnoli ? "CRC-32C" : "CRC-32", (uint64_t)actual,
+                    piece->castagnoli ? "checkpoint" : "archive", (uint64_t)piece->crc);
     return coffer__fail_sizes(err, COFFER_ERR_CHECKSUM, piece->crc, actual);
+}
+
+void coffer__crcs_open(coffer__crcs *crcs)
+{
+    coffer__crc32_open(&crcs->crc32, false);
+    coffer__crc32c_open(&crcs->crc32c, false);
+}
+
+void coffer__crcs_close(coffer__crcs *crcs)
+{
+    coffer__crc32_close(&crcs->crc32);
+    coffer__crc32_close(&crcs->crc32c);
+}
+
+const coffer__crc32 *coffer__crc_of(const coffer__crcs *crcs, const coffer__plan_piece *piece)
+{
+    return piece->castagnoli ? &crcs->crc32c : &crcs->crc32;
 }
 
 /* ---- libraries --------------------------------------------------------------------------------------------------- */
@@ -466,7 +484,7 @@ static coffer_status decode_finish_piece(coffer__decode *decode, coffer_error *e
     if (status != COFFER_OK) {
         return status;
     }
-    if (decode->crc32 != NULL && piece->has_crc && decode->crc != piece->crc) {
+    if (decode->crcs != NULL && piece->has_crc && decode->crc != piece->crc) {
         return coffer__decode_mismatch(decode->plan, decode->storage, piece, decode->crc, err);
     }
     decode_close_piece(decode);
@@ -496,8 +514,8 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
     case COFFER__CODING_BLOCKS: /* storage.c decodes them where they are read */
         return coffer__fail(err, COFFER_ERR_PLAN, "blocks among other pieces of a storage");
     }
-    if (status == COFFER_OK && decode->crc32 != NULL) {
-        decode->crc = coffer__crc32_update(decode->crc32, decode->crc, bytes, size);
+    if (status == COFFER_OK && decode->crcs != NULL) {
+        decode->crc = coffer__crc32_update(coffer__crc_of(decode->crcs, piece), decode->crc, bytes, size);
     }
     decode->made += size;
     return status;
@@ -505,13 +523,13 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
 
 /* Opens nothing yet, so it cannot fail: the first piece is opened when its first byte is wanted. */
 void coffer__decode_begin(coffer__decode *decode, const coffer_input *input, const coffer__plan *plan, uint32_t storage,
-                          coffer__inflaters *inflaters, const coffer__crc32 *crc32, const coffer_allocator *allocator)
+                          coffer__inflaters *inflaters, const coffer__crcs *crcs, const coffer_allocator *allocator)
 {
     *decode = (coffer__decode){ .input = input,
                                 .plan = plan,
                                 .storage = coffer__plan_storages(plan) + storage,
                                 .inflaters = inflaters,
-                                .crc32 = crc32,
+                                .crcs = crcs,
                                 .allocator = allocator };
 }
 

@@ -38,6 +38,7 @@ typedef struct coffer__plan_piece {
     uint64_t stored_size; /* bytes there; of a stored piece the same as `size` */
     uint64_t size;        /* bytes when decoded */
     bool has_crc;         /* else none was computed, or none is stored */
+    bool castagnoli;      /* it is a CRC-32C, as TensorFlow has it */
     uint32_t crc;         /* CRC-32 of the decoded bytes */
     uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0; … */
     coffer_dtype dtype;   /* … of both what their elements become, … */

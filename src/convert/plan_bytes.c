@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-static const uint8_t tape_magic[8] = { 'C', 'o', 'f', 'P', 'l', 'a', 'n', '1' };
+static const uint8_t tape_magic[8] = { 'C', 'o', 'f', 'P', 'l', 'a', 'n', '2' };
 
 typedef enum tape_mode { TAPE_MEASURE, TAPE_WRITE, TAPE_READ } tape_mode;
 
@@ -99,6 +99,7 @@ static void tape_piece(tape *t, void *item)
     tape_u64(t, &piece->stored_size);
     tape_u64(t, &piece->size);
     tape_bool(t, &piece->has_crc);
+    tape_bool(t, &piece->castagnoli);
     tape_u32(t, &piece->crc);
     tape_u32(t, &piece->blocks);
     tape_u8(t, &dtype);

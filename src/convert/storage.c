@@ -127,7 +127,7 @@ coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__deco
     const coffer__plan_piece *piece = NULL;
     *storage = (coffer__storage_source){ .at = 0 };
     coffer__decode_begin(&storage->decode, decoding->input, decoding->plan, number, &decoding->inflaters,
-                         decoding->crc32, decoding->allocator);
+                         decoding->crcs, decoding->allocator);
     if (storage_is_blocks(decoding, number, &piece)) {
         coffer__source_blocks(&storage->source, coffer__input_source(decoding->input, piece->file), decoding->plan,
                               piece);

@@ -68,7 +68,7 @@ static void long_check(long_job *job, const coffer__row *row, const long_piece *
         return;
     }
     const uint32_t crc = coffer__crc32_update(checksum->crc32, 0, bytes, (size_t)piece->size);
-    const uint32_t share = coffer__crc32_share(crc, row->size - piece->skip - piece->size);
+    const uint32_t share = coffer__crc32_share(checksum->crc32, crc, row->size - piece->skip - piece->size);
     coffer__os_mutex_lock(&job->crew.mutex);
     checksum->value ^= share;
     coffer__os_mutex_unlock(&job->crew.mutex);
@@ -129,7 +129,7 @@ static void long_begin(const coffer__long_rows *which)
 {
     coffer__checksum *checksum = which->rows[0].checksum;
     if (checksum != NULL) {
-        checksum->value = coffer__crc32_share(checksum->value, which->rows[0].size - which->skip);
+        checksum->value = coffer__crc32_share(checksum->crc32, checksum->value, which->rows[0].size - which->skip);
     }
 }
 

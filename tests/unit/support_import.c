@@ -18,7 +18,7 @@ uint32_t made_below(uint32_t limit)
     return (uint32_t)(seed >> 33) % limit;
 }
 
-coffer__crc32 made_crc32;
+coffer__crcs made_crcs;
 
 void made_new(made *m)
 {
@@ -94,7 +94,7 @@ static void made_piece(made *m, coffer__coding coding, const uint8_t *bytes, siz
     memset(gap, 0xEE, sizeof gap);
     made_put(m, gap, made_below(sizeof gap));
     coffer__plan_piece piece = { .coding = coding, .offset = m->size, .size = size, .has_crc = true };
-    piece.crc = coffer__crc32_update(&made_crc32, 0, bytes, size);
+    piece.crc = coffer__crc32_update(&made_crcs.crc32, 0, bytes, size);
     if (coding == COFFER__CODING_STORED) {
         made_put(m, bytes, size);
     } else if (coding == COFFER__CODING_DEFLATED) {
@@ -339,6 +339,6 @@ coffer_status made_sink_finish(void *ctx, coffer_error *err)
 int made_set_up(void **state)
 {
     (void)state;
-    coffer__crc32_open(&made_crc32, true);
+    coffer__crc32_open(&made_crcs.crc32, true);
     return 0;
 }

@@ -7,7 +7,7 @@
 #define COFFER_TESTS_SUPPORT_IMPORT_H
 
 #include "coffer.h"
-#include "crc32.h"
+#include "decode.h"
 #include "plan.h"
 
 #include <stdbool.h>
@@ -35,8 +35,8 @@ typedef struct made {
     uint64_t told;
 } made;
 
-/* For cmocka: opens made_crc32, before all tests of a program that makes CRCs. */
-extern coffer__crc32 made_crc32;
+/* For cmocka: opens made_crcs, before all tests of a program that makes CRCs. */
+extern coffer__crcs made_crcs;
 int made_set_up(void **state);
 
 uint32_t made_below(uint32_t limit);

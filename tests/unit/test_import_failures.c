@@ -107,7 +107,7 @@ static void test_inflaters(void **state)
         coffer__inflaters inflaters = { .alone = k >= 4 };
         coffer__decode decode;
         uint8_t bytes[1000];
-        coffer__decode_begin(&decode, input, &m.plan, k % 4, &inflaters, &made_crc32, coffer_libc_allocator());
+        coffer__decode_begin(&decode, input, &m.plan, k % 4, &inflaters, &made_crcs, coffer_libc_allocator());
         for (size_t at = 0; at < sizes[k % 4];) {
             const size_t left = sizes[k % 4] - at;
             const size_t take = left < 999 ? left : 1 + made_below(999);
