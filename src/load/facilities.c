@@ -160,6 +160,8 @@ static bool facility_see_name(void *ctx, const char *name)
            coffer__os_open(path, COFFER__OS_READ, true, &folder->fd) != 0;
 }
 
+/* What can be done with a file depends on its file system, and some of it on the file, so a folder is asked by one of
+   its files. That there is none is no failure: the rest of the list stays true. */
 static coffer_status facility_path(facility_list *list, const char *path)
 {
     coffer__os_info info;
