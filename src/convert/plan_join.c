@@ -53,6 +53,7 @@ static coffer_status join_storages(coffer__plan *plan, const coffer__plan *more,
         coffer__plan_storage storage = coffer__plan_storages(more)[i];
         storage.first_piece += shift->pieces;
         storage.name = join_text(shift, storage.name);
+        storage.grid += storage.grid_rank > 0 ? shift->dimensions : 0;
         status = coffer__plan_extend(plan, &plan->storages, &storage, 1, sizeof storage, err);
     }
     return status;
