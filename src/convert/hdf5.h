@@ -145,6 +145,12 @@ coffer_status coffer__hdf5_texts_read(coffer__hdf5 *h, uint64_t address, const c
 void coffer__hdf5_texts_free(const coffer__hdf5 *h, coffer__hdf5_texts *texts);
 const char *coffer__hdf5_text(const coffer__hdf5_texts *texts, size_t i, size_t *text_len);
 
+/* Puts the chunks of a dataset that is chunked and has elements, and a storage with a grid of them, whose dimensions it also
+   gives back. `name` is a text of the plan. COFFER_ERR_UNSUPPORTED for chunks that are missing or too large. */
+coffer_status coffer__hdf5_chunks_put(coffer__hdf5 *h, const coffer__hdf5_object *object, coffer__plan *plan,
+                                      uint32_t name, coffer__plan_dimension *dimensions, uint32_t *storage,
+                                      coffer_error *err);
+
 /* ---- between the files of HDF5 ----------------------------------------------------------------------------------- */
 
 /* COFFER_ERR_ARCHIVE at an address, and COFFER_ERR_UNSUPPORTED: `what` says what is there. */

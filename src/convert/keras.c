@@ -309,27 +309,19 @@ static coffer_status keras_put_other(keras_file *file, const coffer__dense *tens
     return coffer__dense_put(&file->keras->rows, tensor, COFFER__PLAN_NO_STORAGE, err);
 }
 
-/* A tensor that is left out, with its bytes where they are known. */
-static coffer_status keras_skip(keras_file *file, const coffer__dense *tensor, uint64_t at, uint64_t size,
-                                const char *why, coffer_error *err)
+/* A tensor that is left out: all bytes of its storage, so that the account has them. */
+static coffer_status keras_skip(keras_file *file, const coffer__dense *tensor, uint32_t storage, const char *why,
+                                coffer_error *err)
 {
     coffer__plan *plan = file->keras->plan;
-    const coffer__plan_piece piece = { .file = file->h.file, .offset = at, .stored_size = size, .size = size };
+    const uint64_t size = coffer__plan_storages(plan)[storage].size;
     const coffer__plan_dimension all = { .size = size, .count = size, .stride = size > 1 };
-    coffer__plan_row row = { .fate = COFFER_FATE_SKIPPED, .rank = 1, .item_size = 1 };
+    coffer__plan_row row = { .fate = COFFER_FATE_SKIPPED, .storage = storage, .rank = 1, .item_size = 1 };
     coffer_status status = coffer__plan_put_text(plan, tensor->name, tensor->name_len, &row.name, err);
     if (status != COFFER_OK) {
         return status;
     }
     status = coffer__plan_put_text(plan, why, coffer__text_len(why), &row.reason, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__plan_put_piece(plan, &piece, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__plan_put_storage(plan, 1, row.name, &row.storage, err);
     return status == COFFER_OK ? coffer__plan_put_row(plan, &row, &all, err) : status;
 }
 
@@ -351,29 +343,74 @@ static void keras_describe(const coffer__hdf5_object *object, coffer__dense *ten
 }
 
 /* Fails for what is known to HDF5 and not to this reader. */
-static coffer_status keras_refuse(const keras_file *file, const coffer__dense *tensor, const char *why,
-                                  coffer_error *err)
+static coffer_status keras_refuse(const coffer__dense *tensor, const char *why, coffer_error *err)
 {
     coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, tensor->at, "dataset %q of the HDF5 file is not read: %s",
                     tensor->name, tensor->name_len, why);
-    (void)file;
     return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, tensor->name, tensor->name_len);
 }
 
+/* Puts the storage of bytes that lie one after another. */
 static coffer_status keras_put_plain(keras_file *file, const coffer__hdf5_node *node, const coffer__hdf5_object *object,
-                                     const coffer__dense *tensor, const char *left_out, coffer_error *err)
+                                     uint64_t size, uint32_t name, uint32_t *storage, coffer_error *err)
 {
+    coffer__plan *plan = file->keras->plan;
+    coffer__plan_piece piece = { .file = file->h.file, .stored_size = size, .size = size };
+    coffer_status status = keras_place(file, object, node->address, size, &piece.offset, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__plan_put_piece(plan, &piece, err);
+    return status == COFFER_OK ? coffer__plan_put_storage(plan, 1, name, storage, err) : status;
+}
+
+/* The last row of the plan views an array that is filled up to whole chunks: each step along a dimension passes over what
+   the ones after it are filled up with. */
+static void keras_view_grid(coffer__plan *plan, const coffer__hdf5_object *object, const coffer__plan_dimension *grid)
+{
+    const coffer__plan_row *row = coffer__plan_rows(plan) + plan->rows.count - 1;
+    coffer__plan_dimension *dimensions = (coffer__plan_dimension *)plan->dimensions.items + row->dimensions;
+    uint64_t stride = object->type.size;
+    for (uint32_t i = object->space.rank; i > 0 && row->fate == COFFER_FATE_WRITTEN; i--) {
+        dimensions[i - 1].stride = (int64_t)stride;
+        stride *= grid[i - 1].size;
+    }
+}
+
+/* Puts the storage, by the layout, and the row that views it. */
+static coffer_status keras_put_numbers(keras_file *file, const coffer__hdf5_node *node,
+                                       const coffer__hdf5_object *object, const coffer__dense *tensor,
+                                       const char *left_out, coffer_error *err)
+{
+    coffer__plan *plan = file->keras->plan;
+    coffer__plan_dimension grid[COFFER__HDF5_MOST_RANK];
     uint64_t size = 0;
-    uint64_t at = 0;
+    uint32_t name = 0;
+    uint32_t storage = 0;
     if (!coffer__dense_size(tensor, &size)) {
         return coffer__hdf5_fail(&file->h, node->address, "a dataset's size is beyond 2^64-1", err);
     }
-    const coffer_status status = keras_place(file, object, node->address, size, &at, err);
+    coffer_status status = coffer__plan_put_text(plan, tensor->name, tensor->name_len, &name, err);
     if (status != COFFER_OK) {
-        return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
+        return status;
     }
-    return left_out != NULL ? keras_skip(file, tensor, at, size, left_out, err)
-                            : coffer__dense_put_at(&file->keras->rows, tensor, file->h.file, at, size, err);
+    const bool chunked = object->layout == COFFER__HDF5_CHUNKED && size > 0;
+    if (chunked) {
+        status = coffer__hdf5_chunks_put(&file->h, object, plan, name, grid, &storage, err);
+    } else {
+        const coffer__hdf5_object none = { .at = COFFER__HDF5_NOWHERE };
+        const bool empty = object->layout == COFFER__HDF5_CHUNKED;
+        status = keras_put_plain(file, node, empty ? &none : object, size, name, &storage, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = left_out != NULL ? keras_skip(file, tensor, storage, left_out, err)
+                              : coffer__dense_put(&file->keras->rows, tensor, storage, err);
+    if (status == COFFER_OK && chunked) {
+        keras_view_grid(plan, object, grid);
+    }
+    return status;
 }
 
 /* A name is a text of the plan or a path in the file's names: neither moves before the row is put, as rows copy what they
@@ -397,13 +434,17 @@ static coffer_status keras_put(keras_file *file, const coffer__hdf5_node *node, 
         tensor.dtype = COFFER_UNKNOWN_DTYPE;
         return keras_put_other(file, &tensor, err);
     }
-    if (object.refused != NULL || object.filter_count > 0 || object.layout == COFFER__HDF5_CHUNKED) {
-        return keras_refuse(file, &tensor, object.refused != NULL ? object.refused : "it is chunked", err);
+    if (object.refused != NULL) {
+        return keras_refuse(&tensor, object.refused, err);
     }
     if (object.type.from_opaque && left_out == NULL) {
         status = keras_note_opaque(file, node, tensor.name, tensor.name_len, err);
     }
-    return status == COFFER_OK ? keras_put_plain(file, node, &object, &tensor, left_out, err) : status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = keras_put_numbers(file, node, &object, &tensor, left_out, err);
+    return status == COFFER_OK ? status : coffer__fail_tensor(err, status, tensor.name, tensor.name_len);
 }
 
 /* ---- a file ------------------------------------------------------------------------------------------------------ */

@@ -104,6 +104,8 @@ static void tape_piece(tape *t, void *item)
     tape_u32(t, &piece->blocks);
     tape_u8(t, &dtype);
     tape_u32(t, &piece->scales);
+    tape_u32(t, &piece->filters);
+    tape_u32(t, &piece->unit);
     piece->coding = (coffer__coding)coding;
     piece->dtype = (coffer_dtype)dtype;
 }
@@ -116,6 +118,9 @@ static void tape_storage(tape *t, void *item)
     tape_u32(t, &storage->piece_count);
     tape_u64(t, &storage->size);
     tape_u32(t, &storage->name);
+    tape_u32(t, &storage->grid_rank);
+    tape_u32(t, &storage->grid);
+    tape_u64(t, &storage->grid_item);
 }
 
 static void tape_row(tape *t, void *item)

@@ -22,7 +22,9 @@
 #include "decode_numbers.h"
 #include "dtype.h"
 #include "error.h"
+#include "filters.h"
 #include "gguf_blocks.h"
+#include "grid.h"
 #include "sort.h"
 #include "text.h"
 
@@ -132,6 +134,8 @@ static bool judge_coding(const coffer__plan *plan, const coffer__plan_piece *pie
         return piece->size <= piece->stored_size && piece->stored_size - piece->size <= piece->size;
     case COFFER__CODING_BLOCKS:
         return judge_blocks(plan, piece);
+    case COFFER__CODING_FILTERED:
+        return coffer__filters_fit(piece);
     case COFFER__CODING_NUMBERS:
         return coffer__numbers_fit(piece);
     default:
@@ -155,6 +159,39 @@ static coffer_status judge_piece(const plan_judge *judge, size_t i)
         return coffer__fail_sizes(judge->err, COFFER_ERR_ARCHIVE, piece->stored_size, file_size);
     }
     return COFFER_OK;
+}
+
+/* Whether the pieces of a storage are as many chunks as its grid has, each of as many bytes. */
+static bool judge_grid(const plan_judge *judge, const coffer__plan_storage *storage)
+{
+    const size_t count = judge->plan->dimensions.count;
+    if (storage->grid_rank == 0) {
+        return true;
+    }
+    if (storage->grid_rank > COFFER__PLAN_MAX_RANK || storage->grid > count ||
+        storage->grid_rank > count - storage->grid || storage->grid_item == 0) {
+        return false;
+    }
+    const coffer__plan_dimension *grid = (const coffer__plan_dimension *)judge->plan->dimensions.items + storage->grid;
+    uint64_t chunks = 1;
+    uint64_t size = storage->grid_item;
+    for (uint32_t i = 0; i < storage->grid_rank; i++) {
+        uint64_t whole = 0;
+        if (grid[i].stride <= 0 || grid[i].count == 0 || !coffer__mul_u64(chunks, grid[i].count, &chunks) ||
+            !coffer__mul_u64(size, (uint64_t)grid[i].stride, &size) ||
+            !coffer__mul_u64(grid[i].count, (uint64_t)grid[i].stride, &whole) || whole != grid[i].size) {
+            return false;
+        }
+    }
+    if (chunks != storage->piece_count || size > COFFER__GRID_MOST_CHUNK) {
+        return false;
+    }
+    for (size_t i = 0; i < storage->piece_count; i++) {
+        if (coffer__plan_pieces(judge->plan)[storage->first_piece + i].size != size) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The storages have the pieces among them in order, each piece belongs to one, and the sizes are their sums. So the
@@ -181,6 +218,9 @@ static coffer_status judge_storages(const plan_judge *judge)
             if (!coffer__add_u64(size, coffer__plan_pieces(plan)[next + k].size, &size)) {
                 return judge_foreign(judge, "storage", i);
             }
+        }
+        if (!judge_grid(judge, storage)) {
+            return judge_foreign(judge, "the grid of storage", i);
         }
         if (size != storage->size || !coffer__add_u64(all, size, &all) || all > INT64_MAX) {
             return judge_foreign(judge, "the size of storage", i);

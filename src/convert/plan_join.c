@@ -54,6 +54,7 @@ static void join_move_storage(void *item, const plan_shift *shift)
     coffer__plan_storage *storage = item;
     storage->first_piece += shift->pieces;
     storage->name = join_text(shift, storage->name);
+    storage->grid += storage->grid_rank > 0 ? shift->dimensions : 0;
 }
 
 /* Rows that view nothing keep saying so. */

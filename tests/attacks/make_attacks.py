@@ -1169,6 +1169,44 @@ def hdf5_filter(number):
     return struct.pack("<BB6xHHHHI4x", 1, 1, number, 0, 0, 1, 1)
 
 
+def hdf5_tree(chunks, sizes=(3, 2), chunk=(2, 2), filters=b"", level=0, entries=None, data=b"", kind=1):
+    """A dataset with a tree of chunks: for each its stored bytes, its mask, its first indices, and where it is after the tree."""
+    begin = hdf5_one().at["data"]
+    tree = b"TREE" + struct.pack("<BBHQQ", kind, level, len(chunks) if entries is None else entries, HDF5_NONE, HDF5_NONE)
+    size = len(tree) + 40 * len(chunks) + 32
+    for stored, mask, indices, at in chunks:
+        tree += struct.pack("<IIQQQQ", stored, mask, *indices, 0, (begin + size + at) % 2**64)
+    tree = tree.ljust(size, b"\0") + (data or bytes(64))
+    layout = struct.pack("<BBBQIII", 3, 2, 3, begin, *chunk, 4)
+    return bytes(Hdf5((b"w", lambda at: hdf5_dataset(sizes=sizes, layout=layout, more=(hdf5_message(11, filters),) if filters else ())), data=tree).bytes)
+
+
+HDF5_CHUNKS = ((16, 0, (0, 0), 0), (16, 0, (2, 0), 16))
+
+
+def hdf5_chunk_attacks():
+    first, second = HDF5_CHUNKS
+    yield "missing", hdf5_tree((first,))
+    yield "order", hdf5_tree((second, first))
+    yield "twice", hdf5_tree((first, first))
+    yield "more", hdf5_tree((*HDF5_CHUNKS, (16, 0, (4, 0), 32)))
+    yield "overlap", hdf5_tree((first, (16, 0, (2, 0), 8)))
+    yield "beyond", hdf5_tree((first, (16, 0, (2, 0), 2**40)))
+    yield "address-wraps", hdf5_tree((first, (16, 0, (2, 0), 2**64 - 1000)))
+    yield "short", hdf5_tree((first, (15, 0, (2, 0), 16)))
+    yield "long", hdf5_tree((first, (2**32 - 1, 0, (2, 0), 16)))
+    yield "level-1", hdf5_tree(HDF5_CHUNKS, level=1)
+    yield "level-255", hdf5_tree(HDF5_CHUNKS, level=255)
+    yield "of-group", hdf5_tree(HDF5_CHUNKS, kind=0)
+    yield "entries", hdf5_tree(HDF5_CHUNKS, entries=65535)
+    yield "size-0", hdf5_tree(HDF5_CHUNKS, chunk=(0, 2))
+    yield "size-2^32", hdf5_tree(HDF5_CHUNKS, chunk=(2**32 - 1, 2**32 - 1))
+    yield "size-large", hdf5_tree(HDF5_CHUNKS, chunk=(2**20, 2**20))
+    yield "many", hdf5_tree(HDF5_CHUNKS, sizes=(2**40, 2**10), chunk=(1, 1))
+    yield "cycle", hdf5_tree(((16, 0, (0, 0), -136), (16, 0, (2, 0), -136)), level=1)
+    yield "bomb", hdf5_tree(((64, 0, (0, 0), 0),), sizes=(1024, 1024), chunk=(1024, 1024), filters=hdf5_filter(1))
+
+
 def hdf5_attacks():
     good = hdf5_one()
     for cut in range(1, len(good.bytes), 61):
@@ -1347,7 +1385,7 @@ def attacks():
                                ("stream", "pt", stream_attacks), ("polyglot", "bin", polyglot_attacks),
                                ("script", "pt", script_attacks), ("gguf", "gguf", gguf_attacks),
                                ("flax", "msgpack", flax_attacks), ("onnx", "onnx", onnx_attacks), ("arrow", "arrow", arrow_attacks),
-                               ("hdf5", "h5", hdf5_attacks), ("tf", "index", tf_attacks)):
+                               ("hdf5", "h5", hdf5_attacks), ("hdf5-chunk", "h5", hdf5_chunk_attacks), ("tf", "index", tf_attacks)):
         for called, bytes_ in make():
             yield f"{kind}-{called}.{ending}", bytes_
 
@@ -1374,6 +1412,7 @@ def good_files():
     yield "good-swapped.arrow", arrow_file(order=1)
     yield "good-batches.arrow", arrow_file(batches=[arrow_batch(), arrow_batch(0, ((0, 0), (0, 0))), arrow_batch()])
     yield "good.h5", bytes(hdf5_one().bytes)
+    yield "good-chunked.h5", hdf5_tree(((24, 0, (0, 0), 0),), chunk=(3, 2))
     yield "good.onnx", onnx_file()
     yield "good-numbers.onnx", onnx_numbers(b"".join(varint(i % 2**64) for i in (-1, 2**31 - 1, -2**31, 0, 127, 128)))
     yield "good-single-numbers.onnx", onnx_file(onnx_tensor("w", (3,), 1, None, wire(4, bytes(4), 5) * 3))

@@ -208,3 +208,52 @@ def test_complex128_as_pairs(tmp_path):
         file["y"] = array.astype(">c16")
     _, found, _ = read(tmp_path / "m.h5", tmp_path / "o.safetensors", complex128=True)
     assert found["x"] == found["y"] == ("F64", (2, 3, 2), array.tobytes())
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data(), st.booleans(), st.booleans(), st.sampled_from([None, 0, 1, 9]), st.sampled_from(sorted(DTYPES)))
+def test_chunks(tmp_path_factory, data, shuffle, fletcher32, level, dtype):
+    path = tmp_path_factory.mktemp("h5") / "m.h5"
+    shape = tuple(data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=4).filter(lambda s: np.prod(s) < 20000)))
+    chunks = tuple(data.draw(st.integers(1, size)) for size in shape)
+    dtype = np.dtype(dtype)
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    count = int(np.prod(shape, dtype=np.int64))
+    array = random.integers(0, 2, shape).astype(bool) if dtype.kind == "b" else np.frombuffer(random.bytes(count * dtype.itemsize), dtype).reshape(shape)
+    if data.draw(st.booleans()) and dtype.kind != "b":
+        array = np.zeros(shape, dtype)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("g/w", data=array, chunks=chunks, shuffle=shuffle, fletcher32=fletcher32,
+                            compression=None if level is None else "gzip", compression_opts=level)  # fmt: skip
+    _, found, _ = read(path, path.with_suffix(".safetensors"))
+    assert found == {"g/w": expected(array)}
+
+
+@pytest.mark.parametrize("chunks", [(100, 100), (1, 3000), (2000, 7)])
+def test_large_chunked_array(tmp_path, chunks):
+    """More than is kept in memory: 24 MB, in chunks of which the last ones are not full."""
+    array = np.arange(2003 * 3001, dtype="<f4").reshape(2003, 3001)
+    with h5py.File(tmp_path / "m.h5", "w") as file:
+        file.create_dataset("w", data=array, chunks=chunks, shuffle=True, compression="gzip", compression_opts=1)
+    _, found, _ = read(tmp_path / "m.h5", tmp_path / "o.safetensors")
+    assert found["w"][1:] == (array.shape, array.tobytes())
+
+
+@pytest.mark.parametrize("filters", [{"fletcher32": True}, {"compression": "gzip"}, {"shuffle": True, "compression": "gzip", "fletcher32": True}])
+def test_a_damaged_chunk(tmp_path, filters):
+    array = np.random.default_rng(1).integers(0, 50, (40, 30)).astype("<f4")
+    with h5py.File(tmp_path / "m.h5", "w") as file:
+        file.create_dataset("w", data=array, chunks=(10, 10), **filters)
+        place = file["w"].id.get_chunk_info(5)
+    blob = bytearray((tmp_path / "m.h5").read_bytes())
+    blob[place.byte_offset + place.size // 2] ^= 16
+    (tmp_path / "m.h5").write_bytes(blob)
+    with pytest.raises(coffer.Error, match="filters cannot be undone"):
+        read(tmp_path / "m.h5", tmp_path / "o.safetensors")
+
+
+def test_chunks_that_were_never_written(tmp_path):
+    with h5py.File(tmp_path / "m.h5", "w") as file:
+        file.create_dataset("w", (40, 40), "<f4", chunks=(10, 10))[:10] = 1
+    with pytest.raises(coffer.Error, match="never written|missing or out of order"):
+        read(tmp_path / "m.h5", tmp_path / "o.safetensors")
