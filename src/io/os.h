@@ -183,6 +183,8 @@ typedef enum coffer__os_storage {
 } coffer__os_storage;
 
 coffer__os_storage coffer__os_storage_of(int fd);
+/* The same by the number that a file system calls itself by. */
+coffer__os_storage coffer__os_storage_called(uint32_t magic);
 /* Opens the file of a descriptor once more, for reading in places that are known in advance: nothing is read ahead.
    EOPNOTSUPP where the system cannot, and ESTALE when that leads to another file. */
 int coffer__os_open_again(int fd, int *again);

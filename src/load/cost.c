@@ -92,6 +92,9 @@ static coffer_status cost_engines(coffer__inlets *inlets, const coffer_plan *pla
     return COFFER_OK;
 }
 
+/* The inlets are those of a load with this plan, so the choice is the same: it depends on how many bytes of a file are
+   wanted, and the probes lie where those are. Nothing of a group or of a keeper is asked, as both are found only by
+   taking part. */
 coffer_status coffer_plan_engines_of(const coffer_plan *plan, size_t shard, uint32_t *engines, coffer_error *err)
 {
     if (plan == NULL || engines == NULL || (shard != SIZE_MAX && shard >= plan->model->shard_count)) {

@@ -99,6 +99,8 @@ static void packed_measure(coffer__packed *packed)
 
 /* ---- for split.c ------------------------------------------------------------------------------------------------- */
 
+/* The names of the roles are of usual tensors, too, such as "bias". It is the weight that makes it a packed layer, and so
+   most tensors are told apart by one look-up, or by none. */
 bool coffer__packed_find(const coffer *model, const coffer_tensor *tensor, coffer__packed *packed)
 {
     char name[PACKED_NAME];
@@ -112,9 +114,9 @@ bool coffer__packed_find(const coffer *model, const coffer_tensor *tensor, coffe
         const size_t len = coffer__text_len(packed_names[i]);
         memcpy(name + prefix, packed_names[i], len);
         packed->tensors[i] = coffer_find(model, name, prefix + len);
-    }
-    if (packed->tensors[COFFER__PACKED_WEIGHT] == NULL) {
-        return false;
+        if (packed->tensors[COFFER__PACKED_WEIGHT] == NULL) {
+            return false;
+        }
     }
     packed_measure(packed);
     return true;

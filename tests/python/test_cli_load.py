@@ -168,8 +168,28 @@ def test_loading(sharded, options):
 
 def test_loading_for_people(path):
     labels = [line.split()[0] for line in run("load", path).stdout.splitlines()]
-    assert labels[:2] == ["loaded", "rate"]
-    assert labels[-4:] == ["read", "cost", "limit", "digests"]
+    assert labels == ["loaded", "rate", "read", "cost", "limit", "digests"]  # too little to measure what is possible
+
+
+def test_what_the_machine_can_do_is_told(tmp_path):
+    path = make(tmp_path / "model.safetensors", {"w": ("U8", [160 << 20], bytes(160 << 20))})
+    found = read("load", path, "--engine", "buffered")
+    labels = [line.split()[0] for line in run("load", path, "--engine", "buffered").stdout.splitlines()]
+    if found["floor_of"] == "page cache":  # not every file system has the other
+        assert found["floor"] > 0
+        assert labels[2] in {"disk", "page"}
+
+
+def test_nothing_is_loaded_fast(tmp_path):
+    lines = run("load", make(tmp_path / "empty.safetensors", {})).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["loaded", "read", "cost", "limit", "digests"]
+    assert "nothing to load" in lines[3]
+
+
+@pytest.mark.parametrize("device", ["gpu", "cpu:3", "cuda:x"])
+def test_a_device_that_is_none(path, device):
+    result = run("load", path, "--device", device, code=3)
+    assert result.stderr == f'coffer: {path}: "{device}" names no device: write cpu, cuda, cuda:N, hip or hip:N\n'
 
 
 def test_what_was_cached_is_told(tmp_path):
@@ -236,6 +256,8 @@ def test_a_kept_model_is_found(path):
         assert "kept in memory" in keeper.stderr.readline()
         assert read("load", path)["tensors"] == len(transformer())
         assert "used by 1 load so far" in keeper.stderr.readline()
+        lines = run("load", path).stdout.splitlines()
+        assert any(line.split()[0] == "read" and line.endswith("from the memory of coffer keep") for line in lines)
         keeper.send_signal(signal.SIGINT)
         keeper.communicate(timeout=60)
     finally:

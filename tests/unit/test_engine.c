@@ -593,6 +593,28 @@ static void test_choice(void **unused)
     source.ops->close(&source);
 }
 
+#ifdef __linux__
+/* The numbers of linux/magic.h and of the file systems' own documents: few machines have all of them to try. */
+static void test_file_systems_by_their_numbers(void **unused)
+{
+    (void)unused;
+    static const uint32_t local[] = { 0xEF53, 0x58465342, 0x9123683E, 0x794C7630, 0x2FC12FC1, 0 };
+    static const uint32_t memory[] = { 0x01021994, 0x858458F6, 0x958458F6 };
+    static const uint32_t network[] = { 0x6969,     0x517B,     0xFF534D42, 0xFE534D42, 0x0BD00BD0,
+                                        0x00C36400, 0x47504653, 0x01021997, 0x19830326 };
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
+        assert_int_equal(coffer__os_storage_called(local[i]), COFFER__OS_LOCAL);
+    }
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) {
+        assert_int_equal(coffer__os_storage_called(memory[i]), COFFER__OS_MEMORY);
+    }
+    for (size_t i = 0; i < sizeof network / sizeof network[0]; i++) {
+        assert_int_equal(coffer__os_storage_called(network[i]), COFFER__OS_NETWORK);
+    }
+    assert_int_equal(coffer__os_storage_called(0x65735546), COFFER__OS_USER);
+}
+#endif
+
 static void test_no_memory(void **unused)
 {
     (void)unused;
@@ -724,6 +746,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_calls_refused, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory_to_lock, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_strangers_file, engine_set_up, engine_tear_down),
+        cmocka_unit_test(test_file_systems_by_their_numbers),
 #endif
         cmocka_unit_test_setup_teardown(test_truncated, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_sources_that_are_no_files, engine_set_up, engine_tear_down),

@@ -61,7 +61,7 @@ static int add_rule(cli *app, plan_request *request, const char *text)
     if (!read_rule(text, pattern, &request->rules[request->rule_count++])) {
         char shown[160];
         coffer_escape(text, strlen(text), shown, sizeof shown);
-        return cli_usage_error(app, "\"%s\" is no rule; --split needs GLOB=DIMENSION or GLOB=whole", shown);
+        return cli_usage_error(app, "\"%s\" is not a rule; --split needs GLOB=DIMENSION or GLOB=whole", shown);
     }
     return CLI_EXIT_OK;
 }
