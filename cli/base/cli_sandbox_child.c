@@ -125,6 +125,8 @@ static coffer_import_options child_options(const sandbox_wants *wants, const cha
     options.allow_expand = (wants->flags & SANDBOX_WANTS_EXPAND) != 0;
     options.scan = (wants->flags & SANDBOX_WANTS_SCAN) != 0;
     options.raw_blocks = (wants->flags & SANDBOX_WANTS_RAW) != 0;
+    options.packed = (wants->flags & SANDBOX_WANTS_PACKED) != 0;
+    options.constants = (wants->flags & SANDBOX_WANTS_CONSTANTS) != 0;
     options.blocks_as = (coffer_dtype)wants->blocks_as;
     options.max_metadata = wants->max_metadata;
     return options;

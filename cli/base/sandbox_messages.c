@@ -53,7 +53,8 @@ static uint32_t wanted_flags(const coffer_import_options *options)
     return (options->skip_unsupported ? SANDBOX_WANTS_SKIP_UNSUPPORTED : 0u) |
            (options->strict ? SANDBOX_WANTS_STRICT : 0u) | (options->complex128 ? SANDBOX_WANTS_COMPLEX128 : 0u) |
            (options->allow_expand ? SANDBOX_WANTS_EXPAND : 0u) | (options->scan ? SANDBOX_WANTS_SCAN : 0u) |
-           (options->raw_blocks ? SANDBOX_WANTS_RAW : 0u);
+           (options->raw_blocks ? SANDBOX_WANTS_RAW : 0u) | (options->packed ? SANDBOX_WANTS_PACKED : 0u) |
+           (options->constants ? SANDBOX_WANTS_CONSTANTS : 0u);
 }
 
 /* An argument of a command line is far shorter than 4 GiB, so 32 bits hold its size. */

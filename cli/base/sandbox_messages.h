@@ -45,7 +45,9 @@ enum {
     SANDBOX_WANTS_COMPLEX128 = 4,
     SANDBOX_WANTS_EXPAND = 8,
     SANDBOX_WANTS_SCAN = 16,
-    SANDBOX_WANTS_RAW = 32
+    SANDBOX_WANTS_RAW = 32,
+    SANDBOX_WANTS_PACKED = 64,
+    SANDBOX_WANTS_CONSTANTS = 128
 };
 
 /* Sends all bytes; false when the other end is gone, or after Ctrl-C. */

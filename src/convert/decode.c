@@ -15,6 +15,8 @@
 #include "decode.h"
 
 #include "alloc.h"
+#include "decode_numbers.h"
+#include "dtype.h"
 #include "error.h"
 #include "inflate.h"
 
@@ -54,9 +56,27 @@ coffer_status coffer__decode_mismatch(const coffer__plan *plan, const coffer__pl
     size_t name_len = 0;
     const char *name = coffer__plan_text(plan, storage->name, &name_len);
     coffer__fail_at(err, COFFER_ERR_CHECKSUM, piece->offset,
-                    "%q, at byte %u, has the CRC-32 %x, and the archive records %x: its bytes are damaged", name,
-                    name_len, piece->offset, (uint64_t)actual, (uint64_t)piece->crc);
+                    "%q, at byte %u, has the %s %x, and the %s records %x: its bytes are damaged", name, name_len,
+                    piece->offset, piece->castagnoli ? "CRC-32C" : "CRC-32", (uint64_t)actual,
+                    piece->castagnoli ? "checkpoint" : "archive", (uint64_t)piece->crc);
     return coffer__fail_sizes(err, COFFER_ERR_CHECKSUM, piece->crc, actual);
+}
+
+void coffer__crcs_open(coffer__crcs *crcs)
+{
+    coffer__crc32_open(&crcs->crc32, false);
+    coffer__crc32c_open(&crcs->crc32c, false);
+}
+
+void coffer__crcs_close(coffer__crcs *crcs)
+{
+    coffer__crc32_close(&crcs->crc32);
+    coffer__crc32_close(&crcs->crc32c);
+}
+
+const coffer__crc32 *coffer__crc_of(const coffer__crcs *crcs, const coffer__plan_piece *piece)
+{
+    return piece->castagnoli ? &crcs->crc32c : &crcs->crc32;
 }
 
 /* ---- libraries --------------------------------------------------------------------------------------------------- */
@@ -259,6 +279,7 @@ static coffer_status decode_open_piece(coffer__decode *decode, coffer_error *err
     decode->crc = 0;
     decode->packed_at = 0;
     decode->packed_end = 0;
+    decode->element_left = 0;
     if (piece->coding == COFFER__CODING_STORED) {
         return COFFER_OK;
     }
@@ -324,6 +345,54 @@ static coffer_status decode_latin1(coffer__decode *decode, uint8_t *bytes, size_
     const char *name = decode_name(decode, &name_len);
     return coffer__fail_at(err, COFFER_ERR_PICKLE, at, "the bytes of %q are text that %s at byte %u", name, name_len,
                            lead == 0x100 ? "has a character that is no byte" : "is shorter than the array", at);
+}
+
+/* Has enough packed bytes for one number, or all that there are: those that are left move to the beginning. */
+static coffer_status decode_fill(coffer__decode *decode, coffer_error *err)
+{
+    const size_t left = decode->packed_end - decode->packed_at;
+    const uint64_t more = decode_piece(decode)->stored_size - decode->taken;
+    uint8_t kept[COFFER__NUMBER_MOST];
+    if (left >= COFFER__NUMBER_MOST || more == 0) {
+        return COFFER_OK;
+    }
+    memcpy(kept, decode->packed + decode->packed_at, left);
+    decode->packed_size -= left;
+    decode->packed += left;
+    const coffer_status status = decode_read(decode, err);
+    decode->packed -= left;
+    decode->packed_size += left;
+    memcpy(decode->packed, kept, left);
+    decode->packed_end += left;
+    return status;
+}
+
+/* Elements do not end where calls do, so what a call has no room for is kept for the next one. */
+static coffer_status decode_numbers(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    const size_t width = coffer__dtype(piece->dtype)->bits / 8u;
+    size_t done = 0;
+    while (done < size) {
+        if (decode->element_left == 0) {
+            const coffer_status status = decode_fill(decode, err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+            const size_t taken = coffer__number_decode(piece, decode->packed + decode->packed_at,
+                                                       decode->packed_end - decode->packed_at, decode->element);
+            if (taken == 0) {
+                return decode_damaged(decode, "has a number that does not fit its dtype, or fewer than its shape", err);
+            }
+            decode->packed_at += taken;
+            decode->element_left = width;
+        }
+        const size_t take = size - done < decode->element_left ? size - done : decode->element_left;
+        memcpy(bytes + done, decode->element + width - decode->element_left, take);
+        decode->element_left -= take;
+        done += take;
+    }
+    return COFFER_OK;
 }
 
 /* Inflates up to `room` bytes, and reads what is packed when none of it is left. *result is what zlib says, and the
@@ -415,7 +484,7 @@ static coffer_status decode_finish_piece(coffer__decode *decode, coffer_error *e
     if (status != COFFER_OK) {
         return status;
     }
-    if (decode->crc32 != NULL && piece->has_crc && decode->crc != piece->crc) {
+    if (decode->crcs != NULL && piece->has_crc && decode->crc != piece->crc) {
         return coffer__decode_mismatch(decode->plan, decode->storage, piece, decode->crc, err);
     }
     decode_close_piece(decode);
@@ -439,11 +508,14 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
     case COFFER__CODING_LATIN1:
         status = decode_latin1(decode, bytes, size, err);
         break;
+    case COFFER__CODING_NUMBERS:
+        status = decode_numbers(decode, bytes, size, err);
+        break;
     case COFFER__CODING_BLOCKS: /* storage.c decodes them where they are read */
         return coffer__fail(err, COFFER_ERR_PLAN, "blocks among other pieces of a storage");
     }
-    if (status == COFFER_OK && decode->crc32 != NULL) {
-        decode->crc = coffer__crc32_update(decode->crc32, decode->crc, bytes, size);
+    if (status == COFFER_OK && decode->crcs != NULL) {
+        decode->crc = coffer__crc32_update(coffer__crc_of(decode->crcs, piece), decode->crc, bytes, size);
     }
     decode->made += size;
     return status;
@@ -451,13 +523,13 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
 
 /* Opens nothing yet, so it cannot fail: the first piece is opened when its first byte is wanted. */
 void coffer__decode_begin(coffer__decode *decode, const coffer_input *input, const coffer__plan *plan, uint32_t storage,
-                          coffer__inflaters *inflaters, const coffer__crc32 *crc32, const coffer_allocator *allocator)
+                          coffer__inflaters *inflaters, const coffer__crcs *crcs, const coffer_allocator *allocator)
 {
     *decode = (coffer__decode){ .input = input,
                                 .plan = plan,
                                 .storage = coffer__plan_storages(plan) + storage,
                                 .inflaters = inflaters,
-                                .crc32 = crc32,
+                                .crcs = crcs,
                                 .allocator = allocator };
 }
 

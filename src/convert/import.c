@@ -272,6 +272,8 @@ static coffer__wants import_wants(const coffer_import_options *options)
                             .complex128_as_f64 = options->complex128,
                             .raw_blocks = options->raw_blocks,
                             .blocks_as = options->blocks_as,
+                            .packed = options->packed,
+                            .constants = options->constants,
                             .scan = options->scan };
 }
 

@@ -27,7 +27,8 @@ typedef enum coffer__coding {
     COFFER__CODING_STORED = 0,
     COFFER__CODING_DEFLATED = 1, /* raw deflate, as in archives */
     COFFER__CODING_LATIN1 = 2,   /* UTF-8 of characters below U+0100, each of which is a byte: protocols 0 to 2 */
-    COFFER__CODING_BLOCKS = 3    /* GGUF's blocks of quantised elements, which become F32, F16 or BF16 */
+    COFFER__CODING_BLOCKS = 3,   /* GGUF's blocks of quantised elements, which become F32, F16 or BF16 */
+    COFFER__CODING_NUMBERS = 4   /* Protocol Buffers' numbers, which become elements of a dtype (decode_numbers.h) */
 } coffer__coding;
 
 typedef struct coffer__plan_piece {
@@ -37,9 +38,11 @@ typedef struct coffer__plan_piece {
     uint64_t stored_size; /* bytes there; of a stored piece the same as `size` */
     uint64_t size;        /* bytes when decoded */
     bool has_crc;         /* else none was computed, or none is stored */
+    bool castagnoli;      /* it is a CRC-32C, as TensorFlow has it */
     uint32_t crc;         /* CRC-32 of the decoded bytes */
-    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h), … */
-    coffer_dtype dtype;   /* … and what its elements become */
+    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0; … */
+    coffer_dtype dtype;   /* … of both what their elements become, … */
+    uint32_t scales;      /* … of blocks times a factor: a text of F32, little-endian, each for as many; 0: none */
 } coffer__plan_piece;
 
 typedef struct coffer__plan_storage {
@@ -67,7 +70,7 @@ typedef struct coffer__plan_row {
     uint32_t dimensions; /* first of `rank` in the plan's dimensions */
     uint32_t storage;    /* COFFER__PLAN_NO_STORAGE: a skipped row that views no bytes */
     uint64_t offset;     /* of the first element in the storage, in bytes */
-    uint64_t item_size;  /* of the elements that sizes and strides count, in bytes: F4 comes in pairs, item size 1 */
+    uint64_t item_size;  /* of what counts and strides count, in bytes; 1 where elements are less than that */
     uint8_t swap;        /* bytes of a unit whose order is reversed: 2, 4 or 8; 0: none */
     coffer__sign sign;
     coffer_fate fate;
@@ -75,13 +78,19 @@ typedef struct coffer__plan_row {
     uint32_t reason;   /* of a skipped one; see coffer__plan_text */
 } coffer__plan_row;
 
-/* One dimension of a row. `size` is what is written; `count` indices of `stride` bytes are what is read. They
-   differ only in the last dimension of F4, which has twice as many elements as bytes. */
+/* One dimension of a row. `size` is what is written; `count` indices of `stride` bytes are what is read. They differ only
+   where elements are less than a byte: there items are bytes, which have as many bits in all dimensions together. */
 typedef struct coffer__plan_dimension {
     uint64_t size;
     uint64_t count;
     int64_t stride;
 } coffer__plan_dimension;
+
+/* What is before GGUF's keys: four letters, the version, and the numbers of tensors and keys. */
+#define COFFER__PLAN_LEAST_KEYS 24u
+
+/* The key under which the types of tensors are kept as bytes, an object of JSON with a member for each tensor. */
+#define COFFER__PLAN_RECORD "gguf.tensors"
 
 typedef struct coffer__plan_pair { /* of the metadata of what is written */
     uint32_t key;
@@ -109,6 +118,8 @@ typedef struct coffer__plan {
     uint64_t budget;               /* bytes that the plan may still allocate: COFFER_ERR_MEMORY beyond */
     const char *format;            /* as messages call the input: "a PyTorch checkpoint" */
     uint32_t file_count;           /* the input counted */
+    uint32_t keys_file;            /* of this file the first … */
+    uint64_t keys_size;            /* … bytes are GGUF's keys, which may be kept in a file of their own; 0: none */
     coffer__plan_array file_names; /* uint32_t: texts; of the input "" */
     coffer__plan_array pieces;     /* coffer__plan_piece */
     coffer__plan_array storages;   /* coffer__plan_storage */

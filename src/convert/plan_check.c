@@ -19,6 +19,7 @@
 
 #include "alloc.h"
 #include "checked.h"
+#include "decode_numbers.h"
 #include "dtype.h"
 #include "error.h"
 #include "gguf_blocks.h"
@@ -82,14 +83,35 @@ static coffer_status judge_texts(const plan_judge *judge)
     return COFFER_OK;
 }
 
+/* Whether the keys are bytes of a file, with the head that is before them. */
+static coffer_status judge_keys(const plan_judge *judge)
+{
+    const coffer__plan *plan = judge->plan;
+    const bool is_there =
+        plan->keys_size == 0 || (plan->keys_file < plan->file_count && plan->keys_size >= COFFER__PLAN_LEAST_KEYS &&
+                                 plan->keys_size <= judge->file_sizes[plan->keys_file]);
+    return is_there ? COFFER_OK : judge_foreign(judge, "the size of the keys", plan->keys_size);
+}
+
+/* Whether there is a factor for each of equally many blocks, or none. */
+static bool judge_scales(const coffer__plan *plan, const coffer__plan_piece *piece, uint64_t blocks)
+{
+    size_t len = 0;
+    if (!coffer__plan_has_text(plan, piece->scales)) {
+        return false;
+    }
+    (void)coffer__plan_text(plan, piece->scales, &len);
+    return len == 0 || (len % sizeof(float) == 0 && blocks % (len / sizeof(float)) == 0);
+}
+
 /* Whether so many bytes of blocks become so many of numbers. */
-static bool judge_blocks(const coffer__plan_piece *piece)
+static bool judge_blocks(const coffer__plan *plan, const coffer__plan_piece *piece)
 {
     const coffer__gguf_type *type = coffer__gguf_type_of(piece->blocks);
     const bool is_known = piece->dtype == COFFER_F32 || piece->dtype == COFFER_F16 || piece->dtype == COFFER_BF16;
     uint64_t size = 0;
     return type != NULL && type->decode != NULL && is_known && piece->stored_size % type->size == 0 &&
-           !piece->has_crc &&
+           !piece->has_crc && judge_scales(plan, piece, piece->stored_size / type->size) &&
            coffer__mul_u64(piece->stored_size / type->size, type->elements * coffer__dtype(piece->dtype)->bits / 8,
                            &size) &&
            size == piece->size;
@@ -99,7 +121,7 @@ static bool judge_blocks(const coffer__plan_piece *piece)
    make this process allocate or write: deflate makes at most 1032 bytes of one, and two bytes of
    text make at least one. An unknown coding came over the wire as a number, so `default` is
    reached. */
-static bool judge_coding(const coffer__plan_piece *piece)
+static bool judge_coding(const coffer__plan *plan, const coffer__plan_piece *piece)
 {
     switch (piece->coding) {
     case COFFER__CODING_STORED:
@@ -109,7 +131,9 @@ static bool judge_coding(const coffer__plan_piece *piece)
     case COFFER__CODING_LATIN1:
         return piece->size <= piece->stored_size && piece->stored_size - piece->size <= piece->size;
     case COFFER__CODING_BLOCKS:
-        return judge_blocks(piece);
+        return judge_blocks(plan, piece);
+    case COFFER__CODING_NUMBERS:
+        return coffer__numbers_fit(piece);
     default:
         return false;
     }
@@ -120,7 +144,7 @@ static bool judge_coding(const coffer__plan_piece *piece)
 static coffer_status judge_piece(const plan_judge *judge, size_t i)
 {
     const coffer__plan_piece *piece = coffer__plan_pieces(judge->plan) + i;
-    if (piece->file >= judge->plan->file_count || !judge_coding(piece)) {
+    if (piece->file >= judge->plan->file_count || !judge_coding(judge->plan, piece)) {
         return judge_foreign(judge, "piece", i);
     }
     const uint64_t file_size = judge->file_sizes[piece->file];
@@ -199,25 +223,41 @@ static bool judge_stages(const coffer__plan_row *row)
     return row->sign == COFFER__SIGN_KEPT || (dtype->bits >= 8 && (whole || floats));
 }
 
-/* Whether what is written, by dtype and sizes, has as many bits as what is read, by items and counts, dimension by
-   dimension: they differ only in the last one of F4, whose items are pairs. */
+/*
+ * Whether what is written, by dtype and sizes, has as many bits as what is read, by items and counts: dimension by dimension,
+ * or, where elements are less than a byte, in all, as their items are bytes. Items have at most 16 bytes, so the products
+ * of bits and items stay small.
+ */
 static bool judge_shape(const plan_judge *judge, const coffer__plan_row *row)
 {
     const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
     const uint64_t bits = coffer__dtype(row->dtype)->bits;
-    /* Items have at most 16 bytes, so the products below stay small. */
-    const uint64_t pairs = bits > 0 && bits < 8 ? 8 / bits : 1;
-    if (bits == 0 || bits * pairs != row->item_size * 8 || row->item_size > 16 || (pairs > 1 && row->rank == 0)) {
+    const bool shared = bits < 8;
+    uint64_t sizes = bits;
+    uint64_t counts = row->item_size * 8;
+    if (bits == 0 || row->item_size > 16 || (shared ? row->rank == 0 || row->item_size != 1 : bits != counts)) {
         return false;
     }
+    bool no_sizes = false;
+    bool no_counts = false;
     for (size_t i = 0; i < row->rank; i++) {
-        const uint64_t factor = i + 1 == row->rank ? pairs : 1;
-        uint64_t size = 0;
-        if (!coffer__mul_u64(dimensions[i].count, factor, &size) || size != dimensions[i].size) {
+        if (!shared && dimensions[i].count != dimensions[i].size) {
+            return false;
+        }
+        no_sizes = no_sizes || dimensions[i].size == 0;
+        no_counts = no_counts || dimensions[i].count == 0;
+    }
+    /* Beside a size of 0 the others may be anything, and their product beyond 2^64. */
+    if (no_sizes || no_counts) {
+        return no_sizes && no_counts;
+    }
+    for (size_t i = 0; i < row->rank && shared; i++) {
+        if (!coffer__mul_u64(sizes, dimensions[i].size, &sizes) ||
+            !coffer__mul_u64(counts, dimensions[i].count, &counts)) {
             return false;
         }
     }
-    return true;
+    return !shared || sizes == counts;
 }
 
 /* Bytes of what the row views; false when they are too many for a file. A size of 0 hides what comes after it, as the
@@ -289,7 +329,7 @@ static bool judge_alias(const plan_judge *judge, const coffer__plan_row *row)
     const coffer__plan_dimension *a = coffer__plan_dimensions(judge->plan, row);
     const coffer__plan_dimension *b = coffer__plan_dimensions(judge->plan, other);
     for (size_t i = 0; i < row->rank; i++) {
-        if (a[i].size != b[i].size || (a[i].stride != b[i].stride && a[i].size > 1)) {
+        if (a[i].size != b[i].size || a[i].count != b[i].count || (a[i].stride != b[i].stride && a[i].size > 1)) {
             return false;
         }
     }
@@ -438,6 +478,9 @@ coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_
         .plan = plan, .file_sizes = file_sizes, .expansion = may_expand ? UINT64_MAX : PLAN_EXPANSION, .err = err
     };
     coffer_status status = judge_texts(&judge);
+    if (status == COFFER_OK) {
+        status = judge_keys(&judge);
+    }
     for (size_t i = 0; i < plan->pieces.count && status == COFFER_OK; i++) {
         status = judge_piece(&judge, i);
     }

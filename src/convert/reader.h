@@ -37,6 +37,8 @@ typedef struct coffer__wants {
     bool strict;            /* an opaque object is an error */
     bool complex128_as_f64; /* complex128 becomes F64 with a last dimension of 2 */
     bool raw_blocks;        /* tensors of GGUF's block types become rows of bytes */
+    bool packed;            /* integers of less than a byte become rows of bytes */
+    bool constants;         /* tensors in the attributes of ONNX's nodes are wanted as well */
     coffer_dtype blocks_as; /* what their elements become, where they are not wanted raw; 0: they are refused */
     bool scan;              /* findings are what is wanted: go on past what cannot be converted, put no rows */
 } coffer__wants;

@@ -14,5 +14,12 @@ extern const coffer__reader coffer__reader_pickle;
 extern const coffer__reader coffer__reader_npy;
 extern const coffer__reader coffer__reader_npz;
 extern const coffer__reader coffer__reader_gguf;
+extern const coffer__reader coffer__reader_hdf5;
+extern const coffer__reader coffer__reader_keras;
+extern const coffer__reader coffer__reader_keras_index;
+extern const coffer__reader coffer__reader_tf;
+extern const coffer__reader coffer__reader_flax;
+extern const coffer__reader coffer__reader_onnx;
+extern const coffer__reader coffer__reader_arrow;
 
 #endif

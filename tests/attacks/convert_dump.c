@@ -10,7 +10,9 @@
  * A file's lines begin with "status CODE MESSAGE" and end with "end". Texts and bytes are in hexadecimal.
  */
 #include "coffer.h"
+#include "error.h"
 #include "pickle.h"
+#include "place_name.h"
 #include "plan.h"
 #include "reader.h"
 
@@ -202,6 +204,18 @@ static coffer_status dump_plan_of(const dump_file *file, coffer__plan *plan, cof
     return COFFER_OK;
 }
 
+/* There is nothing beside a file, whatever its name; what is no plain name is refused first, as everywhere. */
+static coffer_status dump_open_beside(void *ctx, const char *name, size_t name_len, uint32_t *number, uint64_t *size,
+                                      coffer_error *err)
+{
+    (void)ctx;
+    (void)number;
+    (void)size;
+    const coffer_status status = coffer__place_check_name(name, name_len, COFFER_NO_OFFSET, err);
+    return status == COFFER_OK ? coffer__fail(err, COFFER_ERR_SHARD_MISSING, "there is no file %q", name, name_len)
+                               : status;
+}
+
 static void dump_plan(dump_file *file, const char *path, bool scan)
 {
     coffer_error err;
@@ -209,7 +223,12 @@ static void dump_plan(dump_file *file, const char *path, bool scan)
     const coffer__reader *reader = NULL;
     const coffer__wants wants = { .root = "auto", .strip_prefix = "", .scan = scan };
     const coffer__input input = {
-        .ctx = file, .read = dump_read_input, .size = file->size, .path = path, .path_len = strlen(path)
+        .ctx = file,
+        .read = dump_read_input,
+        .open = dump_open_beside,
+        .size = file->size,
+        .path = path,
+        .path_len = strlen(path),
     };
     coffer_status status = coffer__plan_begin(&plan, coffer_libc_allocator(), DUMP_BUDGET, &err);
     if (status == COFFER_OK) {

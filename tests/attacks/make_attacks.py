@@ -703,6 +703,618 @@ def gguf_attacks():
     yield "value-of-13", gguf_keys(("a", 13, b"\0"))
 
 
+# ---- Arrow (FlatBuffers) ----------------------------------------------------------------------------------------------
+
+
+class FlatNumber:
+    def __init__(self, width, value):
+        self.bytes = (value % 2 ** (8 * width)).to_bytes(width, "little")
+
+
+class FlatStruct(FlatNumber):
+    def __init__(self, *numbers):
+        self.bytes = b"".join((n % 2**64).to_bytes(8, "little") for n in numbers)
+
+
+def flat_put(out, value):
+    """Appends a table (a dict by slots), a vector (a list of tables, of structs, or a text), and gives its place."""
+    out += bytes(-len(out) % 8)
+    if isinstance(value, str | bytes):
+        value = value.encode() if isinstance(value, str) else value
+        at = len(out)
+        out += struct.pack("<I", len(value)) + value + b"\0"
+        return at
+    if isinstance(value, list):
+        out += bytes(4)
+        at = len(out)
+        out += struct.pack("<I", len(value))
+        fields = []
+        for item in value:
+            fields.append(len(out))
+            out += item.bytes if isinstance(item, FlatNumber) else bytes(4)
+        for field, item in zip(fields, value):
+            if not isinstance(item, FlatNumber):
+                out[field:field + 4] = struct.pack("<I", flat_put(out, item) - field)
+        return at
+    slots = max(value, default=-1) + 1
+    vtable = len(out)
+    out += bytes(4 + 2 * slots)
+    out += bytes(-len(out) % 8)
+    at = len(out)
+    out += struct.pack("<i", at - vtable) + bytes(4)
+    fields = {}
+    for slot, item in value.items():
+        out += bytes(-len(out) % 8)
+        fields[slot] = len(out)
+        out += item.bytes if isinstance(item, FlatNumber) else bytes(4)
+    out[vtable:vtable + 4 + 2 * slots] = struct.pack(f"<{2 + slots}H", 4 + 2 * slots, len(out) - at, *(fields[i] - at if i in fields else 0 for i in range(slots)))
+    for slot, item in value.items():
+        if not isinstance(item, FlatNumber):
+            out[fields[slot]:fields[slot] + 4] = struct.pack("<I", flat_put(out, item) - fields[slot])
+    return at
+
+
+def flat_of(table):
+    out = bytearray(8)
+    out[:4] = struct.pack("<I", flat_put(out, table))
+    return bytes(out + bytes(-len(out) % 8))
+
+
+def arrow_message(kind, header, body=b"", size=None):
+    head = flat_of({0: FlatNumber(2, 4), 1: FlatNumber(1, kind), 2: header, 3: FlatNumber(8, len(body) if size is None else size)})
+    return b"\xff\xff\xff\xff" + struct.pack("<I", len(head)) + head + body
+
+
+FLOAT = {0: FlatNumber(2, 1)}
+
+
+def arrow_tensor(sizes=(3, 2), strides=None, kind=3, of=None, data=(0, 24), body=bytes(24), size=None, **more):
+    tensor_of = {0: FlatNumber(1, kind), 1: FLOAT if of is None else of, 2: [{0: FlatNumber(8, n)} for n in sizes], 4: FlatStruct(*data)}
+    if strides is not None:
+        tensor_of[3] = [FlatNumber(8, n) for n in strides]
+    return arrow_message(4, tensor_of, body, size)
+
+
+def arrow_field(called="w", kind=3, of=None, **more):
+    return {0: called, 2: FlatNumber(1, kind), 3: FLOAT if of is None else of} | {int(slot[1:]): value for slot, value in more.items()}
+
+
+def arrow_list(size=2, kind=3, **more):
+    return arrow_field("w", 16, {0: FlatNumber(4, size)}, _5=[arrow_field("item", kind, **more)])
+
+
+def arrow_batch(rows=3, nodes=((3, 0), (6, 0)), buffers=((0, 0), (0, 0), (0, 24)), body=bytes(24), **more):
+    return arrow_message(3, {0: FlatNumber(8, rows), 1: [FlatStruct(*n) for n in nodes], 2: [FlatStruct(*b) for b in buffers]} |
+                         {int(slot[1:]): value for slot, value in more.items()}, body)
+
+
+def arrow_file(fields=None, batches=None, blocks=None, schema=None, footer_size=None, order=0):
+    out, places = b"ARROW1\0\0", []
+    for batch in [arrow_batch()] if batches is None else batches:
+        places.append(len(out))
+        out += batch
+    table = {0: FlatNumber(2, order), 1: [arrow_list()] if fields is None else fields} if schema is None else schema
+    footer = flat_of({0: FlatNumber(2, 4), 1: table, 3: [FlatStruct(at, 0, 0) for at in (places if blocks is None else blocks)]})
+    return out + footer + struct.pack("<I", len(footer) if footer_size is None else footer_size) + b"ARROW1"
+
+
+def arrow_attacks():
+    tensor_, file_ = arrow_tensor(), arrow_file()
+    for called, good in (("tensor", tensor_), ("file", file_)):
+        for cut in range(9, len(good) - 1, 23):
+            yield f"{called}-cut-{cut:03}", good[:cut]
+        yield f"{called}-more", good + bytes(8)
+    yield "tensor-sizes-wrap", arrow_tensor((2**62, 4))
+    yield "tensor-size-negative", arrow_tensor((-3, -2))
+    yield "tensor-65", arrow_tensor((1,) * 65)
+    yield "tensor-few-bytes", arrow_tensor(data=(0, 20))
+    yield "tensor-data-beyond", arrow_tensor(data=(8, 24))
+    yield "tensor-data-2^64", arrow_tensor(data=(2**64 - 8, 24))
+    yield "tensor-body-beyond", arrow_tensor(size=2**62)
+    yield "tensor-strides-few", arrow_tensor(strides=(8,))
+    yield "tensor-strides-beyond", arrow_tensor(strides=(16, 4))
+    yield "tensor-strides-negative", arrow_tensor(strides=(-8, 4))
+    yield "tensor-expanded", arrow_tensor((2**20, 2**10), (0, 0))
+    yield "tensor-int-24", arrow_tensor(kind=2, of={0: FlatNumber(4, 24)})
+    yield "tensor-of-text", arrow_tensor(kind=5)
+    yield "tensor-of-99", arrow_tensor(kind=99)
+    yield "tensor-sparse", arrow_message(5, {0: FLOAT})
+    yield "stream", arrow_message(1, {1: [arrow_field()]}) + arrow_batch()
+    yield "message-2^31", b"\xff\xff\xff\xff" + struct.pack("<I", 2**31 - 8) + tensor_[8:]
+    yield "root-beyond", tensor_[:8] + struct.pack("<I", len(tensor_) - 48) + tensor_[12:]
+    yield "root-itself", tensor_[:8] + struct.pack("<I", 4) + tensor_[12:]
+    yield "footer-2^31", arrow_file(footer_size=2**31)
+    yield "footer-0", arrow_file(footer_size=0)
+    yield "footer-small", arrow_file(footer_size=8)
+    yield "no-schema", arrow_file(schema=FlatNumber(4, 2**31))
+    yield "blocks-beyond", arrow_file(blocks=[2**63])
+    yield "blocks-twice", arrow_file(blocks=[8, 8])
+    yield "blocks-of-no-batch", arrow_file(blocks=[16])
+    yield "blocks-many", arrow_file(blocks=[8] * 5000)
+    yield "batch-of-tensor", arrow_file(batches=[arrow_tensor()])
+    yield "compressed", arrow_file(batches=[arrow_batch(_3={0: FlatNumber(1, 0)})])
+    yield "nodes-few", arrow_file(batches=[arrow_batch(nodes=((3, 0),))])
+    yield "nodes-length", arrow_file(batches=[arrow_batch(nodes=((3, 0), (5, 0)))])
+    yield "nodes-2^63", arrow_file(batches=[arrow_batch(2**63, ((2**63, 0), (0, 0)))])
+    yield "nodes-wrap", arrow_file(batches=[arrow_batch(2**62, ((2**62, 0), (2**63, 0)))])
+    yield "missing", arrow_file(batches=[arrow_batch(nodes=((3, 0), (6, 1)))])
+    yield "buffers-few", arrow_file(batches=[arrow_batch(buffers=((0, 0), (0, 0)))])
+    yield "buffer-short", arrow_file(batches=[arrow_batch(buffers=((0, 0), (0, 0), (0, 20)))])
+    yield "buffer-beyond", arrow_file(batches=[arrow_batch(buffers=((0, 0), (0, 0), (8, 24)))])
+    yield "buffer-negative", arrow_file(batches=[arrow_batch(buffers=((0, 0), (0, 0), (-8, 24)))])
+    yield "names-twice", arrow_file([arrow_field(), arrow_field()], [arrow_batch(3, ((3, 0),) * 2, ((0, 0), (0, 12)) * 2)])
+    yield "name-no-utf-8", arrow_file([arrow_field(b"\xff\xfe")], [arrow_batch(6, ((6, 0),), ((0, 0), (0, 24)))])
+    yield "struct", arrow_file([arrow_field(kind=13, _5=[arrow_field()])])
+    yield "list-of-lists", arrow_file([arrow_list(kind=16)])
+    yield "list-without-child", arrow_file([arrow_field(kind=16, of={0: FlatNumber(4, 2)})])
+    yield "list-size-negative", arrow_file([arrow_list(-1)])
+    yield "bits", arrow_file([arrow_field(kind=6)], [arrow_batch(6, ((6, 0),), ((0, 0), (0, 24)))])
+    yield "dictionary", arrow_file([arrow_field(_4={})], [arrow_batch(6, ((6, 0),), ((0, 0), (0, 24)))])
+
+
+# ---- ONNX (Protocol Buffers) ------------------------------------------------------------------------------------------
+
+
+def varint(value, least=1):
+    """With more bytes than it needs, if that is asked for."""
+    out = b""
+    while value > 127 or len(out) + 1 < least:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def wire(number, value, kind=None):
+    """A field: of an integer, of bytes or of a text, or of the bytes of a number of a certain kind."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value % 2**64)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | (2 if kind is None else kind)) + (varint(len(value)) if kind is None else b"") + value
+
+
+def onnx_tensor(called="w", dims=(3, 2), kind=1, data=bytes(24), more=b""):
+    """`data`: its raw_data; None: none."""
+    return b"".join(wire(1, d) for d in dims) + wire(2, kind) + wire(8, called) + (b"" if data is None else wire(9, data)) + more
+
+
+def onnx_graph(*tensors, more=b""):
+    return b"".join(wire(5, tensor) for tensor in tensors) + more
+
+
+def onnx_file(*tensors, graph=b"", more=b"", version=10):
+    return wire(1, version) + wire(2, "test") + wire(7, onnx_graph(*(tensors or [onnx_tensor()]), more=graph)) + more
+
+
+def onnx_external(*pairs, dims=(3, 2), kind=1):
+    entries = b"".join(wire(13, wire(1, key) + wire(2, value)) for key, value in pairs)
+    return onnx_tensor("x", dims, kind, None, entries + wire(14, 1))
+
+
+def onnx_numbers(packed, count=6, field=5, kind=6, **fields):
+    return onnx_file(onnx_tensor("w", (count,), kind, None, wire(field, packed), **fields))
+
+
+def onnx_attacks():
+    good = onnx_file()
+    for cut in range(1, len(good), 9):
+        yield f"cut-{cut:02}", good[:cut]
+    yield "more", good + b"\0"
+    yield "varint-11", wire(1, 10) + b"\x38" + b"\x80" * 10 + b"\1" + good[2:]
+    yield "varint-2^64", wire(1, 10) + b"\x28" + b"\xff" * 9 + b"\2" + good[2:]
+    yield "tag-0", good + b"\2\0"
+    yield "group", good + b"\x7b\x7c"
+    yield "kind-6", good + b"\x7e\0"
+    yield "length-2^63", good + b"\x72" + varint(2**63)
+    yield "graph-twice", good + wire(7, onnx_graph(onnx_tensor("x")))
+    yield "version-twice", good + wire(1, 11)
+    yield "graph-of-number", wire(1, 10) + wire(2, "t") + wire(7, onnx_graph(onnx_tensor())) + wire(25, 7)
+    graph = onnx_graph(onnx_tensor())
+    for _ in range(30):
+        graph = wire(1, wire(2, "o") + wire(5, wire(1, "g") + wire(6, graph)))
+    yield "depth", wire(1, 10) + wire(2, "t") + wire(7, graph)
+    yield "sparse", onnx_file(graph=wire(15, wire(1, onnx_tensor("s"))))
+    yield "name-twice", onnx_file(onnx_tensor(), onnx_tensor())
+    yield "name-none", onnx_file(onnx_tensor(""))
+    yield "name-no-utf-8", onnx_file(onnx_tensor(b"\xff\xfe"))
+    yield "name-long", onnx_file(onnx_tensor("n" * 9000))
+    yield "name-reserved", onnx_file(onnx_tensor("__metadata__"))
+    yield "name-two", onnx_file(onnx_tensor(more=wire(8, "v")))
+    yield "type-two", onnx_file(onnx_tensor(more=wire(2, 6)))
+    yield "type-none", onnx_file(wire(1, 6) + wire(8, "w") + wire(9, bytes(24)))
+    yield "type-0", onnx_file(onnx_tensor(kind=0))
+    yield "type-29", onnx_file(onnx_tensor(kind=29))
+    yield "type-2^32", onnx_file(onnx_tensor(kind=2**32 + 1))
+    yield "type-text", onnx_file(onnx_tensor(kind=1, more=wire(2, b"\1")))
+    yield "raw-two", onnx_file(onnx_tensor(more=wire(9, bytes(24))))
+    yield "raw-short", onnx_file(onnx_tensor(data=bytes(23)))
+    yield "raw-long", onnx_file(onnx_tensor(data=bytes(25)))
+    yield "raw-none", onnx_file(onnx_tensor(data=None))
+    yield "raw-and-numbers", onnx_file(onnx_tensor(more=wire(4, bytes(24))))
+    yield "raw-and-external", onnx_file(onnx_tensor(more=wire(13, wire(1, "location") + wire(2, "d")) + wire(14, 1)))
+    yield "raw-and-text", onnx_file(onnx_tensor(more=wire(6, b"a")))
+    yield "segment", onnx_file(onnx_tensor(more=wire(3, wire(1, 0) + wire(2, 3))))
+    yield "dims-negative", onnx_file(onnx_tensor(dims=(-3, -2)))
+    yield "dims-wrap", onnx_file(onnx_tensor(dims=(2**62, 4), data=b""))
+    yield "dims-65", onnx_file(onnx_tensor(dims=(1,) * 65, data=bytes(4)))
+    yield "dims-cut", onnx_file(wire(1, b"\x03\x82") + wire(2, 1) + wire(8, "w") + wire(9, bytes(24)))
+    yield "dims-fixed", onnx_file(wire(1, bytes(8), 1) + onnx_tensor())
+    yield "complex128", onnx_file(onnx_tensor(dims=(1,), kind=15, data=bytes(16)))
+    yield "int4", onnx_file(onnx_tensor(dims=(2,), kind=22, data=b"a"))
+    yield "float4-odd", onnx_file(onnx_tensor(dims=(3,), kind=23, data=b"ab"))
+    yield "numbers-field", onnx_numbers(b"\1" * 6, field=7)
+    yield "numbers-parts", onnx_file(onnx_tensor("w", (6,), 6, None, wire(5, b"\1\2\3") * 2))
+    yield "numbers-apart", onnx_file(onnx_tensor("w", (2,), 6, None, wire(5, 1) + wire(12, "doc") + wire(5, 2)))
+    yield "numbers-mixed", onnx_file(onnx_tensor("w", (3,), 6, None, wire(5, 1) + wire(5, b"\1\2")))
+    yield "numbers-tag-long", onnx_file(onnx_tensor("w", (1,), 6, None, b"\xa8\0\1"))
+    yield "numbers-fields", onnx_file(onnx_tensor("w", (6,), 6, None, wire(5, b"\1" * 3) + wire(7, b"\1" * 3)))
+    yield "numbers-few", onnx_numbers(b"\1" * 5)
+    yield "numbers-single-few", onnx_file(onnx_tensor("w", (3,), 6, None, wire(5, 1) * 2))
+    yield "numbers-single-many", onnx_file(onnx_tensor("w", (3,), 6, None, wire(5, 1) * 4))
+    yield "floats-few", onnx_numbers(bytes(20), field=4, kind=1)
+    yield "floats-kind", onnx_file(onnx_tensor("w", (3,), 1, None, wire(4, bytes(8), 1) * 3))
+    yield "external-parent", onnx_file(onnx_external(("location", "../w.bin")))
+    yield "external-absolute", onnx_file(onnx_external(("location", "/etc/passwd")))
+    yield "external-folder", onnx_file(onnx_external(("location", "a/../../w")))
+    yield "external-url", onnx_file(onnx_external(("location", "https://host/w")))
+    yield "external-escape", onnx_file(onnx_external(("location", "%2e%2e")))
+    yield "external-missing", onnx_file(onnx_external(("location", "no-such-file")))
+    yield "external-none", onnx_file(onnx_external(("offset", "0")))
+    yield "external-empty", onnx_file(onnx_external(("location", "")))
+    yield "external-twice", onnx_file(onnx_external(("location", "a"), ("location", "b")))
+    yield "external-offset-twice", onnx_file(onnx_external(("location", "a"), ("offset", "0"), ("offset", "4")))
+    yield "external-offset-text", onnx_file(onnx_external(("location", "a"), ("offset", "0x10")))
+    yield "external-offset-negative", onnx_file(onnx_external(("location", "a"), ("offset", "-1")))
+    yield "external-offset-2^64", onnx_file(onnx_external(("location", "a"), ("offset", str(2**64))))
+    yield "external-length", onnx_file(onnx_external(("location", "a"), ("length", "20")))
+    yield "external-location-2", onnx_file(onnx_tensor(more=wire(14, 2)))
+    yield "external-key-twice", onnx_file(onnx_tensor(data=None, more=wire(14, 1) + wire(13, wire(1, "location") * 2 + wire(2, "a"))))
+
+
+# ---- flax (MessagePack) -----------------------------------------------------------------------------------------------
+
+
+def msg(value):
+    """MessagePack of texts, bytes, numbers, lists, and of maps, which may be tuples of pairs, so that keys may repeat."""
+    if isinstance(value, Raw):
+        return value.bytes
+    if value is None or isinstance(value, bool):
+        return {None: b"\xc0", False: b"\xc2", True: b"\xc3"}[value]
+    if isinstance(value, int):
+        return bytes([value]) if 0 <= value < 128 else b"\xd3" + struct.pack(">q", value)
+    if isinstance(value, str):
+        body = value.encode("utf-8", "surrogatepass")
+        return (bytes([0xa0 | len(body)]) if len(body) < 32 else b"\xdb" + struct.pack(">I", len(body))) + body
+    if isinstance(value, bytes):
+        return b"\xc6" + struct.pack(">I", len(value)) + value
+    if isinstance(value, list):
+        return bytes([0x90 | len(value)]) + b"".join(map(msg, value))
+    pairs = list(value.items()) if isinstance(value, dict) else list(value)
+    head = bytes([0x80 | len(pairs)]) if len(pairs) < 16 else b"\xde" + struct.pack(">H", len(pairs))
+    return head + b"".join(msg(key) + msg(item) for key, item in pairs)
+
+
+@dataclass
+class Raw:
+    bytes: bytes
+
+
+def flax_extension(body, kind=1, size=None):
+    return Raw(b"\xc9" + struct.pack(">I", len(body) if size is None else size) + bytes([kind]) + body)
+
+
+def flax_array(shape=(3, 2), dtype="float32", data=bytes(24), kind=1):
+    return flax_extension(msg([Raw(msg(list(shape))) if isinstance(shape, tuple) else shape, dtype, data]), kind)
+
+
+def flax_chunked(shape=None, chunks=None, **more):
+    half = flax_array((3,), data=bytes(12))
+    return {"__msgpack_chunked_array__": True, "shape": {"0": 3, "1": 2} if shape is None else shape,
+            "chunks": {"0": half, "1": half} if chunks is None else chunks, **more}
+
+
+def flax_file(value=None):
+    return msg({"w": flax_array()} if value is None else value)
+
+
+def flax_attacks():
+    good = flax_file()
+    half = flax_array((3,), data=bytes(12))
+    whole = msg([[3, 2], "float32", bytes(24)])
+    for cut in range(0, len(good), 5):
+        yield f"cut-{cut:02}", good[:cut]
+    yield "more", good + b"\xc0"
+    yield "empty", b""
+    yield "no-map", msg([1, 2, 3])
+    yield "reserved-byte", msg({"w": Raw(b"\xc1")})
+    yield "map-2^32", b"\xdf\xff\xff\xff\xff" + good[1:]
+    yield "map-more", b"\x82" + good[1:]
+    yield "list-2^32", b"\x81\xa1w\xdd\xff\xff\xff\xff" + bytes(64)
+    yield "depth", b"\x81\xa1w" * 5000 + flax_array().bytes
+    yield "depth-of-lists", b"\x81\xa1w" + b"\x91" * 100000 + flax_array().bytes
+    yield "key-number", msg(((7, flax_array()),))
+    yield "key-bytes-no-utf-8", msg(((b"\xff\xfe", flax_array()),))
+    yield "key-no-utf-8", b"\x81\xa2\xff\xfe" + flax_array().bytes
+    yield "key-long", msg((("k" * 9000, flax_array()),))
+    yield "key-nil", msg(((None, flax_array()),))
+    yield "key-twice", msg((("w", flax_array()), ("w", flax_array()),))
+    yield "key-twice-of-maps", msg((("a", {"w": flax_array()}), ("a", {"x": flax_array()}),))
+    yield "name-twice", msg((("a.b", flax_array()), ("a", {"b": flax_array()}),))
+    yield "name-reserved", msg({"__metadata__": flax_array()})
+    yield "extension-long", msg({"w": flax_extension(whole, size=len(whole) + 1)})
+    yield "extension-short", msg({"w": flax_extension(whole, size=len(whole) - 1), "x": 1})
+    yield "extension-2^32", msg({"w": flax_extension(whole, size=2**32 - 1)})
+    yield "extension-rest", msg({"w": flax_extension(whole + b"\xc0")})
+    yield "extension-empty", msg({"w": flax_extension(b"")})
+    yield "extension-other", msg({"x": flax_array(), "y": flax_extension(whole, kind=77)})
+    yield "array-of-two", msg({"w": flax_extension(msg([[3, 2], "float32"]))})
+    yield "array-of-four", msg({"w": flax_extension(msg([[3, 2], "float32", bytes(24), 1]))})
+    yield "array-bytes-beyond", msg({"w": flax_extension(msg([[3, 2], "float32"])[:1].replace(b"\x92", b"\x93")
+                                                         + msg([3, 2]) + msg("float32") + b"\xc6\0\0\1\0" + bytes(24))})
+    yield "array-text", msg({"w": flax_array(data="x" * 24)})
+    yield "shape-few", msg({"w": flax_array((3, 1))})
+    yield "shape-many", msg({"w": flax_array((3, 3))})
+    yield "shape-negative", msg({"w": flax_array((-3, -2))})
+    yield "shape-wraps", msg({"w": flax_array((2**62, 4), data=b"")})
+    yield "shape-text", msg({"w": flax_array(("3", 2))})
+    yield "shape-no-list", msg({"w": flax_array(6)})
+    yield "rank-65", msg({"w": flax_extension(b"\x93\xdc\0\x41" + b"\1" * 65 + msg("float32") + msg(bytes(4)))})
+    yield "dtype-number", msg({"w": flax_array(dtype=7)})
+    yield "dtype-unknown", msg({"w": flax_array(dtype="float7")})
+    yield "dtype-complex128", msg({"w": flax_array((1,), "complex128", bytes(16))})
+    yield "dtype-float4", msg({"w": flax_array((24,), "float4_e2m1fn")})
+    yield "chunks-gap", msg({"w": flax_chunked(chunks={"0": half, "2": half})})
+    yield "chunks-order", msg({"w": flax_chunked(chunks={"1": half, "0": half})})
+    yield "chunks-twice", msg({"w": flax_chunked(chunks=(("0", half), ("0", half)))})
+    yield "chunks-few", msg({"w": flax_chunked(chunks={"0": half})})
+    yield "chunks-none", msg({"w": flax_chunked(chunks={})})
+    yield "chunks-dtypes", msg({"w": flax_chunked(chunks={"0": half, "1": flax_array((3,), "int32", bytes(12))})})
+    yield "chunks-rank", msg({"w": flax_chunked(chunks={"0": half, "1": flax_array((3, 1), data=bytes(12))})})
+    yield "chunks-no-array", msg({"w": flax_chunked(chunks={"0": half, "1": bytes(12)})})
+    yield "chunks-scalar", msg({"w": flax_chunked(chunks={"0": half, "1": flax_array((3,), data=bytes(12), kind=3)})})
+    yield "chunked-false", msg({"w": flax_chunked() | {"__msgpack_chunked_array__": False}})
+    yield "chunked-more", msg({"w": flax_chunked(more=1)})
+    yield "chunked-alone", msg({"w": {"__msgpack_chunked_array__": True}})
+    yield "chunked-shape", msg({"w": flax_chunked(shape={"0": 3, "1": 3})})
+    yield "chunked-shape-gap", msg({"w": flax_chunked(shape={"0": 3, "2": 2})})
+    yield "chunked-shape-negative", msg({"w": flax_chunked(shape={"0": -3, "1": -2})})
+    yield "chunked-shape-wraps", msg({"w": flax_chunked(shape={"0": 2**62, "1": 4})})
+
+
+# ---- HDF5 -------------------------------------------------------------------------------------------------------------
+
+HDF5_NONE = 2**64 - 1
+HDF5_F32 = struct.pack("<B3sIHHBBBBI", 0x11, bytes([0x20, 0x1f, 0]), 4, 0, 32, 23, 8, 0, 23, 127)
+
+
+def hdf5_space(*sizes):
+    return struct.pack("<BBB5x", 1, len(sizes), 0) + struct.pack(f"<{len(sizes)}Q", *sizes)
+
+
+def hdf5_message(kind, data, flags=0):
+    data += bytes(-len(data) % 8)
+    return struct.pack("<HHB3x", kind, len(data), flags) + data
+
+
+def hdf5_header(*messages):
+    body = b"".join(messages)
+    return struct.pack("<BxHII4x", 1, len(messages), 1, len(body)) + body
+
+
+def hdf5_texts(name, *texts):
+    """An attribute: a list of texts of one length."""
+    size = max([len(text) for text in texts] + [1])
+    parts = [name.encode() + b"\0", struct.pack("<BBBBI", 0x13, 0, 0, 0, size), hdf5_space(len(texts))]
+    return hdf5_message(12, struct.pack("<BxHHH", 1, *map(len, parts)) + b"".join(part + bytes(-len(part) % 8) for part in parts)
+                        + b"".join(text.encode().ljust(size, b"\0") for text in texts))
+
+
+def hdf5_dataset(sizes=(3, 2), kind=HDF5_F32, address=0, size=None, layout=None, more=()):
+    size = 24 if size is None else size
+    layout = struct.pack("<BBQQ", 3, 1, address, size) if layout is None else layout
+    return hdf5_header(hdf5_message(1, hdf5_space(*sizes)), hdf5_message(3, kind), hdf5_message(8, layout), *more)
+
+
+class Hdf5:
+    """A file with one group of datasets. `data`: where the first one's bytes are; `at`: where each part is."""
+
+    def __init__(self, *entries, root=(), level=0, kinds=(), data=bytes(24)):
+        """entries: name and a function from the address of its bytes to a header; those of data follow each other."""
+        self.at = {"root": 96}
+        names, offsets = b"\0" * 8, []
+        for name, _ in entries:
+            offsets.append(len(names))
+            names += name + bytes(8 - len(name) % 8)
+        root_size = len(hdf5_header(hdf5_message(17, bytes(16)), *root))
+        self.at["tree"] = 96 + root_size
+        self.at["heap"] = self.at["tree"] + 48
+        self.at["names"] = self.at["heap"] + 32
+        self.at["snod"] = self.at["names"] + len(names)
+        self.at["data"] = self.at["snod"] + 8 + 40 * len(entries)
+        self.at["objects"] = self.at["data"] + len(data) * len(entries)
+        objects, addresses = b"", []
+        for i, (_, make) in enumerate(entries):
+            addresses.append(self.at["objects"] + len(objects))
+            objects += make(self.at["data"] + i * len(data)) if callable(make) else make
+        self.at["end"] = self.at["objects"] + len(objects)
+        snod = b"SNOD" + struct.pack("<BxH", 1, len(entries))
+        for i, offset in enumerate(offsets):
+            snod += struct.pack("<QQII16x", offset, addresses[i], kinds[i] if kinds else 0, 0)
+        self.bytes = bytearray(
+            b"\x89HDF\r\n\x1a\n" + bytes([0, 0, 0, 0, 0, 8, 8, 0]) + struct.pack("<HHI", 4, 16, 0) + struct.pack("<QQQQ", 0, HDF5_NONE, self.at["end"], HDF5_NONE)
+            + struct.pack("<QQII16x", 0, 96, 0, 0)
+            + hdf5_header(hdf5_message(17, struct.pack("<QQ", self.at["tree"], self.at["heap"])), *root)
+            + b"TREE" + struct.pack("<BBHQQQQQ", 0, level, 1, HDF5_NONE, HDF5_NONE, 0, self.at["snod"], 8)
+            + b"HEAP" + struct.pack("<B3xQQQ", 0, len(names), 1, self.at["names"]) + names + snod + data * len(entries) + objects)
+
+    def patched(self, part, offset, form, *values):
+        out = bytearray(self.bytes)
+        struct.pack_into("<" + form, out, self.at[part] + offset, *values)
+        return bytes(out)
+
+
+def hdf5_one(called=b"w", root=(), kinds=(), address=None, **fields):
+    return Hdf5((called, lambda at: hdf5_dataset(address=at if address is None else address, **fields)), root=root, kinds=kinds)
+
+
+def hdf5_two(first=b"a", second=b"b"):
+    return Hdf5((first, lambda at: hdf5_dataset(address=at)), (second, lambda at: hdf5_dataset(address=at)))
+
+
+def hdf5_chunked(kind=3, filters=b"", **fields):
+    layout = struct.pack("<BBBQIII", kind, 2, 3, HDF5_NONE, 2, 2, 4)
+    return hdf5_one(layout=layout, more=(hdf5_message(11, filters),) if filters else (), **fields)
+
+
+def hdf5_filter(number):
+    return struct.pack("<BB6xHHHHI4x", 1, 1, number, 0, 0, 1, 1)
+
+
+def hdf5_attacks():
+    good = hdf5_one()
+    for cut in range(1, len(good.bytes), 61):
+        yield f"cut-{cut:04}", bytes(good.bytes[:cut])
+    for version in (1, 4, 255):
+        yield f"superblock-{version}", bytes(good.bytes[:8]) + bytes([version]) + bytes(good.bytes[9:])
+    yield "offsets-4", bytes(good.bytes[:13]) + b"\4" + bytes(good.bytes[14:])
+    yield "base", good.patched("root", -96 + 24, "Q", 8)
+    yield "end-beyond", good.patched("root", -96 + 40, "Q", len(good.bytes) + 1)
+    for called, address in (("nowhere", HDF5_NONE), ("beyond", 2**63), ("end", len(good.bytes) - 3), ("data", good.at["data"])):
+        yield f"root-{called}", good.patched("root", -32, "Q", address)
+        yield f"tree-{called}", good.patched("root", 24, "Q", address)
+        yield f"heap-{called}", good.patched("root", 32, "Q", address)
+        yield f"node-{called}", good.patched("tree", 32, "Q", address)
+        yield f"object-{called}", good.patched("snod", 16, "Q", address)
+        yield f"names-{called}", good.patched("heap", 24, "Q", address)
+        yield f"name-{called}", good.patched("snod", 8, "Q", address)
+    yield "tree-entries", good.patched("tree", 6, "H", 65535)
+    yield "tree-of-chunks", good.patched("tree", 4, "B", 1)
+    yield "tree-cycle", good.patched("tree", 5, "B", 1)[:good.at["tree"] + 32] + struct.pack("<Q", good.at["tree"]) + bytes(good.bytes[good.at["tree"] + 40:])
+    yield "tree-level-255", good.patched("tree", 5, "B", 255)
+    yield "node-entries", good.patched("snod", 6, "H", 65535)
+    yield "group-cycle", good.patched("snod", 16, "Q", good.at["root"])
+    yield "heap-size", good.patched("heap", 8, "Q", 2**63)
+    yield "soft-link", hdf5_one(kinds=(2,)).bytes
+    for called, name in (("slash", b"a/b"), ("dot", b"."), ("parent", b".."), ("empty", b""), ("no-utf-8", b"\xff\xfe"), ("long", b"n" * 2000),
+                         ("reserved", b"__metadata__")):
+        yield f"called-{called}", hdf5_one(called=name).bytes
+    yield "called-twice", hdf5_two(b"a", b"a").bytes
+    yield "overlap", hdf5_two().patched("objects", 80, "Q", hdf5_two().at["data"] + 28)
+    yield "same-bytes", Hdf5(*[(name, lambda at: hdf5_dataset(address=Hdf5((b"a", bytes), (b"b", bytes)).at["data"])) for name in (b"a", b"b")]).bytes
+    for called, sizes in (("2^32", (2**32, 2**32)), ("wraps", (2**63, 2)), ("zero-and-huge", (0, 2**63, 2**63)), ("few", (2, 2)), ("many", (4, 2)), ("33", (1,) * 33)):
+        yield f"sizes-{called}", hdf5_one(sizes=sizes).bytes
+    for called, address in (("beyond", 2**63), ("end", 10**6), ("nowhere", HDF5_NONE)):
+        yield f"address-{called}", hdf5_one(address=address).bytes
+    yield "bytes-more", hdf5_one(size=2**63).bytes
+    yield "compact-short", hdf5_one(layout=struct.pack("<BBH", 3, 0, 24) + bytes(8)).bytes
+    yield "layout-2", hdf5_one(layout=struct.pack("<BBB5xQ", 2, 2, 1, 0)).bytes
+    yield "virtual", hdf5_one(layout=struct.pack("<BBQI", 4, 3, 0, 0)).bytes
+    yield "external", hdf5_one(more=(hdf5_message(7, struct.pack("<B3xHHQ", 1, 1, 1, 0)),)).bytes
+    yield "chunks-v4", hdf5_chunked(4).bytes
+    for number in (4, 5, 6, 32000, 32015):
+        yield f"filter-{number}", hdf5_chunked(filters=hdf5_filter(number)).bytes
+    yield "filters-many", hdf5_chunked(filters=struct.pack("<BB6x", 1, 255)).bytes
+    yield "shared-type", Hdf5((b"w", lambda at: hdf5_header(hdf5_message(1, hdf5_space(3, 2)), hdf5_message(3, bytes(16), 2), hdf5_message(8, struct.pack("<BBQQ", 3, 1, at, 24))))).bytes
+    yield "no-space", Hdf5((b"w", lambda at: hdf5_header(hdf5_message(3, HDF5_F32), hdf5_message(8, struct.pack("<BBQQ", 3, 1, at, 24))))).bytes
+    yield "message-long", good.patched("objects", 16 + 2, "H", 65528)
+    yield "header-long", good.patched("objects", 8, "I", 2**32 - 1)
+    yield "dense-links", hdf5_one(root=(hdf5_message(2, struct.pack("<BBQQ", 0, 0, 96, 96)),)).bytes
+    yield "dense-attributes", hdf5_one(root=(hdf5_message(21, struct.pack("<BBQQ", 0, 0, 96, 96)),)).bytes
+    link = struct.pack("<BBBB", 1, 8, 64, 1) + b"l" + struct.pack("<H", 9) + b"\0/etc/f\0w"
+    yield "external-link", hdf5_one(root=(hdf5_message(6, link),)).bytes
+    yield "user-link", hdf5_one(root=(hdf5_message(6, struct.pack("<BBBB", 1, 8, 200, 1) + b"l"),)).bytes
+    continued = hdf5_one(root=(hdf5_message(16, struct.pack("<QQ", 112, 64)),))
+    yield "continued-in-itself", continued.bytes
+    for called, kind in (("struct", struct.pack("<BBBBI", 0x16, 1, 0, 0, 4)), ("reference", struct.pack("<BBBBI", 0x17, 0, 0, 0, 8)), ("class-15", struct.pack("<BBBBI", 0x1f, 0, 0, 0, 4)),
+                         ("version-0", b"\x01" + HDF5_F32[1:]), ("vax", HDF5_F32[:1] + b"\x41" + HDF5_F32[2:]), ("size-0", HDF5_F32[:4] + bytes(4) + HDF5_F32[8:]),
+                         ("bits-31", HDF5_F32[:10] + b"\x1f" + HDF5_F32[11:]), ("cut", HDF5_F32[:9])):
+        yield f"type-{called}", hdf5_one(kind=kind).bytes
+    layers = hdf5_texts("layer_names", "l")
+    yield "labels-missing", Hdf5((b"l", hdf5_header(hdf5_texts("weight_names", "x"))), root=(layers,)).bytes
+    yield "labels-parent", Hdf5((b"l", hdf5_header(hdf5_texts("weight_names", "../w"))), (b"w", lambda at: hdf5_dataset(address=at)), root=(layers,)).bytes
+    yield "labels-count", hdf5_one(root=(hdf5_texts("layer_names", "l").replace(hdf5_space(1), hdf5_space(2**32)),)).bytes
+    yield "labels-numbers", hdf5_one(root=(hdf5_texts("layer_names", "l").replace(b"\x13\0\0\0\1\0\0\0", b"\x17\0\0\0\1\0\0\0"),)).bytes
+    anywhere = hdf5_texts("layer_names", "x" * 16).replace(b"\x13\0\0\0\x10\0\0\0", b"\x19\1\0\0\x10\0\0\0")
+    for called, address in (("nowhere", HDF5_NONE), ("data", 300), ("beyond", 2**63)):
+        yield f"text-{called}", hdf5_one(root=(anywhere.replace(b"x" * 16, struct.pack("<IQI", 5, address, 1)),)).bytes
+
+
+# ---- TensorFlow's checkpoints -----------------------------------------------------------------------------------------
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def masked(crc):
+    return ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff
+
+
+def tf_block(entries, restarts=(0,), kind=0, crc=None, shared=None):
+    """A block with its trailer. `shared`: what each entry says that it shares with the one before it."""
+    body, before = b"", b""
+    for i, (key, value) in enumerate(entries):
+        same = 0
+        while i % 16 and same < min(len(key), len(before)) and key[same] == before[same]:
+            same += 1
+        body += varint(same if shared is None or i == 0 else shared) + varint(len(key) - same) + varint(len(value)) + key[same:] + value
+        before = key
+    body += struct.pack(f"<{len(restarts)}I", *restarts) + struct.pack("<I", len(restarts)) + bytes([kind])
+    return body + struct.pack("<I", masked(crc32c(body)) if crc is None else crc)
+
+
+def tf_tensor(kind=1, sizes=(3, 2), size=24, offset=0, shard=0, crc=0, more=b""):
+    shape = b"".join(wire(2, wire(1, d)) for d in sizes)
+    return (wire(1, kind) + wire(2, shape) + (wire(3, shard) if shard else b"") + (wire(4, offset) if offset else b"") + (wire(5, size) if size else b"")
+            + wire(6, struct.pack("<I", masked(crc)), 5) + more)
+
+
+TF_HEAD = wire(1, 1) + wire(3, wire(1, 1))
+
+
+def tf_index(*entries, head=TF_HEAD, handle=None, footer=None, **block):
+    data = tf_block([*([(b"", head)] if head is not None else []), *entries], **block)
+    empty = tf_block([])
+    handle = varint(0) + varint(len(data) - 5) if handle is None else handle
+    index = tf_block([(b"\xff", handle)])
+    footer = varint(len(data)) + varint(len(empty) - 5) + varint(len(data) + len(empty)) + varint(len(index) - 5) if footer is None else footer
+    return data + empty + index + footer.ljust(40, b"\0") + bytes.fromhex("57fb808b247547db")
+
+
+def tf_attacks():
+    good = tf_index((b"w", tf_tensor()))
+    for cut in range(1, 48, 9):
+        yield f"cut-{cut:02}", good[cut:]
+    yield "block-crc", tf_index((b"w", tf_tensor()), crc=5)
+    yield "block-snappy", tf_index((b"w", tf_tensor()), kind=1)
+    for called, handle in (("beyond", varint(2**40) + varint(5)), ("wraps", varint(2**64 - 1) + varint(2**64 - 1)), ("cut", b"\x80"), ("varint-11", b"\x80" * 10 + b"\1"),
+                           ("huge", varint(0) + varint(2**63))):
+        yield f"handle-{called}", tf_index((b"w", tf_tensor()), handle=handle)
+        yield f"index-{called}", tf_index((b"w", tf_tensor()), footer=varint(0) + varint(0) + handle)
+    yield "shared", tf_index((b"\0w", tf_tensor()), (b"\0x", tf_tensor()), shared=9)
+    yield "order", tf_index((b"\0x", tf_tensor()), (b"\0w", tf_tensor()))
+    yield "twice", tf_index((b"\0w", tf_tensor()), (b"\0w", tf_tensor()))
+    for called, restarts in (("many", (0,) * 60), ("inside", (0, 3)), ("beyond", (0, 2**31)), ("none-at-0", (5,))):
+        yield f"restarts-{called}", tf_index((b"\0w", tf_tensor()), restarts=restarts)
+    yield "leveldb", tf_index((b"w", tf_tensor()), head=None)
+    yield "version-1", tf_index((b"w", tf_tensor()), head=wire(1, wire(1, b"x")))
+    yield "files-0", tf_index((b"w", tf_tensor()), head=wire(3, b""))
+    yield "files-2^40", tf_index((b"w", tf_tensor()), head=wire(1, 2**40))
+    yield "empty", tf_index(head=None)
+    for called, fields in (("shard", {"shard": 7}), ("shard-negative", {"shard": -1}), ("size", {"size": 23}), ("sizes", {"sizes": (2**62, 8)}),
+                           ("size-negative", {"sizes": (-1, 2)}), ("rank-65", {"sizes": (1,) * 65, "size": 4}), ("kind-0", {"kind": 0}),
+                           ("kind-99", {"kind": 99}), ("kind-complex128", {"kind": 18, "size": 96}), ("kind-int4", {"kind": 29, "size": 6}),
+                           ("offset", {"offset": 2**63}), ("size-twice", {"more": wire(5, 24)}), ("slice", {"more": wire(7, b"")}),
+                           ("slices-none", {"size": 0, "more": wire(7, wire(1, b"")) * 3}), ("wire", {"more": b"\x0f"})):
+        yield f"tensor-{called}", tf_index((b"w", tf_tensor(**fields)))
+    yield "slice-of-nothing", tf_index((b"\0w\0\1\1\1\x80\x80", tf_tensor()))
+    yield "no-data", good
+
+
 def polyglot_attacks():
     """Pickles that do not begin as one, or that are called otherwise: pickle.load runs them all the same."""
     system = name("os", "system") + tuple_of(text("id")) + b"R"
@@ -733,7 +1345,9 @@ def attacks():
                                ("tensor", "pt", tensor_attacks), ("npy", "npy", npy_attacks), ("npz", "npz", npz_attacks),
                                ("program", "pt2", program_attacks), ("tar", "tar", tar_attacks),
                                ("stream", "pt", stream_attacks), ("polyglot", "bin", polyglot_attacks),
-                               ("script", "pt", script_attacks), ("gguf", "gguf", gguf_attacks)):
+                               ("script", "pt", script_attacks), ("gguf", "gguf", gguf_attacks),
+                               ("flax", "msgpack", flax_attacks), ("onnx", "onnx", onnx_attacks), ("arrow", "arrow", arrow_attacks),
+                               ("hdf5", "h5", hdf5_attacks), ("tf", "index", tf_attacks)):
         for called, bytes_ in make():
             yield f"{kind}-{called}.{ending}", bytes_
 
@@ -752,6 +1366,17 @@ def good_files():
     yield "good.gguf", gguf_good()
     yield "good-big-endian.gguf", gguf_file(GGUF_KEYS, [GgufTensor("w", (3, 2), 0, bytes(24))], order=">")
     yield "good-aligned.gguf", gguf_file((("general.alignment", 4, 1024),), [GgufTensor("w", (3, 2), 0, bytes(24))], alignment=1024)
+    yield "good.msgpack", flax_file()
+    yield "good-chunked.msgpack", flax_file({"w": flax_chunked()})
+    yield "good-tensor.arrow", arrow_tensor()
+    yield "good-strides.arrow", arrow_tensor(strides=(4, 12))
+    yield "good-file.arrow", arrow_file()
+    yield "good-swapped.arrow", arrow_file(order=1)
+    yield "good-batches.arrow", arrow_file(batches=[arrow_batch(), arrow_batch(0, ((0, 0), (0, 0))), arrow_batch()])
+    yield "good.h5", bytes(hdf5_one().bytes)
+    yield "good.onnx", onnx_file()
+    yield "good-numbers.onnx", onnx_numbers(b"".join(varint(i % 2**64) for i in (-1, 2**31 - 1, -2**31, 0, 127, 128)))
+    yield "good-single-numbers.onnx", onnx_file(onnx_tensor("w", (3,), 1, None, wire(4, bytes(4), 5) * 3))
     yield "good.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n")
     yield "good.npz", Archive([Member(b"x.npy", npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3, )}"))]).bytes()
 

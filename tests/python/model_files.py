@@ -212,9 +212,18 @@ def make_foreign_files(folder):
     (folder / "weights.npz").write_bytes(a.Archive([a.Member(b"w.npy", column_major), a.Member(b"n.npy", plain)]).bytes())
     (folder / "matrix.npy").write_bytes(column_major)
     block = struct.pack("<e32b", 0.5, *range(-16, 16))
-    (folder / "quantised.gguf").write_bytes(a.gguf_file(
+    quantised = a.gguf_file(
         [("general.architecture", a.GGUF_TEXT, "llama"), ("llama.block_count", 4, 1)],
-        [a.GgufTensor("blk.0.ffn_up.weight", (64, 2), 8, block * 4), a.GgufTensor("output_norm.weight", (4,), 0, floats(1, 2, 3, 4))]))
+        [a.GgufTensor("blk.0.ffn_up.weight", (64, 2), 8, block * 4), a.GgufTensor("output_norm.weight", (4,), 0, floats(1, 2, 3, 4))])
+    # The end is padded, as ggml's programs do it.
+    (folder / "quantised.gguf").write_bytes(quantised + bytes(-len(quantised) % 32))
+    header = b'{"fc.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}'
+    header += b" " * (-len(header) % 64 - 8)
+    (folder / "weights.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + floats(*range(6)))
+    entries = (("location", "weights.safetensors"), ("offset", str(8 + len(header))), ("length", "24"))
+    outside = a.onnx_tensor("fc.weight", (2, 3), 1, None, b"".join(a.wire(13, a.wire(1, key) + a.wire(2, value)) for key, value in entries) + a.wire(14, 1))
+    constant = a.wire(2, "scale") + a.wire(4, "Constant") + a.wire(5, a.wire(1, "value") + a.wire(5, a.onnx_tensor("", (), 1, floats(0.5))))
+    (folder / "graph.onnx").write_bytes(a.onnx_file(outside, a.onnx_tensor("shape", (2,), 7, None, a.wire(7, b"\1\6")), graph=a.wire(1, constant)))
 
 
 def make_golden_files(folder):

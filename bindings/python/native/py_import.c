@@ -220,10 +220,11 @@ static PyObject *import_run(const py_state *state, const import_call *call)
 
 PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "paths",    "output",           "root",     "strip_prefix", "tied",         "scalars",
-                             "bytes_as", "skip_unsupported", "strict",   "complex128",   "allow_expand", "scan",
-                             "token",    "max_shard_size",   "force",    "unverified",   "unchecked",    "sync",
-                             "digests",  "threads",          "progress", "raw_blocks",   "blocks_as",    NULL };
+    static char *names[] = { "paths",     "output",           "root",     "strip_prefix", "tied",         "scalars",
+                             "bytes_as",  "skip_unsupported", "strict",   "complex128",   "allow_expand", "scan",
+                             "token",     "max_shard_size",   "force",    "unverified",   "unchecked",    "sync",
+                             "digests",   "threads",          "progress", "raw_blocks",   "blocks_as",    "packed",
+                             "constants", "sidecar",          NULL };
     static const char *const ties[] = { "hf", "keep", NULL };
     static const char *const scalars[] = { "skip", "metadata", NULL };
     const py_state *state = PyModule_GetState(module);
@@ -239,12 +240,12 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     const char *digests = NULL;
     unsigned long long max_shard_size = 0;
     const char *blocks_as = NULL;
-    int flags[9] = { 0 };
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O$zzsszpppppzKpppszIOpz:import_file", names, &PyTuple_Type,
-                                     &call.paths, &output, &call.options.root, &call.options.strip_prefix, &tied,
-                                     &scalar, &bytes_as, &flags[0], &flags[1], &flags[2], &flags[3], &flags[4],
-                                     &call.open.token, &max_shard_size, &flags[5], &flags[6], &flags[7], &sync,
-                                     &digests, &call.threads, &call.progress, &flags[8], &blocks_as)) {
+    int flags[11] = { 0 };
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "O!|O$zzsszpppppzKpppszIOpzppz:import_file", names, &PyTuple_Type, &call.paths, &output,
+            &call.options.root, &call.options.strip_prefix, &tied, &scalar, &bytes_as, &flags[0], &flags[1], &flags[2],
+            &flags[3], &flags[4], &call.open.token, &max_shard_size, &flags[5], &flags[6], &flags[7], &sync, &digests,
+            &call.threads, &call.progress, &flags[8], &blocks_as, &flags[9], &flags[10], &call.writing.sidecar)) {
         return NULL;
     }
     PyObject *told = NULL;
@@ -257,6 +258,8 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
         bytes_as == NULL ? COFFER_UNKNOWN_DTYPE : coffer_dtype_from_name(bytes_as, strlen(bytes_as));
     call.options.blocks_as = (coffer_dtype)block;
     call.options.raw_blocks = flags[8] != 0;
+    call.options.packed = flags[9] != 0;
+    call.options.constants = flags[10] != 0;
     call.options.skip_unsupported = flags[0] != 0;
     call.options.strict = flags[1] != 0;
     call.options.complex128 = flags[2] != 0;
