@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import IO, Any, ClassVar, NoReturn
+from typing import IO, TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ... import _native
 from ..._errors import Error, NoTensorError
@@ -17,6 +17,9 @@ from ._indexing import choose_part
 from ._prefetch import THREADS, PrefetchLoader, PrefetchPlan, TensorMeta, meta_of, prefetch
 from ._slices_ahead import WORTHWHILE, SlicesAhead, is_worthwhile
 from ._wording import as_text, file_path, framework_failed, reading_failed, wrong_type
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # "auto" reads on network file systems, where a map is slow, and may end the process when the connection breaks.
 _ACCESS: dict[str, _native.Access] = {"mmap": "auto", "pread": "read"}
@@ -95,7 +98,7 @@ class Reader:
     _framework: Framework
     _ahead: SlicesAhead | None
 
-    def __new__(cls, *_arguments: object, **_options: object) -> Any:
+    def __new__(cls, *_arguments: object, **_options: object) -> Self:
         self = super().__new__(cls)
         self._ahead = None
         return self
