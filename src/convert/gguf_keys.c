@@ -16,6 +16,7 @@
 
 const uint8_t coffer__gguf_sizes[COFFER__GGUF_VALUE_TYPES] = { 1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8 };
 
+/* With their quotes, as all values in the metadata are JSON, and tools may show or parse them as such. */
 static const char *const key_names[COFFER__GGUF_VALUE_TYPES] = {
     "\"u8\"",   "\"i8\"",   "\"u16\"",   "\"i16\"", "\"u32\"", "\"i32\"", "\"f32\"",
     "\"bool\"", "\"text\"", "\"array\"", "\"u64\"", "\"i64\"", "\"f64\"",
@@ -36,6 +37,7 @@ const char *coffer__gguf_value_name(uint32_t type)
     return key_names[type];
 }
 
+/* Thirteen comparisons for each key that has a type: no index is worth it. */
 uint32_t coffer__gguf_value_type(const char *name, size_t name_len)
 {
     uint32_t type = 0;
@@ -262,6 +264,8 @@ static void key_write_string(coffer__writing *out, coffer__json *json)
     }
 }
 
+/* The bits of the number are its bytes on every machine, since they are written as an integer. What is beyond F32 becomes
+   infinity there, as a cast makes it. */
 static void key_write_real(coffer__writing *out, double value, uint32_t type)
 {
     uint32_t low = 0;

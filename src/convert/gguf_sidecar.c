@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing needs no reader: the plan says how many bytes of the input are keys, and they are copied as they are. So the
+ * process that writes parses nothing of a file that was not trusted with its own process before.
+ *
+ * Reading goes through the same functions as the reader of GGUF, which bound every length by the file.
+ */
 #include "gguf_sidecar.h"
 
 #include "alloc.h"
@@ -30,6 +36,8 @@ static coffer_status sidecar_begin(coffer__gguf_sidecar *sidecar, coffer_error *
     return status;
 }
 
+/* All members are zero until they are there, so that closing is right after any failure. The window and the key share
+   one allocation, as in the reader. */
 coffer_status coffer__gguf_sidecar_open(coffer__gguf_sidecar *sidecar, const char *path,
                                         const coffer_allocator *allocator, coffer_error *err)
 {
@@ -53,6 +61,7 @@ coffer_status coffer__gguf_sidecar_open(coffer__gguf_sidecar *sidecar, const cha
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }
 
+/* The place is taken before and afterwards, so that the caller can copy exactly these bytes, whatever is in them. */
 coffer_status coffer__gguf_sidecar_next(coffer__gguf_sidecar *sidecar, coffer__gguf_value *value, uint64_t *at,
                                         uint64_t *size, coffer_error *err)
 {
@@ -74,6 +83,7 @@ coffer_status coffer__gguf_sidecar_copy(coffer__gguf_sidecar *sidecar, uint64_t 
     return sidecar->reading.read(sidecar->reading.ctx, 0, at, bytes, (size_t)size, err);
 }
 
+/* Freeing NULL does nothing, and nor does an input of NULL. */
 void coffer__gguf_sidecar_close(coffer__gguf_sidecar *sidecar)
 {
     coffer__writing_free(&sidecar->in.json);
@@ -83,7 +93,9 @@ void coffer__gguf_sidecar_close(coffer__gguf_sidecar *sidecar)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Copies the keys block by block. Of the head only the number of tensors changes. */
+/* Copies the keys block by block. Of the head only the number of tensors changes: zero has no order of bytes, so that a
+   big-endian file needs nothing else. Whether the input is still what was planned is asked last, as for tensors: a file
+   that was changed meanwhile may have given the bytes of two versions. */
 static coffer_status sidecar_fill(const coffer_import *import, coffer__sink *sink, uint8_t *memory, coffer_error *err)
 {
     const coffer__plan *plan = &import->plan;
@@ -103,6 +115,7 @@ static coffer_status sidecar_fill(const coffer_import *import, coffer__sink *sin
     return status == COFFER_OK ? coffer__input_is_still(import->input, err) : status;
 }
 
+/* The sink is open when this succeeds: its file gets its name only when the tensors are complete as well. */
 coffer_status coffer__gguf_sidecar_write(const coffer_import *import, const char *path, coffer_sync sync,
                                          coffer__sink *sink, coffer_error *err)
 {

@@ -42,6 +42,7 @@ static uint64_t join_size(const coffer__plan *plan)
 
 /* ---- parts of it ------------------------------------------------------------------------------------------------- */
 
+/* What a piece says of its bytes stays; only where they are, and where its factors are, moves. */
 static void join_move_piece(void *item, const plan_shift *shift)
 {
     coffer__plan_piece *piece = item;
@@ -49,6 +50,7 @@ static void join_move_piece(void *item, const plan_shift *shift)
     piece->scales = join_text(shift, piece->scales);
 }
 
+/* Its pieces are put before it is, in the same order, so that they are as far apart as they were. */
 static void join_move_storage(void *item, const plan_shift *shift)
 {
     coffer__plan_storage *storage = item;
@@ -57,7 +59,8 @@ static void join_move_storage(void *item, const plan_shift *shift)
     storage->grid += storage->grid_rank > 0 ? shift->dimensions : 0;
 }
 
-/* Rows that view nothing keep saying so. */
+/* Rows that view nothing keep saying so, and what is no alias has no number of another row: the field may hold anything
+   then, and moving it could make a number that is in range by chance. */
 static void join_move_row(void *item, const plan_shift *shift)
 {
     coffer__plan_row *row = item;
@@ -78,7 +81,8 @@ static void join_move_finding(void *item, const plan_shift *shift)
     finding->text = join_text(shift, finding->text);
 }
 
-/* Puts the items of the second plan's array behind those of the first, and moves the numbers in them. */
+/* Puts the items of the second plan's array after those of the first, and moves the numbers in them. All are copied
+   before any is moved, so a lack of memory leaves the array as it was. */
 static coffer_status join_array(coffer__plan *plan, coffer__plan_array *array, const coffer__plan_array *more,
                                 size_t item_size, void (*move)(void *item, const plan_shift *shift),
                                 const plan_shift *shift, coffer_error *err)
@@ -194,6 +198,8 @@ static coffer_status join_pairs(coffer__plan *plan, const coffer__plan *more, co
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* A copy of the struct is enough for all arrays, whose counts are in it. What the copy's pointers lead to may be gone
+   later, and is not looked at. */
 void coffer__plan_mark_now(const coffer__plan *plan, coffer__plan_mark *mark)
 {
     mark->plan = *plan;

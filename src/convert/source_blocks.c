@@ -139,9 +139,10 @@ void coffer__source_blocks(coffer__source *source, const coffer__source *of, con
     const coffer__gguf_type *type = coffer__gguf_type_of(piece->blocks);
     const uint64_t count = piece->stored_size / type->size;
     source_blocks blocks = { of, type, piece->offset, piece->dtype, NULL, count };
-    if (len > 0) {
+    const uint64_t scale_count = len / sizeof(float);
+    if (scale_count > 0) {
         blocks.scales = (const uint8_t *)scales;
-        blocks.scaled = count / (len / sizeof(float));
+        blocks.scaled = count / scale_count;
     }
     const coffer__source_traits traits = { .far = of->is.far, .foreign = of->is.foreign, .fickle = of->is.fickle };
     coffer__source_init(source, &ops, piece->size, traits);
