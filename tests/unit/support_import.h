@@ -6,6 +6,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "support_memory.h"
 
 #include <string.h>
 
@@ -103,6 +104,31 @@ static inline size_t write_to_memory(coffer_import *made, void *memory, size_t r
     coffer_writer_free(writer);
     coffer_header_free(header);
     return status == COFFER_OK ? size : 0;
+}
+
+/* Reads an input once for each request for memory that a read makes, of which another one fails each time: that is told, and
+   nothing stays. */
+static inline void without_memory(const memory_file *files, const coffer_import_options *options)
+{
+    memory_meter meter = { 0 };
+    const coffer_allocator allocator = metered_allocator(&meter);
+    coffer_status status = COFFER_ERR_MEMORY;
+    for (size_t k = 1; status != COFFER_OK; k++) {
+        coffer_import_options known = *options;
+        memory_input memory;
+        coffer_input *input = NULL;
+        coffer_import *made = NULL;
+        coffer_error err;
+        meter.requests = 0;
+        meter.fail_at = k;
+        known.allocator = &allocator;
+        status = memory_import(&memory, files, &known, &input, &made, &err);
+        assert_true(status == COFFER_OK || status == COFFER_ERR_MEMORY);
+        coffer_import_free(made);
+        assert_int_equal(meter.held, 0);
+        coffer_input_free(input);
+        assert_in_range(k, 1, 1000);
+    }
 }
 
 #endif
