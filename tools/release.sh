@@ -124,7 +124,7 @@ write_recipes() {
     local archive=$dist/coffer-$version.tar.gz
     [ -f "$archive" ] || return 0
     cp -r packaging "$work/packaging"
-    rm -rf "$work/packaging/conan/test_package/build" "$work/packaging/requirements.txt"
+    rm -rf "$work/packaging/conan/test_package/build" "$work/packaging/oldest.txt"
     cat >"$work/packaging/conan/conandata.yml" <<END
 sources:
   "$version":

@@ -390,7 +390,7 @@ bench)
     ;;
 check)
     make_venv build/moto-venv tests/requirements-moto.txt
-    make_venv build/packaging-venv packaging/requirements.txt
+    make_venv build/packaging-venv packaging/oldest.txt
     ;;&
 js)
     make_venv .venv tests/requirements.txt

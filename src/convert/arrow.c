@@ -365,6 +365,11 @@ static coffer_status arrow_read_schema(arrow_reading *arrow, const coffer__flat 
     if (schema.at == 0) {
         return arrow_fail(arrow->input->size, "the footer has no schema", err);
     }
+    /* A footer may name one field a million times, so that a few bytes of it would make much memory. */
+    if (fields.count > arrow->rows.plan->budget / sizeof *arrow->columns) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "the Arrow file has %u columns, which is too many",
+                            (uint64_t)fields.count);
+    }
     arrow->columns = coffer__alloc_array(arrow->rows.plan->allocator, fields.count, sizeof *arrow->columns, err);
     if (arrow->columns == NULL) {
         return COFFER_ERR_MEMORY;
@@ -463,6 +468,10 @@ static coffer_status arrow_read_batches(arrow_reading *arrow, const coffer__flat
     uint64_t parts = 0;
     if (!coffer__mul_u64(blocks.count, arrow->column_count, &parts) || parts > arrow->input->size / 32) {
         return arrow_fail(arrow->input->size, "the footer counts more batches than the file has bytes for", err);
+    }
+    if (parts > arrow->rows.plan->budget / sizeof *arrow->parts) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "the Arrow file has %u batches of its columns, which is too many",
+                            parts);
     }
     arrow->batch_count = blocks.count;
     arrow->parts = coffer__alloc_array(arrow->rows.plan->allocator, (size_t)parts, sizeof *arrow->parts, err);

@@ -78,7 +78,8 @@ def test_no_attack_ends_in_a_signal_or_takes_the_reader_over(tmp_path):
 
 
 def test_the_sandbox_and_the_process_itself_say_the_same(foreign):
-    for path in sorted(foreign.iterdir()):
+    # One of the files is what the graph has its weights in, and is no other program's.
+    for path in sorted(path for path in foreign.iterdir() if path.suffix != ".safetensors"):
         for words in (["convert", "-n", "--json"], ["scan", "--json"]):
             inside, outside = run(*words, path), run(*words, path, "--no-sandbox")
             assert inside.returncode == outside.returncode

@@ -210,13 +210,51 @@ static void test_places(void **state)
     assert_int_equal(coffer__flat_child(&flat, (coffer__flat_table){ 0 }, 0).at, 0);
 }
 
+/* A vector of one table, named as often as there is room for in a footer, makes no more memory than is allowed. */
+static void test_many_columns(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 600000, FOOTER = 64 + 4 * COLUMNS, SIZE = 8 + FOOTER + 10 };
+    /* The root at 16 has a vtable at 8, of which slot 1, the schema, is at byte 4 of it: the table at 32, with a vtable at 24,
+       whose slot 1, the fields, leads to the vector at 48. Each of them is the schema's own table. */
+    static const uint8_t head[56] = { 16, 0,  0, 0, 0, 0, 0, 0, 8, 0, 8, 0, 0, 0, 4, 0, 8, 0,  0,
+                                      0,  12, 0, 0, 0, 8, 0, 8, 0, 0, 0, 4, 0, 8, 0, 0, 0, 12, 0,
+                                      0,  0,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    uint8_t *bytes = calloc(1, SIZE);
+    assert_non_null(bytes);
+    memcpy(bytes, "ARROW1", 6);
+    memcpy(bytes + 8, head, sizeof head);
+    for (uint32_t i = 0; i < 4; i++) {
+        bytes[8 + 48 + i] = (uint8_t)((uint32_t)COLUMNS >> (8 * i));
+        bytes[8 + FOOTER + i] = (uint8_t)((uint32_t)FOOTER >> (8 * i));
+    }
+    memcpy(bytes + 8 + FOOTER + 4, "ARROW1", 6);
+    memory_input memory;
+    coffer_input *input = NULL;
+    coffer_import *made = NULL;
+    coffer_error err;
+    assert_int_equal(open_arrow(bytes, SIZE, &memory, &input, &made, &err), COFFER_ERR_MEMORY);
+    assert_non_null(strstr(err.message, "600000 columns"));
+    coffer_input_free(input);
+    free(bytes);
+}
+
+static void test_without_memory(void **state)
+{
+    (void)state;
+    const memory_file one[] = { { "m", tensor_message, sizeof tensor_message }, { NULL, NULL, 0 } };
+    const memory_file many[] = { { "m", two_batches, sizeof two_batches }, { NULL, NULL, 0 } };
+    coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
+    options.skip_unsupported = true;
+    without_memory(one, &options);
+    without_memory(many, &options);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_tensor),
-        cmocka_unit_test(test_a_file),
-        cmocka_unit_test(test_every_byte),
-        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_a_tensor), cmocka_unit_test(test_a_file),       cmocka_unit_test(test_every_byte),
+        cmocka_unit_test(test_places),   cmocka_unit_test(test_many_columns), cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,13 +137,21 @@ static void test_every_byte(void **state)
     assert_true(accepted > 100);
 }
 
+static void test_without_memory(void **state)
+{
+    (void)state;
+    const memory_file files[] = { { "m.msgpack", tree, sizeof tree - 1 }, { NULL, NULL, 0 } };
+    coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
+    options.skip_unsupported = true;
+    options.scalars = COFFER_SCALARS_METADATA;
+    without_memory(files, &options);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_a_tree),
-        cmocka_unit_test(test_every_byte),
+        cmocka_unit_test(test_heads),      cmocka_unit_test(test_numbers),        cmocka_unit_test(test_a_tree),
+        cmocka_unit_test(test_every_byte), cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
