@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`coffer convert` beside torch, flax, onnx, the package gguf and loops of system calls, in turns: the rows of tools/bench.sh.
+"""`coffer convert` beside torch, flax, onnx, Keras, TensorFlow, the package gguf and loops of system calls, in turns: the rows of
+tools/bench.sh.
 
     bench_convert.py COMMAND FOLDER [quick]
 
@@ -32,6 +33,7 @@ ROUNDS = 1 if QUICK else 5
 MIXED, TURNED, OUTPUT = FOLDER / "convert-mixed.pt", FOLDER / "convert-turned.pt", FOLDER / "convert.safetensors"
 PLAIN, QUANTISED = FOLDER / "convert-plain.gguf", FOLDER / "convert-q4_k.gguf"
 FLAX, ONNX = FOLDER / "convert.msgpack", FOLDER / "convert.onnx"
+WEIGHTS, CHECKPOINT = FOLDER / "convert.weights.h5", FOLDER / "convert-tf"
 PIECE = 2 << 20
 
 
@@ -198,10 +200,43 @@ def frameworks():
     OUTPUT.unlink(missing_ok=True)
 
 
+def keras_and_tensorflow():
+    """1 GB of weights: a model of Keras that loads its own, and a checkpoint that TensorFlow reads tensor by tensor."""
+    os.environ["KERAS_BACKEND"], os.environ["TF_CPP_MIN_LOG_LEVEL"] = "tensorflow", "3"
+    import keras
+    import tensorflow
+    from safetensors.numpy import save_file as save_arrays
+
+    def model():
+        return keras.Sequential([keras.Input((SIDE,)), *[keras.layers.Dense(SIDE) for _ in range(16)]])
+
+    def by_keras():
+        made = model()
+        made.load_weights(WEIGHTS)
+        save_arrays({weight.path: weight.numpy() for weight in made.weights}, OUTPUT)
+
+    def by_tensorflow():
+        reader = tensorflow.train.load_checkpoint(str(CHECKPOINT))
+        save_arrays({name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}, OUTPUT)
+
+    model().save_weights(WEIGHTS)
+    values = [tensorflow.random.normal((SIDE, SIDE)) for _ in range(16)]
+    tensorflow.raw_ops.SaveV2(prefix=str(CHECKPOINT), tensor_names=[f"w{i:02}" for i in range(16)], shape_and_slices=[""] * 16, tensors=values)
+    del values
+    ours, others = in_turns(lambda: command(WEIGHTS), by_keras)
+    row("convert 1 GB of Keras weights, verified", "ms", 1e3 * ours, "load_weights, save_file", 1e3 * others)
+    index = CHECKPOINT.with_suffix(".index")
+    ours, others = in_turns(lambda: command(index), by_tensorflow)
+    row("convert 1 GB of TensorFlow, verified", "ms", 1e3 * ours, "get_tensor, save_file", 1e3 * others)
+    for path in (WEIGHTS, OUTPUT, index, *FOLDER.glob(f"{CHECKPOINT.name}.data-*")):
+        path.unlink(missing_ok=True)
+
+
 def main():
     torch.manual_seed(1)
     quantised()
     frameworks()
+    keras_and_tensorflow()
     torch.save(mixed(), MIXED)
     torch.save(turned(), TURNED)
     verified, plain, loaded, mapped, loop = in_turns(

@@ -24,7 +24,7 @@
 #define COFFER__HDF5_NOWHERE UINT64_MAX /* the address of what is not there */
 #define COFFER__HDF5_MOST_RANK 32u
 #define COFFER__HDF5_MOST_FILTERS 3u
-#define COFFER__HDF5_MOST_PATH 4096u
+#define COFFER__HDF5_MOST_PATH ((size_t)4096)
 #define COFFER__HDF5_MOST_OBJECTS 1000000u
 
 /* An object that was found: a group or a dataset, by the path that leads to it. */

@@ -269,7 +269,7 @@ static coffer_status hdf5_look_for_links(void *ctx, unsigned type, const uint8_t
 static coffer_status hdf5_walk_node(coffer__hdf5 *h, uint32_t number, hdf5_pending *pending, coffer_error *err)
 {
     hdf5_group group = { .h = h, .number = number };
-    coffer__hdf5_object object;
+    coffer__hdf5_object object = { .at = 0 };
     const uint64_t address = h->nodes[number].address;
     coffer_status status = coffer__hdf5_object_read(h, address, &object, err);
     if (status != COFFER_OK) {

@@ -417,7 +417,7 @@ static coffer_status keras_put_numbers(keras_file *file, const coffer__hdf5_node
    are called. */
 static coffer_status keras_put(keras_file *file, const coffer__hdf5_node *node, coffer_error *err)
 {
-    coffer__hdf5_object object;
+    coffer__hdf5_object object = { .at = 0 };
     coffer__dense tensor = { .at = file->h.start + node->address };
     const char *left_out = keras_choose(file, node, &tensor.name, &tensor.name_len);
     coffer_status status = coffer__hdf5_object_read(&file->h, node->address, &object, err);

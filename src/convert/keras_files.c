@@ -65,8 +65,8 @@ static bool keras_archive_sniff(const uint8_t *head, size_t head_size, const uin
     /* The member's name is after its 46 bytes in the directory, and not the end of a longer one: bytes 28 and 29 have its
        length. */
     for (size_t i = 46; i + len <= tail_size; i++) {
-        if (tail[i] == keras_member[0] && memcmp(tail + i, keras_member, len) == 0 &&
-            memcmp(tail + i - 46, "PK\1\2", 4) == 0 && coffer__load_u16le(tail + i - 18) == len) {
+        if (memcmp(tail + i, keras_member, len) == 0 && memcmp(tail + i - 46, "PK\1\2", 4) == 0 &&
+            coffer__load_u16le(tail + i - 18) == len) {
             return true;
         }
     }
@@ -133,13 +133,13 @@ typedef struct keras_index {
 } keras_index;
 
 /* Opens an object or a list; *more: there is something in it. */
-static coffer_status keras_open(keras_index *index, char open, char close, const char *what, bool *more)
+static coffer_status keras_open(keras_index *index, char open, uint8_t close, const char *what, bool *more)
 {
     const coffer_status status = coffer__json_expect(&index->json, open, what);
     if (status != COFFER_OK) {
         return status;
     }
-    *more = coffer__json_peek(&index->json) != (uint8_t)close;
+    *more = coffer__json_peek(&index->json) != close;
     index->json.in.position += *more ? 0 : 1;
     return COFFER_OK;
 }

@@ -241,9 +241,11 @@ static coffer_status tf_read_by_handle(tf_table *table, coffer__tf_entry *entry,
 }
 
 /* The keys of the index lie between those of the blocks; what they are does not matter to who reads all of them. */
-static coffer_status tf_read_index(tf_table *table, const tf_block *index, uint8_t *key, coffer_error *err)
+static coffer_status tf_read_index(tf_table *table, const tf_block *index, coffer_error *err)
 {
-    tf_walk walk = { .block = index, .in = { .base = index->bytes, .length = index->entries }, .key = key };
+    tf_walk walk = { .block = index,
+                     .in = { .base = index->bytes, .length = index->entries },
+                     .key = table->key + 2 * COFFER__TF_MOST_KEY };
     while (coffer__left(&walk.in) > 0) {
         coffer__tf_entry entry;
         coffer_status status = tf_next(&walk, &entry, err);
@@ -298,7 +300,7 @@ coffer_status coffer__tf_table_read(const coffer__input *input, const coffer_all
     }
     status = tf_read_block(table, &handle, &index, err);
     if (status == COFFER_OK) {
-        status = tf_read_index(table, &index, keys + 2 * COFFER__TF_MOST_KEY, err);
+        status = tf_read_index(table, &index, err);
     }
     tf_free_block(table, &index);
 done:

@@ -18,7 +18,7 @@
 #include "reader.h"
 
 #define COFFER__TF_FOOTER 48u
-#define COFFER__TF_MOST_KEY 65536u
+#define COFFER__TF_MOST_KEY ((size_t)65536)
 #define COFFER__TF_MOST_BLOCK ((uint64_t)64 << 20)
 
 /* An entry. Borrowed until the next one. */
