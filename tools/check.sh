@@ -149,6 +149,7 @@ stage armel tools/cross.sh armel
 stage install stage_install
 stage amalgamation stage_amalgamation
 stage recipes tests/install/recipes.sh
+stage release tests/install/release.sh build/check-gcc
 stage debian stage_debian
 stage stranger stage_stranger
 stage cpp stage_cpp

@@ -47,7 +47,7 @@ typedef struct carry_run {
     const coffer__carry_target *target;
     const coffer_read_options *options;
     const coffer_allocator *allocator;
-    coffer__crc32 *crc32; /* NULL: CRCs are not checked */
+    coffer__crcs *crcs; /* NULL: CRCs are not checked */
     coffer__decoding decoding;
     uint32_t *order; /* numbers of rows that are written and have bytes */
     size_t count;
@@ -142,10 +142,10 @@ static coffer_status carry_put(carry_run *run, size_t k, size_t i, const carry_p
        feeds it what it reads; so only a row that reads just these bytes can have it computed on the
        way. */
     const bool whole = !gathered && size == storage->size && coffer__plan_is_plain(run->plan, storage);
-    if (run->crc32 != NULL && whole && run->checked[row->storage] == CARRY_UNCHECKED &&
+    if (run->crcs != NULL && whole && run->checked[row->storage] == CARRY_UNCHECKED &&
         carry_first_piece(run, storage)->has_crc) {
         run->checked[row->storage] = CARRY_CHECKED;
-        run->sums[k] = (coffer__checksum){ .crc32 = run->crc32 };
+        run->sums[k] = (coffer__checksum){ .crc32 = coffer__crc_of(run->crcs, carry_first_piece(run, storage)) };
         run->carries[k].row.checksum = &run->sums[k];
     }
     return COFFER_OK;
@@ -249,7 +249,7 @@ static void carry_put_storage(carry_run *run, size_t k, size_t i)
     const coffer__plan_row *row = carry_row(run, i);
     const coffer__plan_piece *piece = carry_first_piece(run, carry_storage_of(run, row));
     run->checked[row->storage] = CARRY_CHECKED;
-    run->sums[k] = (coffer__checksum){ .crc32 = run->crc32 };
+    run->sums[k] = (coffer__checksum){ .crc32 = coffer__crc_of(run->crcs, piece) };
     run->rest[k] = (coffer__row){ .source = coffer__input_source(run->input, piece->file),
                                   .offset = piece->offset,
                                   .size = piece->size,
@@ -293,7 +293,7 @@ static coffer_status carry_check_group(carry_run *run, size_t count, coffer_erro
 static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
 {
     size_t count = 0;
-    for (size_t i = 0; i < run->count && run->crc32 != NULL; i++) {
+    for (size_t i = 0; i < run->count && run->crcs != NULL; i++) {
         if (!carry_is_unchecked(run, i)) {
             continue;
         }
@@ -426,11 +426,11 @@ static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err
     run->rest = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->rest, err);
     run->rest_of = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->rest_of, err);
     if (!unchecked) {
-        run->crc32 = coffer__alloc_array(run->allocator, 1, sizeof *run->crc32, err);
-        if (run->crc32 == NULL) {
+        run->crcs = coffer__alloc_array(run->allocator, 1, sizeof *run->crcs, err);
+        if (run->crcs == NULL) {
             return COFFER_ERR_MEMORY;
         }
-        coffer__crc32_open(run->crc32, false);
+        coffer__crcs_open(run->crcs);
     }
     return run->order != NULL && run->places != NULL && run->checked != NULL && run->carries != NULL &&
                    run->boxes != NULL && run->sums != NULL && run->rest != NULL && run->rest_of != NULL
@@ -442,11 +442,11 @@ static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err
 static void carry_free(carry_run *run)
 {
     const size_t rows = run->plan->rows.count;
-    if (run->crc32 != NULL) {
-        coffer__crc32_close(run->crc32);
+    if (run->crcs != NULL) {
+        coffer__crcs_close(run->crcs);
     }
     coffer__inflaters_close(&run->decoding.inflaters);
-    coffer__free_array(run->allocator, run->crc32, 1, sizeof *run->crc32);
+    coffer__free_array(run->allocator, run->crcs, 1, sizeof *run->crcs);
     coffer__free_array(run->allocator, run->rest_of, run->group_room, sizeof *run->rest_of);
     coffer__free_array(run->allocator, run->rest, run->group_room, sizeof *run->rest);
     coffer__free_array(run->allocator, run->sums, run->group_room, sizeof *run->sums);
@@ -468,7 +468,7 @@ coffer_status coffer__carry_plan(const coffer__plan *plan, const coffer_input *i
     coffer_status status = carry_new(&run, unchecked, err);
     if (status == COFFER_OK) {
         run.decoding = (coffer__decoding){
-            .plan = plan, .input = input, .crc32 = run.crc32, .spool = target->spool, .allocator = run.allocator
+            .plan = plan, .input = input, .crcs = run.crcs, .spool = target->spool, .allocator = run.allocator
         };
         carry_sort(&run);
         status = carry_all(&run, err);

@@ -15,9 +15,11 @@
 #include "decode.h"
 
 #include "alloc.h"
+#include "bytes.h"
 #include "decode_numbers.h"
 #include "dtype.h"
 #include "error.h"
+#include "filters.h"
 #include "inflate.h"
 
 #include <limits.h>
@@ -56,9 +58,27 @@ coffer_status coffer__decode_mismatch(const coffer__plan *plan, const coffer__pl
     size_t name_len = 0;
     const char *name = coffer__plan_text(plan, storage->name, &name_len);
     coffer__fail_at(err, COFFER_ERR_CHECKSUM, piece->offset,
-                    "%q, at byte %u, has the CRC-32 %x, and the archive records %x: its bytes are damaged", name,
-                    name_len, piece->offset, (uint64_t)actual, (uint64_t)piece->crc);
+                    "%q, at byte %u, has the %s %x, and the %s records %x: its bytes are damaged", name, name_len,
+                    piece->offset, piece->castagnoli ? "CRC-32C" : "CRC-32", (uint64_t)actual,
+                    piece->castagnoli ? "checkpoint" : "archive", (uint64_t)piece->crc);
     return coffer__fail_sizes(err, COFFER_ERR_CHECKSUM, piece->crc, actual);
+}
+
+void coffer__crcs_open(coffer__crcs *crcs)
+{
+    coffer__crc32_open(&crcs->crc32, false);
+    coffer__crc32c_open(&crcs->crc32c, false);
+}
+
+void coffer__crcs_close(coffer__crcs *crcs)
+{
+    coffer__crc32_close(&crcs->crc32);
+    coffer__crc32_close(&crcs->crc32c);
+}
+
+const coffer__crc32 *coffer__crc_of(const coffer__crcs *crcs, const coffer__plan_piece *piece)
+{
+    return piece->castagnoli ? &crcs->crc32c : &crcs->crc32;
 }
 
 /* ---- libraries --------------------------------------------------------------------------------------------------- */
@@ -250,6 +270,134 @@ static coffer_status decode_open_deflated(coffer__decode *decode, coffer_error *
     return COFFER_OK;
 }
 
+/* ---- what went through filters ----------------------------------------------------------------------------------- */
+
+/* Bytes in memory that are undone filter by filter. */
+typedef struct decode_undoing {
+    const uint8_t *bytes;
+    size_t size;
+    uint8_t *rooms[2]; /* by turns: what is read and what is written are never the same */
+    unsigned next;
+} decode_undoing;
+
+/* All bytes, once. */
+static coffer_status decode_next_of_chunk(void *ctx, const uint8_t **bytes, size_t *size, coffer_error *err)
+{
+    coffer__cursor *in = ctx;
+    (void)err;
+    *bytes = in->base + in->position;
+    *size = coffer__left(in);
+    in->position = in->length;
+    return COFFER_OK;
+}
+
+/* Raw deflate in memory, which has to become `size` bytes and be used up. There is room for one more. */
+static bool decode_inflate_chunk(coffer__decode *decode, coffer__cursor in, uint8_t *out, size_t size)
+{
+    coffer__inflaters *inflaters = decode->inflaters;
+    if (!inflaters->looked && !inflaters->alone) {
+        decode_look(inflaters);
+    }
+    if (inflaters->deflate_library.handle == NULL) {
+        const coffer__inflate_input input = { .ctx = &in, .next = decode_next_of_chunk };
+        return coffer__inflate(&input, out, size, true, NULL) == COFFER_OK;
+    }
+    size_t made = 0;
+    size_t taken = 0;
+    void *decompressor = inflaters->deflate_new();
+    if (decompressor == NULL) {
+        return false;
+    }
+    const int result = inflaters->deflate_decompress(decompressor, in.base, in.length, out, size + 1, &taken, &made);
+    inflaters->deflate_free(decompressor);
+    return result == 0 && made == size && taken == in.length;
+}
+
+/* What zlib makes: two bytes, raw deflate, and a checksum of what comes out, the highest byte first. */
+static bool decode_undo_deflate(coffer__decode *decode, decode_undoing *chunk, size_t size)
+{
+    const uint8_t *bytes = chunk->bytes;
+    uint8_t *out = chunk->rooms[chunk->next];
+    if (chunk->size < 6 || (bytes[0] & 15) != 8 || (bytes[0] * 256u + bytes[1]) % 31 != 0 || (bytes[1] & 32) != 0) {
+        return false;
+    }
+    const coffer__cursor in = { .base = bytes + 2, .length = chunk->size - 6 };
+    const uint8_t *sum = bytes + chunk->size - 4;
+    if (!decode_inflate_chunk(decode, in, out, size) ||
+        coffer__adler32(out, size) != __builtin_bswap32(coffer__load_u32le(sum))) {
+        return false;
+    }
+    chunk->bytes = out;
+    chunk->size = size;
+    chunk->next ^= 1;
+    return true;
+}
+
+/* Undoes one filter; `more` is what the filters before it have added to the chunk's bytes. */
+static bool decode_undo(coffer__decode *decode, decode_undoing *chunk, unsigned filter, size_t more)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    switch (filter) {
+    case COFFER__FILTER_DEFLATE:
+        return decode_undo_deflate(decode, chunk, (size_t)piece->size + more);
+    case COFFER__FILTER_SHUFFLE:
+        coffer__unshuffle(chunk->rooms[chunk->next], chunk->bytes, chunk->size, piece->unit);
+        chunk->bytes = chunk->rooms[chunk->next];
+        chunk->next ^= 1;
+        return true;
+    default:
+        if (chunk->size < 4 ||
+            coffer__fletcher32(chunk->bytes, chunk->size - 4) != coffer__load_u32le(chunk->bytes + chunk->size - 4)) {
+            return false;
+        }
+        chunk->size -= 4;
+        return true;
+    }
+}
+
+/* The filters are undone from the last that was applied to the first. */
+static bool decode_undo_all(coffer__decode *decode, decode_undoing *chunk)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    for (unsigned k = COFFER__FILTERS_MOST; k > 0; k--) {
+        const unsigned filter = coffer__filter_at(piece->filters, k - 1);
+        size_t more = 0;
+        for (unsigned i = 0; i + 1 < k; i++) {
+            more += coffer__filter_at(piece->filters, i) == COFFER__FILTER_FLETCHER32 ? 4 : 0;
+        }
+        if (filter != COFFER__FILTER_NONE && !decode_undo(decode, chunk, filter, more)) {
+            return false;
+        }
+    }
+    return chunk->size == piece->size;
+}
+
+/* A chunk is small, and is undone at once. */
+static coffer_status decode_open_filtered(coffer__decode *decode, coffer_error *err)
+{
+    const coffer__plan_piece *piece = decode_piece(decode);
+    const size_t most = (size_t)(piece->size > piece->stored_size ? piece->size : piece->stored_size);
+    decode->plain_size = most + COFFER__FILTERS_ROOM;
+    decode->plain = coffer__alloc(decode->allocator, decode->plain_size);
+    uint8_t *other = coffer__alloc(decode->allocator, decode->plain_size);
+    coffer_status status = COFFER_OK;
+    if (decode->plain == NULL || other == NULL) {
+        status = decode_no_memory(decode, err);
+    }
+    if (status == COFFER_OK) {
+        status = decode_read(decode, err);
+    }
+    decode_undoing chunk = { decode->packed, (size_t)piece->stored_size, { decode->plain, other }, 0 };
+    if (status == COFFER_OK && !decode_undo_all(decode, &chunk)) {
+        status = decode_damaged(decode, "is a chunk whose filters cannot be undone", err);
+    }
+    if (status == COFFER_OK && chunk.bytes != decode->plain) {
+        memcpy(decode->plain, chunk.bytes, chunk.size);
+    }
+    coffer__free(decode->allocator, other, decode->plain_size);
+    return status;
+}
+
 /* Begins a piece. All of a small deflated one is read at once, so `packed` is as large as that; any
    other one passes through in blocks of DECODE_READ. */
 static coffer_status decode_open_piece(coffer__decode *decode, coffer_error *err)
@@ -265,11 +413,15 @@ static coffer_status decode_open_piece(coffer__decode *decode, coffer_error *err
     if (piece->coding == COFFER__CODING_STORED) {
         return COFFER_OK;
     }
-    const bool whole = piece->coding == COFFER__CODING_DEFLATED && piece->stored_size <= COFFER__DECODE_WHOLE;
+    const bool packed = piece->coding == COFFER__CODING_DEFLATED || piece->coding == COFFER__CODING_FILTERED;
+    const bool whole = packed && piece->stored_size <= COFFER__DECODE_WHOLE;
     decode->packed_size = whole && piece->stored_size > DECODE_READ ? (size_t)piece->stored_size : DECODE_READ;
     decode->packed = coffer__alloc(decode->allocator, decode->packed_size);
     if (decode->packed == NULL) {
         return decode_no_memory(decode, err);
+    }
+    if (piece->coding == COFFER__CODING_FILTERED) {
+        return decode_open_filtered(decode, err);
     }
     return piece->coding == COFFER__CODING_DEFLATED ? decode_open_deflated(decode, err) : COFFER_OK;
 }
@@ -466,7 +618,7 @@ static coffer_status decode_finish_piece(coffer__decode *decode, coffer_error *e
     if (status != COFFER_OK) {
         return status;
     }
-    if (decode->crc32 != NULL && piece->has_crc && decode->crc != piece->crc) {
+    if (decode->crcs != NULL && piece->has_crc && decode->crc != piece->crc) {
         return coffer__decode_mismatch(decode->plan, decode->storage, piece, decode->crc, err);
     }
     decode_close_piece(decode);
@@ -490,14 +642,17 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
     case COFFER__CODING_LATIN1:
         status = decode_latin1(decode, bytes, size, err);
         break;
+    case COFFER__CODING_FILTERED:
+        memcpy(bytes, decode->plain + (size_t)decode->made, size);
+        break;
     case COFFER__CODING_NUMBERS:
         status = decode_numbers(decode, bytes, size, err);
         break;
     case COFFER__CODING_BLOCKS: /* storage.c decodes them where they are read */
         return coffer__fail(err, COFFER_ERR_PLAN, "blocks among other pieces of a storage");
     }
-    if (status == COFFER_OK && decode->crc32 != NULL) {
-        decode->crc = coffer__crc32_update(decode->crc32, decode->crc, bytes, size);
+    if (status == COFFER_OK && decode->crcs != NULL) {
+        decode->crc = coffer__crc32_update(coffer__crc_of(decode->crcs, piece), decode->crc, bytes, size);
     }
     decode->made += size;
     return status;
@@ -505,13 +660,13 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
 
 /* Opens nothing yet, so it cannot fail: the first piece is opened when its first byte is wanted. */
 void coffer__decode_begin(coffer__decode *decode, const coffer_input *input, const coffer__plan *plan, uint32_t storage,
-                          coffer__inflaters *inflaters, const coffer__crc32 *crc32, const coffer_allocator *allocator)
+                          coffer__inflaters *inflaters, const coffer__crcs *crcs, const coffer_allocator *allocator)
 {
     *decode = (coffer__decode){ .input = input,
                                 .plan = plan,
                                 .storage = coffer__plan_storages(plan) + storage,
                                 .inflaters = inflaters,
-                                .crc32 = crc32,
+                                .crcs = crcs,
                                 .allocator = allocator };
 }
 

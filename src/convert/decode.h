@@ -50,13 +50,19 @@ typedef struct coffer__inflaters {
     void (*deflate_free)(void *decompressor);
 } coffer__inflaters;
 
+/* What compares the CRCs of pieces, of both kinds. */
+typedef struct coffer__crcs {
+    coffer__crc32 crc32;
+    coffer__crc32 crc32c;
+} coffer__crcs;
+
 /* A storage that is being decoded. */
 typedef struct coffer__decode {
     const coffer_input *input;
     const coffer__plan *plan;
     const coffer__plan_storage *storage;
     coffer__inflaters *inflaters;
-    const coffer__crc32 *crc32; /* NULL: CRCs are not compared */
+    const coffer__crcs *crcs; /* NULL: CRCs are not compared */
     const coffer_allocator *allocator;
     uint32_t piece;  /* the current one, of the storage's */
     bool open;       /* its state is there */
@@ -77,12 +83,18 @@ typedef struct coffer__decode {
 
 /* Begins at the first byte of a storage. Everything is borrowed until coffer__decode_end. */
 void coffer__decode_begin(coffer__decode *decode, const coffer_input *input, const coffer__plan *plan, uint32_t storage,
-                          coffer__inflaters *inflaters, const coffer__crc32 *crc32, const coffer_allocator *allocator);
+                          coffer__inflaters *inflaters, const coffer__crcs *crcs, const coffer_allocator *allocator);
 /* Gives the next `size` bytes, which are there by what the plan says. COFFER_ERR_CHECKSUM and COFFER_ERR_ARCHIVE for
    what is damaged, COFFER_ERR_PICKLE for text that is none, COFFER_ERR_UNSUPPORTED where a library is missing. */
 coffer_status coffer__decode_next(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err);
 void coffer__decode_end(coffer__decode *decode);
 void coffer__inflaters_close(coffer__inflaters *inflaters);
+
+/* Opens both kinds; it cannot fail. */
+void coffer__crcs_open(coffer__crcs *crcs);
+void coffer__crcs_close(coffer__crcs *crcs);
+/* The kind that a piece has. */
+const coffer__crc32 *coffer__crc_of(const coffer__crcs *crcs, const coffer__plan_piece *piece);
 
 /* The failure of bytes that do not match the CRC of a piece. */
 coffer_status coffer__decode_mismatch(const coffer__plan *plan, const coffer__plan_storage *storage,

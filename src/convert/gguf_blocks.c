@@ -257,11 +257,12 @@ static void gguf_q3_k(const uint8_t *restrict block, float *restrict values)
     }
 }
 
-/* Scale and minimum k of Q4_K and Q5_K, six bits each. The first four of each are in the low six bits of eight bytes.
+/* Scale and minimum k of Q4_K and Q5_K, six bits each, times d and dmin. The first four of each are in the low six bits of eight bytes.
    Of the last four the low bits share the nibbles of four more bytes, and the high two are what the first eight bytes
    have left. */
-static void gguf_q4_scales(const uint8_t *scales, size_t k, float *scale, float *least)
+static void gguf_q4_scales(const uint8_t *block, size_t k, float *scale, float *least)
 {
+    const uint8_t *scales = block + 4;
     if (k < 4) {
         *scale = (float)(scales[k] & 63);
         *least = (float)(scales[k + 4] & 63);
@@ -269,19 +270,17 @@ static void gguf_q4_scales(const uint8_t *scales, size_t k, float *scale, float 
         *scale = (float)((scales[k + 4] & 15) | scales[k - 4] >> 6 << 4);
         *least = (float)(scales[k + 4] >> 4 | scales[k] >> 6 << 4);
     }
+    *scale *= gguf_half(block);
+    *least *= gguf_half(block + 2);
 }
 
 /* Two groups of 32 share 32 bytes, one in each nibble. */
 static void gguf_q4_k(const uint8_t *restrict block, float *restrict values)
 {
-    const float d = gguf_half(block);
-    const float dmin = gguf_half(block + 2);
     for (size_t k = 0; k < 8; k++) {
         float scale = 0;
         float least = 0;
-        gguf_q4_scales(block + 4, k, &scale, &least);
-        scale *= d;
-        least *= dmin;
+        gguf_q4_scales(block, k, &scale, &least);
         const uint8_t *bytes = block + 16 + 32 * (k / 2);
         const unsigned shift = 4 * (k % 2);
         for (size_t j = 0; j < 32; j++) {
@@ -293,14 +292,10 @@ static void gguf_q4_k(const uint8_t *restrict block, float *restrict values)
 /* The fifth bits of group k are bit k of the same 32 bytes. */
 static void gguf_q5_k(const uint8_t *restrict block, float *restrict values)
 {
-    const float d = gguf_half(block);
-    const float dmin = gguf_half(block + 2);
     for (size_t k = 0; k < 8; k++) {
         float scale = 0;
         float least = 0;
-        gguf_q4_scales(block + 4, k, &scale, &least);
-        scale *= d;
-        least *= dmin;
+        gguf_q4_scales(block, k, &scale, &least);
         const uint8_t *bytes = block + 48 + 32 * (k / 2);
         const unsigned shift = 4 * (k % 2);
         for (size_t j = 0; j < 32; j++) {
@@ -636,10 +631,11 @@ static void gguf_store_f16(uint8_t *to, const float *values, size_t count)
 }
 
 /* A block goes through F32 in memory that stays in the cache. The function that stores is chosen once and not for
-   each block. */
-void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, coffer_dtype dtype,
-                         uint8_t *to)
+   each block. Nearly all tensors have no scale of their own, so one loop more is run only for those that have. */
+void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, float scale,
+                         coffer_dtype dtype, uint8_t *to)
 {
+    const bool scaled = gguf_to_bits(scale) != gguf_to_bits(1);
     void (*store)(uint8_t * to, const float *values, size_t count) = gguf_store_f32;
     size_t size = type->elements * sizeof(float);
     if (dtype != COFFER_F32) {
@@ -649,6 +645,9 @@ void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, s
     float values[COFFER__GGUF_BLOCK_MOST];
     for (size_t b = 0; b < count; b++) {
         type->decode(blocks + b * type->size, values);
+        for (size_t i = 0; scaled && i < type->elements; i++) {
+            values[i] *= scale;
+        }
         store(to + b * size, values, type->elements);
     }
 }

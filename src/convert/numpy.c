@@ -107,8 +107,9 @@ static uint32_t numpy_crc(const numpy_array *array)
     const uint64_t size = array->size - array->npy.size;
     coffer__crc32_open(&crc32, true);
     const uint32_t head = coffer__crc32_update(&crc32, 0, array->head, array->npy.size);
+    const uint32_t shift = coffer__crc32_zeros(&crc32, head, size) ^ coffer__crc32_zeros(&crc32, 0, size);
     coffer__crc32_close(&crc32);
-    return array->member->crc ^ coffer__crc32_zeros(head, size) ^ coffer__crc32_zeros(0, size);
+    return array->member->crc ^ shift;
 }
 
 /* Puts the storage; *offset is that of the elements in it. */

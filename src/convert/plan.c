@@ -238,6 +238,24 @@ coffer_status coffer__plan_put_storage(coffer__plan *plan, uint32_t piece_count,
     return plan_append(plan, &plan->storages, &made, sizeof made, err);
 }
 
+/* The dimensions are those of no row; rows know their own by number. */
+coffer_status coffer__plan_put_grid(coffer__plan *plan, uint32_t piece_count, uint32_t name, uint32_t rank,
+                                    const coffer__plan_dimension *dimensions, uint64_t item_size, uint32_t *number,
+                                    coffer_error *err)
+{
+    const uint32_t first = (uint32_t)plan->dimensions.count;
+    coffer_status status = coffer__plan_put_storage(plan, piece_count, name, number, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__plan_extend(plan, &plan->dimensions, dimensions, rank, sizeof *dimensions, err);
+    coffer__plan_storage *storage = (coffer__plan_storage *)plan->storages.items + *number;
+    storage->grid_rank = rank;
+    storage->grid = first;
+    storage->grid_item = item_size;
+    return status;
+}
+
 /* Room for the row is made first, so that after a failure no dimensions are left without one. */
 coffer_status coffer__plan_put_row(coffer__plan *plan, const coffer__plan_row *row,
                                    const coffer__plan_dimension *dimensions, coffer_error *err)

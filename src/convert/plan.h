@@ -28,6 +28,7 @@ typedef enum coffer__coding {
     COFFER__CODING_DEFLATED = 1, /* raw deflate, as in archives */
     COFFER__CODING_LATIN1 = 2,   /* UTF-8 of characters below U+0100, each of which is a byte: protocols 0 to 2 */
     COFFER__CODING_BLOCKS = 3,   /* GGUF's blocks of quantised elements, which become F32, F16 or BF16 */
+    COFFER__CODING_FILTERED = 5, /* a chunk of HDF5, which went through filters */
     COFFER__CODING_NUMBERS = 4   /* Protocol Buffers' numbers, which become elements of a dtype (decode_numbers.h) */
 } coffer__coding;
 
@@ -38,9 +39,13 @@ typedef struct coffer__plan_piece {
     uint64_t stored_size; /* bytes there; of a stored piece the same as `size` */
     uint64_t size;        /* bytes when decoded */
     bool has_crc;         /* else none was computed, or none is stored */
+    bool castagnoli;      /* it is a CRC-32C, as TensorFlow has it */
     uint32_t crc;         /* CRC-32 of the decoded bytes */
-    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0 */
-    coffer_dtype dtype;   /* of both: what the elements become */
+    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0; … */
+    coffer_dtype dtype;   /* … of both what their elements become, … */
+    uint32_t scales;      /* … of blocks times a factor: a text of F32, little-endian, each for as many; 0: none */
+    uint32_t filters;     /* of what is filtered: two bits each, the first that was applied lowest (filters.h) … */
+    uint32_t unit;        /* … and bytes of an element, for shuffling */
 } coffer__plan_piece;
 
 typedef struct coffer__plan_storage {
@@ -49,6 +54,11 @@ typedef struct coffer__plan_storage {
     uint64_t size;        /* the sum of the pieces' sizes */
     uint32_t name;        /* what messages call it, as "data/0"; see coffer__plan_text */
     bool viewed;          /* some row views it; else its bytes are unreferenced */
+    /* Pieces of one size may be the chunks of an array, one after another in the order of the grid, each with its elements in
+       order; then the storage is the array, filled up to whole chunks (grid.h). */
+    uint32_t grid_rank; /* of the array; 0: there is no grid */
+    uint32_t grid;      /* its dimensions: sizes, how many chunks, and as `stride` the elements of a chunk */
+    uint64_t grid_item; /* bytes of an element */
 } coffer__plan_storage;
 
 typedef enum coffer__sign {
@@ -84,6 +94,12 @@ typedef struct coffer__plan_dimension {
     int64_t stride;
 } coffer__plan_dimension;
 
+/* What is before GGUF's keys: four letters, the version, and the numbers of tensors and keys. */
+#define COFFER__PLAN_LEAST_KEYS 24u
+
+/* The key under which the types of tensors are kept as bytes, an object of JSON with a member for each tensor. */
+#define COFFER__PLAN_RECORD "gguf.tensors"
+
 typedef struct coffer__plan_pair { /* of the metadata of what is written */
     uint32_t key;
     uint32_t value;
@@ -110,6 +126,8 @@ typedef struct coffer__plan {
     uint64_t budget;               /* bytes that the plan may still allocate: COFFER_ERR_MEMORY beyond */
     const char *format;            /* as messages call the input: "a PyTorch checkpoint" */
     uint32_t file_count;           /* the input counted */
+    uint32_t keys_file;            /* of this file the first … */
+    uint64_t keys_size;            /* … bytes are GGUF's keys, which may be kept in a file of their own; 0: none */
     coffer__plan_array file_names; /* uint32_t: texts; of the input "" */
     coffer__plan_array pieces;     /* coffer__plan_piece */
     coffer__plan_array storages;   /* coffer__plan_storage */
@@ -143,6 +161,10 @@ bool coffer__plan_has_text(const coffer__plan *plan, uint32_t number);
 coffer_status coffer__plan_put_piece(coffer__plan *plan, const coffer__plan_piece *piece, coffer_error *err);
 coffer_status coffer__plan_put_storage(coffer__plan *plan, uint32_t piece_count, uint32_t name, uint32_t *number,
                                        coffer_error *err);
+/* The same of chunks, whose dimensions follow each other as coffer__plan_storage has them. */
+coffer_status coffer__plan_put_grid(coffer__plan *plan, uint32_t piece_count, uint32_t name, uint32_t rank,
+                                    const coffer__plan_dimension *dimensions, uint64_t item_size, uint32_t *number,
+                                    coffer_error *err);
 /* Puts a row with its `rank` dimensions, and marks its storage as viewed. What row->dimensions says is not read. */
 coffer_status coffer__plan_put_row(coffer__plan *plan, const coffer__plan_row *row,
                                    const coffer__plan_dimension *dimensions, coffer_error *err);

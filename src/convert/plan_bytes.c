@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-static const uint8_t tape_magic[8] = { 'C', 'o', 'f', 'P', 'l', 'a', 'n', '1' };
+static const uint8_t tape_magic[8] = { 'C', 'o', 'f', 'P', 'l', 'a', 'n', '2' };
 
 typedef enum tape_mode { TAPE_MEASURE, TAPE_WRITE, TAPE_READ } tape_mode;
 
@@ -99,9 +99,13 @@ static void tape_piece(tape *t, void *item)
     tape_u64(t, &piece->stored_size);
     tape_u64(t, &piece->size);
     tape_bool(t, &piece->has_crc);
+    tape_bool(t, &piece->castagnoli);
     tape_u32(t, &piece->crc);
     tape_u32(t, &piece->blocks);
     tape_u8(t, &dtype);
+    tape_u32(t, &piece->scales);
+    tape_u32(t, &piece->filters);
+    tape_u32(t, &piece->unit);
     piece->coding = (coffer__coding)coding;
     piece->dtype = (coffer_dtype)dtype;
 }
@@ -114,6 +118,9 @@ static void tape_storage(tape *t, void *item)
     tape_u32(t, &storage->piece_count);
     tape_u64(t, &storage->size);
     tape_u32(t, &storage->name);
+    tape_u32(t, &storage->grid_rank);
+    tape_u32(t, &storage->grid);
+    tape_u64(t, &storage->grid_item);
 }
 
 static void tape_row(tape *t, void *item)
@@ -254,6 +261,8 @@ static coffer_status tape_plan(tape *t, coffer__plan *plan, char *format, coffer
         { &plan->pairs, sizeof(coffer__plan_pair), tape_pair },
         { &plan->findings, sizeof(coffer__plan_finding), tape_finding },
     };
+    tape_u32(t, &plan->keys_file);
+    tape_u64(t, &plan->keys_size);
     coffer_status status = tape_texts(t, plan, err);
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0] && status == COFFER_OK; i++) {
         status = tape_array(t, plan, arrays[i].array, arrays[i].item_size, arrays[i].field, err);

@@ -22,7 +22,9 @@
 #include "decode_numbers.h"
 #include "dtype.h"
 #include "error.h"
+#include "filters.h"
 #include "gguf_blocks.h"
+#include "grid.h"
 #include "sort.h"
 #include "text.h"
 
@@ -83,14 +85,35 @@ static coffer_status judge_texts(const plan_judge *judge)
     return COFFER_OK;
 }
 
+/* Whether the keys are bytes of a file, with the head that is before them. */
+static coffer_status judge_keys(const plan_judge *judge)
+{
+    const coffer__plan *plan = judge->plan;
+    const bool is_there =
+        plan->keys_size == 0 || (plan->keys_file < plan->file_count && plan->keys_size >= COFFER__PLAN_LEAST_KEYS &&
+                                 plan->keys_size <= judge->file_sizes[plan->keys_file]);
+    return is_there ? COFFER_OK : judge_foreign(judge, "the size of the keys", plan->keys_size);
+}
+
+/* Whether there is a factor for each of equally many blocks, or none. */
+static bool judge_scales(const coffer__plan *plan, const coffer__plan_piece *piece, uint64_t blocks)
+{
+    size_t len = 0;
+    if (!coffer__plan_has_text(plan, piece->scales)) {
+        return false;
+    }
+    (void)coffer__plan_text(plan, piece->scales, &len);
+    return len == 0 || (len % sizeof(float) == 0 && blocks % (len / sizeof(float)) == 0);
+}
+
 /* Whether so many bytes of blocks become so many of numbers. */
-static bool judge_blocks(const coffer__plan_piece *piece)
+static bool judge_blocks(const coffer__plan *plan, const coffer__plan_piece *piece)
 {
     const coffer__gguf_type *type = coffer__gguf_type_of(piece->blocks);
     const bool is_known = piece->dtype == COFFER_F32 || piece->dtype == COFFER_F16 || piece->dtype == COFFER_BF16;
     uint64_t size = 0;
     return type != NULL && type->decode != NULL && is_known && piece->stored_size % type->size == 0 &&
-           !piece->has_crc &&
+           !piece->has_crc && judge_scales(plan, piece, piece->stored_size / type->size) &&
            coffer__mul_u64(piece->stored_size / type->size, type->elements * coffer__dtype(piece->dtype)->bits / 8,
                            &size) &&
            size == piece->size;
@@ -100,7 +123,7 @@ static bool judge_blocks(const coffer__plan_piece *piece)
    make this process allocate or write: deflate makes at most 1032 bytes of one, and two bytes of
    text make at least one. An unknown coding came over the wire as a number, so `default` is
    reached. */
-static bool judge_coding(const coffer__plan_piece *piece)
+static bool judge_coding(const coffer__plan *plan, const coffer__plan_piece *piece)
 {
     switch (piece->coding) {
     case COFFER__CODING_STORED:
@@ -110,7 +133,9 @@ static bool judge_coding(const coffer__plan_piece *piece)
     case COFFER__CODING_LATIN1:
         return piece->size <= piece->stored_size && piece->stored_size - piece->size <= piece->size;
     case COFFER__CODING_BLOCKS:
-        return judge_blocks(piece);
+        return judge_blocks(plan, piece);
+    case COFFER__CODING_FILTERED:
+        return coffer__filters_fit(piece);
     case COFFER__CODING_NUMBERS:
         return coffer__numbers_fit(piece);
     default:
@@ -123,7 +148,7 @@ static bool judge_coding(const coffer__plan_piece *piece)
 static coffer_status judge_piece(const plan_judge *judge, size_t i)
 {
     const coffer__plan_piece *piece = coffer__plan_pieces(judge->plan) + i;
-    if (piece->file >= judge->plan->file_count || !judge_coding(piece)) {
+    if (piece->file >= judge->plan->file_count || !judge_coding(judge->plan, piece)) {
         return judge_foreign(judge, "piece", i);
     }
     const uint64_t file_size = judge->file_sizes[piece->file];
@@ -134,6 +159,39 @@ static coffer_status judge_piece(const plan_judge *judge, size_t i)
         return coffer__fail_sizes(judge->err, COFFER_ERR_ARCHIVE, piece->stored_size, file_size);
     }
     return COFFER_OK;
+}
+
+/* Whether the pieces of a storage are as many chunks as its grid has, each of as many bytes. */
+static bool judge_grid(const plan_judge *judge, const coffer__plan_storage *storage)
+{
+    const size_t count = judge->plan->dimensions.count;
+    if (storage->grid_rank == 0) {
+        return true;
+    }
+    if (storage->grid_rank > COFFER__PLAN_MAX_RANK || storage->grid > count ||
+        storage->grid_rank > count - storage->grid || storage->grid_item == 0) {
+        return false;
+    }
+    const coffer__plan_dimension *grid = (const coffer__plan_dimension *)judge->plan->dimensions.items + storage->grid;
+    uint64_t chunks = 1;
+    uint64_t size = storage->grid_item;
+    for (uint32_t i = 0; i < storage->grid_rank; i++) {
+        uint64_t whole = 0;
+        if (grid[i].stride <= 0 || grid[i].count == 0 || !coffer__mul_u64(chunks, grid[i].count, &chunks) ||
+            !coffer__mul_u64(size, (uint64_t)grid[i].stride, &size) ||
+            !coffer__mul_u64(grid[i].count, (uint64_t)grid[i].stride, &whole) || whole != grid[i].size) {
+            return false;
+        }
+    }
+    if (chunks != storage->piece_count || size > COFFER__GRID_MOST_CHUNK) {
+        return false;
+    }
+    for (size_t i = 0; i < storage->piece_count; i++) {
+        if (coffer__plan_pieces(judge->plan)[storage->first_piece + i].size != size) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* The storages have the pieces among them in order, each piece belongs to one, and the sizes are their sums. So the
@@ -160,6 +218,9 @@ static coffer_status judge_storages(const plan_judge *judge)
             if (!coffer__add_u64(size, coffer__plan_pieces(plan)[next + k].size, &size)) {
                 return judge_foreign(judge, "storage", i);
             }
+        }
+        if (!judge_grid(judge, storage)) {
+            return judge_foreign(judge, "the grid of storage", i);
         }
         if (size != storage->size || !coffer__add_u64(all, size, &all) || all > INT64_MAX) {
             return judge_foreign(judge, "the size of storage", i);
@@ -457,6 +518,9 @@ coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_
         .plan = plan, .file_sizes = file_sizes, .expansion = may_expand ? UINT64_MAX : PLAN_EXPANSION, .err = err
     };
     coffer_status status = judge_texts(&judge);
+    if (status == COFFER_OK) {
+        status = judge_keys(&judge);
+    }
     for (size_t i = 0; i < plan->pieces.count && status == COFFER_OK; i++) {
         status = judge_piece(&judge, i);
     }

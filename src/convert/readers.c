@@ -22,13 +22,17 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_npy,          /* the beginning is its own */
     &coffer__reader_npz,          /* an archive whose first member is an array */
     &coffer__reader_pt2,          /* an archive that says what it is */
+    &coffer__reader_keras,        /* an archive with a member of a certain name */
     &coffer__reader_torch_zip,    /* any other archive */
     &coffer__reader_gguf,         /* a signature of its own */
     &coffer__reader_arrow,        /* a signature, or a message that begins like no number */
+    &coffer__reader_hdf5,         /* likewise */
+    &coffer__reader_tf,           /* likewise, at its end */
     &coffer__reader_onnx,         /* a version, and fields that are known, until the graph */
     &coffer__reader_flax,         /* maps and keys, until the first array */
     &coffer__reader_torch_stream, /* a pickle of one certain number */
     &coffer__reader_torch_tar,    /* another archive, whose first member has a certain name */
+    &coffer__reader_keras_index,  /* JSON of a certain ending */
     &coffer__reader_torch_index,  /* JSON of a certain name */
     &coffer__reader_pickle,       /* any other pickle that says so, or is called so */
     NULL,

@@ -18,12 +18,52 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "grid.h"
 #include "source_blocks.h"
 #include "trouble.h"
+
+#include <string.h>
 
 /* Storages up to this size are decoded into memory. */
 #define STORAGE_IN_MEMORY ((uint64_t)16 << 20)
 #define STORAGE_READ ((size_t)1 << 20)
+
+/* ---- arrays of chunks -------------------------------------------------------------------------------------------- */
+
+static coffer_status storage_put_in_memory(void *ctx, uint64_t at, const uint8_t *bytes, size_t size, coffer_error *err)
+{
+    const coffer__storage_source *storage = ctx;
+    (void)err;
+    memcpy(storage->memory + (size_t)at, bytes, size);
+    return COFFER_OK;
+}
+
+static coffer_status storage_put_in_file(void *ctx, uint64_t at, const uint8_t *bytes, size_t size, coffer_error *err)
+{
+    const coffer__storage_source *storage = ctx;
+    const int os_error = coffer__os_write_at(storage->file.fd, at, bytes, size);
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "write what is decoded", NULL, os_error);
+}
+
+/* Decodes one chunk after the other, and puts its rows where they belong. */
+static coffer_status storage_spread(coffer__storage_source *storage, coffer__grid_put *put, coffer_error *err)
+{
+    const coffer__decode *decode = &storage->decode;
+    const size_t size = (size_t)coffer__plan_pieces(decode->plan)[decode->storage->first_piece].size;
+    uint8_t *chunk = coffer__alloc(decode->allocator, size + 1);
+    coffer_status status =
+        chunk == NULL ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a chunk of %z", (uint64_t)size) : COFFER_OK;
+    for (uint32_t i = 0; i < decode->storage->piece_count && status == COFFER_OK; i++) {
+        status = coffer__decode_next(&storage->decode, chunk, size, err);
+        if (status == COFFER_OK) {
+            status = coffer__grid_spread(decode->plan, decode->storage, i, chunk, put, storage, err);
+        }
+    }
+    coffer__free(decode->allocator, chunk, size + 1);
+    return status;
+}
+
+/* ---- each way ---------------------------------------------------------------------------------------------------- */
 
 /* Decodes everything now. A failure leaves `open` false, and coffer__storage_close frees the
    memory. */
@@ -35,7 +75,9 @@ static coffer_status storage_to_memory(coffer__storage_source *storage, coffer_e
     if (storage->memory == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for %z that are decoded", (uint64_t)size);
     }
-    const coffer_status status = coffer__decode_next(&storage->decode, storage->memory, size, err);
+    const coffer_status status = storage->decode.storage->grid_rank > 0
+                                     ? storage_spread(storage, storage_put_in_memory, err)
+                                     : coffer__decode_next(&storage->decode, storage->memory, size, err);
     if (status == COFFER_OK) {
         coffer__source_memory(&storage->source, storage->memory, size);
         storage->open = true;
@@ -71,6 +113,10 @@ static void storage_to_stream(coffer__storage_source *storage)
 static coffer_status storage_spool(coffer__storage_source *storage, uint8_t *memory, coffer_error *err)
 {
     const uint64_t size = storage->decode.storage->size;
+    if (storage->decode.storage->grid_rank > 0) {
+        const coffer_status status = storage_spread(storage, storage_put_in_file, err);
+        return status == COFFER_OK ? coffer__source_fd(&storage->source, storage->file.fd, err) : status;
+    }
     for (uint64_t done = 0; done < size;) {
         const size_t piece = size - done < STORAGE_READ ? (size_t)(size - done) : STORAGE_READ;
         const coffer_status status = coffer__decode_next(&storage->decode, memory, piece, err);
@@ -127,16 +173,17 @@ coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__deco
     const coffer__plan_piece *piece = NULL;
     *storage = (coffer__storage_source){ .at = 0 };
     coffer__decode_begin(&storage->decode, decoding->input, decoding->plan, number, &decoding->inflaters,
-                         decoding->crc32, decoding->allocator);
+                         decoding->crcs, decoding->allocator);
     if (storage_is_blocks(decoding, number, &piece)) {
-        coffer__source_blocks(&storage->source, coffer__input_source(decoding->input, piece->file), piece);
+        coffer__source_blocks(&storage->source, coffer__input_source(decoding->input, piece->file), decoding->plan,
+                              piece);
         storage->open = true;
         return COFFER_OK;
     }
     if (storage->decode.storage->size <= STORAGE_IN_MEMORY) {
         return storage_to_memory(storage, err);
     }
-    if (streams) {
+    if (streams && storage->decode.storage->grid_rank == 0) {
         storage_to_stream(storage);
         return COFFER_OK;
     }

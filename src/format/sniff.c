@@ -34,7 +34,7 @@ static const sniff_row sniff_rows[] = {
     { COFFER_ERR_IS_ZIP, "PK\x05\x06", 4, "this is an empty zip archive, not a safetensors file" },
     { COFFER_ERR_IS_GGUF, "GGUF", 4, "this is a GGUF file, not a safetensors file: convert it with `coffer convert`" },
     { COFFER_ERR_IS_HDF5, "\x89HDF\r\n\x1a\n", 8,
-      "this is an HDF5 file, as Keras weights (.h5) are, not a safetensors file: convert it" },
+      "this is an HDF5 file, as Keras weights (.h5) are, not a safetensors file: convert it with `coffer convert`" },
     { COFFER_ERR_IS_NUMPY, "\x93NUMPY", 6,
       "this is a NumPy array (.npy), not a safetensors file: convert it with `coffer convert`" },
     { COFFER_ERR_IS_COMPRESSED, "\x1f\x8b\x08", 3, "this is a gzip file, not a safetensors file: unpack it first" },

@@ -168,7 +168,7 @@ static coffer_status landing_hole(landing_job *job, uint64_t size, coffer_error 
     while (job->done < end && !job->by_hand && status == COFFER_OK) {
         status = landing_copy(job, end - job->done, err);
     }
-    row->checksum->value = coffer__crc32_zeros(row->checksum->value, job->done - before);
+    row->checksum->value = coffer__crc32_zeros(row->checksum->crc32, row->checksum->value, job->done - before);
     return status;
 }
 

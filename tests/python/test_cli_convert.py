@@ -130,6 +130,22 @@ def test_a_sparse_file_of_100_gb_needs_neither_memory_nor_disk(tmp_path):
     assert [(tensor["name"], tensor["shape"]) for tensor in listed["tensors"]] == [("w", [HUGE])]
 
 
+def test_a_sparse_gguf_of_100_gb_needs_neither_memory_nor_disk(tmp_path):
+    """Half of it a plain tensor, half of it blocks."""
+    path, output, back = tmp_path / "m.gguf", tmp_path / "m.safetensors", tmp_path / "b.gguf"
+    half = HUGE // 2 // 32 // 34 * 32 * 34
+    tensors = [ATTACKS.GgufTensor("w", (half // 4,), 0, b""), ATTACKS.GgufTensor("q", (32, half // 34), 8, b"", half)]
+    path.write_bytes(ATTACKS.gguf_file([("general.architecture", ATTACKS.GGUF_TEXT, "llama")], tensors))
+    size = path.stat().st_size + 2 * half
+    os.truncate(path, size + -size % 32)
+    run("convert", path, "--raw", "-o", output, code=0, preexec_fn=limits(RLIMIT_AS=256 << 20))
+    assert output.stat().st_size > 2 * half and output.stat().st_blocks * 512 < 1 << 20
+    listed = json.loads(run("ls", "--json", output, code=0).stdout)
+    assert {tensor["name"]: tensor["shape"] for tensor in listed["tensors"]} == {"w": [half // 4], "q": [half // 34, 34]}
+    run("convert", output, "-o", back, code=0, preexec_fn=limits(RLIMIT_AS=256 << 20))
+    assert back.stat().st_size == path.stat().st_size and back.stat().st_blocks * 512 < 1 << 20
+
+
 @pytest.mark.parametrize("kind", ["pax", "base-256"])
 def test_a_member_of_a_tar_above_8_gib(kind, tmp_path):
     """Twelve octal digits end there: what is larger is in a pax record, as Python's tarfile writes it, or in base 256, as GNU's

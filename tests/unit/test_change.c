@@ -78,13 +78,38 @@ static void test_zeros(void **state)
     fill(bytes, 100);
     const uint32_t before = coffer__crc32_update(&crc32, 0, bytes, 100);
     for (size_t size = 0; size < sizeof bytes - 100; size += 1 + size / 3) {
-        assert_int_equal(coffer__crc32_zeros(before, size), coffer__crc32_update(&crc32, before, bytes + 100, size));
+        assert_int_equal(coffer__crc32_zeros(&crc32, before, size),
+                         coffer__crc32_update(&crc32, before, bytes + 100, size));
     }
     /* 100 GB of zeros, by another way round. */
     const uint64_t large = UINT64_C(100000000000);
-    assert_int_equal(coffer__crc32_zeros(before, large),
-                     coffer__crc32_zeros(coffer__crc32_zeros(before, large / 3), large - large / 3));
+    assert_int_equal(coffer__crc32_zeros(&crc32, before, large),
+                     coffer__crc32_zeros(&crc32, coffer__crc32_zeros(&crc32, before, large / 3), large - large / 3));
     coffer__crc32_close(&crc32);
+}
+
+/* CRC-32C, by the instruction and by the tables: its check value, and one against the other for every length and place. */
+static void test_castagnoli(void **state)
+{
+    (void)state;
+    static coffer__crc32 fast;
+    static coffer__crc32 plain;
+    uint8_t bytes[300];
+    fill(bytes, sizeof bytes);
+    coffer__crc32c_open(&fast, false);
+    coffer__crc32c_open(&plain, true);
+    assert_int_equal(coffer__crc32_update(&fast, 0, "123456789", 9), 0xE3069283u);
+    assert_int_equal(coffer__crc32_update(&plain, 0, "123456789", 9), 0xE3069283u);
+    for (size_t size = 0; size <= sizeof bytes; size++) {
+        const size_t at = size < 8 ? 0 : size % 8;
+        const uint32_t first = coffer__crc32_update(&fast, 0, bytes + at, size - at);
+        assert_int_equal(first, coffer__crc32_update(&plain, 0, bytes + at, size - at));
+        assert_int_equal(coffer__crc32_share(&fast, coffer__crc32_update(&fast, 0, bytes, size), sizeof bytes - size) ^
+                             coffer__crc32_update(&fast, 0, bytes + size, sizeof bytes - size),
+                         coffer__crc32_update(&plain, 0, bytes, sizeof bytes));
+    }
+    coffer__crc32_close(&fast);
+    coffer__crc32_close(&plain);
 }
 
 /* Shares of pieces, in any order, are the CRC of the whole. */
@@ -101,7 +126,7 @@ static void test_shares(void **state)
         while (end > 0) {
             const size_t size = end < piece ? end : piece;
             const uint32_t crc = coffer__crc32_update(&crc32, 0, bytes + end - size, size);
-            value ^= coffer__crc32_share(crc, sizeof bytes - end);
+            value ^= coffer__crc32_share(&crc32, crc, sizeof bytes - end);
             end -= size;
         }
         assert_int_equal(value, coffer__crc32_update(&crc32, 0, bytes, sizeof bytes));
@@ -282,7 +307,8 @@ static void test_hole(void **state)
     const coffer__transfer_options options = { .allocator = coffer_libc_allocator() };
     assert_int_equal(coffer__land_in_sink(&sink, &row, 1, &options, NULL), COFFER_OK);
     assert_int_equal(sink.ops->publish(&sink, NULL), COFFER_OK);
-    assert_int_equal(sum.value, coffer__crc32_update(&crc32, coffer__crc32_zeros(0, 64 * MIB), solid, sizeof solid));
+    assert_int_equal(sum.value,
+                     coffer__crc32_update(&crc32, coffer__crc32_zeros(&crc32, 0, 64 * MIB), solid, sizeof solid));
     struct stat before;
     struct stat after;
     assert_int_equal(stat(work_path("hollow"), &before), 0);
@@ -297,9 +323,9 @@ static void test_hole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crc),       cmocka_unit_test(test_zeros),   cmocka_unit_test(test_shares),
-        cmocka_unit_test(test_long_runs), cmocka_unit_test(test_changes), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_hole),
+        cmocka_unit_test(test_crc),    cmocka_unit_test(test_zeros),     cmocka_unit_test(test_castagnoli),
+        cmocka_unit_test(test_shares), cmocka_unit_test(test_long_runs), cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_rows),   cmocka_unit_test(test_hole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  * Why: MessagePack has no magic and a hundred ways to write a length, and each length comes from the file. Heads of every first
  * byte, files with arrays as they are, in chunks and without a dtype, and files of which each byte in turn is another one.
  */
-#include "support_import.h"
+#include "support_input.h"
 
 #include "msgpack.h"
 

@@ -8,11 +8,11 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "support_child.h"
 #include "support_file.h"
 #include "support_load.h"
 #include "window.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -270,22 +270,6 @@ static int rank_main(const job *of, uint32_t rank)
 
 /* ---- a group ----------------------------------------------------------------------------------------------------- */
 
-/* With `goes_on` it may be stopped, now or later, and goes on then: a rank that is slow stops only when the others have
-   ended. */
-static int end_of(pid_t child, bool goes_on)
-{
-    int status = 0;
-    for (;;) {
-        if (waitpid(child, &status, goes_on ? WUNTRACED : 0) < 0) {
-            assert_int_equal(errno, EINTR);
-        } else if (WIFSTOPPED(status)) {
-            (void)kill(child, SIGCONT);
-        } else {
-            return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
-        }
-    }
-}
-
 static void run_job(const job *of, unsigned seed, int ends[MOST_RANKS])
 {
     pid_t children[MOST_RANKS];
@@ -299,14 +283,7 @@ static void run_job(const job *of, unsigned seed, int ends[MOST_RANKS])
             _exit(rank_main(of, rank));
         }
     }
-    for (uint32_t i = 0; i < of->world; i++) {
-        if (of->fate != FATE_STOPPED || i != of->doomed) {
-            ends[i] = end_of(children[i], false);
-        }
-    }
-    if (of->fate == FATE_STOPPED) {
-        ends[of->doomed] = end_of(children[of->doomed], true);
-    }
+    children_end(children, of->world, of->fate == FATE_STOPPED ? of->doomed : of->world, ends);
 }
 
 /* A model of tensors that divide well, in several files. */
@@ -371,15 +348,6 @@ static void job_end(const job *of)
     (void)munmap(of->seen, sizeof *of->seen);
 }
 
-static void assert_all_well(const job *of, const int ends[MOST_RANKS])
-{
-    for (uint32_t i = 0; i < of->world; i++) {
-        if (ends[i] != ENDS_WELL) {
-            fail_msg("rank %u of %u ended with %d (at %u)", i, of->world, ends[i], of->at);
-        }
-    }
-}
-
 /* ---- what holds -------------------------------------------------------------------------------------------------- */
 
 static void test_ranks_read_each_byte_once(void **state)
@@ -394,7 +362,7 @@ static void test_ranks_read_each_byte_once(void **state)
             int ends[MOST_RANKS];
             of.threads = threads;
             run_job(&of, (unsigned)i, ends);
-            assert_all_well(&of, ends);
+            assert_children_ended_well(ends, of.world, of.at);
             const uint64_t read = atomic_load(&of.seen->read);
             print_message("%u ranks, %u threads: read %.3f of the model\n", of.world, threads,
                           (double)read / (double)size);
@@ -414,7 +382,7 @@ static void test_ranks_that_want_different_tensors(void **state)
         int ends[MOST_RANKS];
         of.expert = true;
         run_job(&of, world, ends);
-        assert_all_well(&of, ends);
+        assert_children_ended_well(ends, of.world, of.at);
         job_end(&of);
     }
 }
@@ -435,7 +403,7 @@ static void at_each_chunk(fate met, uint32_t patience_ms, int end)
         run_job(&of, at, ends);
         happened = atomic_load(&of.seen->met_fate) != 0;
         ends[of.doomed] = happened && ends[of.doomed] == end ? ENDS_WELL : ends[of.doomed];
-        assert_all_well(&of, ends);
+        assert_children_ended_well(ends, of.world, of.at);
         job_end(&of);
     }
 }

@@ -4,7 +4,7 @@
  * numbers at the limits of their dtypes, a model with elements in all of these ways, and models of which each byte in turn is
  * another one.
  */
-#include "support_import.h"
+#include "support_input.h"
 
 #include "decode_numbers.h"
 #include "wire.h"
