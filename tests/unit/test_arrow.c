@@ -99,33 +99,42 @@ static const uint8_t two_batches[] = {
     0x00, 0x00, 0x08, 0x02, 0x00, 0x00, 0x41, 0x52, 0x52, 0x4f, 0x57, 0x31,
 };
 
-/* Opens a file with everything left out that is no tensor. */
-static coffer_status open_arrow(const void *bytes, size_t size, memory_input *memory, coffer_input **input,
-                                coffer_import **made, coffer_error *err)
+/* An open file, with everything left out that is no tensor. It must not move while it is open. */
+typedef struct arrow_input {
+    memory_file files[2];
+    memory_input memory;
+    coffer_input *input;
+    coffer_import *made;
+} arrow_input;
+
+static coffer_status open_arrow(arrow_input *arrow, const void *bytes, size_t size, coffer_error *err)
 {
-    const memory_file files[] = { { "folder/m.arrow", bytes, size }, { NULL, NULL, 0 } };
     coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
     options.skip_unsupported = true;
-    return memory_import(memory, files, &options, input, made, err);
+    *arrow = (arrow_input){ .files = { { "folder/m.arrow", bytes, size }, { NULL, NULL, 0 } } };
+    return memory_import(&arrow->memory, arrow->files, &options, &arrow->input, &arrow->made, err);
+}
+
+static void close_arrow(arrow_input *arrow)
+{
+    coffer_import_free(arrow->made);
+    coffer_input_free(arrow->input);
 }
 
 static void test_a_tensor(void **state)
 {
     (void)state;
     static const uint64_t shape[] = { 3, 2 };
-    memory_input memory;
-    coffer_input *input = NULL;
-    coffer_import *made = NULL;
+    arrow_input arrow;
     coffer_error err;
     char written[512];
-    assert_int_equal(open_arrow(tensor_message, sizeof tensor_message, &memory, &input, &made, &err), COFFER_OK);
-    assert_string_equal(coffer_import_summarize(made)->format, "arrow");
-    expect_tensor(made, 0, "m", COFFER_F32, 2, shape, COFFER_FATE_WRITTEN);
-    const size_t size = write_to_memory(made, written, sizeof written);
+    assert_int_equal(open_arrow(&arrow, tensor_message, sizeof tensor_message, &err), COFFER_OK);
+    assert_string_equal(coffer_import_summarize(arrow.made)->format, "arrow");
+    expect_tensor(arrow.made, 0, "m", COFFER_F32, 2, shape, COFFER_FATE_WRITTEN);
+    const size_t size = write_to_memory(arrow.made, written, sizeof written);
     assert_true(size > 24);
     assert_memory_equal(written + size - 24, "abcdmnopefghqrstijkluvwx", 24);
-    coffer_import_free(made);
-    coffer_input_free(input);
+    close_arrow(&arrow);
 }
 
 static void test_a_file(void **state)
@@ -134,20 +143,17 @@ static void test_a_file(void **state)
     static const uint64_t lists[] = { 3, 2 };
     static const uint64_t three[] = { 3 };
     static const uint64_t bytes[] = { 20 };
-    memory_input memory;
-    coffer_input *input = NULL;
-    coffer_import *made = NULL;
+    arrow_input arrow;
     coffer_error err;
     char written[512];
-    assert_int_equal(open_arrow(two_batches, sizeof two_batches, &memory, &input, &made, &err), COFFER_OK);
-    expect_tensor(made, 0, "w", COFFER_F32, 2, lists, COFFER_FATE_WRITTEN);
-    expect_tensor(made, 1, "t", COFFER_UNKNOWN_DTYPE, 1, bytes, COFFER_FATE_SKIPPED);
-    expect_tensor(made, 2, "i", COFFER_I16, 1, three, COFFER_FATE_WRITTEN);
-    const size_t size = write_to_memory(made, written, sizeof written);
+    assert_int_equal(open_arrow(&arrow, two_batches, sizeof two_batches, &err), COFFER_OK);
+    expect_tensor(arrow.made, 0, "w", COFFER_F32, 2, lists, COFFER_FATE_WRITTEN);
+    expect_tensor(arrow.made, 1, "t", COFFER_UNKNOWN_DTYPE, 1, bytes, COFFER_FATE_SKIPPED);
+    expect_tensor(arrow.made, 2, "i", COFFER_I16, 1, three, COFFER_FATE_WRITTEN);
+    const size_t size = write_to_memory(arrow.made, written, sizeof written);
     assert_true(size > 30);
     assert_memory_equal(written + size - 30, "abcdefghijklmnopqrstuvwx123456", 30);
-    coffer_import_free(made);
-    coffer_input_free(input);
+    close_arrow(&arrow);
 }
 
 /* Whatever a byte becomes, reading ends, and what is accepted can be written and is the same again. */
@@ -159,19 +165,16 @@ static void every_byte(const uint8_t *good, size_t size)
     assert_in_range(size, 1, sizeof bytes);
     for (size_t at = 0; at < size; at++) {
         for (unsigned change = 1; change < 256; change += 12) {
-            memory_input memory;
-            coffer_input *input = NULL;
-            coffer_import *made = NULL;
+            arrow_input arrow;
             coffer_error err;
             memcpy(bytes, good, size);
             bytes[at] ^= (uint8_t)change;
-            if (open_arrow(bytes, size, &memory, &input, &made, &err) == COFFER_OK &&
-                coffer_import_summarize(made)->output < 1024) {
-                assert_true(write_to_memory(made, written, sizeof written) > 0);
+            if (open_arrow(&arrow, bytes, size, &err) == COFFER_OK &&
+                coffer_import_summarize(arrow.made)->output < 1024) {
+                assert_true(write_to_memory(arrow.made, written, sizeof written) > 0);
                 accepted++;
             }
-            coffer_import_free(made);
-            coffer_input_free(input);
+            close_arrow(&arrow);
         }
     }
     assert_true(accepted > 100);
@@ -229,13 +232,11 @@ static void test_many_columns(void **state)
         bytes[8 + FOOTER + i] = (uint8_t)((uint32_t)FOOTER >> (8 * i));
     }
     memcpy(bytes + 8 + FOOTER + 4, "ARROW1", 6);
-    memory_input memory;
-    coffer_input *input = NULL;
-    coffer_import *made = NULL;
+    arrow_input arrow;
     coffer_error err;
-    assert_int_equal(open_arrow(bytes, SIZE, &memory, &input, &made, &err), COFFER_ERR_MEMORY);
+    assert_int_equal(open_arrow(&arrow, bytes, SIZE, &err), COFFER_ERR_MEMORY);
     assert_non_null(strstr(err.message, "600000 columns"));
-    coffer_input_free(input);
+    close_arrow(&arrow);
     free(bytes);
 }
 
