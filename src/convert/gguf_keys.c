@@ -283,7 +283,7 @@ static void key_write_real(coffer__writing *out, double value, uint32_t type)
    numbers is defined also for the least one. */
 static void key_write_scalar(coffer__writing *out, coffer__json *json, uint32_t type)
 {
-    key_number number;
+    key_number number = { .real = false };
     bool truth = false;
     const uint8_t first = coffer__json_peek(json);
     if (type == COFFER__GGUF_TEXT) {
@@ -291,9 +291,8 @@ static void key_write_scalar(coffer__writing *out, coffer__json *json, uint32_t 
     } else if (first == 't' || first == 'f') {
         key_read_bool(json, &truth);
         coffer__write_le(out, truth, 1);
-    } else if (first == '"' && key_read_word(json, &number.value)) {
-        key_write_real(out, number.value, type);
-    } else if (key_read_number(json, &number) && key_is_real(type)) {
+    } else if ((first == '"' ? key_read_word(json, &number.value) : key_read_number(json, &number)) &&
+               key_is_real(type)) {
         key_write_real(out, number.value, type);
     } else {
         const uint64_t bits = number.negative ? ~number.magnitude + 1 : number.magnitude;
