@@ -550,6 +550,14 @@ static coffer_status decode_step(coffer__decode *decode, uint8_t *bytes, unsigne
     return COFFER_OK;
 }
 
+/* Bytes of a piece that was decoded at once, when it was opened. */
+static void decode_copy_plain(const coffer__decode *decode, uint8_t *bytes, size_t size)
+{
+    if (decode->plain != NULL) {
+        memcpy(bytes, decode->plain + (size_t)decode->made, size);
+    }
+}
+
 /* The next plain bytes of a deflated piece: copied, when it was inflated at once, else inflated
    now. */
 static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
@@ -643,7 +651,7 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
         status = decode_latin1(decode, bytes, size, err);
         break;
     case COFFER__CODING_FILTERED:
-        memcpy(bytes, decode->plain + (size_t)decode->made, size);
+        decode_copy_plain(decode, bytes, size);
         break;
     case COFFER__CODING_NUMBERS:
         status = decode_numbers(decode, bytes, size, err);
