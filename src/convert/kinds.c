@@ -6,7 +6,6 @@
  *   Parquet       "PAR1" at both ends                        TensorFlow Lite   "TFL3" at byte 4
  *   Feather 1     "FEA1" at both ends                        ExecuTorch        "ET" and two digits at byte 4
  *   OCDBT         0c db 3a 2a                                OpenVINO          XML whose element is "net"
- *   TensorFlow 1  a table, whose last eight bytes are 57 fb 80 8b 24 75 47 db
  *   Core ML       a message whose field 1 is a version, called .mlmodel; de ad be ef, reversed, at byte 64
  *   .pdiparams    u32 0, u64 0, u32 0, i32 size of a message, whose first field is a type
  */
@@ -107,9 +106,6 @@ const char *coffer__kind_of(const uint8_t *head, size_t head_size, const uint8_t
         return "these are parameters of Paddle without their names (.pdiparams): paddle.jit.load reads them with the "
                "model "
                "beside them, and paddle.save writes their state_dict as .pdparams, which can be converted";
-    }
-    if (tail_size >= 8 && kinds_are_at(tail, tail_size, tail_size - 8, "\x57\xfb\x80\x8b\x24\x75\x47\xdb", 8)) {
-        return "this is a table of TensorFlow, as checkpoints of version 1 are: tf.train.load_checkpoint reads them";
     }
     return NULL;
 }

@@ -767,7 +767,9 @@ static coffer_status tf_set_prefix(tf_reading *tf, coffer_error *err)
     tf->prefix_len = tf->input->path_len - begin;
     if (!coffer__text_ends(tf->prefix, tf->prefix_len, ending)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                            "the index of a checkpoint is called PREFIX.index, as its data are after that");
+                            "the index of a checkpoint is called PREFIX.index, as its data are after that; one of "
+                            "TensorFlow's first version, which is one file, is not read: load it there and save it "
+                            "again");
     }
     tf->prefix_len -= sizeof ending - 1;
     return COFFER_OK;

@@ -20,7 +20,6 @@ KINDS = {
     "weight.bin": (struct.pack("<II", 1, 2) + bytes(56) + struct.pack("<I", 0xdeadbeef) + bytes(100), "a Core ML model or its weights"),
     "m.pdiparams": (struct.pack("<IQIi", 0, 0, 0, 6) + b"\x08\x05\x10\x03\x10\x02" + bytes(24), "parameters of Paddle without their names"),
     "manifest.ocdbt": (b"\x0c\xdb\x3a\x2a" + bytes(100), "an OCDBT database"),
-    "model.ckpt": (TABLE, "a table of TensorFlow"),
 }
 
 
@@ -41,3 +40,10 @@ def test_a_part_of_a_sign_is_none(data, tmp_path):
     path.write_bytes(data)
     done = subprocess.run([CLI, "convert", path, "-o", tmp_path / "o.safetensors"], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and not any(said in done.stderr for _, said in KINDS.values())
+
+
+def test_a_checkpoint_of_the_first_version(tmp_path):
+    path = tmp_path / "model.ckpt"
+    path.write_bytes(TABLE)
+    done = subprocess.run([CLI, "convert", path, "-o", tmp_path / "o.safetensors"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3 and "TensorFlow's first version" in done.stderr
