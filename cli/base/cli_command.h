@@ -91,7 +91,8 @@ typedef enum cli_option_id {
     CLI_OPTION_VERIFY,
     CLI_OPTION_RAW,
     CLI_OPTION_ARCH,
-    CLI_OPTION_DEQUANTIZE
+    CLI_OPTION_DEQUANTIZE,
+    CLI_OPTION_SELECT
 } cli_option_id;
 
 typedef struct cli_option {

@@ -18,6 +18,8 @@ typedef struct plan_shift {
     uint32_t files;
     uint32_t pieces;
     uint32_t storages;
+    uint32_t parts;
+    uint32_t extents;
     uint32_t rows;
     uint32_t dimensions;
 } plan_shift;
@@ -32,7 +34,8 @@ static uint32_t join_text(const plan_shift *shift, uint32_t text)
 static uint64_t join_size(const coffer__plan *plan)
 {
     return plan->file_names.count * sizeof(uint32_t) + plan->pieces.count * sizeof(coffer__plan_piece) +
-           plan->storages.count * sizeof(coffer__plan_storage) + plan->rows.count * sizeof(coffer__plan_row) +
+           plan->storages.count * sizeof(coffer__plan_storage) + plan->parts.count * sizeof(coffer__plan_part) +
+           plan->extents.count * sizeof(uint64_t) + plan->rows.count * sizeof(coffer__plan_row) +
            plan->dimensions.count * sizeof(coffer__plan_dimension) + plan->pairs.count * sizeof(coffer__plan_pair) +
            plan->findings.count * sizeof(coffer__plan_finding) + plan->texts.count;
 }
@@ -53,7 +56,24 @@ static coffer_status join_storages(coffer__plan *plan, const coffer__plan *more,
         coffer__plan_storage storage = coffer__plan_storages(more)[i];
         storage.first_piece += shift->pieces;
         storage.name = join_text(shift, storage.name);
+        storage.first_part += shift->parts;
+        storage.extents += shift->extents;
         status = coffer__plan_extend(plan, &plan->storages, &storage, 1, sizeof storage, err);
+    }
+    return status;
+}
+
+/* Parts refer to storages of the same plan, and their boxes are numbers that mean the same anywhere. */
+static coffer_status join_parts(coffer__plan *plan, const coffer__plan *more, const plan_shift *shift,
+                                coffer_error *err)
+{
+    coffer_status status =
+        coffer__plan_extend(plan, &plan->extents, more->extents.items, more->extents.count, sizeof(uint64_t), err);
+    for (size_t i = 0; i < more->parts.count && status == COFFER_OK; i++) {
+        coffer__plan_part part = coffer__plan_parts(more)[i];
+        part.storage += shift->storages;
+        part.box += shift->extents;
+        status = coffer__plan_extend(plan, &plan->parts, &part, 1, sizeof part, err);
     }
     return status;
 }
@@ -129,12 +149,14 @@ static coffer_status join_findings(coffer__plan *plan, const coffer__plan *more,
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* The arrays keep their room. */
-void coffer__plan_part(coffer__plan *plan, const coffer__plan *before)
+void coffer__plan_unjoin(coffer__plan *plan, const coffer__plan *before)
 {
     plan->file_count = before->file_count;
     plan->file_names.count = before->file_names.count;
     plan->pieces.count = before->pieces.count;
     plan->storages.count = before->storages.count;
+    plan->parts.count = before->parts.count;
+    plan->extents.count = before->extents.count;
     plan->rows.count = before->rows.count;
     plan->dimensions.count = before->dimensions.count;
     plan->pairs.count = before->pairs.count;
@@ -150,12 +172,17 @@ coffer_status coffer__plan_join(coffer__plan *plan, const coffer__plan *more, ui
                                .files = file,
                                .pieces = (uint32_t)plan->pieces.count,
                                .storages = (uint32_t)plan->storages.count,
+                               .parts = (uint32_t)plan->parts.count,
+                               .extents = (uint32_t)plan->extents.count,
                                .rows = (uint32_t)plan->rows.count,
                                .dimensions = (uint32_t)plan->dimensions.count };
     plan->budget += 2 * join_size(more);
     coffer_status status = coffer__plan_extend(plan, &plan->texts, more->texts.items, more->texts.count, 1, err);
     if (status == COFFER_OK) {
         status = join_storages(plan, more, &shift, err);
+    }
+    if (status == COFFER_OK) {
+        status = join_parts(plan, more, &shift, err);
     }
     if (status == COFFER_OK) {
         status = join_rows(plan, more, &shift, err);
@@ -167,7 +194,7 @@ coffer_status coffer__plan_join(coffer__plan *plan, const coffer__plan *more, ui
         status = join_findings(plan, more, &shift, err);
     }
     if (status != COFFER_OK) {
-        coffer__plan_part(plan, &before);
+        coffer__plan_unjoin(plan, &before);
     }
     return status;
 }

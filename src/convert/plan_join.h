@@ -17,6 +17,6 @@ coffer_status coffer__plan_join(coffer__plan *plan, const coffer__plan *more, ui
 coffer_status coffer__plan_find_same(const coffer__plan *plan, size_t split, uint32_t *first, uint32_t *second,
                                      coffer_error *err);
 /* As it was before a coffer__plan_join: `before` is a copy of it from then. */
-void coffer__plan_part(coffer__plan *plan, const coffer__plan *before);
+void coffer__plan_unjoin(coffer__plan *plan, const coffer__plan *before);
 
 #endif

@@ -26,6 +26,7 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_torch_stream, /* a pickle of one certain number */
     &coffer__reader_torch_tar,    /* another archive, whose first member has a certain name */
     &coffer__reader_torch_index,  /* JSON of a certain name */
+    &coffer__reader_dcp,          /* a pickle of a certain class */
     &coffer__reader_pickle,       /* any other pickle that says so, or is called so */
     NULL,
 };

@@ -513,6 +513,7 @@ def import_file(
     progress: Progress | None = None,
     raw_blocks: bool = False,
     blocks_as: str | None = None,
+    select: tuple[str, ...] = (),
 ) -> tuple[
     str,
     str,

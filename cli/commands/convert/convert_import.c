@@ -31,8 +31,9 @@ static coffer_dtype read_blocks(int which)
 
 /* What the reader is to do with the file. The choices of an option are in the order of its table in
    cmd_convert.c, and the first is the default. */
-static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_options *wants)
+static int read_wants(conversion *run, const cli_arguments *arguments, coffer_import_options *wants)
 {
+    cli *app = run->app;
     const char *bytes_as = cli_value(arguments, CLI_OPTION_BYTES_AS);
     const int tied = cli_which(arguments, CLI_OPTION_TIED);
     const int scalars = cli_which(arguments, CLI_OPTION_SCALARS);
@@ -55,6 +56,11 @@ static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_op
     wants->allow_expand = cli_given(arguments, CLI_OPTION_ALLOW_EXPAND);
     wants->raw_blocks = cli_given(arguments, CLI_OPTION_RAW);
     wants->blocks_as = read_blocks(cli_which(arguments, CLI_OPTION_DEQUANTIZE));
+    run->patterns = cli_values_of(arguments, CLI_OPTION_SELECT, &wants->select_count);
+    wants->select = run->patterns;
+    if (run->patterns == NULL) {
+        return cli_fail_memory(app, run->path);
+    }
     return CLI_EXIT_OK;
 }
 
@@ -251,7 +257,7 @@ static int carry_import_out(conversion *run, const cli_arguments *arguments, cof
     const bool dry_run = cli_given(arguments, CLI_OPTION_DRY_RUN);
     int code = refuse_standard_input(run);
     if (code == CLI_EXIT_OK) {
-        code = read_wants(run->app, arguments, &wants);
+        code = read_wants(run, arguments, &wants);
     }
     if (code == CLI_EXIT_OK) {
         code = read_write_options(run->app, arguments, &writing);
@@ -298,5 +304,6 @@ int convert_import(cli *app, const cli_arguments *arguments, coffer_format forma
         cli_import_close(&run.more[i]);
     }
     free(run.more);
+    free((void *)run.patterns);
     return code;
 }
