@@ -53,7 +53,7 @@ typedef struct coffer_input_functions {
 } coffer_input_functions;
 
 /* Opens a path or a URL (docs/network.md). Of a folder that a distributed training has saved, that is the file in it by
-   which a reader finds the others; COFFER_ERR_UNKNOWN_INPUT when there is none. Of the options, the allocator, the
+   which a reader finds the others; COFFER_ERR_DIRECTORY when there is none. Of the options, the allocator, the
    token, the timeout and the progress are used, the last also while coffer_input_read and readers wait for a server;
    NULL: the default. Files beside it are looked for as the files of an index are: nowhere but in its folder, also where
    that has links (the Hub's cache). Fails as coffer_open does for what is not there. *input is NULL on failure. */

@@ -146,13 +146,10 @@ coffer_status coffer_input_open(coffer_input **input, const char *path, const co
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
-    /* A URL is no path, and leads to no folder here. */
-    if (coffer__os_inspect(path, true, &info) == 0 && info.kind == COFFER__OS_DIRECTORY) {
-        status = coffer__input_in_folder(path, &in_folder, err);
+    /* A URL is no path, and leads to no folder here. Without such a file opening the folder says what is wrong. */
+    if (coffer__os_inspect(path, true, &info) == 0 && info.kind == COFFER__OS_DIRECTORY &&
+        coffer__input_in_folder(path, &in_folder)) {
         path = in_folder.text;
-    }
-    if (status != COFFER_OK) {
-        return status;
     }
     coffer_input *made = input_new(known.allocator, path);
     if (made == NULL) {

@@ -11,7 +11,6 @@
  */
 #include "input.h"
 
-#include "error.h"
 #include "os.h"
 #include "paths.h"
 #include "place_name.h"
@@ -63,14 +62,8 @@ static bool folder_latest(const char *folder, coffer__path *path)
            folder_join(folder, name, path);
 }
 
-coffer_status coffer__input_in_folder(const char *path, coffer__path *file, coffer_error *err)
+bool coffer__input_in_folder(const char *path, coffer__path *file)
 {
     coffer__path latest;
-    if (folder_look(path, file) || (folder_latest(path, &latest) && folder_look(latest.text, file))) {
-        return COFFER_OK;
-    }
-    coffer__fail(err, COFFER_ERR_UNKNOWN_INPUT,
-                 "this folder has none of the files that distributed trainings save: a "
-                 ".metadata, a mp_rank_00_model_states.pt");
-    return coffer__fail_path(err, COFFER_ERR_UNKNOWN_INPUT, path);
+    return folder_look(path, file) || (folder_latest(path, &latest) && folder_look(latest.text, file));
 }

@@ -21,6 +21,8 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_npy,          /* the beginning is its own */
     &coffer__reader_npz,          /* an archive whose first member is an array */
     &coffer__reader_pt2,          /* an archive that says what it is */
+    &coffer__reader_zero,         /* one that is called as DeepSpeed's are */
+    &coffer__reader_fsdp,         /* one that is called as the file of one of several processes */
     &coffer__reader_torch_zip,    /* any other archive */
     &coffer__reader_gguf,         /* a signature of its own */
     &coffer__reader_torch_stream, /* a pickle of one certain number */

@@ -11,6 +11,8 @@ extern const coffer__reader coffer__reader_torch_stream;
 extern const coffer__reader coffer__reader_torch_tar;
 extern const coffer__reader coffer__reader_torch_index;
 extern const coffer__reader coffer__reader_dcp;
+extern const coffer__reader coffer__reader_fsdp;
+extern const coffer__reader coffer__reader_zero;
 extern const coffer__reader coffer__reader_pickle;
 extern const coffer__reader coffer__reader_npy;
 extern const coffer__reader coffer__reader_npz;

@@ -22,6 +22,7 @@
 
 typedef struct coffer__torch_opened {
     const coffer__torch_file *file;
+    coffer__torch_file own; /* of one that stays open: what `file` is then */
     coffer__torch_archive archive;
     coffer__stores stores;
     coffer__graph graph;
@@ -165,7 +166,8 @@ coffer_status coffer__torch_open_zip(coffer__torch_opened **opened, const coffer
     if (*opened == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    (*opened)->file = file;
+    (*opened)->own = *file;
+    (*opened)->file = &(*opened)->own;
     return torch_zip_read_object(*opened, err);
 }
 

@@ -244,7 +244,7 @@ const cli_command cli_convert = {
         "PATH is a file or a URL, and its format is detected by content:\n"
         "\n"
         "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), or their index (.index.json)\n"
-        "                the folders that distributed trainings save (.metadata and .distcp)\n"
+        "                the folders that distributed trainings save (.distcp, DeepSpeed's)\n"
         "  NumPy         .npy, .npz, and pickles of arrays\n"
         "  Paddle        .pdparams, .pdopt\n"
         "  GGUF          models of llama.cpp (.gguf); quantised ones with --dequantize or --raw\n"

@@ -180,3 +180,152 @@ def save_on_a_grid(rank, world, folder):
 def test_shards_on_a_grid(tmp_path):
     run_ranks(4, save_on_a_grid, tmp_path)
     compare(tmp_path / "checkpoint", as_torch_has_it(tmp_path / "checkpoint"), tmp_path / "model.safetensors")
+
+
+# ---- a file of each process
+
+
+def save_ranks(rank, world, folder):
+    mesh = DeviceMesh("cpu", list(range(world)))
+    torch.manual_seed(3)
+    whole = {}
+    state = {}
+    for i, (shape, dim) in enumerate([((5, 3), 0), ((3, 8), 1), ((7, 6, 5), 2), ((7, 6, 5), 1), ((1, 9), 0), ((300, 70), 1)]):
+        for dtype in (torch.float32, torch.bfloat16, torch.int64):
+            whole[f"{i}.{dtype}"] = torch.randn(shape).mul(100).to(dtype)
+            state[f"{i}.{dtype}"] = distribute_tensor(whole[f"{i}.{dtype}"], mesh, [Shard(dim)])
+    whole["parameter"] = torch.nn.Parameter(torch.randn(6, 2))
+    state["parameter"] = torch.nn.Parameter(distribute_tensor(whole["parameter"].detach(), mesh, [Shard(0)]))
+    whole["same"] = torch.randn(4, 4)
+    state["same"] = distribute_tensor(whole["same"], mesh, [Replicate()])
+    whole["plain"] = state["plain"] = torch.arange(3)
+    torch.save(state, folder / f"model_world_size_{world}_rank_{rank}.pt")
+    grid = DeviceMesh("cpu", torch.arange(world).reshape(1, world))
+    torch.save({"w": distribute_tensor(torch.ones(4, 4), grid, [Shard(0), Shard(1)])}, folder / f"grid_world_size_{world}_rank_{rank}.pt")
+    if rank == 0:
+        torch.save(whole, folder / "whole.pt")
+
+
+def test_files_of_ranks(tmp_path):
+    world = 3
+    run_ranks(world, save_ranks, tmp_path)
+    expected = torch.load(tmp_path / "whole.pt")
+    paths = [tmp_path / f"model_world_size_{world}_rank_{rank}.pt" for rank in range(world)]
+    for path in paths:
+        told = compare(path, expected, tmp_path / "model.safetensors")
+        assert told.format == "fsdp"
+    with pytest.raises(coffer.Error) as raised:
+        coffer.convert(tmp_path / f"grid_world_size_{world}_rank_0.pt", None)
+    assert (raised.value.code, raised.value.tensor) == ("UNSUPPORTED", "w")
+    assert 'a mesh of several dimensions, and its first placement is "Shard"' in str(raised.value)
+    first = paths[0].read_bytes()
+    paths[0].write_bytes(paths[1].read_bytes())
+    paths[1].write_bytes(first)
+    with pytest.raises(coffer.Error, match="of other ranks than the files' names say"):
+        coffer.convert(paths[2], None)
+    paths[1].unlink()
+    with pytest.raises(coffer.Error) as raised:
+        coffer.convert(paths[2], None)
+    assert raised.value.code == "SHARD_MISSING"
+
+
+# ---- DeepSpeed: its layout, as its script zero_to_fp32.py reads it
+
+
+def partition(vector, world):
+    """Equal parts for each rank, the last one padded."""
+    each = -(-vector.numel() // world)
+    return list(torch.cat([vector, torch.full((each * world - vector.numel(),), 7.0, dtype=vector.dtype)]).split(each))
+
+
+def save_zero(folder, stage, world, groups, buffers, frozen, shared, prefix=""):
+    """`groups`: dicts of parameters. What the script makes of it is returned."""
+    folder.mkdir(parents=True)
+    shapes = [{name: tensor.shape for name, tensor in group.items()} for group in groups]
+    module = {name: tensor.clone() for name, tensor in buffers.items()} | {name: torch.zeros(1) for group in groups for name in group}
+    flats = [[] for _ in range(world)]
+    for group in groups:
+        if stage == 3:
+            parts = [[] for _ in range(world)]
+            for tensor in group.values():
+                for rank, part in enumerate(partition(tensor.reshape(-1), world)):
+                    parts[rank].append(part)
+            for rank in range(world):
+                flats[rank].append(torch.cat(parts[rank]))
+        else:
+            vector = torch.cat([tensor.reshape(-1) for tensor in group.values()])
+            padding = -vector.numel() % (2 * world)
+            for rank, part in enumerate(torch.cat([vector, torch.full((padding,), 7.0)]).chunk(world)):
+                flats[rank].append(part.clone())
+    key = "fp32_flat_groups" if stage == 3 else "single_partition_of_fp32_groups"
+    for rank in range(world):
+        moments = {"state": {0: {"exp_avg": torch.ones(5), "step": 3}}, "param_groups": [{"lr": 0.1}]}
+        state = {"zero_stage": stage, "partition_count": world if stage == 3 else [world] * len(groups), "loss_scaler": None,
+                 key: flats[rank], "optimizer_state_dict": moments}
+        torch.save({"optimizer_state_dict": state, "ds_version": "0.19.8"}, folder / f"{prefix}zero_pp_rank_{rank}_mp_rank_00_optim_states.pt")
+    for rank in range(world if stage == 3 else 1):
+        fragments = {name: partition(tensor.reshape(-1), world)[rank].clone() if stage == 3 else tensor for name, tensor in frozen.items()}
+        state = {"module": module, "buffer_names": list(buffers), "param_shapes": shapes, "shared_params": shared,
+                 "frozen_param_shapes": {name: tensor.shape for name, tensor in frozen.items()} or None,
+                 "frozen_param_fragments": fragments or None, "ds_version": "0.19.8", "num_experts": []}
+        called = f"zero_pp_rank_{rank}_mp_rank_00_model_states.pt" if stage == 3 else "mp_rank_00_model_states.pt"
+        torch.save(state, folder / called)
+    (folder.parent / "latest").write_text(folder.name)
+    return buffers | frozen | {name: tensor for group in groups for name, tensor in group.items()}
+
+
+def some_groups(draw, count):
+    return [{f"group{g}.{i}.weight": torch.randn([draw.randint(1, 9) for _ in range(draw.randint(0, 3))]) for i in range(draw.randint(1, 12))}
+            for g in range(count)]
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize("world", [1, 2, 3, 8])
+@pytest.mark.parametrize("bf16", [False, True])
+def test_deepspeed(tmp_path, stage, world, bf16):
+    draw = random.Random(stage * 10 + world)
+    torch.manual_seed(4)
+    buffers = {"norm.mean": torch.randn(3)}
+    frozen = {"frozen.a": torch.randn(5, 3), "frozen.b": torch.randn(1)} if bf16 else {}
+    groups = some_groups(draw, 1 + (world > 2))
+    folder = tmp_path / "global_step7"
+    expected = save_zero(folder, stage, world, groups, buffers, frozen, {}, "bf16_" if bf16 else "")
+    for source in (tmp_path, folder, folder / ("zero_pp_rank_0_" * (stage == 3) + "mp_rank_00_model_states.pt")):
+        told = compare(source, expected, tmp_path / "model.safetensors")
+        assert told.format == "deepspeed"
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_shared_parameters_of_deepspeed(tmp_path, stage):
+    groups = [{"embed": torch.randn(5, 3), "w": torch.randn(7)}]
+    expected = save_zero(tmp_path / "a", stage, 2, groups, {}, {}, {"lm_head": "embed"})
+    compare(tmp_path / "a", expected | {"lm_head": expected["embed"]}, tmp_path / "m.safetensors", tied="keep")
+    compare(tmp_path / "a", expected, tmp_path / "m.safetensors")
+    with coffer.open(tmp_path / "m.safetensors") as model:
+        assert model.metadata["lm_head"] == "embed"
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_what_is_wrong_about_files_of_deepspeed(tmp_path, stage):
+    def made(name, change):
+        folder = tmp_path / name
+        save_zero(folder, stage, 2, [{"a": torch.randn(5, 3), "b": torch.randn(400)}], {}, {}, {})
+        path = folder / "zero_pp_rank_1_mp_rank_00_optim_states.pt"
+        state = torch.load(path, weights_only=False)
+        change(state["optimizer_state_dict"])
+        torch.save(state, path)
+        with pytest.raises(coffer.Error) as raised:
+            coffer.convert(folder, None)
+        return raised.value.code
+
+    key = "fp32_flat_groups" if stage == 3 else "single_partition_of_fp32_groups"
+    assert made("short", lambda state: state.update({key: [state[key][0][:-150].clone()]})) == "VIEW"
+    assert made("long", lambda state: state.update({key: [torch.cat([state[key][0], torch.zeros(999)])]})) == "VIEW"
+    assert made("half", lambda state: state.update({key: [state[key][0].half()]})) == "PICKLE"
+    assert made("groups", lambda state: state.update({key: state[key] * 2})) == "PICKLE"
+    assert made("none", lambda state: state.pop(key)) == "PICKLE"
+    save_zero(tmp_path / "missing", stage, 3, [{"a": torch.randn(5, 3)}], {}, {}, {})
+    (tmp_path / "missing" / "zero_pp_rank_2_mp_rank_00_optim_states.pt").unlink()
+    with pytest.raises(coffer.Error) as raised:
+        coffer.convert(tmp_path / "missing", None)
+    assert raised.value.code == "SHARD_MISSING"
