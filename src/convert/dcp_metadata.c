@@ -45,11 +45,18 @@ static bool dcp_is_object(const coffer__dcp *dcp, coffer__value value, const cha
            coffer__same_text(coffer__pickle_name(pickle, callable), class);
 }
 
+/* What an object was given; 0 of what is none, or not there. */
+static coffer__value dcp_state(const coffer__dcp *dcp, coffer__value object)
+{
+    const coffer__node *node = coffer__pickle_node(dcp->graph.pickle, object);
+    return node != NULL ? coffer__node_state(node) : 0;
+}
+
 /* An attribute of an object; 0: it has none of that name. */
 static coffer__value dcp_attribute(const coffer__dcp *dcp, coffer__value object, const char *name)
 {
     const coffer__pickle *pickle = dcp->graph.pickle;
-    const coffer__value state = coffer__node_state(coffer__pickle_node(pickle, object));
+    const coffer__value state = dcp_state(dcp, object);
     const coffer__node *node = coffer__pickle_node(pickle, state);
     if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > 2 * DCP_MOST_ATTRIBUTES) {
         return 0;
@@ -127,7 +134,7 @@ static coffer_status dcp_add_numbers(coffer__dcp *dcp, const uint64_t *numbers, 
 /* The dtype is the first of a tuple, which is the state of the properties; of older versions an attribute. */
 static coffer__element dcp_element(const coffer__dcp *dcp, coffer__value properties)
 {
-    coffer__value first[1] = { coffer__node_state(coffer__pickle_node(dcp->graph.pickle, properties)) };
+    coffer__value first[1] = { dcp_state(dcp, properties) };
     if (dcp_is_dict(dcp, first[0])) {
         first[0] = dcp_attribute(dcp, properties, "dtype");
     } else {

@@ -191,7 +191,8 @@ static coffer_status fsdp_fail(const fsdp_reading *in, coffer_status status, con
 /* An attribute of an object; 0: none. */
 static coffer__value fsdp_attribute(const coffer__graph *graph, coffer__value object, const char *name)
 {
-    const coffer__value state = coffer__node_state(coffer__pickle_node(graph->pickle, object));
+    const coffer__node *of = coffer__pickle_node(graph->pickle, object);
+    const coffer__value state = of != NULL ? coffer__node_state(of) : 0;
     const coffer__node *node = coffer__pickle_node(graph->pickle, state);
     const bool small = node != NULL && node->kind == COFFER__VALUE_DICT && node->count <= 64;
     return small ? coffer__pickle_get(graph->pickle, state, name) : 0;

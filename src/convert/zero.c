@@ -405,12 +405,12 @@ static uint64_t zero_sum(const zero_flat *flats, size_t count, size_t step)
     return sum;
 }
 
-/* What is left over has to be padding: what is too little was told by a parameter. */
-static coffer_status zero_check_end(const zero_reading *in, size_t group, uint64_t at, coffer_error *err)
+/* What a group has left over, or in stage 3 a rank, has to be padding: what is too little was told by a parameter. */
+static coffer_status zero_check_end(const zero_reading *in, size_t which, uint64_t at, coffer_error *err)
 {
     const uint64_t align = 2 * in->world;
-    const uint64_t have =
-        in->stage < 3 ? zero_sum(in->flats + group, (size_t)in->world, in->groups) : zero_sum(in->flats, in->groups, 1);
+    const uint64_t have = in->stage < 3 ? zero_sum(in->flats + which, (size_t)in->world, in->groups)
+                                        : zero_sum(in->flats + which * in->groups, in->groups, 1);
     const bool fits = in->stage < 3 ? (at + align - 1) / align == (have + align - 1) / align : at == have;
     if (fits) {
         return COFFER_OK;
@@ -453,7 +453,11 @@ static coffer_status zero_put_trained(const zero_reading *in, coffer_error *err)
             return status;
         }
     }
-    return in->stage < 3 ? COFFER_OK : zero_check_end(in, 0, at, err);
+    coffer_status status = COFFER_OK;
+    for (size_t r = 0; in->stage == 3 && r < in->world && status == COFFER_OK; r++) {
+        status = zero_check_end(in, r, at, err);
+    }
+    return status;
 }
 
 /* ---- tensors of the model's files ---------------------------------------------------------------------------------- */

@@ -174,6 +174,9 @@ def dcp_attacks():
     yield "no-dtype", checkpoint(stored_as=stored((4, 6), [chunk(*part) for part in GRID], name("torch", "device"))), "PICKLE", "dtype"
     yield "chunks-no-list", checkpoint(stored_as=new(METADATA, "TensorStorageMetadata", attributes(
         properties=new(METADATA, "TensorProperties", tuple_of(name("torch", "float32"))), size=size_of((4, 6)), chunks=b"N"))), "PICKLE", ""
+    yield "no-properties", checkpoint(stored_as=new(METADATA, "TensorStorageMetadata", attributes(
+        size=size_of((4, 6)), chunks=list_of(*(chunk(*part) for part in GRID))))), "PICKLE", "dtype"
+    yield "no-index", checkpoint(stored_as=stored((4, 6), [b"N"])), "PICKLE", "neither offsets nor sizes"
     yield "name-no-text", checkpoint(more=((number(1), stored((), [])),)), "PICKLE", "without a name"
     yield "nothing", checkpoint(root=new(METADATA, "Metadata", attributes(state_dict_metadata=dict_of(), storage_data=dict_of()))), \
         "ROOT", "no tensors"
