@@ -65,6 +65,7 @@ bench_python() {
 # Beside torch.
 bench_convert() {
     build/frameworks-venv/bin/python bench/bench_convert.py build/release/coffer "$COFFER_BENCH_DIR" "${quick[@]}"
+    build/frameworks-venv/bin/python bench/bench_shards.py build/release/coffer "$COFFER_BENCH_DIR" "${quick[@]}"
 }
 
 # Beside the Hub's own clients.

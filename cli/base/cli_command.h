@@ -94,7 +94,8 @@ typedef enum cli_option_id {
     CLI_OPTION_CONSTANTS,
     CLI_OPTION_ARCH,
     CLI_OPTION_SIDECAR,
-    CLI_OPTION_DEQUANTIZE
+    CLI_OPTION_DEQUANTIZE,
+    CLI_OPTION_SELECT
 } cli_option_id;
 
 typedef struct cli_option {

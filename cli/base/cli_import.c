@@ -57,6 +57,7 @@ coffer_status cli_import_open(cli_import *opened, const char *path, const coffer
     if (status != COFFER_OK) {
         return status;
     }
+    path = coffer_input_path(opened->input);
     return confined && cli_sandbox_possible() ? read_confined(opened, path, options, err)
                                               : coffer_import_open(&opened->import, opened->input, options, err);
 }

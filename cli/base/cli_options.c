@@ -229,6 +229,18 @@ const char *cli_value(const cli_arguments *arguments, cli_option_id id)
     return value;
 }
 
+const char **cli_values_of(const cli_arguments *arguments, cli_option_id id, size_t *count)
+{
+    const char **values = malloc((arguments->choice_count + 1) * sizeof *values);
+    *count = 0;
+    for (size_t i = 0; values != NULL && i < arguments->choice_count; i++) {
+        if (arguments->choices[i].option->id == id) {
+            values[(*count)++] = arguments->choices[i].value;
+        }
+    }
+    return values;
+}
+
 int cli_which(const cli_arguments *arguments, cli_option_id id)
 {
     int which = -1;

@@ -17,6 +17,9 @@ void cli_free_arguments(cli_arguments *arguments);
 /* Whether an option was given, and the value it was given last (NULL when it was not). */
 bool cli_given(const cli_arguments *arguments, cli_option_id id);
 const char *cli_value(const cli_arguments *arguments, cli_option_id id);
+/* All values of an option that may be given several times, in order; *count says how many. NULL when there are none, or no
+   memory. To be freed by the caller. */
+const char **cli_values_of(const cli_arguments *arguments, cli_option_id id, size_t *count);
 /* Which of its values an option with a list of them was given last, from 0 on; -1 when it was not given. */
 int cli_which(const cli_arguments *arguments, cli_option_id id);
 

@@ -132,12 +132,29 @@ static coffer_import_options child_options(const sandbox_wants *wants, const cha
     return options;
 }
 
+/* The patterns, which lie one after another. They stay as long as the process. */
+static void child_take_patterns(const sandbox_wants *wants, const char *texts, coffer_import_options *options)
+{
+    const char **patterns = malloc((wants->pattern_count + (size_t)1) * sizeof *patterns);
+    if (patterns == NULL) {
+        child_give_up();
+    }
+    for (size_t i = 0; i < wants->pattern_count; i++) {
+        patterns[i] = texts;
+        texts += strlen(texts) + 1;
+    }
+    options->select = patterns;
+    options->select_count = wants->pattern_count;
+}
+
 /* Reads the input and makes bytes of the import, which live as long as the process. */
 static coffer_status child_import(const sandbox_wants *wants, const void **bytes, size_t *size, coffer_error *err)
 {
     const char *path = (const char *)(wants + 1);
     const char *root = path + wants->path_size;
-    const coffer_import_options options = child_options(wants, root, root + wants->root_size);
+    const char *prefix = root + wants->root_size;
+    coffer_import_options options = child_options(wants, root, prefix);
+    child_take_patterns(wants, prefix + wants->prefix_size, &options);
     const coffer_input_functions functions = {
         .read = child_read,
         .beside = child_beside,

@@ -57,6 +57,26 @@ static uint32_t wanted_flags(const coffer_import_options *options)
            (options->constants ? SANDBOX_WANTS_CONSTANTS : 0u);
 }
 
+/* Bytes of all patterns, each with its NUL. */
+static uint64_t patterns_size(const coffer_import_options *options)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; i < options->select_count; i++) {
+        size += strlen(options->select[i]) + 1;
+    }
+    return size;
+}
+
+static bool send_patterns(int socket, const coffer_import_options *options)
+{
+    for (size_t i = 0; i < options->select_count; i++) {
+        if (!sandbox_send(socket, options->select[i], strlen(options->select[i]) + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* An argument of a command line is far shorter than 4 GiB, so 32 bits hold its size. */
 bool sandbox_send_wants(int socket, uint64_t size, const char *path, const coffer_import_options *options)
 {
@@ -71,12 +91,13 @@ bool sandbox_send_wants(int socket, uint64_t size, const char *path, const coffe
                                   .flags = wanted_flags(options),
                                   .path_size = (uint32_t)strlen(path) + 1,
                                   .root_size = (uint32_t)strlen(root) + 1,
-                                  .prefix_size = (uint32_t)strlen(prefix) + 1 };
+                                  .prefix_size = (uint32_t)strlen(prefix) + 1,
+                                  .pattern_count = (uint32_t)options->select_count };
     const sandbox_message message = {
         .kind = SANDBOX_WANTS,
-        .size = sizeof wants + (uint64_t)wants.path_size + wants.root_size + wants.prefix_size,
+        .size = sizeof wants + (uint64_t)wants.path_size + wants.root_size + wants.prefix_size + patterns_size(options),
     };
     return sandbox_send(socket, &message, sizeof message) && sandbox_send(socket, &wants, sizeof wants) &&
            sandbox_send(socket, path, wants.path_size) && sandbox_send(socket, root, wants.root_size) &&
-           sandbox_send(socket, prefix, wants.prefix_size);
+           sandbox_send(socket, prefix, wants.prefix_size) && send_patterns(socket, options);
 }

@@ -37,6 +37,7 @@ typedef struct sandbox_wants {
     uint32_t root_size;
     uint32_t prefix_size;
     int32_t blocks_as;
+    uint32_t pattern_count; /* texts after the prefix */
 } sandbox_wants;
 
 enum {

@@ -52,10 +52,11 @@ typedef struct coffer_input_functions {
     bool far;         /* as in coffer_source */
 } coffer_input_functions;
 
-/* Opens a path or a URL (docs/network.md). Of the options, the allocator, the token, the timeout and the progress are
-   used, the last also while coffer_input_read and readers wait for a server; NULL: the default. Files beside it are
-   looked for as the files of an index are: nowhere but in its folder, also where that has links (the Hub's cache).
-   Fails as coffer_open does for what is not there. *input is NULL on failure. */
+/* Opens a path or a URL (docs/network.md). Of a folder that a distributed training has saved, that is the file in it by
+   which a reader finds the others; COFFER_ERR_DIRECTORY when there is none. Of the options, the allocator, the
+   token, the timeout and the progress are used, the last also while coffer_input_read and readers wait for a server;
+   NULL: the default. Files beside it are looked for as the files of an index are: nowhere but in its folder, also where
+   that has links (the Hub's cache). Fails as coffer_open does for what is not there. *input is NULL on failure. */
 COFFER_API coffer_status coffer_input_open(coffer_input **input, const char *path, const coffer_open_options *options,
                                            coffer_error *err);
 /* The same by the caller's functions. `allocator` NULL: coffer_libc_allocator(). */
@@ -73,6 +74,9 @@ COFFER_API uint64_t coffer_input_size(const coffer_input *input, uint32_t file);
 /* Bytes that were read of all files together by coffer_input_read and by readers: what was looked at, without the
    tensors that were carried. */
 COFFER_API uint64_t coffer_input_bytes_read(const coffer_input *input);
+/* The path that was given, borrowed from the input; of a folder the path of the file in it that is read. "" when there
+   is none. */
+COFFER_API const char *coffer_input_path(const coffer_input *input);
 /* Releases the input. NULL is ignored. No import of it may be used any more. */
 COFFER_API void coffer_input_free(coffer_input *input);
 
@@ -106,11 +110,13 @@ typedef struct coffer_import_options {
     coffer_dtype blocks_as; /* or make F32, F16 or BF16 of them; COFFER_UNKNOWN_DTYPE: refuse them */
     bool packed;            /* keep integers of less than a byte as U8, with their dtypes and shapes in the metadata */
     bool constants;         /* take the tensors in the attributes of ONNX's nodes, too, not only initializers */
+    const char *const *select; /* patterns of coffer_match: only tensors whose names, as they would be written, */
+    size_t select_count;       /* match one of them are wanted; 0: all are */
 } coffer_import_options;
 #define COFFER_IMPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
         sizeof(coffer_import_options), NULL, NULL, NULL, COFFER_TIES_HF, COFFER_SCALARS_SKIP, COFFER_UNKNOWN_DTYPE,    \
-            false, false, false, false, false, 0, false, COFFER_UNKNOWN_DTYPE, false, false                            \
+            false, false, false, false, false, 0, false, COFFER_UNKNOWN_DTYPE, false, false, NULL, 0                   \
     }
 
 /* What a file holds, and what becomes of it. */
@@ -163,7 +169,7 @@ typedef struct coffer_import_tensor {
     const char *reason;  /* of a skipped one, a sentence; else "" */
     const char *storage; /* what its bytes are called in the file ("data/0"); "" when there are none */
     size_t storage_len;
-    bool gathered; /* its elements do not lie one after another: it is a slice, transposed or expanded */
+    bool gathered; /* its elements do not lie one after another: it is a slice, transposed, expanded or in parts */
     bool changed;  /* its elements are byte-swapped, negated or conjugated */
     bool decoded;  /* its bytes are inflated, or decoded from text */
 } coffer_import_tensor;

@@ -57,8 +57,10 @@ typedef struct carry_run {
     coffer__carry *carries;
     coffer__box *boxes;
     coffer__checksum *sums;
-    coffer__row *rest;   /* storages that are read for their CRCs alone … */
-    size_t *rest_of;     /* … and the place in `order` of a row of each */
+    coffer__row *rest;      /* storages that are read for their CRCs alone … */
+    size_t *rest_of;        /* … and the place in `order` of a row of each, … */
+    uint32_t *rest_storage; /* … and its own number */
+    size_t rest_count;
     coffer__parts parts; /* the progress of the groups; counts bytes of tensors */
 } carry_run;
 
@@ -73,10 +75,10 @@ static const coffer__plan_storage *carry_storage_of(const carry_run *run, const 
     return coffer__plan_storages(run->plan) + row->storage;
 }
 
-/* Of a plain storage its only piece. A row that has bytes views a storage that has at least one. */
+/* Of a plain storage its only piece. A row that has bytes views a storage that has at least one, or is of parts that do. */
 static const coffer__plan_piece *carry_first_piece(const carry_run *run, const coffer__plan_storage *storage)
 {
-    return coffer__plan_pieces(run->plan) + storage->first_piece;
+    return coffer__plan_first_piece(run->plan, storage);
 }
 
 /* Names the tensor in an error, and its file unless another one is named. `number` counts the rows of the plan. */
@@ -233,22 +235,21 @@ static coffer_status carry_group(carry_run *run, size_t first, size_t end, const
 
 /* ---- plain storages ---------------------------------------------------------------------------------------------- */
 
-/* Whether the CRC of row order[i]'s storage is still to be computed. */
-static bool carry_is_unchecked(const carry_run *run, size_t i)
+/* Whether the CRC of a storage is still to be computed. */
+static bool carry_is_unchecked(const carry_run *run, uint32_t number)
 {
-    const coffer__plan_row *row = carry_row(run, i);
-    const coffer__plan_storage *storage = carry_storage_of(run, row);
-    return run->checked[row->storage] == CARRY_UNCHECKED && coffer__plan_is_plain(run->plan, storage) &&
+    const coffer__plan_storage *storage = coffer__plan_storages(run->plan) + number;
+    return run->checked[number] == CARRY_UNCHECKED && coffer__plan_is_plain(run->plan, storage) &&
            carry_first_piece(run, storage)->has_crc;
 }
 
-/* Puts row order[i]'s storage into a group of those that are read for their CRCs alone. Marked at once: rows that share
-   a storage would have it read again otherwise. `to` is used to find the row again. */
-static void carry_put_storage(carry_run *run, size_t k, size_t i)
+/* Puts a storage of row order[i], its own or that of a part, into a group of those that are read for their CRCs alone.
+   Marked at once: rows that share a storage would have it read again otherwise. `rest_of` is for finding the row again. */
+static void carry_put_storage(carry_run *run, size_t k, size_t i, uint32_t number)
 {
-    const coffer__plan_row *row = carry_row(run, i);
-    const coffer__plan_piece *piece = carry_first_piece(run, carry_storage_of(run, row));
-    run->checked[row->storage] = CARRY_CHECKED;
+    const coffer__plan_piece *piece = carry_first_piece(run, coffer__plan_storages(run->plan) + number);
+    run->checked[number] = CARRY_CHECKED;
+    run->rest_storage[k] = number;
     run->sums[k] = (coffer__checksum){ .crc32 = coffer__crc_of(run->crcs, piece) };
     run->rest[k] = (coffer__row){ .source = coffer__input_source(run->input, piece->file),
                                   .offset = piece->offset,
@@ -278,7 +279,7 @@ static coffer_status carry_check_group(carry_run *run, size_t count, coffer_erro
         return failed < count ? carry_fail_row(run, status, run->order[run->rest_of[failed]], err) : status;
     }
     for (size_t k = 0; k < count; k++) {
-        const coffer__plan_storage *storage = carry_storage_of(run, carry_row(run, run->rest_of[k]));
+        const coffer__plan_storage *storage = coffer__plan_storages(run->plan) + run->rest_storage[k];
         const coffer__plan_piece *piece = carry_first_piece(run, storage);
         if (run->sums[k].value != piece->crc) {
             status = coffer__decode_mismatch(run->plan, storage, piece, run->sums[k].value, err);
@@ -288,25 +289,40 @@ static coffer_status carry_check_group(carry_run *run, size_t count, coffer_erro
     return COFFER_OK;
 }
 
+/* Adds a storage of row order[i] to the group, and checks the group first if it is full. */
+static coffer_status carry_check_storage(carry_run *run, size_t i, uint32_t number, coffer_error *err)
+{
+    if (!carry_is_unchecked(run, number)) {
+        return COFFER_OK;
+    }
+    if (run->rest_count == run->group_room) {
+        const coffer_status status = carry_check_group(run, run->rest_count, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        run->rest_count = 0;
+    }
+    carry_put_storage(run, run->rest_count++, i, number);
+    return COFFER_OK;
+}
+
 /* The plain storages of which only parts are wanted, or nothing in their order, are read for their CRCs alone. That is
    one more pass over them; the system's cache often has them still. */
 static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
 {
-    size_t count = 0;
     for (size_t i = 0; i < run->count && run->crcs != NULL; i++) {
-        if (!carry_is_unchecked(run, i)) {
-            continue;
+        const coffer__plan_row *row = carry_row(run, i);
+        const coffer__plan_storage *storage = carry_storage_of(run, row);
+        coffer_status status = carry_check_storage(run, i, row->storage, err);
+        for (uint32_t k = 0; k < storage->part_count && status == COFFER_OK; k++) {
+            const coffer__plan_part *part = coffer__plan_parts(run->plan) + storage->first_part + k;
+            status = carry_check_storage(run, i, part->storage, err);
         }
-        if (count == run->group_room) {
-            const coffer_status status = carry_check_group(run, count, err);
-            if (status != COFFER_OK) {
-                return status;
-            }
-            count = 0;
+        if (status != COFFER_OK) {
+            return status;
         }
-        carry_put_storage(run, count++, i);
     }
-    return count == 0 ? COFFER_OK : carry_check_group(run, count, err);
+    return run->rest_count == 0 ? COFFER_OK : carry_check_group(run, run->rest_count, err);
 }
 
 /* ---- storages that are decoded ----------------------------------------------------------------------------------- */
@@ -416,7 +432,9 @@ static coffer_status carry_all(carry_run *run, coffer_error *err)
 static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err)
 {
     const size_t rows = run->plan->rows.count;
-    run->group_room = rows < CARRY_GROUP ? rows : CARRY_GROUP;
+    const size_t storages = run->plan->storages.count;
+    const size_t most = rows > storages ? rows : storages;
+    run->group_room = most < CARRY_GROUP ? most : CARRY_GROUP;
     run->order = coffer__alloc_array(run->allocator, rows, sizeof *run->order, err);
     run->places = coffer__alloc_array(run->allocator, rows, sizeof *run->places, err);
     run->checked = coffer__alloc_array(run->allocator, run->plan->storages.count, sizeof *run->checked, err);
@@ -425,6 +443,7 @@ static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err
     run->sums = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->sums, err);
     run->rest = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->rest, err);
     run->rest_of = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->rest_of, err);
+    run->rest_storage = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->rest_storage, err);
     if (!unchecked) {
         run->crcs = coffer__alloc_array(run->allocator, 1, sizeof *run->crcs, err);
         if (run->crcs == NULL) {
@@ -433,7 +452,8 @@ static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err
         coffer__crcs_open(run->crcs);
     }
     return run->order != NULL && run->places != NULL && run->checked != NULL && run->carries != NULL &&
-                   run->boxes != NULL && run->sums != NULL && run->rest != NULL && run->rest_of != NULL
+                   run->boxes != NULL && run->sums != NULL && run->rest != NULL && run->rest_of != NULL &&
+                   run->rest_storage != NULL
                ? COFFER_OK
                : COFFER_ERR_MEMORY;
 }
@@ -447,6 +467,7 @@ static void carry_free(carry_run *run)
     }
     coffer__inflaters_close(&run->decoding.inflaters);
     coffer__free_array(run->allocator, run->crcs, 1, sizeof *run->crcs);
+    coffer__free_array(run->allocator, run->rest_storage, run->group_room, sizeof *run->rest_storage);
     coffer__free_array(run->allocator, run->rest_of, run->group_room, sizeof *run->rest_of);
     coffer__free_array(run->allocator, run->rest, run->group_room, sizeof *run->rest);
     coffer__free_array(run->allocator, run->sums, run->group_room, sizeof *run->sums);

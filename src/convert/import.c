@@ -19,6 +19,7 @@
 #include "options.h"
 #include "plan_bytes.h"
 #include "sort.h"
+#include "wanted.h"
 
 #include <string.h>
 
@@ -255,7 +256,8 @@ static bool import_blocks_are_known(const coffer_import_options *options)
 static bool import_wants_are_known(const coffer_import_options *options)
 {
     return (unsigned)options->ties <= COFFER_TIES_KEEP && (unsigned)options->scalars <= COFFER_SCALARS_METADATA &&
-           (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT && import_blocks_are_known(options);
+           (unsigned)options->bytes_as <= COFFER_DTYPE_COUNT && import_blocks_are_known(options) &&
+           (options->select != NULL || options->select_count == 0);
 }
 
 /* The options as readers get them: with defaults where the caller gave NULL, so that no reader has
@@ -274,6 +276,8 @@ static coffer__wants import_wants(const coffer_import_options *options)
                             .blocks_as = options->blocks_as,
                             .packed = options->packed,
                             .constants = options->constants,
+                            .select = options->select,
+                            .select_count = options->select_count,
                             .scan = options->scan };
 }
 
@@ -290,7 +294,8 @@ static coffer_status import_read(coffer_import *import, const coffer_import_opti
     }
     import->plan.format = reader->noun;
     import->summary.format = reader->id;
-    return reader->read(&input, &wants, &import->plan, err);
+    status = reader->read(&input, &wants, &import->plan, err);
+    return status == COFFER_OK ? coffer__plan_select(&import->plan, &wants, err) : status;
 }
 
 /* An import with an empty plan. `*known` is a copy of the options, complete even where the caller's
@@ -457,6 +462,9 @@ const coffer_import_summary *coffer_import_summarize(const coffer_import *import
 static bool import_is_gathered(const coffer__plan *plan, const coffer__plan_row *row)
 {
     coffer__box box;
+    if (row->storage != COFFER__PLAN_NO_STORAGE && coffer__plan_storages(plan)[row->storage].part_count > 0) {
+        return true;
+    }
     return row->storage != COFFER__PLAN_NO_STORAGE && coffer__plan_box(plan, row, &box, NULL) == COFFER_OK &&
            box.rank > 0;
 }

@@ -97,7 +97,7 @@ coffer_status coffer_import_add(coffer_import *import, const coffer_import *more
     const bool same = strcmp(import->summary.format, more->summary.format) == 0;
     const coffer_status status = import_join(import, more, err);
     if (status != COFFER_OK) {
-        coffer__plan_part(&import->plan, &before);
+        coffer__plan_unjoin(&import->plan, &before);
         coffer__input_take_back(import->input, files);
         return status;
     }

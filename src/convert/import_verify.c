@@ -8,7 +8,7 @@
  *
  *   1. every row is found in the output by its name, with the same dtype and shape
  *   2. rows whose bytes are simply there, on both sides, all together
- *   3. the others storage by storage, so that what is decoded is decoded once
+ *   3. the others storage by storage, so that what is decoded is decoded once; arrays of parts by verify_parts.h
  *
  * CRCs are not compared again: the same bytes would give the same answer.
  *
@@ -158,6 +158,25 @@ static coffer_status verify_from(verify_comparison *run, const coffer__verify_ro
     return status;
 }
 
+/* Whether a row is all of an array that is assembled, in its order. Others of such arrays, which are transposed, go the
+   way of views: over the source that wrote them. */
+static bool verify_is_array(const coffer__plan *plan, const coffer__plan_row *row)
+{
+    return verify_storage_of(plan, row)->part_count > 0 && coffer__plan_is_whole(plan, row);
+}
+
+/* Rows that are all of one array: what they should be is assembled stretch by stretch. */
+static coffer_status verify_array(verify_comparison *run, coffer__verify_row *rows, size_t count, coffer_error *err)
+{
+    const coffer__verify_array array = { run->plan, run->import->input, rows->row->storage };
+    const coffer__verify_task task = { .rows = rows, .count = count, .to = UINT64_MAX };
+    for (size_t i = 0; i < count; i++) {
+        rows[i].array = &array;
+    }
+    const coffer_status status = coffer__verify_crew_run(&run->crew, &task, err);
+    return status == COFFER_OK ? status : coffer__plan_fail_row(run->plan, rows->row, status, err);
+}
+
 /* The rows of one storage: from the file itself where the bytes are simply there, else decoded again. A stream can be
    read once only, so a storage streams if one row wants it, and all of it. */
 static coffer_status verify_storage(verify_comparison *run, coffer__verify_row *rows, size_t count, coffer_error *err)
@@ -165,6 +184,9 @@ static coffer_status verify_storage(verify_comparison *run, coffer__verify_row *
     const coffer__plan_row *row = rows->row;
     if (rows->source != NULL) {
         return verify_from(run, rows, count, false, err);
+    }
+    if (verify_is_array(run->plan, row)) {
+        return verify_array(run, rows, count, err);
     }
     coffer__storage_source source;
     coffer_status status = coffer__storage_open(&source, &run->decoding, row->storage,

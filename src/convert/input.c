@@ -140,9 +140,16 @@ coffer_status coffer_input_open(coffer_input **input, const char *path, const co
     *input = NULL;
     coffer_open_options known;
     coffer__input_file *file = NULL;
+    coffer__path in_folder;
+    coffer__os_info info;
     coffer_status status = coffer__open_options(&known, options, err);
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
+    }
+    /* A URL is no path, and leads to no folder here. Without such a file opening the folder says what is wrong. */
+    if (coffer__os_inspect(path, true, &info) == 0 && info.kind == COFFER__OS_DIRECTORY &&
+        coffer__input_in_folder(path, &in_folder)) {
+        path = in_folder.text;
     }
     coffer_input *made = input_new(known.allocator, path);
     if (made == NULL) {
@@ -161,6 +168,11 @@ coffer_status coffer_input_open(coffer_input **input, const char *path, const co
     }
     *input = made;
     return COFFER_OK;
+}
+
+const char *coffer_input_path(const coffer_input *input)
+{
+    return input != NULL ? input->path : "";
 }
 
 /* What the caller's functions look like to a source of one file. */

@@ -33,6 +33,8 @@ struct coffer_input {
     uint64_t bytes_read;
 };
 
+/* Finds the file of a folder that is read (input_folder.c); false when it has none. */
+bool coffer__input_in_folder(const char *path, coffer__path *file);
 /* What readers see of it. Borrowed from the input. */
 coffer__input coffer__input_for_reader(coffer_input *input);
 /* The source of a file. */

@@ -300,10 +300,10 @@ static const char *view_lack(const char *name)
     return "a tensor without data (uninitialised)";
 }
 
-/* The part of a distributed tensor that one process has; 0 for other classes. It is in the state that follows
+/* An attribute of a distributed tensor; 0 for other classes. It is in the state that follows
    _rebuild_wrapper_subclass(class, dtype, sizes, …), which is a dict, or a pair of them, of which the second has what
    __slots__ names. `parts` are the arguments of the call that makes all of it. */
-static coffer__value view_local(const coffer__graph *graph, const coffer__value *parts)
+static coffer__value view_attribute(const coffer__graph *graph, const coffer__value *parts, const char *name)
 {
     const coffer__node *function = coffer__pickle_node(graph->pickle, parts[0]);
     const coffer__node *state = coffer__pickle_node(graph->pickle, parts[3]);
@@ -319,12 +319,38 @@ static coffer__value view_local(const coffer__graph *graph, const coffer__value 
     for (size_t i = 0; i < 2; i++) {
         const coffer__node *dict = coffer__pickle_node(graph->pickle, dicts[i]);
         const bool small = dict != NULL && dict->kind == COFFER__VALUE_DICT && dict->count <= VIEW_MOST_STATE;
-        const coffer__value local = small ? coffer__pickle_get(graph->pickle, dicts[i], "_local_tensor") : 0;
-        if (local != 0) {
-            return local;
+        const coffer__value found = small ? coffer__pickle_get(graph->pickle, dicts[i], name) : 0;
+        if (found != 0) {
+            return found;
         }
     }
     return 0;
+}
+
+/* The part of a distributed tensor that one process has. */
+static coffer__value view_local(const coffer__graph *graph, const coffer__value *parts)
+{
+    return view_attribute(graph, parts, "_local_tensor");
+}
+
+bool coffer__view_is_distributed(const coffer__graph *graph, coffer__value value, coffer__distributed *distributed)
+{
+    coffer__value parts[4] = { 0 };
+    coffer__value sizes[3] = { 0 };
+    coffer__graph_items(graph, coffer__graph_arguments(graph, value), parts, 4);
+    for (size_t i = 0; i < VIEW_MOST_WRAPPERS && coffer__graph_known_call(graph, value).meaning == COFFER__MEANS_WRAP;
+         i++) {
+        value = parts[0];
+        coffer__graph_items(graph, coffer__graph_arguments(graph, value), parts, 4);
+    }
+    if (coffer__graph_known_call(graph, value).meaning != COFFER__MEANS_FROM_TYPE) {
+        return false;
+    }
+    coffer__graph_items(graph, parts[2], sizes, 3);
+    distributed->local = view_local(graph, parts);
+    distributed->spec = view_attribute(graph, parts, "_spec");
+    distributed->sizes = sizes[2];
+    return distributed->local != 0 && distributed->spec != 0;
 }
 
 /* Undoes one wrapper: the tensor within is a value of its own, or a call of other names. */

@@ -24,6 +24,15 @@ coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer_
 coffer_status coffer__view_of_storage(coffer__graph *graph, coffer__value persistent, coffer__view *view,
                                       coffer_error *err);
 
+/* A tensor of which each process has a part (DTensor): values of the graph. */
+typedef struct coffer__distributed {
+    coffer__value local; /* the part, a tensor */
+    coffer__value sizes; /* of the whole */
+    coffer__value spec;  /* how it was cut */
+} coffer__distributed;
+/* Whether a value is one, perhaps within a parameter. */
+bool coffer__view_is_distributed(const coffer__graph *graph, coffer__value value, coffer__distributed *distributed);
+
 /* What a persistent id says of a storage. */
 typedef struct coffer__storage_id {
     const char *key; /* no NUL */

@@ -118,6 +118,8 @@ void coffer__plan_free(coffer__plan *plan)
     plan_free_array(plan, &plan->file_names, sizeof(uint32_t));
     plan_free_array(plan, &plan->pieces, sizeof(coffer__plan_piece));
     plan_free_array(plan, &plan->storages, sizeof(coffer__plan_storage));
+    plan_free_array(plan, &plan->parts, sizeof(coffer__plan_part));
+    plan_free_array(plan, &plan->extents, sizeof(uint64_t));
     plan_free_array(plan, &plan->rows, sizeof(coffer__plan_row));
     plan_free_array(plan, &plan->dimensions, sizeof(coffer__plan_dimension));
     plan_free_array(plan, &plan->pairs, sizeof(coffer__plan_pair));

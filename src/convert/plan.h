@@ -6,7 +6,8 @@
  *
  *   file      the input, number 0, and what the reader had opened beside it
  *   storage   bytes that tensors are views of: pieces of files, joined in order. A record of an archive,
- *             an array in a pickle
+ *             an array in a pickle. Or an array that is assembled of parts of other storages, each of which fills a
+ *             box of it: what many processes have saved of one tensor
  *   row       a tensor: a view of a storage, and the change that its elements need
  *   finding   what the user should know: an odd archive, a call that a loader would have made
  *
@@ -51,15 +52,28 @@ typedef struct coffer__plan_piece {
 typedef struct coffer__plan_storage {
     uint32_t first_piece; /* in the plan's pieces */
     uint32_t piece_count; /* 0: a storage without bytes */
-    uint64_t size;        /* the sum of the pieces' sizes */
+    uint64_t size;        /* the sum of the pieces' sizes, or those of the parts */
     uint32_t name;        /* what messages call it, as "data/0"; see coffer__plan_text */
-    bool viewed;          /* some row views it; else its bytes are unreferenced */
+    bool viewed;          /* some row or part views it; else its bytes are unreferenced */
     /* Pieces of one size may be the chunks of an array, one after another in the order of the grid, each with its elements in
        order; then the storage is the array, filled up to whole chunks (grid.h). */
-    uint32_t grid_rank; /* of the array; 0: there is no grid */
-    uint32_t grid;      /* its dimensions: sizes, how many chunks, and as `stride` the elements of a chunk */
-    uint64_t grid_item; /* bytes of an element */
+    uint32_t grid_rank;  /* of the array; 0: there is no grid */
+    uint32_t grid;       /* its dimensions: sizes, how many chunks, and as `stride` the elements of a chunk */
+    uint64_t grid_item;  /* bytes of an element */
+    uint32_t first_part; /* of one that is assembled, in the plan's parts: then it has no pieces */
+    uint32_t part_count; /* 0: it is made of pieces */
+    uint32_t rank;       /* of the array that is assembled */
+    uint32_t extents;    /* its sizes in items, the slowest first: the first of `rank` numbers in the plan's extents */
+    uint64_t item_size;  /* of its elements, in bytes: 1, 2, 4, 8 or 16 */
 } coffer__plan_storage;
+
+/* What fills a box of an array that is assembled: bytes of a plain storage, which lie there one after another as in the
+   box, row after row. The boxes of an array have each of its elements once, and have elements each. */
+typedef struct coffer__plan_part {
+    uint32_t storage;
+    uint64_t offset; /* of the first byte in that storage */
+    uint32_t box;    /* in the plan's extents: `rank` indices at which the box begins, and then its `rank` sizes */
+} coffer__plan_part;
 
 typedef enum coffer__sign {
     COFFER__SIGN_KEPT = 0,
@@ -131,6 +145,8 @@ typedef struct coffer__plan {
     coffer__plan_array file_names; /* uint32_t: texts; of the input "" */
     coffer__plan_array pieces;     /* coffer__plan_piece */
     coffer__plan_array storages;   /* coffer__plan_storage */
+    coffer__plan_array parts;      /* coffer__plan_part */
+    coffer__plan_array extents;    /* uint64_t */
     coffer__plan_array rows;       /* coffer__plan_row, in the order in which they were found */
     coffer__plan_array dimensions; /* coffer__plan_dimension */
     coffer__plan_array pairs;      /* coffer__plan_pair */
@@ -165,6 +181,13 @@ coffer_status coffer__plan_put_storage(coffer__plan *plan, uint32_t piece_count,
 coffer_status coffer__plan_put_grid(coffer__plan *plan, uint32_t piece_count, uint32_t name, uint32_t rank,
                                     const coffer__plan_dimension *dimensions, uint64_t item_size, uint32_t *number,
                                     coffer_error *err);
+/* The parts of an array are put before it, one after another, as pieces are (plan_parts.c). `starts` and `sizes` have `rank`
+   numbers each, in elements; the storage of the part is marked as viewed. */
+coffer_status coffer__plan_put_part(coffer__plan *plan, uint32_t storage, uint64_t offset, uint32_t rank,
+                                    const uint64_t *starts, const uint64_t *sizes, coffer_error *err);
+/* A storage that is assembled of the last `part_count` parts, at least one. What sizes multiply to is checked later. */
+coffer_status coffer__plan_put_assembled(coffer__plan *plan, uint32_t part_count, uint32_t rank, const uint64_t *sizes,
+                                         uint64_t item_size, uint32_t name, uint32_t *number, coffer_error *err);
 /* Puts a row with its `rank` dimensions, and marks its storage as viewed. What row->dimensions says is not read. */
 coffer_status coffer__plan_put_row(coffer__plan *plan, const coffer__plan_row *row,
                                    const coffer__plan_dimension *dimensions, coffer_error *err);
@@ -185,17 +208,33 @@ coffer_status coffer__plan_extend(coffer__plan *plan, coffer__plan_array *array,
  * Whether every number of the plan is in its range, given the sizes of the files (`file_count` of them): pieces lie
  * within them, views within their storages, products do not overflow, dtypes fit item sizes, names are UTF-8, unique
  * among what is written and not reserved. Strides that lead to the same bytes again make tensors larger than their
- * storages; all of them together by 64 MiB at most, unless `may_expand`. No I/O; memory for the order of the names.
+ * storages; all of them together by 64 MiB at most, unless `may_expand`. Arrays that are assembled have each element
+ * once. No I/O; memory for the order of the names, or of the parts of an array.
  * COFFER_ERR_VIEW, COFFER_ERR_NAME, COFFER_ERR_DUPLICATE_NAME, COFFER_ERR_DUPLICATE_KEY, COFFER_ERR_ARCHIVE for pieces
  * beyond the file, COFFER_ERR_PLAN for what no reader makes.
  */
 coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_sizes, bool may_expand,
                                  coffer_error *err);
 
+/* The part of that which is about arrays that are assembled, storage number `i` of `all` parts before it (plan_parts.c).
+   *comparisons is what may still be spent on looking for boxes that overlap. COFFER_ERR_VIEW, with the name of the storage
+   as that of the tensor, when boxes leave a gap or overlap; COFFER_ERR_PLAN. */
+coffer_status coffer__plan_check_parts(const coffer__plan *plan, size_t i, uint64_t *comparisons, coffer_error *err);
+
 /* ---- what a plan says: all of these rely on coffer__plan_check, but for the order and the names of texts --------- */
 
 const coffer__plan_piece *coffer__plan_pieces(const coffer__plan *plan);
 const coffer__plan_storage *coffer__plan_storages(const coffer__plan *plan);
+const coffer__plan_part *coffer__plan_parts(const coffer__plan *plan);
+/* `count` numbers from `first` on; NULL when there are none. */
+const uint64_t *coffer__plan_extents(const coffer__plan *plan, uint32_t first, size_t count);
+/* Writes "[3, 0]", cut when it gets longer than `size` bytes, which are at least 32. */
+void coffer__plan_write_place(char *text, size_t size, const uint64_t *place, size_t rank);
+/* Bytes of a part of a storage. */
+uint64_t coffer__plan_part_size(const coffer__plan *plan, const coffer__plan_storage *storage,
+                                const coffer__plan_part *part);
+/* A piece of a storage, or, if it is assembled, of that of its first part: it says in which file. It has one. */
+const coffer__plan_piece *coffer__plan_first_piece(const coffer__plan *plan, const coffer__plan_storage *storage);
 const coffer__plan_row *coffer__plan_rows(const coffer__plan *plan);
 const coffer__plan_dimension *coffer__plan_dimensions(const coffer__plan *plan, const coffer__plan_row *row);
 const coffer__plan_pair *coffer__plan_pairs(const coffer__plan *plan);

@@ -15,6 +15,8 @@
 #include "error.h"
 #include "sort.h"
 
+#include <string.h>
+
 /* Steps of a merge, a view looked at being one: a second or so. */
 #define ACCOUNT_MERGE_STEPS ((uint64_t)1 << 28)
 #define ACCOUNT_MERGE_RUNS ((uint64_t)1 << 24)
@@ -38,13 +40,77 @@ typedef struct account_cursor {
     uint64_t index[COFFER__PLAN_MAX_RANK];
 } account_cursor;
 
-/* The views of which the union is being taken: rows[order[0..count)], all of one storage, by their beginnings. */
-typedef struct account_set {
+/*
+ * What views bytes: row number `i` of the plan, or, with `i` beyond the rows, part number `i - rows`, which views the bytes
+ * of its storage for the rows of the array that it belongs to. Rows of such an array view nothing by themselves.
+ */
+typedef struct account_ledger {
     const coffer__plan *plan;
+    uint32_t *order; /* of all rows and parts */
+    uint8_t *fates;  /* of each part: the least of the rows of its array */
+    uint32_t *owner; /* of each part: the storage that it belongs to */
+} account_ledger;
+
+/* The views of which the union is being taken: order[0..count), all of one storage, by their beginnings. */
+typedef struct account_set {
+    const account_ledger *ledger;
     const uint32_t *order;
     size_t count;
     coffer_fate most; /* rows with a greater fate are not in the set */
 } account_set;
+
+/* ---- rows and parts ---------------------------------------------------------------------------------------------- */
+
+/* The part of a number beyond the rows; NULL: it is a row's. */
+static const coffer__plan_part *account_part(const account_ledger *ledger, uint32_t i)
+{
+    const size_t rows = ledger->plan->rows.count;
+    return i < rows ? NULL : coffer__plan_parts(ledger->plan) + (i - rows);
+}
+
+/* The storage whose bytes are viewed; COFFER__PLAN_NO_STORAGE: none, as also for rows of what is assembled. */
+static uint32_t account_storage_of(const account_ledger *ledger, uint32_t i)
+{
+    const coffer__plan *plan = ledger->plan;
+    const coffer__plan_part *part = account_part(ledger, i);
+    if (part != NULL) {
+        return part->storage;
+    }
+    const uint32_t storage = coffer__plan_rows(plan)[i].storage;
+    const bool assembled = storage < plan->storages.count && coffer__plan_storages(plan)[storage].part_count > 0;
+    return assembled ? COFFER__PLAN_NO_STORAGE : storage;
+}
+
+static uint64_t account_offset_of(const account_ledger *ledger, uint32_t i)
+{
+    const coffer__plan_part *part = account_part(ledger, i);
+    return part != NULL ? part->offset : coffer__plan_rows(ledger->plan)[i].offset;
+}
+
+static coffer_fate account_fate_of(const account_ledger *ledger, uint32_t i)
+{
+    const size_t rows = ledger->plan->rows.count;
+    return i < rows ? coffer__plan_rows(ledger->plan)[i].fate : (coffer_fate)ledger->fates[i - rows];
+}
+
+/* Which array each part belongs to, and what becomes of it: what becomes of the best of that array's rows. */
+static void account_find_fates(account_ledger *ledger)
+{
+    const coffer__plan *plan = ledger->plan;
+    memset(ledger->fates, COFFER_FATE_SKIPPED, plan->parts.count);
+    for (size_t i = 0; i < plan->rows.count; i++) {
+        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+        if (row->storage == COFFER__PLAN_NO_STORAGE) {
+            continue;
+        }
+        const coffer__plan_storage *storage = coffer__plan_storages(plan) + row->storage;
+        for (uint32_t k = 0; k < storage->part_count; k++) {
+            uint8_t *fate = &ledger->fates[storage->first_part + k];
+            ledger->owner[storage->first_part + k] = row->storage;
+            *fate = (uint8_t)row->fate < *fate ? (uint8_t)row->fate : *fate;
+        }
+    }
+}
 
 /* ---- a view ------------------------------------------------------------------------------------------------------ */
 
@@ -65,11 +131,11 @@ static void account_insert(account_view *view, uint64_t count, uint64_t stride)
  * that step by no more than what the run has become make a longer run, with or without overlaps; a dimension that is
  * never stepped along, or that leads to the same bytes again, is none. Returns false for a view without bytes.
  */
-static bool account_view_of(const coffer__plan *plan, const coffer__plan_row *row, account_view *view)
+static bool account_view_of_row(const coffer__plan *plan, const coffer__plan_row *row, account_view *view)
 {
     const coffer__plan_dimension *dimensions = coffer__plan_dimensions(plan, row);
     *view = (account_view){ .begin = row->offset, .run = row->item_size, .nested = true };
-    if (row->storage == COFFER__PLAN_NO_STORAGE || row->item_size == 0) {
+    if (row->item_size == 0) {
         return false;
     }
     for (size_t i = 0; i < row->rank; i++) {
@@ -96,6 +162,24 @@ static bool account_view_of(const coffer__plan *plan, const coffer__plan_row *ro
     /* Dimensions that were joined to the run are gone; those that are kept moved down. */
     view->rank = kept;
     view->end = view->begin + reach;
+    return true;
+}
+
+/* A part is an interval. One whose array no row views has no bytes to tell of. */
+static bool account_view_of(const account_ledger *ledger, uint32_t i, account_view *view)
+{
+    const coffer__plan *plan = ledger->plan;
+    const coffer__plan_part *part = account_part(ledger, i);
+    if (part == NULL) {
+        return account_storage_of(ledger, i) != COFFER__PLAN_NO_STORAGE &&
+               account_view_of_row(plan, coffer__plan_rows(plan) + i, view);
+    }
+    const uint32_t owner = ledger->owner[i - plan->rows.count];
+    if (owner == COFFER__PLAN_NO_STORAGE) {
+        return false;
+    }
+    const uint64_t size = coffer__plan_part_size(plan, coffer__plan_storages(plan) + owner, part);
+    *view = (account_view){ .begin = part->offset, .end = part->offset + size, .run = size, .nested = true };
     return true;
 }
 
@@ -150,16 +234,16 @@ static uint64_t account_merge(account_cursor *cursors, size_t count)
 static coffer_status account_cluster(const account_set *set, size_t first, size_t last, uint64_t *bytes,
                                      coffer_error *err)
 {
-    const coffer_allocator *allocator = set->plan->allocator;
+    const coffer_allocator *allocator = set->ledger->plan->allocator;
     account_cursor *cursors = coffer__alloc_array(allocator, last - first, sizeof *cursors, err);
     if (cursors == NULL) {
         return COFFER_ERR_MEMORY;
     }
     size_t count = 0;
     for (size_t i = first; i < last; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(set->plan) + set->order[i];
         account_cursor *cursor = &cursors[count];
-        if (row->fate <= set->most && account_view_of(set->plan, row, &cursor->view)) {
+        if (account_fate_of(set->ledger, set->order[i]) <= set->most &&
+            account_view_of(set->ledger, set->order[i], &cursor->view)) {
             cursor->at = cursor->view.begin;
             count++;
         }
@@ -212,9 +296,9 @@ static coffer_status account_union(const account_set *set, uint64_t *bytes, coff
     account_group group = { .nested = true };
     *bytes = 0;
     for (size_t i = 0; i < set->count; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(set->plan) + set->order[i];
         account_view view;
-        if (row->fate > set->most || !account_view_of(set->plan, row, &view)) {
+        if (account_fate_of(set->ledger, set->order[i]) > set->most ||
+            !account_view_of(set->ledger, set->order[i], &view)) {
             continue;
         }
         /* Sorted by their beginnings: whoever begins at or after the end of all others so far
@@ -242,21 +326,23 @@ static coffer_status account_union(const account_set *set, uint64_t *bytes, coff
 /* By storage, and in one by where they begin. */
 static bool account_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer__plan_row *rows = coffer__plan_rows(ctx);
-    if (rows[a].storage != rows[b].storage) {
-        return rows[a].storage < rows[b].storage;
+    const account_ledger *ledger = ctx;
+    const uint32_t a_storage = account_storage_of(ledger, a);
+    const uint32_t b_storage = account_storage_of(ledger, b);
+    if (a_storage != b_storage) {
+        return a_storage < b_storage;
     }
-    return rows[a].offset < rows[b].offset;
+    return account_offset_of(ledger, a) < account_offset_of(ledger, b);
 }
 
-/* What the rows of one storage take of it. Each class gets what those before it have left. */
-static coffer_status account_storage(const coffer__plan *plan, const uint32_t *order, size_t count,
+/* What the rows and parts of one storage take of it. Each class gets what those before it have left. */
+static coffer_status account_storage(const account_ledger *ledger, const uint32_t *order, size_t count,
                                      coffer__plan_account *account, coffer_error *err)
 {
     uint64_t *const classes[] = { &account->written, &account->aliased, &account->skipped };
     uint64_t before = 0;
     for (unsigned fate = COFFER_FATE_WRITTEN; fate <= COFFER_FATE_SKIPPED; fate++) {
-        const account_set set = { .plan = plan, .order = order, .count = count, .most = (coffer_fate)fate };
+        const account_set set = { .ledger = ledger, .order = order, .count = count, .most = (coffer_fate)fate };
         uint64_t bytes = 0;
         const coffer_status status = account_union(&set, &bytes, err);
         if (status != COFFER_OK) {
@@ -270,17 +356,17 @@ static coffer_status account_storage(const coffer__plan *plan, const uint32_t *o
     return COFFER_OK;
 }
 
-/* Rows without a storage have the greatest number, so they are at the end, where the loop stops. */
-static coffer_status account_storages(const coffer__plan *plan, const uint32_t *order, coffer__plan_account *account,
-                                      coffer_error *err)
+/* What views nothing by itself has the greatest number, so it is at the end, where the loop stops. */
+static coffer_status account_storages(const account_ledger *ledger, coffer__plan_account *account, coffer_error *err)
 {
-    const coffer__plan_row *rows = coffer__plan_rows(plan);
-    for (size_t i = 0; i < plan->rows.count && rows[order[i]].storage != COFFER__PLAN_NO_STORAGE;) {
+    const size_t count = ledger->plan->rows.count + ledger->plan->parts.count;
+    const uint32_t *order = ledger->order;
+    for (size_t i = 0; i < count && account_storage_of(ledger, order[i]) != COFFER__PLAN_NO_STORAGE;) {
         size_t end = i + 1;
-        while (end < plan->rows.count && rows[order[end]].storage == rows[order[i]].storage) {
+        while (end < count && account_storage_of(ledger, order[end]) == account_storage_of(ledger, order[i])) {
             end++;
         }
-        const coffer_status status = account_storage(plan, order + i, end - i, account, err);
+        const coffer_status status = account_storage(ledger, order + i, end - i, account, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -289,33 +375,61 @@ static coffer_status account_storages(const coffer__plan *plan, const uint32_t *
     return COFFER_OK;
 }
 
-/* The sum of storages cannot wrap, as coffer__plan_check has seen; that of rows can, where views
-   repeat bytes. */
-coffer_status coffer__plan_add_up(const coffer__plan *plan, coffer__plan_account *account, coffer_error *err)
+/* The bytes of what is written. The sum of storages cannot wrap, as coffer__plan_check has seen; that of rows can, where
+   views repeat bytes. */
+static coffer_status account_output(const coffer__plan *plan, coffer__plan_account *account, coffer_error *err)
 {
-    const size_t count = plan->rows.count;
-    *account = (coffer__plan_account){ .total = 0 };
-    for (size_t i = 0; i < plan->storages.count; i++) {
-        account->total += coffer__plan_storages(plan)[i].size;
-    }
-    uint32_t *order = coffer__alloc_array(plan->allocator, count, sizeof *order, err);
-    if (order == NULL) {
-        return COFFER_ERR_MEMORY;
-    }
-    coffer_status status = COFFER_OK;
-    for (uint32_t i = 0; i < count && status == COFFER_OK; i++) {
+    for (size_t i = 0; i < plan->rows.count; i++) {
         const coffer__plan_row *row = coffer__plan_rows(plan) + i;
-        order[i] = i;
         if (row->fate == COFFER_FATE_WRITTEN &&
             !coffer__add_u64(account->output, coffer__plan_row_size(plan, row), &account->output)) {
-            status = coffer__fail(err, COFFER_ERR_VIEW, "the tensors together would be more than 2^64-1 bytes");
+            return coffer__fail(err, COFFER_ERR_VIEW, "the tensors together would be more than 2^64-1 bytes");
         }
     }
-    coffer__sort(order, count, account_before, plan);
+    return COFFER_OK;
+}
+
+/* Arrays that are assembled have no bytes of their own. */
+static coffer_status account_add_up(account_ledger *ledger, coffer__plan_account *account, coffer_error *err)
+{
+    const coffer__plan *plan = ledger->plan;
+    const size_t count = plan->rows.count + plan->parts.count;
+    for (size_t i = 0; i < plan->storages.count; i++) {
+        const coffer__plan_storage *storage = coffer__plan_storages(plan) + i;
+        account->total += storage->part_count > 0 ? 0 : storage->size;
+    }
+    for (size_t i = 0; i < plan->parts.count; i++) {
+        ledger->owner[i] = COFFER__PLAN_NO_STORAGE;
+    }
+    account_find_fates(ledger);
+    for (uint32_t i = 0; i < count; i++) {
+        ledger->order[i] = i;
+    }
+    coffer__sort(ledger->order, count, account_before, ledger);
+    coffer_status status = account_output(plan, account, err);
     if (status == COFFER_OK) {
-        status = account_storages(plan, order, account, err);
+        status = account_storages(ledger, account, err);
     }
     account->unreferenced = account->total - account->written - account->aliased - account->skipped;
-    coffer__free_array(plan->allocator, order, count, sizeof *order);
+    return status;
+}
+
+coffer_status coffer__plan_add_up(const coffer__plan *plan, coffer__plan_account *account, coffer_error *err)
+{
+    const size_t parts = plan->parts.count;
+    const size_t count = plan->rows.count + parts;
+    account_ledger ledger = { .plan = plan };
+    *account = (coffer__plan_account){ .total = 0 };
+    if (count > UINT32_MAX) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "there are too many tensors and parts of tensors to count");
+    }
+    ledger.order = coffer__alloc_array(plan->allocator, count, sizeof *ledger.order, err);
+    ledger.fates = coffer__alloc_array(plan->allocator, parts, sizeof *ledger.fates, err);
+    ledger.owner = coffer__alloc_array(plan->allocator, parts, sizeof *ledger.owner, err);
+    const bool allocated = ledger.order != NULL && ledger.fates != NULL && ledger.owner != NULL;
+    const coffer_status status = allocated ? account_add_up(&ledger, account, err) : COFFER_ERR_MEMORY;
+    coffer__free_array(plan->allocator, ledger.owner, parts, sizeof *ledger.owner);
+    coffer__free_array(plan->allocator, ledger.fates, parts, sizeof *ledger.fates);
+    coffer__free_array(plan->allocator, ledger.order, count, sizeof *ledger.order);
     return status;
 }

@@ -110,7 +110,7 @@ static void tape_piece(tape *t, void *item)
     piece->dtype = (coffer_dtype)dtype;
 }
 
-/* Without `viewed`, which follows from the rows. */
+/* Without `viewed`, which follows from the rows and the parts. */
 static void tape_storage(tape *t, void *item)
 {
     coffer__plan_storage *storage = item;
@@ -121,6 +121,24 @@ static void tape_storage(tape *t, void *item)
     tape_u32(t, &storage->grid_rank);
     tape_u32(t, &storage->grid);
     tape_u64(t, &storage->grid_item);
+    tape_u32(t, &storage->first_part);
+    tape_u32(t, &storage->part_count);
+    tape_u32(t, &storage->rank);
+    tape_u32(t, &storage->extents);
+    tape_u64(t, &storage->item_size);
+}
+
+static void tape_part(tape *t, void *item)
+{
+    coffer__plan_part *part = item;
+    tape_u32(t, &part->storage);
+    tape_u64(t, &part->offset);
+    tape_u32(t, &part->box);
+}
+
+static void tape_extent(tape *t, void *item)
+{
+    tape_u64(t, item);
 }
 
 static void tape_row(tape *t, void *item)
@@ -184,6 +202,8 @@ typedef union tape_item {
     uint32_t file;
     coffer__plan_piece piece;
     coffer__plan_storage storage;
+    coffer__plan_part part;
+    uint64_t extent;
     coffer__plan_row row;
     coffer__plan_dimension dimension;
     coffer__plan_pair pair;
@@ -256,6 +276,8 @@ static coffer_status tape_plan(tape *t, coffer__plan *plan, char *format, coffer
         { &plan->file_names, sizeof(uint32_t), tape_file },
         { &plan->pieces, sizeof(coffer__plan_piece), tape_piece },
         { &plan->storages, sizeof(coffer__plan_storage), tape_storage },
+        { &plan->parts, sizeof(coffer__plan_part), tape_part },
+        { &plan->extents, sizeof(uint64_t), tape_extent },
         { &plan->rows, sizeof(coffer__plan_row), tape_row },
         { &plan->dimensions, sizeof(coffer__plan_dimension), tape_dimension },
         { &plan->pairs, sizeof(coffer__plan_pair), tape_pair },
@@ -295,6 +317,24 @@ coffer_status coffer__plan_save(const coffer__plan *plan, const char *format, ui
     return tape_plan(&t, &copy, name, err);
 }
 
+/* Whether a storage is viewed is not told, but seen. */
+static void tape_mark_viewed(coffer__plan *plan)
+{
+    coffer__plan_storage *storages = plan->storages.items;
+    for (size_t i = 0; i < plan->rows.count; i++) {
+        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+        if (row->storage < plan->storages.count) {
+            storages[row->storage].viewed = true;
+        }
+    }
+    for (size_t i = 0; i < plan->parts.count; i++) {
+        const coffer__plan_part *part = coffer__plan_parts(plan) + i;
+        if (part->storage < plan->storages.count) {
+            storages[part->storage].viewed = true;
+        }
+    }
+}
+
 /* The plan that was begun has a text and a file already, which those of the bytes replace. */
 coffer_status coffer__plan_load(coffer__plan *plan, const uint8_t *bytes, size_t size,
                                 char format[COFFER__PLAN_FORMAT_SIZE], coffer_error *err)
@@ -319,12 +359,6 @@ coffer_status coffer__plan_load(coffer__plan *plan, const uint8_t *bytes, size_t
         return coffer__fail_at(err, COFFER_ERR_PLAN, t.in.position, "the bytes of a plan %s at byte %u",
                                t.cut ? "end" : "do not end", (uint64_t)t.in.position);
     }
-    /* Whether a storage is viewed is not told, but seen. */
-    for (size_t i = 0; i < plan->rows.count; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
-        if (row->storage < plan->storages.count) {
-            ((coffer__plan_storage *)plan->storages.items)[row->storage].viewed = true;
-        }
-    }
+    tape_mark_viewed(plan);
     return COFFER_OK;
 }

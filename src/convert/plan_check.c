@@ -4,7 +4,7 @@
  * so nothing in it is believed: not one number of it is used before it was compared with what is
  * known here, the sizes of the files.
  *
- * The order matters: texts, then pieces, storages, rows, names, each relying on those before. A
+ * The order matters: texts, then pieces, storages, their parts, rows, names, each relying on those before. A
  * piece lies within its file; so a storage, which is made of pieces, has bytes that exist; so a
  * view within a storage reads nothing else.
  *
@@ -32,6 +32,8 @@
 
 /* Bytes by which all tensors together may be larger than the storages that they view. */
 #define PLAN_EXPANSION ((uint64_t)64 << 20)
+/* Comparisons of the boxes of parts: a second or two. */
+#define PLAN_COMPARISONS ((uint64_t)1 << 28)
 /* What deflate makes of one byte at most. */
 #define PLAN_DEFLATE_RATIO 1032
 
@@ -194,16 +196,26 @@ static bool judge_grid(const plan_judge *judge, const coffer__plan_storage *stor
     return true;
 }
 
-/* The storages have the pieces among them in order, each piece belongs to one, and the sizes are their sums. So the
-   bytes of all storages, which the account begins with, count each piece once. */
+/* The storages have the pieces and the parts among them in order, each of them belongs to one, and the sizes are the sums
+   of the pieces'. So the bytes of all storages, which the account begins with, count each piece once; those of arrays that
+   are assembled are bytes of other storages, and are not counted. */
 static coffer_status judge_storages(const plan_judge *judge)
 {
     const coffer__plan *plan = judge->plan;
     uint64_t all = 0;
     size_t next = 0;
+    size_t next_part = 0;
     for (size_t i = 0; i < plan->storages.count; i++) {
         const coffer__plan_storage *storage = coffer__plan_storages(plan) + i;
         uint64_t size = 0;
+        if (storage->part_count > 0) {
+            if (storage->first_part != next_part || storage->part_count > plan->parts.count - next_part ||
+                storage->piece_count > 0 || storage->size > INT64_MAX || !coffer__plan_has_text(plan, storage->name)) {
+                return judge_foreign(judge, "storage", i);
+            }
+            next_part += storage->part_count;
+            continue;
+        }
         /* `next` never exceeds the count, by the comparison with what is left of it. */
         if (storage->first_piece != next || storage->piece_count > plan->pieces.count - next ||
             !coffer__plan_has_text(plan, storage->name)) {
@@ -227,7 +239,25 @@ static coffer_status judge_storages(const plan_judge *judge)
         }
         next += storage->piece_count;
     }
+    if (next_part != plan->parts.count) {
+        return judge_foreign(judge, "part", next_part);
+    }
     return next == plan->pieces.count ? COFFER_OK : judge_foreign(judge, "piece", next);
+}
+
+/* Arrays that are assembled of other storages, once all of these have been looked at. */
+static coffer_status judge_parts(const plan_judge *judge)
+{
+    uint64_t comparisons = PLAN_COMPARISONS;
+    for (size_t i = 0; i < judge->plan->storages.count; i++) {
+        if (coffer__plan_storages(judge->plan)[i].part_count > 0) {
+            const coffer_status status = coffer__plan_check_parts(judge->plan, i, &comparisons, judge->err);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        }
+    }
+    return COFFER_OK;
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -526,6 +556,9 @@ coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_
     }
     if (status == COFFER_OK) {
         status = judge_storages(&judge);
+    }
+    if (status == COFFER_OK) {
+        status = judge_parts(&judge);
     }
     for (size_t i = 0; i < plan->rows.count && status == COFFER_OK; i++) {
         status = judge_row(&judge, i);

@@ -21,6 +21,8 @@ typedef struct plan_shift {
     uint32_t files;
     uint32_t pieces;
     uint32_t storages;
+    uint32_t parts;
+    uint32_t extents;
     uint32_t rows;
     uint32_t dimensions;
 } plan_shift;
@@ -35,7 +37,8 @@ static uint32_t join_text(const plan_shift *shift, uint32_t text)
 static uint64_t join_size(const coffer__plan *plan)
 {
     return plan->file_names.count * sizeof(uint32_t) + plan->pieces.count * sizeof(coffer__plan_piece) +
-           plan->storages.count * sizeof(coffer__plan_storage) + plan->rows.count * sizeof(coffer__plan_row) +
+           plan->storages.count * sizeof(coffer__plan_storage) + plan->parts.count * sizeof(coffer__plan_part) +
+           plan->extents.count * sizeof(uint64_t) + plan->rows.count * sizeof(coffer__plan_row) +
            plan->dimensions.count * sizeof(coffer__plan_dimension) + plan->pairs.count * sizeof(coffer__plan_pair) +
            plan->findings.count * sizeof(coffer__plan_finding) + plan->texts.count;
 }
@@ -56,7 +59,17 @@ static void join_move_storage(void *item, const plan_shift *shift)
     coffer__plan_storage *storage = item;
     storage->first_piece += shift->pieces;
     storage->name = join_text(shift, storage->name);
+    storage->first_part += shift->parts;
+    storage->extents += shift->extents;
     storage->grid += storage->grid_rank > 0 ? shift->dimensions : 0;
+}
+
+/* Parts refer to storages of the same plan, and their boxes are numbers that mean the same anywhere. */
+static void join_move_part(void *item, const plan_shift *shift)
+{
+    coffer__plan_part *part = item;
+    part->storage += shift->storages;
+    part->box += shift->extents;
 }
 
 /* Rows that view nothing keep saying so, and what is no alias has no number of another row: the field may hold anything
@@ -95,7 +108,7 @@ static coffer_status join_array(coffer__plan *plan, coffer__plan_array *array, c
     return status;
 }
 
-/* All but the pairs. Dimensions hold sizes and strides, which mean the same anywhere. */
+/* All but the pairs. Dimensions and extents hold sizes and strides, which mean the same anywhere. */
 static coffer_status join_arrays(coffer__plan *plan, const coffer__plan *more, const plan_shift *shift,
                                  coffer_error *err)
 {
@@ -108,6 +121,13 @@ static coffer_status join_arrays(coffer__plan *plan, const coffer__plan *more, c
     if (status == COFFER_OK) {
         status = join_array(plan, &plan->storages, &more->storages, sizeof(coffer__plan_storage), join_move_storage,
                             shift, err);
+    }
+    if (status == COFFER_OK) {
+        status =
+            coffer__plan_extend(plan, &plan->extents, more->extents.items, more->extents.count, sizeof(uint64_t), err);
+    }
+    if (status == COFFER_OK) {
+        status = join_array(plan, &plan->parts, &more->parts, sizeof(coffer__plan_part), join_move_part, shift, err);
     }
     if (status == COFFER_OK) {
         status = join_array(plan, &plan->rows, &more->rows, sizeof(coffer__plan_row), join_move_row, shift, err);
@@ -211,7 +231,7 @@ void coffer__plan_mark_now(const coffer__plan *plan, coffer__plan_mark *mark)
 }
 
 /* The arrays keep their room. The one item that joining changes in place is the record. */
-void coffer__plan_part(coffer__plan *plan, const coffer__plan_mark *mark)
+void coffer__plan_unjoin(coffer__plan *plan, const coffer__plan_mark *mark)
 {
     const coffer__plan *before = &mark->plan;
     if (mark->record != SIZE_MAX) {
@@ -223,6 +243,8 @@ void coffer__plan_part(coffer__plan *plan, const coffer__plan_mark *mark)
     plan->file_names.count = before->file_names.count;
     plan->pieces.count = before->pieces.count;
     plan->storages.count = before->storages.count;
+    plan->parts.count = before->parts.count;
+    plan->extents.count = before->extents.count;
     plan->rows.count = before->rows.count;
     plan->dimensions.count = before->dimensions.count;
     plan->pairs.count = before->pairs.count;
@@ -239,6 +261,8 @@ coffer_status coffer__plan_join(coffer__plan *plan, const coffer__plan *more, ui
                                .files = file,
                                .pieces = (uint32_t)plan->pieces.count,
                                .storages = (uint32_t)plan->storages.count,
+                               .parts = (uint32_t)plan->parts.count,
+                               .extents = (uint32_t)plan->extents.count,
                                .rows = (uint32_t)plan->rows.count,
                                .dimensions = (uint32_t)plan->dimensions.count };
     plan->budget += 2 * join_size(more);
@@ -254,7 +278,7 @@ coffer_status coffer__plan_join(coffer__plan *plan, const coffer__plan *more, ui
         status = join_pairs(plan, more, &shift, err);
     }
     if (status != COFFER_OK) {
-        coffer__plan_part(plan, &before);
+        coffer__plan_unjoin(plan, &before);
     }
     return status;
 }

@@ -16,7 +16,7 @@ coffer_status coffer__plan_join(coffer__plan *plan, const coffer__plan *more, ui
    Rows that are skipped do not count. *first is UINT32_MAX when there are none. */
 coffer_status coffer__plan_find_same(const coffer__plan *plan, size_t split, uint32_t *first, uint32_t *second,
                                      coffer_error *err);
-/* A plan as it is now, to which coffer__plan_part takes it back after it was joined. */
+/* A plan as it is now, to which coffer__plan_unjoin takes it back after it was joined. */
 typedef struct coffer__plan_mark {
     coffer__plan plan; /* its counts are what matters */
     size_t record;     /* the number of the pair that is replaced when plans are joined; SIZE_MAX: none … */
@@ -24,6 +24,6 @@ typedef struct coffer__plan_mark {
 } coffer__plan_mark;
 
 void coffer__plan_mark_now(const coffer__plan *plan, coffer__plan_mark *mark);
-void coffer__plan_part(coffer__plan *plan, const coffer__plan_mark *mark);
+void coffer__plan_unjoin(coffer__plan *plan, const coffer__plan_mark *mark);
 
 #endif

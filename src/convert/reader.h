@@ -32,15 +32,17 @@ typedef struct coffer__wants {
     const char *strip_prefix; /* "" or what is removed from the beginnings of names */
     coffer_ties ties;
     coffer_scalars scalars;
-    coffer_dtype bytes_as;  /* what one-byte voids of NumPy are; 0: not said */
-    bool skip_unsupported;  /* tensors that have no equivalent become skipped rows instead of an error */
-    bool strict;            /* an opaque object is an error */
-    bool complex128_as_f64; /* complex128 becomes F64 with a last dimension of 2 */
-    bool raw_blocks;        /* tensors of GGUF's block types become rows of bytes */
-    bool packed;            /* integers of less than a byte become rows of bytes */
-    bool constants;         /* tensors in the attributes of ONNX's nodes are wanted as well */
-    coffer_dtype blocks_as; /* what their elements become, where they are not wanted raw; 0: they are refused */
-    bool scan;              /* findings are what is wanted: go on past what cannot be converted, put no rows */
+    coffer_dtype bytes_as;     /* what one-byte voids of NumPy are; 0: not said */
+    bool skip_unsupported;     /* tensors that have no equivalent become skipped rows instead of an error */
+    bool strict;               /* an opaque object is an error */
+    bool complex128_as_f64;    /* complex128 becomes F64 with a last dimension of 2 */
+    bool raw_blocks;           /* tensors of GGUF's block types become rows of bytes */
+    bool packed;               /* integers of less than a byte become rows of bytes */
+    bool constants;            /* tensors in the attributes of ONNX's nodes are wanted as well */
+    coffer_dtype blocks_as;    /* what their elements become, where they are not wanted raw; 0: they are refused */
+    const char *const *select; /* patterns (pattern.h): names that one of them matches are wanted; */
+    size_t select_count;       /* 0: all are */
+    bool scan;                 /* findings are what is wanted: go on past what cannot be converted, put no rows */
 } coffer__wants;
 
 typedef struct coffer__reader {

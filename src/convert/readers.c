@@ -23,6 +23,8 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_npz,          /* an archive whose first member is an array */
     &coffer__reader_pt2,          /* an archive that says what it is */
     &coffer__reader_keras,        /* an archive with a member of a certain name */
+    &coffer__reader_zero,         /* one that is called as DeepSpeed's are */
+    &coffer__reader_fsdp,         /* one that is called as the file of one of several processes */
     &coffer__reader_torch_zip,    /* any other archive */
     &coffer__reader_gguf,         /* a signature of its own */
     &coffer__reader_arrow,        /* a signature, or a message that begins like no number */
@@ -34,6 +36,7 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_torch_tar,    /* another archive, whose first member has a certain name */
     &coffer__reader_keras_index,  /* JSON of a certain ending */
     &coffer__reader_torch_index,  /* JSON of a certain name */
+    &coffer__reader_dcp,          /* a pickle of a certain class */
     &coffer__reader_pickle,       /* any other pickle that says so, or is called so */
     NULL,
 };

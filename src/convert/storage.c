@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The four ways in which the bytes of a decoded storage become a source:
+ * The ways in which the bytes of a decoded storage become a source:
  *
  *   memory   up to 16 MiB: all of it is decoded when it is opened. Any number of views can be gathered from it
  *   stream   a larger one that is read once and in order: nothing is kept but the decoder's state
  *   file     a larger one of which views are read in any order: decoded into a file without a name
  *   blocks   one of GGUF's blocks: decoded where it is read (source_blocks.h)
+ *   parts    an array that is assembled of others' bytes: read where they are (source_parts.h)
  *
  * Sizes come from a plan that was checked, so they are what the pieces say; that the pieces say the
  * truth shows only while they are decoded. A storage that is shorter, longer or damaged fails in
@@ -20,6 +21,7 @@
 #include "error.h"
 #include "grid.h"
 #include "source_blocks.h"
+#include "source_parts.h"
 #include "trouble.h"
 
 #include <string.h>
@@ -174,6 +176,11 @@ coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__deco
     *storage = (coffer__storage_source){ .at = 0 };
     coffer__decode_begin(&storage->decode, decoding->input, decoding->plan, number, &decoding->inflaters,
                          decoding->crcs, decoding->allocator);
+    if (coffer__plan_storages(decoding->plan)[number].part_count > 0) {
+        coffer__source_parts(&storage->source, decoding->plan, decoding->input, number);
+        storage->open = true;
+        return COFFER_OK;
+    }
     if (storage_is_blocks(decoding, number, &piece)) {
         coffer__source_blocks(&storage->source, coffer__input_source(decoding->input, piece->file), decoding->plan,
                               piece);

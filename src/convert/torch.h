@@ -3,7 +3,7 @@
 #ifndef COFFER_CONVERT_TORCH_H
 #define COFFER_CONVERT_TORCH_H
 
-#include "pickle_roles.h"
+#include "pickle_views.h"
 #include "plan.h"
 #include "reader.h"
 
@@ -14,6 +14,9 @@ typedef struct coffer__torch_file {
     coffer__plan *plan;
     uint32_t file;
     uint64_t size;
+    bool embedded; /* only a range of the file is the archive, … */
+    uint64_t at;   /* … from this byte on, … */
+    uint64_t part; /* … of so many bytes */
 } coffer__torch_file;
 
 /* Puts a storage that is one stored or deflated range of the file; what messages call it is `prefix`, then `key`. An
@@ -37,6 +40,15 @@ coffer_status coffer__torch_put_format(coffer__plan *plan, coffer_error *err);
 
 /* The containers, in any file. */
 coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_error *err);
+/* An archive that stays open, with its storages in the plan and its graph prepared: one of several that are read together.
+   Release it in any case. */
+typedef struct coffer__torch_opened coffer__torch_opened;
+coffer_status coffer__torch_open_zip(coffer__torch_opened **opened, const coffer__torch_file *file, coffer_error *err);
+coffer__graph *coffer__torch_opened_graph(coffer__torch_opened *opened);
+void coffer__torch_opened_free(coffer__torch_opened *opened);
+/* An archive that is one tensor, the view of which is *view. Its storages are put, and are called `name`, a text. */
+coffer_status coffer__torch_read_tensor(const coffer__torch_file *file, uint32_t name, coffer__view *view,
+                                        coffer_error *err);
 coffer_status coffer__torch_read_stream(const coffer__torch_file *file, coffer_error *err);
 
 #endif

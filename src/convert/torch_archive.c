@@ -160,8 +160,11 @@ coffer_status coffer__torch_archive_open(coffer__torch_archive *archive, const c
                                          coffer_error *err)
 {
     archive->file = file;
-    coffer_status status = coffer__zip_read(&archive->zip, file->input, file->file, 0, file->size, file->wants,
-                                            file->plan, file->plan->allocator, err);
+    coffer_status status = file->embedded
+                               ? coffer__zip_read_embedded(&archive->zip, file->input, file->file, file->at, file->part,
+                                                           file->wants, file->plan, file->plan->allocator, err)
+                               : coffer__zip_read(&archive->zip, file->input, file->file, 0, file->size, file->wants,
+                                                  file->plan, file->plan->allocator, err);
     if (status != COFFER_OK) {
         return status;
     }

@@ -221,12 +221,14 @@ static coffer_status torch_scan_members(torch_scan *scan, coffer_error *err)
 coffer_status coffer__torch_scan_archive(const coffer__torch_file *file, coffer_error *err)
 {
     torch_scan scan = { .file = file, .count = 1 };
-    scan.archives[0].size = file->size;
+    scan.archives[0].at = file->embedded ? file->at : 0;
+    scan.archives[0].size = file->embedded ? file->part : file->size;
     for (size_t i = 0; i < scan.count; i++) {
         scan.archive = (coffer__torch_archive){ .file = file };
-        coffer_status status =
-            coffer__zip_read(&scan.archive.zip, file->input, file->file, scan.archives[i].at, scan.archives[i].size,
-                             file->wants, file->plan, file->plan->allocator, err);
+        const bool embedded = file->embedded && i == 0;
+        coffer_status status = (embedded ? coffer__zip_read_embedded : coffer__zip_read)(
+            &scan.archive.zip, file->input, file->file, scan.archives[i].at, scan.archives[i].size, file->wants,
+            file->plan, file->plan->allocator, err);
         if (status == COFFER_OK) {
             scan.everywhere = torch_scan_everywhere(&scan.archive.zip);
             /* An archive within another is opened by no loader of TorchScript. */

@@ -20,8 +20,9 @@
 /* Of data.pkl when it has to be inflated. */
 #define TORCH_ZIP_MOST_PICKLE ((uint64_t)64 << 20)
 
-typedef struct torch_zip {
+typedef struct coffer__torch_opened {
     const coffer__torch_file *file;
+    coffer__torch_file own; /* of one that stays open: what `file` is then */
     coffer__torch_archive archive;
     coffer__stores stores;
     coffer__graph graph;
@@ -83,7 +84,7 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
 
 /* Storages come before the object, whose tensors are looked up among them. Constants of TorchScript are put,
    too, so that no bytes of the file are lost silently. */
-static coffer_status torch_zip_read(torch_zip *t, coffer_error *err)
+static coffer_status torch_zip_read_object(torch_zip *t, coffer_error *err)
 {
     t->stores.allocator = t->file->plan->allocator;
     coffer_status status = coffer__torch_archive_open(&t->archive, t->file, err);
@@ -102,11 +103,15 @@ static coffer_status torch_zip_read(torch_zip *t, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
-    status = torch_zip_read_pickle(t, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    return coffer__graph_put_rows(&t->graph, err);
+    return torch_zip_read_pickle(t, err);
+}
+
+static void torch_zip_free(torch_zip *t)
+{
+    coffer__torch_unload(&t->graph);
+    coffer__stores_free(&t->stores);
+    coffer__free_array(t->file->plan->allocator, t->pickle, t->pickle_size, 1);
+    coffer__torch_archive_free(&t->archive);
 }
 
 coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_error *err)
@@ -115,12 +120,69 @@ coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_erro
     if (file->wants->scan) {
         return coffer__torch_scan_archive(file, err);
     }
-    const coffer_status status = torch_zip_read(&t, err);
-    coffer__torch_unload(&t.graph);
-    coffer__stores_free(&t.stores);
-    coffer__free_array(file->plan->allocator, t.pickle, t.pickle_size, 1);
-    coffer__torch_archive_free(&t.archive);
+    coffer_status status = torch_zip_read_object(&t, err);
+    if (status == COFFER_OK) {
+        status = coffer__graph_put_rows(&t.graph, err);
+    }
+    torch_zip_free(&t);
     return status;
+}
+
+/* What saves shards writes each tensor as an archive of its own: what is pickled is the tensor itself. */
+static coffer_status torch_zip_view(torch_zip *t, coffer__view *view, coffer_error *err)
+{
+    const coffer__value root = coffer__pickle_root(t->graph.pickle);
+    const coffer__role role = coffer__graph_role(&t->graph, root);
+    if (role != COFFER__ROLE_TENSOR && role != COFFER__ROLE_LACKING) {
+        return coffer__fail_at(err, COFFER_ERR_PICKLE, t->graph.at,
+                               "the archive at byte %u has something else than a "
+                               "tensor",
+                               t->file->at);
+    }
+    return coffer__view_of(&t->graph, root, view, err);
+}
+
+coffer_status coffer__torch_read_tensor(const coffer__torch_file *file, uint32_t name, coffer__view *view,
+                                        coffer_error *err)
+{
+    torch_zip t = { .file = file };
+    coffer__plan *plan = file->plan;
+    const size_t first = plan->storages.count;
+    coffer_status status = torch_zip_read_object(&t, err);
+    if (status == COFFER_OK) {
+        status = torch_zip_view(&t, view, err);
+    }
+    torch_zip_free(&t);
+    /* Each of thousands of archives has a "data/0". */
+    for (size_t i = first; i < plan->storages.count; i++) {
+        ((coffer__plan_storage *)plan->storages.items)[i].name = name;
+    }
+    return status;
+}
+
+coffer_status coffer__torch_open_zip(coffer__torch_opened **opened, const coffer__torch_file *file, coffer_error *err)
+{
+    *opened = coffer__alloc_array(file->plan->allocator, 1, sizeof **opened, err);
+    if (*opened == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    (*opened)->own = *file;
+    (*opened)->file = &(*opened)->own;
+    return torch_zip_read_object(*opened, err);
+}
+
+coffer__graph *coffer__torch_opened_graph(coffer__torch_opened *opened)
+{
+    return &opened->graph;
+}
+
+void coffer__torch_opened_free(coffer__torch_opened *opened)
+{
+    if (opened != NULL) {
+        const coffer_allocator *allocator = opened->file->plan->allocator;
+        torch_zip_free(opened);
+        coffer__free_array(allocator, opened, 1, sizeof *opened);
+    }
 }
 
 /* An archive that names its pickle at its beginning, as torch's do, or in the end of its directory. TorchScript begins

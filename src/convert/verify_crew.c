@@ -155,7 +155,8 @@ static coffer_status verify_hole(const verify_worker *worker, const verify_stret
 }
 
 /* Brings what should be there into `*expected`. What was gathered is changed in place: each byte of it is in one
-   stretch only, so no other worker has it. The other two ways bring it into the worker's own block first. */
+   stretch only, so no other worker has it. The other ways bring it into the worker's own block first; the one for the
+   output is free until then. */
 static coffer_status verify_expect(const verify_worker *worker, const verify_stretch *stretch, uint8_t **expected,
                                    coffer_error *err)
 {
@@ -164,6 +165,12 @@ static coffer_status verify_expect(const verify_worker *worker, const verify_str
     *expected = worker->expected;
     if (task->gathered != NULL) {
         *expected = task->gathered + (size_t)(stretch->at - task->from);
+    } else if (row->array != NULL) {
+        const coffer_status status = coffer__verify_assemble(row->array, stretch->at, (size_t)stretch->size,
+                                                             worker->read, *expected, &worker->base.watch, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
     } else if (task->storage != NULL) {
         coffer__verify_gather(row->row, row->dimensions, task->storage, stretch->at, *expected, stretch->size);
     } else {

@@ -12,15 +12,17 @@
 #include "coffer.h"
 #include "plan.h"
 #include "source.h"
+#include "verify_parts.h"
 
 /* A tensor that was written, and the row of the plan that it should be. */
 typedef struct coffer__verify_row {
     const coffer__plan_row *row;
     const coffer__plan_dimension *dimensions;
     const coffer_tensor *tensor;
-    const coffer__source *source; /* has the row's storage, which begins … */
-    uint64_t at;                  /* … at this byte */
-    bool sparse;                  /* there are holes in both files */
+    const coffer__source *source;      /* has the row's storage, which begins … */
+    uint64_t at;                       /* … at this byte */
+    bool sparse;                       /* there are holes in both files */
+    const coffer__verify_array *array; /* the row is all of this array, which is assembled; else NULL */
 } coffer__verify_row;
 
 /* What is needed for all comparisons of one call. */

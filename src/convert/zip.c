@@ -41,6 +41,8 @@
 /* What one directory may cost in memory; far more than any checkpoint has. */
 #define ZIP_MOST_DIRECTORY ((uint64_t)64 << 20)
 #define ZIP_MOST_MEMBERS 1000000u
+/* Of an archive among thousands of them in one file: more than torch writes after the data of a tensor. */
+#define ZIP_EMBEDDED_TAIL ((size_t)4096)
 #define ZIP_ENTRY_SIZE 46u
 #define ZIP_HEAD_SIZE 30u
 #define ZIP_LONGEST_HEAD ((size_t)ZIP_HEAD_SIZE + 2 * (size_t)UINT16_MAX)
@@ -63,6 +65,7 @@ typedef struct zip_reading {
     const coffer__input *input;
     coffer__plan *plan; /* NULL: findings are not wanted */
     bool scan;
+    size_t tail;   /* bytes at the end of the archive that are looked at */
     uint64_t size; /* of the archive, and what may follow it */
     coffer__zip_end end;
     uint8_t *block; /* the directory */
@@ -97,7 +100,7 @@ static coffer_status zip_refuse(const zip_reading *in, const coffer__zip_member 
 static coffer_status zip_find_end(zip_reading *in)
 {
     const coffer__zip *zip = in->zip;
-    const size_t tail_size = in->size < COFFER__ZIP_TAIL ? (size_t)in->size : COFFER__ZIP_TAIL;
+    const size_t tail_size = in->size < in->tail ? (size_t)in->size : in->tail;
     const uint64_t tail_at = in->size - tail_size;
     const coffer__zip_range tail = { .at = zip->start + tail_at, .size = tail_size };
     /* Into the window: of a small archive the tail has the directory and the members, too. */
@@ -646,19 +649,33 @@ static coffer_status zip_read(zip_reading *in)
 
 /* Findings are put even when the archive is refused afterwards; the caller drops the plan then, or, in a scan,
    keeps it. */
+static coffer_status zip_read_or_free(zip_reading *in, const coffer__wants *wants)
+{
+    in->scan = wants->scan && in->plan != NULL;
+    const coffer_status status = zip_read(in);
+    if (status != COFFER_OK) {
+        coffer__zip_free(in->zip);
+    }
+    return status;
+}
+
 coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
                                uint64_t size, const coffer__wants *wants, coffer__plan *plan,
                                const coffer_allocator *allocator, coffer_error *err)
 {
     *zip = (coffer__zip){ .file = file, .start = start, .allocator = allocator };
-    zip_reading in = {
-        .zip = zip, .input = input, .plan = plan, .scan = wants->scan && plan != NULL, .size = size, .err = err
-    };
-    const coffer_status status = zip_read(&in);
-    if (status != COFFER_OK) {
-        coffer__zip_free(zip);
-    }
-    return status;
+    zip_reading in = { .zip = zip, .input = input, .plan = plan, .tail = COFFER__ZIP_TAIL, .size = size, .err = err };
+    return zip_read_or_free(&in, wants);
+}
+
+/* A comment that reaches beyond the tail would hide the end: nobody writes one into such an archive. */
+coffer_status coffer__zip_read_embedded(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
+                                        uint64_t size, const coffer__wants *wants, coffer__plan *plan,
+                                        const coffer_allocator *allocator, coffer_error *err)
+{
+    *zip = (coffer__zip){ .file = file, .start = start, .allocator = allocator };
+    zip_reading in = { .zip = zip, .input = input, .plan = plan, .tail = ZIP_EMBEDDED_TAIL, .size = size, .err = err };
+    return zip_read_or_free(&in, wants);
 }
 
 /* After it the archive is empty, so freeing it twice does nothing. */

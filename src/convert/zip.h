@@ -57,6 +57,11 @@ typedef struct coffer__zip {
 coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
                                uint64_t size, const coffer__wants *wants, coffer__plan *plan,
                                const coffer_allocator *allocator, coffer_error *err);
+/* The same for an archive that a directory of others has the place and the size of: with nothing after it, and so many of
+   them that only the last bytes of each are looked at for its end. */
+coffer_status coffer__zip_read_embedded(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
+                                        uint64_t size, const coffer__wants *wants, coffer__plan *plan,
+                                        const coffer_allocator *allocator, coffer_error *err);
 void coffer__zip_free(coffer__zip *zip);
 /* The member of that exact name; NULL. Of several, which only scans meet, the last, as loaders take it. */
 coffer__zip_member *coffer__zip_find(const coffer__zip *zip, const char *name, size_t name_len);

@@ -442,7 +442,7 @@ static void test_records_join(void **state)
     assert_string_equal(record_of(&plans[0]), "{\"a\": 1, \"b\": 2}");
     assert_int_equal(coffer__plan_join(&plans[0], &plans[2], 1, &err), COFFER_ERR_DUPLICATE_KEY);
     assert_string_equal(record_of(&plans[0]), "{\"a\": 1, \"b\": 2}");
-    coffer__plan_part(&plans[0], &mark);
+    coffer__plan_unjoin(&plans[0], &mark);
     assert_string_equal(record_of(&plans[0]), records[0]);
     for (size_t i = 0; i < 3; i++) {
         coffer__plan_free(&plans[i]);

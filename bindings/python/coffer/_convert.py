@@ -97,6 +97,7 @@ def convert(
     tied: Literal["hf", "keep"] = "hf",
     scalars: Literal["skip", "metadata"] = "skip",
     strip_prefix: str = "",
+    select: str | Iterable[str] = (),
     skip_unsupported: bool = False,
     strict: bool = False,
     complex128: bool = False,
@@ -125,7 +126,7 @@ def convert(
     safetensors or bintensors (of a file of another program, make that first), and of the options only `to`, `arch`, `sidecar`, `tensor`,
     `bytes_as`, `tied`, `sync`, `token`, `threads` and `progress` mean something.
 
-    source            a path or a URL; several of files of other programs become one model, in their order, and no tensor may be in
+    source            a path or a URL, also the folder of a distributed checkpoint of PyTorch; several of files of other programs become one model, in their order, and no tensor may be in
                       two of them
     output            the new file; None: write nothing, only tell
     to                what the new file is, whatever its name ends in
@@ -135,6 +136,7 @@ def convert(
     tied              "hf": of several names for the same bytes one is written, and the others are in the metadata; "keep": all are
     scalars           what becomes of numbers beside the tensors
     strip_prefix      what is removed from the beginnings of names: "module."
+    select            patterns, "layers.0.*": only tensors that have a name that one of them matches are written; (): all
     skip_unsupported  leave out sparse, quantised and other tensors that safetensors has no place for, instead of failing
     strict            fail where an object of another program would be left out
     complex128        write complex128 as F64 with a last dimension of 2
@@ -179,6 +181,7 @@ def convert(
         tied=tied,
         scalars=scalars,
         strip_prefix=strip_prefix,
+        select=(select,) if isinstance(select, str) else tuple(select),
         skip_unsupported=skip_unsupported,
         strict=strict,
         complex128=complex128,

@@ -516,6 +516,7 @@ def import_file(
     sidecar: str | None = None,
     packed: bool = False,
     constants: bool = False,
+    select: tuple[str, ...] = (),
 ) -> tuple[
     str,
     str,

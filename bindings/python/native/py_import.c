@@ -218,13 +218,35 @@ static PyObject *import_run(const py_state *state, const import_call *call)
     return told;
 }
 
+/* The patterns, which are borrowed from their strings; false with an exception for what is none. */
+static bool import_patterns(import_call *call, PyObject *select)
+{
+    const Py_ssize_t count = select == NULL ? 0 : PyTuple_Size(select);
+    const char **patterns = PyMem_Calloc((size_t)count + 1, sizeof *patterns);
+    call->options.select = patterns;
+    if (patterns == NULL) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        patterns[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(select, i), NULL);
+        if (patterns[i] == NULL) {
+            return false;
+        }
+    }
+    call->options.select_count = (size_t)count;
+    return true;
+}
+
 PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "paths",     "output",           "root",     "strip_prefix", "tied",         "scalars",
-                             "bytes_as",  "skip_unsupported", "strict",   "complex128",   "allow_expand", "scan",
-                             "token",     "max_shard_size",   "force",    "unverified",   "unchecked",    "sync",
-                             "digests",   "threads",          "progress", "raw_blocks",   "blocks_as",    "packed",
-                             "constants", "sidecar",          NULL };
+    static char *names[] = { "paths",     "output",         "root",         "strip_prefix",
+                             "tied",      "scalars",        "bytes_as",     "skip_unsupported",
+                             "strict",    "complex128",     "allow_expand", "scan",
+                             "token",     "max_shard_size", "force",        "unverified",
+                             "unchecked", "sync",           "digests",      "threads",
+                             "progress",  "raw_blocks",     "blocks_as",    "packed",
+                             "constants", "sidecar",        "select",       NULL };
     static const char *const ties[] = { "hf", "keep", NULL };
     static const char *const scalars[] = { "skip", "metadata", NULL };
     const py_state *state = PyModule_GetState(module);
@@ -240,12 +262,14 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     const char *digests = NULL;
     unsigned long long max_shard_size = 0;
     const char *blocks_as = NULL;
+    PyObject *select = NULL;
     int flags[11] = { 0 };
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!|O$zzsszpppppzKpppszIOpzppz:import_file", names, &PyTuple_Type, &call.paths, &output,
-            &call.options.root, &call.options.strip_prefix, &tied, &scalar, &bytes_as, &flags[0], &flags[1], &flags[2],
-            &flags[3], &flags[4], &call.open.token, &max_shard_size, &flags[5], &flags[6], &flags[7], &sync, &digests,
-            &call.threads, &call.progress, &flags[8], &blocks_as, &flags[9], &flags[10], &call.writing.sidecar)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O$zzsszpppppzKpppszIOpzppzO!:import_file", names, &PyTuple_Type,
+                                     &call.paths, &output, &call.options.root, &call.options.strip_prefix, &tied,
+                                     &scalar, &bytes_as, &flags[0], &flags[1], &flags[2], &flags[3], &flags[4],
+                                     &call.open.token, &max_shard_size, &flags[5], &flags[6], &flags[7], &sync,
+                                     &digests, &call.threads, &call.progress, &flags[8], &blocks_as, &flags[9],
+                                     &flags[10], &call.writing.sidecar, &PyTuple_Type, &select)) {
         return NULL;
     }
     PyObject *told = NULL;
@@ -272,10 +296,11 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     call.writing.files = &call.files;
     const bool named = output != NULL && output != Py_None;
     if (block >= 0 && py_sync_from(state, sync, &call.files.sync) == 0 &&
-        py_algorithm_from(state, digests, &call.files.digests) == 0 &&
+        py_algorithm_from(state, digests, &call.files.digests) == 0 && import_patterns(&call, select) &&
         (!named || PyUnicode_FSConverter(output, &call.output))) {
         told = import_run(state, &call);
     }
+    PyMem_Free((void *)call.options.select);
     Py_XDECREF(call.output);
     return told;
 }

@@ -80,7 +80,7 @@ static const cli_option_id IMPORT_OPTIONS[] = {
     CLI_OPTION_NO_VERIFY,  CLI_OPTION_ALLOW_EXPAND, CLI_OPTION_MAX_SHARD_SIZE, CLI_OPTION_BALANCED,
     CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,       CLI_OPTION_TENSOR,         CLI_OPTION_DEQUANTIZE,
     CLI_OPTION_RAW,        CLI_OPTION_PACKED,       CLI_OPTION_CONSTANTS,      CLI_OPTION_ARCH,
-    CLI_OPTION_SIDECAR,
+    CLI_OPTION_SIDECAR,    CLI_OPTION_SELECT,
 };
 
 /* Of these, what also says something of a file of another program that is written. */
@@ -123,10 +123,10 @@ static int check_own_format(cli *app, const cli_arguments *arguments, bool expor
     return CLI_EXIT_OK;
 }
 
-/* Whether opening it failed by what is in the file, so that it may be another program's. */
+/* Whether opening it failed by what is in the file, so that it may be another program's; a folder may be one of those. */
 bool convert_may_be_foreign(const char *path, const coffer_error *err)
 {
-    return err->code >= COFFER_ERR_EMPTY && err->code < COFFER_ERR_NO_TENSOR && !cli_is_folder(path);
+    return cli_is_folder(path) || (err->code >= COFFER_ERR_EMPTY && err->code < COFFER_ERR_NO_TENSOR);
 }
 
 /* Of a file of another program, what it is converted to has to be a file of tensors first. */
@@ -197,6 +197,7 @@ static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an existing FILE", NULL },
     CLI_OPTION_ROW_DIGEST,
     { CLI_OPTION_ROOT, 0, "root", "PART", "of a checkpoint, the dict with the tensors: model.ema; or all", NULL },
+    { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors whose new names match; repeatable", NULL },
     { CLI_OPTION_TIED, 0, "tied", "WAY", "names of the same tensor: hf writes one, keep writes all", "hf|keep" },
     { CLI_OPTION_SCALARS, 0, "scalars", "WAY", "plain numbers beside the tensors: skip or metadata", "skip|metadata" },
     { CLI_OPTION_STRIP_PREFIX, 0, "strip-prefix", "PREFIX", "remove this from the beginning of names: module.", NULL },
@@ -226,6 +227,7 @@ static const cli_example CONVERT_EXAMPLES[] = {
     { "coffer convert pytorch_model.bin -o model.safetensors", "a checkpoint of PyTorch" },
     { "coffer convert -n checkpoint.pt", "what it holds, and what would become of it" },
     { "coffer convert checkpoint.pt --root model -o model.safetensors", "one of the dicts in it" },
+    { "coffer convert step-1000 -o model.safetensors", "a folder of a distributed training" },
     { "coffer convert weights.bin heads.bin -o model.safetensors", "two files, one model" },
     { "coffer convert model.gguf --dequantize bf16 -o model.safetensors", "a quantised model, as numbers" },
     { "coffer convert model.safetensors -o model.bt", "to bintensors" },
@@ -247,6 +249,7 @@ const cli_command cli_convert = {
         "PATH is a file or a URL, and its format is detected by content:\n"
         "\n"
         "  PyTorch       checkpoints of any age (.pt, .pth, .bin, .ckpt), or their index (.index.json)\n"
+        "                the folders that distributed trainings save (.distcp, DeepSpeed's)\n"
         "  NumPy         .npy, .npz, and pickles of arrays\n"
         "  Paddle        .pdparams, .pdopt\n"
         "  GGUF          models of llama.cpp (.gguf); quantised ones with --dequantize or --raw\n"

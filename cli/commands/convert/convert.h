@@ -18,7 +18,8 @@ typedef struct conversion {
     cli_import opened;          /* of all of them */
     cli_import *more;           /* those after the first, as many as were opened so far */
     size_t more_count;
-    size_t file_count; /* that were written */
+    const char **patterns; /* of --select; or NULL */
+    size_t file_count;     /* that were written */
     bool sharded;
     bool verified;
     double started;

@@ -31,8 +31,9 @@ static coffer_dtype read_blocks(int which)
 
 /* What the reader is to do with the file. The choices of an option are in the order of its table in
    cmd_convert.c, and the first is the default. */
-static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_options *wants)
+static int read_wants(conversion *run, const cli_arguments *arguments, coffer_import_options *wants)
 {
+    cli *app = run->app;
     const char *bytes_as = cli_value(arguments, CLI_OPTION_BYTES_AS);
     const int tied = cli_which(arguments, CLI_OPTION_TIED);
     const int scalars = cli_which(arguments, CLI_OPTION_SCALARS);
@@ -57,6 +58,11 @@ static int read_wants(cli *app, const cli_arguments *arguments, coffer_import_op
     wants->packed = cli_given(arguments, CLI_OPTION_PACKED);
     wants->constants = cli_given(arguments, CLI_OPTION_CONSTANTS);
     wants->blocks_as = read_blocks(cli_which(arguments, CLI_OPTION_DEQUANTIZE));
+    run->patterns = cli_values_of(arguments, CLI_OPTION_SELECT, &wants->select_count);
+    wants->select = run->patterns;
+    if (run->patterns == NULL) {
+        return cli_fail_memory(app, run->path);
+    }
     return CLI_EXIT_OK;
 }
 
@@ -183,8 +189,9 @@ static int show_dry_run(const conversion *run)
 static const coffer_error *choose_failure(const coffer_error *why_not, const coffer_error *err)
 {
     const bool advises = strstr(why_not->message, "coffer convert") != NULL;
+    const bool unknown = err->code == COFFER_ERR_UNKNOWN_INPUT || err->code == COFFER_ERR_DIRECTORY;
     const bool names = strncmp(err->message, "this is ", 8) == 0 || strncmp(err->message, "these are ", 10) == 0;
-    return err->code == COFFER_ERR_UNKNOWN_INPUT && !advises && !names ? why_not : err;
+    return unknown && !advises && !names ? why_not : err;
 }
 
 /* A pipe is gone when it was read once, and a file of another program is read at many places. */
@@ -261,7 +268,7 @@ static int carry_import_out(conversion *run, const cli_arguments *arguments, cof
     const bool dry_run = cli_given(arguments, CLI_OPTION_DRY_RUN);
     int code = refuse_standard_input(run);
     if (code == CLI_EXIT_OK) {
-        code = read_wants(run->app, arguments, &wants);
+        code = read_wants(run, arguments, &wants);
     }
     if (code == CLI_EXIT_OK) {
         code = read_write_options(run->app, arguments, &writing);
@@ -308,5 +315,6 @@ int convert_import(cli *app, const cli_arguments *arguments, coffer_format forma
         cli_import_close(&run.more[i]);
     }
     free(run.more);
+    free((void *)run.patterns);
     return code;
 }

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Distributed checkpoints of PyTorch (torch.distributed.checkpoint), which trainings of many processes save: a folder of
+ *
+ *   .metadata          which tensors there are, and where each part of them lies (dcp_metadata.h)
+ *   __RANK_N.distcp    parts, one after another, each of them an archive as torch.save writes it, of one tensor
+ *
+ * A part fills a box of its tensor. The input is .metadata, and the files beside it are opened by the names in it. An
+ * archive is looked at for the place of its bytes, and then forgotten, so thousands of them cost no memory.
+ *
+ * What training keeps besides the model is named by the first of the keys that lead to a tensor.
+ */
+#include "alloc.h"
+#include "assembly.h"
+#include "dcp_metadata.h"
+#include "error.h"
+#include "pickle_scan.h"
+#include "readers.h"
+#include "text.h"
+#include "torch_archive.h"
+#include "wanted.h"
+
+#include <string.h>
+
+/* A file beside the metadata. */
+typedef struct dcp_file {
+    const char *name;
+    size_t name_len;
+    uint32_t number;
+    uint64_t size;
+} dcp_file;
+
+typedef struct dcp_reading {
+    const coffer__torch_file *file;
+    coffer__dcp dcp;
+    coffer__wanted wanted;
+    dcp_file *files; /* that were opened */
+    size_t file_count;
+    size_t file_room;
+    size_t last; /* the one that was used last */
+} dcp_reading;
+
+/* ---- files --------------------------------------------------------------------------------------------------------- */
+
+/* Parts of one tensor are mostly in the order of the files, so the next one is looked for after the last. */
+static dcp_file *dcp_find_file(dcp_reading *in, const coffer__dcp_part *part)
+{
+    for (size_t i = 0; i < in->file_count; i++) {
+        dcp_file *file = &in->files[(in->last + i) % in->file_count];
+        if (file->name_len == part->file_len && memcmp(file->name, part->file, part->file_len) == 0) {
+            in->last = (size_t)(file - in->files);
+            return file;
+        }
+    }
+    return NULL;
+}
+
+/* Opens the file of a part, if it is not open. Its name is one of the folder's, or the input refuses it. */
+static coffer_status dcp_open_file(dcp_reading *in, const coffer__dcp_part *part, const dcp_file **file,
+                                   coffer_error *err)
+{
+    const coffer__input *input = in->file->input;
+    coffer__plan *plan = in->file->plan;
+    dcp_file *found = dcp_find_file(in, part);
+    *file = found;
+    if (found != NULL) {
+        return COFFER_OK;
+    }
+    dcp_file *files =
+        coffer__grow_array(plan->allocator, in->files, in->file_count, &in->file_room, sizeof *files, err);
+    if (files == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    in->files = files;
+    found = &files[in->file_count];
+    *found = (dcp_file){ .name = part->file, .name_len = part->file_len };
+    uint32_t number = 0;
+    coffer_status status = input->open(input->ctx, part->file, part->file_len, &found->number, &found->size, err);
+    if (status == COFFER_OK) {
+        status = coffer__plan_put_file(plan, part->file, part->file_len, &number, err);
+    }
+    if (status == COFFER_OK && number != found->number) {
+        status = coffer__fail(err, COFFER_ERR_PLAN, "the files of the checkpoint are not numbered as they were opened");
+    }
+    in->last = in->file_count;
+    in->file_count += status == COFFER_OK;
+    *file = found;
+    return status;
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------------------- */
+
+/* An error that names the tensor and the part of it. */
+static coffer_status dcp_fail_part(const dcp_reading *in, const coffer__dcp_part *part, coffer_status status,
+                                   const char *sentence, coffer_error *err)
+{
+    char place[160];
+    const coffer__dcp_tensor *tensor = &in->dcp.tensors[part->tensor];
+    coffer__plan_write_place(place, sizeof place, in->dcp.numbers + part->starts, tensor->rank);
+    coffer__fail(err, status, sentence, tensor->name, tensor->name_len, place);
+    return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
+}
+
+/* Whether a view is what the metadata say of the part. */
+static bool dcp_is_part(const dcp_reading *in, const coffer__dcp_part *part, const coffer__view *view)
+{
+    const coffer__dcp_tensor *tensor = &in->dcp.tensors[part->tensor];
+    const uint64_t *sizes = in->dcp.numbers + part->starts + tensor->rank;
+    if (view->element != tensor->element || view->row.rank < tensor->rank) {
+        return false;
+    }
+    for (size_t i = 0; i < tensor->rank; i++) {
+        if (view->dimensions[i].count != sizes[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The archive of one part. Its storages get the name of the tensor, which the plan has already. */
+static coffer_status dcp_read_part(dcp_reading *in, const coffer__dcp_part *part, uint32_t name, coffer__view *view,
+                                   coffer_error *err)
+{
+    const dcp_file *file = NULL;
+    if (part->file == NULL) {
+        return dcp_fail_part(in, part, COFFER_ERR_VIEW, "no file has the part of tensor %q that begins at %s", err);
+    }
+    coffer_status status = dcp_open_file(in, part, &file, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (part->at > file->size || part->size > file->size - part->at) {
+        status = dcp_fail_part(in, part, COFFER_ERR_ARCHIVE,
+                               "the part of tensor %q that begins at %s lies beyond the end of its file, which was cut",
+                               err);
+        return coffer__fail_sizes(err, status, part->at + part->size, file->size);
+    }
+    const coffer__torch_file archive = { .input = in->file->input,
+                                         .wants = in->file->wants,
+                                         .plan = in->file->plan,
+                                         .file = file->number,
+                                         .size = file->size,
+                                         .embedded = true,
+                                         .at = part->at,
+                                         .part = part->size };
+    status = coffer__torch_read_tensor(&archive, name, view, err);
+    if (status == COFFER_OK && view->lack == NULL && !dcp_is_part(in, part, view)) {
+        status = dcp_fail_part(in, part, COFFER_ERR_ARCHIVE,
+                               "the part of tensor %q that begins at %s is not of the dtype or the size that the "
+                               "metadata say",
+                               err);
+    }
+    return status;
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------------------------- */
+
+/* A tensor of the model. */
+static coffer_status dcp_put_tensor(dcp_reading *in, const coffer__dcp_tensor *tensor, const char *name,
+                                    size_t name_len, coffer_error *err)
+{
+    coffer__assembly assembly;
+    coffer__view view;
+    const uint64_t *sizes = in->dcp.numbers + tensor->sizes;
+    coffer_status status =
+        coffer__assembly_begin(&assembly, in->file->plan, in->file->wants, name, name_len, tensor->rank, sizes, err);
+    for (size_t i = 0; i < tensor->count && status == COFFER_OK; i++) {
+        const coffer__dcp_part *part = &in->dcp.parts[tensor->first + i];
+        status = dcp_read_part(in, part, assembly.text, &view, err);
+        if (status == COFFER_OK) {
+            status = coffer__assembly_add(&assembly, in->dcp.numbers + part->starts, &view, err);
+        }
+    }
+    if (status != COFFER_OK) {
+        return err == NULL || err->tensor[0] != '\0' ? status : coffer__fail_tensor(err, status, name, name_len);
+    }
+    return coffer__assembly_end(&assembly, tensor->element, err);
+}
+
+/* What safetensors lacks is known from the metadata alone, but for complex128, which may be wanted as pairs. */
+static bool dcp_lacks(const dcp_reading *in, const coffer__dcp_tensor *tensor)
+{
+    const bool pairs = tensor->element == COFFER__ELEMENT_C128 && in->file->wants->complex128_as_f64;
+    return coffer__element_facts_of(tensor->element)->dtype == COFFER_UNKNOWN_DTYPE && !pairs;
+}
+
+/* A tensor: written, left out, or an error. */
+static coffer_status dcp_put_row(dcp_reading *in, const coffer__dcp_tensor *tensor, coffer_error *err)
+{
+    coffer__plan *plan = in->file->plan;
+    size_t name_len = tensor->name_len;
+    uint32_t reason = 0;
+    const char *name = coffer__wanted_name(&in->wanted, tensor->name, &name_len, &reason);
+    if (name == NULL) {
+        return coffer__assembly_skip(plan, tensor->name, tensor->name_len, tensor->element, reason, err);
+    }
+    if (dcp_lacks(in, tensor)) {
+        const char *lack = coffer__element_facts_of(tensor->element)->name;
+        if (!in->file->wants->skip_unsupported) {
+            coffer__fail(err, COFFER_ERR_NO_EQUIVALENT, "tensor %q is %s, which safetensors cannot express", name,
+                         name_len, lack);
+            return coffer__fail_tensor(err, COFFER_ERR_NO_EQUIVALENT, name, name_len);
+        }
+        const coffer_status status = coffer__plan_put_text(plan, lack, coffer__text_len(lack), &reason, err);
+        return status == COFFER_OK ? coffer__assembly_skip(plan, name, name_len, tensor->element, reason, err) : status;
+    }
+    return dcp_put_tensor(in, tensor, name, name_len, err);
+}
+
+/* ---- the model ----------------------------------------------------------------------------------------------------- */
+
+/* The parts of a checkpoint that are the model, the best one first. */
+static const char *const dcp_roots[] = { "model", "module", "app.model" };
+
+/* Whether the first keys that lead to a tensor are those of a path of one or two, and others follow. */
+static bool dcp_is_below(const coffer__dcp *dcp, const coffer__dcp_tensor *tensor, const char *path)
+{
+    const coffer__node *keys = coffer__pickle_node(dcp->graph.pickle, tensor->path);
+    size_t at = 0;
+    for (size_t i = 0; keys != NULL && i + 1 < keys->count; i++) {
+        size_t len = 0;
+        const char *key = coffer__dcp_key(dcp, tensor, i, &len);
+        if (key == NULL || len > coffer__text_len(path + at) || memcmp(path + at, key, len) != 0) {
+            return false;
+        }
+        at += len;
+        if (path[at] == '\0') {
+            return true;
+        }
+        if (path[at++] != '.') {
+            return false;
+        }
+    }
+    return false;
+}
+
+/* Only keys tell a dict of tensors from names that begin alike, as many of transformers begin with "model.". */
+static const char *dcp_find_root(const coffer__dcp *dcp)
+{
+    for (size_t r = 0; r < sizeof dcp_roots / sizeof *dcp_roots; r++) {
+        for (size_t i = 0; i < dcp->tensor_count; i++) {
+            if (dcp_is_below(dcp, &dcp->tensors[i], dcp_roots[r])) {
+                return dcp_roots[r];
+            }
+        }
+    }
+    return "";
+}
+
+/* What is written of it. */
+static coffer_status dcp_choose(dcp_reading *in, coffer_error *err)
+{
+    const coffer__wants *wants = in->file->wants;
+    const bool automatic = coffer__same_text(wants->root, "auto");
+    const char *found = automatic ? dcp_find_root(&in->dcp) : "";
+    coffer_status status = coffer__wanted_begin(&in->wanted, in->file->plan, wants, found, err);
+    if (status != COFFER_OK || found[0] == '\0') {
+        return status;
+    }
+    return coffer__plan_put_finding(in->file->plan, COFFER_WEIGHT_NOTE, in->file->file, UINT64_MAX, "",
+                                    "the model is what the checkpoint has as %q", found, coffer__text_len(found), err);
+}
+
+static coffer_status dcp_note_others(const dcp_reading *in, coffer_error *err)
+{
+    char digits[21];
+    const size_t len = coffer__write_u64(digits, in->dcp.others);
+    return in->dcp.others == 0
+               ? COFFER_OK
+               : coffer__plan_put_finding(in->file->plan, COFFER_WEIGHT_NOTE, in->file->file, UINT64_MAX, "",
+                                          "objects that are no tensors are left out: %q", digits, len, err);
+}
+
+static coffer_status dcp_read_all(dcp_reading *in, coffer_error *err)
+{
+    coffer_status status = coffer__torch_put_format(in->file->plan, err);
+    if (status == COFFER_OK) {
+        status = coffer__dcp_read(&in->dcp, in->file, err);
+    }
+    if (status == COFFER_OK) {
+        status = dcp_choose(in, err);
+    }
+    for (size_t i = 0; i < in->dcp.tensor_count && status == COFFER_OK; i++) {
+        status = dcp_put_row(in, &in->dcp.tensors[i], err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__wanted_end(&in->wanted, err);
+    }
+    return status == COFFER_OK ? dcp_note_others(in, err) : status;
+}
+
+/* ---- scanning ------------------------------------------------------------------------------------------------------ */
+
+/* The pickles of all parts, whatever they are of: a loader reads them all. What cannot be read is told, and the scan goes
+   on. */
+static coffer_status dcp_scan_part(dcp_reading *in, const coffer__dcp_part *part, coffer_error *err)
+{
+    const dcp_file *file = NULL;
+    if (part->file == NULL) {
+        return COFFER_OK;
+    }
+    const coffer_status status = dcp_open_file(in, part, &file, err);
+    if (status != COFFER_OK || part->at > file->size || part->size > file->size - part->at) {
+        return status;
+    }
+    const coffer__torch_file archive = { .input = in->file->input,
+                                         .wants = in->file->wants,
+                                         .plan = in->file->plan,
+                                         .file = file->number,
+                                         .size = file->size,
+                                         .embedded = true,
+                                         .at = part->at,
+                                         .part = part->size };
+    return coffer__torch_scan_archive(&archive, err);
+}
+
+static coffer_status dcp_scan(dcp_reading *in, coffer_error *err)
+{
+    const coffer__scan_range range = { .member = "", .size = in->file->size, .expected = 1 };
+    coffer_status status = coffer__scan_pickles(in->file, &range, NULL, err);
+    if (status == COFFER_OK) {
+        status = coffer__dcp_read(&in->dcp, in->file, err);
+    }
+    for (size_t i = 0; i < in->dcp.part_count && status == COFFER_OK; i++) {
+        status = dcp_scan_part(in, &in->dcp.parts[i], err);
+    }
+    return status;
+}
+
+/* ---- the reader ---------------------------------------------------------------------------------------------------- */
+
+/* A pickle that begins with the class of such metadata. */
+static bool dcp_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
+                      size_t path_len)
+{
+    (void)tail;
+    (void)tail_size;
+    (void)path;
+    (void)path_len;
+    return coffer__scan_is_pickle(head, head_size) &&
+           coffer__torch_has(head, head_size < 128 ? head_size : 128, "torch.distributed.checkpoint.metadata");
+}
+
+static coffer_status dcp_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                                coffer_error *err)
+{
+    const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
+    dcp_reading in = { .file = &file, .dcp = { .file = &file } };
+    const coffer_status status = wants->scan ? dcp_scan(&in, err) : dcp_read_all(&in, err);
+    coffer__free(plan->allocator, in.files, in.file_room * sizeof *in.files);
+    coffer__dcp_free(&in.dcp);
+    return status;
+}
+
+const coffer__reader coffer__reader_dcp = { "dcp", "a distributed checkpoint of PyTorch", dcp_sniff, dcp_reader };
