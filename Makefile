@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation js web install clean help
+.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation release js web install clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
@@ -82,6 +82,12 @@ packages: ## Debian packages: build/debian/packages
 	@tools/page.sh
 	@tools/build.sh debian
 	@cd build/debian && cpack
+
+release: ## all that a release consists of, reproducibly: dist (docs/releasing.md)
+	@tools/setup.sh release
+	@tools/page.sh
+	@tools/build.sh release
+	@tools/release.sh
 
 amalgamation: ## the library as one file: build/amalgamation/coffer.c, and its header
 	@tools/setup.sh amalgamation

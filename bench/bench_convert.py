@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`coffer convert` beside torch, Keras, TensorFlow, the package gguf and loops of system calls, in turns: the rows of tools/bench.sh.
+"""`coffer convert` beside torch, flax, onnx, Keras, TensorFlow, the package gguf and loops of system calls, in turns: the rows of
+tools/bench.sh.
 
     bench_convert.py COMMAND FOLDER [quick]
 
@@ -17,7 +18,10 @@ import time
 from pathlib import Path
 
 import numpy
+import onnx
+import safetensors.numpy
 import torch
+from flax import serialization
 from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 from safetensors.torch import save_file
@@ -28,6 +32,7 @@ SIDE = 512 if QUICK else 4096
 ROUNDS = 1 if QUICK else 5
 MIXED, TURNED, OUTPUT = FOLDER / "convert-mixed.pt", FOLDER / "convert-turned.pt", FOLDER / "convert.safetensors"
 PLAIN, QUANTISED = FOLDER / "convert-plain.gguf", FOLDER / "convert-q4_k.gguf"
+FLAX, ONNX = FOLDER / "convert.msgpack", FOLDER / "convert.onnx"
 WEIGHTS, CHECKPOINT = FOLDER / "convert.weights.h5", FOLDER / "convert-tf"
 PIECE = 2 << 20
 
@@ -170,6 +175,31 @@ def quantised():
         path.unlink(missing_ok=True)
 
 
+def by_flax(path):
+    safetensors.numpy.save_file(serialization.msgpack_restore(path.read_bytes()), OUTPUT)
+
+
+def by_onnx(path):
+    model = onnx.load(path)
+    safetensors.numpy.save_file({tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}, OUTPUT)
+
+
+def frameworks():
+    """1 GB of F32 in 16 tensors, as flax and onnx write them, beside what their own programs make of them."""
+    tensors = {f"layers.{i}.weight": square().numpy() for i in range(16)}
+    FLAX.write_bytes(serialization.to_bytes(tensors))
+    graph = onnx.helper.make_graph([], "g", [], [], [onnx.numpy_helper.from_array(array, name) for name, array in tensors.items()])
+    onnx.save(onnx.helper.make_model(graph), ONNX)
+    tensors.clear()
+    del graph
+    for path, other, task in ((FLAX, "flax, save_file", by_flax), (ONNX, "onnx.load, save_file", by_onnx)):
+        verified, plain, others = in_turns(lambda: command(path), lambda: command(path, "--no-verify"), lambda: task(path))
+        row(f"convert 1 GB of {other.split('.')[0].split(',')[0]}, verified", "ms", 1e3 * verified, other, 1e3 * others)
+        row("the same, not verified", "ms", 1e3 * plain, other, 1e3 * others)
+        path.unlink()
+    OUTPUT.unlink(missing_ok=True)
+
+
 def keras_and_tensorflow():
     """1 GB of weights: a model of Keras that loads its own, and a checkpoint that TensorFlow reads tensor by tensor."""
     os.environ["KERAS_BACKEND"], os.environ["TF_CPP_MIN_LOG_LEVEL"] = "tensorflow", "3"
@@ -206,6 +236,7 @@ def keras_and_tensorflow():
 def main():
     torch.manual_seed(1)
     quantised()
+    frameworks()
     keras_and_tensorflow()
     torch.save(mixed(), MIXED)
     torch.save(turned(), TURNED)

@@ -4,7 +4,11 @@
  * by several processes together, and from a disk that is slow. The floors are those of floor_read.c, a program that only
  * reads.
  *
- * Cold means evicted right before each measurement. The time to evict does not count.
+ * Cold means evicted right before each measurement. The time to evict does not count, nor does releasing what was loaded.
+ *
+ * A load makes its own memory, which the system clears page by page. So it is compared with reads into fresh memory as
+ * well as with reads into memory that was touched before. A load to given places that were touched is compared with the
+ * latter.
  */
 #include "bench.h"
 
@@ -34,7 +38,9 @@ typedef struct load_case {
     uint64_t size; /* of the file */
     load_state state;
     bool unverified;
-    double cpu; /* seconds of processors that the last run took */
+    bool fresh;  /* floors read into fresh memory */
+    char *place; /* touched memory for all of the file; NULL: the load's own */
+    double cpu;  /* seconds of processors that the last run took */
 } load_case;
 
 /* ---- the page cache ---- */
@@ -86,14 +92,44 @@ static double processor_seconds(void)
 
 /* ---- ours ---- */
 
-static void take_all(coffer_load *load)
+/* Takes every item; what has memory of its own is kept in the list. Returns how many those are. */
+static size_t take_all(coffer_load *load, coffer_memory **kept)
 {
     coffer_error err;
     coffer_loaded loaded;
-    do {
+    size_t count = 0;
+    for (;;) {
         bench_check(coffer_load_next(load, UINT64_MAX, &loaded, &err), &err);
-        coffer_memory_free(loaded.memory);
-    } while (loaded.item != SIZE_MAX);
+        if (loaded.item == SIZE_MAX) {
+            return count;
+        }
+        if (loaded.memory != NULL) {
+            kept[count++] = loaded.memory;
+        }
+    }
+}
+
+static void release_all(coffer_memory **kept, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        coffer_memory_free(kept[i]);
+    }
+    free(kept);
+}
+
+/* All tensors, to memory of the load's own or to where they lie in the file, from the place on. */
+static void add_all(const load_case *load, coffer_plan *plan)
+{
+    coffer_error err;
+    const size_t count = load->place == NULL ? 0 : coffer_count(load->model);
+    for (size_t i = 0; i < count; i++) {
+        const coffer_tensor *tensor = coffer_at(load->model, i);
+        const coffer_place place = { .address = (uintptr_t)load->place + tensor->offset, .size = tensor->size };
+        bench_check(coffer_plan_add(plan, tensor, NULL, 0, &place, NULL, &err), &err);
+    }
+    if (load->place == NULL) {
+        bench_check(coffer_plan_add_all(plan, NULL, 0, 0, 1, NULL, &err), &err);
+    }
 }
 
 static double load_ours(void *ctx)
@@ -104,15 +140,17 @@ static double load_ours(void *ctx)
     coffer_error err;
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
     options.unverified = load->unverified;
+    coffer_memory **kept = bench_alloc(coffer_count(load->model) * sizeof(coffer_memory *));
     prepare(load);
     const double cpu = processor_seconds();
     const double start = bench_now();
     bench_check(coffer_plan_new(&plan, load->model, NULL, &err), &err);
-    bench_check(coffer_plan_add_all(plan, NULL, 0, 0, 1, NULL, &err), &err);
+    add_all(load, plan);
     bench_check(coffer_load_start(&run, plan, load->window, &options, &err), &err);
-    take_all(run);
+    const size_t count = take_all(run, kept);
     const double seconds = bench_now() - start;
     load->cpu = processor_seconds() - cpu;
+    release_all(kept, count);
     coffer_load_free(run);
     coffer_plan_free(plan);
     return seconds;
@@ -128,37 +166,27 @@ static double floor_seconds(const char *kind, const char *path, uint64_t size)
     return rate > 0 ? (double)size / BENCH_MB / rate : 0;
 }
 
-/* Of half a cached file the halves are read as they are best read, one after the other. */
 static double load_floor(void *ctx)
 {
+    static const char *const kinds[3][2] = { [LOAD_COLD] = { "cold", "cold-fresh" },
+                                             [LOAD_WARM] = { "warm", "warm-fresh" },
+                                             [LOAD_HALF] = { "half", "half-fresh" } };
     const load_case *load = ctx;
     prepare(load);
-    switch (load->state) {
-    case LOAD_COLD:
-        return floor_seconds("cold", load->path, load->size);
-    case LOAD_WARM:
-        return floor_seconds("warm", load->path, load->size);
-    default: {
-        const double cold = floor_seconds("cold", load->path, load->size / 2);
-        const load_case cached = { .path = load->path, .size = load->size, .state = LOAD_WARM };
-        prepare(&cached);
-        return cold + floor_seconds("warm", load->path, load->size - load->size / 2);
-    }
-    }
+    return floor_seconds(kinds[load->state][load->fresh], load->path, load->size);
 }
 
-/* What a program does that knows of none of this: it reads into memory of its own through the page cache. */
-static double load_buffered(void *ctx)
+/* What a program does that knows of none of this: it reads through the page cache, into memory of its own … */
+static double read_buffered(load_case *load, size_t memory_size)
 {
-    load_case *load = ctx;
     prepare(load);
     const int fd = open_for_reading(load->path);
+    char *memory = bench_alloc(memory_size);
     const double cpu = processor_seconds();
     const double start = bench_now();
-    char *memory = bench_alloc((size_t)load->size);
     for (uint64_t at = 0; at < load->size; at += PIECE_SIZE) {
-        if (pread(fd, memory + at, load->size - at < PIECE_SIZE ? (size_t)(load->size - at) : PIECE_SIZE, (off_t)at) <=
-            0) {
+        const size_t size = load->size - at < PIECE_SIZE ? (size_t)(load->size - at) : PIECE_SIZE;
+        if (pread(fd, memory + (memory_size > PIECE_SIZE ? at : 0), size, (off_t)at) <= 0) {
             bench_die("pread", NULL);
         }
     }
@@ -167,6 +195,18 @@ static double load_buffered(void *ctx)
     free(memory);
     close(fd);
     return seconds;
+}
+
+static double load_buffered(void *ctx)
+{
+    load_case *load = ctx;
+    return read_buffered(load, (size_t)load->size);
+}
+
+/* … or into one buffer over and over. */
+static double load_reusing(void *ctx)
+{
+    return read_buffered(ctx, PIECE_SIZE);
 }
 
 /* ---- rows ---- */
@@ -211,27 +251,83 @@ static size_t rounds(void)
     return bench_size(5, 1);
 }
 
-/* Seconds of processors are shown for each GB, of one more run each. */
+/* The same file, to be loaded to memory that was touched, … */
+static load_case placed(const load_case *load)
+{
+    load_case to = *load;
+    char *memory = mmap(NULL, load->size + PIECE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        bench_die("mmap", NULL);
+    }
+    to.place = memory + (PIECE_SIZE - (uintptr_t)memory % PIECE_SIZE) % PIECE_SIZE; /* a huge page begins there */
+    (void)madvise(to.place, load->size, MADV_HUGEPAGE);
+    memset(to.place, 1, load->size);
+    return to;
+}
+
+static void end_placed(const load_case *to)
+{
+    (void)munmap(to->place, to->size); /* what was mapped before and after it was never touched */
+}
+
+/* … and to be read by the floor into memory that was not. */
+static load_case fresh(const load_case *load)
+{
+    load_case floor = *load;
+    floor.fresh = true;
+    return floor;
+}
+
+/* A row for the load's own memory beside both floors, and one for places that were touched. */
+static void measure_state(load_case *load, const char *name, const char *floor, const char *state)
+{
+    char row[96];
+    char other[96];
+    load_case untouched = fresh(load);
+    const bench_rival own[3] = { { load_ours, load }, { load_floor, load }, { load_floor, &untouched } };
+    const bench_result result = bench_contest(own, 3, rounds());
+    snprintf(other, sizeof other, "%s, touched memory", floor);
+    bench_row_of(name, "GB/s", (double)load->size / BENCH_GB, &result, other, 1, state);
+    snprintf(row, sizeof row, "%s, fresh memory", floor);
+    bench_row_of(name, "GB/s", (double)load->size / BENCH_GB, &result, row, 2, state);
+    load_case to = placed(load);
+    const bench_rival given[2] = { { load_ours, &to }, { load_floor, load } };
+    const bench_result touched = bench_contest(given, 2, rounds());
+    snprintf(row, sizeof row, "%s, to touched places", name);
+    bench_row_of(row, "GB/s", (double)load->size / BENCH_GB, &touched, other, 1, state);
+    end_placed(&to);
+}
+
+/* Seconds of processors for each GB, of one more run each. */
 static void measure_cpu(load_case *load, const char *name)
 {
     const double gigabytes = (double)load->size / BENCH_GB;
+    char row[96];
     (void)load_ours(load);
     const double ours = load->cpu / gigabytes;
     (void)load_buffered(load);
     const double others = load->cpu / gigabytes;
-    char row[96];
     snprintf(row, sizeof row, "%s: processor time for 1 GB", name);
-    bench_row(row, "s", ours, "pread through the page cache", others, ours > 0 ? others / ours : 0, "cold");
+    bench_row(row, "s", ours, "pread into fresh memory", others, ours > 0 ? others / ours : 0, "cold");
+    load_case to = placed(load);
+    (void)load_ours(&to);
+    const double ours_placed = to.cpu / gigabytes;
+    (void)load_reusing(&to);
+    const double reusing = to.cpu / gigabytes;
+    snprintf(row, sizeof row, "%s, to touched places: processor time for 1 GB", name);
+    bench_row(row, "s", ours_placed, "pread into one buffer", reusing, ours_placed > 0 ? reusing / ours_placed : 0,
+              "cold");
+    end_placed(&to);
 }
 
 static void measure_cold(load_case *load, const char *name)
 {
     load->state = LOAD_COLD;
     load->unverified = true;
-    const bench_rival rivals[3] = { { load_ours, load }, { load_floor, load }, { load_buffered, load } };
-    const bench_result result = bench_contest(rivals, 3, rounds());
-    bench_row_of(name, "GB/s", (double)load->size / BENCH_GB, &result, "direct reads alone", 1, "cold, not verified");
-    bench_row_of(name, "GB/s", (double)load->size / BENCH_GB, &result, "pread through the page cache", 2,
+    measure_state(load, name, "direct reads", "cold, not verified");
+    const bench_rival rivals[2] = { { load_ours, load }, { load_buffered, load } };
+    const bench_result result = bench_contest(rivals, 2, rounds());
+    bench_row_of(name, "GB/s", (double)load->size / BENCH_GB, &result, "pread through the page cache", 1,
                  "cold, not verified");
     measure_cpu(load, name);
 }
@@ -239,19 +335,13 @@ static void measure_cold(load_case *load, const char *name)
 static void measure_warm(load_case *load, const char *name)
 {
     load->state = LOAD_WARM;
-    const bench_rival rivals[2] = { { load_ours, load }, { load_floor, load } };
-    const bench_result result = bench_contest(rivals, 2, rounds());
-    bench_row_of(name, "GB/s", (double)load->size / BENCH_GB, &result, "pread by all processors, touched memory", 1,
-                 "cached, not verified");
+    measure_state(load, name, "pread by all processors", "cached, not verified");
 }
 
 static void measure_half(load_case *load, const char *name)
 {
     load->state = LOAD_HALF;
-    const bench_rival rivals[2] = { { load_ours, load }, { load_floor, load } };
-    const bench_result result = bench_contest(rivals, 2, rounds());
-    bench_row_of(name, "GB/s", (double)load->size / BENCH_GB, &result, "each half by its floor", 1,
-                 "half cached, not verified");
+    measure_state(load, name, "each half by its floor", "half cached, not verified");
 }
 
 /* The same file with digests, checked and not. */
@@ -319,10 +409,12 @@ static void load_rank(const load_case *load, uint32_t rank, uint32_t ranks, rank
     bench_check(coffer_window_new(&window, &options, &err), &err);
     bench_check(coffer_plan_new(&plan, load->model, NULL, &err), &err);
     bench_check(coffer_plan_add_all(plan, NULL, 0, rank, ranks, NULL, &err), &err);
+    coffer_memory **kept = bench_alloc(coffer_plan_count(plan) * sizeof(coffer_memory *));
     bench_check(coffer_load_start(&run, plan, window, NULL, &err), &err);
-    take_all(run);
+    const size_t count = take_all(run, kept);
     coffer_load_stats_of(run, &stats);
     *result = (rank_result){ .read = stats.read, .needed = stats.wanted };
+    release_all(kept, count);
     coffer_load_free(run);
     coffer_plan_free(plan);
     coffer_window_free(window);
@@ -464,7 +556,9 @@ static void measure_file(const char *name, coffer_header *header)
     measure_cold(&load, name);
     measure_warm(&load, name);
     measure_half(&load, name);
-    measure_planning(&load);
+    if (coffer_count(load.model) > 1) { /* the fixed costs of a plan are no tensor's */
+        measure_planning(&load);
+    }
     close_case(&load);
     remove(path);
 }

@@ -192,11 +192,13 @@ if small_pages == "yes":
     ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE
 import numpy
 if package == "coffer":
-    import coffer.numpy as files
+    import coffer, coffer.numpy as files
     from coffer.compat.safetensors import safe_open
+    load = lambda framework: dict(coffer.load(path, framework=framework))
 else:
     import safetensors.numpy as files
     from safetensors import safe_open
+    load = lambda framework: getattr(safetensors, framework).load_file(path)
 {before}
 start = time.perf_counter()
 {code}
@@ -204,10 +206,30 @@ print(time.perf_counter() - start)
 """
 
 
+# Nothing of the file is in the page cache, which reads that must not wait prove; of some file systems they cannot be asked for.
+EVICT = """
+file = os.open(path, os.O_RDONLY)
+def is_cached(at):
+    try:
+        return os.preadv(file, [bytearray(4096)], at, os.RWF_NOWAIT) > 0
+    except OSError:
+        return False
+for _ in range(10):
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    if not any(is_cached(at) for at in range(0, os.fstat(file).st_size, 1 << 24)):
+        break
+    time.sleep(0.1)
+else:
+    sys.exit("the file stays in the page cache")
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+os.close(file)
+"""
+
+
 def compare_fresh(what: str, path: Path, code: str, before: str = "", small_pages: bool = False, cold: bool = False) -> None:
     """A row of milliseconds, each of a process of its own, in pairs that change places; the ratio is the median of the pairs'."""
     if cold:
-        before += "\nf = os.open(path, os.O_RDONLY); os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED)"
+        before += EVICT
     program = FRESH.format(before=before, code=code)
     taken: dict[str, list[float]] = {"coffer": [], "safetensors": []}
     for i in range(ROUNDS + 1):
@@ -285,6 +307,23 @@ def never_slower() -> None:
         for backend in ("mmap", "pread"):
             before = f'file = safe_open(path, "np", backend="{backend}"); names = file.keys()'
             compare_fresh(f"Python: get_tensor, {count} of {size >> 10} KB, {backend}", LARGE, loop, before)
+
+
+def loads() -> None:
+    """coffer.load beside the reference's load_file, of which every page is touched: torch's tensors are views of a map there."""
+    touch = "for tensor in tensors.values(): tensor.reshape(-1)[::1024].sum()"
+    for count in (1, 160, 1000, 20_000):
+        make(LARGE, ((f"layer.{i}", (GB // 4000 // count, 1000)) for i in range(count)))
+        os.sync()
+        for framework in ("numpy", "torch"):
+            before = f"import safetensors.{framework}" + ("; torch = safetensors.torch.torch; torch.set_num_threads(1)" if framework == "torch" else "")
+            code = f"tensors = load({framework!r})\n{touch}"
+            what = f"Python: coffer.load of 1 GB for {framework}, {count} tensor{'s' * (count > 1)}"
+            compare_fresh(what, LARGE, code, before, cold=True)
+            if count == 1000:
+                compare_fresh(what, LARGE, code, before)
+    make(TINY, iter([("x", (1000, 250))]))
+    compare("Python: coffer.load of 1 MB", lambda: dict(coffer.load(TINY)), lambda: safetensors.numpy.load_file(TINY))
 
 
 def small_slices() -> None:
@@ -397,7 +436,7 @@ def torch_loads() -> None:
 def main() -> None:
     only = os.environ.get("COFFER_BENCH_ONLY")
     try:
-        for part in (opening, torch_rows, torch_loads, loading, never_slower, slicing, small_slices, saving):
+        for part in (opening, torch_rows, torch_loads, loading, loads, never_slower, slicing, small_slices, saving):
             if only in (None, part.__name__):
                 part()
     finally:

@@ -6,6 +6,10 @@
  *                                              once, by one thread, into the same memory over and over
  *   floor_read warm [THREADS] FILE...          out of the page cache by pread, one thread for each processor, into huge
  *                                              pages as large as the files that were touched before
+ *   floor_read half FILE...                    the first half of each file like warm, then the others like cold
+ *
+ * cold-fresh, warm-fresh and half-fresh read into memory as large as the files that nobody has touched. The system has to
+ * clear it, as for every program that keeps what it reads.
  *
  * It prints one line: megabytes per second, seconds of processor time per gigabyte, and the bytes read. fio reads as fast
  * with --ioengine=io_uring --direct=1 --bs=2M --iodepth=16 --rw=read. It shares no code with the library, so that a mistake
@@ -53,9 +57,11 @@ static double floor_clock(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/* Both are whole blocks. */
 typedef struct floor_file {
     int fd;
-    uint64_t size; /* in whole blocks */
+    uint64_t begin;
+    uint64_t end;
 } floor_file;
 
 typedef struct floor_files {
@@ -64,7 +70,10 @@ typedef struct floor_files {
     uint64_t bytes;
 } floor_files;
 
-static floor_files floor_open(char **names, size_t count, int flags)
+/* What is read of each file. */
+typedef enum floor_part { FLOOR_ALL, FLOOR_FIRST_HALF, FLOOR_SECOND_HALF } floor_part;
+
+static floor_files floor_open(char **names, size_t count, floor_part part, int flags)
 {
     floor_files files = { .at = calloc(count, sizeof(floor_file)), .count = count };
     for (size_t i = 0; i < count && files.at != NULL; i++) {
@@ -73,14 +82,16 @@ static floor_files floor_open(char **names, size_t count, int flags)
         if (files.at[i].fd < 0 || fstat(files.at[i].fd, &info) != 0) {
             floor_die(names[i]);
         }
-        files.at[i].size = (uint64_t)info.st_size / FLOOR_BLOCK * FLOOR_BLOCK;
-        files.bytes += files.at[i].size;
+        const uint64_t middle = (uint64_t)info.st_size / 2 / FLOOR_PIECE * FLOOR_PIECE;
+        files.at[i].begin = part == FLOOR_SECOND_HALF ? middle : 0;
+        files.at[i].end = part == FLOOR_FIRST_HALF ? middle : (uint64_t)info.st_size / FLOOR_BLOCK * FLOOR_BLOCK;
+        files.bytes += files.at[i].end - files.at[i].begin;
     }
     return files;
 }
 
-/* Huge pages, as far as there are any, touched. */
-static char *floor_memory(size_t size)
+/* Huge pages, as far as there are any, touched or not. */
+static char *floor_memory(size_t size, int fresh)
 {
     char *pages = mmap(NULL, size + FLOOR_HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
@@ -88,28 +99,31 @@ static char *floor_memory(size_t size)
     }
     char *aligned = pages + (FLOOR_HUGE - (uintptr_t)pages % FLOOR_HUGE) % FLOOR_HUGE;
     (void)madvise(aligned, size, MADV_HUGEPAGE);
-    memset(aligned, 1, size);
+    if (!fresh) {
+        memset(aligned, 1, size);
+    }
     return aligned;
 }
 
 /* Where the next read is: files in order, each from its beginning. */
 typedef struct floor_place {
     size_t file;
-    uint64_t offset;
+    uint64_t offset; /* from where its part begins */
 } floor_place;
 
 /* False at the end. */
 static int floor_next(const floor_files *files, floor_place *place, uint64_t chunk, floor_place *read, uint64_t *size)
 {
-    while (place->file < files->count && place->offset >= files->at[place->file].size) {
+    while (place->file < files->count && place->offset >= files->at[place->file].end - files->at[place->file].begin) {
         place->file++;
         place->offset = 0;
     }
     if (place->file == files->count) {
         return 0;
     }
-    const uint64_t left = files->at[place->file].size - place->offset;
-    *read = *place;
+    const floor_file *file = &files->at[place->file];
+    const uint64_t left = file->end - file->begin - place->offset;
+    *read = (floor_place){ place->file, file->begin + place->offset };
     *size = left < chunk ? left : chunk;
     place->offset += *size;
     return 1;
@@ -184,13 +198,15 @@ static int floor_take(const floor_ring *ring, const uint64_t *sizes)
     return (int)slot;
 }
 
-static void floor_read_cold(const floor_files *files, unsigned depth, uint64_t chunk, char *memory)
+/* Each read goes to its slot of the memory, or with `fresh` to a place of its own. */
+static void floor_read_cold(const floor_files *files, unsigned depth, uint64_t chunk, char *memory, int fresh)
 {
     const floor_ring ring = floor_ring_open(depth);
     uint64_t *sizes = calloc(depth, sizeof *sizes);
     floor_place place = { 0, 0 };
     floor_place read = { 0, 0 };
     unsigned under_way = 0;
+    uint64_t reads = 0;
     int slot = -1;
     if (sizes == NULL) {
         floor_die("memory");
@@ -201,8 +217,8 @@ static void floor_read_cold(const floor_files *files, unsigned depth, uint64_t c
             const unsigned free_slot = slot >= 0 ? (unsigned)slot : first++;
             slot = -1;
             if (floor_next(files, &place, chunk, &read, &sizes[free_slot])) {
-                floor_put(&ring, files->at[read.file].fd, read.offset, memory + free_slot * chunk, sizes[free_slot],
-                          free_slot);
+                char *to = memory + (fresh ? reads++ : free_slot) * chunk;
+                floor_put(&ring, files->at[read.file].fd, read.offset, to, sizes[free_slot], free_slot);
                 put++;
             }
         }
@@ -218,12 +234,13 @@ static void floor_read_cold(const floor_files *files, unsigned depth, uint64_t c
     (void)close(ring.fd);
 }
 #else
-static void floor_read_cold(const floor_files *files, unsigned depth, uint64_t chunk, char *memory)
+static void floor_read_cold(const floor_files *files, unsigned depth, uint64_t chunk, char *memory, int fresh)
 {
     (void)files;
     (void)depth;
     (void)chunk;
     (void)memory;
+    (void)fresh;
     errno = ENOSYS;
     floor_die("io_uring");
 }
@@ -241,16 +258,17 @@ static void floor_read_piece(const floor_files *files, char *to, uint64_t at, ui
 {
     size_t file = 0;
     for (uint64_t pieces = 0; file < files->count; file++) {
-        pieces = (files->at[file].size + FLOOR_PIECE - 1) / FLOOR_PIECE * FLOOR_PIECE;
+        pieces = (files->at[file].end - files->at[file].begin + FLOOR_PIECE - 1) / FLOOR_PIECE * FLOOR_PIECE;
         if (at < pieces) {
             break;
         }
         at -= pieces;
     }
-    *left = file < files->count ? files->at[file].size - at : 0;
+    *left = file < files->count ? files->at[file].end - files->at[file].begin - at : 0;
     const size_t size = *left < FLOOR_PIECE ? (size_t)*left : FLOOR_PIECE;
     for (size_t done = 0; done < size;) {
-        const ssize_t got = pread(files->at[file].fd, to + done, size - done, (off_t)(at + done));
+        const off_t offset = (off_t)(files->at[file].begin + at + done);
+        const ssize_t got = pread(files->at[file].fd, to + done, size - done, offset);
         if (got <= 0) {
             floor_die("a read");
         }
@@ -282,33 +300,75 @@ static void floor_read_warm(const floor_files *files, unsigned threads, char *me
     }
 }
 
+/* ---- both --------------------------------------------------------------------------------------------------------- */
+
+typedef struct floor_order {
+    int cold;
+    int half;
+    int fresh;
+    unsigned depth; /* of cold */
+    uint64_t chunk;
+    unsigned threads; /* of warm */
+} floor_order;
+
+/* What the first argument and the numbers after it say; false: nothing that is known. */
+static int floor_understand(floor_order *order, const char *word, const unsigned long numbers[2])
+{
+    const size_t length = strcspn(word, "-");
+    order->cold = strncmp(word, "cold", length) == 0;
+    order->half = strncmp(word, "half", length) == 0;
+    order->fresh = strcmp(word + length, "-fresh") == 0;
+    order->depth = order->cold && numbers[0] > 0 ? (unsigned)numbers[0] : 16;
+    order->chunk = numbers[1] >= FLOOR_BLOCK ? numbers[1] / FLOOR_BLOCK * FLOOR_BLOCK : FLOOR_PIECE;
+    order->threads = !order->cold && numbers[0] > 0 ? (unsigned)numbers[0] : (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+    return length == 4 && (order->fresh || word[length] == '\0') &&
+           (order->cold || order->half || strncmp(word, "warm", length) == 0);
+}
+
+/* Memory for the reads of one kind, or none. */
+static char *floor_memory_of(const floor_order *order, int cold, const floor_files *files)
+{
+    const size_t all = (size_t)(files->bytes / FLOOR_PIECE + files->count + 1) * FLOOR_PIECE;
+    const size_t chunks = (size_t)(files->bytes / order->chunk + files->count + 1) * order->chunk;
+    const size_t slots = order->depth * order->chunk;
+    return files->count == 0 ? NULL : floor_memory(!cold ? all : order->fresh ? chunks : slots, order->fresh);
+}
+
 int main(int argc, char **argv)
 {
     unsigned long numbers[2] = { 0, 0 };
+    floor_order order = { 0 };
     int next = 2;
     for (size_t i = 0; i < 2 && next < argc && argv[next][strspn(argv[next], "0123456789")] == '\0'; i++, next++) {
         numbers[i] = strtoul(argv[next], NULL, 10);
     }
-    if (argc < 3 || next == argc || (strcmp(argv[1], "cold") != 0 && strcmp(argv[1], "warm") != 0)) {
-        fprintf(stderr, "floor_read: floor_read cold [DEPTH [CHUNK]] FILE..., or floor_read warm [THREADS] FILE...\n");
+    if (argc < 3 || next == argc || !floor_understand(&order, argv[1], numbers)) {
+        fprintf(stderr, "floor_read: floor_read cold [DEPTH [CHUNK]] FILE..., floor_read warm [THREADS] FILE..., or "
+                        "floor_read half FILE...; or each with -fresh\n");
         return 2;
     }
-    const int cold = argv[1][0] == 'c';
-    const size_t depth = numbers[0] > 0 ? numbers[0] : 16;
-    const size_t chunk = numbers[1] >= FLOOR_BLOCK ? numbers[1] / FLOOR_BLOCK * FLOOR_BLOCK : FLOOR_PIECE;
-    const floor_files files = floor_open(argv + next, (size_t)(argc - next), cold ? O_DIRECT : 0);
-    char *memory = floor_memory(cold ? depth * chunk : (size_t)files.bytes + (files.count + 1) * FLOOR_PIECE);
+    floor_files warm = { 0 };
+    floor_files cold = { 0 };
+    const size_t count = (size_t)(argc - next);
+    if (!order.cold) {
+        warm = floor_open(argv + next, count, order.half ? FLOOR_FIRST_HALF : FLOOR_ALL, 0);
+    }
+    if (order.cold || order.half) {
+        cold = floor_open(argv + next, count, order.half ? FLOOR_SECOND_HALF : FLOOR_ALL, O_DIRECT);
+    }
+    char *warm_memory = floor_memory_of(&order, 0, &warm);
+    char *cold_memory = floor_memory_of(&order, 1, &cold);
+    const uint64_t bytes = warm.bytes + cold.bytes;
     const double start = floor_clock(CLOCK_MONOTONIC);
     const double processor = floor_clock(CLOCK_PROCESS_CPUTIME_ID);
-    if (cold) {
-        floor_read_cold(&files, (unsigned)depth, chunk, memory);
-    } else {
-        floor_read_warm(&files, (unsigned)(numbers[0] > 0 ? numbers[0] : (unsigned long)sysconf(_SC_NPROCESSORS_ONLN)),
-                        memory);
+    if (warm.count > 0) {
+        floor_read_warm(&warm, order.threads, warm_memory);
+    }
+    if (cold.count > 0) {
+        floor_read_cold(&cold, order.depth, order.chunk, cold_memory, order.fresh);
     }
     const double seconds = floor_clock(CLOCK_MONOTONIC) - start;
-    printf("%.1f MB/s %s, %.4f CPU s/GB, %llu bytes\n", (double)files.bytes / 1e6 / seconds, argv[1],
-           (floor_clock(CLOCK_PROCESS_CPUTIME_ID) - processor) / ((double)files.bytes / 1e9),
-           (unsigned long long)files.bytes);
+    printf("%.1f MB/s %s, %.4f CPU s/GB, %llu bytes\n", (double)bytes / 1e6 / seconds, argv[1],
+           (floor_clock(CLOCK_PROCESS_CPUTIME_ID) - processor) / ((double)bytes / 1e9), (unsigned long long)bytes);
     return 0;
 }

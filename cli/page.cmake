@@ -10,12 +10,12 @@
 #   cmake -DPAGE=index.html -DOUTPUT=page.c -P page.cmake     writes that source
 #
 # It is an array of numbers, and neither the assembler's .incbin nor one long string: every compiler takes it as it is.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.16...3.25)
 
 function(coffer_write_page page output)
   file(READ ${page} bytes HEX)
   string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
-  string(HEX "<!--coffer-report-->" marker)
+  set(marker 3c212d2d636f666665722d7265706f72742d2d3e) # <!--coffer-report-->
   string(REGEX REPLACE "(..)" "0x\\1," marker ${marker})
   string(REGEX MATCHALL ${marker} found "${bytes}")
   list(LENGTH found count)
@@ -31,13 +31,15 @@ function(coffer_write_page page output)
     "const unsigned char cli_page[] = {\n${bytes}\n};\nconst size_t cli_page_size = sizeof cli_page;\n")
 endfunction()
 
+set(coffer_page_script ${CMAKE_CURRENT_LIST_FILE}) # this file, inside functions too
+
 # Looked for at every build: the page comes, changes and goes without CMake being told.
 function(coffer_embed_page target source)
   if(COFFER_PAGE STREQUAL "AUTO")
     file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/page.html ${PROJECT_SOURCE_DIR}/build/web/index.html)
     list(POP_FRONT pages page)
   elseif(COFFER_PAGE)
-    cmake_path(ABSOLUTE_PATH COFFER_PAGE BASE_DIRECTORY ${CMAKE_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE page)
+    get_filename_component(page ${COFFER_PAGE} ABSOLUTE BASE_DIR ${CMAKE_SOURCE_DIR})
   endif()
   if(NOT page)
     message(STATUS "Without the page of coffer report, which `make web` builds")
@@ -47,8 +49,8 @@ function(coffer_embed_page target source)
   set(made ${CMAKE_CURRENT_BINARY_DIR}/page.c)
   add_custom_command(
     OUTPUT ${made}
-    COMMAND ${CMAKE_COMMAND} -DPAGE=${page} -DOUTPUT=${made} -P ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
-    DEPENDS ${page} ${CMAKE_CURRENT_FUNCTION_LIST_FILE}
+    COMMAND ${CMAKE_COMMAND} -DPAGE=${page} -DOUTPUT=${made} -P ${coffer_page_script}
+    DEPENDS ${page} ${coffer_page_script}
     VERBATIM)
   target_sources(${target} PRIVATE ${made})
   set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS COFFER_PAGE)

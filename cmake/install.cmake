@@ -14,10 +14,22 @@ set(coffer_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/coffer)
 
 # ---- The components ---------------------------------------------------------------------------------------------------
 
-install(TARGETS coffer_shared EXPORT coffer_shared LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
-install(TARGETS coffer_static EXPORT coffer_static ARCHIVE COMPONENT development)
+# Both libraries, unless BUILD_SHARED_LIBS says which, as package managers do.
+set(coffer_parts)
+if(BUILD_SHARED_LIBS OR NOT DEFINED BUILD_SHARED_LIBS)
+  install(TARGETS coffer_shared EXPORT coffer_shared LIBRARY COMPONENT runtime NAMELINK_COMPONENT development)
+  list(APPEND coffer_parts shared)
+endif()
+if(NOT BUILD_SHARED_LIBS)
+  install(TARGETS coffer_static EXPORT coffer_static ARCHIVE COMPONENT development)
+  list(APPEND coffer_parts static)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ TYPE INCLUDE COMPONENT development)
-set(coffer_parts shared static)
+# The notices of what is compiled in have to go with it. A Debian package has them in its copyright file.
+if(NOT COFFER_DEBIAN)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}
+          COMPONENT runtime)
+endif()
 if(TARGET coffer_cli)
   install(TARGETS coffer_cli EXPORT coffer_cli RUNTIME COMPONENT command)
   list(APPEND coffer_parts cli)
@@ -48,8 +60,14 @@ install(FILES ${PROJECT_BINARY_DIR}/coffer-config.cmake ${PROJECT_BINARY_DIR}/co
 # It finds the prefix from its own place, unless a directory was given as an absolute path.
 
 file(RELATIVE_PATH coffer_pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-cmake_path(APPEND coffer_pc_libdir "\${prefix}" ${CMAKE_INSTALL_LIBDIR})
-cmake_path(APPEND coffer_pc_includedir "\${prefix}" ${CMAKE_INSTALL_INCLUDEDIR})
+foreach(dir libdir includedir)
+  string(TOUPPER CMAKE_INSTALL_${dir} given)
+  if(IS_ABSOLUTE ${${given}})
+    set(coffer_pc_${dir} ${${given}})
+  else()
+    set(coffer_pc_${dir} "\${prefix}/${${given}}")
+  endif()
+endforeach()
 if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
   set(coffer_pc_prefix ${CMAKE_INSTALL_PREFIX})
 else()

@@ -1276,6 +1276,13 @@ public:
         detail::call(coffer_plan_cost_of, get(), shard, &cost);
         return cost;
     }
+    /* How a load that began now would read a shard, or all: 1 << coffer_engine for each engine. */
+    std::uint32_t engines(std::size_t shard = SIZE_MAX) const
+    {
+        std::uint32_t engines = 0;
+        detail::call(coffer_plan_engines_of, get(), shard, &engines);
+        return engines;
+    }
 
     coffer_plan *get() const noexcept { return self_.get(); }
 

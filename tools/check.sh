@@ -148,6 +148,8 @@ stage s390x tools/cross.sh s390x
 stage armel tools/cross.sh armel
 stage install stage_install
 stage amalgamation stage_amalgamation
+stage recipes tests/install/recipes.sh
+stage release tests/install/release.sh build/check-gcc
 stage debian stage_debian
 stage stranger stage_stranger
 stage cpp stage_cpp

@@ -10,8 +10,9 @@
 # the script fails. For `check`, `bench` and `js` it also makes .venv, with the packages that tests/requirements.txt pins; for
 # `check` and `bench` build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
 # build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
-# requirements-frameworks.txt, for the drop-in (4 GB), and build/moto-venv, with those of tests/requirements-moto.txt, an object
-# store to read from; for `check`, `js` and `web` bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and
+# requirements-frameworks.txt, for the drop-in (4 GB), build/moto-venv, with those of tests/requirements-moto.txt, an object
+# store to read from, and build/packaging-venv, with the tools that packaging/ is tried with; for `check`, `js` and `web`
+# bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and
 # `cross` it unpacks libraries for the machines that qemu plays in build/cross.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -389,6 +390,7 @@ bench)
     ;;
 check)
     make_venv build/moto-venv tests/requirements-moto.txt
+    make_venv build/packaging-venv packaging/oldest.txt
     ;;&
 js)
     make_venv .venv tests/requirements.txt

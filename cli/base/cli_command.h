@@ -93,6 +93,7 @@ typedef enum cli_option_id {
     CLI_OPTION_PACKED,
     CLI_OPTION_CONSTANTS,
     CLI_OPTION_ARCH,
+    CLI_OPTION_SIDECAR,
     CLI_OPTION_DEQUANTIZE
 } cli_option_id;
 

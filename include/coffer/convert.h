@@ -246,10 +246,12 @@ typedef struct coffer_import_write_options {
     bool unverified;         /* do not read both sides again to compare them */
     bool unchecked;          /* do not compute the CRCs that an archive records: the system then copies what it can */
     const coffer_writer_options *files; /* of each file; NULL: the default */
+    const char *sidecar; /* of GGUF: where all keys go as well, with the arrays that are too long for metadata: a GGUF
+                            file without tensors, which coffer_export_options takes back; NULL: nowhere */
 } coffer_import_write_options;
 #define COFFER_IMPORT_WRITE_OPTIONS_INIT                                                                               \
     {                                                                                                                  \
-        sizeof(coffer_import_write_options), 0, false, false, false, false, NULL                                       \
+        sizeof(coffer_import_write_options), 0, false, false, false, false, NULL, NULL                                 \
     }
 
 /*
@@ -258,11 +260,12 @@ typedef struct coffer_import_write_options {
  * written, and again those that are compared. Memory: less than 64 MiB besides the import, whatever the number of
  * threads.
  *
- * COFFER_ERR_ARGUMENT when the output is a file of the input, COFFER_ERR_CHECKSUM when bytes do not match their CRC,
- * COFFER_ERR_CHANGED when the input was changed since it was opened, COFFER_ERR_NOT_EQUAL when what was written is not
- * what was read. COFFER_ERR_UNSUPPORTED names the library that is missing for a large compressed member. After any
- * failure nothing is published, and what was at `output` is still there. Only a file that is written in place
- * (`in_place` of the files' options) is compared after it was published; if that fails, it must not be used.
+ * COFFER_ERR_ARGUMENT when the output or the sidecar is a file of the input, or a sidecar is wanted of an import that
+ * has no keys of GGUF; COFFER_ERR_CHECKSUM when bytes do not match their CRC, COFFER_ERR_CHANGED when the input was
+ * changed since it was opened, COFFER_ERR_NOT_EQUAL when what was written is not what was read.
+ * COFFER_ERR_UNSUPPORTED names the library that is missing for a large compressed member. After any failure nothing
+ * is published, and what was at `output` is still there. Only a file that is written in place (`in_place` of the
+ * files' options) is compared after it was published; if that fails, it must not be used.
  */
 COFFER_API coffer_status coffer_import_write(coffer_import *imported, const char *output,
                                              const coffer_import_write_options *options,
@@ -315,10 +318,12 @@ typedef struct coffer_export_options {
     coffer_sync sync;      /* as in coffer_writer_options */
     bool in_place;         /* as in coffer_writer_options */
     const char *arch;      /* general.architecture of a GGUF file, "llama"; NULL: that of the metadata */
+    const char *sidecar;   /* a GGUF file, by its path or URL, whose keys are written first, as they are there, those
+                              excepted of which the metadata have another value; NULL: none */
 } coffer_export_options;
 #define COFFER_EXPORT_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(coffer_export_options), NULL, 0, COFFER_UNKNOWN_DTYPE, false, COFFER_SYNC_REPLACE, false, NULL          \
+        sizeof(coffer_export_options), NULL, 0, COFFER_UNKNOWN_DTYPE, false, COFFER_SYNC_REPLACE, false, NULL, NULL    \
     }
 
 /*
@@ -332,9 +337,12 @@ typedef struct coffer_export_options {
  * float4_e2m1fn_x2, of half the last dimension. What else the format has no type for is COFFER_ERR_NO_EQUIVALENT, or
  * bytes with `bytes_as`; where elements are smaller than bytes, the last dimension counts bytes.
  *
- * In GGUF, metadata "gguf.KEY" with a value of JSON become the key KEY; U8 that gguf.tensors tells to be blocks of a
- * type is such blocks again. COFFER_ERR_ARGUMENT when there is neither `arch` nor gguf.general.architecture,
- * COFFER_ERR_JSON and COFFER_ERR_TYPE for a gguf.tensors that cannot be read.
+ * In GGUF, metadata "gguf.KEY" with a value of JSON become the key KEY, of the type of "gguf:KEY" if it fits. U8 that
+ * gguf.tensors tells to be blocks of a type is such blocks again, and tensors are in its order. Keys of a sidecar come
+ * first. COFFER_ERR_ARGUMENT when there is neither `arch` nor gguf.general.architecture, nor a sidecar with it;
+ * COFFER_ERR_JSON and COFFER_ERR_TYPE for a gguf.tensors that cannot be read; COFFER_ERR_UNKNOWN_INPUT,
+ * COFFER_ERR_UNSUPPORTED and COFFER_ERR_ARCHIVE for a sidecar that is no GGUF file, big-endian or damaged, and
+ * COFFER_ERR_DUPLICATE_KEY for one that has a key twice.
  *
  * COFFER_ERR_NAME for a name that GGUF or an archive of arrays cannot have, or that NumPy would take for another one;
  * COFFER_ERR_NO_TENSOR when there is none called `tensor`; COFFER_ERR_ARGUMENT for a .npy file of a model of several
@@ -349,7 +357,7 @@ COFFER_API coffer_status coffer_export(const coffer *model, coffer_export_format
                                        const coffer_export_options *options, const coffer_read_options *reading,
                                        coffer_error *err);
 /* What coffer_export would write, without writing it: *size becomes the bytes of the new file (NULL: not wanted). Fails
-   as coffer_export does for what cannot be written. No I/O. */
+   as coffer_export does for what cannot be written. No I/O but for a sidecar. */
 COFFER_API coffer_status coffer_export_size(const coffer *model, coffer_export_format format,
                                             const coffer_export_options *options, uint64_t *size, coffer_error *err);
 /* The same to a descriptor, which is borrowed, as by coffer_writer_open_fd. To a pipe, large tensors of an archive are

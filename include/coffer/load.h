@@ -166,6 +166,11 @@ COFFER_API bool coffer_plan_at(const coffer_plan *plan, size_t item, coffer_plan
 /* What shard `shard` costs; SIZE_MAX: all of them together. */
 COFFER_API coffer_status coffer_plan_cost_of(const coffer_plan *plan, size_t shard, coffer_plan_cost *cost,
                                              coffer_error *err);
+/* How a load that began now, in a window without an engine by name, would read shard `shard`; SIZE_MAX: all of them.
+   *engines becomes a set of bits, 1 << coffer_engine for each; 0 where nothing is wanted. The files are opened, and the
+   system is asked about them, but at most a block of each is read. What it says may change with what is cached. */
+COFFER_API coffer_status coffer_plan_engines_of(const coffer_plan *plan, size_t shard, uint32_t *engines,
+                                                coffer_error *err);
 
 /* ---- Windows ----------------------------------------------------------------------------------------------------- */
 

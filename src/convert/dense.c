@@ -71,7 +71,8 @@ static void dense_set_dimensions(const coffer__dense *tensor, uint64_t size, den
     for (uint32_t i = tensor->rank; i > 0; i--) {
         const uint64_t count = tensor->shape[i - 1];
         const uint64_t items = shared ? (i == tensor->rank ? size : 1) : count;
-        fate->dimensions[i - 1] = (coffer__plan_dimension){ count, items, items > 1 ? (int64_t)stride : 0 };
+        const int64_t step = tensor->strides != NULL ? tensor->strides[i - 1] : (int64_t)stride;
+        fate->dimensions[i - 1] = (coffer__plan_dimension){ count, items, items > 1 ? step : 0 };
         stride *= items > 0 ? items : 1;
     }
     fate->rank = tensor->rank;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of tensors whose elements lie one after another, the last dimension the fastest: what most formats have. A reader
+ * Rows of tensors whose elements lie one after another, the last dimension the fastest, or by strides: what most formats have. A reader
  * says what a tensor is and where its bytes are; what becomes of it is decided here, the same way for all of them.
  */
 #ifndef COFFER_CONVERT_DENSE_H
@@ -34,7 +34,8 @@ typedef struct coffer__dense {
     bool swapped; /* bytes of each element, of 2, 4 or 8, have the highest first */
     uint32_t rank;
     uint64_t shape[COFFER__PLAN_MAX_RANK];
-    uint64_t at; /* the byte of the file that messages name */
+    const int64_t *strides; /* in bytes, `rank` of them; NULL: elements lie one after another */
+    uint64_t at;            /* the byte of the file that messages name */
 } coffer__dense;
 
 void coffer__dense_begin(coffer__dense_rows *rows, const coffer__wants *wants, coffer__plan *plan);

@@ -278,7 +278,8 @@ static coffer_status export_plan(export_job *job, coffer_error *err)
                                              .count = job->count,
                                              .bytes_as = job->options.bytes_as,
                                              .crc32 = job->crc32,
-                                             .arch = job->options.arch };
+                                             .arch = job->options.arch,
+                                             .sidecar = job->options.sidecar };
     return job->kind->lay_out(&content, &job->layout, err);
 }
 
@@ -386,6 +387,9 @@ static coffer_status export_check_options(const export_job *job, coffer_error *e
     const coffer_dtype bytes_as = job->options.bytes_as;
     if (job->kind == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "there is no such format to export to");
+    }
+    if (job->options.sidecar != NULL && job->kind != &coffer__export_gguf) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "a sidecar has keys for GGUF, and other formats have none");
     }
     if (bytes_as != COFFER_UNKNOWN_DTYPE && bytes_as != COFFER_U8 && bytes_as != COFFER_I8) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "what a format has no type for is written as U8 or as I8");

@@ -13,13 +13,16 @@
  * A model may be several files, PREFIX-00001-of-00003.gguf, which are read as one: metadata are those of the first.
  *
  * Tensors of plain types become dtypes. Those of block types (gguf_blocks.h) have none: wanted raw they are rows of bytes,
- * and what they are is recorded in the metadata under gguf.tensors, so that the same file can be made again.
+ * and what all of them are, in their order, is recorded in the metadata under gguf.tensors, so that the same file can be
+ * made again.
  */
 #include "alloc.h"
 #include "checked.h"
 #include "dtype.h"
 #include "error.h"
 #include "gguf_blocks.h"
+#include "gguf_keys.h"
+#include "gguf_scales.h"
 #include "gguf_values.h"
 #include "readers.h"
 #include "shard_name.h"
@@ -30,8 +33,6 @@
 #include <string.h>
 
 #define GGUF_MOST_RANK 4
-#define GGUF_LEAST_INFO 32 /* bytes of the shortest description of a tensor: an empty name, no dimensions */
-#define GGUF_LEAST_PAIR 13 /* likewise of a key and a value of one byte */
 #define GGUF_MOST_ALIGNMENT ((uint64_t)1 << 20)
 #define GGUF_LISTED_TYPES 6 /* in a message */
 
@@ -57,9 +58,6 @@ typedef struct gguf_reading {
     size_t tensor_count;
     size_t tensor_room;
     coffer__writing raw; /* the JSON of gguf.tensors, without its braces */
-    bool has_nvfp4;      /* in any of the files … */
-    bool has_scale;      /* … as is a tensor that is called like a second scale of such a type: … */
-    uint32_t scale;      /* … this text of the plan */
 } gguf_reading;
 
 static coffer_status gguf_fail(const gguf_reading *gguf, const char *what, coffer_error *err)
@@ -81,44 +79,6 @@ static bool gguf_sniff(const uint8_t *head, size_t head_size, const uint8_t *tai
     return head_size >= 4 && memcmp(head, "GGUF", 4) == 0;
 }
 
-/* The counts are compared with the bytes that are left, so that nobody walks over 2^60 keys that are not there. The
-   version is read before the byte order is known, and tells it: no version is so large that its low half is zero.
-   Version 1 had lengths of 32 bits, which nothing below would read right. */
-static coffer_status gguf_read_head(gguf_reading *gguf, uint64_t *tensors, uint64_t *pairs, coffer_error *err)
-{
-    uint64_t version = 0;
-    coffer_status status = coffer__gguf_skip(&gguf->in, 4, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__gguf_number(&gguf->in, 4, &version, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    /* The number was read as little-endian, since `swapped` was not known before; from here on all numbers are read
-       in the file's order. */
-    gguf->in.swapped = (version & 0xffff) == 0;
-    version = gguf->in.swapped ? __builtin_bswap32((uint32_t)version) : version;
-    if (version != 2 && version != 3) {
-        return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, 4, "GGUF of version %u, of which only 2 and 3 are read",
-                               version);
-    }
-    status = coffer__gguf_number(&gguf->in, 8, tensors, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__gguf_number(&gguf->in, 8, pairs, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    /* Divided and not multiplied: a product with a count of the file's could wrap to a small number. */
-    const uint64_t left = coffer__gguf_left(&gguf->in);
-    if (*tensors > left / GGUF_LEAST_INFO || *pairs > left / GGUF_LEAST_PAIR) {
-        return gguf_fail(gguf, "it counts more tensors or keys than it has bytes for", err);
-    }
-    return COFFER_OK;
-}
-
 /* ---- Keys -------------------------------------------------------------------------------------------------------- */
 
 /* What the reader itself needs to know of the keys. The alignment is a divisor and a bound of padding from here on,
@@ -137,7 +97,7 @@ static coffer_status gguf_notice(gguf_reading *gguf, const coffer__gguf_value *v
 }
 
 /* The key goes into a buffer of its own with the prefix, which keeps these keys apart from metadata of other
-   origin. A value that is left out is told as a note: tokenizers have tables of megabytes, which do not belong in
+   origin. Where the JSON of a value does not tell its type, that is put under the same key with a colon. A value that is left out is told as a note: tokenizers have tables of megabytes, which do not belong in
    a header. */
 static coffer_status gguf_put_value(const gguf_reading *gguf, const coffer__gguf_value *value, coffer_error *err)
 {
@@ -152,7 +112,14 @@ static coffer_status gguf_put_value(const gguf_reading *gguf, const coffer__gguf
     }
     memcpy(key, "gguf.", 5);
     memcpy(key + 5, value->key, value->key_len);
-    return coffer__plan_put_pair(gguf->plan, key, 5 + value->key_len, value->json, value->json_len, err);
+    const coffer_status status =
+        coffer__plan_put_pair(gguf->plan, key, 5 + value->key_len, value->json, value->json_len, err);
+    if (status != COFFER_OK || coffer__gguf_told_type(value->json, value->json_len) == value->type) {
+        return status;
+    }
+    const char *type = coffer__gguf_value_name(value->type);
+    key[4] = ':';
+    return coffer__plan_put_pair(gguf->plan, key, 5 + value->key_len, type, strlen(type), err);
 }
 
 /* Of several files only the first one's keys are those of the model; the others' are read for the alignment. Values
@@ -355,8 +322,8 @@ static coffer_status gguf_check_order(const gguf_reading *gguf, uint64_t begin, 
 
 /* ---- Rows -------------------------------------------------------------------------------------------------------- */
 
-/* What a raw row was: {"NAME": {"type": "Q4_K", "shape": [64, 256]}, ...}. The shape is written with the slowest
-   dimension first, as in safetensors. A lack of memory is noticed once, when the text is used. */
+/* What a row was: {"NAME": {"type": "Q4_K", "shape": [64, 256]}, ...}. The shape is written with the slowest
+   dimension first, as in safetensors. Plain tensors are listed, too, since the list is also the order of all. A lack of memory is noticed once, when the text is used. */
 static void gguf_record_raw(gguf_reading *gguf, const gguf_tensor *tensor)
 {
     char digits[20];
@@ -391,21 +358,27 @@ static bool gguf_lacks(const gguf_reading *gguf, const gguf_tensor *tensor)
     return tensor->type->decode != NULL && !wants->raw_blocks && wants->blocks_as == COFFER_UNKNOWN_DTYPE;
 }
 
-/* A row that will be skipped has the shape of its bytes, because a plan has no rows without a dtype. */
-static gguf_fate gguf_fate_of(const gguf_reading *gguf, const gguf_tensor *tensor)
+/* A row that will be skipped has the shape of its bytes, because a plan has no rows without a dtype. Blocks become more
+   bytes than the file has, so that their size is checked again: that of the blocks says nothing of it. */
+static coffer_status gguf_choose(const gguf_reading *gguf, const gguf_tensor *tensor, gguf_fate *fate,
+                                 coffer_error *err)
 {
     const coffer__gguf_type *type = tensor->type;
     const uint64_t row = tensor->rank > 0 ? tensor->dimensions[0] : 1;
     if (type->dtype != COFFER_UNKNOWN_DTYPE) {
-        return (gguf_fate){ type->dtype, COFFER__CODING_STORED, type->size, row, tensor->size };
+        *fate = (gguf_fate){ type->dtype, COFFER__CODING_STORED, type->size, row, tensor->size };
+        return COFFER_OK;
     }
     if (gguf->wants->raw_blocks || gguf_lacks(gguf, tensor)) {
         const uint64_t bytes = row / type->elements * type->size;
-        return (gguf_fate){ COFFER_U8, COFFER__CODING_STORED, 1, bytes, tensor->size };
+        *fate = (gguf_fate){ COFFER_U8, COFFER__CODING_STORED, 1, bytes, tensor->size };
+        return COFFER_OK;
     }
     const uint64_t item_size = coffer__dtype(gguf->wants->blocks_as)->bits / 8;
-    const uint64_t size = tensor->size / type->size * type->elements * item_size;
-    return (gguf_fate){ gguf->wants->blocks_as, COFFER__CODING_BLOCKS, item_size, row, size };
+    *fate = (gguf_fate){ gguf->wants->blocks_as, COFFER__CODING_BLOCKS, item_size, row, 0 };
+    return coffer__mul_u64(tensor->size / type->size * type->elements, item_size, &fate->size)
+               ? COFFER_OK
+               : gguf_fail_tensor(gguf, tensor, "a tensor's numbers would take more than 2^64-1 bytes", err);
 }
 
 /* Dimensions with the slowest first, and dense strides. */
@@ -437,7 +410,11 @@ static coffer_status gguf_put_reason(gguf_reading *gguf, const gguf_tensor *tens
    have no items. */
 static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor, uint64_t begin, coffer_error *err)
 {
-    const gguf_fate fate = gguf_fate_of(gguf, tensor);
+    gguf_fate fate;
+    coffer_status status = gguf_choose(gguf, tensor, &fate, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     const bool blocks = fate.coding == COFFER__CODING_BLOCKS;
     const coffer__plan_piece piece = { .file = gguf->in.file,
                                        .coding = fate.coding,
@@ -453,7 +430,7 @@ static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor,
                              .item_size = fate.item_size,
                              .swap = gguf->in.swapped && fate.item_size > 1 ? (uint8_t)fate.item_size : 0 };
     gguf_shape(tensor, &fate, dimensions);
-    coffer_status status = coffer__plan_put_piece(gguf->plan, &piece, err);
+    status = coffer__plan_put_piece(gguf->plan, &piece, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -467,7 +444,7 @@ static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor,
         if (status != COFFER_OK) {
             return status;
         }
-    } else if (fate.dtype == COFFER_U8 && tensor->type->dtype == COFFER_UNKNOWN_DTYPE) {
+    } else if (gguf->wants->raw_blocks) {
         gguf_record_raw(gguf, tensor);
     }
     return coffer__plan_put_row(gguf->plan, &row, dimensions, err);
@@ -533,47 +510,12 @@ static coffer_status gguf_refuse_blocks(const gguf_reading *gguf, coffer_error *
     return COFFER_ERR_NO_EQUIVALENT;
 }
 
-/*
- * What NVFP4's blocks hold are numbers up to a factor of the whole tensor, or of each expert, which is a tensor of its own:
- * NAME.scale beside NAME.weight. Of a set of files they may be in different
- * ones, so that any such name counts.
- */
-static void gguf_notice_scale(gguf_reading *gguf, const gguf_tensor *tensor)
-{
-    static const char ending[] = ".scale";
-    size_t name_len = 0;
-    const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
-    const size_t len = sizeof ending - 1;
-    gguf->has_nvfp4 = gguf->has_nvfp4 || coffer__text_is(tensor->type->name, strlen(tensor->type->name), "NVFP4");
-    if (!gguf->has_scale && name_len > len && memcmp(name + name_len - len, ending, len) == 0) {
-        gguf->has_scale = true;
-        gguf->scale = tensor->name;
-    }
-}
-
-/* Numbers without that factor would be wrong ones, and look right. */
-static coffer_status gguf_check_scales(const gguf_reading *gguf, coffer_error *err)
-{
-    const coffer__wants *wants = gguf->wants;
-    if (!gguf->has_nvfp4 || !gguf->has_scale || wants->raw_blocks || wants->blocks_as == COFFER_UNKNOWN_DTYPE) {
-        return COFFER_OK;
-    }
-    size_t name_len = 0;
-    const char *name = coffer__plan_text(gguf->plan, gguf->scale, &name_len);
-    coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                 "tensors of NVFP4 have a second scale, as %q is one, which --dequantize does not multiply in: --raw "
-                 "keeps both",
-                 name, name_len);
-    return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, name, name_len);
-}
-
 /* The order of the checks is that of what a user can do about them: first what was not asked for rightly, then what
    nobody could read. Big-endian blocks have halves and bytes whose order no program has defined by writing them. */
 static coffer_status gguf_put_rows(gguf_reading *gguf, uint64_t begin, coffer_error *err)
 {
     for (size_t i = 0; i < gguf->tensor_count; i++) {
         const gguf_tensor *tensor = &gguf->tensors[i];
-        gguf_notice_scale(gguf, tensor);
         if (gguf_lacks(gguf, tensor) && !gguf->wants->skip_unsupported) {
             return gguf_refuse_blocks(gguf, err);
         }
@@ -601,13 +543,17 @@ static coffer_status gguf_read_one(gguf_reading *gguf, bool keep, coffer_error *
     /* Each file of a set has keys of its own, and so an alignment of its own. */
     gguf->alignment = 32;
     gguf->tensor_count = 0;
-    coffer_status status = gguf_read_head(gguf, &tensors, &pairs, err);
+    coffer_status status = coffer__gguf_head(&gguf->in, &tensors, &pairs, err);
     if (status != COFFER_OK) {
         return status;
     }
     status = gguf_read_pairs(gguf, pairs, keep, err);
     if (status != COFFER_OK) {
         return status;
+    }
+    if (keep) {
+        gguf->plan->keys_file = gguf->in.file;
+        gguf->plan->keys_size = coffer__gguf_at(&gguf->in);
     }
     status = gguf_read_tensors(gguf, tensors, err);
     if (status != COFFER_OK) {
@@ -685,7 +631,7 @@ static coffer_status gguf_read_files(gguf_reading *gguf, const coffer__input *in
    writes before is told here. */
 static coffer_status gguf_put_raw(gguf_reading *gguf, coffer_error *err)
 {
-    static const char key[] = "gguf.tensors";
+    static const char key[] = COFFER__PLAN_RECORD;
     coffer__writing json = { .allocator = gguf->plan->allocator };
     if (gguf->raw.used == 0 && !gguf->raw.failed) {
         return COFFER_OK;
@@ -717,7 +663,7 @@ static coffer_status gguf_read(const coffer__input *input, const coffer__wants *
     gguf.in.key = (char *)gguf.in.window + COFFER__GGUF_WINDOW;
     coffer_status status = gguf_read_files(&gguf, input, err);
     if (status == COFFER_OK) {
-        status = gguf_check_scales(&gguf, err);
+        status = coffer__gguf_multiply_scales(input, plan, err);
     }
     if (status == COFFER_OK) {
         status = gguf_put_raw(&gguf, err);

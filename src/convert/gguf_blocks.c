@@ -91,13 +91,13 @@ static float gguf_small_scale(unsigned u)
 /* The even one is the low half of its byte. */
 static unsigned gguf_nibble(const uint8_t *bytes, size_t k)
 {
-    return bytes[k / 2] >> (4 * (k % 2)) & 15u;
+    return (unsigned)bytes[k / 2] >> (4 * (k % 2)) & 15u;
 }
 
 static unsigned gguf_plane(const uint8_t *bytes, size_t i)
 {
     const size_t r = i % 128;
-    return bytes[32 * (i / 128) + r % 32] >> (2 * (r / 32)) & 3u;
+    return (unsigned)bytes[32 * (i / 128) + r % 32] >> (2 * (r / 32)) & 3u;
 }
 
 /* Where the planes of elements 16 k to 16 k + 15 are, which are in 16 bytes at one shift: for loops without conditions. */
@@ -236,8 +236,8 @@ static void gguf_q2_k(const uint8_t *restrict block, float *restrict values)
 /* Six bits: four in the nibbles of the first eight bytes, two in the last four. */
 static int gguf_q3_scale(const uint8_t *scales, size_t k)
 {
-    const unsigned low = scales[k % 8] >> (4 * (k / 8)) & 15u;
-    const unsigned high = scales[8 + k % 4] >> (2 * (k / 4)) & 3u;
+    const unsigned low = (unsigned)scales[k % 8] >> (4 * (k / 8)) & 15u;
+    const unsigned high = (unsigned)scales[8 + k % 4] >> (2 * (k / 4)) & 3u;
     return (int)(low | high << 4) - 32;
 }
 
@@ -257,11 +257,12 @@ static void gguf_q3_k(const uint8_t *restrict block, float *restrict values)
     }
 }
 
-/* Scale and minimum k of Q4_K and Q5_K, six bits each. The first four of each are in the low six bits of eight bytes.
+/* Scale and minimum k of Q4_K and Q5_K, six bits each, times d and dmin. The first four of each are in the low six bits of eight bytes.
    Of the last four the low bits share the nibbles of four more bytes, and the high two are what the first eight bytes
    have left. */
-static void gguf_q4_scales(const uint8_t *scales, size_t k, float *scale, float *least)
+static void gguf_q4_scales(const uint8_t *block, size_t k, float *scale, float *least)
 {
+    const uint8_t *scales = block + 4;
     if (k < 4) {
         *scale = (float)(scales[k] & 63);
         *least = (float)(scales[k + 4] & 63);
@@ -269,19 +270,17 @@ static void gguf_q4_scales(const uint8_t *scales, size_t k, float *scale, float 
         *scale = (float)((scales[k + 4] & 15) | scales[k - 4] >> 6 << 4);
         *least = (float)(scales[k + 4] >> 4 | scales[k] >> 6 << 4);
     }
+    *scale *= gguf_half(block);
+    *least *= gguf_half(block + 2);
 }
 
 /* Two groups of 32 share 32 bytes, one in each nibble. */
 static void gguf_q4_k(const uint8_t *restrict block, float *restrict values)
 {
-    const float d = gguf_half(block);
-    const float dmin = gguf_half(block + 2);
     for (size_t k = 0; k < 8; k++) {
         float scale = 0;
         float least = 0;
-        gguf_q4_scales(block + 4, k, &scale, &least);
-        scale *= d;
-        least *= dmin;
+        gguf_q4_scales(block, k, &scale, &least);
         const uint8_t *bytes = block + 16 + 32 * (k / 2);
         const unsigned shift = 4 * (k % 2);
         for (size_t j = 0; j < 32; j++) {
@@ -293,14 +292,10 @@ static void gguf_q4_k(const uint8_t *restrict block, float *restrict values)
 /* The fifth bits of group k are bit k of the same 32 bytes. */
 static void gguf_q5_k(const uint8_t *restrict block, float *restrict values)
 {
-    const float d = gguf_half(block);
-    const float dmin = gguf_half(block + 2);
     for (size_t k = 0; k < 8; k++) {
         float scale = 0;
         float least = 0;
-        gguf_q4_scales(block + 4, k, &scale, &least);
-        scale *= d;
-        least *= dmin;
+        gguf_q4_scales(block, k, &scale, &least);
         const uint8_t *bytes = block + 48 + 32 * (k / 2);
         const unsigned shift = 4 * (k % 2);
         for (size_t j = 0; j < 32; j++) {
@@ -439,7 +434,7 @@ static void gguf_iq2_s(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t g = 0; g < 32; g++) {
-        const unsigned high = block[66 + g / 4] >> (2 * (g % 4)) & 3u;
+        const unsigned high = (unsigned)block[66 + g / 4] >> (2 * (g % 4)) & 3u;
         const float scale = d * (0.5f + (float)gguf_nibble(block + 74, g / 2)) * 0.25f;
         gguf_iq2_eight(scale, coffer__gguf_grid_iq2_s[block[2 + g] | high << 8], block[34 + g], values + 8 * g);
     }
@@ -462,7 +457,7 @@ static void gguf_iq3_s(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     for (size_t g = 0; g < 64; g++) {
-        const unsigned high = block[66 + g / 8] >> (g % 8) & 1u;
+        const unsigned high = (unsigned)block[66 + g / 8] >> (g % 8) & 1u;
         const float scale = d * (float)(1 + 2 * gguf_nibble(block + 106, g / 8));
         gguf_iq3_four(scale, coffer__gguf_grid_iq3_s[block[2 + g] | high << 8], GGUF_IQ3_S,
                       (unsigned)block[74 + g / 2] >> (4 * (g % 2)), values + 4 * g);
@@ -636,10 +631,11 @@ static void gguf_store_f16(uint8_t *to, const float *values, size_t count)
 }
 
 /* A block goes through F32 in memory that stays in the cache. The function that stores is chosen once and not for
-   each block. */
-void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, coffer_dtype dtype,
-                         uint8_t *to)
+   each block. Nearly all tensors have no scale of their own, so one loop more is run only for those that have. */
+void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, float scale,
+                         coffer_dtype dtype, uint8_t *to)
 {
+    const bool scaled = gguf_to_bits(scale) != gguf_to_bits(1);
     void (*store)(uint8_t * to, const float *values, size_t count) = gguf_store_f32;
     size_t size = type->elements * sizeof(float);
     if (dtype != COFFER_F32) {
@@ -649,6 +645,9 @@ void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, s
     float values[COFFER__GGUF_BLOCK_MOST];
     for (size_t b = 0; b < count; b++) {
         type->decode(blocks + b * type->size, values);
+        for (size_t i = 0; scaled && i < type->elements; i++) {
+            values[i] *= scale;
+        }
         store(to + b * size, values, type->elements);
     }
 }

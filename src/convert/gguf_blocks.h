@@ -12,6 +12,8 @@
 #define COFFER__GGUF_BLOCK_MOST 256
 /* Numbers of types are below that. */
 #define COFFER__GGUF_TYPES 43
+/* The one type whose tensors may have factors beside them (gguf_scales.h). */
+#define COFFER__GGUF_NVFP4 40u
 
 typedef struct coffer__gguf_type {
     const char *name; /* "Q4_K" */
@@ -25,8 +27,9 @@ typedef struct coffer__gguf_type {
 
 /* The type of a number; NULL: none that is published and found in files. */
 const coffer__gguf_type *coffer__gguf_type_of(uint32_t number);
-/* Decodes `count` blocks to elements of F32, F16 or BF16, little-endian, rounded to nearest, ties to even. */
-void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, coffer_dtype dtype,
-                         uint8_t *to);
+/* Decodes `count` blocks to elements of F32, F16 or BF16, little-endian, rounded to nearest, ties to even. In F32 they
+   are multiplied by `scale` first, which rounds once. */
+void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, float scale,
+                         coffer_dtype dtype, uint8_t *to);
 
 #endif

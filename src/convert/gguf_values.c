@@ -11,17 +11,15 @@
 
 #include "checked.h"
 #include "error.h"
+#include "gguf_keys.h"
 #include "pickle_machine.h"
 #include "text.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { GGUF_F32 = 6, GGUF_BOOL = 7, GGUF_TEXT = 8, GGUF_ARRAY = 9, GGUF_F64 = 12, GGUF_TYPE_COUNT = 13 };
-
-/* Bytes of each type; of texts and arrays the least. They bound counts before anything is read, so that a count
-   cannot promise more than the file has. */
-static const uint8_t gguf_sizes[GGUF_TYPE_COUNT] = { 1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8 };
+#define GGUF_LEAST_INFO 32 /* bytes of the shortest description of a tensor: an empty name, no dimensions */
+#define GGUF_LEAST_PAIR 13 /* likewise of a key and a value of one byte */
 
 /* ---- The window -------------------------------------------------------------------------------------------------- */
 
@@ -125,6 +123,46 @@ coffer_status coffer__gguf_text(coffer__gguf_in *in, uint64_t most, const char *
     return COFFER_OK;
 }
 
+/* ---- The head ---------------------------------------------------------------------------------------------------- */
+
+/* The counts are compared with the bytes that are left, so that nobody walks over 2^60 keys that are not there. The
+   version is read before the byte order is known, and tells it: no version is so large that its low half is zero.
+   Version 1 had lengths of 32 bits, which nothing below would read right. */
+coffer_status coffer__gguf_head(coffer__gguf_in *in, uint64_t *tensors, uint64_t *pairs, coffer_error *err)
+{
+    uint64_t version = 0;
+    coffer_status status = coffer__gguf_skip(in, 4, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__gguf_number(in, 4, &version, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* The number was read as little-endian, since `swapped` was not known before; from here on all numbers are read
+       in the file's order. */
+    in->swapped = (version & 0xffff) == 0;
+    version = in->swapped ? __builtin_bswap32((uint32_t)version) : version;
+    if (version != 2 && version != 3) {
+        return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, 4, "GGUF of version %u, of which only 2 and 3 are read",
+                               version);
+    }
+    status = coffer__gguf_number(in, 8, tensors, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__gguf_number(in, 8, pairs, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* Divided and not multiplied: a product with a count of the file's could wrap to a small number. */
+    const uint64_t left = coffer__gguf_left(in);
+    if (*tensors > left / GGUF_LEAST_INFO || *pairs > left / GGUF_LEAST_PAIR) {
+        return gguf_fail_at(in, "it counts more tensors or keys than it has bytes for", err);
+    }
+    return COFFER_OK;
+}
+
 /* ---- Values as JSON ---------------------------------------------------------------------------------------------- */
 
 /* The shortest digits that are read as the same number again. Where a locale has its own decimal point, it is
@@ -175,11 +213,11 @@ static void gguf_write_integer(coffer__writing *out, uint64_t magnitude, bool ne
    least number, too, fits in 64 bits without a sign. */
 static void gguf_write_number(coffer__writing *out, uint32_t type, uint64_t number, coffer__gguf_value *value)
 {
-    const unsigned bits = 8u * gguf_sizes[type];
-    const bool is_signed = type == 1 || type == 3 || type == 5 || type == 11;
-    if (type == GGUF_F32 || type == GGUF_F64) {
-        gguf_write_float(out, number, type == GGUF_F32);
-    } else if (type == GGUF_BOOL) {
+    const unsigned bits = 8u * coffer__gguf_sizes[type];
+    const bool is_signed = coffer__gguf_is_signed(type);
+    if (type == COFFER__GGUF_F32 || type == COFFER__GGUF_F64) {
+        gguf_write_float(out, number, type == COFFER__GGUF_F32);
+    } else if (type == COFFER__GGUF_BOOL) {
         coffer__write_text(out, number != 0 ? "true" : "false");
     } else {
         const bool negative = is_signed && (number >> (bits - 1)) != 0;
@@ -221,10 +259,10 @@ static coffer_status gguf_write_scalar(coffer__gguf_in *in, uint32_t type, coffe
                                        coffer_error *err)
 {
     uint64_t number = 0;
-    if (type == GGUF_TEXT) {
+    if (type == COFFER__GGUF_TEXT) {
         return gguf_write_text(in, fits, err);
     }
-    const coffer_status status = coffer__gguf_number(in, gguf_sizes[type], &number, err);
+    const coffer_status status = coffer__gguf_number(in, coffer__gguf_sizes[type], &number, err);
     if (status == COFFER_OK && *fits) {
         gguf_write_number(&in->json, type, number, value);
     }
@@ -236,9 +274,9 @@ static coffer_status gguf_write_scalar(coffer__gguf_in *in, uint32_t type, coffe
 static coffer_status gguf_skip_items(coffer__gguf_in *in, uint32_t type, uint64_t count, coffer_error *err)
 {
     uint64_t bytes = 0;
-    if (type != GGUF_TEXT) {
-        return coffer__mul_u64(count, gguf_sizes[type], &bytes) ? coffer__gguf_skip(in, bytes, err)
-                                                                : gguf_fail_short(in, err);
+    if (type != COFFER__GGUF_TEXT) {
+        return coffer__mul_u64(count, coffer__gguf_sizes[type], &bytes) ? coffer__gguf_skip(in, bytes, err)
+                                                                        : gguf_fail_short(in, err);
     }
     for (uint64_t i = 0; i < count; i++) {
         uint64_t len = 0;
@@ -279,7 +317,7 @@ static coffer_status gguf_read_type(coffer__gguf_in *in, bool in_array, uint32_t
     if (status != COFFER_OK) {
         return status;
     }
-    if (number >= GGUF_TYPE_COUNT || (in_array && number == GGUF_ARRAY)) {
+    if (number >= COFFER__GGUF_VALUE_TYPES || (in_array && number == COFFER__GGUF_ARRAY)) {
         return gguf_fail_at(in,
                             in_array ? "an array of arrays, or of a type that is not known"
                                      : "a key's value is of a type that is not known",
@@ -303,7 +341,8 @@ static coffer_status gguf_read_array(coffer__gguf_in *in, coffer__gguf_value *va
     if (status != COFFER_OK) {
         return status;
     }
-    if (count > coffer__gguf_left(in) / gguf_sizes[type]) {
+    value->type = type;
+    if (count > coffer__gguf_left(in) / coffer__gguf_sizes[type]) {
         return gguf_fail_short(in, err);
     }
     *fits = count <= COFFER__GGUF_MOST_ITEMS;
@@ -329,9 +368,10 @@ coffer_status coffer__gguf_read_value(coffer__gguf_in *in, coffer__gguf_value *v
         return status;
     }
     in->json.used = 0;
+    value->type = type;
     value->at = coffer__gguf_at(in);
-    status =
-        type == GGUF_ARRAY ? gguf_read_array(in, value, &fits, err) : gguf_write_scalar(in, type, value, &fits, err);
+    status = type == COFFER__GGUF_ARRAY ? gguf_read_array(in, value, &fits, err)
+                                        : gguf_write_scalar(in, type, value, &fits, err);
     if (status != COFFER_OK) {
         return status;
     }

@@ -35,6 +35,7 @@ typedef struct coffer__gguf_value {
     uint64_t at;      /* of the value in the file */
     const char *json; /* the value as JSON text … */
     size_t json_len;  /* … and its length; 0: it is too long to be metadata */
+    uint32_t type;    /* of the value, or of its elements (gguf_keys.h) */
     bool is_unsigned; /* an integer of at least 0, which is … */
     uint64_t number;  /* … this */
 } coffer__gguf_value;
@@ -45,6 +46,9 @@ uint64_t coffer__gguf_left(const coffer__gguf_in *in);
 /* Each fails with COFFER_ERR_ARCHIVE where the file ends, or a text is longer than `most`. */
 coffer_status coffer__gguf_skip(coffer__gguf_in *in, uint64_t size, coffer_error *err);
 coffer_status coffer__gguf_number(coffer__gguf_in *in, unsigned size, uint64_t *number, coffer_error *err);
+/* What a file begins with. The numbers are bounded by the bytes that are left, and the order of bytes is known from
+   here on. COFFER_ERR_UNSUPPORTED for a version that is not 2 or 3. */
+coffer_status coffer__gguf_head(coffer__gguf_in *in, uint64_t *tensors, uint64_t *pairs, coffer_error *err);
 /* A text, at most COFFER__GGUF_MOST_TEXT bytes, in the window. */
 coffer_status coffer__gguf_text(coffer__gguf_in *in, uint64_t most, const char **text, size_t *text_len,
                                 coffer_error *err);

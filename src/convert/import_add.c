@@ -91,7 +91,8 @@ coffer_status coffer_import_add(coffer_import *import, const coffer_import *more
     if (import->input->borrower != NULL && import->input->borrower != import) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "imports were added to another import of the same input");
     }
-    const coffer__plan before = import->plan;
+    coffer__plan_mark before;
+    coffer__plan_mark_now(&import->plan, &before);
     const uint32_t files = import->input->count;
     const bool same = strcmp(import->summary.format, more->summary.format) == 0;
     const coffer_status status = import_join(import, more, err);

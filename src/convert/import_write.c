@@ -17,6 +17,7 @@
  */
 #include "carry.h"
 #include "error.h"
+#include "gguf_sidecar.h"
 #include "import.h"
 #include "model_writer.h"
 #include "options.h"
@@ -238,6 +239,32 @@ static coffer_status import_write(import_saving *saving, coffer_error *err)
     return status;
 }
 
+/* A sidecar is written before the tensors and published after them, so that what fails leaves neither. */
+static coffer_status import_write_both(import_saving *saving, coffer_error *err)
+{
+    coffer__sink sink;
+    const coffer_writer_options *files = saving->options.files;
+    const char *path = saving->options.sidecar;
+    if (path == NULL) {
+        return import_write(saving, err);
+    }
+    if (strcmp(path, saving->output) == 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "the sidecar and the output are the same file");
+    }
+    coffer_status status =
+        coffer__gguf_sidecar_write(saving->import, path, files != NULL ? files->sync : COFFER_SYNC_REPLACE, &sink, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = import_write(saving, err);
+    if (status != COFFER_OK) {
+        sink.ops->discard(&sink);
+        return status;
+    }
+    status = sink.ops->publish(&sink, err);
+    return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
+}
+
 coffer_status coffer_import_write(coffer_import *import, const char *output, const coffer_import_write_options *options,
                                   const coffer_read_options *reading, coffer_error *err)
 {
@@ -257,5 +284,5 @@ coffer_status coffer_import_write(coffer_import *import, const char *output, con
     if (coffer__input_has_path(import->input, output)) {
         return import_is_input(output, err);
     }
-    return import_write(&saving, err);
+    return import_write_both(&saving, err);
 }

@@ -39,10 +39,10 @@ static coffer__msgpack msgpack_short(uint8_t first)
     return (coffer__msgpack){ .kind = COFFER__MSGPACK_TEXT, .size = 1, .length = first & 31u };
 }
 
-/* A signed number of fewer than 8 bytes is made one of 8. */
-static uint64_t msgpack_widen(uint64_t number, unsigned width)
+/* A signed number of 1, 2, 4 or 8 bytes is made one of 8; `log` is the logarithm of its bytes. */
+static uint64_t msgpack_widen(uint64_t number, unsigned log)
 {
-    const uint64_t sign = UINT64_C(1) << (8 * width - 1);
+    const uint64_t sign = UINT64_C(0x80) << (8 * ((1u << log) - 1));
     return (number ^ sign) - sign;
 }
 
@@ -68,7 +68,7 @@ coffer__msgpack coffer__msgpack_read(const uint8_t *bytes, size_t size)
     }
     object.length = object.number;
     if (first >= 0xd0 && first <= 0xd3) {
-        object.number = msgpack_widen(object.number, width);
+        object.number = msgpack_widen(object.number, first & 3u);
         object.negative = object.number >> 63 != 0;
     } else if (extension) {
         object.type = bytes[1 + width];

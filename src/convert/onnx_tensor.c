@@ -15,6 +15,7 @@
 #include "decode_numbers.h"
 #include "dtype.h"
 #include "error.h"
+#include "place_name.h"
 #include "sort.h"
 #include "text.h"
 #include "wire.h"
@@ -421,6 +422,14 @@ static coffer_status onnx_open_file(coffer__onnx *onnx, const onnx_tensor *tenso
         return status;
     }
     const size_t name_len = (size_t)tensor->location.size;
+    if (coffer__place_check_name(name, name_len, COFFER_NO_OFFSET, NULL) != COFFER_OK) {
+        coffer__fail_at(
+            err, COFFER_ERR_SHARD_NAME, tensor->dense.at,
+            "the elements of a tensor are in the file %q, which is not opened: only plain names in the folder "
+            "of the model are",
+            name, name_len);
+        return coffer__fail_tensor(err, COFFER_ERR_SHARD_NAME, tensor->dense.name, tensor->dense.name_len);
+    }
     status = onnx->input->open(onnx->input->ctx, name, name_len, file, file_size, err);
     if (status != COFFER_OK) {
         return coffer__fail_tensor(err, status, tensor->dense.name, tensor->dense.name_len);

@@ -116,11 +116,7 @@ coffer_status coffer__op_stack_global(coffer__pickle *p, unsigned unused)
     (void)unused;
     coffer__value module = 0;
     coffer__value name = 0;
-    coffer_status status = coffer__pickle_pop(p, &name);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__pickle_pop(p, &module);
+    const coffer_status status = coffer__pickle_pop_two(p, &module, &name);
     if (status != COFFER_OK) {
         return status;
     }
@@ -238,11 +234,7 @@ coffer_status coffer__op_call(coffer__pickle *p, unsigned kind)
 {
     coffer__value arguments = 0;
     coffer__value callable = 0;
-    coffer_status status = coffer__pickle_pop(p, &arguments);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__pickle_pop(p, &callable);
+    const coffer_status status = coffer__pickle_pop_two(p, &callable, &arguments);
     if (status != COFFER_OK) {
         return status;
     }
@@ -263,11 +255,7 @@ coffer_status coffer__op_newobj_ex(coffer__pickle *p, unsigned unused)
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__pickle_pop(p, &arguments);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__pickle_pop(p, &callable);
+    status = coffer__pickle_pop_two(p, &callable, &arguments);
     return status == COFFER_OK ? pickle_push_call(p, COFFER__CALL_NEW, callable, arguments, keywords) : status;
 }
 

@@ -90,6 +90,8 @@ coffer_status coffer__pickle_push_shared(coffer__pickle *p, coffer__value *share
 /* The value on top, which stays, or is taken off. COFFER_ERR_PICKLE when there is none above the last mark. */
 coffer_status coffer__pickle_top(const coffer__pickle *p, coffer__value *value);
 coffer_status coffer__pickle_pop(coffer__pickle *p, coffer__value *value);
+/* Takes the value on top and the one under it, which was pushed first. */
+coffer_status coffer__pickle_pop_two(coffer__pickle *p, coffer__value *under, coffer__value *top);
 /* Takes the last mark away; *first is the place in the stack of what was above it, which the caller takes, too. */
 coffer_status coffer__pickle_pop_mark(coffer__pickle *p, size_t *first);
 /* The height of the stack that belongs to what is before the last mark. */

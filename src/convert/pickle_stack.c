@@ -47,6 +47,12 @@ coffer_status coffer__pickle_pop(coffer__pickle *p, coffer__value *value)
     return status;
 }
 
+coffer_status coffer__pickle_pop_two(coffer__pickle *p, coffer__value *under, coffer__value *top)
+{
+    const coffer_status status = coffer__pickle_pop(p, top);
+    return status == COFFER_OK ? coffer__pickle_pop(p, under) : status;
+}
+
 /* Takes the last mark away; *first is the place in the stack of what was above it. The caller takes that, too. */
 coffer_status coffer__pickle_pop_mark(coffer__pickle *p, size_t *first)
 {

@@ -41,8 +41,9 @@ typedef struct coffer__plan_piece {
     bool has_crc;         /* else none was computed, or none is stored */
     bool castagnoli;      /* it is a CRC-32C, as TensorFlow has it */
     uint32_t crc;         /* CRC-32 of the decoded bytes */
-    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0 */
-    coffer_dtype dtype;   /* of both: what the elements become */
+    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0; … */
+    coffer_dtype dtype;   /* … of both what their elements become, … */
+    uint32_t scales;      /* … of blocks times a factor: a text of F32, little-endian, each for as many; 0: none */
     uint32_t filters;     /* of what is filtered: two bits each, the first that was applied lowest (filters.h) … */
     uint32_t unit;        /* … and bytes of an element, for shuffling */
 } coffer__plan_piece;
@@ -93,6 +94,12 @@ typedef struct coffer__plan_dimension {
     int64_t stride;
 } coffer__plan_dimension;
 
+/* What is before GGUF's keys: four letters, the version, and the numbers of tensors and keys. */
+#define COFFER__PLAN_LEAST_KEYS 24u
+
+/* The key under which the types of tensors are kept as bytes, an object of JSON with a member for each tensor. */
+#define COFFER__PLAN_RECORD "gguf.tensors"
+
 typedef struct coffer__plan_pair { /* of the metadata of what is written */
     uint32_t key;
     uint32_t value;
@@ -119,6 +126,8 @@ typedef struct coffer__plan {
     uint64_t budget;               /* bytes that the plan may still allocate: COFFER_ERR_MEMORY beyond */
     const char *format;            /* as messages call the input: "a PyTorch checkpoint" */
     uint32_t file_count;           /* the input counted */
+    uint32_t keys_file;            /* of this file the first … */
+    uint64_t keys_size;            /* … bytes are GGUF's keys, which may be kept in a file of their own; 0: none */
     coffer__plan_array file_names; /* uint32_t: texts; of the input "" */
     coffer__plan_array pieces;     /* coffer__plan_piece */
     coffer__plan_array storages;   /* coffer__plan_storage */

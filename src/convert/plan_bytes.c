@@ -103,6 +103,7 @@ static void tape_piece(tape *t, void *item)
     tape_u32(t, &piece->crc);
     tape_u32(t, &piece->blocks);
     tape_u8(t, &dtype);
+    tape_u32(t, &piece->scales);
     tape_u32(t, &piece->filters);
     tape_u32(t, &piece->unit);
     piece->coding = (coffer__coding)coding;
@@ -260,6 +261,8 @@ static coffer_status tape_plan(tape *t, coffer__plan *plan, char *format, coffer
         { &plan->pairs, sizeof(coffer__plan_pair), tape_pair },
         { &plan->findings, sizeof(coffer__plan_finding), tape_finding },
     };
+    tape_u32(t, &plan->keys_file);
+    tape_u64(t, &plan->keys_size);
     coffer_status status = tape_texts(t, plan, err);
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0] && status == COFFER_OK; i++) {
         status = tape_array(t, plan, arrays[i].array, arrays[i].item_size, arrays[i].field, err);

@@ -5,9 +5,11 @@
  *
  *   8 bytes   "CofPlan1"
  *   16 bytes  the reader's name, and NULs
+ *   keys      u32 file, u64 bytes
  *   texts     u64 size | the bytes
  *   files     u64 count | u32 name each
- *   pieces    u64 count | each: u32 file, u8 coding, u64 offset, u64 stored size, u64 size, u8 has CRC, u32 CRC
+ *   pieces    u64 count | each: u32 file, u8 coding, u64 offset, u64 stored size, u64 size, u8 has CRC, u32 CRC,
+ *             u32 type of blocks, u8 dtype of their elements, u32 scales
  *   storages  u64 count | each: u32 first piece, u32 pieces, u64 size, u32 name
  *   rows      u64 count | each: u32 name, u8 dtype, u32 rank, u32 first dimension, u32 storage, u64 offset,
  *             u64 item size, u8 swap, u8 sign, u8 fate, u32 alias of, u32 reason

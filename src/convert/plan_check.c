@@ -85,14 +85,35 @@ static coffer_status judge_texts(const plan_judge *judge)
     return COFFER_OK;
 }
 
+/* Whether the keys are bytes of a file, with the head that is before them. */
+static coffer_status judge_keys(const plan_judge *judge)
+{
+    const coffer__plan *plan = judge->plan;
+    const bool is_there =
+        plan->keys_size == 0 || (plan->keys_file < plan->file_count && plan->keys_size >= COFFER__PLAN_LEAST_KEYS &&
+                                 plan->keys_size <= judge->file_sizes[plan->keys_file]);
+    return is_there ? COFFER_OK : judge_foreign(judge, "the size of the keys", plan->keys_size);
+}
+
+/* Whether there is a factor for each of equally many blocks, or none. */
+static bool judge_scales(const coffer__plan *plan, const coffer__plan_piece *piece, uint64_t blocks)
+{
+    size_t len = 0;
+    if (!coffer__plan_has_text(plan, piece->scales)) {
+        return false;
+    }
+    (void)coffer__plan_text(plan, piece->scales, &len);
+    return len == 0 || (len % sizeof(float) == 0 && blocks % (len / sizeof(float)) == 0);
+}
+
 /* Whether so many bytes of blocks become so many of numbers. */
-static bool judge_blocks(const coffer__plan_piece *piece)
+static bool judge_blocks(const coffer__plan *plan, const coffer__plan_piece *piece)
 {
     const coffer__gguf_type *type = coffer__gguf_type_of(piece->blocks);
     const bool is_known = piece->dtype == COFFER_F32 || piece->dtype == COFFER_F16 || piece->dtype == COFFER_BF16;
     uint64_t size = 0;
     return type != NULL && type->decode != NULL && is_known && piece->stored_size % type->size == 0 &&
-           !piece->has_crc &&
+           !piece->has_crc && judge_scales(plan, piece, piece->stored_size / type->size) &&
            coffer__mul_u64(piece->stored_size / type->size, type->elements * coffer__dtype(piece->dtype)->bits / 8,
                            &size) &&
            size == piece->size;
@@ -102,7 +123,7 @@ static bool judge_blocks(const coffer__plan_piece *piece)
    make this process allocate or write: deflate makes at most 1032 bytes of one, and two bytes of
    text make at least one. An unknown coding came over the wire as a number, so `default` is
    reached. */
-static bool judge_coding(const coffer__plan_piece *piece)
+static bool judge_coding(const coffer__plan *plan, const coffer__plan_piece *piece)
 {
     switch (piece->coding) {
     case COFFER__CODING_STORED:
@@ -112,7 +133,7 @@ static bool judge_coding(const coffer__plan_piece *piece)
     case COFFER__CODING_LATIN1:
         return piece->size <= piece->stored_size && piece->stored_size - piece->size <= piece->size;
     case COFFER__CODING_BLOCKS:
-        return judge_blocks(piece);
+        return judge_blocks(plan, piece);
     case COFFER__CODING_FILTERED:
         return coffer__filters_fit(piece);
     case COFFER__CODING_NUMBERS:
@@ -127,7 +148,7 @@ static bool judge_coding(const coffer__plan_piece *piece)
 static coffer_status judge_piece(const plan_judge *judge, size_t i)
 {
     const coffer__plan_piece *piece = coffer__plan_pieces(judge->plan) + i;
-    if (piece->file >= judge->plan->file_count || !judge_coding(piece)) {
+    if (piece->file >= judge->plan->file_count || !judge_coding(judge->plan, piece)) {
         return judge_foreign(judge, "piece", i);
     }
     const uint64_t file_size = judge->file_sizes[piece->file];
@@ -497,6 +518,9 @@ coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_
         .plan = plan, .file_sizes = file_sizes, .expansion = may_expand ? UINT64_MAX : PLAN_EXPANSION, .err = err
     };
     coffer_status status = judge_texts(&judge);
+    if (status == COFFER_OK) {
+        status = judge_keys(&judge);
+    }
     for (size_t i = 0; i < plan->pieces.count && status == COFFER_OK; i++) {
         status = judge_piece(&judge, i);
     }

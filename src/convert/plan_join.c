@@ -4,13 +4,16 @@
  * numbers count decides by how much they move: a row's dimensions by the dimensions of the first plan, its storage by
  * the storages, its name by the bytes of the texts.
  *
- * Arrays only grow at their ends, so the plan can be cut back to what it was.
+ * Arrays only grow at their ends, so the plan can be cut back to what it was. The one exception is the record of tensors
+ * in the metadata, of which both plans have one: it is replaced, and the mark remembers it.
  */
 #include "plan_join.h"
 
 #include "alloc.h"
 #include "error.h"
 #include "sort.h"
+#include "text.h"
+#include "writing.h"
 
 /* How far the numbers of the second plan move. Text 0 is "" in both, and stays. */
 typedef struct plan_shift {
@@ -39,40 +42,114 @@ static uint64_t join_size(const coffer__plan *plan)
 
 /* ---- parts of it ------------------------------------------------------------------------------------------------- */
 
-/* Pieces first: a storage refers to those that are its own. Coding and CRCs are what they were. */
-static coffer_status join_storages(coffer__plan *plan, const coffer__plan *more, const plan_shift *shift,
-                                   coffer_error *err)
+/* What a piece says of its bytes stays; only where they are, and where its factors are, moves. */
+static void join_move_piece(void *item, const plan_shift *shift)
 {
-    coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < more->pieces.count && status == COFFER_OK; i++) {
-        coffer__plan_piece piece = coffer__plan_pieces(more)[i];
-        piece.file += shift->files;
-        status = coffer__plan_extend(plan, &plan->pieces, &piece, 1, sizeof piece, err);
-    }
-    for (size_t i = 0; i < more->storages.count && status == COFFER_OK; i++) {
-        coffer__plan_storage storage = coffer__plan_storages(more)[i];
-        storage.first_piece += shift->pieces;
-        storage.name = join_text(shift, storage.name);
-        storage.grid += storage.grid_rank > 0 ? shift->dimensions : 0;
-        status = coffer__plan_extend(plan, &plan->storages, &storage, 1, sizeof storage, err);
+    coffer__plan_piece *piece = item;
+    piece->file += shift->files;
+    piece->scales = join_text(shift, piece->scales);
+}
+
+/* Its pieces are put before it is, in the same order, so that they are as far apart as they were. */
+static void join_move_storage(void *item, const plan_shift *shift)
+{
+    coffer__plan_storage *storage = item;
+    storage->first_piece += shift->pieces;
+    storage->name = join_text(shift, storage->name);
+    storage->grid += storage->grid_rank > 0 ? shift->dimensions : 0;
+}
+
+/* Rows that view nothing keep saying so, and what is no alias has no number of another row: the field may hold anything
+   then, and moving it could make a number that is in range by chance. */
+static void join_move_row(void *item, const plan_shift *shift)
+{
+    coffer__plan_row *row = item;
+    row->name = join_text(shift, row->name);
+    row->reason = join_text(shift, row->reason);
+    row->dimensions += shift->dimensions;
+    row->storage += row->storage == COFFER__PLAN_NO_STORAGE ? 0 : shift->storages;
+    row->alias_of += row->fate == COFFER_FATE_ALIAS ? shift->rows : 0;
+}
+
+/* The sentences are escaped already, and say nothing of the file's number. */
+static void join_move_finding(void *item, const plan_shift *shift)
+{
+    coffer__plan_finding *finding = item;
+    finding->file += shift->files;
+    finding->member = join_text(shift, finding->member);
+    finding->subject = join_text(shift, finding->subject);
+    finding->text = join_text(shift, finding->text);
+}
+
+/* Puts the items of the second plan's array after those of the first, and moves the numbers in them. All are copied
+   before any is moved, so a lack of memory leaves the array as it was. */
+static coffer_status join_array(coffer__plan *plan, coffer__plan_array *array, const coffer__plan_array *more,
+                                size_t item_size, void (*move)(void *item, const plan_shift *shift),
+                                const plan_shift *shift, coffer_error *err)
+{
+    const size_t first = array->count;
+    const coffer_status status = coffer__plan_extend(plan, array, more->items, more->count, item_size, err);
+    for (size_t i = first; status == COFFER_OK && i < array->count; i++) {
+        move((uint8_t *)array->items + i * item_size, shift);
     }
     return status;
 }
 
-/* Dimensions hold sizes and strides, which mean the same anywhere. Rows that view nothing keep saying so. */
-static coffer_status join_rows(coffer__plan *plan, const coffer__plan *more, const plan_shift *shift, coffer_error *err)
+/* All but the pairs. Dimensions hold sizes and strides, which mean the same anywhere. */
+static coffer_status join_arrays(coffer__plan *plan, const coffer__plan *more, const plan_shift *shift,
+                                 coffer_error *err)
 {
     coffer_status status = coffer__plan_extend(plan, &plan->dimensions, more->dimensions.items, more->dimensions.count,
                                                sizeof(coffer__plan_dimension), err);
-    for (size_t i = 0; i < more->rows.count && status == COFFER_OK; i++) {
-        coffer__plan_row row = coffer__plan_rows(more)[i];
-        row.name = join_text(shift, row.name);
-        row.reason = join_text(shift, row.reason);
-        row.dimensions += shift->dimensions;
-        row.storage += row.storage == COFFER__PLAN_NO_STORAGE ? 0 : shift->storages;
-        row.alias_of += row.fate == COFFER_FATE_ALIAS ? shift->rows : 0;
-        status = coffer__plan_extend(plan, &plan->rows, &row, 1, sizeof row, err);
+    if (status == COFFER_OK) {
+        status =
+            join_array(plan, &plan->pieces, &more->pieces, sizeof(coffer__plan_piece), join_move_piece, shift, err);
     }
+    if (status == COFFER_OK) {
+        status = join_array(plan, &plan->storages, &more->storages, sizeof(coffer__plan_storage), join_move_storage,
+                            shift, err);
+    }
+    if (status == COFFER_OK) {
+        status = join_array(plan, &plan->rows, &more->rows, sizeof(coffer__plan_row), join_move_row, shift, err);
+    }
+    if (status == COFFER_OK) {
+        status = join_array(plan, &plan->findings, &more->findings, sizeof(coffer__plan_finding), join_move_finding,
+                            shift, err);
+    }
+    return status;
+}
+
+/* Whether a pair lists tensors, and so has another list for each file. */
+static bool join_is_record(const coffer__plan *plan, const coffer__plan_pair *pair)
+{
+    size_t key_len = 0;
+    const char *key = coffer__plan_text(plan, pair->key, &key_len);
+    return coffer__text_is(key, key_len, COFFER__PLAN_RECORD);
+}
+
+/* Two objects of JSON become one with the members of both, which are names of tensors: none can be in both, as no tensor
+   can. What is no object was written by nobody here, and is left to be refused as any other difference is. */
+static coffer_status join_records(coffer__plan *plan, coffer__plan_pair *into, uint32_t more, bool *joined,
+                                  coffer_error *err)
+{
+    size_t first_len = 0;
+    size_t second_len = 0;
+    coffer__writing both = { .allocator = plan->allocator };
+    const char *first = coffer__plan_text(plan, into->value, &first_len);
+    const char *second = coffer__plan_text(plan, more, &second_len);
+    *joined = first_len > 2 && second_len > 2 && first[0] == '{' && second[0] == '{' && first[first_len - 1] == '}' &&
+              second[second_len - 1] == '}';
+    if (!*joined) {
+        return COFFER_OK;
+    }
+    coffer__write(&both, first, first_len - 1);
+    coffer__write_text(&both, ", ");
+    coffer__write(&both, second + 1, second_len - 1);
+    plan->budget += both.used;
+    const coffer_status status = both.failed
+                                     ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to join the types of tensors")
+                                     : coffer__plan_put_text(plan, both.text, both.used, &into->value, err);
+    coffer__writing_free(&both);
     return status;
 }
 
@@ -87,6 +164,14 @@ static coffer_status join_pair(coffer__plan *plan, const coffer__plan_pair *pair
         }
         if (coffer__plan_compare_texts(plan, other->value, pair->value) == 0) {
             return COFFER_OK;
+        }
+        bool joined = false;
+        coffer_status status = COFFER_OK;
+        if (join_is_record(plan, pair)) {
+            status = join_records(plan, (coffer__plan_pair *)plan->pairs.items + i, pair->value, &joined, err);
+        }
+        if (joined || status != COFFER_OK) {
+            return status;
         }
         size_t key_len = 0;
         const char *key = coffer__plan_text(plan, pair->key, &key_len);
@@ -111,28 +196,30 @@ static coffer_status join_pairs(coffer__plan *plan, const coffer__plan *more, co
     return status;
 }
 
-/* The sentences are escaped already, and say nothing of the file's number. */
-static coffer_status join_findings(coffer__plan *plan, const coffer__plan *more, const plan_shift *shift,
-                                   coffer_error *err)
-{
-    coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < more->findings.count && status == COFFER_OK; i++) {
-        coffer__plan_finding finding = coffer__plan_findings(more)[i];
-        finding.file += shift->files;
-        finding.member = join_text(shift, finding.member);
-        finding.subject = join_text(shift, finding.subject);
-        finding.text = join_text(shift, finding.text);
-        status = coffer__plan_extend(plan, &plan->findings, &finding, 1, sizeof finding, err);
-    }
-    return status;
-}
-
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* The arrays keep their room. */
-void coffer__plan_part(coffer__plan *plan, const coffer__plan *before)
+/* A copy of the struct is enough for all arrays, whose counts are in it. What the copy's pointers lead to may be gone
+   later, and is not looked at. */
+void coffer__plan_mark_now(const coffer__plan *plan, coffer__plan_mark *mark)
 {
+    mark->plan = *plan;
+    mark->record = SIZE_MAX;
+    for (size_t i = 0; i < plan->pairs.count && mark->record == SIZE_MAX; i++) {
+        mark->record = join_is_record(plan, &coffer__plan_pairs(plan)[i]) ? i : SIZE_MAX;
+    }
+    mark->value = mark->record == SIZE_MAX ? 0 : coffer__plan_pairs(plan)[mark->record].value;
+}
+
+/* The arrays keep their room. The one item that joining changes in place is the record. */
+void coffer__plan_part(coffer__plan *plan, const coffer__plan_mark *mark)
+{
+    const coffer__plan *before = &mark->plan;
+    if (mark->record != SIZE_MAX) {
+        ((coffer__plan_pair *)plan->pairs.items)[mark->record].value = mark->value;
+    }
     plan->file_count = before->file_count;
+    plan->keys_file = before->keys_file;
+    plan->keys_size = before->keys_size;
     plan->file_names.count = before->file_names.count;
     plan->pieces.count = before->pieces.count;
     plan->storages.count = before->storages.count;
@@ -146,7 +233,8 @@ void coffer__plan_part(coffer__plan *plan, const coffer__plan *before)
 /* Each array has fewer than 2^32 items, and so has what it grows to, or growing fails: no number wraps. */
 coffer_status coffer__plan_join(coffer__plan *plan, const coffer__plan *more, uint32_t file, coffer_error *err)
 {
-    const coffer__plan before = *plan;
+    coffer__plan_mark before;
+    coffer__plan_mark_now(plan, &before);
     const plan_shift shift = { .texts = (uint32_t)plan->texts.count,
                                .files = file,
                                .pieces = (uint32_t)plan->pieces.count,
@@ -154,18 +242,16 @@ coffer_status coffer__plan_join(coffer__plan *plan, const coffer__plan *more, ui
                                .rows = (uint32_t)plan->rows.count,
                                .dimensions = (uint32_t)plan->dimensions.count };
     plan->budget += 2 * join_size(more);
+    if (plan->keys_size == 0) {
+        plan->keys_file = file + more->keys_file;
+        plan->keys_size = more->keys_size;
+    }
     coffer_status status = coffer__plan_extend(plan, &plan->texts, more->texts.items, more->texts.count, 1, err);
     if (status == COFFER_OK) {
-        status = join_storages(plan, more, &shift, err);
-    }
-    if (status == COFFER_OK) {
-        status = join_rows(plan, more, &shift, err);
+        status = join_arrays(plan, more, &shift, err);
     }
     if (status == COFFER_OK) {
         status = join_pairs(plan, more, &shift, err);
-    }
-    if (status == COFFER_OK) {
-        status = join_findings(plan, more, &shift, err);
     }
     if (status != COFFER_OK) {
         coffer__plan_part(plan, &before);

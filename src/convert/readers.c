@@ -9,6 +9,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "kinds.h"
 #include "pickle_scan.h"
 #include "sniff.h"
 
@@ -24,6 +25,7 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_keras,        /* an archive with a member of a certain name */
     &coffer__reader_torch_zip,    /* any other archive */
     &coffer__reader_gguf,         /* a signature of its own */
+    &coffer__reader_arrow,        /* a signature, or a message that begins like no number */
     &coffer__reader_hdf5,         /* likewise */
     &coffer__reader_tf,           /* likewise, at its end */
     &coffer__reader_onnx,         /* a version, and fields that are known, until the graph */
@@ -61,8 +63,13 @@ const coffer__reader *coffer__reader_at(size_t i)
 }
 
 /* Says what a file is that nobody reads: most such files are one of a few mistakes. */
-static coffer_status readers_none(const uint8_t *head, size_t head_size, coffer_error *err)
+static coffer_status readers_none(const coffer__input *input, const uint8_t *head, size_t head_size, size_t tail_size,
+                                  coffer_error *err)
 {
+    const char *kind = coffer__kind_of(head, head_size, head + head_size, tail_size, input->path, input->path_len);
+    if (kind != NULL) {
+        return coffer__fail_at(err, COFFER_ERR_UNKNOWN_INPUT, 0, "%s", kind);
+    }
     const coffer_status code = coffer__sniff(head, head_size, NULL);
     for (size_t i = 0; i < sizeof readers_nouns / sizeof readers_nouns[0]; i++) {
         if (readers_nouns[i].code == code) {
@@ -89,8 +96,8 @@ static const coffer__reader *readers_find(const coffer__input *input, const uint
 /* A file that no reader knows is a pickle to pickle.load, and torch.load hands it to that. If it would import something
    there, it is one here, too. */
 static coffer_status readers_try_pickle(const coffer__input *input, const coffer_allocator *allocator,
-                                        const uint8_t *head, size_t head_size, const coffer__reader **reader,
-                                        coffer_error *err)
+                                        const uint8_t *head, size_t head_size, size_t tail_size,
+                                        const coffer__reader **reader, coffer_error *err)
 {
     bool would_import = false;
     const coffer_status status = coffer__scan_would_import(input, allocator, &would_import, err);
@@ -98,7 +105,7 @@ static coffer_status readers_try_pickle(const coffer__input *input, const coffer
         return status;
     }
     if (!would_import) {
-        return readers_none(head, head_size, err);
+        return readers_none(input, head, head_size, tail_size, err);
     }
     *reader = &coffer__reader_pickle;
     return COFFER_OK;
@@ -120,7 +127,8 @@ coffer_status coffer__reader_for(const coffer__input *input, const coffer_alloca
     }
     if (status == COFFER_OK) {
         *reader = readers_find(input, block, head_size, tail_size);
-        status = *reader == NULL ? readers_try_pickle(input, allocator, block, head_size, reader, err) : COFFER_OK;
+        status = *reader == NULL ? readers_try_pickle(input, allocator, block, head_size, tail_size, reader, err)
+                                 : COFFER_OK;
     }
     coffer__free_array(allocator, block, head_size + tail_size, 1);
     return status;

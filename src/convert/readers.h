@@ -20,5 +20,6 @@ extern const coffer__reader coffer__reader_keras_index;
 extern const coffer__reader coffer__reader_tf;
 extern const coffer__reader coffer__reader_flax;
 extern const coffer__reader coffer__reader_onnx;
+extern const coffer__reader coffer__reader_arrow;
 
 #endif

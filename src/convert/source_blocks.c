@@ -5,9 +5,12 @@
  *
  *   whole blocks       as many as the stack has room for packed, decoded right into the buffer
  *   part of a block    at either end: decoded aside, and copied
+ *
+ * Where factors are given, each is that of equally many blocks, as of an expert; whole blocks then end with their factor.
  */
 #include "source_blocks.h"
 
+#include "bytes.h"
 #include "dtype.h"
 #include "gguf_blocks.h"
 
@@ -22,6 +25,8 @@ typedef struct source_blocks {
     const coffer__gguf_type *type;
     uint64_t at; /* of the first block in the other source */
     coffer_dtype dtype;
+    const uint8_t *scales; /* F32 at any address; NULL: none */
+    uint64_t scaled;       /* blocks of each scale; of all when there is none */
 } source_blocks;
 
 static source_blocks source_blocks_of(const coffer__source *source)
@@ -37,6 +42,27 @@ static size_t blocks_made(const source_blocks *blocks)
     return blocks->type->elements * coffer__dtype(blocks->dtype)->bits / 8;
 }
 
+static float blocks_scale(const source_blocks *blocks, uint64_t block)
+{
+    float scale = 1;
+    if (blocks->scales != NULL) {
+        const uint32_t bits = coffer__load_u32le(blocks->scales + block / blocks->scaled * sizeof scale);
+        memcpy(&scale, &bits, sizeof scale);
+    }
+    return scale;
+}
+
+/* How many whole blocks from `block` on are decoded at once for `size` bytes: what there is room for on the stack, and
+   what has the same factor. */
+static size_t blocks_together(const source_blocks *blocks, uint64_t block, size_t size)
+{
+    const uint64_t same = blocks->scaled - block % blocks->scaled;
+    const size_t wanted = size / blocks_made(blocks);
+    const size_t room = BLOCKS_PACKED / blocks->type->size;
+    const size_t most = wanted < room ? wanted : room;
+    return same < most ? (size_t)same : most;
+}
+
 /* The packed bytes are here at no time longer than this call, so any number of threads may read. */
 static coffer_status blocks_read_whole(const source_blocks *blocks, uint64_t first, size_t count, uint8_t *to,
                                        const coffer__watch *watch, coffer_error *err)
@@ -46,7 +72,7 @@ static coffer_status blocks_read_whole(const source_blocks *blocks, uint64_t fir
     const coffer_status status =
         coffer__source_read_watched(blocks->of, at, packed, count * blocks->type->size, watch, err);
     if (status == COFFER_OK) {
-        coffer__gguf_decode(blocks->type, packed, count, blocks->dtype, to);
+        coffer__gguf_decode(blocks->type, packed, count, blocks_scale(blocks, first), blocks->dtype, to);
     }
     return status;
 }
@@ -72,7 +98,6 @@ static coffer_status source_blocks_read_at(const coffer__source *source, uint64_
 {
     const source_blocks blocks = source_blocks_of(source);
     const size_t made = blocks_made(&blocks);
-    const size_t most = BLOCKS_PACKED / blocks.type->size;
     uint8_t *to = buffer;
     while (size > 0) {
         const uint64_t block = offset / made;
@@ -80,7 +105,7 @@ static coffer_status source_blocks_read_at(const coffer__source *source, uint64_
         size_t done = 0;
         coffer_status status = COFFER_OK;
         if (skip == 0 && size >= made) {
-            const size_t count = size / made < most ? size / made : most;
+            const size_t count = blocks_together(&blocks, block, size);
             done = count * made;
             status = blocks_read_whole(&blocks, block, count, to, watch, err);
         } else {
@@ -103,12 +128,22 @@ static void source_blocks_close(coffer__source *source)
 
 /* It says of itself what the other source says: reading it is as far, and may call foreign code. It lends no
    descriptor, since the bytes of the file are not its own. */
-void coffer__source_blocks(coffer__source *source, const coffer__source *of, const coffer__plan_piece *piece)
+void coffer__source_blocks(coffer__source *source, const coffer__source *of, const coffer__plan *plan,
+                           const coffer__plan_piece *piece)
 {
     static const coffer__source_ops ops = { .kind = "blocks that are decoded",
                                             .read_at = source_blocks_read_at,
                                             .close = source_blocks_close };
-    const source_blocks blocks = { of, coffer__gguf_type_of(piece->blocks), piece->offset, piece->dtype };
+    size_t len = 0;
+    const char *scales = coffer__plan_text(plan, piece->scales, &len);
+    const coffer__gguf_type *type = coffer__gguf_type_of(piece->blocks);
+    const uint64_t count = piece->stored_size / type->size;
+    source_blocks blocks = { of, type, piece->offset, piece->dtype, NULL, count };
+    const uint64_t scale_count = len / sizeof(float);
+    if (scale_count > 0) {
+        blocks.scales = (const uint8_t *)scales;
+        blocks.scaled = count / scale_count;
+    }
     const coffer__source_traits traits = { .far = of->is.far, .foreign = of->is.foreign, .fickle = of->is.fickle };
     coffer__source_init(source, &ops, piece->size, traits);
     memcpy(source->state.room, &blocks, sizeof blocks);

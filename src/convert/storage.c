@@ -157,8 +157,12 @@ static coffer_status storage_to_file(coffer__storage_source *storage, const char
 static bool storage_is_blocks(const coffer__decoding *decoding, uint32_t number, const coffer__plan_piece **piece)
 {
     const coffer__plan_storage *storage = coffer__plan_storages(decoding->plan) + number;
+    /* A plan may have storages and no pieces at all. */
+    if (storage->piece_count != 1) {
+        return false;
+    }
     *piece = coffer__plan_pieces(decoding->plan) + storage->first_piece;
-    return storage->piece_count == 1 && (*piece)->coding == COFFER__CODING_BLOCKS;
+    return (*piece)->coding == COFFER__CODING_BLOCKS;
 }
 
 /* By size first: a small storage is decoded whole even if it could be streamed, since one read of
@@ -171,7 +175,8 @@ coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__deco
     coffer__decode_begin(&storage->decode, decoding->input, decoding->plan, number, &decoding->inflaters,
                          decoding->crcs, decoding->allocator);
     if (storage_is_blocks(decoding, number, &piece)) {
-        coffer__source_blocks(&storage->source, coffer__input_source(decoding->input, piece->file), piece);
+        coffer__source_blocks(&storage->source, coffer__input_source(decoding->input, piece->file), decoding->plan,
+                              piece);
         storage->open = true;
         return COFFER_OK;
     }

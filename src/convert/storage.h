@@ -15,7 +15,7 @@ typedef struct coffer__decoding {
     const coffer__plan *plan;
     const coffer_input *input;
     const coffer__crcs *crcs; /* NULL: CRCs are not compared */
-    const char *spool;          /* beside this path the file is made; NULL: in the folder for temporary files */
+    const char *spool;        /* beside this path the file is made; NULL: in the folder for temporary files */
     const coffer_allocator *allocator;
     coffer__inflaters inflaters; /* zero at first; to be closed */
 } coffer__decoding;

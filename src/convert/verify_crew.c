@@ -3,7 +3,8 @@
  * The cursor of a task is a row and a place in it. A worker takes a stretch under the mutex, and then works without it:
  * both sides are brought into its own two blocks, or the expected one is there already, and memcmp says the rest.
  *
- * Which tensor is named when several differ depends on who is first; one is enough to throw the output away.
+ * When several tensors differ, the first of the task is named: stretches are taken in order, and the lowest that
+ * failed counts.
  */
 #include "verify_crew.h"
 
@@ -24,13 +25,14 @@
 /* What is worth a thread. */
 #define VERIFY_PER_WORKER ((uint64_t)2 << 20)
 
-/* What the workers of one comparison share. The cursor (row, at) changes under the crew's mutex only. */
+/* What the workers of one comparison share. The cursor (row, at, taken) changes under the crew's mutex only. */
 typedef struct compare_job {
     coffer__crew crew;
     const coffer__verify_crew *how;
     const coffer__verify_task *task;
     size_t row;
     uint64_t at;
+    uint64_t taken;
 } compare_job;
 
 typedef struct verify_worker {
@@ -45,6 +47,7 @@ typedef struct verify_stretch {
     const coffer__verify_row *row;
     uint64_t at;
     uint64_t size;
+    uint64_t taken; /* how many stretches were taken before it */
 } verify_stretch;
 
 /* The name comes from the output, where the user will look for it. */
@@ -99,6 +102,7 @@ static bool verify_take(compare_job *job, verify_stretch *stretch)
         const uint64_t left = verify_end(job, job->row) - job->at;
         const uint64_t block = verify_block(job, stretch->row);
         stretch->size = left < block ? left : block;
+        stretch->taken = job->taken++;
         job->at += stretch->size;
     }
     coffer__os_mutex_unlock(&job->crew.mutex);
@@ -232,7 +236,7 @@ static void verify_work(void *arg)
         coffer__error_clear(&error);
         const coffer_status status = verify_one(worker, &stretch, &done, &error);
         if (status != COFFER_OK) {
-            coffer__crew_fail(&job->crew, status, &error, COFFER__CREW_NO_ROW);
+            coffer__crew_fail_at(&job->crew, stretch.taken, status, &error, COFFER__CREW_NO_ROW);
         }
         stop = coffer__crew_advance(&worker->base, done);
     }

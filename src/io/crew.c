@@ -5,11 +5,19 @@
 
 /* ---- failing and telling ----------------------------------------------------------------------------------------- */
 
-void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_error *error, size_t row)
+/* Whether a failure is the answer so far. With the mutex held. */
+static bool crew_counts(const coffer__crew *crew, uint64_t at, coffer_status status)
+{
+    return crew->status == COFFER_OK ||
+           (crew->status != COFFER_ERR_CANCELLED && status != COFFER_ERR_CANCELLED && at < crew->failed_at);
+}
+
+void coffer__crew_fail_at(coffer__crew *crew, uint64_t at, coffer_status status, const coffer_error *error, size_t row)
 {
     coffer__os_mutex_lock(&crew->mutex);
-    if (crew->status == COFFER_OK) {
+    if (crew_counts(crew, at, status)) {
         crew->status = status;
+        crew->failed_at = at;
         if (row != COFFER__CREW_NO_ROW && crew->failed != NULL) {
             *crew->failed = row;
         }
@@ -18,6 +26,12 @@ void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_er
         }
     }
     coffer__os_mutex_unlock(&crew->mutex);
+}
+
+/* Failures without a place lose to each other by time alone. */
+void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_error *error, size_t row)
+{
+    coffer__crew_fail_at(crew, UINT64_MAX, status, error, row);
 }
 
 /* Being cancelled is a failure like any other, and loses to one that came first. */

@@ -6,7 +6,8 @@
  *   - The calling thread is the first worker, and the only one that calls `progress`: a binding may hold a
  *     lock, like Python's, that belongs to that thread. When nothing is left for it, it waits for the
  *     others and keeps calling `progress`.
- *   - The first failure stops everyone and is the answer of the call. Later ones are dropped.
+ *   - The first failure stops everyone and is the answer of the call. Later ones are dropped, unless they are of an
+ *     earlier place in what is worked on: see coffer__crew_fail_at.
  *   - Nothing outlives coffer__crew_run: all threads are joined when it returns. A crew in the background
  *     ends with coffer__crew_end; there the calling thread is one of its own.
  *   - What the workers share, they share under the crew's mutex. No callback is called while it is held.
@@ -38,7 +39,8 @@ typedef struct coffer__crew {
     size_t working;                   /* threads other than the calling one that have not ended */
     const coffer__crew_worker *alone; /* the calling thread's worker, when there are no others; else NULL */
     uint64_t done;                    /* of `total`; may be set before, when something was done already */
-    coffer_status status;             /* that of the first failure */
+    coffer_status status;             /* that of the failure which is the answer … */
+    uint64_t failed_at;               /* … and its place */
 
     coffer__thread background; /* of a crew that was begun: the calling thread, … */
     void *workers;             /* … and what it was begun with */
@@ -65,6 +67,11 @@ coffer_status coffer__crew_end(coffer__crew *crew);
 
 /* Records a failure, which is about a row or about COFFER__CREW_NO_ROW. Only the first one counts. */
 void coffer__crew_fail(coffer__crew *crew, coffer_status status, const coffer_error *error, size_t row);
+/* Records the failure of work at `at`, a number that rises from one piece of work to the next. The lowest counts,
+   whichever came first. Where workers take pieces in order, and finish what they took, the answer is then the same
+   whoever is faster: all pieces before one that failed were taken earlier. To be cancelled is no failure of a place:
+   it is not replaced, and replaces nothing. */
+void coffer__crew_fail_at(coffer__crew *crew, uint64_t at, coffer_status status, const coffer_error *error, size_t row);
 /* Whether the worker should end, because a worker has failed or the user cancelled. On the calling
    thread it also asks `progress`, with what is done plus `more`, which the worker has not reported
    yet. When that is everything it does not ask: the end is told exactly once, by coffer__crew_run. */

@@ -183,6 +183,8 @@ typedef enum coffer__os_storage {
 } coffer__os_storage;
 
 coffer__os_storage coffer__os_storage_of(int fd);
+/* The same by the number that a file system calls itself by. */
+coffer__os_storage coffer__os_storage_called(uint32_t magic);
 /* Opens the file of a descriptor once more, for reading in places that are known in advance: nothing is read ahead.
    EOPNOTSUPP where the system cannot, and ESTALE when that leads to another file. */
 int coffer__os_open_again(int fd, int *again);
@@ -314,6 +316,9 @@ void *coffer__os_pages_new(size_t size);
 void coffer__os_pages_free(void *pages, size_t size);
 /* Gives back the memory of whole pages, which stay the program's and are zero when they are touched again. */
 void coffer__os_pages_discard(void *pages, size_t size);
+/* Asks the system to take such pages, when they are first used, from the memory that is next to a node, as far as it has
+   some. A failure is nobody's concern: the pages come from elsewhere then. */
+int coffer__os_pages_near(void *pages, size_t size, int32_t node);
 /* Asks for huge pages for a block of another allocator. The advice covers whole pages, so it begins
    at the start of the block's first page and thus covers the block's whole mapping. Advice for a
    part would split the mapping, and libc's realloc could no longer move it without copying. */
@@ -337,9 +342,9 @@ void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size);
 /* Answers processes of this user that call `name`, on this machine and within this network namespace. EADDRINUSE when
    another process does, of whatever user. */
 int coffer__os_answer(const char *name, int *listener);
-/* Passes `fd` to everybody who has called, and never waits. Returns how many got it. Close the listener with
-   coffer__os_close. */
-unsigned coffer__os_answer_all(int listener, int fd);
+/* Passes `fd` to everybody who has called, and never waits. *given becomes how many got it. A failure, such as EMFILE, is
+   that somebody still waits who cannot be let in just now. Close the listener with coffer__os_close. */
+int coffer__os_answer_all(int listener, int fd, uint32_t *given);
 /* Nobody is answered any more; whoever waits by coffer__os_callers_await sees that. */
 void coffer__os_answer_end(int listener);
 /* A set of listeners, each with a number of the caller's; to be closed by coffer__os_close. */
@@ -362,10 +367,11 @@ void coffer__os_word_wake(_Atomic(uint32_t) *word);
 
 /* The user of this process. */
 uint32_t coffer__os_user(void);
-/* Holds a byte of shared memory for this process, until it ends or closes any descriptor of that memory. EAGAIN or
-   EACCES when another process holds it. */
-int coffer__os_hold_byte(int fd, uint64_t byte);
-/* Whether another process holds it: one that lives. */
+/* Holds a byte of shared memory until *holder is closed, or the process ends. EAGAIN or EACCES when somebody else holds it.
+   *holder -1: the system knows only locks that belong to a process. Then the byte is held until the process closes any
+   descriptor of that memory, and its own bytes do not show. */
+int coffer__os_hold_byte(int fd, uint64_t byte, int *holder);
+/* Whether somebody who lives holds it. */
 bool coffer__os_byte_is_held(int fd, uint64_t byte);
 
 /* ---- other libraries --------------------------------------------------------------------------------------------- */

@@ -3,6 +3,9 @@
 #include "os_posix.h"
 
 #include <sys/mman.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #include <unistd.h>
 
 size_t coffer__os_page_size(void)
@@ -124,6 +127,32 @@ void coffer__os_pages_discard(void *pages, size_t size)
     (void)size;
 #endif
 }
+
+#if defined __linux__ && defined SYS_mbind
+#define OS_PREFERRED 1 /* MPOL_PREFERRED: other nodes serve when this one has nothing left */
+#define OS_NODES 1024
+#define OS_WORD (8 * sizeof(unsigned long))
+
+/* The system call itself, as the function for it is in a library of its own. It reads one bit less than it is told
+   that there are. */
+int coffer__os_pages_near(void *pages, size_t size, int32_t node)
+{
+    unsigned long nodes[OS_NODES / OS_WORD] = { 0 };
+    if (node < 0 || node >= OS_NODES) {
+        return EINVAL;
+    }
+    nodes[(size_t)node / OS_WORD] = 1UL << ((size_t)node % OS_WORD);
+    return syscall(SYS_mbind, pages, size, OS_PREFERRED, nodes, (unsigned long)OS_NODES + 1, 0UL) == 0 ? 0 : errno;
+}
+#else
+int coffer__os_pages_near(void *pages, size_t size, int32_t node)
+{
+    (void)pages;
+    (void)size;
+    (void)node;
+    return EOPNOTSUPP;
+}
+#endif
 
 void coffer__os_want_huge_pages(void *block, size_t size)
 {

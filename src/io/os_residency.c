@@ -52,22 +52,30 @@ static const struct os_storage_row {
     { 0x65735546, COFFER__OS_USER },                                        /* FUSE */
 };
 
-/* The numbers are compared as 32 bits: the field is signed on some architectures, where the large ones would come out
-   negative. */
-coffer__os_storage coffer__os_storage_of(int fd)
+coffer__os_storage coffer__os_storage_called(uint32_t magic)
 {
-    struct statfs info;
-    if (fstatfs(fd, &info) != 0) {
-        return COFFER__OS_LOCAL;
-    }
     for (size_t i = 0; i < sizeof os_storage_rows / sizeof os_storage_rows[0]; i++) {
-        if (os_storage_rows[i].magic == (uint32_t)info.f_type) {
+        if (os_storage_rows[i].magic == magic) {
             return os_storage_rows[i].storage;
         }
     }
     return COFFER__OS_LOCAL;
 }
+
+/* The numbers are compared as 32 bits: the field is signed on some architectures, where the large ones would come out
+   negative. */
+coffer__os_storage coffer__os_storage_of(int fd)
+{
+    struct statfs info;
+    return fstatfs(fd, &info) == 0 ? coffer__os_storage_called((uint32_t)info.f_type) : COFFER__OS_LOCAL;
+}
 #else
+coffer__os_storage coffer__os_storage_called(uint32_t magic)
+{
+    (void)magic;
+    return COFFER__OS_LOCAL;
+}
+
 coffer__os_storage coffer__os_storage_of(int fd)
 {
     (void)fd;

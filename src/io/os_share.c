@@ -15,6 +15,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -185,21 +186,22 @@ static bool os_pass(int to, int fd)
     return sendmsg(to, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
 }
 
-/* What the others send is not read: there is nothing that they could say. A connection that was reset meanwhile ends
-   the round: the listener stays ready, and the next wait comes back at once. */
-unsigned coffer__os_answer_all(int listener, int fd)
+/* What the others send is not read: there is nothing that they could say. Of a connection that was reset meanwhile
+   nothing is left to answer. Where the process has no descriptor left, the listener stays ready, so whoever waits for
+   callers would be woken at once and for ever; the failure tells it to wait otherwise. */
+int coffer__os_answer_all(int listener, int fd, uint32_t *given)
 {
-    unsigned given = 0;
+    *given = 0;
     for (;;) {
         const int caller = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (caller < 0 && errno == EINTR) {
+        if (caller < 0 && (errno == EINTR || errno == ECONNABORTED)) {
             continue;
         }
         if (caller < 0) {
-            return given;
+            return errno == EAGAIN ? 0 : errno;
         }
         if (os_peer_is_mine(caller) == 0 && os_pass(caller, fd)) {
-            given++;
+            (*given)++;
         }
         (void)close(caller);
     }
@@ -356,25 +358,67 @@ void coffer__os_word_wake(_Atomic(uint32_t) *word)
 
 /* ---- who lives --------------------------------------------------------------------------------------------------- */
 
-/* A lock of a byte belongs to a process, not to a descriptor, so that all may have the same descriptor. It goes when the
-   process ends, however it ends, and needs no number of the process, which other containers number otherwise. */
+/* A lock of a byte goes with whoever holds it, however that ends, and needs no number of a process, which other
+   containers number otherwise. */
 static struct flock os_byte(uint64_t byte)
 {
     return (struct flock){ .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1 };
 }
 
-/* It does not wait: a byte that somebody else holds is an answer at once. */
-int coffer__os_hold_byte(int fd, uint64_t byte)
+/* The memory, opened once more. The descriptors that were passed on are all of one opening, and a lock of it would be
+   everybody's. It is compared, as what is mounted at /proc may be something else. */
+static int os_open_again(int fd, int *again)
+{
+    char path[32];
+    struct stat from;
+    struct stat found;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int os_error = coffer__os_open_with(path, O_RDWR, 0, again);
+    if (os_error != 0) {
+        return os_error;
+    }
+    if (fstat(fd, &from) != 0 || fstat(*again, &found) != 0 || from.st_dev != found.st_dev ||
+        from.st_ino != found.st_ino) {
+        (void)close(*again);
+        return ENOENT;
+    }
+    return 0;
+}
+
+/* A lock that belongs to the opening, and not to the process: that one goes when any descriptor of the memory is
+   closed, so it would not outlast another load of the process that was in the group for a moment, or another rank of
+   it. Where there is no such lock, or no /proc, that one has to do. It does not wait: a byte that somebody else holds
+   is an answer at once. */
+int coffer__os_hold_byte(int fd, uint64_t byte, int *holder)
 {
     struct flock lock = os_byte(byte);
+    int again = -1;
+    *holder = -1;
+    if (os_open_again(fd, &again) == 0) {
+        if (fcntl(again, F_OFD_SETLK, &lock) == 0) {
+            *holder = again;
+            return 0;
+        }
+        const int os_error = errno;
+        (void)close(again);
+        if (os_error != EINVAL) {
+            return os_error;
+        }
+    }
+    lock = os_byte(byte);
     return fcntl(fd, F_SETLK, &lock) == 0 ? 0 : errno;
 }
 
-/* Where the system cannot say, the other one counts as alive: to wait for it too long is better than to take what it
-   still uses. Locks of this process itself do not show here. */
+/* No lock belongs to the opening of the descriptor that was passed on, so all that others hold show, those of this
+   process too. Where the system cannot say, the other one counts as alive: to wait for it too long is better than to
+   take what it still uses. */
 bool coffer__os_byte_is_held(int fd, uint64_t byte)
 {
     struct flock lock = os_byte(byte);
+    if (fcntl(fd, F_OFD_GETLK, &lock) == 0) {
+        return lock.l_type != F_UNLCK;
+    }
+    lock = os_byte(byte);
     return fcntl(fd, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
@@ -425,11 +469,12 @@ int coffer__os_answer(const char *name, int *listener)
     return EOPNOTSUPP;
 }
 
-unsigned coffer__os_answer_all(int listener, int fd)
+int coffer__os_answer_all(int listener, int fd, uint32_t *given)
 {
     (void)listener;
     (void)fd;
-    return 0;
+    *given = 0;
+    return EOPNOTSUPP;
 }
 
 void coffer__os_answer_end(int listener)
@@ -485,10 +530,11 @@ void coffer__os_word_wake(_Atomic(uint32_t) *word)
     (void)word;
 }
 
-int coffer__os_hold_byte(int fd, uint64_t byte)
+int coffer__os_hold_byte(int fd, uint64_t byte, int *holder)
 {
     (void)fd;
     (void)byte;
+    *holder = -1;
     return EOPNOTSUPP;
 }
 

@@ -160,6 +160,8 @@ static bool facility_see_name(void *ctx, const char *name)
            coffer__os_open(path, COFFER__OS_READ, true, &folder->fd) != 0;
 }
 
+/* What can be done with a file depends on its file system, and some of it on the file, so a folder is asked by one of
+   its files. That there is none is no failure: the rest of the list stays true. */
 static coffer_status facility_path(facility_list *list, const char *path)
 {
     coffer__os_info info;
@@ -171,7 +173,7 @@ static coffer_status facility_path(facility_list *list, const char *path)
         os_error = coffer__os_open(path, COFFER__OS_READ, true, &folder.fd);
     }
     if (os_error != 0) {
-        return coffer__trouble(list->err, "ask about the file system", path, os_error);
+        return coffer__trouble(list->err, "examine it", path, os_error);
     }
     if (folder.fd < 0) {
         facility_tell(list, "storage", false, "the folder has no file that could be asked",

@@ -60,6 +60,7 @@ struct coffer__chunk {
     uint64_t read;        /* bytes that were read for it by this process, from wherever, … */
     uint64_t cached;      /* … of them from the page cache, … */
     uint64_t direct;      /* … and past it */
+    uint64_t gap;         /* the longest that was worth reading, as it turned out; 0: not known */
     uint32_t engines;     /* bit 1 << coffer_engine for each that read */
     void *own;            /* whatever the feed wants to remember */
     coffer__chunk *link;  /* a list of the feed's between submit and next, of the worker's at other times */

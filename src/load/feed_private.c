@@ -302,6 +302,7 @@ static coffer__chunk *private_give(private_feed *own, private_slot *slot)
 {
     slot->given = true;
     own->coming--;
+    slot->chunk->gap = coffer__range_reader_gap(own->reader, slot->inlet);
     return slot->chunk;
 }
 

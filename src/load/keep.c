@@ -19,6 +19,8 @@
 
 /* How often the caller's progress is asked while the files are read, in milliseconds. */
 #define KEEP_MOMENT 50
+/* Before callers who could not be let in are tried again, in milliseconds; well below how long they wait (kept.c). */
+#define KEEP_PAUSE 20
 
 typedef struct keep_file {
     int fd;
@@ -57,7 +59,8 @@ static coffer_status keep_taken(coffer_error *err, const char *path)
 /* ---- answering --------------------------------------------------------------------------------------------------- */
 
 /* It ends when the wait fails, which coffer_keeper_free brings about by ending the listener. The counter is atomic,
-   as the keeper's owner may ask for it at any time. */
+   as the keeper's owner may ask for it at any time. Where callers cannot be let in, as the process has no descriptor
+   left, the next wait would come back at once; so there is a pause, and then they are tried again. */
 static void keep_work(void *arg)
 {
     const keep_worker *worker = arg;
@@ -65,7 +68,12 @@ static void keep_work(void *arg)
     uint32_t number = 0;
     while (coffer__os_callers_await(keeper->callers, &number) == 0) {
         keep_file *file = &keeper->files[number];
-        atomic_fetch_add(&file->given, coffer__os_answer_all(file->listener, file->fd));
+        uint32_t given = 0;
+        const int os_error = coffer__os_answer_all(file->listener, file->fd, &given);
+        atomic_fetch_add(&file->given, given);
+        if (os_error != 0) {
+            coffer__os_sleep(KEEP_PAUSE);
+        }
     }
 }
 
@@ -297,8 +305,8 @@ static void keep_file_end(const keep_file *file)
     }
 }
 
-/* The thread ends first, as it uses the descriptors. Loads that have the memory keep it: the system frees it with
-   the last descriptor or map. */
+/* The thread ends first, as it uses the descriptors; a model has at least one file, so there is a listener by which it
+   is told. Loads that have the memory keep it: the system frees it with the last descriptor or map. */
 void coffer_keeper_free(coffer_keeper *keeper)
 {
     if (keeper == NULL) {

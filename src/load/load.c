@@ -187,6 +187,9 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
         load->own_window = true;
     }
     load->window = window;
+    for (size_t i = 0; i < load->space_count; i++) {
+        coffer__window_near(window, load->spaces[i].store.device);
+    }
     const coffer__inlets_options inlets = { .allocator = &load->allocator,
                                             .engine = window->options.engine,
                                             .uncached = load->options.uncached,

@@ -118,7 +118,6 @@ coffer_status coffer__load_admit(void *ctx, uint32_t item, coffer_error *err)
         return COFFER_OK;
     }
     if (load->plan->items[item].size > space->budget - space->used) {
-        load->starved = true;
         return COFFER_NEED_MORE;
     }
     size_t count = admit_row(load, item, row);

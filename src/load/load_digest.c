@@ -276,6 +276,7 @@ static coffer_status digest_finish(coffer_load *load, uint32_t item, coffer_erro
         coffer__os_mutex_lock(&load->mutex);
         load->states[item].verified = true;
         coffer__load_ready(load, item);
+        coffer__os_condition_wake_all(&load->changed);
         coffer__os_mutex_unlock(&load->mutex);
         digest_free_hash(load, &load->states[item]);
     }
@@ -369,6 +370,7 @@ coffer_status coffer__load_verify_apart(coffer_load *load, uint32_t item, coffer
         coffer__os_mutex_lock(&load->mutex);
         load->states[item].verified = true;
         coffer__load_ready(load, item);
+        coffer__os_condition_wake_all(&load->changed);
         coffer__os_mutex_unlock(&load->mutex);
     }
     return status;

@@ -12,6 +12,7 @@
 #include "feed_shared.h"
 #include "fnv.h"
 #include "inlets.h"
+#include "kept.h"
 #include "loading.h"
 #include "model.h"
 #include "share.h"
@@ -72,11 +73,15 @@ static coffer_status group_wants(const coffer_load *load, uint32_t *wanted, cons
 }
 
 /* What all ranks may have in flight together. A slot is free again when all have taken from it, so the more ranks
-   there are, the more slots keep them from waiting for each other. */
+   run at once, the more slots keep them from waiting for each other. Beyond that they cost: each rank has to map every
+   page of them, which takes longer than copying from it, and bytes are gone from the processor's caches before the last
+   rank takes them. So there is a window for every two processors, and one for each rank at most. */
 static uint64_t group_memory(const coffer_window_options *how)
 {
     const uint64_t most = COFFER__SHARE_MOST_SLOTS * COFFER__CELL;
-    return how->memory < most / how->ranks ? how->memory * how->ranks : most;
+    const uint32_t at_once = coffer__os_processors() / 2;
+    const uint32_t windows = at_once == 0 ? 1 : at_once < how->ranks ? at_once : how->ranks;
+    return how->memory < most / windows ? how->memory * windows : most;
 }
 
 /* A model that a keeper has is in memory already, and the protocol needs all ranks to take cells upwards, which the
@@ -169,6 +174,36 @@ coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, c
         status = coffer__pins_add(&load->pins, device, share->map.base, share->map.size, false, &load->allocator, err);
         coffer__os_mutex_unlock(&load->mutex);
     }
+    return status;
+}
+
+/* Half of the file, or more. Pinning the pages of a file takes about a quarter of the time in which a thread copies
+   them, and so it pays only where much of them is copied. */
+static bool group_sends_much(const coffer_load *load, const coffer_device *device, size_t shard)
+{
+    uint64_t sent = 0;
+    for (size_t i = 0; i < load->plan->item_count; i++) {
+        const coffer__load_item *item = &load->plan->items[i];
+        sent += item->shard == shard && item->device == device ? item->size : 0;
+    }
+    return sent >= load->kept->files[shard].map.size / 2;
+}
+
+/* Without it the bytes go through memory of the outlet's own that is registered, since drivers copy slowly from a map.
+   What was decided for a file is remembered, so that the plan is looked over once. */
+coffer_status coffer__load_pin_kept(coffer_load *load, coffer_device *device, size_t shard, bool *pinned,
+                                    coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    const coffer__os_map *map = &load->kept->files[shard].map;
+    coffer__os_mutex_lock(&load->mutex);
+    if (coffer__pins_find(&load->pins, device, map->base) == NULL) {
+        const size_t size = group_sends_much(load, device, shard) ? map->size : 0;
+        status = coffer__pins_add(&load->pins, device, map->base, size, true, &load->allocator, err);
+    }
+    const coffer__pin *pin = coffer__pins_find(&load->pins, device, map->base);
+    *pinned = pin != NULL && pin->serves;
+    coffer__os_mutex_unlock(&load->mutex);
     return status;
 }
 

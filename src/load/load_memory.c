@@ -26,8 +26,23 @@ typedef struct store_limits {
 static const store_limits store_host = { UINT64_MAX, (uint64_t)256 << 20, 64 };
 static const store_limits store_device = { (uint64_t)16 << 20, (uint64_t)64 << 20, 256 };
 
-/* Nobody changes anything but `users` after it was made, so any thread may free an item of it at any time without a
-   lock. */
+/* One item in a stretch. */
+struct coffer_memory {
+    coffer__stretch *stretch;
+    uint64_t address;
+    uint64_t size;
+    bool apart; /* in a block of its own, not in that of its stretch */
+};
+
+/*
+ * Nobody changes anything but the counts after it was made, so any thread may free an item of it at any time without a
+ * lock. One block of libc's describes a stretch and the items that are made with it:
+ *
+ *     coffer__stretch | coffer_memory of each item | a count for each leaf
+ *
+ * A leaf is a huge page of a stretch whose pages several items share, and is given back with the last of them. Giving
+ * back a part of a huge page would take it apart, which costs more than filling it.
+ */
 struct coffer__stretch {
     atomic_size_t users;
     coffer_device *device; /* NULL: host memory */
@@ -35,13 +50,9 @@ struct coffer__stretch {
     uint64_t size;
     void *heap; /* of a small stretch in host memory, libc's block in which it lies; NULL: it is whole pages */
     size_t heap_size;
-};
-
-/* One item in a stretch. */
-struct coffer_memory {
-    coffer__stretch *stretch;
-    uint64_t address;
-    uint64_t size;
+    size_t block_size;   /* of all that describes it */
+    atomic_uint *leaves; /* how many items reach into each leaf; NULL: they are not counted */
+    coffer_memory items[];
 };
 
 static const store_limits *store_limits_of(const coffer__store *store)
@@ -77,13 +88,14 @@ static coffer_status stretch_take_heap(coffer__stretch *stretch, coffer_error *e
     return COFFER_OK;
 }
 
-/* Sizes come from files, so rounding up is checked, also that the number fits where addresses have 32 bits. */
+/* Sizes come from files, so rounding up is checked, also that the number fits where addresses have 32 bits. The rest of
+   a large stretch is a huge page as well: 512 small ones take longer to bring into being than to fill. */
 static coffer_status stretch_take_pages(coffer__stretch *stretch, coffer_error *err)
 {
     if (stretch->size < COFFER__OS_HUGE_PAGE) {
         return stretch_take_heap(stretch, err);
     }
-    const size_t page = coffer__os_page_size();
+    const size_t page = stretch->size >= STORE_LARGE ? COFFER__OS_HUGE_PAGE : coffer__os_page_size();
     void *pages = NULL;
     if (stretch->size <= SIZE_MAX - page - COFFER__OS_HUGE_PAGE) {
         stretch->size = (stretch->size + page - 1) / page * page;
@@ -96,11 +108,28 @@ static coffer_status stretch_take_pages(coffer__stretch *stretch, coffer_error *
     return COFFER_OK;
 }
 
-/* A stretch with one user, who made it. The blocks that describe memory are libc's: they may be freed by any thread,
-   after everything else of the load. */
-static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *device, uint64_t size, coffer_error *err)
+/* The block that describes a stretch with `count` items, all zero; NULL: no memory. Items that share pages lie in at
+   most `together` bytes, so neither product overflows. */
+static coffer__stretch *stretch_describe(const coffer_device *device, uint64_t size, size_t count)
 {
-    coffer__stretch *made = coffer__alloc_zeroed(coffer_libc_allocator(), sizeof *made);
+    const size_t items = sizeof(coffer__stretch) + count * sizeof(coffer_memory);
+    const bool counted = device == NULL && count > 1 && size >= COFFER__OS_HUGE_PAGE;
+    const size_t leaves = counted ? (size_t)((size - 1) / COFFER__OS_HUGE_PAGE) + 1 : 0;
+    const size_t block_size = items + leaves * sizeof(atomic_uint);
+    coffer__stretch *made = coffer__alloc_zeroed(coffer_libc_allocator(), block_size);
+    if (made != NULL) {
+        made->block_size = block_size;
+        made->leaves = counted ? (atomic_uint *)(void *)&made->items[count] : NULL;
+    }
+    return made;
+}
+
+/* A stretch with one user, who made it, and room for `count` items. The blocks that describe memory are libc's: they
+   may be freed by any thread, after everything else of the load. */
+static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *device, uint64_t size, size_t count,
+                                 coffer_error *err)
+{
+    coffer__stretch *made = stretch_describe(device, size, count);
     *stretch = NULL;
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", size);
@@ -110,7 +139,7 @@ static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *devic
     const coffer_status status =
         device == NULL ? stretch_take_pages(made, err) : stretch_take_device(made, device, err);
     if (status != COFFER_OK) {
-        coffer__free(coffer_libc_allocator(), made, sizeof *made);
+        coffer__free(coffer_libc_allocator(), made, made->block_size);
         return status;
     }
     *stretch = made;
@@ -141,48 +170,80 @@ static void stretch_leave(coffer__stretch *stretch)
 {
     if (stretch != NULL && atomic_fetch_sub_explicit(&stretch->users, 1, memory_order_acq_rel) == 1) {
         stretch_release(stretch);
-        coffer__free(coffer_libc_allocator(), stretch, sizeof *stretch);
+        coffer__free(coffer_libc_allocator(), stretch, stretch->block_size);
     }
 }
 
-/* An item in a stretch, which becomes one of its users. The caller has the stretch itself, so the count cannot
-   reach 0 meanwhile, and adding needs no order. */
-static coffer_status stretch_use(coffer__stretch *stretch, uint64_t address, uint64_t size, coffer__spot *spot,
-                                 coffer_error *err)
+/* The leaves that an item reaches into, from *first to before *end; none where they are not counted. */
+static void memory_leaves(const coffer_memory *memory, size_t *first, size_t *end)
 {
-    coffer_memory *memory = coffer__alloc(coffer_libc_allocator(), sizeof *memory);
-    if (memory == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", size);
-    }
-    *memory = (coffer_memory){ stretch, address, size };
-    atomic_fetch_add_explicit(&stretch->users, 1, memory_order_relaxed);
-    *spot = (coffer__spot){ address, memory };
-    return COFFER_OK;
+    const uint64_t begin = memory->address - memory->stretch->base;
+    const bool counted = memory->stretch->leaves != NULL && memory->size > 0;
+    *first = (size_t)(begin / COFFER__OS_HUGE_PAGE);
+    *end = counted ? (size_t)((begin + memory->size - 1) / COFFER__OS_HUGE_PAGE) + 1 : *first;
 }
 
-/* Gives back the pages that are the item's alone, unless the stretch is about to go as a whole. Pages at the ends
-   may have bytes of the neighbours, so only those that lie wholly in the item go. That the count is only looked at
-   does no harm: if the others leave at the same moment, the pages go twice. */
+/* An item becomes one of the users of a stretch. The caller has the stretch itself, so no count can reach 0 meanwhile,
+   and adding needs no order. */
+static void stretch_use(coffer__stretch *stretch, const coffer_memory *how, coffer_memory *memory, coffer__spot *spot)
+{
+    size_t first = 0;
+    size_t end = 0;
+    *memory = *how;
+    memory->stretch = stretch;
+    memory_leaves(memory, &first, &end);
+    for (size_t i = first; i < end; i++) {
+        atomic_fetch_add_explicit(&stretch->leaves[i], 1, memory_order_relaxed);
+    }
+    atomic_fetch_add_explicit(&stretch->users, 1, memory_order_relaxed);
+    *spot = (coffer__spot){ memory->address, memory };
+}
+
+/* Gives leaves back to the system, from `first` to before `end`. The last leaf ends where the stretch does. */
+static void stretch_discard(const coffer__stretch *stretch, size_t first, size_t end)
+{
+    const uint64_t from = (uint64_t)first * COFFER__OS_HUGE_PAGE;
+    const uint64_t to = (uint64_t)end * COFFER__OS_HUGE_PAGE;
+    if (end > first) {
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
+        coffer__os_pages_discard((void *)(uintptr_t)(stretch->base + from),
+                                 (size_t)((to < stretch->size ? to : stretch->size) - from));
+    }
+}
+
+/* Counts down the leaves of an item, and gives those back in which no item is left; leaves that follow each other go
+   together, by one call. Nothing is given back when the stretch is about to go as a whole. That its users are only
+   looked at does no harm: if the others leave at the same moment, the pages go twice. The order of acquire and release
+   makes all that other users have written happen before. */
 static void memory_discard(const coffer_memory *memory)
 {
-    const uint64_t page = coffer__os_page_size();
-    const uint64_t begin = (memory->address + page - 1) / page * page;
-    const uint64_t end = (memory->address + memory->size) / page * page;
-    if (memory->stretch->device == NULL && memory->stretch->heap == NULL && begin < end &&
-        atomic_load_explicit(&memory->stretch->users, memory_order_relaxed) > 1) {
-        /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
-        coffer__os_pages_discard((void *)(uintptr_t)begin, (size_t)(end - begin));
+    coffer__stretch *stretch = memory->stretch;
+    size_t first = 0;
+    size_t end = 0;
+    memory_leaves(memory, &first, &end);
+    if (atomic_load_explicit(&stretch->users, memory_order_relaxed) == 1) {
+        return;
     }
+    for (size_t i = first; i < end; i++) {
+        if (atomic_fetch_sub_explicit(&stretch->leaves[i], 1, memory_order_acq_rel) != 1) {
+            stretch_discard(stretch, first, i);
+            first = i + 1;
+        }
+    }
+    stretch_discard(stretch, first, end);
 }
 
-/* The pages go before the stretch is left, because after that it may be gone. The caller may do this on any thread,
-   also long after the load was freed. */
+/* The pages go before the stretch is left, because after that it may be gone, and an item that lies in its block with
+   it. The caller may do this on any thread, also long after the load was freed. */
 void coffer_memory_free(coffer_memory *memory)
 {
     if (memory != NULL) {
+        coffer__stretch *stretch = memory->stretch;
         memory_discard(memory);
-        stretch_leave(memory->stretch);
-        coffer__free(coffer_libc_allocator(), memory, sizeof *memory);
+        if (memory->apart) {
+            coffer__free(coffer_libc_allocator(), memory, sizeof *memory);
+        }
+        stretch_leave(stretch);
     }
 }
 
@@ -253,8 +314,7 @@ static uint64_t store_lead(const coffer__store *store, const coffer_plan *plan, 
 }
 
 /* A stretch for items that lie in it as in the file. The maker's own count is given up at the end: after that the
-   items alone keep the stretch, and if none could be made it goes at once. A failure frees those items that were
-   made. */
+   items alone keep the stretch. Each item is in the stretch's own block, so nothing can fail once there is one. */
 static coffer_status store_stretch_of(const coffer__store *store, const coffer_plan *plan, const uint32_t *items,
                                       size_t count, coffer__spot *spots, coffer_error *err)
 {
@@ -263,34 +323,42 @@ static coffer_status store_stretch_of(const coffer__store *store, const coffer_p
     const uint64_t last = store_reach(plan, items[count - 1])->end;
     const uint64_t size = count == 1 ? plan->items[items[0]].size : last - first;
     const uint64_t lead = store_lead(store, plan, items[0], size);
-    coffer_status status = stretch_new(&stretch, store->device, lead + size, err);
-    for (size_t i = 0; i < count && status == COFFER_OK; i++) {
+    const coffer_status status = stretch_new(&stretch, store->device, lead + size, count, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
         const uint64_t distance = i == 0 ? 0 : store_reach(plan, items[i])->begin - first;
-        status = stretch_use(stretch, stretch->base + lead + distance, plan->items[items[i]].size, &spots[i], err);
-        for (size_t k = i; status != COFFER_OK && k > 0; k--) {
-            coffer_memory_free(spots[k - 1].memory);
-        }
+        const coffer_memory how = { .address = stretch->base + lead + distance, .size = plan->items[items[i]].size };
+        stretch_use(stretch, &how, &stretch->items[i], &spots[i]);
     }
     stretch_leave(stretch);
-    return status;
+    return COFFER_OK;
 }
 
 /* A place for one small item beside others. The room that is left in the last stretch is given up when the item
-   does not fit. An item without bytes takes one, so that its address is its own. */
+   does not fit. An item without bytes takes one, so that its address is its own. How many items there will be is not
+   known when the stretch is made, so each has a block of its own. */
 static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__spot *spot, coffer_error *err)
 {
     const uint64_t alignment = store_limits_of(store)->alignment;
     coffer_status status = COFFER_OK;
     if (store->open == NULL || size > STORE_PACK - store->used) {
         coffer__store_end(store);
-        status = stretch_new(&store->open, store->device, STORE_PACK, err);
+        status = stretch_new(&store->open, store->device, STORE_PACK, 0, err);
     }
-    if (status == COFFER_OK) {
-        status = stretch_use(store->open, store->open->base + store->used, size, spot, err);
+    if (status != COFFER_OK) {
+        return status;
     }
+    coffer_memory *memory = coffer__alloc(coffer_libc_allocator(), sizeof *memory);
+    if (memory == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", size);
+    }
+    const coffer_memory how = { .address = store->open->base + store->used, .size = size, .apart = true };
+    stretch_use(store->open, &how, memory, spot);
     const uint64_t end = store->used + (size == 0 ? 1 : size);
     store->used = (end + alignment - 1) / alignment * alignment;
-    return status;
+    return COFFER_OK;
 }
 
 /* A single small item has no neighbours to lie beside as in the file, and a stretch for it alone would waste a page

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that loads hand out. Items share stretches of pages, or of a device. A stretch has a count of users, and the
- * last to be freed frees it; in host memory each item gives its own pages back at once.
+ * last to be freed frees it; in host memory each huge page of it goes back when no item is left in it.
  *
  *   - Items that follow each other in a file lie in a stretch as they lie in the file, gaps included. So a cell of the
  *     file is read, or copied to the device, in one piece, however many tensors it holds, and huge pages serve them

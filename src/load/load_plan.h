@@ -5,7 +5,7 @@
  * other. Everything is checked when it is added, so a load that begins has only places to compare.
  *
  *   load_add.c   adding tensors, slices, and a rank's shares
- *   split.c      adding all tensors of a model, as a rank takes them
+ *   split.c      adding all tensors of a model, as a rank takes them; split_packed.c: layers of AWQ and GPTQ
  *   places.c     places that the caller gives
  *   cost.c       what a plan costs
  */

@@ -5,8 +5,7 @@
 #include "options.h"
 
 /* Items become ready at most once, so each is in the list at most once, and the links lie in the states themselves:
-   nothing is allocated, and nothing can fail here. All callers are woken, because several may wait for different
-   items. */
+   nothing is allocated, and nothing can fail here. */
 void coffer__load_ready(coffer_load *load, uint32_t item)
 {
     coffer__load_state *state = &load->states[item];
@@ -24,7 +23,6 @@ void coffer__load_ready(coffer_load *load, uint32_t item)
     if (load->open == 0) {
         load->stats.nanoseconds = coffer__os_nanoseconds() - load->began;
     }
-    coffer__os_condition_wake_all(&load->changed);
 }
 
 /* ---- waiting ----------------------------------------------------------------------------------------------------- */

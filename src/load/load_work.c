@@ -6,6 +6,7 @@
  */
 #include "alloc.h"
 #include "deliver.h"
+#include "engine.h"
 #include "error.h"
 #include "load_digest.h"
 #include "loading.h"
@@ -58,14 +59,16 @@ typedef enum work_begun {
 
 /* Only the first failure is kept: those of the other workers mostly follow from it, as they are stopped in the
    middle of what they do. `stopped` is set under the lock, so a thread that has looked at the status and is about
-   to wait cannot miss the waking. */
+   to wait cannot miss the waking. A load that was done before it was cancelled keeps the time that it took. */
 void coffer__load_fail(coffer_load *load, coffer_status status, const coffer_error *error)
 {
     coffer__os_mutex_lock(&load->mutex);
     if (load->status == COFFER_OK) {
         load->status = status;
         load->error = *error;
-        load->stats.nanoseconds = coffer__os_nanoseconds() - load->began;
+        if (load->open > 0) {
+            load->stats.nanoseconds = coffer__os_nanoseconds() - load->began;
+        }
     }
     atomic_store(&load->stopped, true);
     coffer__os_condition_wake_all(&load->changed);
@@ -154,7 +157,8 @@ static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
 /* The next chunk of the schedule, which is in progress from now on. It counts as in progress under the same lock
    under which the schedule moved on. So a caller that sees that nothing is in progress, and that the schedule waits
    for a budget, knows that only it can make room. Callers are woken when that becomes so, as no item is going to
-   become ready that would wake them. */
+   become ready that would wake them. That an item was refused while others gave a chunk does not count: what was
+   taken in may have more chunks to come, also at a moment when none of them is in progress. */
 static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chunk, work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
@@ -162,6 +166,7 @@ static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chun
     coffer__os_mutex_lock(&load->mutex);
     coffer_status status = coffer__schedule_next(&load->schedule, &chunk->base, &over, err);
     *begun = over ? WORK_OVER : WORK_BEGUN;
+    load->starved = status == COFFER_NEED_MORE;
     if (status == COFFER_NEED_MORE) {
         *begun = WORK_STARVED;
         status = COFFER_OK;
@@ -274,14 +279,18 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
     coffer__lines lines;
     coffer__line line;
     coffer__outlet *outlet = NULL;
-    const coffer_load *load = worker->load;
+    coffer_load *load = worker->load;
     const coffer__load_row *row = &load->plan->rows[part->row];
+    bool pinned = false;
     coffer_status status = work_outlet(worker, row->item, &outlet, err);
+    if (status == COFFER_OK && chunk->mapped) {
+        status = coffer__load_pin_kept(load, load->plan->items[row->item].device, chunk->shard, &pinned, err);
+    }
     part->taken = 0;
     coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
     while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
         const uint8_t *bytes = chunk->bytes + (size_t)(line.from - chunk->cell.begin);
-        status = coffer__outlet_send(outlet, &line, bytes, chunk->mapped, err);
+        status = coffer__outlet_send(outlet, &line, bytes, chunk->mapped && !pinned, err);
         part->taken += line.width * line.runs;
     }
     return status;
@@ -394,6 +403,15 @@ static void work_count(coffer_load_stats *stats, const work_chunk *chunk)
     stats->engines |= chunk->base.engines;
 }
 
+/* What requests turned out to cost changes what the next chunks read. Not in a group: the ranks have told each other what
+   they want, and each has to keep to that. Under the lock. */
+static void work_learn(coffer_load *load, const coffer__chunk *chunk)
+{
+    if (chunk->gap != 0 && load->window->options.ranks < 2) {
+        load->schedule.gap[coffer__source_is_dear(&load->plan->model->shards[chunk->shard].source)] = chunk->gap;
+    }
+}
+
 /* A part is in place. An item that lacks nothing more is ready, unless it is verified first: then it is *due, when
    this thread has to do that. Under the lock. `left` reaches 0 once, under the lock, whichever worker brings the
    last part, so exactly one thread calls the item ready or verifies it. */
@@ -455,24 +473,32 @@ static coffer_status work_verify(coffer_load *load, const work_chunk *chunk, siz
    is called ready, so no caller ever gets bytes of a file that was replaced in the meantime. The slot was released
    before, since hashing in place and verifying apart need only what is in the item's memory, and the slot can be
    filled meanwhile. And a chunk with items that are due counts as in progress until they are verified, so that a
-   caller is not told that the load waits for a budget while items are about to become ready. */
+   caller is not told that the load waits for a budget while items are about to become ready. Callers are woken once
+   for all items of the chunk, when the lock is free: else each would wake only to wait for the lock. */
 static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk, coffer_error *err)
 {
     coffer_load *load = worker->load;
     size_t due_count = 0;
+    bool news = false;
     coffer_status status = work_still(load, chunk->base.shard, err);
     if (status != COFFER_OK) {
         return status;
     }
     coffer__os_mutex_lock(&load->mutex);
     work_count(&load->stats, chunk);
+    work_learn(load, &chunk->base);
     load->stats.waited_source += worker->waited;
     load->stats.waited_device += worker->waited_device;
     worker->waited = 0;
     worker->waited_device = 0;
+    const size_t open = load->open;
     status = work_parts_arrived(load, chunk, &due_count, err);
     load->under_way -= due_count == 0 ? 1 : 0;
+    news = load->open != open || load->starved;
     coffer__os_mutex_unlock(&load->mutex);
+    if (news) {
+        coffer__os_condition_wake_all(&load->changed);
+    }
     if (status == COFFER_OK && due_count > 0) {
         status = work_verify(load, chunk, due_count, err);
         coffer__os_mutex_lock(&load->mutex);
@@ -691,9 +717,18 @@ size_t coffer__load_worker_size(void)
     return sizeof(coffer__load_worker);
 }
 
+/* The processors that this process may count on, where several of this host load together. */
+static uint32_t work_processors(const coffer_load *load)
+{
+    const uint32_t ranks = load->window->options.ranks;
+    const uint32_t mine = coffer__os_processors() / (ranks > 1 ? ranks : 1);
+    return mine > 0 ? mine : 1;
+}
+
 /* As many as the engine wants, or as the window's options say; never more than there are cells, or slots. A worker
    without a cell to read would be a thread for nothing, and one without a slot could never begin a chunk: each feed
-   has at least one slot of its own. */
+   has at least one slot of its own. The ranks of a group read for each other, so that there is no more reading to do
+   than for one of them, and each needs no more threads than its processors can run. */
 static coffer_status work_threads(const coffer_load *load, size_t *count, coffer_error *err)
 {
     uint32_t threads = 0;
@@ -705,6 +740,9 @@ static coffer_status work_threads(const coffer_load *load, size_t *count, coffer
     }
     if (load->kept != NULL) {
         threads = coffer__os_processors(); /* they only copy */
+    }
+    if (load->window->options.ranks > 1 && work_processors(load) < threads) {
+        threads = work_processors(load);
     }
     threads = asked > 0 ? asked : threads > 0 ? threads : 1;
     threads = threads < WORK_MOST_THREADS ? threads : WORK_MOST_THREADS;

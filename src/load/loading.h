@@ -76,7 +76,7 @@ struct coffer_load {
     bool own_window;
     coffer__inlets *inlets;
     coffer__feeds feeds;
-    coffer__pins pins;         /* the group's memory, registered with devices; guarded by the mutex */
+    coffer__pins pins;         /* the group's memory and a keeper's, registered with devices; guarded by the mutex */
     struct coffer__kept *kept; /* what a keeper has of the model; NULL: nothing */
     coffer__load_worker *workers;
     size_t worker_count;
@@ -143,13 +143,18 @@ coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *w
 void coffer__load_leave_group(coffer_load *load, coffer_status status, const coffer_error *error);
 /* Registers the group's memory with a device, where there is a group. */
 coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, coffer_error *err);
+/* Registers a keeper's file with a device, where the driver can do that with memory that cannot be written to, and much
+   of the file goes there. */
+coffer_status coffer__load_pin_kept(coffer_load *load, coffer_device *device, size_t shard, bool *pinned,
+                                    coffer_error *err);
 /* The feed of a worker that is in the group. */
 coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t worker, const coffer__watch *watch,
                                 coffer_error *err);
 
 /* ---- load_ready.c ------------------------------------------------------------------------------------------------ */
 
-/* An item is complete. Under the lock. */
+/* An item is complete. Under the lock. Whoever calls this wakes those who wait for `changed`, all of them, because they
+   may wait for different items: once for all items of a chunk. */
 void coffer__load_ready(coffer_load *load, uint32_t item);
 
 #endif

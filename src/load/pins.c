@@ -3,14 +3,14 @@
 
 #include "alloc.h"
 
-static bool pins_have(const coffer__pins *pins, const coffer_device *device, const void *memory)
+const coffer__pin *coffer__pins_find(const coffer__pins *pins, const coffer_device *device, const void *memory)
 {
     for (size_t i = 0; i < pins->count; i++) {
         if (pins->items[i].device == device && pins->items[i].memory == memory) {
-            return true;
+            return &pins->items[i];
         }
     }
-    return false;
+    return NULL;
 }
 
 /* What cannot be registered is kept in the list all the same, so that it is not tried again. `mine` tells whether
@@ -23,17 +23,19 @@ static coffer_status pins_register(coffer__pin *pin, size_t size, bool read_only
     if (status != COFFER_OK) {
         return status;
     }
-    status = device->ops->register_host(device, pin->memory, size, read_only, &pin->mine, err);
+    /* The drivers' functions take any memory; what is read-only is registered as such, and not written to. */
+    status = device->ops->register_host(device, (void *)pin->memory, size, read_only, &pin->mine, err);
+    pin->serves = status == COFFER_OK;
     device->ops->leave(device, &visit);
     return status == COFFER_ERR_UNSUPPORTED ? COFFER_OK : status;
 }
 
 /* Room for the pin is made first, so that memory is never registered without being remembered. The device is held
    open until it has forgotten the memory. */
-coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, void *memory, size_t size, bool read_only,
-                               const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, const void *memory, size_t size,
+                               bool read_only, const coffer_allocator *allocator, coffer_error *err)
 {
-    if (device == NULL || device->kind == COFFER_DEVICE_HOST || pins_have(pins, device, memory)) {
+    if (device == NULL || device->kind == COFFER_DEVICE_HOST || coffer__pins_find(pins, device, memory) != NULL) {
         return COFFER_OK;
     }
     coffer__pin *items = coffer__grow_array(allocator, pins->items, pins->count, &pins->room, sizeof *pins->items, err);
@@ -42,8 +44,8 @@ coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, void *
     }
     pins->items = items;
     coffer__pin *pin = &items[pins->count];
-    *pin = (coffer__pin){ device, memory, false };
-    const coffer_status status = pins_register(pin, size, read_only, err);
+    *pin = (coffer__pin){ .device = device, .memory = memory };
+    const coffer_status status = size == 0 ? COFFER_OK : pins_register(pin, size, read_only, err);
     if (status == COFFER_OK) {
         coffer__device_hold(device);
         pins->count++;
@@ -58,7 +60,7 @@ void coffer__pins_end(coffer__pins *pins, const coffer_allocator *allocator)
     for (size_t i = 0; i < pins->count; i++) {
         const coffer__pin *pin = &pins->items[i];
         if (pin->mine && coffer__device_enter_to_release(pin->device, &visit)) {
-            pin->device->ops->forget_host(pin->device, pin->memory);
+            pin->device->ops->forget_host(pin->device, (void *)pin->memory);
             pin->device->ops->leave(pin->device, &visit);
         }
         coffer_device_close(pin->device);

@@ -2,21 +2,11 @@
 #include "schedule.h"
 
 #include "alloc.h"
+#include "engine.h"
 #include "error.h"
 #include "model.h"
+#include "pace.h"
 #include "sort.h"
-
-/* What a request costs, as bytes that could be read in that time: some 5 us at 3 GB/s for a file, 20 ms for a
-   server. */
-#define SCHEDULE_GAP_NEAR ((uint64_t)16 << 10)
-#define SCHEDULE_GAP_FAR ((uint64_t)1 << 20)
-
-/* The gap is one for all engines, since the spans of a chunk must not depend on which of them reads it:
-   what a rank has told its group that it wants must be what its chunks want later. */
-uint64_t coffer__schedule_gap(const coffer__source *source)
-{
-    return source->is.far || source->is.sequential ? SCHEDULE_GAP_FAR : SCHEDULE_GAP_NEAR;
-}
 
 /* ---- the order --------------------------------------------------------------------------------------------------- */
 
@@ -52,7 +42,9 @@ static void schedule_sort(coffer__schedule *schedule)
 coffer_status coffer__schedule_begin(coffer__schedule *schedule, const coffer_plan *plan, coffer_load_order order,
                                      const coffer_allocator *allocator, coffer_error *err)
 {
-    *schedule = (coffer__schedule){ .plan = plan, .allocator = allocator };
+    *schedule = (coffer__schedule){ .plan = plan,
+                                    .allocator = allocator,
+                                    .gap = { [false] = COFFER__PACE_NEAR, [true] = COFFER__PACE_FAR } };
     schedule->order = coffer__alloc_array(allocator, plan->item_count, sizeof *schedule->order, err);
     schedule->started = schedule->order == NULL ? NULL : coffer__alloc_array(allocator, plan->item_count, 1, err);
     schedule->wanted = schedule->started == NULL
@@ -342,8 +334,9 @@ static void schedule_sort_parts(coffer__chunk *chunk)
 static coffer_status schedule_chunk(coffer__schedule *schedule, coffer__sweep *sweep, coffer__chunk *chunk,
                                     coffer_error *err)
 {
-    const uint64_t gap = coffer__schedule_gap(&schedule->plan->model->shards[sweep->shard].source);
+    const uint64_t gap = schedule->gap[coffer__source_is_dear(&schedule->plan->model->shards[sweep->shard].source)];
     chunk->shard = sweep->shard;
+    chunk->gap = 0;
     chunk->cell = schedule_cell(schedule, sweep);
     chunk->alone = sweep == &schedule->urgent;
     chunk->span_count = 0;

@@ -50,6 +50,8 @@ typedef struct coffer__schedule {
     size_t wanted_next;
     coffer__sweep usual;
     coffer__sweep urgent;
+    uint64_t
+        gap[2]; /* the longest between wanted bytes that is read with them, of sources that are not dear and that are */
 } coffer__schedule;
 
 /* Ends with coffer__schedule_end in any case. `admit` is the caller's to set. */
@@ -62,8 +64,5 @@ void coffer__schedule_want(coffer__schedule *schedule, uint32_t item);
 coffer_status coffer__schedule_next(coffer__schedule *schedule, coffer__chunk *chunk, bool *over, coffer_error *err);
 /* Frees the lists of a chunk. */
 void coffer__chunk_end(coffer__chunk *chunk, const coffer_allocator *allocator);
-
-/* The longest gap between wanted bytes that is read with them, because another request would cost more. */
-uint64_t coffer__schedule_gap(const coffer__source *source);
 
 #endif

@@ -42,7 +42,11 @@ static bool share_is_passed(coffer__share *share, uint32_t cell)
 
 /* Under the mutex. What was passed is not touched any more when the cursor says so. The store is sequentially
    consistent, and every copy from a buffer was finished before its cell was passed, so a rank that sees the new
-   cursor may fill those buffers. The beat rises even if the cursor does not: something was done. */
+   cursor may fill those buffers. The beat rises even if the cursor does not: something was done.
+
+   Others only wait for the lowest of all cursors, and waking them costs more than taking a cell. So they are woken by
+   the rank that was the last to pass the cell. Of several that pass it at the same moment, each stores its cursor before
+   it looks at the others', so that one at least finds that all have passed. */
 static void share_advance(coffer__share *share)
 {
     coffer__share_rank *rank = &share->table.rank[share->me];
@@ -52,8 +56,11 @@ static void share_advance(coffer__share *share)
     }
     atomic_fetch_add(&rank->beat, 1);
     if (share->cursor != before) {
+        uint32_t whose = 0;
         atomic_store(&rank->cursor, share->cursor);
-        coffer__share_signal(&share->table);
+        if (coffer__share_floor(&share->table, &whose) > before) {
+            coffer__share_signal(&share->table);
+        }
     }
 }
 
@@ -180,19 +187,22 @@ void coffer__share_beat(coffer__share *share)
 
 /* ---- the others -------------------------------------------------------------------------------------------------- */
 
-/* When all have entered, or have been struck off, nobody is left to call, and the system is not asked any more. */
+/* When all have entered, or have been struck off, nobody is left to call, and the system is not asked any more. Whoever
+   cannot be let in now is tried again the next time. */
 void coffer__share_tend(coffer__share *share)
 {
     if (share->listener >= 0 && !coffer__share_is_complete(&share->table)) {
-        (void)coffer__os_answer_all(share->listener, share->fd);
+        uint32_t given = 0;
+        (void)coffer__os_answer_all(share->listener, share->fd, &given);
     }
 }
 
-/* Ranks of this process hold the bytes of the memory together, so they cannot be told apart by them, and live. That
-   the system lets go of a byte is certain when a process ends in whatever way, so no rank has to say goodbye. */
+/* That the system lets go of a byte is certain when a process ends in whatever way, so no rank has to say goodbye. Where
+   a byte belongs to a process, ranks of this one hold theirs together: they cannot be told apart by them, and live. */
 static bool share_lives(const coffer__share *share, uint32_t rank)
 {
-    return atomic_load(&share->table.rank[rank].process) == share->process || coffer__os_byte_is_held(share->fd, rank);
+    const bool together = share->holder < 0 && atomic_load(&share->table.rank[rank].process) == share->process;
+    return together || coffer__os_byte_is_held(share->fd, rank);
 }
 
 /* Strikes off the dead, and, when nobody can enter any more, those who have not. A rank that is EMPTY holds no
@@ -233,6 +243,17 @@ static bool share_is_too_slow(coffer__share *share, uint32_t rank, uint64_t wait
            (patience->all >= slow && patience->all > (coffer__os_milliseconds() - share->began) / 2);
 }
 
+/* What has not entered while this rank waited for `blamed` has been away as long, so it is struck off with it: else a
+   load would wait for each of those who never come, one after the other. */
+static void share_strike_absent(const coffer__share *share)
+{
+    for (uint32_t i = 0; i < share->table.is.ranks; i++) {
+        if (coffer__share_state_of(&share->table, i) == COFFER__SHARE_EMPTY) {
+            (void)coffer__share_strike(&share->table, i);
+        }
+    }
+}
+
 uint32_t coffer__share_seen(const coffer__share *share)
 {
     return atomic_load(&share->table.head->event);
@@ -259,6 +280,9 @@ void coffer__share_wait(coffer__share *share, uint32_t seen, uint32_t blamed)
         share_look_around(share);
     }
     if (blamed < share->table.is.ranks && share_is_too_slow(share, blamed, waited) && blamed != share->me) {
+        if (coffer__share_state_of(&share->table, blamed) == COFFER__SHARE_EMPTY) {
+            share_strike_absent(share);
+        }
         (void)coffer__share_strike(&share->table, blamed);
     }
     coffer__os_mutex_unlock(&share->mutex);

@@ -48,6 +48,7 @@ struct coffer__share {
     coffer__share_table table;
     coffer__os_map map;
     int fd;       /* of the memory */
+    int holder;   /* of this rank's byte; -1: see coffer__os_hold_byte */
     int listener; /* of the rank that made it; -1: none */
     uint32_t me;
     uint32_t process;

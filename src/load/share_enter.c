@@ -56,7 +56,7 @@ static share_outcome share_take_place(share_entry *entry)
     if (state == COFFER__SHARE_OUT) {
         return SHARE_NOT_AT_ALL;
     }
-    if (state != COFFER__SHARE_EMPTY || coffer__os_hold_byte(share->fd, share->me) != 0) {
+    if (state != COFFER__SHARE_EMPTY || coffer__os_hold_byte(share->fd, share->me, &share->holder) != 0) {
         return SHARE_NEXT;
     }
     coffer__share_step(share, "hold");
@@ -74,12 +74,16 @@ static share_outcome share_take_place(share_entry *entry)
     return SHARE_ENTERED;
 }
 
-/* Closing the descriptor lets go of the byte, as the system ties it to that; so it comes last, after the memory is
+/* Closing the descriptors lets go of the byte, as the system ties it to them; so it comes last, after the memory is
    out of use. */
 static void share_lose(coffer__share *share)
 {
     coffer__os_unmap(&share->map);
     share->map = (coffer__os_map){ NULL, 0 };
+    if (share->holder >= 0) {
+        (void)coffer__os_close(share->holder);
+        share->holder = -1;
+    }
     if (share->fd >= 0) {
         (void)coffer__os_close(share->fd);
         share->fd = -1;
@@ -227,7 +231,7 @@ static void share_free(coffer__share *share)
     coffer__free(&allocator, share, sizeof *share);
 }
 
-/* No descriptor is open yet, and 0 would be one, so both are set to -1. */
+/* No descriptor is open yet, and 0 would be one, so they are set to -1. */
 static coffer__share *share_new(const coffer__share_options *options)
 {
     coffer_error ignored;
@@ -237,6 +241,7 @@ static coffer__share *share_new(const coffer__share_options *options)
     }
     share->allocator = *options->allocator;
     share->fd = -1;
+    share->holder = -1;
     share->listener = -1;
     share->me = options->rank;
     share->process = (uint32_t)coffer__os_process();

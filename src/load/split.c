@@ -10,11 +10,19 @@
  *   - Vocabularies are split along dimension 0. Everything else, such as norms, is whole.
  *
  * GPT-2 has its weights transposed. A projection that is fused of several has several parts along the dimension, each
- * of which is split.
+ * of which is split. The tensors of a layer whose weight is packed (split_packed.h) are split as that weight would be,
+ * where integers and groups stay whole.
  */
+#include "alloc.h"
+#include "checked.h"
 #include "error.h"
 #include "load_plan.h"
+#include "model.h"
+#include "pattern.h"
+#include "split_packed.h"
 #include "text.h"
+
+#include <string.h>
 
 /* How many parts a split dimension has. */
 typedef enum split_parts {
@@ -33,7 +41,8 @@ typedef struct split_row {
 /* The first that fits holds, so what is special comes before what is general. Patterns begin with a star: names have
    prefixes such as "model.layers.0.". */
 static const split_row split_usual[] = {
-    /* GPT-2 and its kin, [inputs, outputs] */
+/* GPT-2 and its kin, [inputs, outputs]: these come first, and are so many */
+#define SPLIT_TRANSPOSED 7
     { "*.attn.c_attn.weight", 1, SPLIT_THREE },
     { "*.attn.c_attn.bias", 0, SPLIT_THREE },
     { "*.attn.c_proj.weight", 0, SPLIT_ONE },
@@ -97,19 +106,18 @@ typedef struct split_way {
     size_t count;
 } split_way;
 
-/* Of a fused tensor, the parts along its dimension; none that add up to it means that the tensor is not what its
-   name says. Queries are as many as the inputs in the models that this is for; what is left is shared evenly by
-   keys and values. */
-static void split_measure(const coffer_tensor *tensor, split_parts parts, split_way *way)
+/* Of a fused tensor, the parts along its dimension of `size`; none that add up to it means that the tensor is not what
+   its name says. Queries are as many as the inputs in the models that this is for, if those are known; what is left is
+   shared evenly by keys and values. */
+static void split_measure(uint64_t size, uint64_t inputs, split_parts parts, split_way *way)
 {
-    const uint64_t size = tensor->shape[way->dim];
     way->count = parts == SPLIT_TWO ? 2 : parts == SPLIT_ONE ? 1 : 3;
     for (size_t i = 0; i < 3; i++) {
         way->parts[i] = size / way->count;
     }
-    if (parts == SPLIT_GROUPED && tensor->rank == 2 && tensor->shape[1] < size) {
-        way->parts[0] = tensor->shape[1];
-        way->parts[1] = (size - tensor->shape[1]) / 2;
+    if (parts == SPLIT_GROUPED && inputs > 0 && inputs < size) {
+        way->parts[0] = inputs;
+        way->parts[1] = (size - inputs) / 2;
         way->parts[2] = way->parts[1];
     }
 }
@@ -128,25 +136,124 @@ static bool split_is_even(const coffer_tensor *tensor, const split_way *way, uin
     return sum == tensor->shape[way->dim];
 }
 
-/* The caller's rules replace the usual ones and do not add to them, so what they leave out is whole. */
-static split_way split_of(const coffer_tensor *tensor, const coffer_split_rule *rules, size_t rule_count)
+/* The rules of one call: the caller's, which replace the usual ones and do not add to them, so what they leave out is
+   whole. */
+typedef struct split_rules {
+    const coffer_split_rule *given; /* NULL: the usual ones */
+    coffer__pattern *patterns;      /* of each */
+    size_t count;
+} split_rules;
+
+/* Ends with freeing the patterns. They are prepared once, as every tensor is compared with all of them until one fits. */
+static coffer_status split_prepare(const coffer_plan *plan, const coffer_split_rule *given, size_t count,
+                                   split_rules *rules, coffer_error *err)
+{
+    *rules =
+        (split_rules){ .given = given, .count = given != NULL ? count : sizeof split_usual / sizeof split_usual[0] };
+    rules->patterns = coffer__alloc_array(&plan->allocator, rules->count, sizeof *rules->patterns, err);
+    if (rules->patterns == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < rules->count; i++) {
+        rules->patterns[i] = coffer__pattern_prepare(given != NULL ? given[i].pattern : split_usual[i].pattern);
+    }
+    return COFFER_OK;
+}
+
+/* The first rule that fits a name; SIZE_MAX: none does. */
+static size_t split_find(const split_rules *rules, const char *name, size_t name_len)
+{
+    for (size_t i = 0; i < rules->count; i++) {
+        if (coffer__pattern_fits(&rules->patterns[i], (coffer__name){ name, name_len })) {
+            return i;
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* ---- packed layers ----------------------------------------------------------------------------------------------- */
+
+/* Which of the usual rules there is for the weight of a packed layer, if it was not packed. */
+static const split_row *split_find_weight(const split_rules *rules, const coffer_tensor *weight)
+{
+    char name[512];
+    const size_t prefix = weight->name_len - coffer__text_len("qweight");
+    if (prefix > sizeof name - coffer__text_len("weight")) {
+        return NULL;
+    }
+    memcpy(name, weight->name, prefix);
+    memcpy(name + prefix, "weight", coffer__text_len("weight"));
+    const size_t rule = split_find(rules, name, prefix + coffer__text_len("weight"));
+    return rule == SIZE_MAX ? NULL : &split_usual[rule];
+}
+
+/* The parts of one tensor, in its own units: those of the weight, times the size of the tensor's dimension over the
+   weight's. They come out whole, and can be split, where no integer has numbers of two parts or two ranks. */
+static bool split_scale(const split_way *of_weight, uint64_t size, uint64_t whole, uint32_t world, split_way *way)
+{
+    for (size_t i = 0; i < of_weight->count; i++) {
+        uint64_t scaled = 0;
+        if (!coffer__mul_u64(of_weight->parts[i], size, &scaled) || scaled % whole != 0 ||
+            scaled / whole % world != 0) {
+            return false;
+        }
+        way->parts[i] = scaled / whole;
+    }
+    way->count = of_weight->count;
+    return true;
+}
+
+/* All tensors of the layer have to agree, so all are looked at for each of them. */
+static split_way split_packed(const split_rules *rules, const coffer__packed *packed, uint32_t world)
+{
+    const split_way none = { .dim = -1 };
+    split_way of_weight = { .dim = -1 };
+    split_way found = none;
+    const split_row *row = split_find_weight(rules, packed->tensors[COFFER__PACKED_WEIGHT]);
+    if (!packed->known || row == NULL || row->dim < 0) {
+        return none;
+    }
+    const bool outputs = (row->dim == 0) != (row < split_usual + SPLIT_TRANSPOSED);
+    const uint64_t whole = outputs ? packed->outputs : packed->inputs;
+    if (!outputs && !packed->even) {
+        return none;
+    }
+    split_measure(whole, packed->inputs, row->parts, &of_weight);
+    for (size_t i = 0; i < COFFER__PACKED_ROLES; i++) {
+        const coffer_tensor *tensor = packed->tensors[i];
+        split_way way = { .dim = coffer__packed_dim(packed, (coffer__packed_role)i, outputs) };
+        if (tensor == NULL || way.dim < 0) {
+            continue;
+        }
+        if (!split_scale(&of_weight, tensor->shape[way.dim], whole, world, &way)) {
+            return none;
+        }
+        found = i == (size_t)packed->role ? way : found;
+    }
+    return found;
+}
+
+/* ---- one tensor -------------------------------------------------------------------------------------------------- */
+
+/* The caller's rules are about the tensors as they are in the file, packed or not. */
+static split_way split_of(const coffer *model, const coffer_tensor *tensor, const split_rules *rules, uint32_t world)
 {
     split_way way = { .dim = -1 };
+    coffer__packed packed;
     split_parts parts = SPLIT_ONE;
-    const size_t count = rules != NULL ? rule_count : sizeof split_usual / sizeof split_usual[0];
-    for (size_t i = 0; i < count; i++) {
-        const char *pattern = rules != NULL ? rules[i].pattern : split_usual[i].pattern;
-        if (coffer_match(pattern, tensor->name, tensor->name_len)) {
-            way.dim = rules != NULL ? rules[i].dim : split_usual[i].dim;
-            parts = rules != NULL ? SPLIT_ONE : split_usual[i].parts;
-            break;
-        }
+    if (rules->given == NULL && coffer__packed_find(model, tensor, &packed)) {
+        return split_packed(rules, &packed, world);
+    }
+    const size_t rule = split_find(rules, tensor->name, tensor->name_len);
+    if (rule != SIZE_MAX) {
+        way.dim = rules->given != NULL ? rules->given[rule].dim : split_usual[rule].dim;
+        parts = rules->given != NULL ? SPLIT_ONE : split_usual[rule].parts;
     }
     if (way.dim < 0 || (size_t)way.dim >= tensor->rank) {
         way.dim = -1;
         return way;
     }
-    split_measure(tensor, parts, &way);
+    split_measure(tensor->shape[way.dim], tensor->rank == 2 ? tensor->shape[1] : 0, parts, &way);
     return way;
 }
 
@@ -175,17 +282,17 @@ coffer_status coffer_plan_add_all(coffer_plan *plan, const coffer_split_rule *ru
                             "coffer_plan_add_all was called without a plan, or for rank %u of %u", (uint64_t)rank,
                             (uint64_t)world);
     }
+    split_rules known;
+    coffer_status status = split_prepare(plan, rules, rule_count, &known, err);
     const size_t count = coffer_count(plan->model);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; status == COFFER_OK && i < count; i++) {
         const coffer_tensor *tensor = coffer_at(plan->model, i);
         split_way way = { .dim = -1 };
         if (world > 1) {
-            way = split_of(tensor, rules, rule_count);
+            way = split_of(plan->model, tensor, &known, world);
         }
-        const coffer_status status = split_add(plan, tensor, &way, rank, world, device, err);
-        if (status != COFFER_OK) {
-            return status;
-        }
+        status = split_add(plan, tensor, &way, rank, world, device, err);
     }
-    return COFFER_OK;
+    coffer__free_array(&plan->allocator, known.patterns, known.count, sizeof *known.patterns);
+    return status;
 }

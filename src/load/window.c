@@ -95,6 +95,7 @@ coffer_status coffer_window_new(coffer_window **window, const coffer_window_opti
     made->allocator = *allocator;
     made->options = known;
     made->patience_ms = WINDOW_PATIENCE_MS;
+    made->node = -1;
     status = window_set_up(made, err);
     if (status != COFFER_OK) {
         window_release(made);
@@ -120,6 +121,16 @@ size_t coffer__window_most(const coffer_window *window)
     return most == 0 ? 1 : most < SIZE_MAX / COFFER__CELL ? (size_t)most : SIZE_MAX / (size_t)COFFER__CELL;
 }
 
+/* A window serves one load after the other, and mostly the same devices, so the last word counts. */
+void coffer__window_near(coffer_window *window, const coffer_device *device)
+{
+    if (device != NULL && device->node >= 0) {
+        coffer__os_mutex_lock(&window->mutex);
+        window->node = device->node;
+        coffer__os_mutex_unlock(&window->mutex);
+    }
+}
+
 /* Pages that nothing was read into cost nothing, so a window that grows is made again rather than in pieces. Nobody
    uses its slots then: the first worker of a load comes before the others. */
 static coffer_status window_make_slots(coffer_window *window, size_t count, coffer_error *err)
@@ -133,6 +144,11 @@ static coffer_status window_make_slots(coffer_window *window, size_t count, coff
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a window of %z", (uint64_t)count * COFFER__CELL);
     }
     window->slot_count = count;
+    /* A copy to a device takes a detour over the bus between two processors when its memory is at the other one.
+       Without a device nothing is asked for: pages then come from next to the thread that reads into them first. */
+    if (window->node >= 0) {
+        (void)coffer__os_pages_near(window->slots, count * (size_t)COFFER__CELL, window->node);
+    }
     return COFFER_OK;
 }
 

@@ -23,9 +23,13 @@ struct coffer_window {
     size_t users;              /* workers of that load */
     uint8_t *slots;            /* memory of slot_count cells, aligned to one; NULL: none yet */
     size_t slot_count;
+    int32_t node;      /* of the host's memory that the slots should be next to; -1: any */
     coffer__pins pins; /* devices that the slots are registered with */
 };
 
+/* Where slots that are made from now on should be: next to a device. NULL, and one of which that is not known: nothing
+   changes. */
+void coffer__window_near(coffer_window *window, const coffer_device *device);
 /* How many slots the window may have; at least 1. */
 size_t coffer__window_most(const coffer_window *window);
 /* Enters the window for one worker of a load, after waiting until no other load has it, and makes sure that it has

@@ -146,3 +146,28 @@ bool coffer__pattern_captures(const char *pattern, coffer__name name, coffer__na
     pattern_match match = { .name = name, .captures = captures };
     return pattern_run(pattern, &match);
 }
+
+/* The tail is what follows the last special character, escaped or not: a character after a backslash stands for itself,
+   too, and an open bracket that is never closed is followed by ordinary text. It is ASCII, where equal characters are
+   equal bytes; a byte that is not UTF-8 may equal a character of two. */
+coffer__pattern coffer__pattern_prepare(const char *text)
+{
+    const char *tail = text;
+    const char *end = text;
+    for (; *end != '\0'; end++) {
+        const bool ordinary = (unsigned char)*end < 0x80 && strchr("*?[]\\", *end) == NULL;
+        tail = ordinary ? tail : end + 1;
+    }
+    return (coffer__pattern){ .text = text,
+                              .tail = { tail, (size_t)(end - tail) },
+                              .tail_is_all = text[0] == '*' && tail == text + 1 };
+}
+
+bool coffer__pattern_fits(const coffer__pattern *pattern, coffer__name name)
+{
+    const coffer__name tail = pattern->tail;
+    if (name.len < tail.len || memcmp(name.text + (name.len - tail.len), tail.text, tail.len) != 0) {
+        return false;
+    }
+    return pattern->tail_is_all || coffer__pattern_matches(pattern->text, name);
+}

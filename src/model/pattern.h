@@ -16,4 +16,15 @@ bool coffer__pattern_matches(const char *pattern, coffer__name name);
    must be room for as many as the pattern has. */
 bool coffer__pattern_captures(const char *pattern, coffer__name name, coffer__name *captures);
 
+/* A pattern that is asked about many names. Most names differ from it at their end, which takes a comparison to find
+   out. The text is the caller's, and stays where it is. */
+typedef struct coffer__pattern {
+    const char *text;
+    coffer__name tail; /* with which every name that matches ends; it may be empty */
+    bool tail_is_all;  /* the pattern is a star and the tail: a name with that end matches */
+} coffer__pattern;
+
+coffer__pattern coffer__pattern_prepare(const char *text);
+bool coffer__pattern_fits(const coffer__pattern *pattern, coffer__name name);
+
 #endif

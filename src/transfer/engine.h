@@ -13,7 +13,8 @@
  *
  * An inlet says how one source is read. It is made once, then constant, and any number of readers share it. A reader
  * belongs to one thread, which makes, uses and frees it. It takes requests of any inlets, and each goes to its inlet's
- * engine. Engines that are not asynchronous read when they are reaped: they are made parallel by as many readers.
+ * engine. Engines that are not asynchronous read when they are reaped: they are made parallel by as many readers. What
+ * an asynchronous engine refuses is read in the same way.
  *
  * Direct reading moves whole blocks of the file. So the range of a request may be rounded out to multiples of
  * inlet->block, and the memory before and after `to` is overwritten accordingly, with the bytes of the file that
@@ -147,6 +148,10 @@ void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *
    one for an engine that is not asynchronous, else the inlet's depth, which doubles as long as reading becomes faster by it
    by at least 3 %, and stays within the reader's. */
 bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer__inlet *inlet);
+/* The longest gap between wanted bytes of this inlet that is worth reading, as what requests took so far tells. */
+uint64_t coffer__range_reader_gap(const coffer__range_reader *reader, const coffer__inlet *inlet);
+/* Whether requests to a source are dear from the beginning: COFFER__PACE_FAR. */
+bool coffer__source_is_dear(const coffer__source *source);
 /* Gives back a request that is done, in any order, and says whether all of its bytes are there. *done NULL: none is in
    progress or, without `wait`, none was finished by the system meanwhile. A failure is that request's alone. */
 coffer_status coffer__range_reader_reap(coffer__range_reader *reader, bool wait, coffer__request **done,

@@ -6,6 +6,7 @@
 #define COFFER_TRANSFER_ENGINE_OWN_H
 
 #include "engine.h"
+#include "pace.h"
 #include "tune.h"
 
 struct coffer__engine {
@@ -14,8 +15,8 @@ struct coffer__engine {
     /* Reads as much of a request as it can, from request->got or request->done on. What is missing then is read by
        coffer__source_read. NULL: that does it all. */
     void (*read)(coffer__range_reader *reader, coffer__request *request);
-    /* Of an engine that is asynchronous, else NULL. It takes a request, which comes back in reader->ready. False: the
-       request has to be read by `read`. */
+    /* Of an engine that is asynchronous, else NULL. It takes a request, which comes back in reader->ready. False: it does
+       not, and is not asked again for this request, which waits for `read`. */
     bool (*start)(coffer__range_reader *reader, coffer__request *request);
 };
 
@@ -43,10 +44,12 @@ typedef struct coffer__ring_state {
 struct coffer__range_reader {
     coffer_allocator allocator;
     coffer__range_reader_options options;
-    coffer__requests waiting; /* to be read by this thread, or to be started */
+    coffer__requests waiting; /* to be read by this thread when they are reaped */
     coffer__requests ready;   /* that an asynchronous engine is done with */
     uint32_t under_way;       /* that were submitted and not reaped */
     coffer__tune tune;
+    coffer__pace pace[2]; /* of sources that are near, and of those that are far */
+    uint64_t moment; /* nanoseconds of the clock: until then time was counted to requests, or none was in progress */
     coffer__ring_state ring;
     int own;         /* engine_buffered.c: a descriptor of the reader's own, or -1, … */
     uint64_t device; /* … and of which file it is */

@@ -26,6 +26,8 @@ coffer_status coffer__range_reader_new(coffer__range_reader **reader, const coff
     (*reader)->allocator = *options->allocator;
     (*reader)->options = *options;
     (*reader)->own = -1;
+    coffer__pace_begin(&(*reader)->pace[false], false);
+    coffer__pace_begin(&(*reader)->pace[true], true);
     return COFFER_OK;
 }
 
@@ -41,8 +43,8 @@ void coffer__range_reader_free(coffer__range_reader *reader)
     coffer__free(&allocator, reader, sizeof *reader);
 }
 
-/* An asynchronous engine that has as much as it can take leaves the request waiting; it is tried again when one of
-   the others has come back. All that a read counts is cleared here, since requests are used again and again. */
+/* What an asynchronous engine refuses, as it has no place for it or its address does not fit, this thread reads itself
+   when it is reaped. Whoever asks coffer__range_reader_wants first has no request refused for want of a place. All that a read counts is cleared here, since requests are used again and again. */
 void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *request)
 {
     const coffer__engine *engine = request->inlet->engine;
@@ -52,6 +54,7 @@ void coffer__range_reader_submit(coffer__range_reader *reader, coffer__request *
     request->got = 0;
     request->done = 0;
     request->tries = 0;
+    reader->moment = reader->under_way == 0 ? coffer__os_nanoseconds() : reader->moment;
     reader->under_way++;
     if (engine->start == NULL || !engine->start(reader, request)) {
         coffer__requests_push(&reader->waiting, request);
@@ -69,6 +72,31 @@ bool coffer__range_reader_wants(const coffer__range_reader *reader, const coffer
     return inlet->engine->start != NULL && !reader->ring.refused && reader->under_way < depth &&
            reader->under_way < reader->options.depth;
 }
+
+/* ---- gaps -------------------------------------------------------------------------------------------------------- */
+
+/* Sources that are read from one end to the other skip nothing for free, wherever they are. */
+bool coffer__source_is_dear(const coffer__source *source)
+{
+    return source->is.far || source->is.sequential;
+}
+
+uint64_t coffer__range_reader_gap(const coffer__range_reader *reader, const coffer__inlet *inlet)
+{
+    return coffer__pace_gap(&reader->pace[coffer__source_is_dear(inlet->source)]);
+}
+
+/* Where several are in progress at once, a request has cost the time since the one before came: the sum of these is the
+   time that passed. */
+static void engine_count(coffer__range_reader *reader, const coffer__request *request)
+{
+    const uint64_t now = coffer__os_nanoseconds();
+    coffer__pace_note(&reader->pace[coffer__source_is_dear(request->inlet->source)], request->size,
+                      now - reader->moment);
+    reader->moment = now;
+}
+
+/* ---- reaping ----------------------------------------------------------------------------------------------------- */
 
 /* The next request whose bytes are there, as far as its engine could bring them. The system is waited for only when
    nothing else can be done, that is when both lists are empty. Without `wait` nothing is read here, since the caller
@@ -109,5 +137,7 @@ coffer_status coffer__range_reader_reap(coffer__range_reader *reader, bool wait,
         return COFFER_OK;
     }
     reader->under_way--;
-    return engine_finish(reader, request, err);
+    const coffer_status status = engine_finish(reader, request, err);
+    engine_count(reader, request);
+    return status;
 }

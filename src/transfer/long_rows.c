@@ -14,12 +14,13 @@
 /* Files take one write at a time, so a few threads are enough to keep one of them writing. */
 #define LONG_MOST_WORKERS 4u
 
-/* What the workers share. The cursor (row, skip) and the checksums change under the crew's mutex only. */
+/* What the workers share. The cursor (row, skip, at) and the checksums change under the crew's mutex only. */
 typedef struct long_job {
     coffer__crew crew;
     const coffer__long_rows *which;
     size_t row;
     uint64_t skip;
+    uint64_t at; /* bytes of all rows before the cursor */
 } long_job;
 
 typedef struct long_worker {
@@ -33,6 +34,7 @@ typedef struct long_piece {
     size_t row;
     uint64_t skip;
     uint64_t size;
+    uint64_t at; /* bytes of all rows before it */
 } long_piece;
 
 /* Takes the next piece; false when there is none, or when the crew has failed. The crew's mutex is free. The mutex is
@@ -44,8 +46,9 @@ static bool long_take(long_job *job, long_piece *piece)
     const bool taken = job->crew.status == COFFER_OK && job->row < job->which->count;
     if (taken) {
         const uint64_t left = job->which->rows[job->row].size - job->skip;
-        *piece = (long_piece){ job->row, job->skip, left < LONG_PIECE ? left : LONG_PIECE };
+        *piece = (long_piece){ job->row, job->skip, left < LONG_PIECE ? left : LONG_PIECE, job->at };
         job->skip += piece->size;
+        job->at += piece->size;
         if (piece->size == left) {
             job->row++;
             job->skip = 0;
@@ -92,7 +95,8 @@ static coffer_status long_carry(const long_worker *worker, const long_piece *pie
 }
 
 /* A piece that failed is counted, too: nobody is told any more. The crew stops after the piece at hand. Each failure
-   has an error of its own on this stack; the crew keeps the first and drops the others. */
+   has an error of its own on this stack; the crew keeps that of the lowest piece, so that a file that was cut is
+   reported where it ends, whichever worker was the first to find nothing. */
 static void long_work(void *arg)
 {
     long_worker *worker = arg;
@@ -105,7 +109,7 @@ static void long_work(void *arg)
         coffer__error_clear(&error);
         const coffer_status status = long_carry(worker, &piece, &failed, &error);
         if (status != COFFER_OK) {
-            coffer__crew_fail(&job->crew, status, &error, failed);
+            coffer__crew_fail_at(&job->crew, piece.at, status, &error, failed);
         }
         stop = coffer__crew_advance(&worker->base, piece.size);
     }

@@ -810,6 +810,7 @@ void test_loading()
     const std::size_t last = wanted.add(*opened.find("w"), slice("1:, :2"));
     EXPECT(wanted.size() == 4 && !wanted.empty() && wanted[last].size == 8 && wanted[last].rank == 2);
     EXPECT(wanted.cost().needed == 24 + 16 + 2 + 8);
+    EXPECT(wanted.engines() == 1U << COFFER_ENGINE_BUFFERED);
     cofferpp::loaded part;
     {
         const cofferpp::window through;

@@ -490,6 +490,7 @@ int fake_register(const char *name, void *memory, size_t size, unsigned flags)
         machine.pins = made;
         machine.locked += size;
         machine.counts.registered++;
+        machine.counts.read_only += (flags & 8u) != 0 ? size : 0;
     }
     unlock();
     return code;

@@ -212,9 +212,11 @@ def make_foreign_files(folder):
     (folder / "weights.npz").write_bytes(a.Archive([a.Member(b"w.npy", column_major), a.Member(b"n.npy", plain)]).bytes())
     (folder / "matrix.npy").write_bytes(column_major)
     block = struct.pack("<e32b", 0.5, *range(-16, 16))
-    (folder / "quantised.gguf").write_bytes(a.gguf_file(
+    quantised = a.gguf_file(
         [("general.architecture", a.GGUF_TEXT, "llama"), ("llama.block_count", 4, 1)],
-        [a.GgufTensor("blk.0.ffn_up.weight", (64, 2), 8, block * 4), a.GgufTensor("output_norm.weight", (4,), 0, floats(1, 2, 3, 4))]))
+        [a.GgufTensor("blk.0.ffn_up.weight", (64, 2), 8, block * 4), a.GgufTensor("output_norm.weight", (4,), 0, floats(1, 2, 3, 4))])
+    # The end is padded, as ggml's programs do it.
+    (folder / "quantised.gguf").write_bytes(quantised + bytes(-len(quantised) % 32))
     header = b'{"fc.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}'
     header += b" " * (-len(header) % 64 - 8)
     (folder / "weights.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + floats(*range(6)))

@@ -93,6 +93,23 @@ def test_one_rank_is_shown_tensor_by_tensor(sharded):
         assert sum(file[sum_of] for file in plan["files"]) == plan[sum_of]
 
 
+def test_the_plan_names_the_engine_that_the_load_uses(tmp_path):
+    """Of a large file that is not cached, one that is small, and one of which a rank wants nothing."""
+    large, small = tmp_path / "model-00001-of-00002.safetensors", tmp_path / "model-00002-of-00002.safetensors"
+    make(large, {"a": ("U8", [6 << 20], bytes(6 << 20))})
+    make(small, {"b": ("U8", [4], b"abcd"), "none": ("U8", [0], b"")})
+    weights = {"a": large.name, "b": small.name, "none": small.name}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weights}))
+    for file in (large, small):
+        os.utime(file, (1, 1))  # it was not written a moment ago
+    plan = read("plan", tmp_path, "--rank", 0)
+    found = read("load", tmp_path)
+    first, second = (file["engines"] for file in plan["files"])
+    assert len(first) == 1
+    assert second == ["buffered"]
+    assert set(plan["engines"]) == set(first + second) == set(found["engines"])
+
+
 def test_what_cannot_be_split_evenly_is_whole(path):
     ranks = read("plan", path, "--tp", 3)["ranks"]
     assert {rank["needed"] for rank in ranks} == {sum(map(size_of, transformer()))}
@@ -108,8 +125,9 @@ def test_rules_of_ones_own(path):
 
 def test_a_table_for_people(sharded):
     lines = run("plan", sharded, "--tp", 2).stdout.splitlines()
-    assert lines[0].split() == ["rank", "tensors", "needed", "read", "ratio", "requests"]
+    assert lines[0].split() == ["rank", "tensors", "needed", "read", "ratio", "requests", "engine"]
     assert [line.split()[0] for line in lines[1:]] == ["0", "1"]
+    assert {line.split()[-1] for line in lines[1:]} == {"buffered"}
     files = run("plan", sharded, "--rank", 0).stdout.splitlines()
     assert files[-1].split()[0] == "all"
 
@@ -150,8 +168,28 @@ def test_loading(sharded, options):
 
 def test_loading_for_people(path):
     labels = [line.split()[0] for line in run("load", path).stdout.splitlines()]
-    assert labels[:2] == ["loaded", "rate"]
-    assert labels[-4:] == ["read", "cost", "limit", "digests"]
+    assert labels == ["loaded", "rate", "read", "cost", "limit", "digests"]  # too little to measure what is possible
+
+
+def test_what_the_machine_can_do_is_told(tmp_path):
+    path = make(tmp_path / "model.safetensors", {"w": ("U8", [160 << 20], bytes(160 << 20))})
+    found = read("load", path, "--engine", "buffered")
+    labels = [line.split()[0] for line in run("load", path, "--engine", "buffered").stdout.splitlines()]
+    if found["floor_of"] == "page cache":  # not every file system has the other
+        assert found["floor"] > 0
+        assert labels[2] in {"disk", "page"}
+
+
+def test_nothing_is_loaded_fast(tmp_path):
+    lines = run("load", make(tmp_path / "empty.safetensors", {})).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["loaded", "read", "cost", "limit", "digests"]
+    assert "nothing to load" in lines[3]
+
+
+@pytest.mark.parametrize("device", ["gpu", "cpu:3", "cuda:x"])
+def test_a_device_that_is_none(path, device):
+    result = run("load", path, "--device", device, code=3)
+    assert result.stderr == f'coffer: {path}: "{device}" names no device: write cpu, cuda, cuda:N, hip or hip:N\n'
 
 
 def test_what_was_cached_is_told(tmp_path):
@@ -218,6 +256,8 @@ def test_a_kept_model_is_found(path):
         assert "kept in memory" in keeper.stderr.readline()
         assert read("load", path)["tensors"] == len(transformer())
         assert "used by 1 load so far" in keeper.stderr.readline()
+        lines = run("load", path).stdout.splitlines()
+        assert any(line.split()[0] == "read" and line.endswith("from the memory of coffer keep") for line in lines)
         keeper.send_signal(signal.SIGINT)
         keeper.communicate(timeout=60)
     finally:

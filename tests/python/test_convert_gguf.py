@@ -81,7 +81,10 @@ def test_keys_become_metadata(tmp_path):
         "gguf.u8": 255, "gguf.i8": -128, "gguf.u16": 65535, "gguf.i16": -1, "gguf.u32": 2**32 - 1, "gguf.i32": -2**31, "gguf.f32": 0.1,
         "gguf.f32.nan": "NaN", "gguf.f64": 0.1, "gguf.f64.inf": "-Infinity", "gguf.yes": True, "gguf.no": False,
         "gguf.text": 'a "b"\n\u00e4', "gguf.empty": "", "gguf.u64": 2**64 - 1, "gguf.i64": -2**63, "gguf.numbers": [1, -2, 3],
-        "gguf.texts": ["a", "b"], "gguf.none": [], "gguf.sixty-four": [7] * 64}
+        "gguf.texts": ["a", "b"], "gguf.none": [], "gguf.sixty-four": [7] * 64,
+        # The types that the values do not tell.
+        "gguf:u8": "u8", "gguf:i8": "i8", "gguf:u16": "u16", "gguf:i16": "i16", "gguf:f32.nan": "f32", "gguf:f64": "f64", "gguf:f64.inf": "f64",
+        "gguf:sixty-four": "u8"}
     told = json.loads(run("convert", "-n", "--json", path).stdout)
     notes = [finding["text"] for finding in told["findings"] if finding["weight"] == "note"]
     for key in ("long", "long.texts", "long.text", "no.utf-8"):
@@ -102,7 +105,8 @@ def test_bytes_of_no_tensor_are_counted(tmp_path):
 
 
 def test_blocks_raw(tmp_path):
-    tensors, expected, types = [Tensor("plain", (4,), 1, b"12345678")], {"plain": ("F16", (4,), b"12345678")}, {}
+    tensors, expected = [Tensor("plain", (4,), 1, b"12345678")], {"plain": ("F16", (4,), b"12345678")}
+    types = {"plain": {"type": "F16", "shape": [4]}}
     for kind, (called, elements, size) in BLOCKS.items():
         data = pattern(6 * size, kind)
         tensors.append(Tensor(called, (2 * elements, 3), kind, data))
@@ -110,7 +114,18 @@ def test_blocks_raw(tmp_path):
         types[called] = {"type": called, "shape": [3, 2 * elements]}
     metadata, found = convert(write(tmp_path / "m.gguf", (), tensors), "--raw")
     assert found == expected
-    assert json.loads(metadata["gguf.tensors"]) == types
+    assert list(json.loads(metadata["gguf.tensors"]).items()) == list(types.items())
+
+
+def test_blocks_of_two_files_raw(tmp_path):
+    first = write(tmp_path / "a.gguf", (), [Tensor("a", (32,), 8, Q8_0)])
+    second = write(tmp_path / "b.gguf", (), [Tensor('b"', (32, 2), 2, pattern(36)), Tensor("plain", (1,), 0, b"1234")])
+    metadata, found = convert(first, second, "--raw")
+    assert json.loads(metadata["gguf.tensors"]) == {
+        "a": {"type": "Q8_0", "shape": [32]}, 'b"': {"type": "Q4_0", "shape": [2, 32]}, "plain": {"type": "F32", "shape": [1]}}
+    assert found == {"a": ("U8", (34,), Q8_0), 'b"': ("U8", (2, 18), pattern(36)), "plain": ("F32", (1,), b"1234")}
+    write(tmp_path / "b.gguf", (), [Tensor("a", (32,), 2, pattern(18))])
+    assert 'tensor "a" is in' in convert(first, second, "--raw", code=1)
 
 
 def test_blocks_as_numbers(tmp_path):
@@ -160,14 +175,68 @@ def test_blocks_of_big_endian_files_are_refused(tmp_path):
     assert "blocks in a big-endian file" in convert(path, "--dequantize", "f32", code=1)
 
 
-def test_second_scales_are_not_forgotten(tmp_path):
-    block = bytes([0x38] * 4) + pattern(32)
-    weight = Tensor("blk.0.up.weight", (64,), 40, block)
+NVFP4 = bytes([0x38, 0x40, 0x01, 0x7e]) + pattern(32)
+
+
+def nvfp4(block):
+    """What the format's formula says: scale bytes of four bits of exponent and three of mantissa, halved; 16 elements each, split."""
+    numbers = []
+    for k in range(4):
+        exponent, mantissa = block[k] >> 3 & 15, block[k] & 7
+        scale = 0.0 if block[k] in (0, 0x7f) else mantissa * 2.0**-9 if exponent == 0 else (1 + mantissa / 8) * 2.0 ** (exponent - 7)
+        nibbles = [b & 15 for b in block[4 + 8 * k:12 + 8 * k]] + [b >> 4 for b in block[4 + 8 * k:12 + 8 * k]]
+        numbers += [scale / 2 * (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)[q] for q in nibbles]
+    return numbers
+
+
+def times(numbers, factor):
+    """In F32: both are exact in F64, and so is their product, which is rounded once."""
+    return struct.pack(f"<{len(numbers)}f", *(x * factor for x in numbers))
+
+
+THIRD, = struct.unpack("<f", struct.pack("<f", 1 / 3))
+
+
+def test_second_scales_are_multiplied_in(tmp_path):
+    weight = Tensor("blk.0.up.weight", (64, 2), 40, NVFP4 * 2)
     alone = write(tmp_path / "m.gguf", (), [weight])
-    assert set(convert(alone, "--dequantize", "f32")[1]) == {"blk.0.up.weight"}
-    both = write(tmp_path / "m.gguf", (), [weight, Tensor("blk.0.up.scale", (1,), 0, b"\0\0\0?")])
-    assert '"blk.0.up.scale"' in convert(both, "--dequantize", "f32", code=3)
-    assert set(convert(both, "--raw")[1]) == {"blk.0.up.weight", "blk.0.up.scale"}
+    assert convert(alone, "--dequantize", "f32")[1] == {"blk.0.up.weight": ("F32", (2, 64), times(nvfp4(NVFP4) * 2, 1))}
+    others = [Tensor(name, (1,), 0, b"1234") for name in ("scale", ".scale", "blk.0.upscale", "blk.0.up.weight.scale", "blk.0.up.input_scale")]
+    both = write(tmp_path / "m.gguf", (), [*others, Tensor("blk.0.up.scale", (1,), 0, struct.pack("<f", THIRD)), weight])
+    found = convert(both, "--dequantize", "f32")[1]
+    assert found.pop("blk.0.up.weight") == ("F32", (2, 64), times(nvfp4(NVFP4) * 2, THIRD))
+    assert set(found) == {t.name for t in others}
+    assert set(convert(both, "--raw")[1]) == {"blk.0.up.weight", "blk.0.up.scale"} | set(found)
+    told = json.loads(run("convert", "-n", "--json", "--dequantize", "f32", both).stdout)
+    assert [row["reason"] for row in told["plan"] if row["name"] == "blk.0.up.scale"] == ["it is multiplied into blk.0.up.weight"]
+    assert told["account"]["skipped"] == 4 and told["account"]["total"] == 512 + 4 + 20
+    # --skip-unsupported leaves the blocks out, and nothing is multiplied.
+    assert set(convert(both, "--skip-unsupported")[1]) == {"blk.0.up.scale"} | set(found)
+
+
+def test_second_scales_of_experts(tmp_path):
+    factors = (THIRD, -2.0, 0.0)
+    scale = Tensor("e.scale", (3,), 0, struct.pack("<3f", *factors))
+    weight = Tensor("e.weight", (64, 2, 3), 40, NVFP4 * 6)
+    expected = ("F32", (3, 2, 64), b"".join(times(nvfp4(NVFP4) * 2, factor) for factor in factors))
+    assert convert(write(tmp_path / "m.gguf", (), [scale, weight]), "--dequantize", "f32")[1] == {"e.weight": expected}
+    # In two files of a set, of which the second is big-endian.
+    write(tmp_path / "m-00001-of-00002.gguf", (), [weight])
+    swapped = Tensor("e.scale", (3,), 0, struct.pack(">3f", *factors))
+    path = write(tmp_path / "m-00002-of-00002.gguf", (), [swapped], order=">")
+    assert convert(path, "--dequantize", "f32")[1] == {"e.weight": expected}
+
+
+@pytest.mark.parametrize("weight, scale", [
+    (((64, 2, 3), 6), ((2,), 0, 8)), (((64, 3), 3), ((3,), 0, 12)), (((64,), 1), ((1,), 1, 2)), (((64,), 1), ((0,), 0, 0)),
+    (((64, 1, 65537), 65537), ((65537,), 0, 4 * 65537)),
+])
+def test_second_scales_that_do_not_fit(tmp_path, weight, scale):
+    tensors = [Tensor("e.weight", weight[0], 40, NVFP4 * weight[1]), Tensor("e.scale", *scale[:2], bytes(scale[2]))]
+    said = convert(write(tmp_path / "m.gguf", (), tensors), "--dequantize", "f32", code=3)
+    assert '"e.scale"' in said and "neither one F32 nor one for each" in said
+    twice = [Tensor("e.weight", (64,), 40, NVFP4), *[Tensor("e.scale", (1,), 0, bytes(4))] * 2]
+    assert '"e.scale"' in convert(write(tmp_path / "m.gguf", (), twice), "--dequantize", "f32", code=1)
 
 
 def split(folder, count=3):
@@ -271,6 +340,128 @@ def test_there_and_back(tmp_path):
         assert (tmp_path / "back.gguf").read_bytes() == first
 
 
+def test_types_of_keys_come_back(tmp_path):
+    numbers = {U8: 255, I8: -128, U16: 65535, I16: -2**15, U32: 2**32 - 1, I32: -2**31, U64: 2**64 - 1, I64: -2**63}
+    keys = [("general.architecture", TEXT, "llama")]
+    for kind, most in numbers.items():
+        keys += [(f"n{kind}.{k}", kind, n) for k, n in enumerate((0, 1, most))]
+        keys += [(f"a{kind}.{k}", ARRAY, (kind, n)) for k, n in enumerate(([], [0], [most, 1]))]
+    for kind in (F32, F64):
+        infinity = float("inf")
+        reals = [0.0, -0.0, 1.0, 0.1 if kind == F64 else struct.unpack("<f", struct.pack("<f", 0.1))[0], 1e30, infinity, -infinity]
+        keys += [(f"r{kind}.{k}", kind, x) for k, x in enumerate(reals)]
+        keys += [(f"R{kind}", ARRAY, (kind, reals)), (f"e{kind}", ARRAY, (kind, []))]
+    keys += [("b", BOOL, True), ("ab", ARRAY, (BOOL, [])), ("t", TEXT, "NaN"), ("at", ARRAY, (TEXT, [])), ("inf", ARRAY, (TEXT, ["Infinity"]))]
+    path = write(tmp_path / "m.gguf", keys, [Tensor("w", (1,), 0, b"1234")])
+    metadata, _ = convert(path)
+    found, _ = back(tmp_path / "o.safetensors")
+    expected = read(path.read_bytes() + bytes(28))[0]
+    assert found == expected
+    assert struct.pack("<d", found[f"r{F64}.1"][1]) == struct.pack("<d", -0.0)
+    # NaN is not equal to itself.
+    convert(write(path, [*keys[:1], ("x", F64, float("nan")), ("y", ARRAY, (F32, [float("nan"), 1.0]))], [Tensor("w", (1,), 0, b"1234")]))
+    found, _ = back(tmp_path / "o.safetensors")
+    assert found["x"][0] == F64 and found["x"][1] != found["x"][1]
+    assert found["y"][1][0] == F32 and found["y"][1][1][0] != found["y"][1][1][0] and found["y"][1][1][1] == 1
+
+
+@pytest.mark.parametrize("told", ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "bool", "text", "array", "f16", ""])
+def test_types_that_do_not_fit_are_not_believed(tmp_path, told):
+    """Metadata can be edited."""
+    ints = {"u8": (U8, 0, 2**8), "i8": (I8, -2**7, 2**7), "u16": (U16, 0, 2**16), "i16": (I16, -2**15, 2**15), "u32": (U32, 0, 2**32),
+            "i32": (I32, -2**31, 2**31), "u64": (U64, 0, 2**64), "i64": (I64, -2**63, 2**63)}
+    values = ["1.5", "true", '"x"', '"NaN"', "[1, 2.5]", '["a", "NaN"]', "{}", "[true, 1]"]
+    for kind, least, end in (ints[told],) if told in ints else ():
+        values += [str(least - 1), str(end), f"[{end}]", f"[{end - 1}, {least - 1}]"]
+    metadata = {f"gguf.k{i}": value for i, value in enumerate(values)}
+    plain, _ = back(make(tmp_path / "m.safetensors", W, {**ARCH, **metadata}))
+    types = {f"gguf:k{i}": json.dumps(told) for i in range(len(values))}
+    keys, _ = back(make(tmp_path / "m.safetensors", W, {**ARCH, **metadata, **types, "gguf:none": '"f64"'}))
+    assert keys == plain
+
+
+def tokenizer():
+    """Keys as models have them: long arrays, of texts that are not all UTF-8, and types that JSON does not tell."""
+    words = [f"<{i}>".encode() for i in range(3000)] + [b"\xff\xfe", b""]
+    return [("general.architecture", TEXT, "llama"), ("z.first", F64, 0.1), ("general.alignment", U32, 64), ("llama.block_count", U32, 2),
+            ("tokenizer.ggml.tokens", ARRAY, (TEXT, words)), ("tokenizer.ggml.scores", ARRAY, (F32, [0.5] * 3002)),
+            ("tokenizer.ggml.types", ARRAY, (I32, list(range(3002)))), ("long", TEXT, "x" * 70000), ("a.nan", F32, float("nan")), ("u16", U16, 1)]
+
+
+def padded(path, alignment):
+    blob = path.read_bytes()
+    return blob + bytes(-len(blob) % alignment)
+
+
+def test_a_sidecar_has_all_keys(tmp_path):
+    keys = tokenizer()
+    tensors = [Tensor("b", (5, 3), 0, pattern(60)), Tensor("a", (32, 2), 8, Q8_0 * 2), Tensor("c", (3,), 1, b"123456"), Tensor("d", (7,), 24, pattern(7))]
+    path = write(tmp_path / "m.gguf", keys, tensors, alignment=64)
+    sidecar = tmp_path / "keys.gguf"
+    metadata, _ = convert(path, "--raw", "--sidecar", sidecar)
+    assert not any("tokenizer" in key for key in metadata)
+    only = write(tmp_path / "only.gguf", keys, (), alignment=64).read_bytes()
+    size = sidecar.stat().st_size
+    assert sidecar.read_bytes() == only[:size] and only[size:] == bytes(len(only) - size) and len(only) - size < 64
+    # With it the same bytes come back; so they do with the model itself.
+    for keys_of in (sidecar, path):
+        back(tmp_path / "o.safetensors", "--sidecar", keys_of)
+        assert (tmp_path / "back.gguf").read_bytes() == padded(path, 64)
+    # Without it the long ones are missing.
+    assert "tokenizer.ggml.tokens" not in back(tmp_path / "o.safetensors")[0]
+
+
+def test_metadata_replace_what_a_sidecar_has(tmp_path):
+    sidecar = write(tmp_path / "keys.gguf", [*tokenizer(), ("split.count", U16, 3), ("split.no", U16, 0)], ())
+    metadata = {"gguf.llama.block_count": "3", "gguf.new": "1", "gguf.general.alignment": "128", "gguf.general.architecture": '"llama"', "gguf.z.first": "0.1"}
+    keys, _ = back(make(tmp_path / "m.safetensors", W, metadata), "--sidecar", sidecar)
+    expected = read(padded(sidecar, 64))[0]
+    assert expected.pop("split.count") and expected.pop("split.no")
+    expected["llama.block_count"], expected["general.alignment"], expected["new"] = (U32, 3), (U32, 128), (U32, 1)
+    assert list(keys) == list(expected)
+    for found in (keys, expected):
+        assert found["a.nan"][0] == F32 and struct.pack("<f", found.pop("a.nan")[1]) == struct.pack("<f", float("nan"))
+    assert keys == expected
+    # What is named replaces both, at its place; a sidecar without an architecture has none to give.
+    keys, _ = back(tmp_path / "m.safetensors", "--sidecar", sidecar, "--arch", "gpt2")
+    assert list(keys.items())[0] == ("general.architecture", (TEXT, b"gpt2"))
+    write(sidecar, [("x", U8, 1), ("general.alignment", U32, 3)], ())
+    assert "--arch llama" in back(make(tmp_path / "n.safetensors", W, {}), "--sidecar", sidecar, code=2)
+    assert back(tmp_path / "n.safetensors", "--sidecar", sidecar, "--arch", "b")[0] == {"x": (U8, 1), "general.architecture": (TEXT, b"b")}
+
+
+def test_sidecars_that_are_refused(tmp_path):
+    plain = make(tmp_path / "m.safetensors", W, ARCH)
+    sidecar = tmp_path / "keys.gguf"
+    said = {"twice": write(sidecar, [("x", U8, 1), ("y", U8, 1), ("x", U8, 2)], ()).read_bytes(),
+            "big-endian": write(sidecar, [("x", U8, 1)], (), order=">").read_bytes(),
+            "no GGUF file": b"GGUX" + bytes(60), "damaged": b"GGUF" + struct.pack("<IQQ", 3, 0, 9) + bytes(20)}
+    for words, blob in said.items():
+        sidecar.write_bytes(blob)
+        done = subprocess.run([CLI, "convert", plain, "-o", tmp_path / "o.gguf", "--sidecar", sidecar], capture_output=True, text=True, check=False)
+        assert done.returncode in (1, 3) and words in done.stderr, done
+        assert not (tmp_path / "o.gguf").exists()
+    run("convert", plain, "-o", tmp_path / "o.gguf", "--sidecar", tmp_path / "none.gguf", code=3)
+    run("convert", plain, "-o", tmp_path / "o.bt", "--sidecar", sidecar, code=2)
+    run("convert", plain, "-o", tmp_path / "o.npz", "--sidecar", sidecar, code=2)
+
+
+def test_sidecars_that_are_not_written(tmp_path):
+    path = write(tmp_path / "m.gguf", tokenizer(), [Tensor("w", (32,), 8, Q8_0)], alignment=64)
+    sidecar = tmp_path / "keys.gguf"
+    assert "are the same file" in convert(path, "--raw", "--sidecar", tmp_path / "o.safetensors", code=2)
+    convert(path, "--raw", "--sidecar", path, code=3)
+    convert(path, "--sidecar", sidecar, code=1)
+    assert not sidecar.exists()
+    sidecar.write_bytes(b"old")
+    convert(path, "--raw", "--sidecar", sidecar, code=3)
+    assert sidecar.read_bytes() == b"old"
+    convert(path, "--raw", "--sidecar", sidecar, "-f")
+    assert sidecar.read_bytes()[:4] == b"GGUF"
+    (tmp_path / "a.npy").write_bytes(ATTACKS.npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}"))
+    assert "the input has none" in convert(tmp_path / "a.npy", "--sidecar", tmp_path / "k.gguf", code=2)
+
+
 def make(path, tensors, metadata):
     header, data = {"__metadata__": metadata}, b""
     for name, (dtype, shape, body) in tensors.items():
@@ -312,7 +503,7 @@ def test_the_architecture_is_known(tmp_path):
     ({"w": ("U8", [18], bytes(18))}, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [64]}}'}, "is not what gguf.tensors says"),
     ({"w": ("U8", [2, 18], bytes(36))}, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [3, 32]}}'}, "is not what gguf.tensors says"),
     ({"w": ("I8", [18], bytes(18))}, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [32]}}'}, "is not what gguf.tensors says"),
-    ({"w": ("F32", [1], bytes(4))}, {"gguf.tensors": '{"w": {"type": "F32", "shape": [1]}}'}, "is not what gguf.tensors says"),
+    ({"w": ("U8", [4], bytes(4))}, {"gguf.tensors": '{"w": {"type": "I8", "shape": [4]}}'}, "nothing is quantised or cast"),
     (W, {"gguf.tensors": '{"w": {"type": "Q9", "shape": [32]}}'}, "types that GGUF has"),
     (W, {"gguf.tensors": '{"w": {"type": "Q4_0", "shape": [1,2,3,4,5]}}'}, "types that GGUF has"),
     (W, {"gguf.tensors": '{"w": {"type": "Q4_0"}}'}, "types that GGUF has"),

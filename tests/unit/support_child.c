@@ -38,6 +38,41 @@ int child_run(int (*run)(void *ctx), void *ctx)
     return result_of(wait_for(child));
 }
 
+int child_end(pid_t child, bool goes_on)
+{
+    int status = 0;
+    for (;;) {
+        if (waitpid(child, &status, goes_on ? WUNTRACED : 0) < 0) {
+            assert_int_equal(errno, EINTR);
+        } else if (WIFSTOPPED(status)) {
+            (void)kill(child, SIGCONT);
+        } else {
+            return result_of(status);
+        }
+    }
+}
+
+void children_end(const pid_t *children, size_t count, size_t stopped, int *ends)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i != stopped) {
+            ends[i] = child_end(children[i], false);
+        }
+    }
+    if (stopped < count) {
+        ends[stopped] = child_end(children[stopped], true);
+    }
+}
+
+void assert_children_ended_well(const int *ends, size_t count, unsigned at)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ends[i] != 0) {
+            fail_msg("rank %zu of %zu ended with %d (at %u)", i, count, ends[i], at);
+        }
+    }
+}
+
 /* Starts a child that stands still before run(ctx). */
 static pid_t start_traced(int (*run)(void *ctx), void *ctx)
 {

@@ -1,108 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of other programs from memory, read by whichever reader knows them; with files beside them. */
+/*
+ * Plans for tests, made here and loaded from bytes, whatever reader they might be of: over a file in memory that grows with
+ * the plan, as an input of functions or as a file. What is written is compared with what a loop over the elements says.
+ */
 #ifndef COFFER_TESTS_SUPPORT_IMPORT_H
 #define COFFER_TESTS_SUPPORT_IMPORT_H
 
-#include "support_cmocka.h"
-
 #include "coffer.h"
+#include "decode.h"
+#include "plan.h"
 
-#include <string.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* File 0 is the input; the others are found by their names. Ends with a file without bytes. */
-typedef struct memory_file {
-    const char *name;
-    const void *bytes;
+#define MIB ((size_t)1 << 20)
+#define MOST_ROWS 12
+
+/* The bytes of the file, the plan of it, and the storages as they are when decoded. */
+typedef struct made {
+    uint8_t *file;
     size_t size;
-} memory_file;
+    size_t room;
+    coffer__plan plan;
+    uint8_t *plain[MOST_ROWS];
+    size_t plain_size[MOST_ROWS];
+    uint32_t storages;
+    uint32_t fails; /* reads from this one on fail; 0: none */
+    uint32_t reads;
+    int cancel_after;   /* calls of the progress callback */
+    uint64_t cancel_at; /* bytes that it was told of; 0: never */
+    uint64_t lies_from; /* bytes that were told of from which on reads give other bytes; 0: never */
+    bool lies;
+    uint64_t told;
+} made;
 
-typedef struct memory_input {
-    const memory_file *files;
-    const memory_file *opened[8];
-    uint32_t count;
-} memory_input;
+/* For cmocka: opens made_crcs, before all tests of a program that makes CRCs. */
+extern coffer__crcs made_crcs;
+int made_set_up(void **state);
 
-static inline coffer_status memory_input_read(void *ctx, uint32_t file, uint64_t offset, void *buffer, size_t size,
-                                              coffer_error *err)
-{
-    const memory_input *input = ctx;
-    (void)err;
-    assert_in_range(file, 0, input->count - 1);
-    assert_in_range(offset, 0, input->opened[file]->size);
-    assert_in_range(size, 0, input->opened[file]->size - offset);
-    memcpy(buffer, (const char *)input->opened[file]->bytes + offset, size);
-    return COFFER_OK;
-}
+uint32_t made_below(uint32_t limit);
+void made_new(made *m);
+void made_free(made *m);
+void made_put(made *m, const void *bytes, size_t size);
+/* A storage of random bytes in `pieces` pieces. */
+uint32_t made_storage(made *m, coffer__coding coding, size_t size, uint32_t pieces);
+void made_row(made *m, const char *name, coffer_dtype dtype, uint32_t storage, uint64_t offset, uint32_t rank,
+              const coffer__plan_dimension *dimensions, uint8_t swap, coffer__sign sign);
+void made_check_tensor(const made *m, const coffer__plan_row *row, const uint8_t *got);
+void made_check(const made *m, const char *path);
+/* The functions of made_input, for inputs that have others besides. */
+coffer_status made_read(void *ctx, uint32_t file, uint64_t offset, void *buffer, size_t size, coffer_error *err);
+coffer_input *made_input(made *m);
+coffer_input *made_input_file(const made *m);
+coffer_import *made_import(const made *m, coffer_input *input);
+/* A plan with a tensor "w", an alias of it, a skipped one and one storage that nobody views. */
+void made_small(made *m);
+/* A plan of a tensor of each name, with an alias of the first; of a storage that is plain and one that is decoded. */
+void made_named(made *m, const char *first, const char *second, const char *value);
+/* Whether large members can be inflated here; without zlib they are refused. */
+bool made_has_zlib(void);
 
-static inline coffer_status memory_input_beside(void *ctx, const char *name, size_t name_len, uint64_t *size,
-                                                coffer_error *err)
-{
-    memory_input *input = ctx;
-    (void)err;
-    for (const memory_file *file = input->files + 1; file->bytes != NULL; file++) {
-        if (strlen(file->name) == name_len && memcmp(file->name, name, name_len) == 0) {
-            input->opened[input->count++] = file;
-            *size = file->size;
-            return COFFER_OK;
-        }
-    }
-    return COFFER_ERR_SHARD_MISSING;
-}
+/* The caller's own sink, which may be full. */
+typedef struct made_sink {
+    uint8_t *bytes;
+    uint64_t room;
+    bool finished;
+} made_sink;
 
-/* Opens both; on failure *made is NULL, and only the input is to be freed. */
-static inline coffer_status memory_import(memory_input *input, const memory_file *files,
-                                          const coffer_import_options *options, coffer_input **opened,
-                                          coffer_import **made, coffer_error *err)
-{
-    const coffer_input_functions functions = { .read = memory_input_read,
-                                               .beside = memory_input_beside,
-                                               .ctx = input,
-                                               .size = files[0].size,
-                                               .path = files[0].name };
-    *input = (memory_input){ .files = files, .opened = { files }, .count = 1 };
-    assert_int_equal(coffer_input_open_functions(opened, &functions, NULL, err), COFFER_OK);
-    return coffer_import_open(made, *opened, options, err);
-}
-
-/* One tensor, by its number. */
-static inline void expect_tensor(coffer_import *made, size_t i, const char *name, coffer_dtype dtype, size_t rank,
-                                 const uint64_t *shape, coffer_fate fate)
-{
-    const coffer_import_tensor *tensor = coffer_import_at(made, i);
-    assert_non_null(tensor);
-    assert_string_equal(tensor->name, name);
-    assert_int_equal(tensor->fate, fate);
-    assert_int_equal(tensor->dtype, dtype);
-    assert_int_equal(tensor->rank, rank);
-    for (size_t d = 0; d < rank; d++) {
-        assert_int_equal(tensor->shape[d], shape[d]);
-    }
-}
-
-/* Writes all of it to memory, of `room` bytes, and compares it with the input; the table's bytes are expected after. */
-static inline size_t write_to_memory(coffer_import *made, void *memory, size_t room)
-{
-    coffer_error err;
-    uint64_t head = 0;
-    coffer_header *header = NULL;
-    coffer_writer *writer = NULL;
-    coffer *model = NULL;
-    assert_int_equal(coffer_header_new(&header, NULL, &err), COFFER_OK);
-    assert_int_equal(coffer_import_declare(made, header, &err), COFFER_OK);
-    assert_int_equal(coffer_header_build(header, NULL, NULL, &head, NULL, &err), COFFER_OK);
-    const size_t size = (size_t)(head + coffer_import_summarize(made)->output);
-    assert_in_range(size, 1, room);
-    assert_int_equal(coffer_writer_open_memory(&writer, header, memory, size, NULL, &err), COFFER_OK);
-    const coffer_status status = coffer_import_carry(made, writer, false, NULL, &err);
-    if (status == COFFER_OK) {
-        assert_int_equal(coffer_writer_finish(writer, &err), COFFER_OK);
-        assert_int_equal(coffer_open_memory(&model, memory, size, NULL, &err), COFFER_OK);
-        assert_int_equal(coffer_import_verify(made, model, NULL, &err), COFFER_OK);
-        coffer_close(model);
-    }
-    coffer_writer_free(writer);
-    coffer_header_free(header);
-    return status == COFFER_OK ? size : 0;
-}
+coffer_status made_sink_write(void *ctx, uint64_t offset, const void *bytes, size_t size, coffer_error *err);
+coffer_status made_sink_finish(void *ctx, coffer_error *err);
 
 #endif

@@ -269,6 +269,70 @@ static void waiting_alone_ends(void **state)
     assert_int_equal(some.asked, 3);
 }
 
+/* ---- which failure counts ------------------------------------------------------------------------------------------ */
+
+/* Workers that fail in a fixed order: each waits until as many failures as its turn have been recorded. */
+typedef struct failing {
+    coffer__crew_worker base;
+    unsigned *recorded; /* under the crew's mutex */
+    unsigned turn;
+    uint64_t at;
+    coffer_status status;
+} failing;
+
+static void fail_in_turn(void *arg)
+{
+    const failing *worker = arg;
+    coffer__crew *crew = worker->base.crew;
+    coffer_error error = { .code = worker->status };
+    bool mine = false;
+    for (unsigned looks = 0; !mine && looks < 10000; looks++) {
+        coffer__os_mutex_lock(&crew->mutex);
+        mine = *worker->recorded == worker->turn;
+        coffer__os_mutex_unlock(&crew->mutex);
+        if (!mine) {
+            look_again();
+        }
+    }
+    coffer__crew_fail_at(crew, worker->at, worker->status, &error, (size_t)worker->at);
+    coffer__os_mutex_lock(&crew->mutex);
+    (*worker->recorded)++;
+    coffer__os_mutex_unlock(&crew->mutex);
+}
+
+/* Three failures, one after another; the answer is that of `row`. */
+static void check_failures(const uint64_t at[3], const coffer_status statuses[3], size_t row)
+{
+    coffer_error err = { .code = COFFER_OK };
+    failing workers[3];
+    size_t failed = COFFER__CREW_NO_ROW;
+    unsigned recorded = 0;
+    coffer__crew crew = { .work = fail_in_turn, .err = &err, .failed = &failed };
+    const coffer__crew_worker none = { .crew = NULL };
+    for (unsigned i = 0; i < 3; i++) {
+        workers[i] = (failing){ none, &recorded, i, at[i], statuses[i] };
+    }
+    const coffer_status status = coffer__crew_run(&crew, workers, 3, sizeof workers[0]);
+    assert_int_equal(recorded, 3);
+    assert_int_equal(failed, row);
+    assert_int_equal(status, err.code);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(at[i] != row || status == statuses[i]);
+    }
+}
+
+static void the_lowest_failure_counts(void **state)
+{
+    (void)state;
+    const coffer_status failures[] = { COFFER_ERR_CHANGED, COFFER_ERR_IO, COFFER_ERR_MEMORY };
+    const coffer_status later[] = { COFFER_ERR_CHANGED, COFFER_ERR_CANCELLED, COFFER_ERR_IO };
+    const coffer_status first[] = { COFFER_ERR_CANCELLED, COFFER_ERR_CHANGED, COFFER_ERR_IO };
+    check_failures((const uint64_t[]){ 3, 1, 2 }, failures, 1);
+    check_failures((const uint64_t[]){ 1, 2, 3 }, failures, 1);
+    check_failures((const uint64_t[]){ 3, 1, 2 }, later, 2);
+    check_failures((const uint64_t[]){ 3, 1, 2 }, first, 3);
+}
+
 /* ---- runs that lie far apart --------------------------------------------------------------------------------------- */
 
 #define ROWS 400u
@@ -417,6 +481,7 @@ int main(void)
         cmocka_unit_test(opening_ends),
         cmocka_unit_test(waiting_ends),
         cmocka_unit_test(waiting_alone_ends),
+        cmocka_unit_test(the_lowest_failure_counts),
         cmocka_unit_test(slicing_ends),
         cmocka_unit_test(making_durable_ends),
         cmocka_unit_test(writing_to_a_pipe_ends),

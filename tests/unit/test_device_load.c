@@ -7,6 +7,10 @@
 #include "support_file.h"
 #include "support_load.h"
 #include "support_memory.h"
+#include "window.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define MOST_ITEMS 24
 
@@ -340,6 +344,91 @@ static void test_windows_register_once(void **state)
     assert_fake_is_empty();
 }
 
+/* What a keeper has is copied from where it is, if the driver registers memory that cannot be written to and much of the file
+   goes to the device. Otherwise it goes through memory of the load's own; the driver gets no other in either case. */
+static void test_kept_files_are_registered_where_that_works(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        size_t items;
+        bool registered;
+    } tries[] = { { "strict=1 attributes=6", 10, true },
+                  { "strict=1 attributes=6", 1, false },
+                  { "strict=1 attributes=2", 10, false } };
+    static const tensor_spec specs[] = { { "0", COFFER_U8, 2, { 3000, 900 } },
+                                         { "1", COFFER_U8, 1, { 3000000 } },
+                                         { "2", COFFER_U8, 1, { 3000000 } } };
+    image made = image_of(specs, 3);
+    file_write("model.safetensors", made.bytes, made.size);
+    for (size_t i = 0; i < sizeof tries / sizeof tries[0]; i++) {
+        coffer_error err;
+        coffer *model = NULL;
+        coffer_keeper *keeper = NULL;
+        coffer_load *load = NULL;
+        coffer_plan *plan = NULL;
+        coffer_status status = COFFER_OK;
+        assert_int_equal(coffer_keeper_new(&keeper, work_path("model.safetensors"), NULL, NULL, NULL, &err), COFFER_OK);
+        assert_int_equal(coffer_open(&model, work_path("model.safetensors"), NULL, NULL), COFFER_OK);
+        begin_fake(0, tries[i].settings);
+        coffer_device *device = open_number(0, 0);
+        assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
+        for (size_t k = 0; k < 3 && k < tries[i].items; k++) {
+            assert_int_equal(coffer_plan_add_on(plan, coffer_at(model, k), NULL, 0, device, NULL, NULL), COFFER_OK);
+        }
+        assert_int_equal(coffer_load_start(&load, plan, NULL, NULL, &err), COFFER_OK);
+        assert_int_equal(take_all(load, model, true, &status, &err), coffer_plan_count(plan));
+        assert_int_equal(status, COFFER_OK);
+        assert_int_equal(control->counts().read_only, tries[i].registered ? made.size : 0);
+        coffer_load_free(load);
+        coffer_plan_free(plan);
+        coffer_close(model);
+        coffer_keeper_free(keeper);
+        coffer_device_close(device);
+        assert_fake_is_empty();
+    }
+    image_free(&made);
+}
+
+/* The fake's devices are next to node 0. What the system says of the window's memory is asked of itself, where it lets
+   programs choose. */
+static void test_windows_are_next_to_their_device(void **state)
+{
+    (void)state;
+    dice of = { 18 };
+    coffer_error err;
+    coffer_window *window = NULL;
+    coffer_load *load = NULL;
+    coffer_status status = COFFER_OK;
+    int policy = -1;
+    unsigned long nodes[16] = { 0 };
+    coffer *model = random_model(&of, 10, 1 << 20, 0, COFFER_NO_ALGORITHM, NULL);
+    begin_fake(0, "strict=1");
+    coffer_device *device = open_number(0, 0);
+    coffer_plan *plan = plan_on(model, device);
+    assert_int_equal(coffer_window_new(&window, NULL, &err), COFFER_OK);
+    assert_int_equal(window->node, -1);
+    assert_int_equal(coffer_load_start(&load, plan, window, NULL, &err), COFFER_OK);
+    assert_int_equal(take_all(load, model, true, &status, &err), 10);
+    assert_int_equal(window->node, 0);
+    if (coffer__os_pages_near(window->slots, coffer__os_page_size(), 0) != 0) {
+        print_message("this system does not let programs choose where memory is\n");
+    } else {
+        uint8_t *last = window->slots + window->slot_count * (size_t)COFFER__CELL - 1;
+        assert_int_equal(syscall(SYS_get_mempolicy, &policy, nodes, 8 * sizeof nodes, last, 2UL), 0);
+        assert_int_equal(policy, 1);
+        assert_int_equal(nodes[0], 1);
+    }
+    assert_int_not_equal(coffer__os_pages_near(window->slots, 4096, -1), 0);
+    assert_int_not_equal(coffer__os_pages_near(window->slots, 4096, 100000), 0);
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    coffer_close(model);
+    coffer_window_free(window);
+    coffer_device_close(device);
+    assert_fake_is_empty();
+}
+
 /* ---- failing ------------------------------------------------------------------------------------------------------ */
 
 /* Opens a device, loads a model to it, and closes everything. */
@@ -528,6 +617,8 @@ int main(void)
         DEVICE_TEST(test_any_plan_on_devices),
         DEVICE_TEST(test_places_wait_for_their_stream),
         DEVICE_TEST(test_windows_register_once),
+        DEVICE_TEST(test_windows_are_next_to_their_device),
+        DEVICE_TEST(test_kept_files_are_registered_where_that_works),
         DEVICE_TEST(test_an_error_at_every_call_of_a_load),
         DEVICE_TEST(test_a_device_that_is_full),
         DEVICE_TEST(test_a_device_budget),

@@ -593,6 +593,28 @@ static void test_choice(void **unused)
     source.ops->close(&source);
 }
 
+#ifdef __linux__
+/* The numbers of linux/magic.h and of the file systems' own documents: few machines have all of them to try. */
+static void test_file_systems_by_their_numbers(void **unused)
+{
+    (void)unused;
+    static const uint32_t local[] = { 0xEF53, 0x58465342, 0x9123683E, 0x794C7630, 0x2FC12FC1, 0 };
+    static const uint32_t memory[] = { 0x01021994, 0x858458F6, 0x958458F6 };
+    static const uint32_t network[] = { 0x6969,     0x517B,     0xFF534D42, 0xFE534D42, 0x0BD00BD0,
+                                        0x00C36400, 0x47504653, 0x01021997, 0x19830326 };
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
+        assert_int_equal(coffer__os_storage_called(local[i]), COFFER__OS_LOCAL);
+    }
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++) {
+        assert_int_equal(coffer__os_storage_called(memory[i]), COFFER__OS_MEMORY);
+    }
+    for (size_t i = 0; i < sizeof network / sizeof network[0]; i++) {
+        assert_int_equal(coffer__os_storage_called(network[i]), COFFER__OS_NETWORK);
+    }
+    assert_int_equal(coffer__os_storage_called(0x65735546), COFFER__OS_USER);
+}
+#endif
+
 static void test_no_memory(void **unused)
 {
     (void)unused;
@@ -663,6 +685,45 @@ static uint32_t settles_at(uint32_t depth, uint32_t most, uint64_t latency, uint
     return tune.depth;
 }
 
+/* What a gap may be after `count` brief and as many full requests to a device that needs `request` nanoseconds for each
+   and one for every `speed` bytes. */
+static uint64_t paced(bool far, uint64_t count, uint64_t request, uint64_t speed)
+{
+    coffer__pace pace;
+    coffer__pace_begin(&pace, far);
+    for (uint64_t i = 0; i < count; i++) {
+        coffer__pace_note(&pace, 8192, request + 8192 / speed);
+        coffer__pace_note(&pace, 300000, 1); /* of a size that tells nothing */
+        coffer__pace_note(&pace, 2 << 20, request + (2 << 20) / speed);
+    }
+    return coffer__pace_gap(&pace);
+}
+
+static void test_pace(void **unused)
+{
+    (void)unused;
+    /* as is usual, until something is known */
+    assert_int_equal(paced(false, 0, 0, 1), COFFER__PACE_NEAR);
+    assert_int_equal(paced(true, 0, 0, 1), COFFER__PACE_FAR);
+    assert_int_equal(paced(false, 7, 1000000, 3), COFFER__PACE_NEAR);
+    /* 100 us for a request are 100,000 bytes at one in a nanosecond; what was assumed counts less and less */
+    assert_in_range(paced(false, 2000, 100000, 1), 95000, 101000);
+    assert_in_range(paced(false, 2000, 10000, 1), 9500, 10100);
+    assert_in_range(paced(true, 20000, 500000, 1), 490000, 510000);
+    /* bounds */
+    assert_int_equal(paced(false, 2000, 100, 1), 4096);
+    assert_int_equal(paced(false, 2000, 10000000, 3), 256 << 10);
+    assert_int_equal(paced(true, 20000, 1000, 3), 64 << 10);
+    assert_int_equal(paced(true, 2000, UINT64_C(3600) * 1000000000, 3), 2 << 20);
+    /* one request that hung changes little */
+    coffer__pace pace;
+    coffer__pace_begin(&pace, false);
+    for (unsigned i = 0; i < 5000; i++) {
+        coffer__pace_note(&pace, 4096, i == 2500 ? UINT64_MAX : 6250);
+    }
+    assert_in_range(coffer__pace_gap(&pace), 16000, 18000);
+}
+
 static void test_tune(void **unused)
 {
     (void)unused;
@@ -685,6 +746,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_calls_refused, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory_to_lock, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_strangers_file, engine_set_up, engine_tear_down),
+        cmocka_unit_test(test_file_systems_by_their_numbers),
 #endif
         cmocka_unit_test_setup_teardown(test_truncated, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_sources_that_are_no_files, engine_set_up, engine_tear_down),
@@ -698,6 +760,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_such_engine, engine_set_up, engine_tear_down),
         cmocka_unit_test_setup_teardown(test_within, engine_set_up, engine_tear_down),
         cmocka_unit_test(test_tune),
+        cmocka_unit_test(test_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef __linux__
 #include <sched.h>
@@ -44,7 +45,26 @@ static const struct disk {
     { "tmpfs", 0, "set -e; mkdir $D/at; mount -t tmpfs none $D/at" },
     { "a system without /proc", 0, "set -e; mkdir $D/at; mount -t tmpfs none /proc" },
     { "ramfs", 0, "set -e; mkdir $D/at; mount -t ramfs none $D/at" },
+    /* By a process, which ends when it is unmounted, and after a minute in any case. */
+    { "FUSE", 0,
+      "set -e; mkdir $D/at $D/low; cp $D/model $D/low/model; timeout 60 bindfs -f $D/low $D/at & "
+      "for i in $(seq 100); do [ -e $D/at/model ] && exit 0; sleep 0.1; done; exit 1" },
 };
+
+/* A file system in user space is read by many large reads, each thread by a descriptor of its own. */
+static void assert_is_read_as_fuse(const coffer__source *source)
+{
+    coffer__inlet inlet;
+    coffer__engine_facts facts;
+    const coffer__engine_wish wish = { .planned = source->size };
+    coffer__engine_facts_get(&facts);
+    assert_int_equal(coffer__inlet_open(&inlet, source, &wish, &facts, NULL), COFFER_OK);
+    assert_string_equal(coffer__inlet_engine_name(&inlet), "buffered");
+    assert_true(inlet.unshared);
+    assert_int_equal(inlet.threads, 16);
+    assert_int_equal(inlet.chunk, 8 << 20);
+    coffer__inlet_close(&inlet);
+}
 
 /* 77: the file system cannot be made here. */
 static int read_on_disk(void *ctx)
@@ -61,9 +81,13 @@ static int read_on_disk(void *ctx)
         return 77;
     }
     assert_int_equal(coffer__source_path(&source, work_path("at/model"), NULL), COFFER_OK);
+    const bool fuse = strcmp(disk->name, "FUSE") == 0;
+    if (fuse) {
+        assert_is_read_as_fuse(&source);
+    }
     engine_read_by_all(&source);
     source.ops->close(&source);
-    return 0;
+    return fuse && umount(work_path("at")) != 0 ? 1 : 0;
 }
 
 /* Removes what work_dir_remove does not look for: folders, which are empty outside of the child but for the overlay's. */

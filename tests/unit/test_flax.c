@@ -3,7 +3,7 @@
  * Why: MessagePack has no magic and a hundred ways to write a length, and each length comes from the file. Heads of every first
  * byte, files with arrays as they are, in chunks and without a dtype, and files of which each byte in turn is another one.
  */
-#include "support_import.h"
+#include "support_input.h"
 
 #include "msgpack.h"
 
@@ -137,13 +137,21 @@ static void test_every_byte(void **state)
     assert_true(accepted > 100);
 }
 
+static void test_without_memory(void **state)
+{
+    (void)state;
+    const memory_file files[] = { { "m.msgpack", tree, sizeof tree - 1 }, { NULL, NULL, 0 } };
+    coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
+    options.skip_unsupported = true;
+    options.scalars = COFFER_SCALARS_METADATA;
+    without_memory(files, &options);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_heads),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_a_tree),
-        cmocka_unit_test(test_every_byte),
+        cmocka_unit_test(test_heads),      cmocka_unit_test(test_numbers),        cmocka_unit_test(test_a_tree),
+        cmocka_unit_test(test_every_byte), cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "support_cmocka.h"
 
 #include "gguf_blocks.h"
+#include "readers.h"
 #include "source_blocks.h"
 
 #include <stdlib.h>
@@ -88,7 +89,7 @@ static void test_every_type(void **state)
         assert_int_equal(type->size, types[t].size);
         const size_t elements = BLOCKS * (size_t)type->elements;
         make_bytes(blocks, BLOCKS * (size_t)type->size, types[t].seed);
-        coffer__gguf_decode(type, blocks, BLOCKS, COFFER_F32, made);
+        coffer__gguf_decode(type, blocks, BLOCKS, 1, COFFER_F32, made);
         const uint32_t found[3] = { word(made), word(made + 4 * (size_t)(type->elements / 2 + 1)),
                                     word(made + 4 * (elements - 1)) };
         if (memcmp(found, types[t].bits, sizeof found) != 0 || fnv(made, 4 * elements) != types[t].hash) {
@@ -133,7 +134,7 @@ static unsigned rounded(uint32_t bits, coffer_dtype dtype)
 {
     uint8_t made[4] = { 0 };
     const uint8_t block[4] = { (uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16), (uint8_t)(bits >> 24) };
-    coffer__gguf_decode(&any_number, block, 1, dtype, made);
+    coffer__gguf_decode(&any_number, block, 1, 1, dtype, made);
     return made[0] | (unsigned)made[1] << 8;
 }
 
@@ -180,14 +181,60 @@ static void test_nans_stay_nans(void **state)
     }
 }
 
+/* The product is rounded once, in F32: 0.1 of 6 is not the sum of six times 0.1. */
+static void test_scales(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t bits;
+        float scale;
+        uint32_t product;
+    } rows[] = {
+        { 0x40c00000, 0.1f, 0x3f19999a }, { 0xbf800000, 0.1f, 0xbdcccccd }, { 0x40c00000, 0, 0 },
+        { 0x80000000, 3, 0x80000000 },    { 0x00000001, 0.5f, 0 },          { 0x7f000000, 4, 0x7f800000 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint8_t made[4];
+        uint8_t block[4];
+        for (size_t k = 0; k < 4; k++) {
+            block[k] = (uint8_t)(rows[i].bits >> (8 * k));
+        }
+        coffer__gguf_decode(&any_number, block, 1, rows[i].scale, COFFER_F32, made);
+        assert_int_equal(word(made), rows[i].product);
+    }
+}
+
 /* ---- reads ---- */
 
-/* More blocks than are decoded at once, after 7 bytes of something else. */
-static void read_anywhere(const coffer__gguf_type *type, coffer_dtype dtype)
+/* Factors as a plan keeps them: 1, 1.5, 2, … */
+static uint32_t put_scales(coffer__plan *plan, size_t count)
 {
-    const size_t count = ((size_t)32 << 10) / type->size * 2 + 5;
+    uint8_t bytes[4 * 16];
+    uint32_t number = 0;
+    coffer_error err;
+    assert_true(4 * count <= sizeof bytes);
+    assert_int_equal(coffer__plan_begin(plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
+    for (size_t i = 0; i < count; i++) {
+        const float scale = 1 + 0.5f * (float)i;
+        uint32_t bits = 0;
+        memcpy(&bits, &scale, sizeof bits);
+        for (size_t k = 0; k < 4; k++) {
+            bytes[4 * i + k] = (uint8_t)(bits >> (8 * k));
+        }
+    }
+    assert_int_equal(coffer__plan_put_text(plan, (const char *)bytes, 4 * count, &number, &err), COFFER_OK);
+    return number;
+}
+
+/* More blocks than are decoded at once, after 7 bytes of something else; with so many factors of equally many blocks. */
+static void read_anywhere(const coffer__gguf_type *type, coffer_dtype dtype, size_t scales)
+{
+    const size_t least = ((size_t)32 << 10) / type->size * 2 + 5;
+    const size_t count = scales == 0 ? least : (least / scales + 1) * scales;
     const size_t item = dtype == COFFER_F32 ? 4 : 2;
+    coffer__plan plan;
     const coffer__plan_piece piece = { .coding = COFFER__CODING_BLOCKS,
+                                       .scales = put_scales(&plan, scales),
                                        .offset = 7,
                                        .stored_size = count * type->size,
                                        .size = count * type->elements * item,
@@ -198,12 +245,17 @@ static void read_anywhere(const coffer__gguf_type *type, coffer_dtype dtype)
     uint8_t *part = malloc((size_t)piece.size);
     assert_true(file != NULL && whole != NULL && part != NULL);
     make_bytes(file, 7 + count * type->size, type->number);
-    coffer__gguf_decode(type, file + 7, count, dtype, whole);
+    const size_t parts = scales == 0 ? 1 : scales;
+    for (size_t i = 0; i < parts; i++) {
+        const size_t blocks = count / parts;
+        coffer__gguf_decode(type, file + 7 + i * blocks * type->size, blocks, 1 + 0.5f * (float)i, dtype,
+                            whole + i * blocks * type->elements * item);
+    }
     coffer__source memory;
     coffer__source blocks;
     coffer_error err;
     coffer__source_memory(&memory, file, 7 + count * type->size);
-    coffer__source_blocks(&blocks, &memory, &piece);
+    coffer__source_blocks(&blocks, &memory, &plan, &piece);
     assert_int_equal(blocks.size, piece.size);
     uint32_t seed = 1;
     for (int i = 0; i < 60; i++) {
@@ -219,6 +271,7 @@ static void read_anywhere(const coffer__gguf_type *type, coffer_dtype dtype)
     }
     assert_int_equal(coffer__source_read(&blocks, 0, part, (size_t)piece.size, &err), COFFER_OK);
     assert_memory_equal(part, whole, (size_t)piece.size);
+    coffer__plan_free(&plan);
     blocks.ops->close(&blocks);
     memory.ops->close(&memory);
     free(part);
@@ -232,8 +285,51 @@ static void test_reads_are_parts_of_the_whole(void **state)
     static const coffer_dtype dtypes[] = { COFFER_F32, COFFER_F16, COFFER_BF16 };
     for (size_t t = 0; t < TYPES; t += 3) {
         for (size_t d = 0; d < 3; d++) {
-            read_anywhere(coffer__gguf_type_of(types[t].number), dtypes[d]);
+            read_anywhere(coffer__gguf_type_of(types[t].number), dtypes[d], 0);
         }
+    }
+    for (size_t scales = 1; scales <= 16; scales += 5) {
+        read_anywhere(coffer__gguf_type_of(COFFER__GGUF_NVFP4), dtypes[scales % 3], scales);
+    }
+}
+
+/* ---- sizes ---- */
+
+/* A file of 2^62 bytes: one tensor of IQ1_S, then zeros. */
+static const uint8_t huge_head[] = {
+    'G', 'G', 'U', 'F', 3, 0, 0, 0, 1,   0, 0, 0, 0, 0, 0,    0, 0, 0, 0, 0, 0, 0, 0, 0, /* one tensor, no keys */
+    1,   0,   0,   0,   0, 0, 0, 0, 'w', 2, 0, 0, 0,                                     /* its name, two dimensions */
+    0,   1,   0,   0,   0, 0, 0, 0, 0,   0, 0, 0, 0, 0, 0x80, 0,                         /* 256, 2^55 */
+    19,  0,   0,   0,   0, 0, 0, 0, 0,   0, 0, 0                                         /* IQ1_S, at 0 */
+};
+
+static coffer_status huge_read(void *ctx, uint32_t file, uint64_t offset, void *bytes, size_t size, coffer_error *err)
+{
+    (void)ctx;
+    (void)file;
+    (void)err;
+    for (size_t i = 0; i < size; i++) {
+        const uint64_t at = offset + i;
+        ((uint8_t *)bytes)[i] = at < sizeof huge_head ? huge_head[at] : 0;
+    }
+    return COFFER_OK;
+}
+
+/* 2^63 elements fit in the file as blocks, and as numbers in nothing. */
+static void test_sizes_of_numbers_do_not_wrap(void **state)
+{
+    (void)state;
+    const coffer__input input = { .read = huge_read, .size = UINT64_C(1) << 62, .path = "" };
+    static const coffer_dtype dtypes[] = { COFFER_UNKNOWN_DTYPE, COFFER_F32, COFFER_BF16 };
+    for (size_t i = 0; i < 3; i++) {
+        coffer__wants wants = { .root = "auto", .strip_prefix = "", .raw_blocks = i == 0, .blocks_as = dtypes[i] };
+        coffer__plan plan;
+        coffer_error err;
+        assert_int_equal(coffer__plan_begin(&plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
+        const coffer_status status = coffer__reader_gguf.read(&input, &wants, &plan, &err);
+        assert_int_equal(status, i == 0 ? COFFER_OK : COFFER_ERR_ARCHIVE);
+        assert_true(i == 0 || strstr(err.message, "more than 2^64-1 bytes") != NULL);
+        coffer__plan_free(&plan);
     }
 }
 
@@ -244,7 +340,9 @@ int main(void)
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_rounding),
         cmocka_unit_test(test_nans_stay_nans),
+        cmocka_unit_test(test_scales),
         cmocka_unit_test(test_reads_are_parts_of_the_whole),
+        cmocka_unit_test(test_sizes_of_numbers_do_not_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,10 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define WHOLE_TEST_S 120
+#define LONG_ENOUGH 20000 /* milliseconds in which a thread that ever sleeps has slept */
+#define NEVER 600000      /* milliseconds that no test waits for */
 
 static coffer *saved_model(uint64_t seed, uint64_t limit)
 {
@@ -240,7 +243,8 @@ static void test_other_answers_are_not_believed(void **state)
                 (void)usleep(1000);
             }
             for (;;) {
-                (void)(kind < 3 ? coffer__os_answer_all(listener, fd) : 0);
+                uint32_t given = 0;
+                (void)(kind < 3 ? coffer__os_answer_all(listener, fd, &given) : 0);
                 (void)usleep(1000);
             }
         }
@@ -255,6 +259,43 @@ static void test_other_answers_are_not_believed(void **state)
         (void)close(fd);
     }
     coffer_close(model);
+}
+
+/* The keeper has no descriptor for a caller. It must not try again all the time: it sleeps in between, which only its
+   thread does here, and lets the caller in when it can. */
+static void test_a_keeper_without_descriptors_sleeps(void **state)
+{
+    (void)state;
+    coffer_close(saved_model(80, 0));
+    coffer_keeper *keeper = keep();
+    char name[COFFER__KEPT_NAME];
+    coffer__os_info info;
+    struct rlimit before;
+    struct rusage used;
+    int caller = -1;
+    int fd = -1;
+    assert_int_equal(coffer__os_inspect(work_path("model.safetensors"), true, &info), 0);
+    coffer__kept_name(name, &info);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const int lowest = dup(STDOUT_FILENO);
+    assert_true(lowest >= 0);
+    (void)close(lowest);
+    const struct rlimit one_more = { (rlim_t)lowest + 1, before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &one_more), 0);
+    assert_int_equal(coffer__os_call(name, &caller), 0);
+    assert_int_equal(getrusage(RUSAGE_SELF, &used), 0);
+    const uint64_t until = coffer__os_milliseconds() + LONG_ENOUGH;
+    for (const long enough = used.ru_nvcsw + 5; used.ru_nvcsw < enough;) {
+        assert_true(coffer__os_milliseconds() < until);
+        assert_int_equal(getrusage(RUSAGE_SELF, &used), 0);
+    }
+    assert_int_equal(coffer__os_await_passed(caller, 0, &fd), EAGAIN);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    while (coffer__os_await_passed(caller, NEVER, &fd) == EAGAIN) {}
+    assert_true(fd >= 0);
+    (void)close(fd);
+    (void)close(caller);
+    coffer_keeper_free(keeper);
 }
 
 static int stop_at_once(void *ctx, uint64_t done, uint64_t total)
@@ -291,6 +332,7 @@ int main(void)
         KEEP_TEST(test_kept_memory_is_sealed),
         KEEP_TEST(test_a_model_is_kept_once),
         KEEP_TEST(test_other_answers_are_not_believed),
+        KEEP_TEST(test_a_keeper_without_descriptors_sleeps),
         KEEP_TEST(test_keeping_can_fail),
     };
     (void)alarm(WHOLE_TEST_S);

@@ -9,16 +9,21 @@
 #include "support_file.h"
 #include "support_load.h"
 #include "support_memory.h"
+#include "window.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MOST_WISHES 40
+#define LONG_ENOUGH 60000 /* milliseconds in which whatever can happen has happened */
+#define WHOLE_TEST_S 300  /* after which a test that hangs is ended */
 
 static coffer_load *start(const coffer_plan *plan, coffer_window *window, const coffer_load_options *options)
 {
@@ -115,6 +120,110 @@ static void test_memory_owns_itself(void **state)
     }
 }
 
+#define LEAF ((uintptr_t)2 << 20)
+#define NEIGHBOURS 80
+
+/* A model of small tensors, 8 MB of them. */
+static coffer *open_neighbours(image *made)
+{
+    static const char letters[] = "abcdefghijklmnop";
+    tensor_spec specs[NEIGHBOURS];
+    char names[NEIGHBOURS][4];
+    coffer *model = NULL;
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        const char name[4] = { letters[i / 16], letters[i % 16], '\0', '\0' };
+        memcpy(names[i], name, sizeof name);
+        specs[i] = (tensor_spec){ names[i], COFFER_U8, 1, { 60000 + 1000 * i } };
+    }
+    *made = image_of(specs, NEIGHBOURS);
+    assert_int_equal(coffer_open_memory(&model, made->bytes, made->size, NULL, NULL), COFFER_OK);
+    return model;
+}
+
+/* Loads it, and keeps all tensors. They lie side by side, from the address that is returned on. */
+static uintptr_t load_neighbours(const coffer *model, coffer_loaded *kept)
+{
+    coffer_plan *plan = plan_of(model);
+    coffer_load *load = start(plan, NULL, NULL);
+    uintptr_t begin = UINTPTR_MAX;
+    uintptr_t end = 0;
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        kept[i] = next(load);
+        begin = kept[i].address < begin ? (uintptr_t)kept[i].address : begin;
+        end = kept[i].address + kept[i].size > end ? (uintptr_t)(kept[i].address + kept[i].size) : end;
+    }
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    assert_in_range(end - begin, 3 * LEAF, 6 * LEAF);
+    return begin;
+}
+
+static bool reaches_into(const coffer_loaded *loaded, uintptr_t leaf)
+{
+    return loaded->memory != NULL && loaded->address / LEAF <= leaf &&
+           (loaded->address + loaded->size - 1) / LEAF >= leaf;
+}
+
+/* Whether any page of a leaf is in memory. */
+static bool leaf_is_there(uintptr_t leaf)
+{
+    unsigned char pages[LEAF / 4096];
+    bool there = false;
+    memset(pages, 0, sizeof pages);
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
+    assert_int_equal(mincore((void *)(leaf * LEAF), LEAF, (void *)pages), 0);
+    for (size_t i = 0; i < sizeof pages; i++) {
+        there = there || (pages[i] & 1) != 0;
+    }
+    return there;
+}
+
+/* Tensors that lie side by side share huge pages. Each of these goes back to the system with the last tensor in it,
+   and the neighbours keep every byte. */
+static void test_memory_goes_back_by_huge_pages(void **state)
+{
+    (void)state;
+    image made;
+    coffer_loaded kept[NEIGHBOURS];
+    coffer *model = open_neighbours(&made);
+    const uintptr_t leaf = load_neighbours(model, kept) / LEAF + 1; /* tensors fill it */
+    assert_true(leaf_is_there(leaf));
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        if (reaches_into(&kept[i], leaf)) {
+            coffer_memory_free(kept[i].memory);
+            kept[i].memory = NULL;
+        }
+    }
+    assert_false(leaf_is_there(leaf));
+    for (size_t i = 0; i < NEIGHBOURS; i++) {
+        if (kept[i].memory != NULL) {
+            assert_is_tensor(model, &kept[i]);
+            coffer_memory_free(kept[i].memory);
+        }
+    }
+    coffer_close(model);
+    image_free(&made);
+}
+
+/* Whatever the order in which they go. */
+static void test_neighbours_go_in_any_order(void **state)
+{
+    (void)state;
+    dice of = { 13 };
+    image made;
+    coffer_loaded kept[NEIGHBOURS];
+    coffer *model = open_neighbours(&made);
+    (void)load_neighbours(model, kept);
+    for (size_t left = NEIGHBOURS; left > 0; left--) {
+        const size_t gone = (size_t)dice_below(&of, left);
+        assert_is_tensor(model, &kept[gone]);
+        coffer_memory_free(kept[gone].memory);
+        kept[gone] = kept[left - 1];
+    }
+    coffer_close(model);
+    image_free(&made);
+}
+
 static void test_items_are_taken_by_number_once(void **state)
 {
     (void)state;
@@ -199,63 +308,144 @@ static void test_a_budget_makes_the_load_wait_for_its_caller(void **state)
     coffer_close(model);
 }
 
+/* A load of so many tensors of 3,000,000 bytes, from memory, under a budget, that has come as far as it goes by itself. */
+typedef struct tight_load {
+    image made;
+    coffer *model;
+    coffer_plan *plan;
+    coffer_load *load;
+} tight_load;
+
+static tight_load tight_begin(size_t count, uint64_t budget)
+{
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 3000000 } },
+                                         { "b", COFFER_U8, 1, { 3000000 } },
+                                         { "c", COFFER_U8, 1, { 3000000 } },
+                                         { "d", COFFER_U8, 1, { 3000000 } } };
+    tight_load tight = { .made = image_of(specs, count) };
+    coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
+    assert_int_equal(coffer_open_memory(&tight.model, tight.made.bytes, tight.made.size, NULL, NULL), COFFER_OK);
+    tight.plan = plan_of(tight.model);
+    options.host_budget = budget;
+    tight.load = start(tight.plan, NULL, &options);
+    assert_int_equal(coffer_load_wait(tight.load, UINT64_MAX, NULL), COFFER_ERR_BUDGET);
+    return tight;
+}
+
+static void tight_end(tight_load *tight)
+{
+    coffer_load_free(tight->load);
+    coffer_plan_free(tight->plan);
+    coffer_close(tight->model);
+    image_free(&tight->made);
+}
+
 /* The second item has to wait until the first was handed out: whoever asks for it before is told so. */
 static void test_an_item_behind_a_full_budget_is_an_error(void **state)
 {
     (void)state;
-    static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 3000000 } }, { "b", COFFER_U8, 1, { 3000000 } } };
-    image made = image_of(specs, 2);
     coffer_error err;
     coffer_loaded loaded;
-    coffer *model = NULL;
-    coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
-    assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
-    coffer_plan *plan = plan_of(model);
-    options.host_budget = 4000000;
-    coffer_load *load = start(plan, NULL, &options);
-    assert_int_equal(coffer_load_wait(load, UINT64_MAX, &err), COFFER_ERR_BUDGET);
-    assert_int_equal(coffer_load_take(load, 1, UINT64_MAX, &loaded, &err), COFFER_ERR_BUDGET);
+    tight_load tight = tight_begin(2, 4000000);
+    assert_int_equal(coffer_load_take(tight.load, 1, UINT64_MAX, &loaded, &err), COFFER_ERR_BUDGET);
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(coffer_load_take(load, i, UINT64_MAX, &loaded, &err), COFFER_OK);
-        assert_is_tensor(model, &loaded);
+        assert_int_equal(coffer_load_take(tight.load, i, UINT64_MAX, &loaded, &err), COFFER_OK);
+        assert_is_tensor(tight.model, &loaded);
         coffer_memory_free(loaded.memory);
     }
-    assert_int_equal(coffer_load_wait(load, UINT64_MAX, &err), COFFER_OK);
-    coffer_load_free(load);
-    coffer_plan_free(plan);
-    coffer_close(model);
-    image_free(&made);
+    assert_int_equal(coffer_load_wait(tight.load, UINT64_MAX, &err), COFFER_OK);
+    tight_end(&tight);
 }
 
 /* Asking again and again for one item does not take the places of others: each that is asked for comes before the rest. */
 static void test_what_is_asked_for_comes_next(void **state)
 {
     (void)state;
-    static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 3000000 } },
-                                         { "b", COFFER_U8, 1, { 3000000 } },
-                                         { "c", COFFER_U8, 1, { 3000000 } },
-                                         { "d", COFFER_U8, 1, { 3000000 } } };
-    image made = image_of(specs, 4);
     coffer_error err;
     coffer_loaded loaded;
-    coffer *model = NULL;
-    coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
-    assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
-    coffer_plan *plan = plan_of(model);
-    options.host_budget = 3000000;
-    coffer_load *load = start(plan, NULL, &options);
-    assert_int_equal(coffer_load_wait(load, UINT64_MAX, &err), COFFER_ERR_BUDGET);
+    tight_load tight = tight_begin(4, 3000000);
     for (size_t i = 0; i < 10; i++) {
-        assert_int_equal(coffer_load_take(load, 2, UINT64_MAX, &loaded, &err), COFFER_ERR_BUDGET);
+        assert_int_equal(coffer_load_take(tight.load, 2, UINT64_MAX, &loaded, &err), COFFER_ERR_BUDGET);
     }
-    assert_int_equal(coffer_load_take(load, 3, UINT64_MAX, &loaded, &err), COFFER_ERR_BUDGET);
+    assert_int_equal(coffer_load_take(tight.load, 3, UINT64_MAX, &loaded, &err), COFFER_ERR_BUDGET);
     static const size_t expected[] = { 0, 2, 3, 1, SIZE_MAX };
     for (size_t i = 0; i < 5; i++) {
-        loaded = next(load);
+        loaded = next(tight.load);
         assert_int_equal(loaded.item, expected[i]);
         coffer_memory_free(loaded.memory);
     }
+    tight_end(&tight);
+}
+
+/* Asks between two chunks, by the load's own thread, whether the load waits for its caller. */
+typedef struct between_chunks {
+    _Atomic(coffer_load *) load;
+    uint64_t until; /* bytes that fit into the budget */
+    atomic_bool asked;
+    atomic_int answer;
+} between_chunks;
+
+static int ask_between_chunks(void *ctx, uint64_t done, uint64_t total)
+{
+    between_chunks *of = ctx;
+    (void)total;
+    if (done == 0 || done >= of->until || atomic_load(&of->asked)) {
+        return 0;
+    }
+    while (atomic_load(&of->load) == NULL) {
+        (void)usleep(1000);
+    }
+    atomic_store(&of->answer, (int)coffer_load_wait(atomic_load(&of->load), 0, NULL));
+    atomic_store(&of->asked, true);
+    return 0;
+}
+
+static void add_range(coffer_plan *plan, const coffer_tensor *tensor, int64_t begin, int64_t end)
+{
+    const coffer_index range = {
+        .kind = COFFER_INDEX_RANGE, .has_start = true, .has_stop = true, .start = begin, .stop = end, .step = 1
+    };
+    assert_int_equal(coffer_plan_add(plan, tensor, &range, 1, NULL, NULL, NULL), COFFER_OK);
+}
+
+/* Three slices of a tensor begin in its first cell, and the third does not fit beside the others. With one slot nothing
+   is in progress between two chunks of the first; but it is not the caller that the load waits for then. */
+static void test_a_refused_item_is_not_what_a_begun_one_waits_for(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 9000000 } } };
+    image made = image_of(specs, 1);
+    coffer *model = NULL;
+    coffer_plan *plan = NULL;
+    coffer_window *window = NULL;
+    between_chunks of = { .until = 8000000 + 100 };
+    coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
+    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    assert_int_equal(coffer_open_memory(&model, made.bytes, made.size, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
+    add_range(plan, coffer_at(model, 0), 0, 8000000);
+    add_range(plan, coffer_at(model, 0), 1, 101);
+    add_range(plan, coffer_at(model, 0), 2, 3000000);
+    how.memory = 1;
+    how.threads = 1;
+    options.host_budget = of.until;
+    options.progress = ask_between_chunks;
+    options.progress_ctx = &of;
+    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
+    coffer_load *load = start(plan, window, &options);
+    atomic_store(&of.load, load);
+    while (!atomic_load(&of.asked)) {
+        (void)usleep(1000); /* what is handed out before would make room */
+    }
+    assert_int_equal(atomic_load(&of.answer), COFFER_NEED_MORE);
+    size_t count = 0;
+    for (coffer_loaded loaded = next(load); loaded.item != SIZE_MAX; loaded = next(load)) {
+        coffer_memory_free(loaded.memory);
+        count++;
+    }
+    assert_int_equal(count, 3);
     coffer_load_free(load);
+    coffer_window_free(window);
     coffer_plan_free(plan);
     coffer_close(model);
     image_free(&made);
@@ -378,6 +568,10 @@ static void test_a_small_load_counts(void **state)
     assert_int_equal(stats.done, 10);
     assert_int_equal(stats.read, 10);
     assert_int_equal(stats.requests, 1);
+    const uint64_t took = stats.nanoseconds;
+    coffer_load_cancel(load);
+    coffer_load_stats_of(load, &stats);
+    assert_true(took > 0 && stats.nanoseconds == took); /* it was over before */
     coffer_load_free(load);
     coffer_plan_free(plan);
     coffer_close(model);
@@ -524,6 +718,65 @@ static void test_files_that_changed_are_refused(void **state)
     }
 }
 
+/* ---- the first tensor -------------------------------------------------------------------------------------------- */
+
+/* A source that gives nothing from `limit` on until that rises. */
+typedef struct gated_source {
+    image bytes;
+    atomic_uint limit;
+} gated_source;
+
+static coffer_status gated_read(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
+{
+    gated_source *source = ctx;
+    (void)err;
+    while (offset >= atomic_load(&source->limit)) {
+        (void)usleep(1000);
+    }
+    memcpy(buffer, source->bytes.bytes + offset, size);
+    return COFFER_OK;
+}
+
+/* A tensor is handed out when at most three chunks after that of its last byte were read, and so it is with the first
+   while all that follows is not there yet, however many threads read. */
+static void test_the_first_tensor_does_not_wait_for_the_rest(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "first", COFFER_U8, 1, { 5000000 } },
+                                         { "second", COFFER_U8, 1, { 30000000 } },
+                                         { "third", COFFER_U8, 1, { 30000000 } } };
+    gated_source source = { .bytes = image_of(specs, 3) };
+    const coffer_source custom = { .read_at = gated_read, .ctx = &source, .size = source.bytes.size };
+    coffer *model = NULL;
+    atomic_store(&source.limit, UINT_MAX);
+    assert_int_equal(coffer_open_source(&model, &custom, NULL, NULL), COFFER_OK);
+    coffer_plan *plan = plan_of(model);
+    const uint64_t end = coffer_at(model, 0)->offset + coffer_at(model, 0)->size;
+    const uint64_t chunk = COFFER__CELL;
+    for (uint32_t threads = 1; threads <= 8; threads *= 2) {
+        coffer_error err;
+        coffer_loaded loaded;
+        coffer_window *window = NULL;
+        coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+        how.threads = threads;
+        assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
+        atomic_store(&source.limit, (unsigned)((end + chunk - 1) / chunk * chunk + 3 * chunk));
+        coffer_load *load = start(plan, window, NULL);
+        const coffer_status status = coffer_load_next(load, LONG_ENOUGH, &loaded, &err);
+        const coffer_status after = coffer_load_wait(load, 0, &err);
+        atomic_store(&source.limit, UINT_MAX);
+        assert_int_equal(status, COFFER_OK);
+        assert_int_equal(loaded.item, 0);
+        assert_int_equal(after, COFFER_NEED_MORE);
+        coffer_memory_free(loaded.memory);
+        coffer_load_free(load);
+        coffer_window_free(window);
+    }
+    coffer_plan_free(plan);
+    coffer_close(model);
+    image_free(&source.bytes);
+}
+
 /* ---- ending early ------------------------------------------------------------------------------------------------ */
 
 /* A source that answers after a while, and may fail. */
@@ -608,6 +861,46 @@ static void test_progress_is_told_and_cancels(void **state)
     }
     coffer_window_free(window);
     coffer_plan_free(plan);
+    coffer_close(model);
+    image_free(&source.bytes);
+}
+
+/* Where requests are slow and bytes fast, gaps are read that are worth leaving out elsewhere. The first chunks have a
+   request for each row of the slice; then the load has learnt, and reads a cell by one. */
+static void test_gaps_are_read_where_requests_are_slow(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 2, { 600, 40000 } } }; /* 12 cells */
+    const coffer_index slice[] = { { COFFER_INDEX_RANGE, false, false, 0, 0, 1 },
+                                   { COFFER_INDEX_RANGE, true, true, 100, 4100, 1 } };
+    slow_source source = { .bytes = image_of(specs, 1) };
+    const coffer_source custom = { .read_at = slow_read, .ctx = &source, .size = source.bytes.size };
+    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_load_stats stats = { .struct_size = sizeof stats };
+    coffer_plan_cost cost = { .struct_size = sizeof cost };
+    coffer *model = NULL;
+    coffer_plan *plan = NULL;
+    coffer_window *window = NULL;
+    how.threads = 1;
+    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
+    assert_int_equal(coffer_open_source(&model, &custom, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_add(plan, coffer_at(model, 0), slice, 2, NULL, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_cost_of(plan, SIZE_MAX, &cost, NULL), COFFER_OK);
+    assert_int_equal(cost.requests, 600);
+    coffer_load *load = start(plan, window, NULL);
+    const coffer_loaded loaded = next(load);
+    for (size_t i = 0; i < 600; i++) {
+        const uint8_t *row = source.bytes.bytes + source.bytes.data_offset + i * 40000 + 100;
+        assert_memory_equal((const void *)(uintptr_t)(loaded.address + i * 4000), row, 4000);
+    }
+    coffer_load_stats_of(load, &stats);
+    assert_in_range(stats.requests, 12, 300);
+    assert_true(stats.read > cost.read);
+    coffer_memory_free(loaded.memory);
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    coffer_window_free(window);
     coffer_close(model);
     image_free(&source.bytes);
 }
@@ -742,15 +1035,19 @@ static void test_any_plan_gives_the_bytes_of_a_naive_reader(void **state)
 
 int main(void)
 {
+    (void)alarm(WHOLE_TEST_S);
 #define LOAD_TEST(name) cmocka_unit_test_setup_teardown(name, work_dir_set_up, work_dir_tear_down)
     const struct CMUnitTest tests[] = {
         LOAD_TEST(test_every_tensor_is_handed_out_once),
         LOAD_TEST(test_memory_owns_itself),
+        LOAD_TEST(test_memory_goes_back_by_huge_pages),
+        LOAD_TEST(test_neighbours_go_in_any_order),
         LOAD_TEST(test_items_are_taken_by_number_once),
         LOAD_TEST(test_waiting_hands_nothing_out),
         LOAD_TEST(test_a_budget_makes_the_load_wait_for_its_caller),
         LOAD_TEST(test_an_item_behind_a_full_budget_is_an_error),
         LOAD_TEST(test_what_is_asked_for_comes_next),
+        LOAD_TEST(test_a_refused_item_is_not_what_a_begun_one_waits_for),
         LOAD_TEST(test_a_small_load_waits_for_its_window_in_the_background),
         LOAD_TEST(test_small_files_are_read_by_several_threads),
         LOAD_TEST(test_a_load_without_threads),
@@ -758,8 +1055,10 @@ int main(void)
         LOAD_TEST(test_whole_tensors_are_verified_on_the_way),
         LOAD_TEST(test_damage_is_found_before_anything_is_handed_out),
         LOAD_TEST(test_files_that_changed_are_refused),
+        LOAD_TEST(test_the_first_tensor_does_not_wait_for_the_rest),
         LOAD_TEST(test_a_load_is_cancelled),
         LOAD_TEST(test_progress_is_told_and_cancels),
+        LOAD_TEST(test_gaps_are_read_where_requests_are_slow),
         LOAD_TEST(test_every_read_fails_once),
         LOAD_TEST(test_every_allocation_fails_once),
         LOAD_TEST(test_any_plan_gives_the_bytes_of_a_naive_reader),

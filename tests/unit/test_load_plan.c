@@ -233,6 +233,152 @@ static void test_models_are_split_by_the_names_of_their_weights(void **state)
     close_specs(&made);
 }
 
+/* ---- packed layers ----------------------------------------------------------------------------------------------- */
+
+/* A tensor, and what each of `world` ranks takes of it. */
+typedef struct packed_row {
+    tensor_spec spec;
+    uint64_t taken[2];
+} packed_row;
+
+static void assert_split(const packed_row *rows, size_t count, uint32_t world)
+{
+    tensor_spec specs[8];
+    for (size_t i = 0; i < count; i++) {
+        specs[i] = rows[i].spec;
+    }
+    opened made = open_specs(specs, count);
+    coffer_plan_item item;
+    assert_int_equal(coffer_plan_add_all(made.plan, NULL, 0, world - 1, world, NULL, NULL), COFFER_OK);
+    for (size_t i = 0; i < count; i++) {
+        const coffer_tensor *tensor = named(&made, rows[i].spec.name);
+        for (size_t k = 0; coffer_plan_at(made.plan, k, &item); k++) {
+            if (item.tensor == tensor) {
+                for (size_t d = 0; d < tensor->rank; d++) {
+                    assert_int_equal(item.shape[d], rows[i].taken[d]);
+                }
+            }
+        }
+    }
+    close_specs(&made);
+}
+
+/* 4 bits, groups of 128 inputs. */
+static void test_layers_of_awq_are_split_between_integers_and_groups(void **state)
+{
+    (void)state;
+    static const packed_row outputs[] = {
+        { { "l.0.q_proj.qweight", COFFER_I32, 2, { 512, 32 } }, { 512, 8 } },
+        { { "l.0.q_proj.qzeros", COFFER_I32, 2, { 4, 32 } }, { 4, 8 } },
+        { { "l.0.q_proj.scales", COFFER_F16, 2, { 4, 256 } }, { 4, 64 } },
+        { { "l.0.q_proj.bias", COFFER_F16, 1, { 256 } }, { 64 } },
+    };
+    static const packed_row inputs[] = {
+        { { "l.0.o_proj.qweight", COFFER_I32, 2, { 512, 32 } }, { 128, 32 } },
+        { { "l.0.o_proj.qzeros", COFFER_I32, 2, { 4, 32 } }, { 1, 32 } },
+        { { "l.0.o_proj.scales", COFFER_F16, 2, { 4, 256 } }, { 1, 256 } },
+        { { "l.0.o_proj.bias", COFFER_F16, 1, { 256 } }, { 256 } },
+    };
+    static const packed_row one_group[] = {
+        { { "l.0.o_proj.qweight", COFFER_I32, 2, { 512, 32 } }, { 128, 32 } },
+        { { "l.0.o_proj.qzeros", COFFER_I32, 2, { 1, 32 } }, { 1, 32 } },
+        { { "l.0.o_proj.scales", COFFER_F16, 2, { 1, 256 } }, { 1, 256 } },
+    };
+    static const packed_row fused[] = {
+        { { "l.0.gate_up_proj.qweight", COFFER_I32, 2, { 512, 32 } }, { 512, 8 } },
+        { { "l.0.gate_up_proj.qzeros", COFFER_I32, 2, { 4, 32 } }, { 4, 8 } },
+        { { "l.0.gate_up_proj.scales", COFFER_F16, 2, { 4, 256 } }, { 4, 64 } },
+    };
+    assert_split(outputs, 4, 4);
+    assert_split(inputs, 4, 4);
+    assert_split(one_group, 3, 4);
+    assert_split(fused, 3, 4);
+}
+
+/* Scales and biases of 24 outputs could be split in two, but the three integers of a row cannot; 640 inputs could, but
+   not their five groups; and of what is fused each part has to come out even. Groups of 96 are none that any program makes:
+   the last one is a part of one. */
+static void test_a_packed_layer_is_split_as_one_or_not_at_all(void **state)
+{
+    (void)state;
+    static const packed_row integers[] = {
+        { { "l.0.q_proj.qweight", COFFER_I32, 2, { 512, 3 } }, { 512, 3 } },
+        { { "l.0.q_proj.qzeros", COFFER_I32, 2, { 4, 3 } }, { 4, 3 } },
+        { { "l.0.q_proj.scales", COFFER_F16, 2, { 4, 24 } }, { 4, 24 } },
+        { { "l.0.q_proj.bias", COFFER_F16, 1, { 24 } }, { 24 } },
+    };
+    static const packed_row groups[] = {
+        { { "l.0.o_proj.qweight", COFFER_I32, 2, { 640, 32 } }, { 640, 32 } },
+        { { "l.0.o_proj.qzeros", COFFER_I32, 2, { 5, 32 } }, { 5, 32 } },
+        { { "l.0.o_proj.scales", COFFER_F16, 2, { 5, 256 } }, { 5, 256 } },
+    };
+    static const packed_row odd_groups[] = {
+        { { "l.0.o_proj.qweight", COFFER_I32, 2, { 192, 32 } }, { 192, 32 } },
+        { { "l.0.o_proj.qzeros", COFFER_I32, 2, { 2, 32 } }, { 2, 32 } },
+        { { "l.0.o_proj.scales", COFFER_F16, 2, { 2, 256 } }, { 2, 256 } },
+    };
+    static const packed_row fused[] = {
+        { { "l.0.gate_up_proj.qweight", COFFER_I32, 2, { 512, 6 } }, { 512, 6 } },
+        { { "l.0.gate_up_proj.qzeros", COFFER_I32, 2, { 4, 6 } }, { 4, 6 } },
+        { { "l.0.gate_up_proj.scales", COFFER_F16, 2, { 4, 48 } }, { 4, 48 } },
+    };
+    static const packed_row strange[] = {
+        { { "l.0.q_proj.qweight", COFFER_I32, 2, { 512, 32 } }, { 512, 32 } },
+        { { "l.0.q_proj.qzeros", COFFER_I32, 2, { 4, 16 } }, { 4, 16 } },
+        { { "l.0.q_proj.scales", COFFER_F16, 2, { 4, 256 } }, { 4, 256 } },
+    };
+    static const packed_row without_scales[] = {
+        { { "l.0.q_proj.qweight", COFFER_I32, 2, { 512, 32 } }, { 512, 32 } },
+        { { "l.0.q_proj.bias", COFFER_F16, 1, { 256 } }, { 256 } },
+    };
+    assert_split(integers, 4, 2);
+    assert_split(groups, 3, 2);
+    assert_split(odd_groups, 3, 2);
+    assert_split(fused, 3, 2);
+    assert_split(strange, 3, 2);
+    assert_split(without_scales, 2, 2);
+}
+
+/* 4 bits and 3 bits; with and without g_idx, which may mix the groups; and of GPT-2, whose weights are transposed. */
+static void test_layers_of_gptq_are_split_between_integers_and_groups(void **state)
+{
+    (void)state;
+    static const packed_row outputs[] = {
+        { { "l.0.up_proj.qweight", COFFER_I32, 2, { 64, 256 } }, { 64, 64 } },
+        { { "l.0.up_proj.qzeros", COFFER_I32, 2, { 4, 32 } }, { 4, 8 } },
+        { { "l.0.up_proj.scales", COFFER_F16, 2, { 4, 256 } }, { 4, 64 } },
+        { { "l.0.up_proj.g_idx", COFFER_I32, 1, { 512 } }, { 512 } },
+    };
+    static const packed_row inputs[] = {
+        { { "l.0.down_proj.qweight", COFFER_I32, 2, { 64, 256 } }, { 16, 256 } },
+        { { "l.0.down_proj.qzeros", COFFER_I32, 2, { 4, 32 } }, { 4, 32 } },
+        { { "l.0.down_proj.scales", COFFER_F16, 2, { 4, 256 } }, { 4, 256 } },
+        { { "l.0.down_proj.g_idx", COFFER_I32, 1, { 512 } }, { 128 } },
+    };
+    static const packed_row in_order[] = {
+        { { "l.0.down_proj.qweight", COFFER_I32, 2, { 64, 256 } }, { 16, 256 } },
+        { { "l.0.down_proj.qzeros", COFFER_I32, 2, { 4, 32 } }, { 1, 32 } },
+        { { "l.0.down_proj.scales", COFFER_F16, 2, { 4, 256 } }, { 1, 256 } },
+    };
+    static const packed_row three_bits[] = {
+        { { "l.0.up_proj.qweight", COFFER_I32, 2, { 48, 128 } }, { 48, 32 } },
+        { { "l.0.up_proj.qzeros", COFFER_I32, 2, { 4, 12 } }, { 4, 3 } },
+        { { "l.0.up_proj.scales", COFFER_F16, 2, { 4, 128 } }, { 4, 32 } },
+        { { "l.0.up_proj.g_idx", COFFER_I32, 1, { 512 } }, { 512 } },
+    };
+    static const packed_row transposed[] = {
+        { { "h.0.attn.c_proj.qweight", COFFER_I32, 2, { 64, 256 } }, { 16, 256 } },
+        { { "h.0.attn.c_proj.qzeros", COFFER_I32, 2, { 4, 32 } }, { 1, 32 } },
+        { { "h.0.attn.c_proj.scales", COFFER_F16, 2, { 4, 256 } }, { 1, 256 } },
+        { { "h.0.attn.c_proj.bias", COFFER_F16, 1, { 256 } }, { 256 } },
+    };
+    assert_split(outputs, 4, 4);
+    assert_split(inputs, 4, 4);
+    assert_split(in_order, 3, 4);
+    assert_split(three_bits, 4, 4);
+    assert_split(transposed, 4, 4);
+}
+
 /* ---- costs ------------------------------------------------------------------------------------------------------- */
 
 static void test_a_plan_tells_what_it_costs(void **state)
@@ -262,6 +408,24 @@ static void test_a_plan_tells_what_it_costs(void **state)
     close_specs(&made);
 }
 
+/* What is read by the library's own reading alone counts as buffered; a shard of which nothing is wanted has no engine. */
+static void test_a_plan_tells_its_engines(void **state)
+{
+    (void)state;
+    static const tensor_spec specs[] = { { "a", COFFER_U8, 1, { 10 } }, { "none", COFFER_U8, 1, { 0 } } };
+    opened made = open_specs(specs, 2);
+    uint32_t engines = 1;
+    assert_int_equal(coffer_plan_add(made.plan, named(&made, "none"), NULL, 0, NULL, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_engines_of(made.plan, SIZE_MAX, &engines, NULL), COFFER_OK);
+    assert_int_equal(engines, 0);
+    assert_int_equal(coffer_plan_add(made.plan, named(&made, "a"), NULL, 0, NULL, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_engines_of(made.plan, 0, &engines, NULL), COFFER_OK);
+    assert_int_equal(engines, 1 << COFFER_ENGINE_BUFFERED);
+    assert_int_equal(coffer_plan_engines_of(made.plan, 1, &engines, NULL), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_plan_engines_of(made.plan, 0, NULL, NULL), COFFER_ERR_ARGUMENT);
+    close_specs(&made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,7 +435,11 @@ int main(void)
         cmocka_unit_test(test_places_that_do_not_fit_are_refused),
         cmocka_unit_test(test_shares_that_cannot_be_are_refused),
         cmocka_unit_test(test_models_are_split_by_the_names_of_their_weights),
+        cmocka_unit_test(test_layers_of_awq_are_split_between_integers_and_groups),
+        cmocka_unit_test(test_a_packed_layer_is_split_as_one_or_not_at_all),
+        cmocka_unit_test(test_layers_of_gptq_are_split_between_integers_and_groups),
         cmocka_unit_test(test_a_plan_tells_what_it_costs),
+        cmocka_unit_test(test_a_plan_tells_its_engines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

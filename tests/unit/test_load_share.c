@@ -8,11 +8,11 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "support_child.h"
 #include "support_file.h"
 #include "support_load.h"
 #include "window.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -66,24 +66,15 @@ typedef struct rank_state {
 
 /* ---- a rank ------------------------------------------------------------------------------------------------------ */
 
-/* Ranks that enter when another has failed and gone do not learn of it, so that one waits until all have come. */
-static bool all_have_begun(rank_state *state, uint64_t done)
-{
-    if (done > 0 && !state->began) {
-        state->began = true;
-        atomic_fetch_add(&state->job->seen->begun, 1);
-    }
-    while (done > 0 && state->rank == state->job->doomed && atomic_load(&state->job->seen->begun) < state->job->world) {
-        (void)usleep(1000);
-    }
-    return done > 0;
-}
-
 static int on_progress(void *ctx, uint64_t done, uint64_t total)
 {
     rank_state *state = ctx;
     (void)total;
-    if (state->job->fate == FATE_RUNS_OUT && !all_have_begun(state, done)) {
+    if (done > 0 && !state->began) {
+        state->began = true;
+        atomic_fetch_add(&state->job->seen->begun, 1);
+    }
+    if (state->job->fate == FATE_RUNS_OUT && done == 0) {
         return 0;
     }
     if (state->rank != state->job->doomed || ++state->calls != state->job->at) {
@@ -244,6 +235,16 @@ static int load_all(const job *of, rank_state *state, const coffer *model, coffe
     return end;
 }
 
+/* Ranks that enter after another has failed and gone do not learn of it. So that one comes last, when the others are in
+   the group; and they cannot finish without it, as it wants cells that come before their last ones. */
+static bool wait_for_the_others(const job *of)
+{
+    for (unsigned i = 0; i < WHOLE_TEST_S * 1000 && atomic_load(&of->seen->begun) < of->world - 1; i++) {
+        (void)usleep(1000);
+    }
+    return atomic_load(&of->seen->begun) >= of->world - 1;
+}
+
 static int rank_main(const job *of, uint32_t rank)
 {
     rank_state state = { of, rank, 0, false };
@@ -255,7 +256,7 @@ static int rank_main(const job *of, uint32_t rank)
     coffer *model = NULL;
     coffer_plan *plan = NULL;
     int end = ENDS_BADLY;
-    if (coffer_open(&model, of->path, NULL, &err) != COFFER_OK) {
+    if ((runs_out && !wait_for_the_others(of)) || coffer_open(&model, of->path, NULL, &err) != COFFER_OK) {
         return ENDS_BADLY;
     }
     if (coffer_plan_new(&plan, model, runs_out ? &allocator : NULL, &err) == COFFER_OK &&
@@ -268,22 +269,6 @@ static int rank_main(const job *of, uint32_t rank)
 }
 
 /* ---- a group ----------------------------------------------------------------------------------------------------- */
-
-/* With `goes_on` it may be stopped, now or later, and goes on then: a rank that is slow stops only when the others have
-   ended. */
-static int end_of(pid_t child, bool goes_on)
-{
-    int status = 0;
-    for (;;) {
-        if (waitpid(child, &status, goes_on ? WUNTRACED : 0) < 0) {
-            assert_int_equal(errno, EINTR);
-        } else if (WIFSTOPPED(status)) {
-            (void)kill(child, SIGCONT);
-        } else {
-            return WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
-        }
-    }
-}
 
 static void run_job(const job *of, unsigned seed, int ends[MOST_RANKS])
 {
@@ -298,14 +283,7 @@ static void run_job(const job *of, unsigned seed, int ends[MOST_RANKS])
             _exit(rank_main(of, rank));
         }
     }
-    for (uint32_t i = 0; i < of->world; i++) {
-        if (of->fate != FATE_STOPPED || i != of->doomed) {
-            ends[i] = end_of(children[i], false);
-        }
-    }
-    if (of->fate == FATE_STOPPED) {
-        ends[of->doomed] = end_of(children[of->doomed], true);
-    }
+    children_end(children, of->world, of->fate == FATE_STOPPED ? of->doomed : of->world, ends);
 }
 
 /* A model of tensors that divide well, in several files. */
@@ -370,15 +348,6 @@ static void job_end(const job *of)
     (void)munmap(of->seen, sizeof *of->seen);
 }
 
-static void assert_all_well(const job *of, const int ends[MOST_RANKS])
-{
-    for (uint32_t i = 0; i < of->world; i++) {
-        if (ends[i] != ENDS_WELL) {
-            fail_msg("rank %u of %u ended with %d (at %u)", i, of->world, ends[i], of->at);
-        }
-    }
-}
-
 /* ---- what holds -------------------------------------------------------------------------------------------------- */
 
 static void test_ranks_read_each_byte_once(void **state)
@@ -393,7 +362,7 @@ static void test_ranks_read_each_byte_once(void **state)
             int ends[MOST_RANKS];
             of.threads = threads;
             run_job(&of, (unsigned)i, ends);
-            assert_all_well(&of, ends);
+            assert_children_ended_well(ends, of.world, of.at);
             const uint64_t read = atomic_load(&of.seen->read);
             print_message("%u ranks, %u threads: read %.3f of the model\n", of.world, threads,
                           (double)read / (double)size);
@@ -413,7 +382,7 @@ static void test_ranks_that_want_different_tensors(void **state)
         int ends[MOST_RANKS];
         of.expert = true;
         run_job(&of, world, ends);
-        assert_all_well(&of, ends);
+        assert_children_ended_well(ends, of.world, of.at);
         job_end(&of);
     }
 }
@@ -434,7 +403,7 @@ static void at_each_chunk(fate met, uint32_t patience_ms, int end)
         run_job(&of, at, ends);
         happened = atomic_load(&of.seen->met_fate) != 0;
         ends[of.doomed] = happened && ends[of.doomed] == end ? ENDS_WELL : ends[of.doomed];
-        assert_all_well(&of, ends);
+        assert_children_ended_well(ends, of.world, of.at);
         job_end(&of);
     }
 }
@@ -477,7 +446,6 @@ static void test_a_failure_reaches_all(void **state)
         of.doomed = at % 4;
         of.fate = FATE_RUNS_OUT;
         of.at = 1 + at % 3;
-        of.patience_ms = 3000; /* the doomed rank may wait while it should let others in */
         run_job(&of, at, ends);
         for (uint32_t i = 0; i < of.world; i++) {
             const int own = i == of.doomed ? ENDS_WITHOUT_MEMORY : ENDS_BY_A_PEER;

@@ -3,6 +3,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "pattern.h"
 
 #include <string.h>
 
@@ -43,6 +44,37 @@ static void patterns_match_whole_names(void **state)
     }
 }
 
+/* The i-th text of at most four characters of an alphabet; false when there is none. */
+static bool text_of(const char *alphabet, size_t i, char text[5])
+{
+    const size_t count = strlen(alphabet) + 1; /* the last one stands for no character */
+    size_t length = 0;
+    for (size_t k = 0; k < 4; k++, i /= count) {
+        if (i % count < count - 1) {
+            text[length++] = alphabet[i % count];
+        }
+    }
+    text[length] = '\0';
+    return i == 0;
+}
+
+/* What is prepared once for many names answers like what is not: all short patterns, all short names. */
+static void a_prepared_pattern_means_the_same(void **state)
+{
+    (void)state;
+    char text[5];
+    char name[5];
+    for (size_t i = 0; text_of("a-*?[]\\\xE9", i, text); i++) {
+        const coffer__pattern pattern = coffer__pattern_prepare(text);
+        for (size_t k = 0; text_of("a]\xC3\xA9", k, name); k++) {
+            const coffer__name of = { name, strlen(name) };
+            if (coffer__pattern_fits(&pattern, of) != coffer__pattern_matches(text, of)) {
+                fail_msg("%s and %s", text, name);
+            }
+        }
+    }
+}
+
 static void names_end_where_their_length_says(void **state)
 {
     (void)state;
@@ -68,6 +100,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_match_whole_names),
+        cmocka_unit_test(a_prepared_pattern_means_the_same),
         cmocka_unit_test(names_end_where_their_length_says),
         cmocka_unit_test(an_index_is_told_by_its_name),
     };

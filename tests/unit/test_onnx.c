@@ -4,7 +4,7 @@
  * numbers at the limits of their dtypes, a model with elements in all of these ways, and models of which each byte in turn is
  * another one.
  */
-#include "support_import.h"
+#include "support_input.h"
 
 #include "decode_numbers.h"
 #include "wire.h"
@@ -191,12 +191,28 @@ static void test_every_byte(void **state)
     assert_true(accepted > 100);
 }
 
+static void test_without_memory(void **state)
+{
+    (void)state;
+    const memory_file files[] = { { "m.onnx", model, sizeof model - 1 },
+                                  { "d", "--12345678--", 12 },
+                                  { NULL, NULL, 0 } };
+    coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
+    options.constants = true;
+    options.packed = true;
+    without_memory(files, &options);
+    options.packed = false;
+    options.skip_unsupported = true;
+    without_memory(files, &options);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_varints),          cmocka_unit_test(test_fields),
         cmocka_unit_test(test_limits_of_dtypes), cmocka_unit_test(test_what_a_piece_can_be),
         cmocka_unit_test(test_every_way),        cmocka_unit_test(test_every_byte),
+        cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

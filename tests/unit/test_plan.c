@@ -7,6 +7,7 @@
 
 #include "coffer.h"
 #include "plan.h"
+#include "plan_join.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -177,6 +178,16 @@ SPOILER(piece_offset, piece->offset = 101)
 SPOILER(piece_wraps, piece->offset = UINT64_MAX - 50)
 SPOILER(bomb, piece->coding = COFFER__CODING_DEFLATED; piece->size = storage->size = 1032 * 101)
 SPOILER(latin1, piece->coding = COFFER__CODING_LATIN1; piece->size = storage->size = 49)
+#define SCALED(len)                                                                                                    \
+    piece->coding = COFFER__CODING_BLOCKS, piece->blocks = 40, piece->dtype = COFFER_BF16, piece->stored_size = 72,    \
+    piece->size = storage->size = 256,                                                                                 \
+    (void)coffer__plan_put_text(plan, "\0\0\0?\0\0\0?\0\0\0?", len, &piece->scales, NULL)
+SPOILER(no_scales, SCALED(0))
+SPOILER(one_scale, SCALED(4))
+SPOILER(two_scales, SCALED(8))
+SPOILER(three_scales, SCALED(12))
+SPOILER(part_of_a_scale, SCALED(5))
+SPOILER(scales_of_no_text, SCALED(0); piece->scales = 9999)
 SPOILER(storage_size, storage->size = 101)
 SPOILER(storage_piece, storage->first_piece = 1)
 SPOILER(storage_pieces, storage->piece_count = 2)
@@ -203,6 +214,12 @@ static void test_judge(void **state)
     static const spoiled all[] = {
         { spoil_nothing, COFFER_OK },
         { spoil_name, COFFER_ERR_PLAN },
+        { spoil_no_scales, COFFER_OK },
+        { spoil_one_scale, COFFER_OK },
+        { spoil_two_scales, COFFER_OK },
+        { spoil_three_scales, COFFER_ERR_PLAN },
+        { spoil_part_of_a_scale, COFFER_ERR_PLAN },
+        { spoil_scales_of_no_text, COFFER_ERR_PLAN },
         { spoil_dtype, COFFER_ERR_PLAN },
         { spoil_no_dtype, COFFER_ERR_PLAN },
         { spoil_rank, COFFER_ERR_PLAN },
@@ -396,12 +413,48 @@ static void test_account(void **state)
     }
 }
 
+static void record_put(coffer__plan *plan, const char *json)
+{
+    const char *key = COFFER__PLAN_RECORD;
+    assert_int_equal(coffer__plan_put_pair(plan, key, strlen(key), json, strlen(json), NULL), COFFER_OK);
+}
+
+static const char *record_of(const coffer__plan *plan)
+{
+    assert_int_equal(plan->pairs.count, 1);
+    return coffer__plan_text(plan, coffer__plan_pairs(plan)[0].value, NULL);
+}
+
+/* The record is the one thing that joining replaces, and parting brings back. Only objects are joined. */
+static void test_records_join(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer__plan plans[3];
+    static const char *const records[] = { "{\"a\": 1}", "{\"b\": 2}", "[]" };
+    coffer__plan_mark mark;
+    for (size_t i = 0; i < 3; i++) {
+        plan_new(&plans[i]);
+        record_put(&plans[i], records[i]);
+    }
+    coffer__plan_mark_now(&plans[0], &mark);
+    assert_int_equal(coffer__plan_join(&plans[0], &plans[1], 1, &err), COFFER_OK);
+    assert_string_equal(record_of(&plans[0]), "{\"a\": 1, \"b\": 2}");
+    assert_int_equal(coffer__plan_join(&plans[0], &plans[2], 1, &err), COFFER_ERR_DUPLICATE_KEY);
+    assert_string_equal(record_of(&plans[0]), "{\"a\": 1, \"b\": 2}");
+    coffer__plan_part(&plans[0], &mark);
+    assert_string_equal(record_of(&plans[0]), records[0]);
+    for (size_t i = 0; i < 3; i++) {
+        coffer__plan_free(&plans[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_texts), cmocka_unit_test(test_budget),    cmocka_unit_test(test_findings),
         cmocka_unit_test(test_judge), cmocka_unit_test(test_expansion), cmocka_unit_test(test_f4),
-        cmocka_unit_test(test_alias), cmocka_unit_test(test_account),
+        cmocka_unit_test(test_alias), cmocka_unit_test(test_account),   cmocka_unit_test(test_records_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

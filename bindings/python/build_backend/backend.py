@@ -119,7 +119,7 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
         COPY.mkdir()
         for folder in ("cli", "include", "src"):
             shutil.copytree(CHECKOUT / folder, COPY / folder)
-        for file in ("CMakeLists.txt", "LICENSE"):
+        for file in ("CMakeLists.txt", "LICENSE", "THIRD_PARTY.txt"):
             shutil.copy2(CHECKOUT / file, COPY / file)
         if PAGE.exists():
             shutil.copy2(PAGE, COPY / "page.html")

@@ -104,6 +104,7 @@ def convert(
     bytes_as: str | None = None,
     dequantize: Literal["F32", "F16", "BF16"] | None = None,
     raw: bool = False,
+    sidecar: str | os.PathLike[str] | None = None,
     packed: bool = False,
     constants: bool = False,
     to: Literal["safetensors", "npz", "npy", "pt", "gguf"] | None = None,
@@ -121,8 +122,8 @@ def convert(
 ) -> Conversion:
     """Writes what is in a file of another program as safetensors, and tells what that is. Nothing of the file is run or imported, and
     neither torch nor numpy is needed. Or the other way: when the output is a .npz, .npy, .pt, .pth, .ckpt or .gguf file, the source is
-    safetensors or bintensors (of a file of another program, make that first), and of the options only `to`, `arch`, `tensor`, `bytes_as`,
-    `tied`, `sync`, `token`, `threads` and `progress` mean something.
+    safetensors or bintensors (of a file of another program, make that first), and of the options only `to`, `arch`, `sidecar`, `tensor`,
+    `bytes_as`, `tied`, `sync`, `token`, `threads` and `progress` mean something.
 
     source            a path or a URL; several of files of other programs become one model, in their order, and no tensor may be in
                       two of them
@@ -142,6 +143,7 @@ def convert(
                       becomes of dtypes that they lack
     dequantize        make numbers of GGUF's quantised blocks: "F32", "F16" or "BF16"
     raw               keep such blocks as bytes, with their types in the metadata
+    sidecar           of GGUF: where all its keys go as well, with the arrays that are too long for metadata; to GGUF: where they are read
     packed            keep integers of less than a byte (INT4) as bytes, with their dtypes and shapes in the metadata
     constants         of ONNX: take the tensors in the attributes of nodes, too
     max_shard_size    bytes of tensors in a file, or "5GB"; None: one file
@@ -162,6 +164,7 @@ def convert(
             exported,
             tensor=tensor,
             arch=arch,
+            sidecar=None if sidecar is None else os.fsdecode(sidecar),
             bytes_as=bytes_as,
             tied=tied == "hf",
             token=token,
@@ -183,6 +186,7 @@ def convert(
         bytes_as=bytes_as,
         blocks_as=dequantize,
         raw_blocks=raw,
+        sidecar=None if sidecar is None else os.fsdecode(sidecar),
         packed=packed,
         constants=constants,
         max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),

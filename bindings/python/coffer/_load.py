@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 from . import _native
 from ._dtypes import framework_shape
-from ._errors import no_tensor
+from ._errors import ArgumentError, build, no_tensor, wrong_argument, wrong_type
 from ._file import File
 from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, is_host
 from ._places import Place, Room, place_of, reaches, slabs
@@ -46,8 +47,13 @@ class LoadStats(NamedTuple):
 class Load(Iterator[tuple[str, Any]]):
     """A plan that is carried out in the background: pairs of a name and a tensor, as they become ready.
 
-    `take` waits for one of them, whatever the order. What was handed out owns its memory. As a context manager it is closed at the
-    end; `dict(load)` has everything.
+    `take` waits for one of them, whatever the order. What was handed out owns its memory, and stays when the load is closed. As a
+    context manager it is closed at the end; `dict(load)` has everything. Any number of threads may use it at once. Ctrl-C ends a call
+    that waits, and the load goes on until it is closed.
+
+    What goes wrong is a `coffer.Error`: first of all with the code CHANGED for a file that was changed meanwhile, TENSOR_DIGEST for a
+    tensor that is damaged, DEVICE, PEER, CANCELLED. After a failure nothing more is handed out: every call raises it again. A closed
+    load is a ValueError.
     """
 
     def __init__(self, plan: Plan, native: _native.Load, destination: Destination, shown: ExitStack) -> None:
@@ -71,20 +77,28 @@ class Load(Iterator[tuple[str, Any]]):
         return self
 
     def __next__(self) -> tuple[str, Any]:
-        found = self._native.next()
-        if found is None:
-            raise StopIteration
-        number, memory, _ = found
-        return self._names[number], self._made(number, memory)
+        number, tensor = next(self.numbered())
+        return self._names[number], tensor
+
+    def numbered(self) -> Iterator[tuple[int, Any]]:
+        """The same pairs with the number of each item in the plan in place of its name, which a plan may have more than once."""
+        while (found := self._native.next()) is not None:
+            number, memory, _ = found
+            yield number, self._made(number, memory)
 
     def take(self, name: str | int) -> Any:
-        """Waits for a tensor, by its name or by its number in the plan. A name that the plan has more than once is taken as often."""
-        number = self._number(name) if isinstance(name, str) else name
+        """Waits for a tensor, by its name or by its number in the plan, and has it read next. A name that the plan has more than once
+        is taken as often. A KeyError for a name that it does not have, a ValueError with the code TAKEN for what was handed out
+        before, and with the code BUDGET for what cannot be read before other tensors were taken."""
+        number = self._number(name) if isinstance(name, str) else self._checked(name)
+        if number in self._taken:
+            raise build(ArgumentError, "TAKEN", {"message": f"'{self._names[number]}' was handed out before, as item {number}"})
         found = self._native.take(number)
         return self._made(number, found[1])
 
     def wait(self) -> None:
-        """Waits until everything is in place, without handing it out."""
+        """Waits until everything is in place, without handing it out. A ValueError with the code BUDGET where a budget has no room
+        for that."""
         self._native.wait()
 
     def cancel(self) -> None:
@@ -110,6 +124,13 @@ class Load(Iterator[tuple[str, Any]]):
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a coffer.Load cannot be pickled or copied: it is threads and memory of this process")
+
+    def __repr__(self) -> str:
+        name = self._plan.file.path or "memory"
+        return f"<coffer.Load of {name}: {len(self._items)} items, {len(self._taken)} taken>"
+
     def __del__(self) -> None:
         if hasattr(self, "_native"):  # not when making it failed
             self.close()
@@ -123,6 +144,14 @@ class Load(Iterator[tuple[str, Any]]):
             number = next(numbers, number)
         return number
 
+    def _checked(self, number: object) -> int:
+        """The number of an item."""
+        if not isinstance(number, SupportsIndex):
+            raise wrong_type(f"an item is taken by its name or number, not by a {type(number).__name__}")
+        if not 0 <= operator.index(number) < len(self._items):
+            raise wrong_argument(f"the plan has {len(self._items)} items, which count from 0: there is no item {number}")
+        return operator.index(number)
+
     def _made(self, number: int, memory: _native.Loaded | None) -> Any:
         self._taken.add(number)
         return self._destination.made(number, memory)
@@ -131,7 +160,7 @@ class Load(Iterator[tuple[str, Any]]):
 class Destination:
     """Where the results of a load go: to memory that the load makes, and that a framework takes; or to tensors that are there."""
 
-    def __init__(self, framework: Framework, plan: Plan) -> None:
+    def __init__(self, framework: Framework | _Bytes, plan: Plan) -> None:
         self._framework = framework
         # Of a device that no driver of Coffer's reaches, tensors are made in host memory, and the framework moves them.
         self._mover = framework if isinstance(framework, ViewFramework) and not framework.on_host else None
@@ -143,6 +172,8 @@ class Destination:
         if self._mover is not None and isinstance(framework, TorchFramework) and reaches(self._mover.device):
             self._make_room(self._mover.device)
             self._mover = None
+        elif isinstance(self._mover, TorchFramework):
+            self._mover.moved(_nothing_of(self._mover))  # a device that torch does not have is an error before anything is read
 
     def _make_room(self, device: Any) -> None:
         """Makes the tensors on the device, where bytes are copied to as they come."""
@@ -169,6 +200,11 @@ class Destination:
         self.places.clear()
 
 
+def _nothing_of(framework: TorchFramework) -> Any:
+    """An empty tensor."""
+    return framework.taken("U8", (0,), memoryview(bytearray()))
+
+
 def load(
     source: str | os.PathLike[str] | File | Plan,
     device: Any = "cpu",
@@ -184,7 +220,7 @@ def load(
 ) -> Load:
     """Starts loading a model, or what a plan wants of it, in the background.
 
-    source         a path, a URL, what coffer.open gave, or a `coffer.Plan`
+    source         a path, a URL or what else coffer.open takes, what it gave, or a `coffer.Plan`
     device         where tensors go that have no place yet, of frameworks that have devices
     framework      "numpy", "torch", "flax", "tensorflow", "mlx" or "paddle", or another of their names ("np", "pt" …). None: "numpy",
                    and for a device "torch"
@@ -197,6 +233,11 @@ def load(
     uncached       leave nothing in the page cache
     progress       called with the bytes done and in all by the thread that waits; True shows a bar, where tqdm is installed. What it
                    raises ends the load
+
+    Everything that can be refused is refused here, before anything is read: a place that does not fit (ValueError, code PLACE), a
+    tensor larger than its budget (BUDGET), an engine that cannot be used (RuntimeError, code ENGINE), a device that is not there, a
+    dtype that the framework does not have. A plan of less than 2 MiB in local files is read before this returns. In a fork, the loads
+    of its parent are not to be used.
     """
     plan = plan_of(source)
     device = "cpu" if is_host(device) else device
@@ -221,6 +262,27 @@ def started(
         stack.close()
         raise
     return Load(plan, native, destination, stack)
+
+
+class _Bytes:
+    """In place of a framework: what is handed out is the memory itself."""
+
+    def dtype(self, dtype: str) -> str:
+        return dtype
+
+    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Loaded) -> _native.Loaded:
+        return memory
+
+
+def load_parts(
+    model: _native.Model, parts: Iterable[tuple[str, Any, Any]], window: Window | None = None, **options: Any
+) -> Load:
+    """The bytes of parts of tensors: of each its name, an index or None, and where they go, or None. What has no place is handed out
+    as a buffer."""
+    plan = Plan(File(model))
+    for name, index, out in parts:
+        plan.add(name, index, out=out)
+    return started(plan, Destination(_Bytes(), plan), window, **options)
 
 
 def everything_on(framework: TorchFramework, model: _native.Model, progress: Shown = None) -> dict[str, Any] | None:

@@ -513,6 +513,7 @@ def import_file(
     progress: Progress | None = None,
     raw_blocks: bool = False,
     blocks_as: str | None = None,
+    sidecar: str | None = None,
     packed: bool = False,
     constants: bool = False,
 ) -> tuple[
@@ -545,6 +546,7 @@ def export_file(
     threads: int = 0,
     progress: Progress | None = None,
     arch: str | None = None,
+    sidecar: str | None = None,
 ) -> tuple[str, list[ImportTensor]]:
     """Writes a file of tensors as one of another program: the name of the format that it has, and its tensors."""
 

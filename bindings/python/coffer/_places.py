@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from . import _native
 from ._dtypes import framework_name, framework_shape, is_packed
-from ._errors import Error, wrong_argument
+from ._errors import Error, wrong_argument, wrong_type
 
 
 class Place(NamedTuple):
@@ -64,6 +64,8 @@ def _of_array(out: Any, dtype: str, shape: tuple[int, ...]) -> Place:
     _compare(out.dtype, numpy_dtype(dtype), out.shape, shape)
     if not out.flags.writeable:
         raise wrong_argument("its array is read-only")
+    if any(stride < 0 for stride in out.strides):
+        raise wrong_argument("its array goes backwards: it has negative strides")
     address = out.__array_interface__["data"][0]
     strides = None if out.flags.c_contiguous else _of_ones(shape, out.strides)
     return Place((address, extent(shape, out.strides, out.itemsize), strides, 0), None, out)
@@ -72,7 +74,10 @@ def _of_array(out: Any, dtype: str, shape: tuple[int, ...]) -> Place:
 def _of_buffer(out: Any, dtype: str, shape: tuple[int, ...]) -> Place:
     import ctypes
 
-    view = memoryview(out)
+    try:
+        view = memoryview(out)
+    except TypeError:
+        raise wrong_type(f"a numpy array, a torch tensor or a writable buffer is wanted, not {type(out).__name__}") from None
     if view.readonly or not view.c_contiguous:
         raise wrong_argument("its buffer is not writable, or not contiguous")
     first = ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B"))) if view.nbytes else 0

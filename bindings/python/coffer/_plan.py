@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
-from ._errors import Error, wrong_argument
+from ._errors import Error, WrongTypeError, wrong_argument, wrong_type
 from ._file import File, open as open_file
 from ._places import Place, place_of
 
@@ -50,8 +51,13 @@ class Plan:
 
     source  a path, a URL, or what coffer.open gave
 
-    `add`, `shard` and `all` return the plan. `out`, a numpy array, a torch tensor or a buffer of the result's shape, is where the
-    result goes; without it the load makes the memory. For one thread at a time.
+    `add`, `shard` and `all` return the plan, and read nothing. `out`, a numpy array, a torch tensor or a writable buffer, is where the
+    result goes: of its dtype and shape, with any strides but negative ones; a buffer has no dtype, and is as long as the result or
+    longer. Without it the load makes the memory. The plan keeps `out`, and the load writes there until it is closed. Places may not
+    overlap, which coffer.load checks.
+
+    A name that the model does not have is a KeyError, an index out of range an IndexError. While a load carries it out, a plan cannot
+    be changed, which is a ValueError. For one thread at a time.
     """
 
     def __init__(self, source: str | os.PathLike[str] | File) -> None:
@@ -66,15 +72,18 @@ class Plan:
         return self._file
 
     def add(self, name: str, index: Index | tuple[Index, ...] | None = None, *, out: Any = None) -> Plan:
-        """Adds a tensor, or what an index takes of it by Python's rules, of every dimension."""
+        """Adds a tensor, or what an index takes of it by Python's rules: ints, slices with any step, an ellipsis, or a tuple of these,
+        one for each dimension."""
         return self._added(("add", (name, index)), out)
 
     def shard(self, name: str, dim: int, rank: int, world: int, *, parts: Sequence[int] = (), out: Any = None) -> Plan:
-        """Adds what rank `rank` of `world` takes of a tensor that is split along dimension `dim`.
+        """Adds what rank `rank` of `world`, counted from 0, takes of a tensor that is split along dimension `dim`. An IndexError where
+        that cannot be split evenly.
 
         Of a fused tensor, `parts` are the sizes of what it is fused of along that dimension, such as queries, keys and values; each
         of them is split by itself.
         """
+        _check_rank(rank, world)
         return self._added(("shard", (name, dim, tuple(parts), rank, world)), out)
 
     def all(self, rank: int = 0, world: int = 1, *, rules: Rules | None = None) -> Plan:
@@ -84,9 +93,9 @@ class Plan:
         transformers, by the names of their weights, which docs/loading.md lists. What no rule matches, and what cannot be split
         evenly, is taken whole.
         """
+        _check_rank(rank, world)
         first = len(self._native)
-        given = None if rules is None else [(pattern, -1 if dim is None else dim) for pattern, dim in rules.items()]
-        self._native.all(given, rank, world)
+        self._native.all(None if rules is None else _given(rules), rank, world)
         self._how += [("all", (rank, world))] * (len(self._native) - first)
         return self
 
@@ -100,6 +109,8 @@ class Plan:
 
     def cost(self, shard: int | None = None) -> Cost:
         """What the plan costs, of one of the model's files or of all. Nothing is read to know that."""
+        if shard is not None and not 0 <= operator.index(shard) < len(self._file.shards):
+            raise wrong_argument(f"the model has {len(self._file.shards)} files, which count from 0: there is no file {shard}")
         return Cost(*self._native.cost(shard))
 
     def to_json(self) -> str:
@@ -111,6 +122,9 @@ class Plan:
             "shards": [{"path": path, **self.cost(number)._asdict()} for number, path in enumerate(paths)],
         }
         return json.dumps(told, indent=2)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("a coffer.Plan cannot be pickled or copied: make one of the same path")
 
     def __repr__(self) -> str:
         cost = self.cost()
@@ -164,12 +178,30 @@ class Plan:
         return {number: _checked(items[number], out) for number, out in self._outs.items()}
 
 
+def _check_rank(rank: int, world: int) -> None:
+    if not 0 <= operator.index(rank) < operator.index(world):
+        raise wrong_argument(f"there is no rank {rank} of {world}: ranks count from 0")
+
+
+def _given(rules: Rules) -> list[tuple[str, int]]:
+    """The rules as the extension has them."""
+    if not isinstance(rules, Mapping):
+        raise wrong_type(f"rules are a mapping of patterns to dimensions, not {type(rules).__name__}")
+    for pattern, dim in rules.items():
+        if not isinstance(pattern, str) or not (dim is None or isinstance(dim, int)):
+            raise wrong_type(f"a rule is a pattern and a dimension or None, not {pattern!r}: {dim!r}")
+        if dim is not None and dim < 0:
+            raise wrong_argument(f"the rule for '{pattern}' has the dimension {dim}: they count from 0, and None splits nothing")
+    return [(pattern, -1 if dim is None else dim) for pattern, dim in rules.items()]
+
+
 def _checked(item: _Item, out: Any) -> Place:
     name, dtype, shape, _, _ = item
     try:
         return place_of(out, dtype, shape)
     except Error as error:
-        raise wrong_argument(f"'{name}' cannot go to its place: {error.message}") from error
+        kind = wrong_type if isinstance(error, WrongTypeError) else wrong_argument
+        raise kind(f"'{name}' cannot go to its place: {error.message}") from error
 
 
 def plan_of(source: str | os.PathLike[str] | File | Plan) -> Plan:

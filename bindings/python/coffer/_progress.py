@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ._errors import wrong_type
 from ._frameworks import Progress
 
 # A function of the bytes done and in all; or whether to show a bar.
@@ -16,6 +17,8 @@ Shown = bool | Progress | None
 @contextmanager
 def shown(progress: Shown, path: str | os.PathLike[str]) -> Iterator[Progress | None]:
     """What is to be called for the length of the block; None when nothing is to be shown."""
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        raise wrong_type(f"progress is a function, True, False or None, not {progress!r}")
     if callable(progress):
         yield progress
     elif progress:

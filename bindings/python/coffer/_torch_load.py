@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Set
-from typing import TYPE_CHECKING
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -55,6 +56,8 @@ def does_not_fit(path: str | None, target: str, missing: Iterable[str], unexpect
 
 
 def _tensors_of(target: Module | Mapping[str, Tensor]) -> dict[str, Tensor]:
+    if not isinstance(target, Module | Mapping):
+        raise wrong_type(f"the target is a module or a mapping of names to tensors, not {type(target).__name__}")
     tensors = dict(target.state_dict() if isinstance(target, Module) else target)
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
@@ -91,25 +94,51 @@ def _carry_out(
     verify: bool,
     progress: Shown,
 ) -> None:
-    """What has a place goes there by itself. The rest is copied by torch; what shares memory last, in the target's order."""
-    placed: set[str] = set()
+    """What the load does not put into the targets is copied by torch; what shares memory last, in the target's order."""
+    names = [item.name for item in plan.items]
+    by_torch = {number for number, name in enumerate(names) if name in shared}
     kept: dict[str, Tensor] = {}
-    for number, item in enumerate(plan.items):
-        tensor = tensors[item.name]
-        _check(item, tensor)
-        if item.name not in shared and _takes_bytes(tensor, item.dtype):
-            plan.put(number, tensor)
-            placed.add(item.name)
-    destination = Destination(framework("torch"), plan)
-    with torch.no_grad(), started(plan, destination, window, verify=verify, progress=progress) as load:
-        for name, tensor in load:
-            if name in shared:
-                kept[name] = tensor
-            elif name not in placed:
-                tensors[name].copy_(tensor)
+    targets = [tensors[name] for name in names]
+    with torch.no_grad(), Filling(plan, targets, by_torch, window, verify=verify, progress=progress) as filling:
+        for number, tensor in filling:
+            if number in by_torch and tensor is not None:
+                kept[names[number]] = tensor
+            elif tensor is not None:
+                targets[number].copy_(tensor)
         for name in tensors:
             if name in kept:
                 tensors[name].copy_(kept[name])
+
+
+class Filling:
+    """A plan that is carried out into tensors that are there, one for each item: pairs of an item's number and, where torch has to
+    copy it to its target, what was read; else None, and the target is complete.
+
+    Those of `by_torch` are always copied, since they share memory with others.
+    """
+
+    def __init__(
+        self, plan: Plan, targets: Sequence[Tensor], by_torch: Container[int], window: Window | None, **options: Any
+    ) -> None:
+        self._placed: set[int] = set()
+        for number, (item, target) in enumerate(zip(plan.items, targets, strict=True)):
+            _check(item, target)
+            if number not in by_torch and _takes_bytes(target, item.dtype):
+                plan.put(number, target)
+                self._placed.add(number)
+        self._load = started(plan, Destination(framework("torch"), plan), window, **options)
+
+    def __iter__(self) -> Iterator[tuple[int, Tensor | None]]:
+        for number, tensor in self._load.numbered():
+            yield number, None if number in self._placed else tensor
+
+    def __enter__(self) -> Filling:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._load.close()
 
 
 def _check(item: PlannedItem, tensor: Tensor) -> None:

@@ -17,8 +17,8 @@ import datetime
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from math import ceil, prod
 from typing import Any, Literal, NamedTuple
 
@@ -31,6 +31,7 @@ from ._dtypes import is_packed
 from ._errors import Error, build, wrong_argument
 from ._file import File, open
 from ._frameworks import torch_dtype
+from ._load import Load, load_parts
 
 # Along which dimension tensors are divided, by their names, or by name and shape; None: everybody gets the whole.
 Split = Mapping[str, int] | Callable[[str, tuple[int, ...]], int | None]
@@ -144,15 +145,20 @@ def load(
     device   where the tensors go
     group    of torch.distributed; None: all processes
     memory   bytes in a round of the exchange, of all processes together; each holds about twice that
-    threads  that read, in each process
+    threads  that read, in each process, at most
     timeout  seconds that the others may take for one exchange
+
+    The tensors own their memory. Raises `coffer.Error`: what went wrong in this process, or with the code PEER what did in another.
+    For one thread at a time, as are all calls of torch.distributed in one group.
     """
     peers = _Peers(group, timeout)
     file, wanted, failure = _opened(source, split, peers.world)
     peers.agree(failure, _hash(file, wanted, memory) if file is not None else b"")
     assert file is not None
-    with ThreadPoolExecutor(max(1, threads), "coffer-distributed") as pool:
-        return _Loading(file, wanted, peers, pool, torch.device(device)).run(schedule(wanted, peers.world, memory))
+    with ExitStack() as stack:
+        loading = _Loading(file, wanted, peers, _Reader(file, threads, stack))
+        found = loading.run(schedule(wanted, peers.world, memory))
+    return {name: tensor.to(torch.device(device)) for name, tensor in found.items()}
 
 
 def _opened(source: str | os.PathLike[str], split: Split | None, world: int) -> tuple[File | None, list[Wanted], Error | None]:
@@ -183,15 +189,62 @@ def _hash(file: File, wanted: list[Wanted], memory: int) -> bytes:
     return hashlib.sha256(json.dumps(described).encode()).digest()
 
 
+class _Lane(NamedTuple):
+    """What this process reads in a round: the bytes of each piece."""
+
+    parts: list[Tensor]
+    load: Load | None
+    failure: Error | None  # it could not be started
+
+    def finished(self) -> tuple[list[Tensor], Error | None]:
+        """Waits for the bytes. What went wrong is said to the others before it is raised."""
+        try:
+            if self.load is not None:
+                self.load.wait()
+                self.load.close()
+        except Error as error:
+            return [], error
+        return ([], self.failure) if self.failure else (self.parts, None)
+
+
+class _Reader:
+    """Starts the loads of this process. What it keeps for itself passes through a window of its own, beside the rounds."""
+
+    def __init__(self, file: File, threads: int, stack: ExitStack) -> None:
+        self._file = file
+        self._threads = max(1, threads)
+        self._stack = stack
+        self._window = _native.Window(threads=self._threads)
+
+    def lane(self, pieces: Iterable[Piece]) -> _Lane:
+        """Begins to read pieces, into memory of their own."""
+        wanted = [
+            (piece.name, (*[slice(None)] * piece.dim, slice(piece.start, piece.stop)), torch.empty(piece.size, dtype=torch.uint8, device="cpu"))
+            for piece in pieces
+        ]
+        return self._begin(wanted, self._window)
+
+    def own(self, blocks: Iterable[tuple[str, tuple[slice, ...], Tensor]]) -> _Lane:
+        """Begins to read blocks of tensors, into contiguous tensors."""
+        return self._begin(list(blocks), _native.Window(threads=self._threads))
+
+    def _begin(self, wanted: list[tuple[str, tuple[slice, ...], Tensor]], window: _native.Window) -> _Lane:
+        parts = [(name, index if self._file[name].ndim else None, _memory(out)) for name, index, out in wanted]
+        try:
+            load = self._stack.enter_context(load_parts(self._file._model, parts, window))
+        except Error as error:
+            return _Lane([], None, error)
+        return _Lane([out for _, _, out in wanted], load, None)
+
+
 class _Loading:
     """One load, on one process."""
 
-    def __init__(self, file: File, wanted: list[Wanted], peers: _Peers, pool: ThreadPoolExecutor, device: torch.device) -> None:
+    def __init__(self, file: File, wanted: list[Wanted], peers: _Peers, reader: _Reader) -> None:
         self._file = file
         self._wanted = {tensor.name: tensor for tensor in wanted}
         self._peers = peers
-        self._pool = pool
-        self._device = device
+        self._reader = reader
         self._found = {tensor.name: self._empty(tensor) for tensor in wanted}
 
     def _empty(self, tensor: Wanted) -> Tensor:
@@ -202,39 +255,27 @@ class _Loading:
 
     def run(self, rounds: list[Round]) -> dict[str, Tensor]:
         """While one round is exchanged the next is read."""
-        lanes = [self._pool.submit(self._lane, each.lanes[self._peers.rank]) for each in rounds[:1]]
-        own = self._pool.submit(self._read_own)
+        lane = self._lane(rounds[0]) if rounds else None
+        own = self._reader.own(self._blocks())
         for number, each in enumerate(rounds):
-            sent, failure = lanes.pop().result()
-            lanes = [self._pool.submit(self._lane, later.lanes[self._peers.rank]) for later in rounds[number + 1 : number + 2]]
+            assert lane is not None
+            sent, failure = lane.finished()
+            lane = self._lane(rounds[number + 1]) if number + 1 < len(rounds) else None
             if each.kind == "gather":
                 self._gather(each, sent, failure)
             else:
                 self._exchange(each, sent, failure)
-        self._peers.agree(own.result(), b"")
-        return {name: tensor.to(self._device) for name, tensor in self._found.items()}
+        self._peers.agree(own.finished()[1], b"")
+        return self._found
 
-    def _lane(self, pieces: tuple[Piece, ...]) -> tuple[list[Tensor], Error | None]:
-        """What this process reads in a round: the bytes of each piece."""
-        found = [torch.empty(piece.size, dtype=torch.uint8, device="cpu") for piece in pieces]
-        try:
-            for piece, target in zip(pieces, found, strict=True):
-                index = (*[slice(None)] * piece.dim, slice(piece.start, piece.stop))
-                tensor = self._file[piece.name]
-                _read(tensor[index] if tensor.ndim else tensor, target)
-        except Error as error:
-            return [], error
-        return found, None
+    def _lane(self, each: Round) -> _Lane:
+        return self._reader.lane(each.lanes[self._peers.rank])
 
-    def _read_own(self) -> Error | None:
-        try:
-            for tensor in self._wanted.values():
-                if _is_own(tensor) and 0 not in tensor.shape:
-                    assert tensor.split is not None
-                    _read(self._file[tensor.name][self._block(tensor, tensor.split)], self._found[tensor.name])
-        except Error as error:
-            return error
-        return None
+    def _blocks(self) -> Iterator[tuple[str, tuple[slice, ...], Tensor]]:
+        """What this process reads for itself alone."""
+        for tensor in self._wanted.values():
+            if tensor.split is not None and _is_own(tensor) and 0 not in tensor.shape:
+                yield tensor.name, self._block(tensor, tensor.split), self._found[tensor.name]
 
     def _block(self, tensor: Wanted, dim: int) -> tuple[slice, ...]:
         length = tensor.shape[dim] // self._peers.world
@@ -269,10 +310,10 @@ class _Loading:
         return found.narrow(piece.dim, piece.start, piece.stop - piece.start) if found.ndim else found
 
 
-def _read(part: _native.Tensor, target: Tensor) -> None:
-    """All of a part, into the memory of a contiguous tensor."""
-    size = target.numel() * target.element_size()
-    part.read_into(memoryview((ctypes.c_char * size).from_address(target.data_ptr())).cast("B"))
+def _memory(tensor: Tensor) -> memoryview:
+    """Of a contiguous tensor, as bytes."""
+    size = tensor.numel() * tensor.element_size()
+    return memoryview((ctypes.c_char * size).from_address(tensor.data_ptr())).cast("B")
 
 
 # ---- Talking to the others --------------------------------------------------------------------------------------------

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -16,6 +14,9 @@ from . import _native
 from ._dtypes import numpy_dtype
 from ._errors import wrong_argument
 from ._file import File, open
+from ._frameworks import framework
+from ._load import Destination, started
+from ._plan import Plan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,16 +42,20 @@ def load_sharded(
     source     a path, a URL, or what coffer.open gave
     shardings  one for all tensors; a mapping of names, which then are the tensors that are loaded; or a function of name and shape
     names      which tensors; None: all
-    memory     bytes that are read ahead at most, besides the arrays themselves
-    threads    that read
+    memory     bytes that are read ahead at most, besides the arrays themselves, and at least those of the largest part
+    threads    that read, at most
+
+    The arrays own their memory. A name that the model does not have is a KeyError with the code NO_TENSOR; what jax says of a sharding
+    that does not fit passes through, before anything is read. A tensor that is read whole is compared with its digest, where the file
+    records one. May be called by several threads at once.
     """
     file = source if isinstance(source, File) else open(source, access="read")
     if names is None:
         names = shardings if isinstance(shardings, Mapping) else file
     wanted = {name: _sharding(shardings, name, file[name].shape) for name in _in_order(file, names)}
-    with ThreadPoolExecutor(max(1, threads), "coffer-jax") as pool:
-        reads = _reads(file, wanted, pool, memory)
-        return {name: _array(file[name], sharding, parts) for (name, sharding), parts in zip(wanted.items(), reads, strict=True)}
+    parts = _parts(file, wanted, memory, threads)
+    arrays = {name: _array(file[name], wanted[name], found) for name, found in parts}
+    return {name: arrays[name] for name in wanted}
 
 
 def _in_order(file: File, names: Iterable[str]) -> list[str]:
@@ -75,30 +80,36 @@ def _box(index: tuple[slice, ...] | None, shape: tuple[int, ...]) -> _Box:
     return tuple(entry.indices(length)[:2] for entry, length in zip(index or (), shape, strict=True))
 
 
-def _reads(
-    file: File, wanted: Mapping[str, Sharding], pool: ThreadPoolExecutor, memory: int
-) -> Iterator[dict[_Box, Future[Array]]]:
-    """The parts of each tensor that this process's devices hold, being read, as far ahead as memory goes."""
-    started: deque[tuple[int, dict[_Box, Future[Array]]]] = deque()
-    held = 0
+def _parts(
+    file: File, wanted: Mapping[str, Sharding], memory: int, threads: int
+) -> Iterator[tuple[str, dict[_Box, Array]]]:
+    """The parts of each tensor that this process's devices hold, when all of them are there. They are loaded in the order of the
+    file, so that few tensors are incomplete at a time."""
+    plan = Plan(file)
+    boxes: list[tuple[str, _Box]] = []
+    left: dict[str, int] = {}
     for name, sharding in wanted.items():
-        tensor = file[name]
-        indices = sharding.addressable_devices_indices_map(tensor.shape).values()
-        boxes = {_box(index, tensor.shape) for index in indices}
-        parts = {box: tensor[tuple(slice(*entry) for entry in box)] for box in boxes}
-        size = sum(part.nbytes for part in parts.values())
-        while started and held + size > memory:
-            freed, found = started.popleft()
-            yield found
-            held -= freed
-        started.append((size, {box: pool.submit(part.numpy) for box, part in parts.items()}))
-        held += size
-    for _, found in started:
-        yield found
+        shape = file[name].shape
+        several = {_box(index, shape) for index in sharding.addressable_devices_indices_map(shape).values()}
+        left[name] = len(several)
+        for box in several:
+            plan.add(name, tuple(slice(*entry) for entry in box))
+            boxes.append((name, box))
+    budget = max([memory, *(item.nbytes for item in plan.items)])
+    found: dict[str, dict[_Box, Array]] = {name: {} for name in left}
+    yield from ((name, {}) for name, count in left.items() if count == 0)
+    window = _native.Window(threads=max(1, threads))
+    with started(plan, Destination(framework("numpy"), plan), window, host_budget=max(1, budget)) as load:
+        for number, part in load.numbered():
+            name, box = boxes[number]
+            found[name][box] = part
+            left[name] -= 1
+            if left[name] == 0:
+                yield name, found.pop(name)
 
 
-def _array(tensor: _native.Tensor, sharding: Sharding, parts: Mapping[_Box, Future[Array]]) -> jax.Array:
+def _array(tensor: _native.Tensor, sharding: Sharding, parts: Mapping[_Box, Array]) -> jax.Array:
     shape = tensor.shape
     return jax.make_array_from_callback(
-        shape, sharding, lambda index: parts[_box(index, shape)].result(), dtype=numpy_dtype(tensor.dtype)
+        shape, sharding, lambda index: parts[_box(index, shape)], dtype=numpy_dtype(tensor.dtype)
     )

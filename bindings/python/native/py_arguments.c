@@ -43,6 +43,38 @@ int py_unpack(PyObject *tuple, const char *what, PyObject **items, Py_ssize_t co
     return 0;
 }
 
+/* One that is out of range is told as such: the interpreter's own message is about C's types. */
+static int number_up_to(PyObject *number, uint64_t most, uint64_t *value)
+{
+    PyObject *whole = PyNumber_Index(number);
+    if (whole == NULL) {
+        return -1;
+    }
+    *value = PyLong_AsUnsignedLongLong(whole);
+    Py_DECREF(whole);
+    if (PyErr_Occurred() == NULL && *value <= most) {
+        return 0;
+    }
+    PyErr_Clear();
+    PyErr_Format(PyExc_ValueError, "a whole number from 0 to %llu is wanted, not %R", (unsigned long long)most, number);
+    return -1;
+}
+
+int py_to_u64(PyObject *number, void *out)
+{
+    return number_up_to(number, UINT64_MAX, out) == 0;
+}
+
+int py_to_u32(PyObject *number, void *out)
+{
+    uint64_t value = 0;
+    if (number_up_to(number, UINT32_MAX, &value) < 0) {
+        return 0;
+    }
+    *(uint32_t *)out = (uint32_t)value;
+    return 1;
+}
+
 int py_shape_from(PyObject *sequence, uint64_t **shape, size_t *rank)
 {
     PyObject *items = PySequence_Tuple(sequence);

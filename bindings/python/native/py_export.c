@@ -66,8 +66,8 @@ static PyObject *export_run(const py_state *state, export_call *call)
 
 PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "path",  "output", "to",      "tensor",   "bytes_as", "tied",
-                             "token", "sync",   "threads", "progress", "arch",     NULL };
+    static char *names[] = { "path", "output",  "to",       "tensor", "bytes_as", "tied", "token",
+                             "sync", "threads", "progress", "arch",   "sidecar",  NULL };
     const py_state *state = PyModule_GetState(module);
     export_call call = { .open = COFFER_OPEN_OPTIONS_INIT, .options = COFFER_EXPORT_OPTIONS_INIT };
     const char *to = NULL;
@@ -78,10 +78,10 @@ PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs)
     call.open.access = COFFER_READ;
     call.open.verify = COFFER_VERIFY_RECORDED;
     PyObject *told = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&s|$z#zpzsIOz:export_file", names, PyUnicode_FSConverter,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&s|$z#zpzsIOzz:export_file", names, PyUnicode_FSConverter,
                                      &call.path, PyUnicode_FSConverter, &call.output, &to, &call.options.tensor,
                                      &tensor_len, &bytes_as, &tied, &call.open.token, &sync, &call.threads,
-                                     &call.progress, &call.options.arch)) {
+                                     &call.progress, &call.options.arch, &call.options.sidecar)) {
         goto done;
     }
     call.options.tensor_len = (size_t)tensor_len;

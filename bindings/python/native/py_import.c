@@ -220,19 +220,11 @@ static PyObject *import_run(const py_state *state, const import_call *call)
 
 PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "paths",        "output",
-                             "root",         "strip_prefix",
-                             "tied",         "scalars",
-                             "bytes_as",     "skip_unsupported",
-                             "strict",       "complex128",
-                             "allow_expand", "scan",
-                             "token",        "max_shard_size",
-                             "force",        "unverified",
-                             "unchecked",    "sync",
-                             "digests",      "threads",
-                             "progress",     "raw_blocks",
-                             "blocks_as",    "packed",
-                             "constants",    NULL };
+    static char *names[] = { "paths",     "output",           "root",     "strip_prefix", "tied",         "scalars",
+                             "bytes_as",  "skip_unsupported", "strict",   "complex128",   "allow_expand", "scan",
+                             "token",     "max_shard_size",   "force",    "unverified",   "unchecked",    "sync",
+                             "digests",   "threads",          "progress", "raw_blocks",   "blocks_as",    "packed",
+                             "constants", "sidecar",          NULL };
     static const char *const ties[] = { "hf", "keep", NULL };
     static const char *const scalars[] = { "skip", "metadata", NULL };
     const py_state *state = PyModule_GetState(module);
@@ -250,10 +242,10 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     const char *blocks_as = NULL;
     int flags[11] = { 0 };
     if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "O!|O$zzsszpppppzKpppszIOpzpp:import_file", names, &PyTuple_Type, &call.paths, &output,
+            args, kwargs, "O!|O$zzsszpppppzKpppszIOpzppz:import_file", names, &PyTuple_Type, &call.paths, &output,
             &call.options.root, &call.options.strip_prefix, &tied, &scalar, &bytes_as, &flags[0], &flags[1], &flags[2],
             &flags[3], &flags[4], &call.open.token, &max_shard_size, &flags[5], &flags[6], &flags[7], &sync, &digests,
-            &call.threads, &call.progress, &flags[8], &blocks_as, &flags[9], &flags[10])) {
+            &call.threads, &call.progress, &flags[8], &blocks_as, &flags[9], &flags[10], &call.writing.sidecar)) {
         return NULL;
     }
     PyObject *told = NULL;

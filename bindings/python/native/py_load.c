@@ -62,19 +62,16 @@ static PyObject *load_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     PyObject *plan = NULL;
     PyObject *window = Py_None;
     PyObject *progress = Py_None;
-    unsigned long long host_budget = 0;
-    unsigned long long device_budget = 0;
     const char *order = "file";
     int verify = 1;
     int uncached = 0;
     bool failed = false;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$KKsppO:Load", names, &plan, &window, &host_budget,
-                                     &device_budget, &order, &verify, &uncached, &progress) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$O&O&sppO:Load", names, &plan, &window, py_to_u64,
+                                     &options.host_budget, py_to_u64, &options.device_budget, &order, &verify,
+                                     &uncached, &progress) ||
         load_options_from(state, &options, order, verify) < 0) {
         return NULL;
     }
-    options.host_budget = host_budget;
-    options.device_budget = device_budget;
     options.uncached = uncached != 0;
     coffer_window *through = py_window_of(state, window, &failed);
     const coffer_plan *wanted = failed ? NULL : py_plan_begin(state, plan);

@@ -148,12 +148,42 @@ PyObject *py_model_read_many(PyObject *self, PyObject *args, PyObject *kwargs)
     return list;
 }
 
+/* ---- parts --------------------------------------------------------------------------------------------------------- */
+
+/* Makes something of a part, which it takes over. */
+typedef PyObject *(*part_maker)(const py_state *state, py_handle *handle, py_part *part);
+
+/* What `make` makes of a tensor, or of the part of it that an index names plainly: None for another index. */
+static PyObject *with_part(PyObject *self, PyObject *name, PyObject *index, part_maker make)
+{
+    const py_state *state = py_state_of(self);
+    py_handle *handle = py_model_use(self);
+    const coffer_tensor *tensor = handle == NULL ? NULL : py_find(state, handle, name);
+    PyObject *result = NULL;
+    if (tensor != NULL) {
+        py_part whole;
+        py_part part;
+        py_part_whole(&whole, tensor);
+        part = whole;
+        const int other = index == NULL ? 0 : py_part_slice_plainly(state, &part, &whole, index);
+        if (other > 0) {
+            result = Py_NewRef(Py_None);
+        } else if (other == 0) {
+            result = make(state, handle, &part);
+        }
+    }
+    py_handle_release(handle);
+    return result;
+}
+
 /* ---- array --------------------------------------------------------------------------------------------------------- */
 
-static PyObject *array_of(const py_state *state, py_handle *handle, const py_part *part)
+/* The dtype, the shape and the bytes of a part, in memory of their own. */
+static PyObject *array_of(const py_state *state, py_handle *handle, py_part *part)
 {
     py_view view;
     if (py_view_init(state, &view, handle, part, true) < 0) {
+        py_part_deinit(part);
         return NULL;
     }
     PyObject *dtype = py_dtype_name(state, part->tensor);
@@ -163,36 +193,15 @@ static PyObject *array_of(const py_state *state, py_handle *handle, const py_par
     Py_XDECREF(dtype);
     Py_XDECREF(shape);
     Py_XDECREF(buffer);
+    py_part_deinit(part);
     return result;
 }
 
 PyObject *py_model_array(PyObject *self, PyObject *args)
 {
-    const py_state *state = py_state_of(self);
     PyObject *name = NULL;
     PyObject *index = NULL;
-    if (!PyArg_ParseTuple(args, "O|O:array", &name, &index)) {
-        return NULL;
-    }
-    py_handle *handle = py_model_use(self);
-    const coffer_tensor *tensor = handle == NULL ? NULL : py_find(state, handle, name);
-    PyObject *result = NULL;
-    if (tensor != NULL) {
-        py_part whole;
-        py_part part;
-        py_part_whole(&whole, tensor);
-        const int other = index == NULL ? 0 : py_part_slice_plainly(state, &part, &whole, index);
-        if (other == 0) {
-            result = array_of(state, handle, index == NULL ? &whole : &part);
-        } else if (other > 0) {
-            result = Py_NewRef(Py_None);
-        }
-        if (index != NULL && other == 0) {
-            py_part_deinit(&part);
-        }
-    }
-    py_handle_release(handle);
-    return result;
+    return PyArg_ParseTuple(args, "O|O:array", &name, &index) ? with_part(self, name, index, array_of) : NULL;
 }
 
 /* ---- read_into ----------------------------------------------------------------------------------------------------- */
@@ -259,32 +268,12 @@ PyObject *py_model_read_into(PyObject *self, PyObject *args, PyObject *kwargs)
     return result < 0 ? NULL : Py_NewRef(Py_None);
 }
 
-/* ---- parts --------------------------------------------------------------------------------------------------------- */
-
 PyObject *py_model_plain_part(PyObject *self, PyObject *args)
 {
-    const py_state *state = py_state_of(self);
     PyObject *name = NULL;
     PyObject *index = NULL;
-    if (!PyArg_ParseTuple(args, "OO:plain_part", &name, &index)) {
-        return NULL;
-    }
-    py_handle *handle = py_model_use(self);
-    const coffer_tensor *tensor = handle == NULL ? NULL : py_find(state, handle, name);
-    PyObject *result = NULL;
-    if (tensor != NULL) {
-        py_part whole;
-        py_part part;
-        py_part_whole(&whole, tensor);
-        const int other = py_part_slice_plainly(state, &part, &whole, index);
-        if (other > 0) {
-            result = Py_NewRef(Py_None);
-        } else if (other == 0) {
-            result = py_tensor_new_part(state, handle, &part);
-        }
-    }
-    py_handle_release(handle);
-    return result;
+    return PyArg_ParseTuple(args, "OO:plain_part", &name, &index) ? with_part(self, name, index, py_tensor_new_part)
+                                                                  : NULL;
 }
 
 /* ---- dlpack_many --------------------------------------------------------------------------------------------------- */

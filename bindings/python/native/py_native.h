@@ -257,6 +257,9 @@ const py_part *py_tensor_of(const py_state *state, PyObject *object, py_handle *
 
 /* The tensor that a Python string names, or NULL and Error NO_TENSOR. */
 const coffer_tensor *py_find(const py_state *state, const py_handle *handle, PyObject *name);
+/* Converters for "O&": whole numbers from 0 on, a ValueError for others. What the letters K and I take wraps around. */
+int py_to_u64(PyObject *number, void *out);
+int py_to_u32(PyObject *number, void *out);
 /* The `count` items of a tuple, borrowed; what is none of that length is a TypeError that says `what`. */
 int py_unpack(PyObject *tuple, const char *what, PyObject **items, Py_ssize_t count);
 /* A shape: a sequence of non-negative ints. *shape is released by PyMem_Free. */

@@ -30,15 +30,14 @@ static PyObject *window_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     const py_state *state = PyType_GetModuleState(type);
     coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
     const char *engine = "auto";
-    unsigned long long memory = 0;
     coffer_window *window = NULL;
     coffer_error err;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$KIszII:Window", names, &memory, &options.threads, &engine,
-                                     &options.group, &options.ranks, &options.rank) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$O&O&szO&O&:Window", names, py_to_u64, &options.memory, py_to_u32,
+                                     &options.threads, &engine, &options.group, py_to_u32, &options.ranks, py_to_u32,
+                                     &options.rank) ||
         py_engine_from(state, engine, &options.engine) < 0) {
         return NULL;
     }
-    options.memory = memory;
     if (coffer_window_new(&window, &options, &err) != COFFER_OK) {
         return py_raise(state, &err);
     }
@@ -74,18 +73,29 @@ coffer_window *py_window_of(const py_state *state, PyObject *object, bool *faile
         return ((window_object *)object)->window;
     }
     *failed = true;
-    PyErr_Format(PyExc_TypeError, "a coffer.Window is wanted, not %R", (PyObject *)Py_TYPE(object));
+    PyErr_Format(PyExc_TypeError, "a coffer.Window is wanted, not %R", object);
     return NULL;
 }
 
 PyTypeObject *py_window_make_type(PyObject *module)
 {
     static PyType_Slot slots[] = {
-        { Py_tp_doc,
-          "Window(*, memory=0, threads=0, engine=\"auto\", group=None, ranks=0, rank=0)\n--\n\nWhat bytes pass through "
-          "on "
-          "their way: memory of a fixed size, threads, and what is registered with devices. It serves any\nnumber of "
-          "loads, one after the other." },
+        { Py_tp_doc, "Window(*, memory=0, threads=0, engine=\"auto\", group=None, ranks=0, rank=0)\n--\n\n"
+                     "What bytes pass through on their way: memory of a fixed size, threads, and what is registered "
+                     "with devices. It serves\n"
+                     "any number of loads, which read one after the other, and any number of threads may start them. "
+                     "It cannot be pickled,\n"
+                     "and a fork makes its own.\n\n"
+                     "memory   bytes in flight, at most; 0: 64 MiB, more where a device has much memory of its own\n"
+                     "threads  that read, at most; 0: by engine and processors\n"
+                     "engine   how files are read: \"buffered\", \"direct\", \"ring\", \"cufile\"; \"auto\": by what "
+                     "the system says of each\n"
+                     "         file. One that is named is used, or the load is an Error with the code ENGINE\n"
+                     "group    with ranks above 1: processes of this user on this host that name the same group and "
+                     "load the same model\n"
+                     "         read each byte once, together; None: any that loads the model\n"
+                     "ranks    how many processes that are\n"
+                     "rank     which of them this is, from 0" },
         { Py_tp_new, window_new },
         { Py_tp_dealloc, window_dealloc },
         { 0, NULL },

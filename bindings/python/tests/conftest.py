@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import gc
+import http.server
 import json
+import re
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -79,3 +82,79 @@ def released(path: Path) -> Iterator[Callable[[], bool]]:
         return maps_of(path) == 0 and descriptors() == before
 
     yield check
+
+
+def taken_by_threads(load, names) -> dict[str, object]:
+    """What a load hands out to as many threads as it has tensors, each of which takes one."""
+    found: dict[str, object] = {}
+    threads = [threading.Thread(target=lambda name=name: found.update({name: load.take(name)})) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+# ---- A server that does not answer ------------------------------------------------------------------------------------
+
+SERVED = {"a": np.arange(300_000, dtype=np.float32).reshape(300, 1000), "b": np.arange(5, dtype=np.int8)}
+
+
+class Holding(http.server.BaseHTTPRequestHandler):
+    """Answers ranges of `files`, but holds what `silent` names, and all but the beginning of what `half_silent` does, until the test
+    is over."""
+
+    files: dict[str, bytes]
+    busy: set[str]
+    silent: set[str]
+    half_silent: set[str]
+    asked: threading.Event
+    over: threading.Event
+
+    def do_GET(self):
+        if self.path in self.busy:
+            self.send_response(503)
+            self.send_header("Retry-After", "50")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            self.asked.set()
+            return
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"] or "")
+        later = wanted is not None and int(wanted[1]) > 0
+        if self.path in self.silent or (later and self.path in self.half_silent):
+            self.asked.set()
+            self.over.wait()
+            return
+        content = self.files.get(self.path)
+        if content is None:
+            self.send_error(404)
+            return
+        first, last = (int(wanted[1]), min(int(wanted[2]), len(content) - 1)) if wanted else (0, len(content) - 1)
+        self.send_response(206 if wanted else 200)
+        if wanted:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
+        self.send_header("Content-Length", str(last - first + 1))
+        self.end_headers()
+        self.wfile.write(content[first : last + 1])
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COFFER_NET_TIMEOUT", "60")
+    state = {"files": {"/x.safetensors": array_file(SERVED)}, "busy": set(), "silent": set(), "half_silent": set()}
+    state |= {"asked": threading.Event(), "over": threading.Event()}
+    handler = type("Handler", (Holding,), state)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        running.daemon_threads = True
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        handler.base = f"http://127.0.0.1:{running.server_port}"
+        yield handler
+        handler.over.set()
+        running.shutdown()
+        thread.join()

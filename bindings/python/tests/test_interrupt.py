@@ -4,80 +4,18 @@ call that waited for them would never end, or end otherwise."""
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
-import re
 import signal
 import threading
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import array_file
+from conftest import SERVED, array_file
 
 import coffer
 import coffer.numpy
-
-ARRAYS = {"a": np.arange(300_000, dtype=np.float32).reshape(300, 1000), "b": np.arange(5, dtype=np.int8)}
-
-
-class Holding(http.server.BaseHTTPRequestHandler):
-    """Answers ranges of `files`, but holds what `silent` names (and any answer when `all_silent`) until the test is over."""
-
-    files: dict[str, bytes]
-    busy: set[str]
-    silent: set[str]
-    asked: threading.Event
-    over: threading.Event
-
-    def do_GET(self):
-        if self.path in self.busy:
-            self.send_response(503)
-            self.send_header("Retry-After", "50")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            self.asked.set()
-            return
-        if self.path in self.silent:
-            self.asked.set()
-            self.over.wait()
-            return
-        content = self.files.get(self.path)
-        if content is None:
-            self.send_error(404)
-            return
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"] or "")
-        first, last = (int(wanted[1]), min(int(wanted[2]), len(content) - 1)) if wanted else (0, len(content) - 1)
-        self.send_response(206 if wanted else 200)
-        if wanted:
-            self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
-        self.send_header("Content-Length", str(last - first + 1))
-        self.end_headers()
-        self.wfile.write(content[first : last + 1])
-
-    def log_message(self, *arguments):
-        pass
-
-
-@pytest.fixture
-def server(monkeypatch):
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COFFER_NET_TIMEOUT", "60")
-    state = {"files": {"/x.safetensors": array_file(ARRAYS)}, "busy": set(), "silent": set()}
-    state |= {"asked": threading.Event(), "over": threading.Event()}
-    handler = type("Handler", (Holding,), state)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        running.daemon_threads = True
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        handler.base = f"http://127.0.0.1:{running.server_port}"
-        yield handler
-        handler.over.set()
-        running.shutdown()
-        thread.join()
-
 
 def interrupted(call: Callable[[], object], begun: threading.Event) -> None:
     """Makes the call and, once it has begun, presses Ctrl-C until it ends."""
@@ -125,7 +63,7 @@ def test_opening_an_index(server):
 @pytest.mark.parametrize("count", [1, 30])
 def test_opening_several_files(server, count):
     names = [f"{i}.safetensors" for i in range(count)]
-    server.files |= {f"/{name}": array_file({name: ARRAYS["b"]}) for name in names}
+    server.files |= {f"/{name}": array_file({name: SERVED["b"]}) for name in names}
     server.files["/x.index.json"] = json.dumps({"weight_map": {name: name for name in names}}).encode()
     server.silent = {f"/{names[-1]}"}
     interrupted(lambda: coffer.open(f"{server.base}/x.index.json"), server.asked)
@@ -166,7 +104,7 @@ def test_reading(server, read):
 
 @pytest.mark.parametrize("read", [lambda f: f["a"].numpy(), lambda f: f["a"][1:2].numpy(), lambda f: f.verify()])
 def test_reading_what_is_verified(server, tmp_path, read):
-    coffer.numpy.save_file(ARRAYS, tmp_path / "x.safetensors", digests="sha256")
+    coffer.numpy.save_file(SERVED, tmp_path / "x.safetensors", digests="sha256")
     server.files["/x.safetensors"] = (tmp_path / "x.safetensors").read_bytes()
     f = coffer.open(f"{server.base}/x.safetensors", verify=True)
     server.silent = {"/x.safetensors"}
@@ -174,7 +112,7 @@ def test_reading_what_is_verified(server, tmp_path, read):
 
 
 def test_fetching(server, tmp_path):
-    whole = array_file(ARRAYS)
+    whole = array_file(SERVED)
     server.files |= {"/m/model.safetensors": whole, "/m/config.json": b"{}"}
     server.silent = {"/m/config.json"}
     interrupted(lambda: coffer.fetch(f"{server.base}/m/", tmp_path / "m"), server.asked)
@@ -209,7 +147,7 @@ def test_saving_to_a_pipe_that_nobody_reads(blocking):
 
     def save() -> None:
         with coffer.Writer(writer, {"a": ("F32", (300, 1000))}) as file:
-            file.write("a", ARRAYS["a"])
+            file.write("a", SERVED["a"])
 
     try:
         interrupted(save, begun(reader))
@@ -221,7 +159,7 @@ def test_saving_to_a_pipe_that_nobody_reads(blocking):
 @pytest.mark.parametrize("sync", ["replace", "always", "never"])
 def test_saving_is_given_up_by_progress(tmp_path, sync):
     path = tmp_path / "x.safetensors"
-    path.write_bytes(array_file({"b": ARRAYS["b"]}))
+    path.write_bytes(array_file({"b": SERVED["b"]}))
     before = path.read_bytes()
     seen = []
 

@@ -4,17 +4,18 @@ that wait can be ended."""
 
 from __future__ import annotations
 
+import copy
 import gc
-import http.server
 import json
 import os
+import pickle
 import random
 import signal
 import threading
 
 import numpy as np
 import pytest
-from conftest import array_file
+from conftest import array_file, taken_by_threads
 
 import coffer
 from coffer import _native
@@ -89,6 +90,11 @@ def test_a_name_that_is_there_twice(path, arrays):
         with pytest.raises(coffer.Error, match="matrix|before"):
             load.take("matrix")
     matrix = arrays["matrix"]
+    with coffer.load(plan) as load:
+        by_number = dict(load.numbered())
+        assert sorted(by_number) == [0, 1, 2] and list(load.numbered()) == []
+    for number, found in by_number.items():
+        np.testing.assert_array_equal(found, parts[number])
     for found, wanted in zip(parts, (matrix[:2], matrix[:, 3], matrix), strict=True):
         np.testing.assert_array_equal(found, wanted)
 
@@ -214,6 +220,38 @@ def test_what_cannot_be_planned(path):
     assert len(plan) == 0 and repr(plan) == "<coffer.Plan: 0 items, 0 bytes>"
 
 
+@pytest.mark.parametrize(
+    ("call", "kind", "said"),
+    [
+        (lambda path: coffer.load(path, host_budget=-1), ValueError, "from 0 to 18446744073709551615 is wanted, not -1"),
+        (lambda path: coffer.load(path, progress=3), TypeError, "progress is a function, True, False or None, not 3"),
+        (lambda path: coffer.Window(memory=-1), ValueError, "is wanted, not -1"),
+        (lambda path: coffer.Window(threads=1 << 32), ValueError, "from 0 to 4294967295 is wanted, not 4294967296"),
+        (lambda path: coffer.load(coffer.Plan(path).add("cube", out=3)), TypeError, "'cube' cannot go to its place: .* not int"),
+        (lambda path: coffer.load(coffer.Plan(path).add("matrix", out=np.zeros((6, 8), np.float32)[::-1])), ValueError, "backwards"),
+        (lambda path: coffer.Plan(path).shard("matrix", 0, -1, 2), ValueError, "there is no rank -1 of 2"),
+        (lambda path: coffer.Plan(path).all(2, 2), ValueError, "there is no rank 2 of 2"),
+        (lambda path: coffer.Plan(path).all(rules=3), TypeError, "rules are a mapping of patterns to dimensions, not int"),
+        (lambda path: coffer.Plan(path).all(rules={3: 0}), TypeError, "a rule is a pattern and a dimension or None, not 3: 0"),
+        (lambda path: coffer.Plan(path).all(rules={"*": -1}), ValueError, "has the dimension -1"),
+        (lambda path: coffer.Plan(path).cost(1), ValueError, "there is no file 1"),
+        (lambda path: coffer.load(path).take(5), ValueError, "there is no item 5"),
+        (lambda path: coffer.load(path).take(1.5), TypeError, "by its name or number, not by a float"),
+        (lambda path: pickle.dumps(coffer.load(path)), TypeError, "a coffer.Load cannot be pickled or copied"),
+        (lambda path: copy.copy(coffer.Plan(path)), TypeError, "a coffer.Plan cannot be pickled or copied"),
+    ],
+)
+def test_what_wrong_calls_are_told(path, call, kind, said):
+    with pytest.raises(kind, match=said):
+        call(path)
+
+
+def test_a_load_says_what_it_is(path):
+    with coffer.load(path) as load:
+        next(load)
+        assert repr(load) == f"<coffer.Load of {path}: 5 items, 1 taken>"
+
+
 def test_a_plan_in_use(path):
     plan = coffer.Plan(path).all()
     with coffer.load(plan) as load:
@@ -317,39 +355,10 @@ def test_budgets(path, arrays):
 
 
 @pytest.fixture
-def slow(monkeypatch):
+def slow(server):
     """The URL of a model whose data never come, and the event that they were asked for."""
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("COFFER_NET_TIMEOUT", "60")
-    content = array_file({"a": np.zeros(1 << 20, np.uint8)})
-    asked, over = threading.Event(), threading.Event()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            first, last = (int(number) for number in self.headers["Range"].removeprefix("bytes=").split("-"))
-            if first > 0:
-                asked.set()
-                over.wait()
-                return
-            last = min(last, len(content) - 1)
-            self.send_response(206)
-            self.send_header("Content-Range", f"bytes {first}-{last}/{len(content)}")
-            self.send_header("Content-Length", str(last - first + 1))
-            self.end_headers()
-            self.wfile.write(content[first : last + 1])
-
-        def log_message(self, *arguments):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/x.safetensors", asked
-        over.set()
-        server.shutdown()
-        thread.join()
+    server.half_silent = {"/x.safetensors"}
+    return f"{server.base}/x.safetensors", server.asked
 
 
 def test_closed(path):
@@ -396,12 +405,7 @@ def test_closing_while_another_thread_waits(slow):
 
 def test_many_threads_take(path, arrays):
     with coffer.load(path) as load:
-        found = {}
-        threads = [threading.Thread(target=lambda name=name: found.update({name: load.take(name)})) for name in arrays]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        found = taken_by_threads(load, arrays)
     assert_same(found, arrays)
 
 

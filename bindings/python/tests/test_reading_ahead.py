@@ -13,6 +13,8 @@ from conftest import array_file
 from numpy.lib.stride_tricks import as_strided
 
 import coffer
+from coffer import _native
+from coffer.adapters import ahead
 from coffer.adapters.ahead import ReadAhead
 from coffer.adapters.boxes import box_of, counts, elements, slices, whole
 from coffer.adapters.learning import Learner
@@ -260,6 +262,65 @@ def test_a_file_that_is_cut_meanwhile_is_an_error(model):
             for name in names:
                 take(source, arrays, name, ROWS, into=True)
     assert raised.value.code in ("CHANGED", "DATA_TRUNCATED")
+
+
+@pytest.mark.parametrize("damaged", ["layers.0.a", "layers.9.a"])
+def test_what_is_taken_whole_is_verified(tmp_path, damaged):
+    """Both what was read ahead, and what was read when it was asked for. A part cannot be verified, and a wrong guess harms nobody."""
+    arrays = layers(12)
+    path = tmp_path / "x"
+    path.write_bytes(array_file(arrays))
+    coffer.record_digests(path)
+    content = bytearray(path.read_bytes())
+    content[coffer.open(path)[damaged].offset] ^= 1
+    path.write_bytes(content)
+    all_of_it = whole((64, 16))
+    with ReadAhead([path]) as source:
+        for name in source:
+            if name == damaged:
+                with pytest.raises(coffer.Error) as raised:
+                    source.read(name, all_of_it)
+                assert (raised.value.code, raised.value.tensor) == ("TENSOR_DIGEST", damaged)
+                source.read(name, ROWS)
+            else:
+                take(source, arrays, name, all_of_it, into=True)
+
+
+def test_what_is_read_ahead_is_loaded(model, monkeypatch):
+    """In few loads, through one window; what is asked for and large is a load with a window of its own."""
+    arrays, paths = model
+    loads = []
+    load = ahead._native.Load
+    monkeypatch.setattr(ahead, "_LARGE", 4096)
+
+    class Native:
+        def __getattr__(self, name):
+            return getattr(_native, name)
+
+        def Load(self, plan, *, window, **options):
+            loads.append((len(plan), window))
+            return load(plan, window=window, **options)
+
+    monkeypatch.setattr(ahead, "_native", Native())
+    with ReadAhead(paths) as source:
+        for name in source:
+            take(source, arrays, name, whole((64, 16)), into=True)
+        assert {window for _, window in loads} == {source._window}
+    assert sum(count for count, _ in loads) == 44 and len(loads) <= 16
+
+
+def test_closing_while_loads_are_under_way(tmp_path):
+    """What was begun is ended, and what is taken of it afterwards is read again."""
+    arrays = {f"layers.{layer}.w": np.full((1 << 20,), layer, np.uint8) for layer in range(40)}
+    (tmp_path / "x").write_bytes(array_file(arrays))
+    source = ReadAhead([tmp_path / "x"])
+    names = iter(source)
+    for _ in range(3):
+        take(source, arrays, next(names), ((0, 1 << 20, 1),), into=False)
+    source.close()
+    for name in names:
+        take(source, arrays, name, ((0, 1 << 20, 1),), into=False)
+    assert source.statistics.parts == 40
 
 
 def test_threads_that_ask_in_an_order_of_their_own(model):

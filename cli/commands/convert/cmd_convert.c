@@ -80,12 +80,14 @@ static const cli_option_id IMPORT_OPTIONS[] = {
     CLI_OPTION_NO_VERIFY,  CLI_OPTION_ALLOW_EXPAND, CLI_OPTION_MAX_SHARD_SIZE, CLI_OPTION_BALANCED,
     CLI_OPTION_NO_SANDBOX, CLI_OPTION_NO_CRC,       CLI_OPTION_TENSOR,         CLI_OPTION_DEQUANTIZE,
     CLI_OPTION_RAW,        CLI_OPTION_PACKED,       CLI_OPTION_CONSTANTS,      CLI_OPTION_ARCH,
+    CLI_OPTION_SIDECAR,
 };
 
 /* Of these, what also says something of a file of another program that is written. */
 static bool is_for_exports(cli_option_id id)
 {
-    return id == CLI_OPTION_BYTES_AS || id == CLI_OPTION_TENSOR || id == CLI_OPTION_TIED || id == CLI_OPTION_ARCH;
+    return id == CLI_OPTION_BYTES_AS || id == CLI_OPTION_TENSOR || id == CLI_OPTION_TIED || id == CLI_OPTION_ARCH ||
+           id == CLI_OPTION_SIDECAR;
 }
 
 /* A list of ids and not a flag of the options: the table of options is one for all commands. */
@@ -110,8 +112,8 @@ static int check_own_format(cli *app, const cli_arguments *arguments, bool expor
         if (!exports && option->id == CLI_OPTION_TENSOR) {
             return cli_usage_error(app, "--tensor is for npz, npy and pt; coffer split makes smaller files of tensors");
         }
-        if (!exports && option->id == CLI_OPTION_ARCH) {
-            return cli_usage_error(app, "--arch is for gguf");
+        if (!exports && (option->id == CLI_OPTION_ARCH || option->id == CLI_OPTION_SIDECAR)) {
+            return cli_usage_error(app, "--%s is for gguf", option->name);
         }
         if (is_for_imports(option->id) && !(exports && is_for_exports(option->id))) {
             return cli_usage_error(app, "--%s is for files of other programs, and this is a file of tensors already",
@@ -208,6 +210,7 @@ static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_PACKED, 0, "packed", NULL, "keep integers of less than a byte (INT4), as bytes", NULL },
     { CLI_OPTION_CONSTANTS, 0, "constants", NULL, "of ONNX: also the tensors in the attributes of nodes", NULL },
     { CLI_OPTION_ARCH, 0, "arch", "NAME", "to gguf: general.architecture, without one in the metadata", NULL },
+    { CLI_OPTION_SIDECAR, 0, "sidecar", "FILE", "of gguf: write all its keys there; to gguf: read them there", NULL },
     { CLI_OPTION_TENSOR, 0, "tensor", "NAME", "to npz, npy or pt: this tensor only", NULL },
     { CLI_OPTION_ALLOW_EXPAND, 0, "allow-expand", NULL, "write tensors much larger than what they view", NULL },
     { CLI_OPTION_MAX_SHARD_SIZE, 0, "max-shard-size", "SIZE", "several files, of so many bytes of tensors", NULL },
@@ -249,6 +252,7 @@ const cli_command cli_convert = {
         "  GGUF          models of llama.cpp (.gguf); quantised ones with --dequantize or --raw\n"
         "  ONNX          .onnx, with external data\n"
         "  flax          MessagePack (.msgpack)\n"
+        "  Arrow         tensors, and columns of numbers (.arrow)\n"
         "  safetensors   also an index or a folder; and bintensors\n"
         "\n"
         "Several files of other programs become one model, as the shards of a checkpoint without an index: no\n"

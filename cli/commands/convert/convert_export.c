@@ -41,6 +41,7 @@ static int read_export_options(exporting *run, const cli_arguments *arguments)
     }
     run->options.without_tied = cli_which(arguments, CLI_OPTION_TIED) > 0;
     run->options.arch = cli_value(arguments, CLI_OPTION_ARCH);
+    run->options.sidecar = cli_value(arguments, CLI_OPTION_SIDECAR);
     run->options.tensor = cli_value(arguments, CLI_OPTION_TENSOR);
     run->options.tensor_len = run->options.tensor == NULL ? 0 : strlen(run->options.tensor);
     return CLI_EXIT_OK;

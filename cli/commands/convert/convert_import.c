@@ -71,6 +71,7 @@ static int read_write_options(cli *app, const cli_arguments *arguments, coffer_i
     writing->force = cli_given(arguments, CLI_OPTION_FORCE);
     writing->unverified = cli_given(arguments, CLI_OPTION_NO_VERIFY);
     writing->unchecked = cli_given(arguments, CLI_OPTION_NO_CRC);
+    writing->sidecar = cli_value(arguments, CLI_OPTION_SIDECAR);
     return CLI_EXIT_OK;
 }
 
@@ -79,14 +80,14 @@ static int read_write_options(cli *app, const cli_arguments *arguments, coffer_i
 /* Whether the index that is written beside the files, or the file itself, may be written: not over
    what is read, and over something else only with --force. The library asks again for each file;
    this is for an early and better message. */
-static int check_output_name(const conversion *run, const char *ending, bool force)
+static int check_output_name(const conversion *run, const char *output, const char *ending, bool force)
 {
-    const size_t size = strlen(run->output) + strlen(ending) + 1;
+    const size_t size = strlen(output) + strlen(ending) + 1;
     char *name = malloc(size);
     if (name == NULL) {
-        return cli_fail_memory(run->app, run->output);
+        return cli_fail_memory(run->app, output);
     }
-    snprintf(name, size, "%s%s", run->output, ending);
+    snprintf(name, size, "%s%s", output, ending);
     int code = CLI_EXIT_OK;
     for (size_t i = 0; i < run->path_count && code == CLI_EXIT_OK; i++) {
         code = cli_guard_input(run->app, name, run->paths[i]);
@@ -100,13 +101,19 @@ static int check_output_name(const conversion *run, const char *ending, bool for
 
 /* A model that may become several files has an index, too. Whether it does is known only after
    reading, so both names are looked at. */
-static int check_import_output(const conversion *run, bool force)
+static int check_import_output(const conversion *run, const coffer_import_write_options *writing)
 {
     int code = cli_publish_check_name(run->app, run->output);
     if (code == CLI_EXIT_OK) {
-        code = check_output_name(run, "", force);
+        code = check_output_name(run, run->output, "", writing->force);
     }
-    return code == CLI_EXIT_OK && run->sharded ? check_output_name(run, ".index.json", force) : code;
+    if (code == CLI_EXIT_OK && run->sharded) {
+        code = check_output_name(run, run->output, ".index.json", writing->force);
+    }
+    if (code == CLI_EXIT_OK && writing->sidecar != NULL) {
+        code = check_output_name(run, writing->sidecar, "", writing->force);
+    }
+    return code;
 }
 
 /* ---- Writing ---- */
@@ -172,11 +179,12 @@ static int show_dry_run(const conversion *run)
 }
 
 /* Which failure to report of a file that no reader knows: the first one says more, unless its message advises what was
-   just done. */
+   just done, or the second one names what the file is. */
 static const coffer_error *choose_failure(const coffer_error *why_not, const coffer_error *err)
 {
     const bool advises = strstr(why_not->message, "coffer convert") != NULL;
-    return err->code == COFFER_ERR_UNKNOWN_INPUT && !advises ? why_not : err;
+    const bool names = strncmp(err->message, "this is ", 8) == 0 || strncmp(err->message, "these are ", 10) == 0;
+    return err->code == COFFER_ERR_UNKNOWN_INPUT && !advises && !names ? why_not : err;
 }
 
 /* A pipe is gone when it was read once, and a file of another program is read at many places. */
@@ -260,7 +268,7 @@ static int carry_import_out(conversion *run, const cli_arguments *arguments, cof
     }
     run->sharded = writing.max_shard_size > 0;
     if (code == CLI_EXIT_OK && run->output != NULL) {
-        code = check_import_output(run, writing.force);
+        code = check_import_output(run, &writing);
     }
     if (code == CLI_EXIT_OK) {
         code = read_import(run, arguments, &wants, why_not);

@@ -10,6 +10,7 @@
 #include "cli_progress.h"
 #include "cli_report.h"
 #include "cli_text.h"
+#include "load_engines.h"
 #include "load_floor.h"
 
 #include <inttypes.h>
@@ -176,8 +177,8 @@ static const char *limit_of(const coffer_load_stats *stats)
 static const char *words_of_limit(const char *limit)
 {
     static const char *const words[][2] = {
-        { "device", "copying to the device" },       { "caller", "who takes the tensors" },
-        { "memory", "copying from the page cache" }, { "source", "the disk or network: threads waited for its bytes" },
+        { "device", "copying to the device" },       { "caller", "the program that takes the tensors" },
+        { "memory", "copying from the page cache" }, { "source", "the disk or network: threads waited for bytes" },
         { "processors", "the processors" },
     };
     size_t i = 0;
@@ -185,22 +186,6 @@ static const char *words_of_limit(const char *limit)
         i++;
     }
     return words[i][1];
-}
-
-/* In the order of the public numbers, which are the bits of the statistics too. */
-static const char *const ENGINES[] = { "auto", "buffered", "direct", "ring", "cufile" };
-#define ENGINE_COUNT (sizeof ENGINES / sizeof ENGINES[0])
-
-/* What does not fit is left out; all of the names together do. */
-static void list_engines(uint32_t engines, char *text, size_t size)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < ENGINE_COUNT; i++) {
-        if ((engines >> i & 1) != 0 && used < size) {
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", ENGINES[i]);
-        }
-    }
 }
 
 /* Labels are shorter than their column, and no text here comes from a file, so that it needs no escapes. */
@@ -232,16 +217,20 @@ static void show_rates(cli_output *out, const load_report *report)
     }
 }
 
-/* Little is read without looking whether it was in the page cache. */
+/* Little is read without looking whether it was in the page cache. What a keeper has is read by no engine. */
 static void show_read(cli_output *out, const coffer_load_stats *stats)
 {
     char bytes[CLI_NUMBER_SIZE];
     char cached[64] = "";
-    char engines[64];
+    char engines[LOAD_ENGINES_SIZE];
     cli_bytes_text(bytes, stats->read);
-    list_engines(stats->engines, engines, sizeof engines);
+    load_engines_text(engines, stats->engines);
     if (stats->read == 0) {
         show_line(out, "read", "nothing");
+        return;
+    }
+    if (stats->engines == 0) {
+        show_line(out, "read", "%s from the memory of coffer keep", bytes);
         return;
     }
     if (stats->cached + stats->direct > 0) {
@@ -266,14 +255,17 @@ static void show_text(cli *app, const load_report *report)
     cli_output *out = &app->out;
     show_line(out, "loaded", "%s tensor%s, %s, to %s in %s; the first after %s", tensors,
               report->tensors == 1 ? "" : "s", bytes, report->device, time, first);
-    show_rates(out, report);
+    if (stats->wanted > 0) {
+        show_rates(out, report);
+    }
     show_read(out, stats);
     cli_bytes_text(bytes, (uint64_t)report->peak * 1024);
     show_line(out, "cost", "%.2f processor seconds, %" PRIu32 " thread%s, %s of memory at most", report->cpu,
               stats->threads, stats->threads == 1 ? "" : "s", bytes);
-    show_line(out, "limit", "%s", words_of_limit(limit_of(stats)));
+    show_line(out, "limit", "%s",
+              stats->wanted > 0 ? words_of_limit(limit_of(stats)) : "none: there is nothing to load");
     show_line(out, "digests", "%s",
-              report->verified && report->tensors > 0 ? "all verified" : "none, or not of every tensor");
+              report->verified && report->tensors > 0 ? "all verified" : "not recorded for every tensor");
 }
 
 static void json_decimal(cli_output *out, const char *key, double value)
@@ -296,21 +288,13 @@ static void json_text(cli_output *out, const char *key, const char *text)
     cli_json_string(out, text);
 }
 
-/* All engines are a list, as one load of several files may use several. */
 static void json_read(cli_output *out, const coffer_load_stats *stats)
 {
     json_number(out, "read", stats->read);
     json_number(out, "cached", stats->cached);
     json_number(out, "direct", stats->direct);
     json_number(out, "requests", stats->requests);
-    cli_json_key(out, "engines");
-    cli_json_open(out, '[', false);
-    for (size_t i = 0; i < ENGINE_COUNT; i++) {
-        if ((stats->engines >> i & 1) != 0) {
-            cli_json_string(out, ENGINES[i]);
-        }
-    }
-    cli_json_close(out, ']');
+    load_engines_json(out, stats->engines);
 }
 
 static void show_json(cli *app, const load_report *report)
@@ -354,7 +338,7 @@ static int judge(cli *app, const cli_arguments *arguments, const load_report *re
 {
     if (cli_given(arguments, CLI_OPTION_VERIFY) && report->tensors > 0 && !report->verified) {
         cli_say_path(app, report->path,
-                     "not verified: digests of all tensors have to be recorded; coffer hash --write records them");
+                     "not verified: the files do not record a digest for every tensor; coffer hash --write adds them");
         return CLI_EXIT_NOT_CONFORMING;
     }
     return CLI_EXIT_OK;
@@ -398,7 +382,7 @@ static int run_load(cli *app, const cli_arguments *arguments)
     if (cli_given(arguments, CLI_OPTION_DEVICE)) {
         report.device = cli_value(arguments, CLI_OPTION_DEVICE);
         if (coffer_device_open(&device, report.device, NULL, &err) != COFFER_OK) {
-            return cli_fail(app, report.device, &err);
+            return cli_fail(app, report.path, &err); /* the message names the device */
         }
     }
     coffer *model = cli_open(app, report.path, false, &code);
@@ -430,7 +414,7 @@ static const cli_example LOAD_EXAMPLES[] = {
 const cli_command cli_load = {
     .name = "load",
     .run = run_load,
-    .summary = "load a model as programs do, and say how fast that was and what was the limit",
+    .summary = "load a model as programs do, and say how fast it was and what limited it",
     .usage = "PATH",
     .about = "Loads every tensor into the memory of a device, releases it again, and shows the time, the time until\n"
              "the first tensor was there, the rate, and beside it what plain reads of the same files reach on this\n"

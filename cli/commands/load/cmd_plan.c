@@ -6,6 +6,7 @@
 #include "cli_options.h"
 #include "cli_report.h"
 #include "cli_text.h"
+#include "load_engines.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,8 @@
 typedef struct plan_request {
     const char *path;
     coffer *model;
-    uint32_t world;
-    uint32_t rank; /* the only one that is asked for; `world`: all */
+    size_t world; /* 1 to PLAN_RANKS_MOST */
+    size_t rank;  /* the only one that is asked for; `world`: all */
     coffer_split_rule *rules;
     char **patterns; /* of the rules, to be freed */
     size_t rule_count;
@@ -60,7 +61,7 @@ static int add_rule(cli *app, plan_request *request, const char *text)
     if (!read_rule(text, pattern, &request->rules[request->rule_count++])) {
         char shown[160];
         coffer_escape(text, strlen(text), shown, sizeof shown);
-        return cli_usage_error(app, "\"%s\" is no rule; --split needs GLOB=DIMENSION or GLOB=whole", shown);
+        return cli_usage_error(app, "\"%s\" is not a rule; --split needs GLOB=DIMENSION or GLOB=whole", shown);
     }
     return CLI_EXIT_OK;
 }
@@ -96,8 +97,8 @@ static int read_ranks(cli *app, const cli_arguments *arguments, plan_request *re
     if (rank != NULL && (!cli_read_count(rank, &number) || number >= count)) {
         return cli_usage_error(app, "--rank needs a number below that of --tp, which is %zu", count);
     }
-    request->world = (uint32_t)count;
-    request->rank = (uint32_t)number;
+    request->world = count;
+    request->rank = number;
     return CLI_EXIT_OK;
 }
 
@@ -110,7 +111,7 @@ static int make_plan(cli *app, const plan_request *request, uint32_t rank, coffe
     coffer_status status = coffer_plan_new(plan, request->model, NULL, &err);
     if (status == COFFER_OK) {
         const coffer_split_rule *rules = request->rule_count > 0 ? request->rules : NULL;
-        status = coffer_plan_add_all(*plan, rules, request->rule_count, rank, request->world, NULL, &err);
+        status = coffer_plan_add_all(*plan, rules, request->rule_count, rank, (uint32_t)request->world, NULL, &err);
     }
     if (status != COFFER_OK) {
         coffer_plan_free(*plan);
@@ -124,6 +125,7 @@ static int make_plan(cli *app, const plan_request *request, uint32_t rank, coffe
 typedef struct plan_line {
     const char *label;
     coffer_plan_cost cost;
+    uint32_t engines;
 } plan_line;
 
 static void number_cell(cli_columns *columns, uint64_t number, bool bytes)
@@ -141,6 +143,7 @@ static void number_cell(cli_columns *columns, uint64_t number, bool bytes)
 static void show_line(cli_columns *columns, const plan_line *line)
 {
     char ratio[CLI_NUMBER_SIZE];
+    char engines[LOAD_ENGINES_SIZE];
     const coffer_plan_cost *cost = &line->cost;
     snprintf(ratio, sizeof ratio, "%.3f", cost->needed > 0 ? (double)cost->read / (double)cost->needed : 1.0);
     cli_columns_text(columns, line->label);
@@ -149,11 +152,13 @@ static void show_line(cli_columns *columns, const plan_line *line)
     number_cell(columns, cost->read, true);
     cli_columns_text(columns, ratio);
     number_cell(columns, cost->requests, false);
+    load_engines_text(engines, line->engines);
+    cli_columns_text(columns, engines[0] != '\0' ? engines : "none");
 }
 
 static void show_lines(cli_columns *columns, const char *first, const plan_line *lines, size_t count)
 {
-    static const char *const heads[] = { "tensors", "needed", "read", "ratio", "requests" };
+    static const char *const heads[] = { "tensors", "needed", "read", "ratio", "requests", "engine" };
     cli_columns_text(columns, first);
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         cli_columns_text(columns, heads[i]);
@@ -167,8 +172,8 @@ static void show_lines(cli_columns *columns, const char *first, const plan_line 
    kept. */
 static void show_table(cli *app, const char *first, const plan_line *lines, size_t count)
 {
-    cli_columns columns = { .out = &app->out, .count = 6, .measuring = true };
-    for (size_t i = 1; i < columns.count; i++) {
+    cli_columns columns = { .out = &app->out, .count = 7, .measuring = true };
+    for (size_t i = 1; i + 1 < columns.count; i++) {
         columns.right[i] = true;
     }
     show_lines(&columns, first, lines, count);
@@ -176,8 +181,9 @@ static void show_table(cli *app, const char *first, const plan_line *lines, size
     show_lines(&columns, first, lines, count);
 }
 
-static void json_cost(cli_output *out, const coffer_plan_cost *cost)
+static void json_line(cli_output *out, const plan_line *line)
 {
+    const coffer_plan_cost *cost = &line->cost;
     cli_json_key(out, "tensors");
     cli_json_number(out, cost->items);
     cli_json_key(out, "needed");
@@ -186,13 +192,15 @@ static void json_cost(cli_output *out, const coffer_plan_cost *cost)
     cli_json_number(out, cost->read);
     cli_json_key(out, "requests");
     cli_json_number(out, cost->requests);
+    load_engines_json(out, line->engines);
 }
 
 /* SIZE_MAX instead of a file means all of them. */
-static coffer_status cost_of(const coffer_plan *plan, size_t shard, coffer_plan_cost *cost, coffer_error *err)
+static coffer_status fill_line(const coffer_plan *plan, size_t shard, plan_line *line, coffer_error *err)
 {
-    *cost = (coffer_plan_cost){ .struct_size = sizeof *cost };
-    return coffer_plan_cost_of(plan, shard, cost, err);
+    line->cost = (coffer_plan_cost){ .struct_size = sizeof line->cost };
+    const coffer_status status = coffer_plan_cost_of(plan, shard, &line->cost, err);
+    return status != COFFER_OK ? status : coffer_plan_engines_of(plan, shard, &line->engines, err);
 }
 
 /* ---- All ranks ---- */
@@ -209,7 +217,7 @@ static int fill_ranks(cli *app, const plan_request *request, plan_line *lines, c
         }
         cli_number_text(labels[rank], rank, false);
         lines[rank].label = labels[rank];
-        const coffer_status status = cost_of(plan, SIZE_MAX, &lines[rank].cost, &err);
+        const coffer_status status = fill_line(plan, SIZE_MAX, &lines[rank], &err);
         coffer_plan_free(plan);
         if (status != COFFER_OK) {
             return cli_fail(app, request->path, &err);
@@ -230,7 +238,7 @@ static void json_ranks(cli *app, const plan_request *request, const plan_line *l
         cli_json_open(out, '{', false);
         cli_json_key(out, "rank");
         cli_json_number(out, rank);
-        json_cost(out, &lines[rank].cost);
+        json_line(out, &lines[rank]);
         cli_json_close(out, '}');
     }
     cli_json_close(out, ']');
@@ -242,13 +250,18 @@ static int show_ranks(cli *app, const plan_request *request)
 {
     plan_line *lines = calloc(request->world, sizeof *lines);
     char(*labels)[CLI_NUMBER_SIZE] = calloc(request->world, sizeof *labels);
-    int code =
-        lines == NULL || labels == NULL ? cli_fail_memory(app, request->path) : fill_ranks(app, request, lines, labels);
+    int code = CLI_EXIT_OK;
+    if (lines == NULL || labels == NULL) {
+        code = cli_fail_memory(app, request->path);
+        goto done;
+    }
+    code = fill_ranks(app, request, lines, labels);
     if (code == CLI_EXIT_OK && app->json) {
         json_ranks(app, request, lines);
     } else if (code == CLI_EXIT_OK) {
         show_table(app, "rank", lines, request->world);
     }
+done:
     free(lines);
     free(labels);
     return code;
@@ -288,14 +301,14 @@ static void json_rank(cli *app, const plan_request *request, const coffer_plan *
     cli_json_string(out, request->path);
     cli_json_key(out, "rank");
     cli_json_number(out, request->rank);
-    json_cost(out, &lines[shards].cost);
+    json_line(out, &lines[shards]);
     cli_json_key(out, "files");
     cli_json_open(out, '[', true);
     for (size_t i = 0; i < shards; i++) {
         cli_json_open(out, '{', false);
         cli_json_key(out, "file");
         cli_json_string(out, lines[i].label);
-        json_cost(out, &lines[i].cost);
+        json_line(out, &lines[i]);
         cli_json_close(out, '}');
     }
     cli_json_close(out, ']');
@@ -310,14 +323,14 @@ static coffer_status fill_files(const plan_request *request, const coffer_plan *
 {
     const size_t shards = coffer_shard_count(request->model);
     for (size_t i = 0; i < shards; i++) {
-        const coffer_status status = cost_of(plan, i, &lines[i].cost, err);
+        const coffer_status status = fill_line(plan, i, &lines[i], err);
         if (status != COFFER_OK) {
             return status;
         }
         lines[i].label = coffer_shard_path(request->model, i);
     }
     lines[shards].label = "all";
-    return cost_of(plan, SIZE_MAX, &lines[shards].cost, err);
+    return fill_line(plan, SIZE_MAX, &lines[shards], err);
 }
 
 /* One line more than there are files, which also keeps the allocation from being empty. */
@@ -326,7 +339,7 @@ static int show_rank(cli *app, const plan_request *request)
     const size_t shards = coffer_shard_count(request->model);
     coffer_plan *plan = NULL;
     coffer_error err;
-    int code = make_plan(app, request, request->rank, &plan);
+    int code = make_plan(app, request, (uint32_t)request->rank, &plan);
     if (code != CLI_EXIT_OK) {
         return code;
     }
@@ -350,7 +363,7 @@ static int show_rank(cli *app, const plan_request *request)
 /* Whatever was made is freed at the end on every way, since all of it begins as zeros. */
 static int run_plan(cli *app, const cli_arguments *arguments)
 {
-    plan_request request = { .path = arguments->names[0] };
+    plan_request request = { .path = arguments->names[0], .world = 1 };
     int code = read_ranks(app, arguments, &request);
     if (code == CLI_EXIT_OK) {
         code = read_rules(app, arguments, &request);
@@ -390,15 +403,18 @@ const cli_command cli_plan = {
     .run = run_plan,
     .summary = "show what each rank of a load would read, without reading it",
     .usage = "PATH",
-    .about = "Plans the load of a model that N ranks share, and shows for each rank: its tensors, the bytes that it\n"
-             "needs, the bytes that are read for them, and in how many requests. Only headers are read.\n"
-             "Which dimension is split follows from the names of the weights, for the usual transformers; --split\n"
-             "replaces those rules, and of several the first whose GLOB matches is used (see coffer help drop for\n"
-             "patterns). A tensor that no rule matches, or that cannot be split evenly, is whole on every rank.\n"
-             "PATH is a file, an index, a folder or a URL.\n"
-             "\n"
-             "JSON: {path, ranks: [{rank, tensors, needed, read, requests}]}; with --rank {path, rank, tensors,\n"
-             "needed, read, requests, files: [the same with file], items: [{name, dtype, shape, size, whole}]}.\n",
+    .about =
+        "Plans the load of a model that N ranks share, and shows for each rank: its tensors, the bytes that it\n"
+        "needs, the bytes that are read for them, in how many requests, and by which engine a load would read now.\n"
+        "Only headers are read.\n"
+        "Which dimension is split follows from the names of the weights, for the usual transformers; --split\n"
+        "replaces those rules, and of several the first whose GLOB matches is used (see coffer help drop for\n"
+        "patterns). A tensor that no rule matches, or that cannot be split evenly, is whole on every rank.\n"
+        "PATH is a file, an index, a folder or a URL.\n"
+        "\n"
+        "JSON: {path, ranks: [{rank, tensors, needed, read, requests, engines}]}; with --rank {path, rank,\n"
+        "tensors, needed, read, requests, engines, files: [the same with file], items: [{name, dtype, shape,\n"
+        "size, whole}]}.\n",
     .options = PLAN_OPTIONS,
     .examples = PLAN_EXAMPLES,
     .least_names = 1,

@@ -7,7 +7,7 @@
 
 /* Reads up to 1 GiB of the files of a model, evenly spread, into memory that is used again and again. With `direct` past
    the page cache, else through it, where the bytes should be by then. Returns bytes a second; 0 when that cannot be
-   measured: the model has no files here, or their file system has no direct reading. */
+   measured: the model has no files here, or too little in them, or their file system has no direct reading. */
 double load_floor(const coffer *model, bool direct);
 
 /* Makes the system forget what it has cached of a model's files. False when some of it may still be cached: it is being

@@ -10,6 +10,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
+import coffer
 from coffer.adapters import dcp as adapter
 from coffer.torch import save_file
 
@@ -74,6 +75,30 @@ def test_parts_into_other_parts(tmp_path):
     assert len(list(folder.glob("**/*.safetensors"))) >= 2
     where = next(folder.glob("**/*.safetensors")).parent
     assert all(ranks.run(load, 3, other, str(where)))
+
+
+def test_into_any_tensors(tmp_path):
+    """With gaps, of another dtype, two in the same memory; and what is not as the file recorded it is committed nowhere."""
+    wanted = values()
+    save_file(wanted | {"twin": wanted["same"].clone()}, tmp_path / "x.safetensors")
+    twin = torch.zeros(7)
+    state = {
+        "rows": torch.zeros(6, 16).t(),
+        "columns": torch.zeros(6, 32, dtype=torch.bfloat16)[:, ::2],
+        "uneven": torch.zeros(10, 3, dtype=torch.float64),
+        "same": twin,
+        "twin": twin,
+    }
+    dcp.load(state, storage_reader=adapter.StorageReader(tmp_path), no_dist=True)
+    for name in ("rows", "columns", "uneven", "same"):
+        assert torch.equal(state[name], wanted[name].to(state[name].dtype)), name
+    coffer.record_digests(tmp_path / "x.safetensors")
+    content = bytearray((tmp_path / "x.safetensors").read_bytes())
+    content[coffer.open(tmp_path / "x.safetensors")["same"].offset] ^= 1
+    (tmp_path / "x.safetensors").write_bytes(content)
+    with pytest.raises(CheckpointException) as raised:
+        dcp.load({"same": twin}, storage_reader=adapter.StorageReader(tmp_path), no_dist=True)
+    assert raised.value.failures[0][0].code == "TENSOR_DIGEST"
 
 
 def test_what_fails_is_raised(tmp_path):

@@ -70,30 +70,39 @@ def test_by_a_function_and_by_one_for_all(model):
     same(found["cube"], values["cube"])
 
 
-def test_only_what_the_devices_hold_is_read_and_once(model):
+def test_only_what_the_devices_hold_is_read_and_once(model, monkeypatch):
     """Of a mesh of two of the devices, which have the same."""
     path, values = model
-    taken = []
+    planned = []
+    add = coffer.Plan.add
 
-    class Part:
-        def __init__(self, tensor):
-            self.tensor, self.shape, self.dtype = tensor, tensor.shape, tensor.dtype
+    def noted(plan, name, index=None, **options):
+        planned.append((name, index))
+        return add(plan, name, index, **options)
 
-        def __getitem__(self, index):
-            taken.append(index)
-            return self.tensor[index]
-
-    class File(coffer.File):
-        __slots__ = ()
-
-        def __getitem__(self, name):
-            return Part(super().__getitem__(name))
-
+    monkeypatch.setattr(coffer.Plan, "add", noted)
     mesh = Mesh(np.array(jax.devices()[2:4]), ("y",))
-    with coffer.open(path, access="read") as file:
-        found = coffer.jax.load_sharded(File(file._model), NamedSharding(mesh, PartitionSpec(None)), ["rows"])
+    found = coffer.jax.load_sharded(path, NamedSharding(mesh, PartitionSpec(None)), ["rows"])
     same(found["rows"], values["rows"])
-    assert taken == [(slice(0, 16), slice(0, 8))]
+    assert planned == [("rows", (slice(0, 16), slice(0, 8)))]
+
+
+def test_digests_and_files_that_are_cut(model):
+    path, values = model
+    coffer.record_digests(path)
+    everywhere = sharding(PartitionSpec())
+    same(coffer.jax.load_sharded(path, everywhere, ["rows"])["rows"], values["rows"])
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(coffer.Error) as raised:
+        coffer.jax.load_sharded(path, everywhere)
+    assert raised.value.code == "TENSOR_DIGEST"
+    with coffer.open(path, access="read") as file:
+        path.write_bytes(content[:-4])
+        with pytest.raises(coffer.Error) as raised:
+            coffer.jax.load_sharded(file, everywhere)
+    assert raised.value.code == "CHANGED"
 
 
 def test_what_cannot_be(model):

@@ -82,6 +82,29 @@ def test_blocks_become_the_same_numbers(model, tmp_path, dtype):
             assert same(found, expected.astype(NUMBERS[dtype])), name
 
 
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("experts", [0, 5])
+def test_second_scales_of_nvfp4(tmp_path, dtype, experts):
+    random = np.random.default_rng(experts)
+    shape = (7, 5 * 36) if experts == 0 else (experts, 7, 5 * 36)
+    blocks = random.integers(0, 256, shape, np.uint8)
+    scale = random.standard_normal(max(experts, 1)).astype("<f4")
+    writer = GGUFWriter(tmp_path / "m.gguf", "llama")
+    writer.add_tensor("w.weight", blocks, raw_dtype=GGMLQuantizationType.NVFP4)
+    writer.add_tensor("w.scale", scale)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    coffer.convert(tmp_path / "m.gguf", tmp_path / "o.safetensors", dequantize=dtype)
+    numbers = dequantize(blocks, GGMLQuantizationType.NVFP4).astype(np.float32)
+    expected = numbers * scale.reshape(-1, *[1] * (numbers.ndim - 1))
+    with coffer.open(tmp_path / "o.safetensors") as opened:
+        assert list(opened) == ["w.weight"]
+        found = np.frombuffer(opened["w.weight"].tobytes(), NUMBERS[dtype]).reshape(expected.shape)
+    assert expected.dtype == np.float32 and same(found, expected.astype(NUMBERS[dtype]))
+
+
 def test_gguf_reads_what_goes_back(model, tmp_path):
     path, tensors = model
     coffer.convert(path, tmp_path / "o.safetensors", raw=True)

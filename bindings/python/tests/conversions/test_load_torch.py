@@ -207,3 +207,15 @@ def test_a_device_that_has_no_driver_here():
     assert coffer._places.engine_device("cpu") is None and coffer._places.engine_device("meta") is None
     with pytest.raises(coffer.Error):
         _native.Device("cuda:77")
+
+
+def test_devices_that_torch_does_not_have_are_refused_at_once(tmp_path):
+    coffer.torch.save_file({"a": torch.ones(3)}, tmp_path / "x.safetensors")
+    with pytest.raises(RuntimeError, match="device"):
+        coffer.load(tmp_path / "x.safetensors", "gpu")
+
+
+def test_targets_that_are_none(tmp_path):
+    coffer.torch.save_file({"a": torch.ones(3)}, tmp_path / "x.safetensors")
+    with pytest.raises(TypeError, match="a module or a mapping of names to tensors, not list"):
+        coffer.torch.load_into([], tmp_path / "x.safetensors")

@@ -220,3 +220,13 @@ def test_a_graph_that_names_a_safetensors_file(tmp_path):
     loaded = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(tmp_path / "m.onnx").graph.initializer}
     assert np.array_equal(loaded["w"], array)
     assert {name: data for name, (_, _, data) in read(tmp_path / "m.onnx")[2].items()} == {"w": array.tobytes(), "b": np.ones(3, "f4").tobytes()}
+
+
+def test_many_numbers(tmp_path):
+    """More than is decoded at once, so that numbers end in every place of what is read."""
+    random = np.random.default_rng(2)
+    numbers = random.integers(-2**63, 2**63, 2_300_000, np.int64) >> random.integers(0, 64, 2_300_000)
+    tensor = TensorProto(name="w", dims=[1150, 2000], data_type=TensorProto.INT64)
+    tensor.int64_data.extend(numbers.tolist())
+    _, _, found = read(save(model_of(tensor, numpy_helper.from_array(np.ones(2, "f4"), "a")), tmp_path / "m.onnx"))
+    assert found["w"] == ("I64", (1150, 2000), numbers.tobytes())

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import json
 import struct
-import threading
 
 import numpy as np
 import pytest
 import torch
-from conftest import array_file
+from conftest import array_file, taken_by_threads
 
 import coffer._load
 import coffer._places
@@ -252,13 +251,8 @@ def test_threads(file, cuda, threads):
 
 def test_threads_that_take(file, cuda):
     path, wanted = file
-    found = {}
     with safe_open(path, "pt").prefetch(device="cuda:0") as loader:
-        threads = [threading.Thread(target=lambda name=name: found.update({name: loader.take(name)})) for name in wanted]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        found = taken_by_threads(loader, wanted)
     assert_equal(found, wanted)
 
 

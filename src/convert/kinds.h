@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that are recognised and not read: what they are, and what would convert them. */
+#ifndef COFFER_CONVERT_KINDS_H
+#define COFFER_CONVERT_KINDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A sentence about a file, from its first bytes, its last ones and its path; NULL: it is none of these. Static. */
+const char *coffer__kind_of(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size,
+                            const char *path, size_t path_len);
+
+#endif

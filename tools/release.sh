@@ -1,0 +1,176 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Builds all that a release consists of, from the commit that is checked out, into dist/ (docs/releasing.md). Nothing of it depends
+# on where or when it is built: the same commit and the same tools give the same bytes.
+#
+#   tools/release.sh [PART...]    PART: source amalgamation sdist wheels commands debian npm; all when none is given
+#
+#   COFFER_RELEASES   where the archives will be found, for the recipes of package managers
+#   COFFER_SIGN_KEY   a private key in PEM; with it the whole set is signed
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+root=$PWD
+dist=$root/dist
+version=$(sed -n 's/^#define COFFER_VERSION_STRING "\(.*\)"$/\1/p' include/coffer/base.h)
+releases=${COFFER_RELEASES:-https://example.org/coffer/$version}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The commit's own time is that of every file in every archive.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC ZIG_GLOBAL_CACHE_DIR=$root/build/zig-cache
+export PATH=$root/build/python-venv/bin:$PATH PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
+
+# What is built: Zig's name of the target, and how Python calls the platform.
+wheel_targets=(
+    'x86_64-linux-gnu.2.17 manylinux_2_17_x86_64'
+    'aarch64-linux-gnu.2.17 manylinux_2_17_aarch64'
+    'x86_64-linux-musl musllinux_1_2_x86_64'
+    'aarch64-linux-musl musllinux_1_2_aarch64'
+)
+command_targets=(x86_64-linux-musl aarch64-linux-musl)
+
+archive() { # archive FILE FOLDER NAME: FOLDER/NAME as a .tar.gz that does not depend on who made it
+    tar -C "$2" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -cf - "$3" |
+        gzip -9n >"$1"
+}
+
+# Headers that Zig has none of: xxHash's, which is compiled in, and Python's. The system's own folder would bring those of its libc.
+borrow_headers() {
+    mkdir -p "$work/include" "$work/python"
+    cp /usr/include/xxhash.h "$work/include"
+    local folder
+    folder=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
+    cp -r "$folder/." "$work/python"
+    # Debian keeps the numbers of each machine apart. Those of all that is built here are the same: 64 bits, little-endian.
+    local numbers
+    numbers=/usr/include/$(gcc -print-multiarch)/$(basename "$folder")/pyconfig.h
+    [ ! -f "$numbers" ] || cp "$numbers" "$work/python/pyconfig.h"
+}
+
+cross_flags="-I$work/include -fno-sanitize=all -ffile-prefix-map=$root=. -ffile-prefix-map=$work=."
+
+# ---- The parts --------------------------------------------------------------------------------------------------------
+
+part_source() {
+    git archive --format=tar --prefix="coffer-$version/" HEAD | gzip -9n >"$dist/coffer-$version.tar.gz"
+}
+
+part_amalgamation() {
+    local folder=$work/coffer-amalgamation-$version
+    tools/amalgamate.py "$folder" >/dev/null
+    cp LICENSE THIRD_PARTY.txt "$folder"
+    archive "$dist/coffer-amalgamation-$version.tar.gz" "$work" "coffer-amalgamation-$version"
+}
+
+part_sdist() {
+    python -m build --sdist --no-isolation --outdir "$dist" bindings/python >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+}
+
+# From the sdist, as users would: so it is known to be complete.
+part_wheels() {
+    local target zig platform wheel
+    [ -f "$dist/libcoffer-$version.tar.gz" ] || part_sdist
+    tar -C "$work" -xf "$dist/libcoffer-$version.tar.gz"
+    for target in "${wheel_targets[@]}"; do
+        read -r zig platform <<<"$target"
+        _PYTHON_HOST_PLATFORM=$platform CMAKE_TOOLCHAIN_FILE=$root/cmake/toolchain-zig.cmake CFLAGS=$cross_flags LDFLAGS=-s \
+            python -m build --wheel --no-isolation --outdir "$dist" -Cinstall.strip=false \
+            -Ccmake.define.COFFER_ZIG_TARGET="$zig" -Ccmake.define.Python_INCLUDE_DIR="$work/python" \
+            "$work/libcoffer-$version" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+    done
+    abi3audit --strict --summary "$dist"/*.whl
+    # auditwheel knows the symbols of each glibc, of this machine's processor.
+    for wheel in "$dist"/*manylinux*_x86_64.whl; do
+        auditwheel show "$wheel" | tee "$work/log"
+        grep -q '"manylinux_2_17_x86_64"' "$work/log"
+    done
+}
+
+# Without shared libraries, so also without what is opened while the program runs: no URLs, no devices.
+part_commands() {
+    local target name
+    for target in "${command_targets[@]}"; do
+        name=coffer-$version-${target%-musl}
+        CFLAGS=$cross_flags LDFLAGS='-s -static' cmake -S . -B "$work/build-$target" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+            -DCMAKE_TOOLCHAIN_FILE="$root/cmake/toolchain-zig.cmake" -DCOFFER_ZIG_TARGET="$target" -DCOFFER_DLOPEN=OFF \
+            -DBUILD_TESTING=OFF -DCOFFER_BUILD_BENCH=OFF -DCOFFER_BUILD_EXAMPLES=OFF -DCOFFER_BUILD_FUZZ=OFF >"$work/log" 2>&1 &&
+            cmake --build "$work/build-$target" --target coffer_cli >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+        mkdir "$work/$name"
+        cp "$work/build-$target/coffer" LICENSE THIRD_PARTY.txt "$work/$name"
+        archive "$dist/$name.tar.gz" "$work" "$name"
+    done
+}
+
+part_debian() {
+    tools/build.sh debian >"$work/log" 2>&1 && (cd build/debian && rm -rf packages && cpack) >>"$work/log" 2>&1 ||
+        { cat "$work/log"; exit 1; }
+    cp build/debian/packages/*.deb "$dist"
+}
+
+part_npm() {
+    PATH=$(tools/setup.sh node):$PATH
+    tools/js.sh build >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+    (cd bindings/js && npm pack --silent --ignore-scripts --pack-destination "$dist" >/dev/null)
+}
+
+# ---- About all of them ------------------------------------------------------------------------------------------------
+
+# The recipes, with what they could not know.
+write_recipes() {
+    local archive=$dist/coffer-$version.tar.gz
+    [ -f "$archive" ] || return 0
+    cp -r packaging "$work/packaging"
+    rm -rf "$work/packaging/conan/test_package/build" "$work/packaging/oldest.txt"
+    cat >"$work/packaging/conan/conandata.yml" <<END
+sources:
+  "$version":
+    url: "$releases/coffer-$version.tar.gz"
+    sha256: "$(sha256sum "$archive" | cut -d' ' -f1)"
+END
+    find "$work/packaging" -type f -exec sed -i -e "s,@RELEASES@,$releases,g" -e "s/@VERSION@/$version/g" \
+        -e "s/@SHA256@/$(sha256sum "$archive" | cut -d' ' -f1)/g" -e "s/@SHA512@/$(sha512sum "$archive" | cut -d' ' -f1)/g" {} +
+    archive "$dist/coffer-packaging-$version.tar.gz" "$work" packaging
+}
+
+# The section of this version, or of what is not released yet.
+write_notes() {
+    awk -v version="$version" '
+        /^## / { found = index($0, "[" version "]") || index($0, "## " version) || (!done && $2 == "Unreleased"); done = done || found; next }
+        found' CHANGELOG.md >"$dist/RELEASE_NOTES.md"
+    [ -s "$dist/RELEASE_NOTES.md" ]
+}
+
+write_sums() {
+    (
+        cd "$dist"
+        rm -f SHA256SUMS coffer.sig
+        find . -type f -printf '%P\n' | sort | xargs -d '\n' sha256sum >SHA256SUMS
+    )
+    if [ -n "${COFFER_SIGN_KEY:-}" ]; then
+        build/release/coffer hash "$dist" --sign "$COFFER_SIGN_KEY" -o "$dist/coffer.sig"
+    fi
+}
+
+if ! git diff --quiet HEAD; then
+    echo 'release: the files differ from the commit that is checked out: commit them first' >&2
+    exit 1
+fi
+parts=("$@")
+[ ${#parts[@]} -gt 0 ] || parts=(source amalgamation sdist wheels commands debian npm)
+rm -rf "$dist"
+mkdir "$dist"
+borrow_headers
+for part in "${parts[@]}"; do
+    started=$SECONDS
+    "part_$part"
+    printf '%-14s %4d s\n' "$part" $((SECONDS - started))
+done
+write_recipes
+write_notes
+tools/sbom.py "$version" "$dist" >"$dist/coffer-$version.spdx.json"
+write_sums
+ls -l "$dist"
