@@ -261,10 +261,9 @@ static coffer_status tf_read_index(tf_table *table, const tf_block *index, coffe
 }
 
 /* The other handle is of a block about blocks, which is empty in every checkpoint. */
-static coffer_status tf_read_footer(const tf_table *table, tf_handle *index, coffer_error *err)
+static coffer_status tf_read_footer(const tf_table *table, tf_handle *other, tf_handle *index, coffer_error *err)
 {
     uint8_t footer[COFFER__TF_FOOTER];
-    tf_handle other = { 0 };
     const uint64_t size = table->input->size;
     if (size < sizeof footer) {
         return tf_fail(0, "it is too short", err);
@@ -275,7 +274,7 @@ static coffer_status tf_read_footer(const tf_table *table, tf_handle *index, cof
         return status;
     }
     coffer__cursor in = { .base = footer, .length = sizeof footer - sizeof tf_magic };
-    if (!coffer__tf_table_is(footer, sizeof footer) || !tf_read_handle(&in, &other) || !tf_read_handle(&in, index)) {
+    if (!coffer__tf_table_is(footer, sizeof footer) || !tf_read_handle(&in, other) || !tf_read_handle(&in, index)) {
         return tf_fail(size - sizeof footer, "its footer is none", err);
     }
     return COFFER_OK;
@@ -287,14 +286,22 @@ coffer_status coffer__tf_table_read(const coffer__input *input, const coffer_all
     tf_table *table = coffer__alloc_array(allocator, 1, sizeof *table, err);
     uint8_t *keys = coffer__alloc_array(allocator, COFFER__TF_MOST_KEY, 3, err);
     tf_handle handle = { 0 };
+    tf_handle about = { 0 };
     tf_block index = { 0 };
+    tf_block other = { 0 };
     coffer_status status = COFFER_ERR_MEMORY;
     if (table == NULL || keys == NULL) {
         goto done;
     }
     *table = (tf_table){ .input = input, .allocator = allocator, .look = look, .ctx = ctx, .key = keys };
     coffer__crc32c_open(&table->crc32c, false);
-    status = tf_read_footer(table, &handle, err);
+    status = tf_read_footer(table, &about, &handle, err);
+    if (status != COFFER_OK) {
+        goto done;
+    }
+    /* Nothing in the block about blocks matters, but that it is not damaged. */
+    status = tf_read_block(table, &about, &other, err);
+    tf_free_block(table, &other);
     if (status != COFFER_OK) {
         goto done;
     }
