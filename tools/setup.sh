@@ -3,7 +3,7 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js|web
+#   tools/setup.sh build|test|format|check|cross|ports|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js|web
 #   tools/setup.sh node    tells the folder of the Node that is used
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
@@ -12,7 +12,8 @@
 # build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
 # requirements-frameworks.txt, for the drop-in (4 GB), and build/moto-venv, with those of tests/requirements-moto.txt, an object
 # store to read from; for `check`, `js` and `web` bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and
-# `cross` it unpacks libraries for the machines that qemu plays in build/cross.
+# `cross` it unpacks libraries for the machines that qemu plays in build/cross; for `check` and `ports` the sources of cmocka in
+# build/cmocka-source and, in build/zig-venv, Zig, which tests/requirements-ports.txt pins.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -79,6 +80,10 @@ has_cross_compiler() { # has_cross_compiler TRIPLET: with the headers of libc, w
 
 has_cross_libraries() { # has_cross_libraries MACHINE: every one of them, as older checkouts have fewer
     [ -n "$(find "build/cross/$1" -name libcrypto.so.3 -print -quit 2>/dev/null)" ]
+}
+
+has_cmocka_source() {
+    [ -f build/cmocka-source/src/cmocka.c ]
 }
 
 has_python_headers() {
@@ -152,15 +157,24 @@ find_missing() {
         need_command clang-format clang-format
         need_command git git
         ;;&
+    check | ports)
+        is_debian || need has_cmocka_source "cmocka's sources, in build/cmocka-source"
+        need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
+        need_command x86_64-w64-mingw32-gcc-posix gcc-mingw-w64-x86-64-posix
+        need 'has wine' wine wine wine64
+        ;;&
     check | cross)
         need 'has_cross_compiler s390x-linux-gnu' 'gcc and libc for s390x' gcc-s390x-linux-gnu libc6-dev-s390x-cross
         need 'has_cross_compiler arm-linux-gnueabi' 'gcc and libc for armel' gcc-arm-linux-gnueabi libc6-dev-armel-cross
+        need 'has_cross_compiler aarch64-linux-gnu' 'gcc and libc for arm64' gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+        need_command qemu-aarch64 qemu-user
         need_command qemu-s390x qemu-user
         need_command qemu-arm qemu-user
         need_command pkg-config pkg-config
         if ! is_debian; then
             need 'has_cross_libraries s390x' 'cmocka, libcrypto and xxHash for s390x, unpacked in build/cross/s390x'
             need 'has_cross_libraries armel' 'cmocka, libcrypto and xxHash for armel, unpacked in build/cross/armel'
+            need 'has_cross_libraries arm64' 'cmocka, libcrypto and xxHash for arm64, unpacked in build/cross/arm64'
         fi
         ;;&
     check | fuzz | coverage)
@@ -299,6 +313,40 @@ unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
     rm -rf "$folder"
 }
 
+# Of systems without packages for Debian. As above: lists of our own, for the system's may leave the sources out.
+unpack_cmocka_source() {
+    local folder=$PWD/build/cmocka-new
+    local apt=(apt-get -qq -o Dir::State="$folder" -o Dir::State::status=/dev/null -o Dir::Cache="$folder"
+        -o Dir::Etc::sourceparts=- -o Dir::Etc::sourcelist="$folder/sources.list" -o APT::Sandbox::User=root
+        -o Acquire::Languages=none)
+    echo "setup: unpacking cmocka's sources in build/cmocka-source"
+    rm -rf "$folder" build/cmocka-source
+    mkdir -p "$folder"/{lists,archives}/partial
+    # Both spellings of the system's lists, one after the other.
+    local lists=(/etc/apt/sources.list.d/*.sources)
+    if [ -f "${lists[0]}" ]; then
+        sed 's/^Types:.*/Types: deb-src/' "${lists[@]}" >"$folder/list.sources"
+        apt+=(-o Dir::Etc::sourcelist="$folder/list.sources")
+    else
+        sed -n 's/^deb /deb-src /p' /etc/apt/sources.list >"$folder/sources.list"
+    fi
+    "${apt[@]}" update
+    (cd "$folder" && "${apt[@]}" source --download-only cmocka && tar -xf cmocka_*.orig.tar.*z)
+    mv "$folder"/cmocka-*/ build/cmocka-source
+    rm -rf "$folder"
+}
+
+# Zig's clang, with the headers and libraries of other systems. What CMake calls has to be one word.
+make_zig() {
+    make_venv build/zig-venv tests/requirements-ports.txt
+    local tool zig
+    zig=$(find "$PWD/build/zig-venv" -path '*/ziglang/zig' -print -quit)
+    for tool in cc ar ranlib; do
+        printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"build/zig-venv/bin/zig-$tool"
+        chmod +x "build/zig-venv/bin/zig-$tool"
+    done
+}
+
 pins_of() { # pins_of REQUIREMENTS: the file, and those that it names
     local named
     cat "$1"
@@ -355,13 +403,13 @@ make_js_modules() { # make_js_modules FOLDER: what its package-lock.json pins
 }
 
 case $goal in
-build | test | format | check | cross | bench | fuzz | prove | mutate | crash | coverage | amalgamation | js | web) ;;
+build | test | format | check | cross | ports | bench | fuzz | prove | mutate | crash | coverage | amalgamation | js | web) ;;
 node)
     node_folder
     exit
     ;;
 *)
-    echo "usage: tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js|web" >&2
+    echo "usage: tools/setup.sh build|test|format|check|cross|ports|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js|web" >&2
     exit 2
     ;;
 esac
@@ -377,7 +425,15 @@ fi
 
 case $goal in
 check | cross)
-    has_cross_libraries s390x && has_cross_libraries armel || unpack_cross_libraries s390x armel
+    for machine in s390x armel arm64; do
+        has_cross_libraries "$machine" || unpack_cross_libraries "$machine"
+    done
+    ;;&
+check | ports)
+    has_cmocka_source || unpack_cmocka_source
+    mkdir -p build/port-headers
+    cp /usr/include/xxhash.h build/port-headers
+    make_zig
     ;;&
 check | bench)
     make_venv .venv tests/requirements.txt

@@ -23,10 +23,10 @@ static bool holds_data(const struct stat *about)
 static bool is_same_file(const char *output, const char *input)
 {
     struct stat written;
-    struct stat read;
-    const int found = strcmp(input, "-") == 0 ? fstat(STDIN_FILENO, &read) : stat(input, &read);
-    return found == 0 && stat(output, &written) == 0 && holds_data(&written) && written.st_dev == read.st_dev &&
-           written.st_ino == read.st_ino;
+    struct stat given;
+    const int found = strcmp(input, "-") == 0 ? fstat(STDIN_FILENO, &given) : stat(input, &given);
+    return found == 0 && stat(output, &written) == 0 && holds_data(&written) && written.st_dev == given.st_dev &&
+           written.st_ino == given.st_ino;
 }
 
 int cli_guard_input(cli *app, const char *output, const char *input)

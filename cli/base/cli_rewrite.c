@@ -333,7 +333,7 @@ int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_o
     return cli_rewrite_model(app, arguments, wanted, nothing, NULL);
 }
 
-int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_read *read, const char *nothing)
+int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_read *read_rules, const char *nothing)
 {
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     size_t room = 0;
@@ -345,7 +345,7 @@ int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_r
     int code = rules != NULL && patterns != NULL ? CLI_EXIT_OK : cli_fail_memory(app, arguments->names[0]);
     char *pattern = patterns;
     for (size_t i = 1; i < arguments->name_count && code == CLI_EXIT_OK; i++) {
-        code = read(app, arguments->names[i], pattern, &rules[options.rule_count++]);
+        code = read_rules(app, arguments->names[i], pattern, &rules[options.rule_count++]);
         pattern += strlen(arguments->names[i]) + 1;
     }
     if (code == CLI_EXIT_OK) {

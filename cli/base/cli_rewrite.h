@@ -45,6 +45,6 @@ int cli_rewrite_model(cli *app, const cli_arguments *arguments, const coffer_rew
    it. Returns the exit code. */
 typedef int cli_rewrite_read(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule);
 /* The same as cli_rewrite, by the rules that the arguments after PATH are. */
-int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_read *read, const char *nothing);
+int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_read *read_rules, const char *nothing);
 
 #endif

@@ -21,6 +21,7 @@
 #include "error.h"
 #include "gguf_blocks.h"
 #include "gguf_values.h"
+#include "os.h"
 #include "readers.h"
 #include "shard_name.h"
 #include "sort.h"
@@ -671,7 +672,7 @@ static coffer_status gguf_read_files(gguf_reading *gguf, const coffer__input *in
     coffer__shard_name parts;
     const char *own = input->path;
     for (size_t i = 0; i < input->path_len; i++) {
-        own = input->path[i] == '/' ? input->path + i + 1 : own;
+        own = coffer__os_separates(input->path[i]) ? input->path + i + 1 : own;
     }
     const size_t own_len = input->path_len - (size_t)(own - input->path);
     if (coffer__shard_name_read_ending(&parts, own, own_len, ".gguf") && parts.total > 1) {

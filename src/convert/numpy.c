@@ -14,6 +14,7 @@
 #include "dtype.h"
 #include "error.h"
 #include "npy_header.h"
+#include "os.h"
 #include "pickle_scan.h"
 #include "readers.h"
 #include "text.h"
@@ -363,7 +364,7 @@ static void npy_name(const coffer__input *input, numpy_array *array)
 {
     size_t end = input->path_len;
     size_t begin = end;
-    while (begin > 0 && input->path[begin - 1] != '/') {
+    while (begin > 0 && !coffer__os_separates(input->path[begin - 1])) {
         begin--;
     }
     if (end - begin > 4 && memcmp(input->path + end - 4, ".npy", 4) == 0) {

@@ -32,6 +32,8 @@ struct coffer_hasher {
 };
 
 extern const coffer__hash_ops coffer__hash_sha256;
+/* SHA-256 by bcrypt, a library of Windows; it replaces hasher->ops. False, and nothing changed, where there is none. */
+bool coffer__sha256_bcrypt_open(coffer_hasher *hasher);
 extern const coffer__hash_ops coffer__hash_xxh3;
 
 #endif

@@ -44,7 +44,9 @@ static void sha256_close(coffer_hasher *hasher)
     coffer__free(&hasher->allocator, state, sizeof *state);
 }
 
-/* `state` becomes the hasher's only when there is something to close; before that a failure frees
+/* Where there is no libcrypto the system may have SHA-256 itself, which then takes the hasher over.
+
+   `state` becomes the hasher's only when there is something to close; before that a failure frees
    it here. */
 static coffer_status sha256_open(coffer_hasher *hasher, coffer_error *err)
 {
@@ -55,7 +57,7 @@ static coffer_status sha256_open(coffer_hasher *hasher, coffer_error *err)
     const coffer_status status = coffer__libcrypto_open(&state->library, "SHA-256", err);
     if (status != COFFER_OK) {
         coffer__free(&hasher->allocator, state, sizeof *state);
-        return status;
+        return status == COFFER_ERR_NO_ALGORITHM && coffer__sha256_bcrypt_open(hasher) ? COFFER_OK : status;
     }
     hasher->state = state;
     if (sha256_find_functions(state)) {

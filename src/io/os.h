@@ -14,14 +14,43 @@
 #ifndef COFFER_IO_OS_H
 #define COFFER_IO_OS_H
 
+#ifdef _WIN32
+#include <errno.h>
+#else
 #include <pthread.h>
+#endif
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* Numbers that the C library of Windows lacks, from a range that it leaves free. */
+#ifdef _WIN32
+#ifndef EDQUOT
+#define EDQUOT 10069
+#endif
+#ifndef ESTALE
+#define ESTALE 10070
+#endif
+#endif
+
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
+#ifdef _WIN32
+typedef struct coffer__mutex {
+    void *windows; /* an SRWLOCK */
+} coffer__mutex;
+
+typedef struct coffer__thread {
+    void *windows; /* a handle */
+    void (*run)(void *arg);
+    void *arg;
+} coffer__thread;
+
+typedef struct coffer__condition {
+    void *windows; /* a CONDITION_VARIABLE */
+} coffer__condition;
+#else
 typedef struct coffer__mutex {
     pthread_mutex_t posix;
 } coffer__mutex;
@@ -35,6 +64,7 @@ typedef struct coffer__thread {
 typedef struct coffer__condition {
     pthread_cond_t posix;
 } coffer__condition;
+#endif
 
 int coffer__os_mutex_init(coffer__mutex *mutex);
 void coffer__os_mutex_deinit(coffer__mutex *mutex);
@@ -63,6 +93,16 @@ unsigned coffer__os_processors(void);
 size_t coffer__os_descriptors(void);
 
 /* ---- what lies under a name -------------------------------------------------------------------------------------- */
+
+/* Whether a character of a path separates its components. */
+static inline bool coffer__os_separates(char character)
+{
+#ifdef _WIN32
+    return character == '/' || character == '\\';
+#else
+    return character == '/';
+#endif
+}
 
 typedef enum coffer__os_kind {
     COFFER__OS_REGULAR,

@@ -9,6 +9,9 @@
  *                   of offsets for reading at 0xB4 (6.14)
  *     preadv2(2)    RWF_DONTCACHE 0x80 (6.14): what was read leaves the page cache at once
  */
+#ifdef _WIN32
+#include "os.h" /* and see os_windows_*.c */
+#else
 #include "os_posix.h"
 
 #include <fcntl.h>
@@ -240,3 +243,5 @@ uint64_t coffer__os_memory_lockable(void)
 #endif
     return UINT64_MAX;
 }
+
+#endif

@@ -3,6 +3,9 @@
  * The operating system: opening files, and their bytes. Bytes are read and written by offset, so that
  * threads can share a descriptor without a lock.
  */
+#ifdef _WIN32
+#include "os.h" /* and see os_windows_*.c */
+#else
 #include "os_posix.h"
 
 #include <fcntl.h>
@@ -350,6 +353,12 @@ int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
     const bool of_no_use =
         result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ENODEV || errno == EINTR);
     return result == 0 || of_no_use ? 0 : errno;
+#elif defined F_PREALLOCATE
+    /* macOS reserves from the file's end on, of which the file is short before its first write. Only a full disk counts. */
+    fstore_t wanted = { .fst_flags = F_ALLOCATEALL,
+                        .fst_posmode = F_PEOFPOSMODE,
+                        .fst_length = (off_t)(offset + size) };
+    return fcntl(fd, F_PREALLOCATE, &wanted) != 0 && errno == ENOSPC ? ENOSPC : 0;
 #else
     (void)fd;
     return 0;
@@ -457,3 +466,5 @@ bool coffer__os_appends(int fd)
     const int flags = fcntl(fd, F_GETFL);
     return flags >= 0 && (flags & O_APPEND) != 0;
 }
+
+#endif

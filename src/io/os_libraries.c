@@ -3,6 +3,9 @@
  * The operating system: libraries that are loaded while the program runs. Optional parts (libcurl,
  * libcrypto) are found that way, so that a program that never uses them neither needs nor loads them.
  */
+#if defined _WIN32 && !defined COFFER_NO_DLOPEN
+#include "os.h" /* and see os_windows_*.c */
+#else
 #include "os_posix.h"
 
 #include <string.h>
@@ -87,5 +90,7 @@ void coffer__os_library_close(coffer__os_library *library)
 {
     (void)library;
 }
+
+#endif
 
 #endif

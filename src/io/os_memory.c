@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operating system: maps of files, and pages of memory. */
+#ifdef _WIN32
+#include "os.h" /* and see os_windows_*.c */
+#else
 #include "os_posix.h"
 
 #include <sys/mman.h>
@@ -135,3 +138,5 @@ void coffer__os_want_huge_pages(void *block, size_t size)
     (void)size;
 #endif
 }
+
+#endif

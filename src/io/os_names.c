@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operating system: what lies under a name. */
+#ifdef _WIN32
+#include "os.h" /* and see os_windows_*.c */
+#else
 #include "os_posix.h"
 
 #include <dirent.h>
@@ -103,7 +106,7 @@ int coffer__os_inspect_fd(int fd, coffer__os_info *info)
     }
     os_info_of(&found, before, info);
 #ifdef BLKGETSIZE64
-    if (info->kind == COFFER__OS_BLOCK && ioctl(fd, BLKGETSIZE64, &info->size) != 0) {
+    if (info->kind == COFFER__OS_BLOCK && ioctl(fd, (coffer__os_request)BLKGETSIZE64, &info->size) != 0) {
         return errno;
     }
 #endif
@@ -166,3 +169,5 @@ int coffer__os_real_path(const char *path, char *out, size_t size)
     free(real);
     return fits ? 0 : ENAMETOOLONG;
 }
+
+#endif

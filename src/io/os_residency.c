@@ -10,6 +10,9 @@
  * cachestat(2) by the numbers of Linux's ABI: call 451; the range is offset and length, 64 bits each; the answer is five
  * numbers of 64 bits: pages that are cached, dirty, being written, evicted, recently evicted.
  */
+#ifdef _WIN32
+#include "os.h" /* and see os_windows_*.c */
+#else
 #include "os_posix.h"
 
 #include <fcntl.h>
@@ -205,3 +208,5 @@ uint64_t coffer__os_memory_total(void)
 {
     return os_memory_line("MemTotal:");
 }
+
+#endif

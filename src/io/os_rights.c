@@ -13,6 +13,10 @@
  * The order matters. Owner and group come first, because changing them may clear bits of the mode. Then the
  * list, because writing it changes the mode. The mode comes last and has the final word.
  */
+#ifdef _WIN32
+#include "os.h" /* and see os_windows_durable.c */
+#include "trouble.h"
+#else
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include "bytes.h"
@@ -232,6 +236,8 @@ int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info, const ch
     os_error = coffer__os_inspect_fd(fd, &own);
     return os_error != 0 || own.mode == mode || fchmod(fd, (mode_t)mode) == 0 ? os_error : errno;
 }
+
+#endif
 
 coffer_status coffer_take_rights(int fd, const char *path, coffer_error *err)
 {

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifndef _WIN32
 #include <unistd.h>
+#endif
 
 static const struct os_words_row {
     int os_error;
@@ -65,6 +67,8 @@ const char *coffer__os_variable(const char *name)
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
+#ifndef _WIN32 /* for which see os_windows_system.c */
+
 uint64_t coffer__os_milliseconds(void)
 {
     struct timespec now = { 0, 0 };
@@ -106,3 +110,5 @@ uint32_t coffer__os_unlikely_number(void)
     mixed *= UINT64_C(0x9E3779B97F4A7C15);
     return (uint32_t)(mixed >> 32);
 }
+
+#endif

@@ -7,6 +7,9 @@
  * which keeps it alive, and a thread that outlives the call unmaps the page and thereby frees the file. If
  * anything about that fails, the page is unmapped within the call: it takes longer, and nothing else.
  */
+#ifdef _WIN32
+#include "os.h" /* and see os_windows_*.c */
+#else
 #include "os_posix.h"
 
 #include <fcntl.h>
@@ -141,5 +144,7 @@ int coffer__os_unlink_without_wait(const char *path)
 {
     return coffer__os_unlink(path);
 }
+
+#endif
 
 #endif

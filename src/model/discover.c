@@ -431,7 +431,7 @@ coffer_status coffer__discover(coffer__found *found, const char *folder, const c
     memset(found, 0, sizeof *found);
     coffer__path whole;
     const size_t len = strlen(folder);
-    const bool has_slash = len > 0 && folder[len - 1] == '/';
+    const bool has_slash = len > 0 && coffer__os_separates(folder[len - 1]);
     if (!coffer__path_copy(&whole, folder) || !coffer__path_append(&whole, "/", has_slash ? 0 : 1)) {
         return coffer__trouble(err, "list the folder", folder, ENAMETOOLONG);
     }

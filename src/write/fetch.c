@@ -13,6 +13,7 @@
 #include "error.h"
 #include "fnv.h"
 #include "options.h"
+#include "os.h"
 #include "text.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
         len++;
     }
     size_t from = len;
-    while (from > 0 && path[from - 1] != '/') {
+    while (from > 0 && !coffer__os_separates(path[from - 1])) {
         from--;
     }
     const coffer_status status = coffer__place_check_name(path + from, len - from, 0, NULL);
@@ -40,7 +41,7 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
         return coffer__fail(err, COFFER_ERR_SHARD_NAME, "%q is not a valid file name", path + from, len - from);
     }
     const size_t folder_len = strlen(job->folder);
-    const bool slash = folder_len > 0 && job->folder[folder_len - 1] != '/';
+    const bool slash = folder_len > 0 && !coffer__os_separates(job->folder[folder_len - 1]);
     if (!coffer__path_copy(target, job->folder) ||
         (slash && !coffer__text_append(target->text, sizeof target->text, "/", 1)) ||
         !coffer__text_append(target->text, sizeof target->text, path + from, len - from)) {

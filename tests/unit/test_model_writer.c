@@ -385,11 +385,13 @@ static void test_names_that_are_taken(void **state)
         assert_string_equal(err.path, work_path(names[i]));
         assert_int_equal(work_dir_count(), 1);
         assert_int_equal(rmdir(work_path(names[i])), 0);
+#ifndef _WIN32 /* whose pipes are in no folder */
         assert_int_equal(mkfifo(work_path(names[i]), 0600), 0);
         assert_int_equal(model_save(4, 7, 90, &options, coffer_libc_allocator(), &err), COFFER_ERR_NOT_REGULAR);
         assert_string_equal(err.path, work_path(names[i]));
         assert_int_equal(work_dir_count(), 1);
         assert_int_equal(unlink(work_path(names[i])), 0);
+#endif
     }
 }
 
