@@ -635,14 +635,17 @@ int alphasort(const struct dirent **left, const struct dirent **right)
 static int posix_keep(struct dirent ***names, size_t *count, const struct dirent *entry)
 {
     struct dirent *copy = malloc(sizeof *copy);
+    if (copy == NULL) {
+        return -1;
+    }
     struct dirent **more = realloc(*names, (*count + 1) * sizeof **names);
-    *names = more != NULL ? more : *names;
-    if (more == NULL || copy == NULL) {
+    if (more == NULL) {
         free(copy);
         return -1;
     }
     *copy = *entry;
-    (*names)[(*count)++] = copy;
+    more[(*count)++] = copy;
+    *names = more;
     return 0;
 }
 
