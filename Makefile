@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation release js web install clean help
+.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation release js web install ports clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
@@ -38,9 +38,13 @@ tsan: ## the unit tests under ThreadSanitizer
 	@tools/build.sh tsan
 	@tools/ctest.sh tsan
 
-cross: ## the unit tests on a big-endian and a 32-bit machine, emulated by qemu
+cross: ## the unit tests on a big-endian, a 32-bit and an Arm machine, emulated by qemu
 	@tools/setup.sh cross
 	@tools/cross.sh
+
+ports: ## the library and the command compiled for other systems, and the unit tests of those that run here
+	@tools/setup.sh ports
+	@tools/ports.sh
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60)
 	@tools/setup.sh fuzz

@@ -25,4 +25,5 @@ set(CMAKE_C_COMPILER_TARGET "${COFFER_ZIG_TARGET}")
 set(CMAKE_AR "${zig_tools}/zig-ar")
 set(CMAKE_RANLIB "${zig_tools}/zig-ranlib")
 # Zig calls a flag without use an error where warnings are errors; CMake gives all flags at every step.
-set(CMAKE_C_FLAGS_INIT "-Wno-unused-command-line-argument")
+# xxHash's header, which is for every system, lies where nothing else of this one does.
+set(CMAKE_C_FLAGS_INIT "-Wno-unused-command-line-argument -idirafter ${checkout}/build/port-headers")

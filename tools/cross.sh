@@ -3,12 +3,12 @@
 #
 # Compiles everything for other machines, in build/MACHINE, and runs the unit tests and the fuzz targets' corpora there by qemu.
 #
-#   tools/cross.sh [MACHINE...]    MACHINE: s390x (64 bits, big-endian), armel (32 bits); both when none is given
+#   tools/cross.sh [MACHINE...]    MACHINE: s390x (64 bits, big-endian), armel (32 bits), arm64; all when none is given
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 machines=("$@")
-[ ${#machines[@]} -gt 0 ] || machines=(s390x armel)
+[ ${#machines[@]} -gt 0 ] || machines=(s390x armel arm64)
 
 # What qemu cannot do. test_crash, test_publication and test_rewrite_crash watch the system calls of a child and kill it at each of
 # them, with ptrace, which qemu does not offer to the programs that it runs. Like all the others, they are compiled.

@@ -38,10 +38,9 @@ archive() { # archive FILE FOLDER NAME: FOLDER/NAME as a .tar.gz that does not d
         gzip -9n >"$1"
 }
 
-# Headers that Zig has none of: xxHash's, which is compiled in, and Python's. The system's own folder would bring those of its libc.
+# Python's headers. The system's own folder would bring those of its libc.
 borrow_headers() {
-    mkdir -p "$work/include" "$work/python"
-    cp /usr/include/xxhash.h "$work/include"
+    mkdir -p "$work/python"
     local folder
     folder=$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
     cp -r "$folder/." "$work/python"
@@ -51,7 +50,7 @@ borrow_headers() {
     [ ! -f "$numbers" ] || cp "$numbers" "$work/python/pyconfig.h"
 }
 
-cross_flags="-I$work/include -fno-sanitize=all -ffile-prefix-map=$root=. -ffile-prefix-map=$work=."
+cross_flags="-fno-sanitize=all -ffile-prefix-map=$root=. -ffile-prefix-map=$work=."
 
 # ---- The parts --------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js|web
+#   tools/setup.sh build|test|format|check|cross|ports|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web
 #   tools/setup.sh node    tells the folder of the Node that is used
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
@@ -12,8 +12,9 @@
 # build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
 # requirements-frameworks.txt, for the drop-in (4 GB), build/moto-venv, with those of tests/requirements-moto.txt, an object
 # store to read from, and build/packaging-venv, with the tools that packaging/ is tried with; for `check`, `js` and `web`
-# bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and
-# `cross` it unpacks libraries for the machines that qemu plays in build/cross.
+# bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and `cross` it unpacks libraries for the machines
+# that qemu plays in build/cross; for `check`, `ports` and `release` it makes build/zig-venv, with the compiler that
+# tests/requirements-ports.txt pins.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -153,15 +154,21 @@ find_missing() {
         need_command clang-format clang-format
         need_command git git
         ;;&
+    check | ports | release)
+        need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
+        ;;&
     check | cross)
         need 'has_cross_compiler s390x-linux-gnu' 'gcc and libc for s390x' gcc-s390x-linux-gnu libc6-dev-s390x-cross
         need 'has_cross_compiler arm-linux-gnueabi' 'gcc and libc for armel' gcc-arm-linux-gnueabi libc6-dev-armel-cross
+        need 'has_cross_compiler aarch64-linux-gnu' 'gcc and libc for arm64' gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+        need_command qemu-aarch64 qemu-user
         need_command qemu-s390x qemu-user
         need_command qemu-arm qemu-user
         need_command pkg-config pkg-config
         if ! is_debian; then
             need 'has_cross_libraries s390x' 'cmocka, libcrypto and xxHash for s390x, unpacked in build/cross/s390x'
             need 'has_cross_libraries armel' 'cmocka, libcrypto and xxHash for armel, unpacked in build/cross/armel'
+            need 'has_cross_libraries arm64' 'cmocka, libcrypto and xxHash for arm64, unpacked in build/cross/arm64'
         fi
         ;;&
     check | fuzz | coverage)
@@ -171,7 +178,7 @@ find_missing() {
         need has_cmocka 'cmocka, with its headers' libcmocka-dev
         need_command git git
         ;;&
-    check | js | web)
+    check | release | js | web)
         need_command clang clang
         need has_wasm_ld "lld's wasm-ld" lld
         need_command wasm-opt binaryen
@@ -300,6 +307,20 @@ unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
     rm -rf "$folder"
 }
 
+# Zig's clang, with the headers and libraries of other systems. What CMake calls has to be one word.
+make_zig() {
+    make_venv build/zig-venv tests/requirements-ports.txt
+    local tool zig
+    # xxHash's header is for every system; the folder where it lies is for this one.
+    mkdir -p build/port-headers
+    [ ! -f /usr/include/xxhash.h ] || cp /usr/include/xxhash.h build/port-headers
+    zig=$(find "$PWD/build/zig-venv" -path '*/ziglang/zig' -print -quit)
+    for tool in cc ar ranlib; do
+        printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"build/zig-venv/bin/zig-$tool"
+        chmod +x "build/zig-venv/bin/zig-$tool"
+    done
+}
+
 pins_of() { # pins_of REQUIREMENTS: the file, and those that it names
     local named
     cat "$1"
@@ -356,13 +377,13 @@ make_js_modules() { # make_js_modules FOLDER: what its package-lock.json pins
 }
 
 case $goal in
-build | test | format | check | cross | bench | fuzz | prove | mutate | crash | coverage | amalgamation | js | web) ;;
+build | test | format | check | cross | ports | bench | fuzz | prove | mutate | crash | coverage | amalgamation | release | js | web) ;;
 node)
     node_folder
     exit
     ;;
 *)
-    echo "usage: tools/setup.sh build|test|format|check|cross|bench|fuzz|prove|mutate|crash|coverage|amalgamation|js|web" >&2
+    echo "usage: tools/setup.sh build|test|format|check|cross|ports|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web" >&2
     exit 2
     ;;
 esac
@@ -378,7 +399,15 @@ fi
 
 case $goal in
 check | cross)
-    has_cross_libraries s390x && has_cross_libraries armel || unpack_cross_libraries s390x armel
+    for machine in s390x armel arm64; do
+        has_cross_libraries "$machine" || unpack_cross_libraries "$machine"
+    done
+    ;;&
+check | ports | release)
+    make_zig
+    ;;&
+check | release)
+    make_venv build/python-venv bindings/python/tests/requirements.txt
     ;;&
 check | bench)
     make_venv .venv tests/requirements.txt
@@ -395,10 +424,10 @@ check)
 js)
     make_venv .venv tests/requirements.txt
     ;;&
-check | js | web)
+check | release | js | web)
     make_js_modules bindings/js
     ;;&
-check | web)
+check | release | web)
     make_js_modules web
     ;;
 esac

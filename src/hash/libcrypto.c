@@ -17,9 +17,21 @@ static bool libcrypto_is_ready(const coffer__os_library *library)
            default_context() != NULL;
 }
 
+/* Newest first. A system's loader knows its own spelling only. */
+static const char *const libcrypto_names[] = { "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.3.dylib" };
+
+static bool libcrypto_load(coffer__os_library *library)
+{
+    bool found = false;
+    for (size_t i = 0; i < sizeof libcrypto_names / sizeof libcrypto_names[0] && !found; i++) {
+        found = coffer__os_library_open(library, libcrypto_names[i]);
+    }
+    return found;
+}
+
 coffer_status coffer__libcrypto_open(coffer__os_library *library, const char *what, coffer_error *err)
 {
-    if (!coffer__os_library_open(library, "libcrypto.so.3") && !coffer__os_library_open(library, "libcrypto.so.1.1")) {
+    if (!libcrypto_load(library)) {
         return coffer__fail(err, COFFER_ERR_NO_ALGORITHM,
                             "%s needs OpenSSL's libcrypto, and neither libcrypto.so.3 nor libcrypto.so.1.1 can be "
                             "loaded here: install OpenSSL (on Debian the package libssl3)",

@@ -7,13 +7,27 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#ifdef __APPLE__
+/* fsync only hands the bytes to the device, which may keep them in its cache. F_FULLFSYNC has the device store them; file
+   systems that do not know it get the former. */
+static int os_sync_file(int fd)
+{
+    return fcntl(fd, F_FULLFSYNC) == 0 ? 0 : fsync(fd);
+}
+#else
 /* fdatasync also stores the file's length and whatever else is needed to read the bytes; it leaves
    out only times. */
+static int os_sync_file(int fd)
+{
+    return fdatasync(fd);
+}
+#endif
+
 int coffer__os_sync(int fd)
 {
     int result = 0;
     do {
-        result = fdatasync(fd);
+        result = os_sync_file(fd);
     } while (result != 0 && errno == EINTR);
     return result == 0 ? 0 : errno;
 }
@@ -75,11 +89,13 @@ int coffer__os_rename(const char *from, const char *to)
     return renameat(AT_FDCWD, from, AT_FDCWD, to) == 0 ? 0 : errno;
 }
 
-/* renameat2 has a wrapper in glibc only. Callers have a way without it. */
+/* macOS has a call of its own. Callers have a way without it. */
 int coffer__os_exchange(const char *one, const char *other)
 {
-#if defined __GLIBC__ && defined RENAME_EXCHANGE
+#ifdef SYS_renameat2
     return renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE) == 0 ? 0 : errno;
+#elif defined __APPLE__ && defined RENAME_SWAP
+    return renamex_np(one, other, RENAME_SWAP) == 0 ? 0 : errno;
 #else
     (void)one;
     (void)other;

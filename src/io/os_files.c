@@ -350,6 +350,12 @@ int coffer__os_reserve(int fd, uint64_t offset, uint64_t size)
     const bool of_no_use =
         result != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ENODEV || errno == EINTR);
     return result == 0 || of_no_use ? 0 : errno;
+#elif defined F_PREALLOCATE
+    /* macOS reserves from the file's end on, of which the file is short before its first write. Only a full disk counts. */
+    fstore_t wanted = { .fst_flags = F_ALLOCATEALL,
+                        .fst_posmode = F_PEOFPOSMODE,
+                        .fst_length = (off_t)(offset + size) };
+    return fcntl(fd, F_PREALLOCATE, &wanted) != 0 && errno == ENOSPC ? ENOSPC : 0;
 #else
     (void)fd;
     return 0;

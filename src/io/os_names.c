@@ -103,7 +103,7 @@ int coffer__os_inspect_fd(int fd, coffer__os_info *info)
     }
     os_info_of(&found, before, info);
 #ifdef BLKGETSIZE64
-    if (info->kind == COFFER__OS_BLOCK && ioctl(fd, BLKGETSIZE64, &info->size) != 0) {
+    if (info->kind == COFFER__OS_BLOCK && ioctl(fd, (coffer__os_request)BLKGETSIZE64, &info->size) != 0) {
         return errno;
     }
 #endif

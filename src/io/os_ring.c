@@ -16,12 +16,12 @@
 #include "os_posix.h"
 
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #ifdef __linux__
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
 #endif
 
 #if defined(__linux__) && !defined(__alpha__) && !defined(__mips__)

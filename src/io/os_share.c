@@ -250,6 +250,10 @@ int coffer__os_callers_await(int set, uint32_t *number)
 
 /* Closes every descriptor that came with a message but the first, which is the answer; -1: there is none. What the
    room does not hold the system has closed itself, so no descriptor of a dishonest answer stays open here. */
+#ifndef __GLIBC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-compare" /* within the macro CMSG_NXTHDR of musl */
+#endif
 static int os_first_passed(struct msghdr *message)
 {
     int first = -1;
@@ -270,6 +274,9 @@ static int os_first_passed(struct msghdr *message)
     }
     return first;
 }
+#ifndef __GLIBC__
+#pragma GCC diagnostic pop
+#endif
 
 /* The connection is a sequence of packets, so the answer comes whole or not at all. An end of the connection without
    a message looks like a message without a descriptor, and is EPROTO as well: either way that process gave nothing.

@@ -36,7 +36,13 @@ void coffer__os_mutex_unlock(coffer__mutex *mutex)
 }
 
 /* Waits are measured with the monotonic clock, since the calendar's clock may be set while somebody
-   waits. */
+   waits. macOS cannot choose the clock, but it waits for a duration, which is measured by a monotonic one. */
+#ifdef __APPLE__
+int coffer__os_condition_init(coffer__condition *condition)
+{
+    return pthread_cond_init(&condition->posix, NULL);
+}
+#else
 int coffer__os_condition_init(coffer__condition *condition)
 {
     pthread_condattr_t attributes;
@@ -49,12 +55,20 @@ int coffer__os_condition_init(coffer__condition *condition)
     (void)pthread_condattr_destroy(&attributes);
     return os_error;
 }
+#endif
 
 void coffer__os_condition_deinit(coffer__condition *condition)
 {
     (void)pthread_cond_destroy(&condition->posix);
 }
 
+#ifdef __APPLE__
+bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds)
+{
+    const struct timespec wait = { (time_t)(milliseconds / 1000), (long)(milliseconds % 1000 * 1000000) };
+    return pthread_cond_timedwait_relative_np(&condition->posix, &mutex->posix, &wait) != ETIMEDOUT;
+}
+#else
 /* pthreads wait until a point in time, by the clock of coffer__os_condition_init. Nanoseconds must
    stay below a second, so what exceeds it is carried. */
 bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mutex, uint64_t milliseconds)
@@ -66,6 +80,7 @@ bool coffer__os_condition_wait(coffer__condition *condition, coffer__mutex *mute
     until.tv_nsec = (long)(nanoseconds % 1000000000);
     return pthread_cond_timedwait(&condition->posix, &mutex->posix, &until) != ETIMEDOUT;
 }
+#endif
 
 void coffer__os_condition_wake(coffer__condition *condition)
 {
@@ -141,7 +156,7 @@ size_t coffer__os_descriptors(void)
 {
     struct rlimit limit = { .rlim_cur = 0 };
     (void)getrlimit(RLIMIT_NOFILE, &limit);
-    return limit.rlim_cur < SIZE_MAX ? (size_t)limit.rlim_cur : SIZE_MAX;
+    return (uint64_t)limit.rlim_cur < SIZE_MAX ? (size_t)limit.rlim_cur : SIZE_MAX;
 }
 
 /* The affinity mask, not the machine: containers and batch systems restrict a process to few

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Compiles the library, the command and the examples for other systems, in build/port-SYSTEM, where a warning is an error. The
+# command for musl is used, as it runs here. docs/platforms.md tells what that means for each system.
+#
+#   tools/ports.sh [PORT...]    PORT: glibc-2.17, musl, macos-arm64, macos-x86-64, freebsd; all when none is given
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+ports=("$@")
+[ ${#ports[@]} -gt 0 ] || ports=(glibc-2.17 musl macos-arm64 macos-x86-64 freebsd)
+
+# Zig has a cache of its own, and is no compiler that ccache knows.
+unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
+export ZIG_GLOBAL_CACHE_DIR=$PWD/build/zig-cache
+
+# Every vector gets the verdict in its name.
+try_command() { # try_command COMMAND
+    local vector found
+    for vector in tests/vectors/*.safetensors; do
+        found=ok
+        "$1" check "$vector" >/dev/null 2>&1 || found=err
+        case $(basename "$vector") in
+        err_*) [ $found = err ] ;;
+        *) [ $found = ok ] ;;
+        esac || {
+            echo "$1 check $vector: $found" >&2
+            exit 1
+        }
+    done
+}
+
+for port in "${ports[@]}"; do
+    started=$SECONDS
+    tools/build.sh "port-$port"
+    [ "$port" != musl ] || try_command build/port-musl/coffer
+    echo "port $port: done in $((SECONDS - started)) s"
+done
