@@ -189,9 +189,9 @@ static int show_dry_run(const conversion *run)
 static const coffer_error *choose_failure(const coffer_error *why_not, const coffer_error *err)
 {
     const bool advises = strstr(why_not->message, "coffer convert") != NULL;
-    const bool unknown = err->code == COFFER_ERR_UNKNOWN_INPUT || err->code == COFFER_ERR_DIRECTORY;
     const bool names = strncmp(err->message, "this is ", 8) == 0 || strncmp(err->message, "these are ", 10) == 0;
-    return unknown && !advises && !names ? why_not : err;
+    const bool unknown = err->code == COFFER_ERR_DIRECTORY || (err->code == COFFER_ERR_UNKNOWN_INPUT && !names);
+    return unknown && !advises ? why_not : err;
 }
 
 /* A pipe is gone when it was read once, and a file of another program is read at many places. */
