@@ -204,7 +204,7 @@ static void arrow_set_type(const coffer__flat *flat, coffer__flat_table type, ui
     } else if (number == TYPE_FLOAT) {
         const uint64_t precision = coffer__flat_number(flat, type, 0, 2, 0);
         tensor->dtype = precision < 3 ? floats[precision] : COFFER_UNKNOWN_DTYPE;
-        tensor->bits = precision < 3 ? (uint8_t)(16u << precision) : 8;
+        tensor->bits = (uint8_t)(precision < 3 ? 16u << precision : 8u);
     }
 }
 

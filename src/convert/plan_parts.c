@@ -180,7 +180,7 @@ static bool parts_is_part(const parts_array *array, const coffer__plan_part *par
         }
     }
     return base->part_count == 0 && coffer__plan_is_plain(plan, base) &&
-           parts_multiply(box == NULL ? NULL : box + rank, rank, array->storage->item_size, &size) &&
+           parts_multiply(rank == 0 ? NULL : box + rank, rank, array->storage->item_size, &size) &&
            part->offset <= base->size && size <= base->size - part->offset;
 }
 

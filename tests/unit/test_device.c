@@ -359,7 +359,7 @@ static void test_copies(void **state)
     static uint8_t found[ROUNDS * SLOT];
     for (size_t i = 0; i < VENDORS; i++) {
         for (int seed = 1; seed <= 5; seed++) {
-            char settings[32];
+            char settings[64];
             coffer_error err;
             snprintf(settings, sizeof settings, "seed=%d strict=1 lazy=%d", seed, seed % 2);
             use_vendor(&vendors[i], settings);

@@ -243,7 +243,8 @@ typedef struct packed_row {
 
 static void assert_split(const packed_row *rows, size_t count, uint32_t world)
 {
-    tensor_spec specs[8];
+    tensor_spec specs[8] = { { NULL, COFFER_UNKNOWN_DTYPE, 0, { 0 } } };
+    assert_in_range(count, 1, 8);
     for (size_t i = 0; i < count; i++) {
         specs[i] = rows[i].spec;
     }

@@ -94,7 +94,7 @@ def test_a_page_that_was_built_is_in_the_source_distribution(page, tmp_path):
     """Of a checkout, as far as the backend copies it."""
     for name in ("cli", "include", "src", "bindings/python"):
         shutil.copytree(PACKAGE.parent.parent / name, tmp_path / name, ignore=shutil.ignore_patterns("build", "__pycache__"))
-    for name in ("CMakeLists.txt", "LICENSE"):
+    for name in ("CMakeLists.txt", "LICENSE", "THIRD_PARTY.txt"):
         shutil.copy2(PACKAGE.parent.parent / name, tmp_path / name)
     if page is not None:
         (tmp_path / "build/web").mkdir(parents=True)
