@@ -15,19 +15,15 @@ ports=("$@")
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
 export ZIG_GLOBAL_CACHE_DIR=$PWD/build/zig-cache
 
-# Every vector gets the verdict in its name.
+# The vectors get the verdicts in their names; what is only noted is not asked for.
 try_command() { # try_command COMMAND
-    local vector found
-    for vector in tests/vectors/*.safetensors; do
-        found=ok
-        "$1" check "$vector" >/dev/null 2>&1 || found=err
-        case $(basename "$vector") in
-        err_*) [ $found = err ] ;;
-        *) [ $found = ok ] ;;
-        esac || {
-            echo "$1 check $vector: $found" >&2
+    local vector
+    "$1" check tests/vectors/ok_*.safetensors >/dev/null
+    for vector in tests/vectors/err_*.safetensors; do
+        if "$1" check "$vector" >/dev/null 2>&1; then
+            echo "$1 check $vector: no error" >&2
             exit 1
-        }
+        fi
     done
 }
 
