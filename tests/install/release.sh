@@ -31,7 +31,7 @@ make_clone() { # make_clone FOLDER
         git -c user.name=test -c user.email=test@example.org commit -q --allow-empty -m 'To be released'
         mkdir build
         ln -s "$checkout"/build/{python-venv,zig-venv,zig-cache,port-headers} build
-        ln -s "$checkout/bindings/js/node_modules" bindings/js/node_modules
+        ln -sfn "$checkout/bindings/js/node_modules" bindings/js/node_modules
         mkdir build/release
         ln -s "$build/coffer" build/release/coffer
     )
