@@ -56,7 +56,8 @@ static uint32_t crc32_by_tables(const coffer__crc32 *crc32, uint32_t crc, const 
 #if defined(__x86_64__)
 /* Three stretches at once would be faster still, as an instruction takes three steps of the clock; but it is memory that is
    waited for. */
-__attribute__((target("sse4.2,crc32"))) static uint32_t crc32c_by_instruction(uint32_t crc, const void *bytes, size_t size)
+__attribute__((target("sse4.2,crc32"))) static uint32_t crc32c_by_instruction(uint32_t crc, const void *bytes,
+                                                                              size_t size)
 {
     const uint8_t *from = bytes;
     uint64_t value = ~crc;
