@@ -157,7 +157,6 @@ stage ports tools/ports.sh
 stage install stage_install
 stage amalgamation stage_amalgamation
 stage recipes tests/install/recipes.sh
-stage release tests/install/release.sh build/check-gcc
 stage debian stage_debian
 stage stranger stage_stranger
 stage cpp stage_cpp
