@@ -10,17 +10,17 @@ for each, for torch above what importing takes.
 """
 
 import os
-import statistics
 import struct
 import subprocess
 import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import numpy
 import onnx
 import safetensors.numpy
 import torch
+import turns
 from flax import serialization
 from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
@@ -112,22 +112,7 @@ def by_numpy(blocks):
 
 # ---- Measuring ---------------------------------------------------------------------------------------------------------
 
-
-def seconds(task):
-    OUTPUT.unlink(missing_ok=True)
-    start = time.perf_counter()
-    task()
-    return time.perf_counter() - start
-
-
-def in_turns(*tasks):
-    """Medians of the tasks' seconds; each round runs all of them, and the first one is not counted."""
-    rounds = [[seconds(task) for task in tasks] for _ in range(ROUNDS + 1)]
-    return [statistics.median(times) for times in zip(*rounds[1:], strict=True)]
-
-
-def row(what, unit, ours, other, others):
-    print("ROW", what, unit, f"{ours:g}", other, f"{others:g}", f"{others / ours:g}", "cached", sep="\t", flush=True)
+in_turns = partial(turns.in_turns, OUTPUT, ROUNDS)
 
 
 # A process keeps the peak of the one that started it, so a small one starts it.
@@ -161,16 +146,16 @@ def quantised():
     blocks = random.integers(0, 256, (SIDE, 16 * SIDE // 256 * 144), numpy.uint8)
     gguf(QUANTISED, 12, blocks, (16 * SIDE, SIDE))
     plain, loop = in_turns(lambda: command(PLAIN, "--no-verify"), lambda: by_loop(PLAIN))
-    row("convert 1 GB of GGUF, plain, not verified", "ms", 1e3 * plain, "pread, pwrite", 1e3 * loop)
+    turns.row("convert 1 GB of GGUF, plain, not verified", "ms", 1e3 * plain, "pread, pwrite", 1e3 * loop)
     options = "--no-verify", "--dequantize", "bf16"
     ours, loop = in_turns(lambda: command(QUANTISED, *options), lambda: by_writing(2 * 16 * SIDE * SIDE))
-    row("512 MB of BF16 from Q4_K, not verified", "ms", 1e3 * ours, "pwrite", 1e3 * loop)
+    turns.row("512 MB of BF16 from Q4_K, not verified", "ms", 1e3 * ours, "pwrite", 1e3 * loop)
     one = {*sorted(os.sched_getaffinity(0))[:1]}
     every = os.sched_getaffinity(0)
     os.sched_setaffinity(0, one)
     ours, others = in_turns(lambda: command(QUANTISED, *options), lambda: by_numpy(blocks))
     os.sched_setaffinity(0, every)
-    row("the same on one processor", "ms", 1e3 * ours, "gguf.quants.dequantize", 1e3 * others)
+    turns.row("the same on one processor", "ms", 1e3 * ours, "gguf.quants.dequantize", 1e3 * others)
     for path in (PLAIN, QUANTISED, OUTPUT):
         path.unlink(missing_ok=True)
 
@@ -194,8 +179,8 @@ def frameworks():
     del graph
     for path, other, task in ((FLAX, "flax, save_file", by_flax), (ONNX, "onnx.load, save_file", by_onnx)):
         verified, plain, others = in_turns(lambda: command(path), lambda: command(path, "--no-verify"), lambda: task(path))
-        row(f"convert 1 GB of {other.split('.')[0].split(',')[0]}, verified", "ms", 1e3 * verified, other, 1e3 * others)
-        row("the same, not verified", "ms", 1e3 * plain, other, 1e3 * others)
+        turns.row(f"convert 1 GB of {other.split('.')[0].split(',')[0]}, verified", "ms", 1e3 * verified, other, 1e3 * others)
+        turns.row("the same, not verified", "ms", 1e3 * plain, other, 1e3 * others)
         path.unlink()
     OUTPUT.unlink(missing_ok=True)
 
@@ -224,11 +209,11 @@ def keras_and_tensorflow():
     tensorflow.raw_ops.SaveV2(prefix=str(CHECKPOINT), tensor_names=[f"w{i:02}" for i in range(16)], shape_and_slices=[""] * 16, tensors=values)
     del values
     ours, others = in_turns(lambda: command(WEIGHTS), by_keras)
-    row("convert 1 GB of Keras weights, verified", "ms", 1e3 * ours, "load_weights, save_file", 1e3 * others)
+    turns.row("convert 1 GB of Keras weights, verified", "ms", 1e3 * ours, "load_weights, save_file", 1e3 * others)
     index = CHECKPOINT.with_suffix(".index")
     ours, plain, others = in_turns(lambda: command(index), lambda: command(index, "--no-verify"), by_tensorflow)
-    row("convert 1 GB of TensorFlow, verified", "ms", 1e3 * ours, "get_tensor, save_file", 1e3 * others)
-    row("the same, not verified", "ms", 1e3 * plain, "get_tensor, save_file", 1e3 * others)
+    turns.row("convert 1 GB of TensorFlow, verified", "ms", 1e3 * ours, "get_tensor, save_file", 1e3 * others)
+    turns.row("the same, not verified", "ms", 1e3 * plain, "get_tensor, save_file", 1e3 * others)
     for path in (WEIGHTS, OUTPUT, index, *FOLDER.glob(f"{CHECKPOINT.name}.data-*")):
         path.unlink(missing_ok=True)
 
@@ -243,14 +228,14 @@ def main():
     verified, plain, loaded, mapped, loop = in_turns(
         lambda: command(MIXED), lambda: command(MIXED, "--no-verify"), lambda: by_torch(MIXED), lambda: by_torch(MIXED, mmap=True),
         lambda: by_loop(MIXED))
-    row("convert 2 GB of PyTorch, verified", "ms", 1e3 * verified, "torch.load, save_file", 1e3 * loaded)
-    row("the same, not verified", "ms", 1e3 * plain, "torch.load (mmap), save_file", 1e3 * mapped)
-    row("the same, not verified", "ms", 1e3 * plain, "pread, pwrite", 1e3 * loop)
-    row("comparing both files afterwards", "ms", 1e3 * (verified - plain), "converting", 1e3 * plain)
+    turns.row("convert 2 GB of PyTorch, verified", "ms", 1e3 * verified, "torch.load, save_file", 1e3 * loaded)
+    turns.row("the same, not verified", "ms", 1e3 * plain, "torch.load (mmap), save_file", 1e3 * mapped)
+    turns.row("the same, not verified", "ms", 1e3 * plain, "pread, pwrite", 1e3 * loop)
+    turns.row("comparing both files afterwards", "ms", 1e3 * (verified - plain), "converting", 1e3 * plain)
     plain, loop = in_turns(lambda: command(TURNED, "--no-verify"), lambda: by_loop(TURNED))
-    row("convert 1 GB of transposed tensors, not verified", "ms", 1e3 * plain, "pread, pwrite", 1e3 * loop)
+    turns.row("convert 1 GB of transposed tensors, not verified", "ms", 1e3 * plain, "pread, pwrite", 1e3 * loop)
     ours = peak(COMMAND_PEAK, COMMAND, "convert", "-q", MIXED, "-o", OUTPUT)
-    row("convert 2 GB: peak memory", "MB", ours, "torch.load, save_file", peak(TORCH_PEAK, MIXED, OUTPUT))
+    turns.row("convert 2 GB: peak memory", "MB", ours, "torch.load, save_file", peak(TORCH_PEAK, MIXED, OUTPUT))
     for path in (MIXED, TURNED, OUTPUT):
         path.unlink()
 

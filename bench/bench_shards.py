@@ -10,14 +10,14 @@ importing torch.
 import os
 import pickle
 import shutil
-import statistics
 import subprocess
 import sys
-import time
 from io import BytesIO
+from functools import partial
 from pathlib import Path
 
 import torch
+import turns
 from safetensors.torch import save_file
 from torch.distributed.checkpoint import metadata as dcp_metadata
 from torch.distributed.checkpoint.filesystem import _StorageInfo
@@ -103,21 +103,7 @@ def by_dcp_to_torch_save():
     save_file(tensors, OUTPUT)
 
 
-def seconds(task):
-    OUTPUT.unlink(missing_ok=True)
-    start = time.perf_counter()
-    task()
-    return time.perf_counter() - start
-
-
-def in_turns(*tasks):
-    """Medians of the tasks' seconds; each round runs all of them, and the first one is not counted."""
-    rounds = [[seconds(task) for task in tasks] for _ in range(ROUNDS + 1)]
-    return [statistics.median(times) for times in zip(*rounds[1:], strict=True)]
-
-
-def row(what, unit, ours, other, others):
-    print("ROW", what, unit, f"{ours:g}", other, f"{others:g}", f"{others / ours:g}", "cached", sep="\t", flush=True)
+in_turns = partial(turns.in_turns, OUTPUT, ROUNDS)
 
 
 def peak(path):
@@ -137,18 +123,18 @@ def distributed():
     save_dcp()
     verified, plain, others = in_turns(lambda: command(DCP), lambda: command(DCP, "--no-verify"), by_dcp_to_torch_save)
     other = "dcp_to_torch_save, save_file"
-    row("convert 2 GB in 2,000 parts (DCP), verified", "ms", 1e3 * verified, other, 1e3 * others)
-    row("the same, not verified", "ms", 1e3 * plain, other, 1e3 * others)
-    row("the same: peak memory", "MB", peak(DCP), "all tensors", TENSORS * 8.4)
+    turns.row("convert 2 GB in 2,000 parts (DCP), verified", "ms", 1e3 * verified, other, 1e3 * others)
+    turns.row("the same, not verified", "ms", 1e3 * plain, other, 1e3 * others)
+    turns.row("the same: peak memory", "MB", peak(DCP), "all tensors", TENSORS * 8.4)
     shutil.rmtree(DCP)
 
 
 def deepspeed():
     save_zero()
     verified, plain, others = in_turns(lambda: command(ZERO), lambda: command(ZERO, "--no-verify"), by_merging)
-    row("convert 2 GB of ZeRO-3 over 8 ranks, verified", "ms", 1e3 * verified, "merging as zero_to_fp32, save_file", 1e3 * others)
-    row("the same, not verified", "ms", 1e3 * plain, "merging as zero_to_fp32, save_file", 1e3 * others)
-    row("the same: peak memory", "MB", peak(ZERO), "all tensors", TENSORS * 8.4)
+    turns.row("convert 2 GB of ZeRO-3 over 8 ranks, verified", "ms", 1e3 * verified, "merging as zero_to_fp32, save_file", 1e3 * others)
+    turns.row("the same, not verified", "ms", 1e3 * plain, "merging as zero_to_fp32, save_file", 1e3 * others)
+    turns.row("the same: peak memory", "MB", peak(ZERO), "all tensors", TENSORS * 8.4)
     shutil.rmtree(ZERO)
 
 

@@ -117,6 +117,19 @@ static bool dcp_is_part(const dcp_reading *in, const coffer__dcp_part *part, con
     return true;
 }
 
+/* A part as an archive of its own, at its place in the file. */
+static coffer__torch_file dcp_archive(const dcp_reading *in, const dcp_file *file, const coffer__dcp_part *part)
+{
+    return (coffer__torch_file){ .input = in->file->input,
+                                 .wants = in->file->wants,
+                                 .plan = in->file->plan,
+                                 .file = file->number,
+                                 .size = file->size,
+                                 .embedded = true,
+                                 .at = part->at,
+                                 .part = part->size };
+}
+
 /* The archive of one part. Its storages get the name of the tensor, which the plan has already. */
 static coffer_status dcp_read_part(dcp_reading *in, const coffer__dcp_part *part, uint32_t name, coffer__view *view,
                                    coffer_error *err)
@@ -135,14 +148,7 @@ static coffer_status dcp_read_part(dcp_reading *in, const coffer__dcp_part *part
                                err);
         return coffer__fail_sizes(err, status, part->at + part->size, file->size);
     }
-    const coffer__torch_file archive = { .input = in->file->input,
-                                         .wants = in->file->wants,
-                                         .plan = in->file->plan,
-                                         .file = file->number,
-                                         .size = file->size,
-                                         .embedded = true,
-                                         .at = part->at,
-                                         .part = part->size };
+    const coffer__torch_file archive = dcp_archive(in, file, part);
     status = coffer__torch_read_tensor(&archive, name, view, err);
     if (status == COFFER_OK && view->lack == NULL && !dcp_is_part(in, part, view)) {
         status = dcp_fail_part(in, part, COFFER_ERR_ARCHIVE,
@@ -303,14 +309,7 @@ static coffer_status dcp_scan_part(dcp_reading *in, const coffer__dcp_part *part
     if (status != COFFER_OK || part->at > file->size || part->size > file->size - part->at) {
         return status;
     }
-    const coffer__torch_file archive = { .input = in->file->input,
-                                         .wants = in->file->wants,
-                                         .plan = in->file->plan,
-                                         .file = file->number,
-                                         .size = file->size,
-                                         .embedded = true,
-                                         .at = part->at,
-                                         .part = part->size };
+    const coffer__torch_file archive = dcp_archive(in, file, part);
     return coffer__torch_scan_archive(&archive, err);
 }
 

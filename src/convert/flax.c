@@ -207,6 +207,19 @@ static void flax_set_type(flax_array *array, const char *name, size_t len)
     tensor->bits = 0;
 }
 
+/* One of an array's sizes. */
+static coffer_status flax_read_size(flax_reading *flax, uint64_t end, uint64_t *size, coffer_error *err)
+{
+    coffer__msgpack object;
+    const coffer_status status =
+        flax_expect(flax, end, COFFER__MSGPACK_INT, "the size of an array is no number", &object, err);
+    if (status == COFFER_OK && object.negative) {
+        return flax_fail(flax, "the size of an array is below 0", err);
+    }
+    *size = status == COFFER_OK ? object.number : 0;
+    return status;
+}
+
 static coffer_status flax_read_shape(flax_reading *flax, uint64_t end, coffer__dense *tensor, coffer_error *err)
 {
     coffer__msgpack object;
@@ -220,14 +233,10 @@ static coffer_status flax_read_shape(flax_reading *flax, uint64_t end, coffer__d
     }
     tensor->rank = (uint32_t)object.length;
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        status = flax_expect(flax, end, COFFER__MSGPACK_INT, "the size of an array is no number", &object, err);
+        status = flax_read_size(flax, end, &tensor->shape[i], err);
         if (status != COFFER_OK) {
             return status;
         }
-        if (object.negative) {
-            return flax_fail(flax, "the size of an array is below 0", err);
-        }
-        tensor->shape[i] = object.number;
     }
     return COFFER_OK;
 }
@@ -381,14 +390,10 @@ static coffer_status flax_read_chunked_shape(flax_reading *flax, coffer__dense *
         if (status != COFFER_OK) {
             return status;
         }
-        status = flax_expect(flax, end, COFFER__MSGPACK_INT, "the size of an array is no number", &object, err);
+        status = flax_read_size(flax, end, &tensor->shape[i], err);
         if (status != COFFER_OK) {
             return status;
         }
-        if (object.negative) {
-            return flax_fail(flax, "the size of an array is below 0", err);
-        }
-        tensor->shape[i] = object.number;
     }
     return COFFER_OK;
 }
