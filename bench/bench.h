@@ -71,6 +71,8 @@ void bench_set_self(const char *program);
    seconds until it ended, its start included. The number that it printed goes to *printed, when not NULL. */
 double bench_fresh_process(const char *program, const char *argument, const char *second, const char *third,
                            double *printed);
+/* The same with a program and any arguments; NULL closes the list. */
+double bench_fresh_command(const char *const *arguments, double *printed);
 /* The seconds that cp takes to copy a file, not by reflink; the copy is removed. */
 double bench_cp(const char *from, const char *to);
 

@@ -1,64 +1,111 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command as people and scripts start it, in fresh processes with their start included: `coffer ls` of a file of 92,000
- * tensors into a pipe, beside ten lines of Python with the reference implementation that print the same, and `coffer
- * --version` beside `true`, which does nothing.
+ * tensors into a pipe, beside ten lines of Python with the reference implementation that print the same, `coffer diff
+ * --summary` of two models, beside as many with numpy, and `coffer --version` beside `true`, which does nothing.
  */
 #include "bench.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 typedef struct cli_process {
-    const char *arguments[4]; /* the first is the program */
+    const char *arguments[8]; /* the first is the program; NULL closes them */
 } cli_process;
 
 static double run_cli_process(void *ctx)
 {
     const cli_process *process = ctx;
-    const char *const *arguments = process->arguments;
-    return bench_fresh_process(arguments[0], arguments[1], arguments[2], arguments[3], NULL);
+    return bench_fresh_command(process->arguments, NULL);
 }
 
 static void measure_start(const char *command)
 {
     const char *const places[] = { "/bin/true", "/usr/bin/true" };
     const char *nothing = access(places[0], X_OK) == 0 ? places[0] : places[1];
-    cli_process version = { { command, "--version", NULL, NULL } };
-    cli_process empty = { { nothing, "x", NULL, NULL } };
+    cli_process version = { { command, "--version" } };
+    cli_process empty = { { nothing, "x" } };
     const bench_rival rivals[2] = { { run_cli_process, &version }, { run_cli_process, &empty } };
     const bench_result result = bench_contest(rivals, 2, bench_size(301, 3));
     bench_row_of("start: coffer --version", "ms", 1e3, &result, "true", 1, "fresh process");
 }
 
-/* The Python program lies beside the one that COFFER_BENCH_REFERENCE names. */
-static void list_script(char *path, size_t size)
+/* Ours beside a Python program that does the same with one or two files. It lies beside the one that COFFER_BENCH_REFERENCE
+   names; without it, ours is measured alone. */
+static void measure_beside(const char *name, const cli_process *ours, const char *script, const char *other,
+                           const char *const *files, size_t rounds, const char *state)
 {
+    const char *python = getenv("COFFER_BENCH_PYTHON");
     const char *reference = getenv("COFFER_BENCH_REFERENCE");
     const char *slash = reference != NULL ? strrchr(reference, '/') : NULL;
-    snprintf(path, size, "%.*s/list_reference.py", slash != NULL ? (int)(slash - reference) : 0,
-             slash != NULL ? reference : "");
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s/%s", slash != NULL ? (int)(slash - reference) : 0, slash != NULL ? reference : "",
+             script);
+    cli_process own = *ours;
+    cli_process theirs = { { python, path, files[0], files[1] } };
+    const bench_rival rivals[2] = { { run_cli_process, &own }, { run_cli_process, &theirs } };
+    const size_t count = python != NULL && access(path, R_OK) == 0 ? 2 : 1;
+    const bench_result result = bench_contest(rivals, count, rounds);
+    bench_row_of(name, "ms", 1e3, &result, count == 2 ? other : NULL, 1, state);
 }
 
 static void measure_list(const char *command)
 {
-    const char *python = getenv("COFFER_BENCH_PYTHON");
-    const char *path = bench_path("list.safetensors");
-    char script[4096];
-    list_script(script, sizeof script);
+    const char *const files[2] = { bench_path("list.safetensors"), NULL };
+    const cli_process ours = { { command, "ls", files[0] } };
     coffer_header *header = bench_model(BENCH_EXPERTS);
-    bench_write_sparse(path, header);
+    bench_write_sparse(files[0], header);
     coffer_header_free(header);
-    cli_process ours = { { command, "ls", path, NULL } };
-    cli_process theirs = { { python, script, path, NULL } };
-    const bench_rival rivals[2] = { { run_cli_process, &ours }, { run_cli_process, &theirs } };
-    const size_t count = python != NULL && access(script, R_OK) == 0 ? 2 : 1;
-    const bench_result result = bench_contest(rivals, count, bench_size(11, 1));
-    bench_row_of("coffer ls: experts, 92,000 tensors", "ms", 1e3, &result,
-                 count == 2 ? "reference: a script of ten lines" : NULL, 1, "fresh process, into a pipe");
-    remove(path);
+    measure_beside("coffer ls: experts, 92,000 tensors", &ours, "list_reference.py", "reference: a script of ten lines",
+                   files, bench_size(11, 1), "fresh process, into a pipe");
+    remove(files[0]);
+}
+
+/* GPT-2 with numbers like weights: all finite, and other ones for another salt. */
+static void write_weights(const char *path, uint32_t salt)
+{
+    enum { PIECE = 1 << 18 };
+    float *numbers = bench_alloc(PIECE * sizeof *numbers);
+    coffer_header *header = bench_model(BENCH_GPT2);
+    uint64_t start = 0;
+    const coffer_table *table = NULL;
+    bench_build(header, &start, &table);
+    const uint64_t size = start + coffer_table_data_size(table);
+    bench_write_sparse(path, header);
+    const int fd = open(path, O_WRONLY);
+    for (uint64_t at = start; at < size; at += PIECE * sizeof *numbers) {
+        const uint64_t left = size - at;
+        for (uint32_t i = 0; i < PIECE; i++) {
+            numbers[i] = (float)((int)((i + salt) * UINT32_C(2654435769) >> 8) - (1 << 23)) * 1e-9F;
+        }
+        const size_t length = left < PIECE * sizeof *numbers ? (size_t)left : PIECE * sizeof *numbers;
+        if (fd < 0 || pwrite(fd, numbers, length, (off_t)at) != (ssize_t)length) {
+            bench_die(path, NULL);
+        }
+    }
+    close(fd);
+    coffer_header_free(header);
+    free(numbers);
+}
+
+static void measure_diff(const char *command)
+{
+    char before[4096];
+    char after[4096];
+    snprintf(before, sizeof before, "%s", bench_path("diff-before.safetensors"));
+    snprintf(after, sizeof after, "%s", bench_path("diff-after.safetensors"));
+    const char *const files[2] = { before, after };
+    /* A threshold that they keep, so that its exit code is not that of files that differ. */
+    const cli_process ours = { { command, "diff", "--summary", "-q", "--threshold=100", before, after } };
+    write_weights(before, 0);
+    write_weights(after, 1);
+    measure_beside("coffer diff --summary: GPT-2, 500 MB each", &ours, "diff_reference.py", "a script with numpy",
+                   files, bench_size(5, 1), "fresh process, cached");
+    remove(before);
+    remove(after);
 }
 
 int main(int argc, char **argv)
@@ -74,5 +121,6 @@ int main(int argc, char **argv)
     }
     measure_start(command);
     measure_list(command);
+    measure_diff(command);
     return 0;
 }

@@ -221,6 +221,11 @@ double bench_fresh_process(const char *program, const char *argument, const char
                            double *printed)
 {
     const char *const arguments[] = { program != NULL ? program : bench_self, argument, second, third, NULL };
+    return bench_fresh_command(arguments, printed);
+}
+
+double bench_fresh_command(const char *const *arguments, double *printed)
+{
     int ends[2] = { -1, -1 };
     bench_pipe(ends);
     const double start = bench_now();
@@ -230,7 +235,7 @@ double bench_fresh_process(const char *program, const char *argument, const char
     bench_drain(ends[0], text, sizeof text);
     int status = 0;
     if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        fprintf(stderr, "%s %s: failed in a fresh process\n", arguments[0], argument);
+        fprintf(stderr, "%s %s: failed in a fresh process\n", arguments[0], arguments[1]);
         exit(1);
     }
     const double seconds = bench_now() - start;

@@ -5,13 +5,14 @@
 # table.json and chart.svg.
 #
 #   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, load, edit, copy, split, hash, cli,
-#                                         python, convert, hub, fetch; all of them when none is given
+#                                         python, convert, part, hub, fetch; all of them when none is given
 #   tools/bench.sh --publish              measures nothing: puts the last run's table and chart into docs
 #
 # A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
-# how many times as good ours is, so 2 is twice the speed, half the time or half the memory. --quick shrinks everything to
-# seconds: to see that it works, the figures mean nothing. Files are made in COFFER_BENCH_DIR (build/bench/data), up to 5 GB at
-# a time, and removed. The reference implementation is measured where .venv has it (tools/setup.sh bench).
+# how many times as good ours is, so 2 is twice the speed, half the time or half the memory; where a bound was set for it, the
+# state says what it should be at least. --quick shrinks everything to seconds: to see that it works, the figures mean nothing.
+# Files are made in COFFER_BENCH_DIR (build/bench/data), up to 5 GB at a time, and removed. The reference implementation is
+# measured where .venv has it (tools/setup.sh bench).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -35,12 +36,12 @@ names=("$@")
 part=1
 if [ ${#names[@]} -eq 0 ]; then
     part=0
-    names=(header bintensors open read write slice load edit copy split hash cli python convert hub fetch)
+    names=(header bintensors open read write slice load edit copy split hash cli python convert part hub fetch)
 fi
 
 export COFFER_BENCH_DIR=${COFFER_BENCH_DIR:-$PWD/$out/data}
 mkdir -p "$out" "$COFFER_BENCH_DIR"
-made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,load,edit,copy,copy-source,hash,split-whole,split-merged,split-copied,list}.safetensors,write-bare.safetensors.part,source,fetched,convert.safetensors,convert-{mixed,turned}.pt})
+made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,load,edit,copy,copy-source,hash,split-whole,split-merged,split-copied,list,diff-before,diff-after}.safetensors,write-bare.safetensors.part,source,fetched,convert.safetensors,convert-{mixed,turned}.pt,part{,-model}.safetensors,part-tenth.bin})
 trap 'rm -rf "${made[@]}" "$out/rows" "$out/python"; rmdir "$COFFER_BENCH_DIR" 2>/dev/null || true' EXIT
 
 if .venv/bin/python -c 'import bintensors, numpy, safetensors' 2>/dev/null; then
@@ -68,6 +69,11 @@ bench_convert() {
     build/frameworks-venv/bin/python bench/bench_shards.py build/release/coffer "$COFFER_BENCH_DIR" "${quick[@]}"
 }
 
+# Beside cp.
+bench_part() {
+    .venv/bin/python bench/bench_part.py build/release/coffer "$COFFER_BENCH_DIR" "${quick[@]}"
+}
+
 # Beside the Hub's own clients.
 bench_hub() {
     install_package
@@ -92,7 +98,7 @@ load=$(cut -d ' ' -f 1 /proc/loadavg)
 for name in "${names[@]}"; do
     printf 'bench: %s\n' "$name" >&2
     case $name in
-    python | convert | hub | fetch) "bench_$name" >>"$out/rows" ;;
+    python | convert | part | hub | fetch) "bench_$name" >>"$out/rows" ;;
     *) "build/release/bench/bench_$name" >>"$out/rows" ;;
     esac
 done
