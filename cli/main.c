@@ -5,6 +5,7 @@
  */
 #include "cli_command.h"
 #include "cli_help.h"
+#include "cli_host.h"
 #include "cli_interrupt.h"
 #include "cli_options.h"
 #include "cli_progress.h"
@@ -13,8 +14,6 @@
 #include "cli_terminal.h"
 #include "coffer.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -107,28 +106,14 @@ static int run(cli *app, size_t count, char **words)
     return command != NULL ? run_command(app, command, count - 1, words + 1) : cli_unknown_command(app, words[0]);
 }
 
-/* A file that we open must not get the number of a standard descriptor that somebody closed: what
-   goes there, a message say, would end up in that file. Each is opened the wrong way round, so that
-   using it fails as if it were closed. */
-static void hold_standard_descriptors(void)
-{
-    static const int wrong_ways[] = { O_WRONLY, O_RDONLY, O_RDONLY };
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) < 0) {
-            (void)open("/dev/null", wrong_ways[fd]);
-        }
-    }
-}
-
-int main(int argc, char **argv)
+int cli_main(int argc, char **argv)
 {
     if (cli_sandbox_is_child(argc, argv)) {
         return cli_sandbox_child();
     }
     static cli app; /* static for its buffer's sake: it is larger than a stack frame should be */
-    hold_standard_descriptors();
+    cli_host_begin();
     cli_catch_interrupts();
-    signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error, as a full disk is */
     cli_output_init(&app.out, STDOUT_FILENO);
     app.error_colour = cli_terminal_colour(STDERR_FILENO);
     const int code = run(&app, argc > 1 ? (size_t)argc - 1 : 0, argv + (argc > 0));

@@ -11,6 +11,8 @@ if(COFFER_ZIG_TARGET MATCHES "macos")
   # CMake wants them, and only an install would use them.
   set(CMAKE_INSTALL_NAME_TOOL "${CMAKE_COMMAND}")
   set(CMAKE_OSX_SYSROOT "" CACHE STRING "")
+  # Zig does not know the -bundle that CMake gives for what programs load, and would link a program.
+  set(CMAKE_MODULE_LINKER_FLAGS_INIT "-shared")
 elseif(COFFER_ZIG_TARGET MATCHES "freebsd")
   set(CMAKE_SYSTEM_NAME FreeBSD)
 elseif(COFFER_ZIG_TARGET MATCHES "windows")

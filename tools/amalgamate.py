@@ -16,6 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # Lower rooms first, so that the file can be read from top to bottom.
 ROOMS = ("core", "format", "io", "net", "hash", "manifest", "transfer", "model", "write", "convert", "device", "load")
+# The operating system's files that Windows has others for: CMakeLists.txt chooses between them, which one file cannot.
+POSIX = re.compile(r"os_(?!windows_|no_|words)\w+\.c")
 
 OPENING = """\
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -41,25 +43,29 @@ class Amalgamation:
         self.system = {}  # its headers, each with the conditions that it is under
         self.root = root
 
-    def add(self, path):
-        """The text of a source or header with its own headers in it; "" for a header that is there already."""
+    def add(self, path, outer=()):
+        """The text of a source or header with its own headers in it; "" for a header that is there already. `outer` are
+        the conditions that all of it is under."""
         if path in self.seen:
             return ""
         self.seen.add(path)
-        lines, conditions = [], []
+        if POSIX.fullmatch(path.name):
+            outer = ("#ifndef _WIN32",)
+        lines, conditions = [], list(outer)
         for line in self.without_frame(path):
             include = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
-            feature = re.match(r"#define (_[A-Z]\w*|XXH_INLINE_ALL)", line)
+            feature = re.match(r"#define (_[A-Z]\w*|XXH_INLINE_ALL|WIN32_LEAN_AND_MEAN|NOMINMAX|NTDDI_VERSION)", line)
             if include and include[1] == "<":
                 self.system.setdefault((line.strip(), *conditions))
             elif include:
-                lines += [] if include[2] == "coffer.h" else [self.add(self.headers[Path(include[2]).name])]
+                lines += [] if include[2] == "coffer.h" else [self.add(self.headers[Path(include[2]).name], outer)]
             elif feature:
                 self.features[feature[1]] = line
             else:
                 self.follow(line, conditions)
                 lines.append(line)
-        return f"\n/* ==== {path.relative_to(self.root)} ==== */\n" + self.tidy("".join(lines))
+        text = f"\n/* ==== {path.relative_to(self.root)} ==== */\n" + self.tidy("".join(lines))
+        return f"\n#ifndef _WIN32\n{text}#endif\n" if POSIX.fullmatch(path.name) else text
 
     @staticmethod
     def without_frame(path):

@@ -162,7 +162,7 @@ static bool sandbox_answer_read(sandbox *run, const sandbox_message *asked)
 }
 
 /* Answers a BESIDE. The name is not NUL-terminated and may be anything: coffer_input_beside refuses
-   what is no plain name, and opens beside the input only. */
+   what leads out of the input's folder. */
 static bool sandbox_answer_beside(sandbox *run, const sandbox_message *asked)
 {
     coffer_error why;

@@ -2,9 +2,9 @@
 /* The terminals: see cli_terminal.h for the contract. */
 #include "cli_terminal.h"
 
+#include "cli_host.h"
+
 #include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define USUAL_WIDTH 80
@@ -22,7 +22,6 @@ static size_t width_from_environment(void)
 
 size_t cli_terminal_width(int fd)
 {
-    struct winsize size;
     if (!isatty(fd)) {
         return 0;
     }
@@ -30,13 +29,13 @@ size_t cli_terminal_width(int fd)
     if (asked != 0) {
         return asked;
     }
-    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : USUAL_WIDTH;
+    const size_t width = cli_host_width(fd);
+    return width > 0 ? width : USUAL_WIDTH;
 }
 
 bool cli_terminal_capable(int fd)
 {
-    const char *terminal = getenv("TERM");
-    return terminal != NULL && strcmp(terminal, "dumb") != 0 && isatty(fd);
+    return cli_host_terminal(fd);
 }
 
 bool cli_terminal_colour(int fd)

@@ -6,6 +6,10 @@
 #ifndef COFFER_CLI_SYSTEM_H
 #define COFFER_CLI_SYSTEM_H
 
+#ifdef _WIN32
+#include "cli_windows.h"
+#endif
+
 #ifdef __APPLE__
 #include <fcntl.h>
 #include <sys/stat.h>

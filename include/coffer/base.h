@@ -46,7 +46,9 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(_WIN32) && defined(COFFER_BUILDING)
+#define COFFER_API __declspec(dllexport)
+#elif defined(__GNUC__) || defined(__clang__)
 #define COFFER_API __attribute__((visibility("default")))
 #else
 #define COFFER_API

@@ -18,7 +18,8 @@ static bool libcrypto_is_ready(const coffer__os_library *library)
 }
 
 /* Newest first. A system's loader knows its own spelling only. */
-static const char *const libcrypto_names[] = { "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.3.dylib" };
+static const char *const libcrypto_names[] = { "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.3.dylib",
+                                               "libcrypto-3-x64.dll" };
 
 static bool libcrypto_load(coffer__os_library *library)
 {

@@ -8,6 +8,7 @@
 #include "error.h"
 #include "hash.h"
 #include "libcrypto.h"
+#include "sha256_bcrypt.h"
 
 /* The library stays open as long as the hasher: the functions below are in it. */
 typedef struct sha256_state {
@@ -44,6 +45,18 @@ static void sha256_close(coffer_hasher *hasher)
     coffer__free(&hasher->allocator, state, sizeof *state);
 }
 
+/* Where there is no libcrypto the system's own library may do. Where that is missing, too, libcrypto is what to ask for. */
+static coffer_status sha256_open_other(coffer_hasher *hasher, coffer_error *err)
+{
+    coffer_error other;
+    const coffer_status status = coffer__hash_sha256_bcrypt.open(hasher, &other);
+    if (status == COFFER_OK) {
+        hasher->ops = &coffer__hash_sha256_bcrypt;
+        coffer__error_clear(err);
+    }
+    return status == COFFER_OK ? status : err->code;
+}
+
 /* `state` becomes the hasher's only when there is something to close; before that a failure frees
    it here. */
 static coffer_status sha256_open(coffer_hasher *hasher, coffer_error *err)
@@ -55,7 +68,7 @@ static coffer_status sha256_open(coffer_hasher *hasher, coffer_error *err)
     const coffer_status status = coffer__libcrypto_open(&state->library, "SHA-256", err);
     if (status != COFFER_OK) {
         coffer__free(&hasher->allocator, state, sizeof *state);
-        return status;
+        return status == COFFER_ERR_NO_ALGORITHM ? sha256_open_other(hasher, err) : status;
     }
     hasher->state = state;
     if (sha256_find_functions(state)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operating system. This header and the files os_*.c are the only ones that name it; a port is a
- * second set of os_*.c with these contracts.
+ * The operating system. This header and the files os_*.c are the only ones that name it. A port is a
+ * second set of os_*.c with these contracts: os_windows_*.c is one.
  *
  *   - Functions that can fail for the system's reasons return 0 or a positive errno. Callers turn that
  *     into a coffer_status; trouble.h does it in one line.
@@ -14,27 +14,55 @@
 #ifndef COFFER_IO_OS_H
 #define COFFER_IO_OS_H
 
-#include <pthread.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
+/* What errno.h lacks on some systems. */
+#ifndef EDQUOT
+#define EDQUOT 10069
+#endif
+#ifndef ESTALE
+#define ESTALE 10070
+#endif
+
 /* ---- threads ----------------------------------------------------------------------------------------------------- */
 
+#ifdef _WIN32
+typedef struct coffer__mutex {
+    void *lock; /* an SRWLOCK */
+} coffer__mutex;
+
+typedef struct coffer__condition {
+    void *variable; /* a CONDITION_VARIABLE */
+} coffer__condition;
+
+typedef struct coffer__thread {
+    void *handle;
+    void (*run)(void *arg);
+    void *arg;
+} coffer__thread;
+#else
 typedef struct coffer__mutex {
     pthread_mutex_t posix;
 } coffer__mutex;
+
+typedef struct coffer__condition {
+    pthread_cond_t posix;
+} coffer__condition;
 
 typedef struct coffer__thread {
     pthread_t posix;
     void (*run)(void *arg);
     void *arg;
 } coffer__thread;
-
-typedef struct coffer__condition {
-    pthread_cond_t posix;
-} coffer__condition;
+#endif
 
 int coffer__os_mutex_init(coffer__mutex *mutex);
 void coffer__os_mutex_deinit(coffer__mutex *mutex);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #ifdef __linux__
+#include <linux/falloc.h> /* musl's fcntl.h knows only two of its modes */
 #include <linux/fs.h>
 #include <stdio.h>
 #endif

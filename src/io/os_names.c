@@ -116,9 +116,14 @@ bool coffer__os_unchanged(const coffer__os_info *then, const coffer__os_info *no
            then->modified == now->modified;
 }
 
+uint32_t coffer__os_user(void)
+{
+    return (uint32_t)geteuid();
+}
+
 bool coffer__os_is_mine(const coffer__os_info *info)
 {
-    return info->owner == (uint32_t)geteuid();
+    return info->owner == coffer__os_user();
 }
 
 /* Cheaper than a stat, as nothing but the name is looked up. It follows links, so a link to nothing

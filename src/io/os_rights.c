@@ -15,9 +15,7 @@
  */
 #define _GNU_SOURCE
 #define _FILE_OFFSET_BITS 64
-#include "bytes.h"
 #include "os.h"
-#include "trouble.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -231,15 +229,4 @@ int coffer__os_take_owner_and_mode(int fd, const coffer__os_info *info, const ch
     const uint32_t mode = lent | given.owner << 6 | given.mask << 3 | given.others;
     os_error = coffer__os_inspect_fd(fd, &own);
     return os_error != 0 || own.mode == mode || fchmod(fd, (mode_t)mode) == 0 ? os_error : errno;
-}
-
-coffer_status coffer_take_rights(int fd, const char *path, coffer_error *err)
-{
-    coffer__os_info info;
-    int os_error = coffer__os_inspect(path, true, &info);
-    if (os_error == 0) {
-        os_error = coffer__os_take_owner_and_mode(fd, &info, path);
-    }
-    return os_error == 0 ? COFFER_OK
-                         : coffer__trouble(err, "give the new file the rights of the old one", path, os_error);
 }

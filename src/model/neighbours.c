@@ -90,7 +90,7 @@ coffer_status coffer__neighbours_find(coffer__neighbours *around, const char *pa
                                       coffer__pooled *file, coffer__source *source, coffer_error *err)
 {
     coffer__path shown;
-    coffer_status status = coffer__place_check_name(name.text, name.len, COFFER_NO_OFFSET, err);
+    coffer_status status = coffer__place_check_path(name.text, name.len, COFFER_NO_OFFSET, err);
     if (status == COFFER_OK) {
         status = neighbours_settle(around, path, err);
     }

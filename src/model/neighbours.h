@@ -23,7 +23,7 @@ typedef struct coffer__neighbours {
    that. After a failure nothing is left open. Failures carry the path. */
 coffer_status coffer__neighbours_open(coffer__neighbours *around, const char *path, const coffer_open_options *options,
                                       const coffer_allocator *allocator, coffer__source *source, coffer_error *err);
-/* Opens a file by its plain name beside `path`, which is what coffer__neighbours_open was given. `file` is as for
+/* Opens a file by its name beside `path`, or by its path below the folder of `path`, which is what coffer__neighbours_open was given. `file` is as for
    coffer__place_open. */
 coffer_status coffer__neighbours_find(coffer__neighbours *around, const char *path, coffer__name name,
                                       coffer__pooled *file, coffer__source *source, coffer_error *err);

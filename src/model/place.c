@@ -157,7 +157,8 @@ static coffer_status place_follow(const coffer__place *place, coffer__path *path
 }
 
 /* A file's real path, absolute and without a link. Only links are resolved, so an ordinary file
-   costs one system call before it is opened. */
+   costs one system call before it is opened. A path below the folder may have links on its way, so
+   it is always resolved. */
 static coffer_status place_find(const coffer__place *place, coffer__name name, coffer__path *path, coffer_error *err)
 {
     coffer__os_info info;
@@ -167,13 +168,14 @@ static coffer_status place_find(const coffer__place *place, coffer__name name, c
     }
     /* The link itself is looked at, if it is one. */
     const int os_error = coffer__os_inspect(path->text, false, &info);
-    if (os_error == ENOENT) {
+    if (os_error == ENOENT || os_error == ENOTDIR) {
         return place_missing(false, os_error, err);
     }
     if (os_error != 0) {
         return coffer__trouble(err, "look at the file", NULL, os_error);
     }
-    return info.kind == COFFER__OS_LINK ? place_follow(place, path, err) : COFFER_OK;
+    const bool plain = memchr(name.text, '/', name.len) == NULL;
+    return info.kind == COFFER__OS_LINK || !plain ? place_follow(place, path, err) : COFFER_OK;
 }
 
 /* Compares bytes with the SHA-256 that is stated of them. If SHA-256 is not available here, nothing

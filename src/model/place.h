@@ -2,7 +2,7 @@
 /*
  * Where the files of a model are: a folder, or what stands before their names in a URL. Names of
  * files come from an index, and so from a stranger; they are joined to the folder only when they
- * are plain names of files in it, and a file that is a symbolic link is followed only
+ * are plain names of files in it, or plain paths of files below it, and symbolic links are followed only
  *
  *   into the folder itself or below it,
  *   into the folder where the index itself really lies, when that is a link too,
@@ -44,7 +44,7 @@ typedef struct coffer__whole {
    zero, except for what is known of a URL: its web and commit. */
 coffer_status coffer__place_beside(coffer__place *place, const char *path, coffer_error *err);
 /* A file's path as it is shown to people. False if that is too long. The name is one that
-   coffer__place_check_name has accepted, here and in the functions below. */
+   coffer__place_check_name or coffer__place_check_path has accepted, here and in the functions below. */
 bool coffer__place_join(const coffer__place *place, coffer__name name, coffer__path *path);
 /* Opens a file whose descriptor the pool manages; COFFER_ERR_SHARD_MISSING, COFFER_ERR_SHARD_LINK.
    Failures do not carry the path. `file` is zero before, and must not move until the source is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which names of files an index may have: see place_name.h. Names are checked in every form that
+ * Which names of files an index may have, and which paths other descriptions of a model: see place_name.h. Names are checked in every form that
  * undoing escapes can give them, as a server or a cache may undo them later. Pure: nothing is looked
  * for on a disk.
  */
@@ -75,12 +75,11 @@ static const char *place_fault_of(const char *name, size_t len)
 
 /* Checks the name as it is written, and again after each round of undoing escapes, until nothing is
    left to undo: "%252e%252e" is ".." after two rounds. Each round makes the text shorter, so there
-   are at most 127 of them. The message shows the name as it is written, escaped. */
-coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err)
+   are at most 127 of them. */
+static const char *place_fault(const char *name, size_t name_len)
 {
     char decoded[COFFER__PATH_MAX_NAME];
     size_t len = name_len;
-    /* First as it is written, then in every form that undoing escapes gives. */
     const char *fault = name_len > sizeof decoded ? "it is longer than 255 bytes" : place_fault_of(name, name_len);
     if (fault == NULL) {
         memcpy(decoded, name, len);
@@ -88,6 +87,13 @@ coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64
             fault = place_fault_of(decoded, len);
         }
     }
+    return fault;
+}
+
+/* The message shows the name as it is written, escaped. */
+coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err)
+{
+    const char *fault = place_fault(name, name_len);
     if (fault == NULL) {
         return COFFER_OK;
     }
@@ -96,4 +102,21 @@ coffer_status coffer__place_check_name(const char *name, size_t name_len, uint64
         "at byte %u, the index names the file %q, which is not opened: %s; a shard must be a file in "
         "the folder of the index",
         offset, name, name_len, fault);
+}
+
+/* An absolute path begins with an empty name, so it is refused as every other that has one. */
+coffer_status coffer__place_check_path(const char *path, size_t path_len, uint64_t offset, coffer_error *err)
+{
+    const char *fault = path_len > COFFER__PLACE_MOST_PATH ? "it is longer than 1,000 bytes" : NULL;
+    for (size_t at = 0; fault == NULL && at <= path_len;) {
+        const char *slash = at < path_len ? memchr(path + at, '/', path_len - at) : NULL;
+        const size_t end = slash == NULL ? path_len : (size_t)(slash - path);
+        fault = place_fault(path + at, end - at);
+        at = end + 1;
+    }
+    return fault == NULL ? COFFER_OK
+                         : coffer__fail_at(err, COFFER_ERR_SHARD_NAME, offset,
+                                           "the file %q is not opened: %s; only files in the folder of the input, or "
+                                           "below it, are",
+                                           path, path_len, fault);
 }

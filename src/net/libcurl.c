@@ -34,7 +34,8 @@ static const struct libcurl_row {
 
 /* All of these have the same interface; they differ in the TLS library. The first one is what most
    systems have. */
-static const char *const libcurl_names[] = { "libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib" };
+static const char *const libcurl_names[] = { "libcurl.so.4",    "libcurl-gnutls.so.4", "libcurl.4.dylib",
+                                             "libcurl-x64.dll", "libcurl-4.dll",       "libcurl.dll" };
 
 /* Functions are looked up before the version is asked for, which is one of them. The table counts
    as filled only after COFFER_OK. The caller holds a lock, since curl_global_init is not safe in

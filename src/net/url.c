@@ -259,8 +259,8 @@ coffer_status coffer__url_read_base(coffer__url *url, const char *name, const ch
     return COFFER_OK;
 }
 
-/* The name replaces everything after the last slash of the path; the query goes with it. Slashes in
-   the name become %2F, so it cannot lead to another folder of the server. */
+/* The name replaces everything after the last slash of the path; the query goes with it. Only
+   slashes keep their meaning: whoever gives the name has checked that it does not lead up. */
 bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len)
 {
     size_t used = url->path + url->path_len;
@@ -271,7 +271,7 @@ bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len)
     if (used == url->path) {
         used = coffer__url_append(url->text, used, "/", 1, "/");
     }
-    used = used == 0 ? 0 : coffer__url_append(url->text, used, name, name_len, "");
+    used = used == 0 ? 0 : coffer__url_append(url->text, used, name, name_len, "/");
     url->path_len = used == 0 ? 0 : used - url->path;
     return used != 0;
 }

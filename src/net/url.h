@@ -50,7 +50,7 @@ coffer_status coffer__url_read_base(coffer__url *url, const char *name, const ch
    `url` and `base` must not be the same struct, as `base` is read after `url` has been written. */
 coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, const char *location, coffer_error *err);
 /* Changes a URL to that of another file beside it, or, if it ends in a slash, in it. Everything in
-   the name that has a meaning in URLs becomes %XX. The query is dropped, since it belonged to the
+   the name that has a meaning in URLs becomes %XX, except for slashes, which lead to folders below. The query is dropped, since it belonged to the
    other file. False if there is no room. */
 bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len);
 /* Whether two URLs have the same scheme, host and port: what credentials belong to. */

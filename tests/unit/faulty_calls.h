@@ -275,9 +275,9 @@ int flock(int fd, int operation)
     return faulty(FAULT_LOCK) ? -1 : next(fd, operation);
 }
 
-int ioctl(int fd, unsigned long request, ...)
+int ioctl(int fd, ioctl_request request, ...)
 {
-    int (*next)(int fd, unsigned long request, ...);
+    int (*next)(int fd, ioctl_request request, ...);
     va_list arguments;
     va_start(arguments, request);
     void *argument = va_arg(arguments, void *);

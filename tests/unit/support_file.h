@@ -31,6 +31,13 @@ uint8_t *file_read(const char *name, size_t *size);
 /* What lstat says of it. */
 struct stat look(const char *name);
 
+/* What the C library's ioctl takes, for tests that put one of their own in its place. */
+#ifdef __GLIBC__
+typedef unsigned long ioctl_request;
+#else
+typedef int ioctl_request;
+#endif
+
 /* Bytes that a file has, or is to have. */
 typedef struct file_bytes {
     uint8_t *at;

@@ -113,21 +113,21 @@ int fallocate(int fd, int mode, off_t offset, off_t size)
     return 0;
 }
 
-int ioctl(int fd, unsigned long request, ...)
+int ioctl(int fd, ioctl_request request, ...)
 {
-    int (*next)(int fd, unsigned long request, ...);
+    int (*next)(int fd, ioctl_request request, ...);
     va_list arguments;
     va_start(arguments, request);
     void *argument = va_arg(arguments, void *);
     va_end(arguments);
-    if (request == FICLONE) {
+    if ((unsigned long)request == FICLONE) {
         errno = EOPNOTSUPP;
         if (world.whole) {
             move_rest((int)(intptr_t)argument, 0, fd, 0);
         }
         return world.whole ? 0 : -1;
     }
-    if (request == FICLONERANGE) {
+    if ((unsigned long)request == FICLONERANGE) {
         const struct file_clone_range *range = argument;
         if (!world.clones || range->src_offset % 4096 != 0 || range->dest_offset % 4096 != 0) {
             errno = world.clones ? EINVAL : EOPNOTSUPP;

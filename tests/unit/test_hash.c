@@ -26,8 +26,12 @@ void *dlopen(const char *name, int flags)
     if (find == FIND_NONE || (find == FIND_NEWEST_MISSING && strstr(name, ".so.3") != NULL)) {
         return NULL;
     }
-    /* The newest under the older one's name, which need not be installed; or the program itself, which has no EVP. */
-    return next(find == FIND_NEWEST_MISSING ? "libcrypto.so.3" : find == FIND_OTHER ? NULL : name, flags);
+    if (find == FIND_OTHER) {
+        return next(NULL, flags); /* the program itself, which has no EVP */
+    }
+    /* The older one need not be installed; then the newest comes under its name. */
+    found = next(name, flags);
+    return found == NULL && find == FIND_NEWEST_MISSING ? next("libcrypto.so.3", flags) : found;
 }
 
 static const coffer_algorithm ALGORITHMS[] = { COFFER_SHA256, COFFER_XXH3_128 };

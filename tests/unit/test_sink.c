@@ -24,7 +24,7 @@
 /* Begins to write what a file has so far; here it only fails, which nobody may notice. */
 static unsigned syncs_begun;
 
-int sync_file_range(int fd, off64_t offset, off64_t size, unsigned flags)
+int sync_file_range(int fd, off_t offset, off_t size, unsigned flags)
 {
     (void)fd;
     (void)offset;

@@ -214,7 +214,7 @@ static void files_beside_a_url(void **state)
     check_beside("https://h/a/b?token=x/y", "c", "https://h/a/c");
     check_beside("https://h/a/", "model.safetensors.index.json", "https://h/a/model.safetensors.index.json");
     check_beside("https://h", "c", "https://h/c");
-    check_beside("https://h:8443/b", "a b?#%/c", "https://h:8443/a%20b%3F%23%25%2Fc");
+    check_beside("https://h:8443/b", "a b?#%/c", "https://h:8443/a%20b%3F%23%25/c");
     coffer__url url;
     char longest[COFFER__URL_SIZE];
     memset(longest, 'a', sizeof longest);

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Tries what was built for Windows in build/port-windows, by Wine: the command on the vectors, and on names that are long, are not
+# ASCII, or have backslashes.
+#
+#   tools/windows.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+work=$(mktemp -d)
+coffer=$work/coffer
+printf '#!/bin/sh\nexec "%s/tools/wine.sh" "%s/build/port-windows/coffer.exe" "$@"\n' "$PWD" "$PWD" >"$coffer"
+chmod +x "$coffer"
+
+# One server for all runs, which has none of their descriptors: each would else start its own, and hold the pipes open.
+export WINEPREFIX=$PWD/build/wine
+server() {
+    /usr/lib/wine/wineserver64 "$@" </dev/null >/dev/null 2>&1 || true
+}
+mkdir -p build
+server -p
+trap 'server -k; rm -rf "$work"' EXIT
+"$coffer" --version </dev/null >/dev/null 2>&1 # which makes the folder for Wine's settings
+
+fail() {
+    echo "windows: $*" >&2
+    exit 1
+}
+
+# The vectors have the verdicts in their names.
+try_vectors() {
+    local sound=(tests/vectors/ok_*.safetensors) broken=(tests/vectors/err_*.safetensors) said
+    "$coffer" check "${sound[@]}" >/dev/null || fail 'check: a sound vector was refused'
+    said=$("$coffer" check "${broken[@]}" 2>&1 >/dev/null) && fail 'check: no error in broken vectors'
+    grep -q "^coffer: 0 of ${#broken[@]} files are ok; ${#broken[@]} fail, 0 could not be read" <<<"$said" ||
+        fail "check: a broken vector was taken: $(tail -1 <<<"$said")"
+    echo "vectors: ${#sound[@]} sound, ${#broken[@]} broken"
+}
+
+# Names that are long, are not ASCII, or have backslashes; lines that end in \n alone.
+try_names() {
+    local folder=$work/names long models file
+    models=(tests/vectors/ok_*.safetensors)
+    long=$(printf 'a-folder-of-fifty-signs-so-that-a-few-of-them-do/%.0s' 1 2 3 4 5 6 7)
+    mkdir -p "$folder/$long" "$folder/Größe"
+    for file in "${long}model.safetensors" 'Größe/模型.safetensors' 'Größe/model.safetensors'; do
+        cp "${models[0]}" "$folder/$file"
+        (cd "$folder" && "$coffer" check "$file") >/dev/null || fail "check $file"
+        (cd "$folder" && "$coffer" meta "$file" --set tried=yes) >/dev/null 2>&1 || fail "meta --set $file"
+        (cd "$folder" && "$coffer" meta "$file") | grep "tried.*yes$" >/dev/null || fail "meta $file"
+        (cd "$folder" && "$coffer" check "${file//\//\\}") >/dev/null || fail "check ${file//\//\\}"
+    done
+    (cd "$folder" && "$coffer" ls Größe/model.safetensors) | grep $'\r' >/dev/null && fail 'lines end in more than \n'
+    echo "names: long, in UTF-8 and with backslashes"
+}
+
+try_vectors
+try_names
