@@ -30,6 +30,8 @@ wheel_targets=(
     'aarch64-linux-gnu.2.17 manylinux_2_17_aarch64'
     'x86_64-linux-musl musllinux_1_2_x86_64'
     'aarch64-linux-musl musllinux_1_2_aarch64'
+    'aarch64-macos.11.0 macosx_11_0_arm64'
+    'x86_64-macos.11.0 macosx_11_0_x86_64'
 )
 command_targets=(x86_64-linux-musl aarch64-linux-musl)
 

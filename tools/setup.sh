@@ -13,7 +13,8 @@
 # requirements-frameworks.txt, for the drop-in (4 GB), build/moto-venv, with those of tests/requirements-moto.txt, an object
 # store to read from, and build/packaging-venv, with the tools that packaging/ is tried with; for `check`, `js` and `web`
 # bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and `cross` it unpacks libraries for the machines
-# that qemu plays in build/cross; for `check`, `ports` and `release` it makes build/zig-venv, with the compiler that
+# that qemu plays in build/cross; for `check` and `ports` cmocka's sources in build/port-cmocka, and in build/port-libraries
+# what tests/requirements-musl.txt pins; for `check`, `ports` and `release` it makes build/zig-venv, with the compiler that
 # tests/requirements-ports.txt pins.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -50,6 +51,10 @@ has_curl_headers() { # which the declarations of src/net/libcurl.h are compared 
     echo '#include <curl/curl.h>' | cc -fsyntax-only -x c - 2>/dev/null
 }
 
+has_mpi() { # which examples/mpi_load.c is built with and run by
+    has mpicc && has mpirun
+}
+
 has_nginx() { # where ordinary users do not have it in their PATH
     has nginx || [ -x /usr/sbin/nginx ]
 }
@@ -81,6 +86,18 @@ has_cross_compiler() { # has_cross_compiler TRIPLET: with the headers of libc, w
 
 has_cross_libraries() { # has_cross_libraries MACHINE: every one of them, as older checkouts have fewer
     [ -n "$(find "build/cross/$1" -name libcrypto.so.3 -print -quit 2>/dev/null)" ]
+}
+
+has_cmocka_source() {
+    [ -f build/port-cmocka/src/cmocka.c ]
+}
+
+has_musl() { # the loader of its programs
+    [ -e /lib/ld-musl-x86_64.so.1 ]
+}
+
+has_wine() { # Debian's: programs of 64 bits, without those of 32
+    [ -x /usr/lib/wine/wine64 ]
 }
 
 has_python_headers() {
@@ -157,6 +174,14 @@ find_missing() {
     check | ports | release)
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;&
+    check | ports)
+        need has_musl 'musl, its shared library' musl
+        is_debian || need has_cmocka_source "cmocka's sources, unpacked in build/port-cmocka"
+        ;;&
+    ports)
+        need 'has_cross_compiler x86_64-w64-mingw32' 'gcc and headers for Windows' gcc-mingw-w64-x86-64
+        need has_wine 'Wine, for 64 bits' wine64
+        ;;&
     check | cross)
         need 'has_cross_compiler s390x-linux-gnu' 'gcc and libc for s390x' gcc-s390x-linux-gnu libc6-dev-s390x-cross
         need 'has_cross_compiler arm-linux-gnueabi' 'gcc and libc for armel' gcc-arm-linux-gnueabi libc6-dev-armel-cross
@@ -192,6 +217,7 @@ find_missing() {
         need has_curl_headers "libcurl's headers" libcurl4-openssl-dev
         need has_nginx nginx nginx-light
         need_command openssl openssl
+        need has_mpi "an MPI, with its headers" libopenmpi-dev openmpi-bin
         need_command clang-tidy clang-tidy
         need_command cppcheck cppcheck
         need_command strace strace
@@ -307,6 +333,46 @@ unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
     rm -rf "$folder"
 }
 
+# cmocka's sources, for the unit tests of other systems: the distribution's, which apt-get checks. Only lists of its own are read, as
+# the system's need not have sources.
+unpack_cmocka() {
+    local archive
+    archive=$(apt-get download --print-uris libcmocka-dev | sed -n "s,^'\(.*\)/pool/.*,\1,p")
+    local folder=$PWD/build/port-cmocka.new
+    echo "setup: unpacking cmocka's sources in build/port-cmocka"
+    rm -rf "$folder"
+    mkdir -p "$folder"/{lists,archives}/partial "$folder/cmocka"
+    (. /etc/os-release && echo "deb-src $archive $VERSION_CODENAME main") >"$folder/sources.list"
+    (
+        cd "$folder"
+        apt=(apt-get -qq -o Dir::State="$folder" -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$folder"
+            -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null -o APT::Sandbox::User=root)
+        "${apt[@]}" update
+        "${apt[@]}" source --download-only cmocka
+        tar -C cmocka --strip-components=1 -xf cmocka_*.orig.tar.[gx]z
+    )
+    rm -rf build/port-cmocka
+    mv "$folder/cmocka" build/port-cmocka
+    rm -rf "$folder"
+}
+
+# Libraries for musl, out of a wheel: with their own name, as the wheel's are told apart by a digest.
+make_musl_libraries() {
+    local folder=build/port-libraries file
+    if cmp -s tests/requirements-musl.txt $folder/requirements.txt; then
+        return
+    fi
+    echo "setup: making $folder with what tests/requirements-musl.txt pins"
+    rm -rf $folder
+    build/zig-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.11 \
+        --platform musllinux_1_1_x86_64 --target $folder/wheel -r tests/requirements-musl.txt
+    for file in $folder/wheel/*.libs/libcrypto-*; do
+        mv "$file" "$folder/libcrypto.so.${file#*.so.}"
+    done
+    rm -r $folder/wheel
+    cp tests/requirements-musl.txt $folder/requirements.txt
+}
+
 # Zig's clang, with the headers and libraries of other systems. What CMake calls has to be one word.
 make_zig() {
     make_venv build/zig-venv tests/requirements-ports.txt
@@ -405,6 +471,10 @@ check | cross)
     ;;&
 check | ports | release)
     make_zig
+    ;;&
+check | ports)
+    has_cmocka_source || unpack_cmocka
+    make_musl_libraries
     ;;&
 check | release)
     make_venv build/python-venv bindings/python/tests/requirements.txt
