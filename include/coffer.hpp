@@ -1366,6 +1366,49 @@ private:
     detail::handle<coffer_load, coffer_load_free> self_;
 };
 
+/* Who reads what where several hosts load one model together. The plans, one for each host, must outlive it. */
+class exchange
+{
+public:
+    explicit exchange(span<const coffer_plan *const> plans, const coffer_exchange_options *options = nullptr)
+        : self_(detail::make(coffer_exchange_new, plans.data(), static_cast<std::uint32_t>(plans.size()), options))
+    {
+    }
+
+    std::uint64_t rounds() const noexcept { return coffer_exchange_rounds(get()); }
+    /* Bytes that one host sends to another in a round. */
+    std::uint64_t bytes(std::uint64_t round, std::uint32_t from, std::uint32_t to) const noexcept
+    {
+        return coffer_exchange_size(get(), round, from, to);
+    }
+    std::size_t size() const noexcept { return coffer_exchange_count(get()); }
+    /* A piece that one host reads; `number` is below size(). */
+    coffer_exchange_piece operator[](std::size_t number) const noexcept
+    {
+        coffer_exchange_piece piece{};
+        coffer_exchange_at(get(), number, &piece);
+        return piece;
+    }
+    /* Loads `own`, this host's plan, together with the other hosts, and returns its items. */
+    std::vector<loaded> run(const plan &own, const coffer_transport &transport,
+                            const coffer_exchange_run_options *options = nullptr) const
+    {
+        std::vector<coffer_loaded> items(own.size());
+        detail::call(coffer_exchange_run, get(), &transport, options, items.data());
+        return std::vector<loaded>(items.begin(), items.end());
+    }
+    /* In place of run, where this host cannot take part: tells the others why. */
+    static void refuse(const coffer_transport &transport, const coffer_error &why)
+    {
+        detail::call(coffer_exchange_refuse, &transport, &why);
+    }
+
+    coffer_exchange *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_exchange, coffer_exchange_free> self_;
+};
+
 /* A model that is held in memory for processes that load it later. */
 class keeper
 {

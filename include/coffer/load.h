@@ -7,6 +7,7 @@
  *   coffer_window   what bytes pass through on their way: memory of a fixed size, threads, registrations with devices.
  *                   It may serve any number of loads, one after the other, so that pinning is paid for once.
  *   coffer_load     one plan that is carried out in the background. Tensors are handed out as they become ready.
+ *   coffer_exchange who reads what where several hosts load one model, and who sends what to whom.
  *
  * docs/loading.md says how a load chooses its engine, and what every option does. All of it is since 0.2.
  */
@@ -302,6 +303,121 @@ COFFER_API void coffer_load_stats_of(coffer_load *load, coffer_load_stats *stats
 COFFER_API void coffer_load_free(coffer_load *load);
 /* Releases memory that was handed out. From any thread. */
 COFFER_API void coffer_memory_free(coffer_memory *memory);
+
+/* ---- Several hosts ----------------------------------------------------------------------------------------------- */
+
+/*
+ * Hosts that have no disk in common, or one that is slower than the network between them, load a model together: each
+ * byte that any of them wants is read by one of them, and goes from there to all that want it. Which host reads what,
+ * and who sends what to whom, is a schedule, which each host computes by itself from the plans of all. How bytes get
+ * from host to host is up to the caller: MPI, NCCL, UCX, sockets.
+ *
+ * The files are cut into pieces of at most 2 MiB. Rounds follow each other: in each, a host reads some pieces, and all
+ * hosts exchange what they have read, while what comes next is read already.
+ */
+
+/* Who reads what, and who sends what to whom. It never changes, and any number of threads may use it at once. */
+typedef struct coffer_exchange coffer_exchange;
+
+/* How the schedule is made. The same on all hosts. */
+typedef struct coffer_exchange_options {
+    size_t struct_size;
+    const coffer_allocator *allocator; /* of the schedule; NULL: coffer_libc_allocator() */
+    uint64_t memory; /* bytes that all hosts together read in a round; 0: 256 MiB. A host reads one piece at least. A
+                        host that wants everything has twice this for messages and twice its part of it for reading */
+} coffer_exchange_options;
+#define COFFER_EXCHANGE_OPTIONS_INIT                                                                                   \
+    {                                                                                                                  \
+        sizeof(coffer_exchange_options), NULL, 0                                                                       \
+    }
+
+/* One piece: bytes of a file that one host reads. */
+typedef struct coffer_exchange_piece {
+    uint32_t host;  /* that reads it */
+    uint64_t round; /* in which it does */
+    size_t shard;
+    uint64_t begin; /* bytes of the shard's file; long gaps between what is wanted are not read */
+    uint64_t end;
+    uint64_t read; /* how many bytes are read */
+} coffer_exchange_piece;
+
+/*
+ * Makes the schedule for `world` hosts, of which host i wants plans[i]. Each host calls this with the plans of all, in
+ * the same order, for its own handle of the same model; places matter only in its own plan. The plans must outlive the
+ * exchange, and are not changed any more. Nothing is read.
+ */
+COFFER_API coffer_status coffer_exchange_new(coffer_exchange **exchange, const coffer_plan *const *plans,
+                                             uint32_t world, const coffer_exchange_options *options, coffer_error *err);
+/* NULL is ignored. */
+COFFER_API void coffer_exchange_free(coffer_exchange *exchange);
+/* How many rounds it takes. */
+COFFER_API uint64_t coffer_exchange_rounds(const coffer_exchange *exchange);
+/* How many pieces are read. */
+COFFER_API size_t coffer_exchange_count(const coffer_exchange *exchange);
+/* Describes a piece: they are in the order of rounds, in a round in that of the hosts, and of a host in that of the
+   files. False when `piece` is not below the count. */
+COFFER_API bool coffer_exchange_at(const coffer_exchange *exchange, size_t piece, coffer_exchange_piece *out);
+/* Bytes of the model that host `from` sends to host `to` in a round; to itself: what it has read of its own plan. 0 for
+   a round or host that there is not. What is wanted by several items of a plan is sent for each. */
+COFFER_API uint64_t coffer_exchange_size(const coffer_exchange *exchange, uint64_t round, uint32_t from, uint32_t to);
+
+/* What a host sends and receives at one time: for and from each host i sizes[i] bytes at `offsets[i]`, one after the
+   other without gaps. For and from itself: none. */
+typedef struct coffer_parcels {
+    const void *send;
+    const uint64_t *send_sizes;
+    const uint64_t *send_offsets;
+    void *receive;
+    const uint64_t *receive_sizes;
+    const uint64_t *receive_offsets;
+} coffer_parcels;
+
+/* The way between hosts. The struct is only read. */
+typedef struct coffer_transport {
+    /*
+     * Sends and receives all of `parcels`, which are borrowed for the call, and returns COFFER_OK; or fails with a
+     * status of its choice, and may fill *err (never NULL), else the library does. All hosts call it equally often, and
+     * in the same order, with sizes that fit each other, as an "all to all" of MPI wants. The thread that called
+     * coffer_exchange_run calls it. A host that does not answer any more must make it fail in bounded time; that is
+     * what bounds the time in which all hosts get to know of it.
+     */
+    coffer_status (*carry)(void *ctx, const coffer_parcels *parcels, coffer_error *err);
+    void *ctx;
+    uint32_t host;  /* which this is, below `world` */
+    uint32_t world; /* how many there are */
+} coffer_transport;
+
+/* How an exchange is carried out. */
+typedef struct coffer_exchange_run_options {
+    size_t struct_size;
+    coffer_window *window;    /* what this host reads through, without ranks; NULL: one of its own */
+    coffer_progress progress; /* called by the calling thread, in bytes of the host's results; NULL: none. A non-zero
+                                 answer ends the exchange with COFFER_ERR_CANCELLED, on the other hosts, too */
+    void *progress_ctx;
+} coffer_exchange_run_options;
+#define COFFER_EXCHANGE_RUN_OPTIONS_INIT                                                                               \
+    {                                                                                                                  \
+        sizeof(coffer_exchange_run_options), NULL, NULL, NULL                                                          \
+    }
+
+/*
+ * Loads this host's plan together with the others, all of which call this at about the same time, and returns when
+ * everything is in place. loaded[i] becomes item i of the host's plan, of which there is room for coffer_plan_count:
+ * memory that the plan gave no place for is the caller's. All places are in host memory; COFFER_ERR_UNSUPPORTED
+ * for a device. Digests are not checked: the bytes of a tensor come from several hosts; coffer_verify does that.
+ *
+ * First the hosts compare their schedules, and each message says whether its sender has failed. So when one fails, it
+ * returns its failure and all others COFFER_ERR_PEER with the number of that host and what it said, in the same round.
+ * The same for hosts whose models or plans differ. After a failure `loaded` is all zeros, and what the places have is
+ * undefined.
+ */
+COFFER_API coffer_status coffer_exchange_run(const coffer_exchange *exchange, const coffer_transport *transport,
+                                             const coffer_exchange_run_options *options, coffer_loaded *loaded,
+                                             coffer_error *err);
+/* For a host that cannot take part, as it could not open its model or make its exchange: tells the others, whose
+   coffer_exchange_run fails with COFFER_ERR_PEER, and what `why` says. In place of coffer_exchange_run. */
+COFFER_API coffer_status coffer_exchange_refuse(const coffer_transport *transport, const coffer_error *why,
+                                                coffer_error *err);
 
 /* ---- Keeping a model in memory ----------------------------------------------------------------------------------- */
 

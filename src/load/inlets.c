@@ -220,6 +220,20 @@ void coffer__inlets_leave(coffer__inlets *inlets, size_t shard)
     coffer__os_mutex_unlock(&inlets->mutex);
 }
 
+/* A chunk some of which is away is away: only the disk can complete it. */
+coffer__whereabouts coffer__inlets_whereabouts(coffer__inlets *inlets, const coffer__chunk *chunk)
+{
+    const inlets_entry *entry = &inlets->entries[chunk->shard];
+    coffer__os_mutex_lock(&inlets->mutex);
+    coffer__whereabouts where = entry->open && entry->inlet.granule != 0 ? COFFER__AT_HAND : COFFER__ANYWHERE;
+    for (size_t i = 0; i < chunk->span_count && where == COFFER__AT_HAND; i++) {
+        const coffer__file_span *span = &chunk->spans[i];
+        where = coffer__inlet_holds(&entry->inlet, span->begin, span->end - span->begin) ? where : COFFER__AWAY;
+    }
+    coffer__os_mutex_unlock(&inlets->mutex);
+    return where;
+}
+
 /* Without the mutex: cuFile is started before the workers, and not after. */
 bool coffer__inlets_reach(const coffer__inlets *inlets, const coffer_device *device)
 {

@@ -7,6 +7,7 @@
 #ifndef COFFER_LOAD_INLETS_H
 #define COFFER_LOAD_INLETS_H
 
+#include "ahead.h"
 #include "engine.h"
 #include "feed.h"
 #include "load_plan.h"
@@ -30,6 +31,8 @@ void coffer__inlets_free(coffer__inlets *inlets);
 /* The inlet of a file, until coffer__inlets_leave. COFFER_ERR_ENGINE, with the file's path. */
 coffer_status coffer__inlets_use(coffer__inlets *inlets, size_t shard, const coffer__inlet **inlet, coffer_error *err);
 void coffer__inlets_leave(coffer__inlets *inlets, size_t shard);
+/* Where the bytes of a chunk are; COFFER__ANYWHERE where its file is not partly in the page cache, or not open. */
+coffer__whereabouts coffer__inlets_whereabouts(coffer__inlets *inlets, const coffer__chunk *chunk);
 /* Whether files are read to memory of devices by cuFile, and doing that: bytes of a file, of which the inlet is in
    use. */
 bool coffer__inlets_reach(const coffer__inlets *inlets, const coffer_device *device);

@@ -24,6 +24,7 @@ typedef struct work_chunk {
     struct work_chunk *next; /* of those that are spare, or held */
     struct work_chunk *made; /* the one that was made before it */
     uint64_t taken;          /* bytes of rows in it */
+    bool at_hand;            /* it was begun while others were waited for */
     size_t hashed;           /* parts that were looked at for hashing in the slot */
     uint32_t *due;           /* items to be hashed or verified now that it is there; room for its parts */
     size_t due_room;
@@ -41,6 +42,8 @@ struct coffer__load_worker {
     work_chunk *spare;
     work_chunk *pending;                     /* the feed had no room for it */
     size_t under_way;                        /* in the feed */
+    bool mixed;                              /* the last chunk was of a file that is partly in the page cache */
+    bool at_hand;                            /* a chunk is in the feed that was begun while others are waited for */
     uint64_t waited;                         /* nanoseconds for the feed, not counted yet, … */
     uint64_t waited_device;                  /* … and for devices */
     coffer__outlet *outlets[COFFER__SPACES]; /* to the devices; NULL: nothing went there yet */
@@ -154,26 +157,92 @@ static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
     }
 }
 
-/* The next chunk of the schedule, which is in progress from now on. It counts as in progress under the same lock
-   under which the schedule moved on. So a caller that sees that nothing is in progress, and that the schedule waits
-   for a budget, knows that only it can make room. Callers are woken when that becomes so, as no item is going to
-   become ready that would wake them. That an item was refused while others gave a chunk does not count: what was
-   taken in may have more chunks to come, also at a moment when none of them is in progress. */
-static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chunk, work_begun *begun, coffer_error *err)
+/* The next chunk of the schedule, which is in progress from now on; NULL: there is none now. Under the lock. It counts
+   as in progress under the same lock under which the schedule moved on. So a caller that sees that nothing is in
+   progress, and that the schedule waits for a budget, knows that only it can make room. Callers are woken when that
+   becomes so, as no item is going to become ready that would wake them. That an item was refused while others gave a
+   chunk does not count: what was taken in may have more chunks to come, also at a moment when none of them is in
+   progress. */
+static coffer_status work_advance(coffer__load_worker *worker, work_chunk **chunk, work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
+    work_chunk *next = work_new_chunk(worker, err);
     bool over = false;
-    coffer__os_mutex_lock(&load->mutex);
-    coffer_status status = coffer__schedule_next(&load->schedule, &chunk->base, &over, err);
-    *begun = over ? WORK_OVER : WORK_BEGUN;
+    *chunk = NULL;
+    if (next == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    const coffer_status status = coffer__schedule_next(&load->schedule, &next->base, &over, err);
     load->starved = status == COFFER_NEED_MORE;
-    if (status == COFFER_NEED_MORE) {
-        *begun = WORK_STARVED;
-        status = COFFER_OK;
-        coffer__os_condition_wake_all(&load->changed);
-    } else if (status == COFFER_OK && !over) {
+    if (status == COFFER_OK && !over) {
         load->under_way++;
-        work_set_places(load, &chunk->base);
+        work_set_places(load, &next->base);
+        *chunk = next;
+        return COFFER_OK;
+    }
+    work_spare(worker, next);
+    *begun = over ? WORK_OVER : WORK_STARVED;
+    if (status == COFFER_NEED_MORE) {
+        coffer__os_condition_wake_all(&load->changed);
+        return COFFER_OK;
+    }
+    return status;
+}
+
+/* Where the bytes of a chunk are, if it may be put off. Items in the order of the plan are wanted in that order, and the
+   ranks of a group keep to that of the files. A chunk that is hashed in its slot keeps the slot until those before it
+   were hashed, so that they must not be left behind. */
+static coffer__whereabouts work_whereabouts(const coffer_load *load, const coffer__chunk *chunk)
+{
+    if (chunk->alone || load->options.order != COFFER_ORDER_FILE || load->window->options.ranks > 1) {
+        return COFFER__ANYWHERE;
+    }
+    for (size_t i = 0; i < chunk->part_count; i++) {
+        if (load->states[load->plan->rows[chunk->parts[i].row].item].verify == COFFER__VERIFY_IN_SLOT) {
+            return COFFER__ANYWHERE;
+        }
+    }
+    return coffer__inlets_whereabouts(load->inlets, chunk);
+}
+
+/* Goes on in the schedule to a chunk whose bytes are where this worker wants them, and puts off the others on the way.
+   Where there are too many of those, a worker that waits for nothing takes what comes. */
+static coffer_status work_look_ahead(coffer__load_worker *worker, coffer__whereabouts wanted, work_chunk **chunk,
+                                     work_begun *begun, coffer_error *err)
+{
+    coffer_load *load = worker->load;
+    coffer_status status = COFFER_OK;
+    while (status == COFFER_OK && *chunk == NULL && *begun == WORK_BEGUN) {
+        work_chunk *next = NULL;
+        if (wanted == COFFER__AT_HAND && coffer__ahead_is_full(&load->ahead)) {
+            *begun = WORK_FULL;
+            return COFFER_OK;
+        }
+        status = work_advance(worker, &next, begun, err);
+        if (next != NULL) {
+            const coffer__whereabouts where = work_whereabouts(load, &next->base);
+            const bool other = where != wanted && where != COFFER__ANYWHERE;
+            worker->mixed = where != COFFER__ANYWHERE;
+            *chunk = other && coffer__ahead_put(&load->ahead, where, &next->base) ? NULL : next;
+        }
+    }
+    return status;
+}
+
+/* A chunk that is to be read now, of those that were put off or of the schedule. What is away comes first, so that the
+   disk is never idle; when there is nothing more of that, what is at hand is all that is left. So nothing is left behind:
+   a worker is told that all is over, or that a budget is full, only when nothing is put off. */
+static coffer_status work_schedule(coffer__load_worker *worker, coffer__whereabouts wanted, work_chunk **chunk,
+                                   work_begun *begun, coffer_error *err)
+{
+    coffer_load *load = worker->load;
+    *begun = WORK_BEGUN;
+    coffer__os_mutex_lock(&load->mutex);
+    *chunk = (work_chunk *)coffer__ahead_take(&load->ahead, wanted);
+    const coffer_status status = work_look_ahead(worker, wanted, chunk, begun, err);
+    if (status == COFFER_OK && *chunk == NULL && wanted == COFFER__AWAY) {
+        *chunk = (work_chunk *)coffer__ahead_take(&load->ahead, COFFER__AT_HAND);
+        *begun = *chunk != NULL ? WORK_BEGUN : *begun;
     }
     coffer__os_mutex_unlock(&load->mutex);
     return status;
@@ -182,26 +251,24 @@ static coffer_status work_schedule(coffer__load_worker *worker, work_chunk *chun
 /* A chunk that was taken from the schedule cannot be put back there, as the sweep has moved on. So one that the
    feed refuses after all stays with this worker, which submits it again before it takes another. That a feed has
    room is asked first, so this is rare: only the chunk itself can tell whether a feed that has claimed memory for
-   others can take it. */
-static coffer_status work_begin(coffer__load_worker *worker, work_begun *begun, coffer_error *err)
+   others can take it. What is at hand is no work for the disk, so that the room of the feed does not matter: one such
+   chunk at a time is begun beside the others. */
+static coffer_status work_begin(coffer__load_worker *worker, coffer__whereabouts wanted, work_begun *begun,
+                                coffer_error *err)
 {
     work_chunk *chunk = worker->pending;
-    *begun = WORK_BEGUN;
-    if (!worker->feed->ops->has_room(worker->feed)) {
-        *begun = WORK_FULL;
+    *begun = WORK_FULL;
+    if (wanted == COFFER__AT_HAND ? chunk != NULL : !worker->feed->ops->has_room(worker->feed)) {
         return COFFER_OK;
     }
     if (chunk == NULL) {
-        chunk = work_new_chunk(worker, err);
-        coffer_status status = chunk == NULL ? COFFER_ERR_MEMORY : work_schedule(worker, chunk, begun, err);
-        if (status != COFFER_OK) {
+        const coffer_status status = work_schedule(worker, wanted, &chunk, begun, err);
+        if (status != COFFER_OK || chunk == NULL) {
             return status;
         }
-        if (*begun != WORK_BEGUN) {
-            work_spare(worker, chunk);
-            return COFFER_OK;
-        }
+        chunk->at_hand = wanted == COFFER__AT_HAND;
     }
+    *begun = WORK_BEGUN;
     worker->pending = NULL;
     const coffer_status status = worker->feed->ops->submit(worker->feed, &chunk->base, err);
     if (status == COFFER_NEED_MORE) {
@@ -210,6 +277,7 @@ static coffer_status work_begin(coffer__load_worker *worker, work_begun *begun, 
         return COFFER_OK;
     }
     worker->under_way += status == COFFER_OK ? 1 : 0;
+    worker->at_hand = worker->at_hand || chunk->at_hand;
     return status;
 }
 
@@ -558,6 +626,33 @@ static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *
     return COFFER_OK;
 }
 
+/* A chunk that came; NULL: none. The clock runs while the feed is asked, which is when this worker waits. */
+static coffer_status work_next(coffer__load_worker *worker, bool wait, coffer__chunk **come, coffer_error *err)
+{
+    const uint64_t began = coffer__os_nanoseconds();
+    const coffer_status status = worker->feed->ops->next(worker->feed, wait, come, err);
+    worker->waited += coffer__os_nanoseconds() - began;
+    return status;
+}
+
+/* Waits for a chunk of the feed. Of a file that is partly in the page cache it uses that time for what is there, if
+   nothing came yet. */
+static coffer_status work_await(coffer__load_worker *worker, coffer__chunk **come, coffer_error *err)
+{
+    *come = NULL;
+    if (worker->mixed && !worker->at_hand) {
+        work_begun begun = WORK_BEGUN;
+        coffer_status status = work_next(worker, false, come, err);
+        if (status == COFFER_OK && *come == NULL) {
+            status = work_begin(worker, COFFER__AT_HAND, &begun, err);
+        }
+        if (status != COFFER_OK || *come != NULL) {
+            return status;
+        }
+    }
+    return work_next(worker, true, come, err);
+}
+
 /* Waits for a chunk of the feed, and delivers it. What needs its slot a while longer is held, after those that came
    before it. Appending keeps the list in the order in which chunks came, so the oldest copies are asked for first.
    A chunk that is held keeps its slot, and so the feed may run out of room; that is bounded, as the worker collects
@@ -565,15 +660,14 @@ static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *
 static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
 {
     coffer__chunk *come = NULL;
-    const uint64_t began = coffer__os_nanoseconds();
-    coffer_status status = worker->feed->ops->next(worker->feed, true, &come, err);
-    worker->waited += coffer__os_nanoseconds() - began;
+    coffer_status status = work_await(worker, &come, err);
     if (status != COFFER_OK || come == NULL) {
         return status;
     }
     work_chunk *chunk = (work_chunk *)come;
     bool held = false;
     worker->under_way--;
+    worker->at_hand = worker->at_hand && !chunk->at_hand;
     status = work_deliver(worker, chunk, &held, err);
     if (status != COFFER_OK) {
         return status;
@@ -635,7 +729,7 @@ static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_
     bool some = false;
     coffer_status status = work_collect(worker, false, &some, err);
     while (status == COFFER_OK && begun == WORK_BEGUN) {
-        status = work_begin(worker, &begun, err);
+        status = work_begin(worker, COFFER__AWAY, &begun, err);
     }
     if (status != COFFER_OK) {
         return status;

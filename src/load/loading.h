@@ -3,6 +3,7 @@
  * The inside of a load. Its files:
  *
  *   load.c        starting it, ending it, what it says of itself
+ *   ahead         chunks that are read before their turn, or after it
  *   load_admit.c  memory for items, and budgets
  *   load_work.c   what each worker does: chunks from the schedule to the feed, and from the feed to their places
  *   load_digest.c digests that are checked on the way
@@ -15,6 +16,7 @@
 #ifndef COFFER_LOAD_LOADING_H
 #define COFFER_LOAD_LOADING_H
 
+#include "ahead.h"
 #include "crew.h"
 #include "feed.h"
 #include "inlets.h"
@@ -91,6 +93,7 @@ struct coffer_load {
     coffer__condition changed; /* for callers: an item is ready, or all has ended */
     coffer__condition room;    /* for workers: a budget has room, or all has ended */
     coffer__schedule schedule;
+    coffer__ahead ahead; /* chunks that were put off */
     coffer__load_state *states;
     coffer__load_digests *digests; /* load_digest.h */
     coffer__load_space spaces[COFFER__SPACES];

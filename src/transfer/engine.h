@@ -103,6 +103,9 @@ const char *coffer__inlet_engine_name(const coffer__inlet *inlet);
    being touched: from *offset on, *size bytes; none (*size 0) where address and offset do not agree. */
 void coffer__inlet_within(const coffer__inlet *inlet, const void *to, uint64_t *offset, uint64_t *size);
 
+/* Whether all of a range was in the page cache when an inlet that is mixed was opened, as far as that is known. */
+bool coffer__inlet_holds(const coffer__inlet *inlet, uint64_t offset, uint64_t size);
+
 /* ---- readers ----------------------------------------------------------------------------------------------------- */
 
 typedef struct coffer__request coffer__request;

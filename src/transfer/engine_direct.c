@@ -11,9 +11,10 @@
  * at which the system reads ahead, whatever it was advised; what that brings, if it were taken from the cache, would meet
  * the next mark, and so on to the file's end, at the rate of reading through the page cache.
  */
-static bool direct_is_held(const coffer__inlet *inlet, uint64_t offset, uint64_t size)
+bool coffer__inlet_holds(const coffer__inlet *inlet, uint64_t offset, uint64_t size)
 {
-    for (uint64_t i = offset / inlet->granule; i <= (offset + size - 1) / inlet->granule; i++) {
+    const uint64_t begin = inlet->base + offset;
+    for (uint64_t i = begin / inlet->granule; i <= (begin + size - 1) / inlet->granule; i++) {
         if (i >= COFFER__INLET_HELD || (inlet->held[i / 64] >> i % 64 & 1) == 0) {
             return false;
         }
@@ -28,7 +29,7 @@ bool coffer__request_take_cached(coffer__request *request, const coffer__rounded
     const coffer__inlet *inlet = request->inlet;
     const size_t size = rounded->before + request->size;
     size_t got = 0;
-    if (!inlet->mixed || !direct_is_held(inlet, rounded->offset, size)) {
+    if (!inlet->mixed || !coffer__inlet_holds(inlet, request->offset, request->size)) {
         return false;
     }
     (void)coffer__os_read_at(inlet->buffered, rounded->offset, rounded->to, size, &got);

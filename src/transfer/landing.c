@@ -21,6 +21,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "long_rows.h"
+#include "pages.h"
 #include "piece.h"
 #include "trouble.h"
 
@@ -180,7 +181,7 @@ coffer_status coffer__landing_memory(coffer__landing *landing, size_t size, uint
 {
     if (landing->memory_size < size) {
         coffer__landing_end(landing);
-        landing->memory = coffer__alloc(landing->allocator, size);
+        landing->memory = coffer__alloc_pages(landing->allocator, size);
         landing->memory_size = landing->memory == NULL ? 0 : size;
     }
     *memory = landing->memory;
@@ -189,7 +190,7 @@ coffer_status coffer__landing_memory(coffer__landing *landing, size_t size, uint
 
 void coffer__landing_end(coffer__landing *landing)
 {
-    coffer__free(landing->allocator, landing->memory, landing->memory_size);
+    coffer__free_pages(landing->allocator, landing->memory, landing->memory_size);
     landing->memory = NULL;
     landing->memory_size = 0;
 }

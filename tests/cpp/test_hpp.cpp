@@ -833,6 +833,49 @@ void test_loading()
     EXPECT(!cofferpp::list_facilities().empty());
 }
 
+/* ---- Several hosts ---- */
+
+/* A host that is alone sends nothing. */
+coffer_status carry_nothing(void *calls, const coffer_parcels *, coffer_error *)
+{
+    ++*static_cast<int *>(calls);
+    return COFFER_OK;
+}
+
+coffer_status carry_fails(void *, const coffer_parcels *, coffer_error *)
+{
+    return COFFER_ERR_IO;
+}
+
+void test_exchange()
+{
+    int calls = 0;
+    const cofferpp::model opened("m.safetensors");
+    cofferpp::plan wanted(opened);
+    wanted.add_all();
+    const coffer_plan *const plans[] = { wanted.get() };
+    const cofferpp::exchange alone(plans);
+    EXPECT(alone.rounds() == 1 && alone.size() == 1 && alone[0].read == 42 && alone.bytes(0, 0, 0) == 42);
+    const coffer_transport way = { carry_nothing, &calls, 0, 1 };
+    const auto items = alone.run(wanted, way);
+    EXPECT(items.size() == 3 && calls > 0);
+    for (std::size_t i = 0; i < items.size(); i++) {
+        EXPECT(items[i].item() == i && items[i].size() == wanted[i].size);
+    }
+    const coffer_transport broken = { carry_fails, nullptr, 0, 1 };
+    EXPECT(thrown_by([&] { return alone.run(wanted, broken).size(); }).code() == COFFER_ERR_IO);
+    EXPECT(thrown_by([&] { return cofferpp::exchange({}).size(); }).code() == COFFER_ERR_ARGUMENT);
+    coffer_error why{};
+    EXPECT(thrown_by([&] {
+               cofferpp::exchange::refuse(way, why);
+               return 0;
+           }).code() == COFFER_ERR_ARGUMENT);
+    why.code = COFFER_ERR_NOT_FOUND;
+    calls = 0;
+    cofferpp::exchange::refuse(way, why);
+    EXPECT(calls == 1);
+}
+
 int main()
 {
     write_file("m.safetensors");
@@ -852,6 +895,7 @@ int main()
     test_other_sources();
     test_moving();
     test_loading();
+    test_exchange();
     test_a_writer_that_is_left_publishes_nothing();
     test_what_a_writer_refuses();
     test_writing_to_memory_and_in_pieces();

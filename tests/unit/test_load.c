@@ -11,6 +11,7 @@
 #include "support_memory.h"
 #include "window.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -513,6 +514,101 @@ static void test_small_files_are_read_by_several_threads(void **state)
     coffer_load_free(load);
     coffer_window_free(window);
     coffer_plan_free(plan);
+    coffer_close(model);
+}
+
+/* ---- partly in the page cache ------------------------------------------------------------------------------------ */
+
+#define HALVES 8
+#define HALVES_SIZE (4 << 20)
+
+/* A model of tensors of 4 MiB, saved, and old enough for its times to tell of the next change. */
+static coffer *model_of_halves(void)
+{
+    char names[HALVES][2] = { { '\0' } };
+    tensor_spec specs[HALVES];
+    coffer *model = NULL;
+    for (int i = 0; i < HALVES; i++) {
+        names[i][0] = (char)('a' + i);
+        specs[i] = (tensor_spec){ names[i], COFFER_U8, 1, { HALVES_SIZE } };
+    }
+    image bytes = image_of(specs, HALVES);
+    file_write("model", bytes.bytes, bytes.size);
+    image_free(&bytes);
+    coffer__os_sleep(50);
+    assert_int_equal(coffer_open(&model, work_path("model"), NULL, NULL), COFFER_OK);
+    return model;
+}
+
+/* Leaves one half of the file in the page cache, and the other on the disk alone. False where the system cannot. */
+static bool leave_half(bool second, size_t size)
+{
+    const size_t middle = size / 2 / 4096 * 4096;
+    uint8_t *buffer = malloc(middle + 4096);
+    bool kept = false;
+    bool gone = true;
+    int fd = -1;
+    size_t got = 0;
+    assert_non_null(buffer);
+    assert_int_equal(coffer__os_open(work_path("model"), COFFER__OS_EDIT, true, &fd), 0);
+    assert_int_equal(coffer__os_sync(fd), 0);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* nothing is read ahead */
+    assert_int_equal(coffer__os_read_at(fd, second ? middle : 0, buffer, middle, &got), 0);
+    const bool known = coffer__os_is_cached(fd, second ? size - 1 : 0, &kept) == 0 &&
+                       coffer__os_is_cached(fd, second ? 0 : size - 1, &gone) == 0;
+    const bool local = coffer__os_storage_of(fd) == COFFER__OS_LOCAL;
+    (void)coffer__os_close(fd);
+    free(buffer);
+    return known && local && kept && !gone;
+}
+
+/* Whether the page cache gave one part of what was loaded, and the disk, past it, the other. */
+static bool came_from_both(coffer_load *load)
+{
+    coffer_load_stats stats = { .struct_size = sizeof stats };
+    coffer_load_stats_of(load, &stats);
+    return stats.cached > 0 && stats.direct > 0;
+}
+
+/* Loads what is half cached with one slot, so that the order is certain, or with as many as the window has. */
+static void load_half(const coffer *model, bool second, bool one_slot, uint64_t host_budget)
+{
+    coffer_window *window = NULL;
+    coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
+    coffer_plan *plan = plan_of(model);
+    size_t first = SIZE_MAX;
+    how.memory = one_slot ? 1 : 0;
+    how.threads = one_slot ? 1 : 0;
+    options.host_budget = host_budget;
+    const bool left = leave_half(second, (size_t)look("model").st_size);
+    assert_int_equal(coffer_window_new(&window, &how, NULL), COFFER_OK);
+    coffer_load *load = start(plan, window, &options);
+    for (size_t i = 0; i < HALVES; i++) {
+        const coffer_loaded loaded = next(load);
+        first = i == 0 ? loaded.item : first;
+        assert_is_tensor(model, &loaded);
+        coffer_memory_free(loaded.memory);
+    }
+    assert_true(next(load).item == SIZE_MAX);
+    if (left && came_from_both(load) && one_slot && host_budget == 0) {
+        assert_int_equal(first, second ? 0 : HALVES / 2);
+    }
+    coffer_load_free(load);
+    coffer_window_free(window);
+    coffer_plan_free(plan);
+}
+
+/* The disk is at work from the beginning on, whichever half is in the page cache: the first tensor that it has to bring
+   does not wait for those that are cached. A budget that lets in one tensor at a time leaves nothing behind. */
+static void test_the_disk_does_not_wait_for_what_is_cached(void **state)
+{
+    (void)state;
+    coffer *model = model_of_halves();
+    for (unsigned round = 0; round < 8; round++) {
+        load_half(model, (round & 1) != 0, (round & 2) != 0, (round & 4) != 0 ? HALVES_SIZE : 0);
+    }
     coffer_close(model);
 }
 
@@ -1050,6 +1146,7 @@ int main(void)
         LOAD_TEST(test_a_refused_item_is_not_what_a_begun_one_waits_for),
         LOAD_TEST(test_a_small_load_waits_for_its_window_in_the_background),
         LOAD_TEST(test_small_files_are_read_by_several_threads),
+        LOAD_TEST(test_the_disk_does_not_wait_for_what_is_cached),
         LOAD_TEST(test_a_load_without_threads),
         LOAD_TEST(test_a_small_load_counts),
         LOAD_TEST(test_whole_tensors_are_verified_on_the_way),
