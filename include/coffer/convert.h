@@ -38,9 +38,10 @@ typedef struct coffer_input coffer_input;
  *
  * read fills `size` bytes of a file from `offset` on (never past its end), or fails with a status of its choice; it may
  * fill *err (never NULL), else the library does. It is called from several threads at once when tensors are carried,
- * else by the caller's. beside opens a file by its plain name, which has no slash, and sets its size; files get the
- * numbers 1, 2, … in the order of these calls. NULL: there is nothing beside. close (may be NULL) is called once, by
- * coffer_input_free or by a failed open.
+ * else by the caller's. beside opens a file by its name, or by its path below the folder of the input: plain names with
+ * slashes between them, none of which leads up. It sets the file's size; files get the numbers 1, 2, … in the order of
+ * these calls. NULL: there is nothing beside. close (may be NULL) is called once, by coffer_input_free or by a failed
+ * open.
  */
 typedef struct coffer_input_functions {
     coffer_status (*read)(void *ctx, uint32_t file, uint64_t offset, void *buffer, size_t size, coffer_error *err);
@@ -52,18 +53,20 @@ typedef struct coffer_input_functions {
     bool far;         /* as in coffer_source */
 } coffer_input_functions;
 
-/* Opens a path or a URL (docs/network.md). Of a folder that a distributed training has saved, that is the file in it by
-   which a reader finds the others; COFFER_ERR_DIRECTORY when there is none. Of the options, the allocator, the
+/* Opens a path or a URL (docs/network.md). Of a folder that a distributed training has saved, that is the file in it
+   by which a reader finds the others; COFFER_ERR_DIRECTORY when there is none. Of the options, the allocator, the
    token, the timeout and the progress are used, the last also while coffer_input_read and readers wait for a server;
-   NULL: the default. Files beside it are looked for as the files of an index are: nowhere but in its folder, also where
-   that has links (the Hub's cache). Fails as coffer_open does for what is not there. *input is NULL on failure. */
+   NULL: the default. Files beside it are looked for as the files of an index are: nowhere but in its folder and below
+   it, also where that has links (the Hub's cache). Fails as coffer_open does for what is not there. *input is NULL on
+   failure. */
 COFFER_API coffer_status coffer_input_open(coffer_input **input, const char *path, const coffer_open_options *options,
                                            coffer_error *err);
 /* The same by the caller's functions. `allocator` NULL: coffer_libc_allocator(). */
 COFFER_API coffer_status coffer_input_open_functions(coffer_input **input, const coffer_input_functions *functions,
                                                      const coffer_allocator *allocator, coffer_error *err);
-/* Opens a file beside the input, or gives the number of one that is open already. COFFER_ERR_SHARD_NAME for a name that
-   is not plain, COFFER_ERR_SHARD_MISSING. `size` may be NULL. */
+/* Opens a file beside the input, or below its folder ("data/w.bin"), or gives the number of one that is open already.
+   COFFER_ERR_SHARD_NAME for a path that is absolute or has names that are empty, ".." or not plain;
+   COFFER_ERR_SHARD_MISSING; COFFER_ERR_SHARD_LINK for a link out of the folder. `size` may be NULL. */
 COFFER_API coffer_status coffer_input_beside(coffer_input *input, const char *name, size_t name_len, uint32_t *file,
                                              uint64_t *size, coffer_error *err);
 /* Reads bytes of a file; COFFER_ERR_ARGUMENT when the range does not lie within it. */

@@ -6,13 +6,15 @@
  *   __RANK_N.distcp    parts, one after another, each of them an archive as torch.save writes it, of one tensor
  *
  * A part fills a box of its tensor. The input is .metadata, and the files beside it are opened by the names in it. An
- * archive is looked at for the place of its bytes, and then forgotten, so thousands of them cost no memory.
+ * archive is looked at for the place of its bytes, and then forgotten, so thousands of them cost no memory. A file may be
+ * one of safetensors instead (dcp_safetensors.h), whose header is kept.
  *
  * What training keeps besides the model is named by the first of the keys that lead to a tensor.
  */
 #include "alloc.h"
 #include "assembly.h"
 #include "dcp_metadata.h"
+#include "dcp_safetensors.h"
 #include "error.h"
 #include "pickle_scan.h"
 #include "readers.h"
@@ -28,6 +30,8 @@ typedef struct dcp_file {
     size_t name_len;
     uint32_t number;
     uint64_t size;
+    coffer_table *table; /* of a file of safetensors; NULL: it is of archives */
+    size_t taken;        /* of such a file: the tensor of which a part was taken last, counted from 1 */
 } dcp_file;
 
 typedef struct dcp_reading {
@@ -55,9 +59,17 @@ static dcp_file *dcp_find_file(dcp_reading *in, const coffer__dcp_part *part)
     return NULL;
 }
 
+static coffer__torch_file dcp_whole(const dcp_reading *in, const dcp_file *file)
+{
+    return (coffer__torch_file){ .input = in->file->input,
+                                 .wants = in->file->wants,
+                                 .plan = in->file->plan,
+                                 .file = file->number,
+                                 .size = file->size };
+}
+
 /* Opens the file of a part, if it is not open. Its name is one of the folder's, or the input refuses it. */
-static coffer_status dcp_open_file(dcp_reading *in, const coffer__dcp_part *part, const dcp_file **file,
-                                   coffer_error *err)
+static coffer_status dcp_open_file(dcp_reading *in, const coffer__dcp_part *part, dcp_file **file, coffer_error *err)
 {
     const coffer__input *input = in->file->input;
     coffer__plan *plan = in->file->plan;
@@ -85,10 +97,17 @@ static coffer_status dcp_open_file(dcp_reading *in, const coffer__dcp_part *part
     in->last = in->file_count;
     in->file_count += status == COFFER_OK;
     *file = found;
-    return status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const coffer__torch_file whole = dcp_whole(in, found);
+    return coffer__dcp_open_safetensors(&found->table, &whole, err);
 }
 
 /* ---- parts --------------------------------------------------------------------------------------------------------- */
+
+static const char dcp_other[] =
+    "the part of tensor %q that begins at %s is not of the dtype or the size that the metadata say";
 
 /* An error that names the tensor and the part of it. */
 static coffer_status dcp_fail_part(const dcp_reading *in, const coffer__dcp_part *part, coffer_status status,
@@ -120,21 +139,43 @@ static bool dcp_is_part(const dcp_reading *in, const coffer__dcp_part *part, con
 /* A part as an archive of its own, at its place in the file. */
 static coffer__torch_file dcp_archive(const dcp_reading *in, const dcp_file *file, const coffer__dcp_part *part)
 {
-    return (coffer__torch_file){ .input = in->file->input,
-                                 .wants = in->file->wants,
-                                 .plan = in->file->plan,
-                                 .file = file->number,
-                                 .size = file->size,
-                                 .embedded = true,
-                                 .at = part->at,
-                                 .part = part->size };
+    coffer__torch_file archive = dcp_whole(in, file);
+    archive.embedded = true;
+    archive.at = part->at;
+    archive.part = part->size;
+    return archive;
 }
 
-/* The archive of one part. Its storages get the name of the tensor, which the plan has already. */
+/* A part that is a tensor of a file of safetensors. That has one of each name, so it has one part of a tensor. */
+static coffer_status dcp_read_named(dcp_reading *in, dcp_file *file, const coffer__dcp_part *part, uint32_t name,
+                                    coffer__view *view, coffer_error *err)
+{
+    const coffer__dcp_tensor *tensor = &in->dcp.tensors[part->tensor];
+    const coffer_tensor *found = coffer_table_find(file->table, tensor->name, tensor->name_len);
+    if (found == NULL) {
+        return dcp_fail_part(in, part, COFFER_ERR_VIEW,
+                             "the file that should have the part of tensor %q that begins at %s has none of that name",
+                             err);
+    }
+    if (file->taken == part->tensor + 1) {
+        return dcp_fail_part(in, part, COFFER_ERR_VIEW,
+                             "the part of tensor %q that begins at %s is in a file that has another part already, and "
+                             "only one of that name",
+                             err);
+    }
+    if (found->rank != tensor->rank || found->dtype != coffer__element_facts_of(tensor->element)->dtype) {
+        return dcp_fail_part(in, part, COFFER_ERR_ARCHIVE, dcp_other, err);
+    }
+    file->taken = part->tensor + 1;
+    const coffer__torch_file whole = dcp_whole(in, file);
+    return coffer__dcp_view_safetensors(&whole, found, tensor->element, name, view, err);
+}
+
+/* One part. Its storages get the name of the tensor, which the plan has already. */
 static coffer_status dcp_read_part(dcp_reading *in, const coffer__dcp_part *part, uint32_t name, coffer__view *view,
                                    coffer_error *err)
 {
-    const dcp_file *file = NULL;
+    dcp_file *file = NULL;
     if (part->file == NULL) {
         return dcp_fail_part(in, part, COFFER_ERR_VIEW, "no file has the part of tensor %q that begins at %s", err);
     }
@@ -149,12 +190,10 @@ static coffer_status dcp_read_part(dcp_reading *in, const coffer__dcp_part *part
         return coffer__fail_sizes(err, status, part->at + part->size, file->size);
     }
     const coffer__torch_file archive = dcp_archive(in, file, part);
-    status = coffer__torch_read_tensor(&archive, name, view, err);
+    status = file->table != NULL ? dcp_read_named(in, file, part, name, view, err)
+                                 : coffer__torch_read_tensor(&archive, name, view, err);
     if (status == COFFER_OK && view->lack == NULL && !dcp_is_part(in, part, view)) {
-        status = dcp_fail_part(in, part, COFFER_ERR_ARCHIVE,
-                               "the part of tensor %q that begins at %s is not of the dtype or the size that the "
-                               "metadata say",
-                               err);
+        status = dcp_fail_part(in, part, COFFER_ERR_ARCHIVE, dcp_other, err);
     }
     return status;
 }
@@ -301,7 +340,7 @@ static coffer_status dcp_read_all(dcp_reading *in, coffer_error *err)
    on. */
 static coffer_status dcp_scan_part(dcp_reading *in, const coffer__dcp_part *part, coffer_error *err)
 {
-    const dcp_file *file = NULL;
+    dcp_file *file = NULL;
     if (part->file == NULL) {
         return COFFER_OK;
     }
@@ -310,7 +349,7 @@ static coffer_status dcp_scan_part(dcp_reading *in, const coffer__dcp_part *part
         return status;
     }
     const coffer__torch_file archive = dcp_archive(in, file, part);
-    return coffer__torch_scan_archive(&archive, err);
+    return file->table != NULL ? COFFER_OK : coffer__torch_scan_archive(&archive, err);
 }
 
 static coffer_status dcp_scan(dcp_reading *in, coffer_error *err)
@@ -346,6 +385,9 @@ static coffer_status dcp_reader(const coffer__input *input, const coffer__wants 
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     dcp_reading in = { .file = &file, .dcp = { .file = &file } };
     const coffer_status status = wants->scan ? dcp_scan(&in, err) : dcp_read_all(&in, err);
+    for (size_t i = 0; i < in.file_count; i++) {
+        coffer_table_free(in.files[i].table);
+    }
     coffer__free(plan->allocator, in.files, in.file_room * sizeof *in.files);
     coffer__dcp_free(&in.dcp);
     return status;

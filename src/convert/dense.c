@@ -112,24 +112,25 @@ static void dense_set_packed(const coffer__dense *tensor, uint64_t size, dense_f
     dense_set_dimensions(&bytes, size, fate);
 }
 
-/* A tensor that stays behind: all of its bytes as one row, so that the account has them. */
-static coffer_status dense_skip(coffer__dense_rows *rows, const dense_fate *fate, uint32_t storage, uint64_t size,
-                                const char *why, coffer_error *err)
+coffer_status coffer__dense_skip(coffer__dense_rows *rows, const char *name, size_t name_len, uint32_t storage,
+                                 const char *why, coffer_error *err)
 {
+    coffer__plan *plan = rows->plan;
+    const bool apart = storage == COFFER__PLAN_NO_STORAGE;
+    const uint64_t size = apart ? 0 : coffer__plan_storages(plan)[storage].size;
     const coffer__plan_dimension all = { .size = size, .count = size, .stride = size > 1 };
-    coffer__plan_row row = { .fate = COFFER_FATE_SKIPPED, .storage = storage, .item_size = 1 };
-    row.rank = storage == COFFER__PLAN_NO_STORAGE ? 0 : 1;
-    coffer_status status = coffer__plan_put_text(rows->plan, fate->name, fate->name_len, &row.name, err);
+    coffer__plan_row row = { .fate = COFFER_FATE_SKIPPED, .storage = storage, .item_size = 1, .rank = apart ? 0 : 1 };
+    coffer_status status = coffer__plan_put_text(plan, name, name_len, &row.name, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_text(rows->plan, why, coffer__text_len(why), &row.reason, err);
-    return status == COFFER_OK ? coffer__plan_put_row(rows->plan, &row, &all, err) : status;
+    status = coffer__plan_put_text(plan, why, coffer__text_len(why), &row.reason, err);
+    return status == COFFER_OK ? coffer__plan_put_row(plan, &row, &all, err) : status;
 }
 
 /* Such a tensor is a failure of the whole, or skipped; the sentence says what its elements are. */
 static coffer_status dense_lack(coffer__dense_rows *rows, const coffer__dense *tensor, const dense_fate *fate,
-                                uint32_t storage, uint64_t size, coffer_error *err)
+                                uint32_t storage, coffer_error *err)
 {
     coffer__writing why = { .allocator = rows->plan->allocator };
     if (!rows->wants->skip_unsupported && !tensor->texts) {
@@ -145,8 +146,9 @@ static coffer_status dense_lack(coffer__dense_rows *rows, const coffer__dense *t
     coffer__write_text(&why, tensor->type);
     coffer__write_text(&why, ", which safetensors does not have");
     coffer__write(&why, "", 1);
-    const coffer_status status = why.failed ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to say why")
-                                            : dense_skip(rows, fate, storage, size, why.text, err);
+    const coffer_status status = why.failed
+                                     ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to say why")
+                                     : coffer__dense_skip(rows, fate->name, fate->name_len, storage, why.text, err);
     coffer__writing_free(&why);
     return status;
 }
@@ -209,7 +211,8 @@ coffer_status coffer__dense_put(coffer__dense_rows *rows, const coffer__dense *t
                                tensor->name_len);
     }
     if (!dense_below_root(rows, &fate)) {
-        return dense_skip(rows, &fate, storage, size, "it is not in the part of the file that is the model", err);
+        return coffer__dense_skip(rows, fate.name, fate.name_len, storage,
+                                  "it is not in the part of the file that is the model", err);
     }
     dense_strip(rows, &fate);
     if (tensor->dtype != COFFER_UNKNOWN_DTYPE) {
@@ -228,7 +231,7 @@ coffer_status coffer__dense_put(coffer__dense_rows *rows, const coffer__dense *t
         fate.item_size = 8;
         return dense_put_row(rows, tensor, &fate, storage, err);
     }
-    return dense_lack(rows, tensor, &fate, storage, size, err);
+    return dense_lack(rows, tensor, &fate, storage, err);
 }
 
 coffer_status coffer__dense_put_at(coffer__dense_rows *rows, const coffer__dense *tensor, uint32_t file, uint64_t at,

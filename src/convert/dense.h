@@ -47,6 +47,10 @@ bool coffer__dense_size(const coffer__dense *tensor, uint64_t *size);
    coffer__dense_size bytes. COFFER_ERR_NO_EQUIVALENT for what has no dtype and is not wanted in another way. */
 coffer_status coffer__dense_put(coffer__dense_rows *rows, const coffer__dense *tensor, uint32_t storage,
                                 coffer_error *err);
+/* Puts the row of a tensor that stays behind: all bytes of its storage, so that the account has them. `why` is
+   NUL-terminated. */
+coffer_status coffer__dense_skip(coffer__dense_rows *rows, const char *name, size_t name_len, uint32_t storage,
+                                 const char *why, coffer_error *err);
 /* Puts a storage of one stored piece, and the row that is all of it. */
 coffer_status coffer__dense_put_at(coffer__dense_rows *rows, const coffer__dense *tensor, uint32_t file, uint64_t at,
                                    uint64_t size, coffer_error *err);

@@ -93,21 +93,30 @@ void coffer__gguf_sidecar_close(coffer__gguf_sidecar *sidecar)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Copies the keys block by block. Of the head only the number of tensors changes: zero has no order of bytes, so that a
-   big-endian file needs nothing else. Whether the input is still what was planned is asked last, as for tensors: a file
+/* A block of the keys at *at, of *size bytes, with which the next begins. Of the head only the number of tensors changes:
+   zero has no order of bytes, so that a big-endian file needs nothing else. */
+static coffer_status sidecar_block(const coffer_import *import, uint64_t at, uint8_t *memory, size_t *size,
+                                   coffer_error *err)
+{
+    const coffer__plan *plan = &import->plan;
+    const uint64_t left = plan->keys_size - at;
+    *size = left < COFFER__GGUF_WINDOW ? (size_t)left : COFFER__GGUF_WINDOW;
+    const coffer_status status =
+        coffer__source_read(coffer__input_source(import->input, plan->keys_file), at, memory, *size, err);
+    if (at == 0 && status == COFFER_OK) {
+        memset(memory + SIDECAR_COUNT_AT, 0, 8);
+    }
+    return status;
+}
+
+/* Copies the keys block by block. Whether the input is still what was planned is asked last, as for tensors: a file
    that was changed meanwhile may have given the bytes of two versions. */
 static coffer_status sidecar_fill(const coffer_import *import, coffer__sink *sink, uint8_t *memory, coffer_error *err)
 {
-    const coffer__plan *plan = &import->plan;
-    const coffer__source *source = coffer__input_source(import->input, plan->keys_file);
-    coffer_status status = sink->ops->reserve(sink, plan->keys_size, err);
-    for (uint64_t at = 0; at < plan->keys_size && status == COFFER_OK; at += COFFER__GGUF_WINDOW) {
-        const uint64_t left = plan->keys_size - at;
-        const size_t size = left < COFFER__GGUF_WINDOW ? (size_t)left : COFFER__GGUF_WINDOW;
-        status = coffer__source_read(source, at, memory, size, err);
-        if (at == 0 && status == COFFER_OK) {
-            memset(memory + SIDECAR_COUNT_AT, 0, 8);
-        }
+    size_t size = 0;
+    coffer_status status = sink->ops->reserve(sink, import->plan.keys_size, err);
+    for (uint64_t at = 0; at < import->plan.keys_size && status == COFFER_OK; at += size) {
+        status = sidecar_block(import, at, memory, &size, err);
         if (status == COFFER_OK) {
             status = sink->ops->write_at(sink, at, memory, size, err);
         }
@@ -115,8 +124,28 @@ static coffer_status sidecar_fill(const coffer_import *import, coffer__sink *sin
     return status == COFFER_OK ? coffer__input_is_still(import->input, err) : status;
 }
 
+/* Reads both files again, block by block. */
+static coffer_status sidecar_compare(const coffer_import *import, coffer__sink *sink, uint8_t *memory,
+                                     coffer_error *err)
+{
+    uint8_t *written = memory + COFFER__GGUF_WINDOW;
+    size_t size = 0;
+    coffer_status status = COFFER_OK;
+    for (uint64_t at = 0; at < import->plan.keys_size && status == COFFER_OK; at += size) {
+        status = sidecar_block(import, at, memory, &size, err);
+        if (status == COFFER_OK) {
+            status = sink->ops->read_at(sink, at, written, size, err);
+        }
+        if (status == COFFER_OK && memcmp(memory, written, size) != 0) {
+            status = coffer__fail(err, COFFER_ERR_CHECKSUM,
+                                  "what was written to the sidecar reads back differently: it was not kept");
+        }
+    }
+    return status;
+}
+
 /* The sink is open when this succeeds: its file gets its name only when the tensors are complete as well. */
-coffer_status coffer__gguf_sidecar_write(const coffer_import *import, const char *path, coffer_sync sync,
+coffer_status coffer__gguf_sidecar_write(const coffer_import *import, const char *path, coffer_sync sync, bool verified,
                                          coffer__sink *sink, coffer_error *err)
 {
     if (import->plan.keys_size == 0) {
@@ -126,17 +155,21 @@ coffer_status coffer__gguf_sidecar_write(const coffer_import *import, const char
         coffer__fail(err, COFFER_ERR_ARGUMENT, "the sidecar would replace a file that is converted");
         return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
     }
-    uint8_t *memory = coffer__alloc_array(&import->allocator, COFFER__GGUF_WINDOW, 1, err);
+    /* For a block, and for what it is compared with. */
+    uint8_t *memory = coffer__alloc_array(&import->allocator, COFFER__GGUF_WINDOW, 2, err);
     if (memory == NULL) {
         return COFFER_ERR_MEMORY;
     }
     coffer_status status = coffer__sink_path(sink, &import->allocator, path, sync, false, err);
     if (status == COFFER_OK) {
         status = sidecar_fill(import, sink, memory, err);
+        if (status == COFFER_OK && verified && sink->ops->read_at != NULL) {
+            status = sidecar_compare(import, sink, memory, err);
+        }
         if (status != COFFER_OK) {
             sink->ops->discard(sink);
         }
     }
-    coffer__free_array(&import->allocator, memory, COFFER__GGUF_WINDOW, 1);
+    coffer__free_array(&import->allocator, memory, COFFER__GGUF_WINDOW, 2);
     return status == COFFER_OK ? status : coffer__fail_path(err, status, path);
 }

@@ -33,9 +33,10 @@ coffer_status coffer__gguf_sidecar_copy(coffer__gguf_sidecar *sidecar, uint64_t 
                                         coffer_error *err);
 void coffer__gguf_sidecar_close(coffer__gguf_sidecar *sidecar);
 
-/* Opens a sink for a path, and writes the sidecar of an import there. The caller publishes or discards it; a failure has
-   discarded it already. COFFER_ERR_ARGUMENT for an import that has no keys, and for a path that is one of its files. */
-coffer_status coffer__gguf_sidecar_write(const coffer_import *import, const char *path, coffer_sync sync,
+/* Opens a sink for a path, and writes the sidecar of an import there. `verified`: it is read again and compared, if it is a
+   file that can be. The caller publishes or discards it; a failure has discarded it already. COFFER_ERR_ARGUMENT for an
+   import that has no keys, and for a path that is one of its files; COFFER_ERR_CHECKSUM when it reads differently. */
+coffer_status coffer__gguf_sidecar_write(const coffer_import *import, const char *path, coffer_sync sync, bool verified,
                                          coffer__sink *sink, coffer_error *err);
 
 #endif

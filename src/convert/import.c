@@ -395,7 +395,7 @@ coffer_status coffer_import_save(coffer_import *import, const void **bytes, size
 
 /* Opens the files that the bytes name. They get the numbers that they have there, or the bytes are
    not of this input. The names are as little trusted as everything else: coffer_input_beside
-   refuses any that is not a plain name of a file beside the input. */
+   refuses any that leads out of the folder of the input. */
 static coffer_status import_open_files(coffer_import *import, coffer_error *err)
 {
     const uint32_t *names = import->plan.file_names.items;

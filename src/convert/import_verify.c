@@ -19,6 +19,7 @@
 #include "import.h"
 #include "model.h"
 #include "options.h"
+#include "pages.h"
 #include "sort.h"
 #include "storage.h"
 #include "tile.h"
@@ -61,7 +62,7 @@ static const coffer__plan_storage *verify_storage_of(const coffer__plan *plan, c
 static coffer_status verify_view_memory(verify_comparison *run, coffer_error *err)
 {
     if (run->view == NULL) {
-        run->view = coffer__alloc(run->allocator, (size_t)VERIFY_VIEW);
+        run->view = coffer__alloc_pages(run->allocator, (size_t)VERIFY_VIEW);
     }
     return run->view != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");
 }
@@ -338,7 +339,7 @@ static coffer_status verify_import(verify_comparison *run, coffer_error *err)
     }
     coffer__inflaters_close(&run->decoding.inflaters);
     coffer__transfer_forget(&run->kept, run->allocator);
-    coffer__free(run->allocator, run->view, (size_t)VERIFY_VIEW);
+    coffer__free_pages(run->allocator, run->view, (size_t)VERIFY_VIEW);
     coffer__verify_crew_close(&run->crew);
     coffer__free_array(run->allocator, run->rows, rows, sizeof *run->rows);
     coffer__free_array(run->allocator, run->order, rows, sizeof *run->order);

@@ -251,8 +251,9 @@ static coffer_status import_write_both(import_saving *saving, coffer_error *err)
     if (strcmp(path, saving->output) == 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the sidecar and the output are the same file");
     }
+    const coffer_sync sync = files != NULL ? files->sync : COFFER_SYNC_REPLACE;
     coffer_status status =
-        coffer__gguf_sidecar_write(saving->import, path, files != NULL ? files->sync : COFFER_SYNC_REPLACE, &sink, err);
+        coffer__gguf_sidecar_write(saving->import, path, sync, !saving->options.unverified, &sink, err);
     if (status != COFFER_OK) {
         return status;
     }

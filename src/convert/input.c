@@ -228,7 +228,7 @@ coffer_status coffer_input_open_functions(coffer_input **input, const coffer_inp
 /*
  * The source of a file that was just added. A source that could not be opened has no functions. The
  * name comes from the input, so it is checked before anything is opened: it must be the plain name
- * of a file beside it, with no way out of the folder. coffer__neighbours_find does the same for
+ * of a file beside it, or the plain path of one below its folder, with no way out of the folder. coffer__neighbours_find does the same for
  * paths and URLs.
  */
 static coffer_status input_find(coffer_input *input, coffer__input_file *file, coffer_error *err)
@@ -242,7 +242,7 @@ static coffer_status input_find(coffer_input *input, coffer__input_file *file, c
         file->source.ops = status == COFFER_OK ? file->source.ops : NULL;
         return status;
     }
-    coffer_status status = coffer__place_check_name(name.text, name.len, COFFER_NO_OFFSET, err);
+    coffer_status status = coffer__place_check_path(name.text, name.len, COFFER_NO_OFFSET, err);
     if (status == COFFER_OK && functions->beside == NULL) {
         status = coffer__fail(err, COFFER_ERR_SHARD_MISSING, "there are no files beside this input, and %q is wanted",
                               name.text, name.len);

@@ -309,22 +309,6 @@ static coffer_status keras_put_other(keras_file *file, const coffer__dense *tens
     return coffer__dense_put(&file->keras->rows, tensor, COFFER__PLAN_NO_STORAGE, err);
 }
 
-/* A tensor that is left out: all bytes of its storage, so that the account has them. */
-static coffer_status keras_skip(keras_file *file, const coffer__dense *tensor, uint32_t storage, const char *why,
-                                coffer_error *err)
-{
-    coffer__plan *plan = file->keras->plan;
-    const uint64_t size = coffer__plan_storages(plan)[storage].size;
-    const coffer__plan_dimension all = { .size = size, .count = size, .stride = size > 1 };
-    coffer__plan_row row = { .fate = COFFER_FATE_SKIPPED, .storage = storage, .rank = 1, .item_size = 1 };
-    coffer_status status = coffer__plan_put_text(plan, tensor->name, tensor->name_len, &row.name, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__plan_put_text(plan, why, coffer__text_len(why), &row.reason, err);
-    return status == COFFER_OK ? coffer__plan_put_row(plan, &row, &all, err) : status;
-}
-
 /* Fills in what the header says of the elements. */
 static void keras_describe(const coffer__hdf5_object *object, coffer__dense *tensor)
 {
@@ -405,8 +389,9 @@ static coffer_status keras_put_numbers(keras_file *file, const coffer__hdf5_node
     if (status != COFFER_OK) {
         return status;
     }
-    status = left_out != NULL ? keras_skip(file, tensor, storage, left_out, err)
-                              : coffer__dense_put(&file->keras->rows, tensor, storage, err);
+    coffer__dense_rows *rows = &file->keras->rows;
+    status = left_out != NULL ? coffer__dense_skip(rows, tensor->name, tensor->name_len, storage, left_out, err)
+                              : coffer__dense_put(rows, tensor, storage, err);
     if (status == COFFER_OK && chunked) {
         keras_view_grid(plan, object, grid);
     }

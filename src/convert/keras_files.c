@@ -254,7 +254,7 @@ static coffer_status keras_read_text(keras_index *index, coffer_error *err)
                           : coffer__fail(err, COFFER_ERR_MISSING_FIELD, "the index of the weights has no weight_map");
 }
 
-/* Names are judged where files are opened: nothing but plain names beside the index are. */
+/* Names are judged where files are opened: nothing that leads out of the folder of the index is. */
 static coffer_status keras_read_files(keras_index *index, coffer_error *err)
 {
     coffer__keras *keras = &index->keras;

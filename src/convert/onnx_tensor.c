@@ -410,7 +410,7 @@ static coffer_status onnx_set_type(onnx_tensor *tensor, uint64_t *size, coffer_e
     return onnx_fail(tensor, "has sizes that multiply to more than 2^64-1", err);
 }
 
-/* A file beside the model, by its plain name: whoever gives the bytes decides whether it may be opened. */
+/* A file beside the model or below its folder: whoever gives the bytes decides whether it may be opened. */
 static coffer_status onnx_open_file(coffer__onnx *onnx, const onnx_tensor *tensor, uint32_t *file, uint64_t *file_size,
                                     coffer_error *err)
 {
@@ -422,12 +422,11 @@ static coffer_status onnx_open_file(coffer__onnx *onnx, const onnx_tensor *tenso
         return status;
     }
     const size_t name_len = (size_t)tensor->location.size;
-    if (coffer__place_check_name(name, name_len, COFFER_NO_OFFSET, NULL) != COFFER_OK) {
-        coffer__fail_at(
-            err, COFFER_ERR_SHARD_NAME, tensor->dense.at,
-            "the elements of a tensor are in the file %q, which is not opened: only plain names in the folder "
-            "of the model are",
-            name, name_len);
+    if (coffer__place_check_path(name, name_len, COFFER_NO_OFFSET, NULL) != COFFER_OK) {
+        coffer__fail_at(err, COFFER_ERR_SHARD_NAME, tensor->dense.at,
+                        "the elements of a tensor are in the file %q, which is not opened: only plain paths in the "
+                        "folder of the model, or below it, are",
+                        name, name_len);
         return coffer__fail_tensor(err, COFFER_ERR_SHARD_NAME, tensor->dense.name, tensor->dense.name_len);
     }
     status = onnx->input->open(onnx->input->ctx, name, name_len, file, file_size, err);

@@ -276,9 +276,20 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
     return coffer__view_fill(graph, value, view, &extents, stored->size, err);
 }
 
-/* What a tensor is that has no equivalent, by the function that would make it. */
-static const char *view_lack(const char *name)
+/* Whether a class that wraps others is that which torch had before DTensor for what several processes share. */
+static bool view_is_sharded(const coffer__graph *graph, const view_call *call)
 {
+    coffer__value class = 0;
+    coffer__graph_items(graph, call->arguments, &class, 1);
+    const coffer__node *node = coffer__pickle_node(graph->pickle, class);
+    return node != NULL && node->kind == COFFER__VALUE_GLOBAL &&
+           coffer__same_text(coffer__pickle_name(graph->pickle, class), "ShardedTensor");
+}
+
+/* What a tensor is that has no equivalent, by the function that would make it. */
+static const char *view_lack(const coffer__graph *graph, const view_call *call)
+{
+    const char *name = coffer__pickle_name(graph->pickle, call->function);
     static const struct {
         const char *name;
         const char *lack;
@@ -292,6 +303,9 @@ static const char *view_lack(const char *name)
         { "_rebuild_wrapper_subclass", "a tensor of a class that wraps others" },
         { "_mareconstruct", "a masked array" },
     };
+    if (view_is_sharded(graph, call)) {
+        return "one process's part of a ShardedTensor";
+    }
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
         if (coffer__same_text(name, lacks[i].name)) {
             return lacks[i].lack;
@@ -452,9 +466,8 @@ coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer_
         case COFFER__MEANS_EVAL:
             break;
         default:
-            view->lack = known.judgement == COFFER__GLOBAL_LACKING
-                             ? view_lack(coffer__pickle_name(graph->pickle, call.function))
-                             : "made by a function that is not known";
+            view->lack = known.judgement == COFFER__GLOBAL_LACKING ? view_lack(graph, &call)
+                                                                   : "made by a function that is not known";
             return COFFER_OK;
         }
         if (!view_unwrap(graph, &call, &value)) {

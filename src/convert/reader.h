@@ -18,7 +18,8 @@ struct coffer__input {
     void *ctx;
     /* Reads `size` bytes of a file at `offset`, all of them, or fails. */
     coffer_status (*read)(void *ctx, uint32_t file, uint64_t offset, void *bytes, size_t size, coffer_error *err);
-    /* Opens the file of that plain name beside the input (coffer__place_check_name has the rule); its number and size. */
+    /* Opens the file of that path, in the input's folder or below it (coffer__place_check_path has the rule); its number and
+       size. */
     coffer_status (*open)(void *ctx, const char *name, size_t name_len, uint32_t *file, uint64_t *size,
                           coffer_error *err);
     uint64_t size;    /* of the input, in bytes */

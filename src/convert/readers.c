@@ -34,6 +34,7 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_flax,         /* maps and keys, until the first array */
     &coffer__reader_torch_stream, /* a pickle of one certain number */
     &coffer__reader_torch_tar,    /* another archive, whose first member has a certain name */
+    &coffer__reader_nemo,         /* one that is called so, or has a certain member */
     &coffer__reader_keras_index,  /* JSON of a certain ending */
     &coffer__reader_torch_index,  /* JSON of a certain name */
     &coffer__reader_dcp,          /* a pickle of a certain class */

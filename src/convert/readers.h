@@ -9,6 +9,7 @@ extern const coffer__reader coffer__reader_pt2;
 extern const coffer__reader coffer__reader_torch_zip;
 extern const coffer__reader coffer__reader_torch_stream;
 extern const coffer__reader coffer__reader_torch_tar;
+extern const coffer__reader coffer__reader_nemo;
 extern const coffer__reader coffer__reader_torch_index;
 extern const coffer__reader coffer__reader_dcp;
 extern const coffer__reader coffer__reader_fsdp;

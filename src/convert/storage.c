@@ -20,6 +20,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "grid.h"
+#include "pages.h"
 #include "source_blocks.h"
 #include "source_parts.h"
 #include "trouble.h"
@@ -73,7 +74,7 @@ static coffer_status storage_to_memory(coffer__storage_source *storage, coffer_e
 {
     const size_t size = (size_t)storage->decode.storage->size;
     storage->memory_size = size + 1; /* an allocator gives nothing for 0 */
-    storage->memory = coffer__alloc(storage->decode.allocator, storage->memory_size);
+    storage->memory = coffer__alloc_pages(storage->decode.allocator, storage->memory_size);
     if (storage->memory == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for %z that are decoded", (uint64_t)size);
     }
@@ -145,13 +146,13 @@ static coffer_status storage_to_file(coffer__storage_source *storage, const char
         return coffer__trouble(err, "make a file for what is decoded", path, os_error);
     }
     storage->has_file = true;
-    uint8_t *memory = coffer__alloc(storage->decode.allocator, STORAGE_READ);
+    uint8_t *memory = coffer__alloc_pages(storage->decode.allocator, STORAGE_READ);
     if (memory == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to decode with");
     }
     const coffer_status status = storage_spool(storage, memory, err);
     storage->open = status == COFFER_OK;
-    coffer__free(storage->decode.allocator, memory, STORAGE_READ);
+    coffer__free_pages(storage->decode.allocator, memory, STORAGE_READ);
     return status;
 }
 
@@ -207,6 +208,6 @@ void coffer__storage_close(coffer__storage_source *storage)
     if (storage->has_file) {
         coffer__temporary_discard(&storage->file);
     }
-    coffer__free(storage->decode.allocator, storage->memory, storage->memory_size);
+    coffer__free_pages(storage->decode.allocator, storage->memory, storage->memory_size);
     coffer__decode_end(&storage->decode);
 }

@@ -8,10 +8,10 @@
  */
 #include "verify_crew.h"
 
-#include "alloc.h"
 #include "crew.h"
 #include "error.h"
 #include "model.h"
+#include "pages.h"
 #include "verify_walk.h"
 
 #include <string.h>
@@ -262,7 +262,7 @@ coffer_status coffer__verify_crew_open(coffer__verify_crew *crew, bool far, coff
     const bool allocates = crew->written->shard_count > 0 && crew->written->shards[0].trusted != NULL;
     crew->workers = allocates ? 1 : wanted < most ? wanted : most;
     crew->block = far ? VERIFY_BLOCK_FAR : VERIFY_BLOCK_NEAR;
-    crew->memory = coffer__alloc(crew->allocator, crew->workers * 2 * crew->block);
+    crew->memory = coffer__alloc_pages(crew->allocator, crew->workers * 2 * crew->block);
     return crew->memory != NULL ? COFFER_OK
                                 : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");
 }
@@ -270,7 +270,7 @@ coffer_status coffer__verify_crew_open(coffer__verify_crew *crew, bool far, coff
 /* Also after a failure to open: freeing NULL does nothing. */
 void coffer__verify_crew_close(coffer__verify_crew *crew)
 {
-    coffer__free(crew->allocator, crew->memory, crew->workers * 2 * crew->block);
+    coffer__free_pages(crew->allocator, crew->memory, crew->workers * 2 * crew->block);
     crew->memory = NULL;
 }
 

@@ -26,12 +26,14 @@
 #include "readers.h"
 #include "text.h"
 #include "torch.h"
+#include "torch_archive.h"
 
 #include <string.h>
 
 #define ZERO_MOST_RANKS 65536
 #define ZERO_MOST_GROUPS 4096
 #define ZERO_MOST_NAME 96
+#define ZERO_MP_RANK "mp_rank_"
 
 /* A file that stays open. */
 typedef struct zero_file {
@@ -591,6 +593,71 @@ static coffer_status zero_put_shared(const zero_reading *in, coffer_error *err)
     return status;
 }
 
+/* ---- layouts that are not put together ----------------------------------------------------------------------------- */
+
+/* By what a file is called: experts have files of their own, and the parts of a model that was cut for tensor parallelism
+   have numbers. */
+static coffer_status zero_check_name(const char *name, size_t len, coffer_error *err)
+{
+    static const char mp_rank[] = ZERO_MP_RANK;
+    const size_t mp_len = sizeof mp_rank - 1;
+    if (coffer__torch_has((const uint8_t *)name, len, "expert_") ||
+        coffer__torch_has((const uint8_t *)name, len, "expp_rank_")) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "%q is a file of experts (expert parallelism): they are not put together with the others",
+                            name, len);
+    }
+    for (size_t i = 0; i + mp_len + 2 < len; i++) {
+        if (memcmp(name + i, mp_rank, mp_len) == 0 && memcmp(name + i + mp_len, "00_", 3) != 0) {
+            return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                                "%q is a part of a model that was cut in several (tensor parallelism): they are not "
+                                "put together",
+                                name, len);
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Whether an object says of a number or a list of numbers that there are more than `most`. */
+static bool zero_exceeds(const zero_file *file, coffer__value value, uint64_t most)
+{
+    coffer__entries entries;
+    coffer__graph_entry entry;
+    uint64_t number = 0;
+    coffer__graph *graph = zero_graph(file);
+    if (coffer__graph_u64(graph, value, &number)) {
+        return number > most;
+    }
+    if (coffer__graph_role(graph, value) != COFFER__ROLE_SEQUENCE) {
+        return false;
+    }
+    coffer__entries_begin(&entries, graph, value);
+    while (coffer__entries_next(&entries, graph, &entry)) {
+        if (coffer__graph_u64(graph, entry.value, &number) && number > most) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* By what the model's file says. Its other parts lie in files that no rank's file names, so what is here would be taken for
+   the whole. */
+static coffer_status zero_check_layout(const zero_reading *in, coffer_error *err)
+{
+    const zero_file *file = &in->models[0];
+    if (zero_exceeds(file, zero_top(file, "num_experts"), 0)) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "this checkpoint has experts in files of their own (num_experts): they are not put "
+                            "together with the others");
+    }
+    if (zero_exceeds(file, zero_top(file, "mp_world_size"), 1)) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "the model of this checkpoint was cut in several parts for tensor parallelism "
+                            "(mp_world_size): they are not put together");
+    }
+    return COFFER_OK;
+}
+
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
 
 /* The optimisers' files of all ranks, and then the model's. */
@@ -642,6 +709,20 @@ static coffer_status zero_read_rows(const zero_reading *in, coffer_error *err)
 }
 
 /* Without the optimiser's files a model's file is one like any other. */
+static coffer_status zero_read_model(zero_reading *in, coffer_error *err)
+{
+    in->models = coffer__alloc_array(in->plan->allocator, 1, sizeof *in->models, err);
+    in->model_count = in->models == NULL ? 0 : 1;
+    coffer_status status = in->models == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
+    if (status == COFFER_OK) {
+        status = zero_open(in, in->own, in->own_len, &in->models[0], err);
+    }
+    if (status == COFFER_OK) {
+        status = zero_check_layout(in, err);
+    }
+    return status == COFFER_OK ? coffer__graph_put_rows(zero_graph(&in->models[0]), err) : status;
+}
+
 static coffer_status zero_read_all(zero_reading *in, coffer_error *err)
 {
     coffer_status status = coffer__torch_put_format(in->plan, err);
@@ -659,10 +740,7 @@ static coffer_status zero_read_all(zero_reading *in, coffer_error *err)
         status = zero_open_optim(in, 0, err);
     }
     if (status == COFFER_ERR_SHARD_MISSING) {
-        const coffer__torch_file own = {
-            .input = in->input, .wants = in->wants, .plan = in->plan, .size = in->input->size
-        };
-        return coffer__torch_read_zip(&own, err);
+        return zero_read_model(in, err);
     }
     if (status != COFFER_OK) {
         return status;
@@ -671,6 +749,9 @@ static coffer_status zero_read_all(zero_reading *in, coffer_error *err)
     status = zero_read_partitions(in, zero_top(&in->optims[0], "optimizer_state_dict"), &world, err);
     if (status == COFFER_OK) {
         status = zero_open_all(in, world, err);
+    }
+    if (status == COFFER_OK) {
+        status = zero_check_layout(in, err);
     }
     in->first_row = in->plan->rows.count;
     return status == COFFER_OK ? zero_read_rows(in, err) : status;
@@ -703,19 +784,24 @@ static coffer_status zero_reader(const coffer__input *input, const coffer__wants
         return coffer__torch_read_zip(&own, err);
     }
     in.own = zero_own_name(input, &in.own_len);
-    const coffer_status status = zero_read_all(&in, err);
+    coffer_status status = zero_check_name(in.own, in.own_len, err);
+    if (status == COFFER_OK) {
+        status = zero_read_all(&in, err);
+    }
     zero_free_files(&in, in.optims, (size_t)in.world);
     zero_free_files(&in, in.models, in.model_count);
     coffer__free_array(plan->allocator, in.flats, (size_t)in.world * in.groups, sizeof *in.flats);
     return status;
 }
 
-/* By the name, of an archive that torch has written. */
+/* By the name, of an archive that torch has written. What is called alike and cannot be put together is refused by the
+   reader, with the reason. */
 static bool zero_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                        size_t path_len)
 {
-    return (coffer__text_ends(path, path_len, "mp_rank_00_model_states.pt") ||
-            coffer__text_ends(path, path_len, "mp_rank_00_optim_states.pt")) &&
+    return (coffer__text_ends(path, path_len, "_model_states.pt") ||
+            coffer__text_ends(path, path_len, "_optim_states.pt")) &&
+           coffer__torch_has((const uint8_t *)path, path_len, ZERO_MP_RANK) &&
            coffer__reader_torch_zip.sniff(head, head_size, tail, tail_size, path, path_len);
 }
 

@@ -14,15 +14,20 @@
 
 #define COFFER__CRC32_TABLES 16
 
+typedef struct coffer__crc32 coffer__crc32;
+/* As coffer__crc32_update. */
+typedef uint32_t coffer__crc32_function(const coffer__crc32 *crc32, uint32_t crc, const void *bytes, size_t size);
+
 /* What computes CRCs. Constant once it is open, so any number of threads may use it. */
-typedef struct coffer__crc32 {
+struct coffer__crc32 {
     coffer__os_library library; /* open if one of the functions is set */
     uint32_t (*by_libdeflate)(uint32_t crc, const void *bytes, size_t size);
     unsigned long (*by_zlib)(unsigned long crc, const unsigned char *bytes, size_t size);
-    uint32_t (*by_instruction)(uint32_t crc, const void *bytes, size_t size);
+    coffer__crc32_function *by_instruction;
     uint32_t polynomial;
+    uint32_t stretch; /* what the remainder of a stretch is multiplied by when another one follows */
     uint32_t tables[COFFER__CRC32_TABLES][256]; /* filled when none of these is there */
-} coffer__crc32;
+};
 
 /* Opens a library, or fills the tables; it cannot fail. `alone`: without libraries. */
 void coffer__crc32_open(coffer__crc32 *crc32, bool alone);

@@ -2,25 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes checkpoints of distributed trainings, right ones and ones that contradict themselves. Each is a dict: name of a file → bytes.
 
-The pickles are written by hand, by the functions of make_attacks.py, and need no torch.
+The pickles are written by hand, by the functions of pickles_by_hand.py, and need no torch.
 """
 
-import importlib.util
 import itertools
-import pathlib
+import json
 import struct
 
-spec = importlib.util.spec_from_file_location("make_attacks", pathlib.Path(__file__).with_name("make_attacks.py"))
-make_attacks = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(make_attacks)
-Archive, Member, call, dict_of, name, storage, stream, tensor, text, tuple_of = (
-    getattr(make_attacks, each)
-    for each in ("Archive", "Member", "call", "dict_of", "name", "storage", "stream", "tensor", "text", "tuple_of"))
+from pickles_by_hand import call, dict_of, name, storage, stream, tensor, text, tuple_of
+from pickles_by_hand import number as number_of_nine_bytes
+from zips_by_hand import Archive, Member
 
 
 def number(value):
-    """As pickle writes whole numbers; those of make_attacks.py have a byte more than there is room for."""
-    return b"\x8a\x08" + value.to_bytes(8, "little", signed=True) if abs(value) >= 2**31 else make_attacks.number(value)
+    """As pickle writes whole numbers; those of pickles_by_hand.py have a byte more than there is room for."""
+    return b"\x8a\x08" + value.to_bytes(8, "little", signed=True) if abs(value) >= 2**31 else number_of_nine_bytes(value)
 
 
 METADATA = "torch.distributed.checkpoint.metadata"
@@ -75,6 +71,15 @@ def part_archive(starts, sizes, shape, pickle=None, data=None):
                     Member(b"archive/data/0", data), Member(b"archive/version", b"3\n")]).bytes()
 
 
+def part_safetensors(starts, sizes, shape, *, called="w", dtype="F32", stated=None, more=b""):
+    """What torch writes of one process's parts with SerializationFormat.SAFETENSORS."""
+    data = floats(starts, sizes, shape)
+    header = json.dumps({"__metadata__": {"DCP_VERSION": "1.0"},
+                         called: {"dtype": dtype, "shape": list(stated or sizes), "data_offsets": [0, len(data)]}}).encode()
+    header += b" " * (-len(header) % 8)
+    return struct.pack("<Q", len(header)) + header + data + more
+
+
 def chunk(starts, sizes):
     return new(METADATA, "ChunkStorageMetadata", attributes(offsets=size_of(starts), sizes=size_of(sizes)))
 
@@ -117,6 +122,15 @@ def checkpoint(parts=GRID, shape=(4, 6), *, drop=(), double=(), swap=None, archi
     return {".metadata": stream(value if root is None else root, 2)} | files
 
 
+ROWS = (((0, 0), (2, 6)), ((2, 0), (2, 6)))
+COLUMNS = (((0, 0), (4, 2)), ((0, 2), (4, 4)))
+
+
+def safetensors(parts=ROWS, where=None, **fields):
+    """As torch has them: a place is that of the file."""
+    return checkpoint(parts, where=where, archive=lambda *box: part_safetensors(*box, **fields))
+
+
 def shifted(part, starts=None, sizes=None):
     """The grid with another part."""
     return tuple((starts or each[0], sizes or each[1]) if i == part else each for i, each in enumerate(GRID))
@@ -138,10 +152,11 @@ def dcp_attacks():
     yield "other-rank", checkpoint(shifted(3, starts=(0, 2, 3))), "PICKLE", "neither offsets nor sizes"
     yield "huge-shape", checkpoint((((0, 0), (1, 1)),), (2**40, 2**40)), "VIEW", "multiply to more than 2^64-1"
     yield "rank-65", checkpoint((((0,) * 65, (1,) * 65),), (1,) * 65), "PICKLE", ""
-    for called, path in (("parent", "../__0_0.distcp"), ("absolute", "/etc/passwd"), ("folder", "a/__0_0.distcp"), ("empty", ""),
+    for called, path in (("parent", "../__0_0.distcp"), ("absolute", "/etc/passwd"), ("empty-name", "a//__0_0.distcp"), ("up-again", "a/../__0_0.distcp"), ("empty", ""),
                          ("nul", "a\0b"), ("escaped", "%2e%2e")):
         yield f"path-{called}", checkpoint(where=lambda _, offset, size, path=path: place_of(path, offset, size)), "SHARD_NAME", ""
-    yield "path-missing", checkpoint(where=lambda _, offset, size: place_of("no.distcp", offset, size)), "SHARD_MISSING", ""
+    for called, path in (("missing", "no.distcp"), ("folder", "a/__0_0.distcp")):
+        yield f"path-{called}", checkpoint(where=lambda _, offset, size, path=path: place_of(path, offset, size)), "SHARD_MISSING", ""
     yield "file-cut", checkpoint() | {"__1_0.distcp": checkpoint()["__1_0.distcp"][:-9]}, "ARCHIVE", "beyond the end of its file"
     for called, offset, length in (("offset", 2**62, None), ("length", None, 2**62), ("wraps", 2**63 - 1, 2**63 - 1), ("zero", None, 0)):
         def where(path, at, size, offset=offset, length=length):
@@ -178,6 +193,15 @@ def dcp_attacks():
         size=size_of((4, 6)), chunks=list_of(*(chunk(*part) for part in GRID))))), "PICKLE", "dtype"
     yield "no-index", checkpoint(stored_as=stored((4, 6), [b"N"])), "PICKLE", "neither offsets nor sizes"
     yield "name-no-text", checkpoint(more=((number(1), stored((), [])),)), "PICKLE", "without a name"
+    yield "safetensors-other-name", safetensors(called="v"), "VIEW", "none of that name"
+    yield "safetensors-one-file", safetensors(where=lambda path, at, size: place_of("__1_0.distcp", 0, 48)), "VIEW", "only one of that name"
+    yield "safetensors-other-shape", safetensors(stated=(1, 12)), "ARCHIVE", "not of the dtype or the size"
+    yield "safetensors-other-rank", safetensors(stated=(12,)), "ARCHIVE", "not of the dtype or the size"
+    yield "safetensors-other-dtype", safetensors(dtype="I32"), "ARCHIVE", "not of the dtype or the size"
+    yield "safetensors-shape-lies", safetensors(stated=(2**32, 2**32)), "OVERFLOW", ""
+    yield "safetensors-and-more", safetensors(more=b"more"), "TRAILING_BYTES", ""
+    yield "safetensors-cut", checkpoint(ROWS, archive=lambda *box: part_safetensors(*box)[:-1]), "DATA_TRUNCATED", ""
+    yield "safetensors-header-beyond", checkpoint(ROWS, archive=lambda *box: struct.pack("<Q", 2**40) + b"{" + bytes(99)), "HEADER_TOO_LARGE", ""
     yield "nothing", checkpoint(root=new(METADATA, "Metadata", attributes(state_dict_metadata=dict_of(), storage_data=dict_of()))), \
         "ROOT", "no tensors"
     yield "lacking", checkpoint(stored_as=stored((4, 6), [chunk(*part) for part in GRID], name("torch", "complex32"))), "NO_EQUIVALENT", ""
@@ -189,6 +213,8 @@ def dcp_attacks():
 
 def dcp_good():
     """(name, files): each is "w", [4, 6] of F32, whose elements are 0, 1, 2, …."""
+    yield "safetensors", safetensors()
+    yield "safetensors-columns", safetensors(COLUMNS)
     yield "grid", checkpoint()
     yield "rows", checkpoint(tuple(((row, 0), (1, 6)) for row in range(4)))
     yield "columns", checkpoint((((0, 0), (4, 1)), ((0, 1), (4, 4)), ((0, 5), (4, 1))))

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files for the tests of the command line, made byte by byte and always the same."""
 
-import importlib.util
 import json
 import math
 import pathlib
 import struct
+
+import pickles_by_hand as p
+import zips_by_hand as z
+from attacks_gguf import GGUF_TEXT, GgufTensor, gguf_file
+from attacks_numpy import npy
+from attacks_onnx import onnx_file, onnx_tensor
+from wire_by_hand import wire
 
 BITS = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "C64": 64, "BF16": 16}
 
@@ -163,15 +169,6 @@ def make_sharded(folder, name, total_size):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=2))
 
 
-def load_attacks():
-    """The module that writes checkpoints by hand, harmless ones too."""
-    path = pathlib.Path(__file__).resolve().parents[1] / "attacks/make_attacks.py"
-    spec = importlib.util.spec_from_file_location("make_attacks", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def make_foreign_files(folder):
     """model: a state dict with tied, transposed and sliced tensors, and a storage that nothing views
     training: a dict of the same, an object of another program and a number
@@ -180,50 +177,49 @@ def make_foreign_files(folder):
     evil: a checkpoint that would run a command
     weights, matrix: arrays of NumPy
     quantised: a model of llama.cpp, with blocks"""
-    a = load_attacks()
 
     def archive(value, *storages):
-        records = [a.Member(b"m/data.pkl", a.stream(value))]
-        records += [a.Member(b"m/data/%d" % i, data) for i, data in enumerate(storages)]
-        return a.Archive([*records, a.Member(b"m/version", b"3\n")]).bytes()
+        records = [z.Member(b"m/data.pkl", p.stream(value))]
+        records += [z.Member(b"m/data/%d" % i, data) for i, data in enumerate(storages)]
+        return z.Archive([*records, z.Member(b"m/version", b"3\n")]).bytes()
 
     def view(sizes, strides, offset=0, key="0", count=12):
-        return a.tensor(sizes, strides, offset, a.storage(key, count))
+        return p.tensor(sizes, strides, offset, p.storage(key, count))
 
     folder.mkdir()
     weights = floats(*range(12))
-    state = a.dict_of((a.text("wte.weight"), view((4, 3), (3, 1))), (a.text("lm_head.weight"), view((4, 3), (3, 1))),
-                      (a.text("h.0.turned"), view((3, 4), (1, 3))), (a.text("h.0.bias"), view((3,), (1,), 0, "1", 4)))
+    state = p.dict_of((p.text("wte.weight"), view((4, 3), (3, 1))), (p.text("lm_head.weight"), view((4, 3), (3, 1))),
+                      (p.text("h.0.turned"), view((3, 4), (1, 3))), (p.text("h.0.bias"), view((3,), (1,), 0, "1", 4)))
     storages = weights, floats(1, 2, 3, 4)
-    namespace = a.call(a.name("argparse", "Namespace"))
+    namespace = p.call(p.name("argparse", "Namespace"))
     (folder / "model.pt").write_bytes(archive(state, *storages))
-    (folder / "training.pt").write_bytes(archive(a.dict_of(
-        (a.text("model"), state), (a.text("args"), namespace), (a.text("epoch"), a.number(3))), *storages))
-    (folder / "two.pt").write_bytes(archive(a.dict_of(
-        (a.text("model"), state), (a.text("ema"), a.dict_of((a.text("x"), view((3,), (1,), 0, "1", 4))))), *storages))
-    sparse = a.call(a.name("torch._utils", "_rebuild_sparse_tensor"), a.name("torch.serialization", "_get_layout"),
-                    a.tuple_of(view((2, 2), (2, 1)), view((2,), (1,)), a.tuple_of(a.number(4), a.number(4))))
-    (folder / "sparse.pt").write_bytes(archive(a.dict_of(
-        (a.text("a"), sparse), (a.text("b"), view((3,), (1,), 0, "1", 4))), *storages))
-    evil = a.call(a.name("os", "system"), a.text("echo this was not run"))
-    (folder / "evil.pt").write_bytes(archive(a.dict_of((a.text("w"), view((4, 3), (3, 1))), (a.text("x"), evil)), weights))
-    column_major = a.npy("{'descr': '>f4', 'fortran_order': True, 'shape': (3, 4), }\n", struct.pack(">12f", *range(12)))
-    plain = a.npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", struct.pack("<2q", 1, 2))
-    (folder / "weights.npz").write_bytes(a.Archive([a.Member(b"w.npy", column_major), a.Member(b"n.npy", plain)]).bytes())
+    (folder / "training.pt").write_bytes(archive(p.dict_of(
+        (p.text("model"), state), (p.text("args"), namespace), (p.text("epoch"), p.number(3))), *storages))
+    (folder / "two.pt").write_bytes(archive(p.dict_of(
+        (p.text("model"), state), (p.text("ema"), p.dict_of((p.text("x"), view((3,), (1,), 0, "1", 4))))), *storages))
+    sparse = p.call(p.name("torch._utils", "_rebuild_sparse_tensor"), p.name("torch.serialization", "_get_layout"),
+                    p.tuple_of(view((2, 2), (2, 1)), view((2,), (1,)), p.tuple_of(p.number(4), p.number(4))))
+    (folder / "sparse.pt").write_bytes(archive(p.dict_of(
+        (p.text("a"), sparse), (p.text("b"), view((3,), (1,), 0, "1", 4))), *storages))
+    evil = p.call(p.name("os", "system"), p.text("echo this was not run"))
+    (folder / "evil.pt").write_bytes(archive(p.dict_of((p.text("w"), view((4, 3), (3, 1))), (p.text("x"), evil)), weights))
+    column_major = npy("{'descr': '>f4', 'fortran_order': True, 'shape': (3, 4), }\n", struct.pack(">12f", *range(12)))
+    plain = npy("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", struct.pack("<2q", 1, 2))
+    (folder / "weights.npz").write_bytes(z.Archive([z.Member(b"w.npy", column_major), z.Member(b"n.npy", plain)]).bytes())
     (folder / "matrix.npy").write_bytes(column_major)
     block = struct.pack("<e32b", 0.5, *range(-16, 16))
-    quantised = a.gguf_file(
-        [("general.architecture", a.GGUF_TEXT, "llama"), ("llama.block_count", 4, 1)],
-        [a.GgufTensor("blk.0.ffn_up.weight", (64, 2), 8, block * 4), a.GgufTensor("output_norm.weight", (4,), 0, floats(1, 2, 3, 4))])
+    quantised = gguf_file(
+        [("general.architecture", GGUF_TEXT, "llama"), ("llama.block_count", 4, 1)],
+        [GgufTensor("blk.0.ffn_up.weight", (64, 2), 8, block * 4), GgufTensor("output_norm.weight", (4,), 0, floats(1, 2, 3, 4))])
     # The end is padded, as ggml's programs do it.
     (folder / "quantised.gguf").write_bytes(quantised + bytes(-len(quantised) % 32))
     header = b'{"fc.weight":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}'
     header += b" " * (-len(header) % 64 - 8)
     (folder / "weights.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + floats(*range(6)))
     entries = (("location", "weights.safetensors"), ("offset", str(8 + len(header))), ("length", "24"))
-    outside = a.onnx_tensor("fc.weight", (2, 3), 1, None, b"".join(a.wire(13, a.wire(1, key) + a.wire(2, value)) for key, value in entries) + a.wire(14, 1))
-    constant = a.wire(2, "scale") + a.wire(4, "Constant") + a.wire(5, a.wire(1, "value") + a.wire(5, a.onnx_tensor("", (), 1, floats(0.5))))
-    (folder / "graph.onnx").write_bytes(a.onnx_file(outside, a.onnx_tensor("shape", (2,), 7, None, a.wire(7, b"\1\6")), graph=a.wire(1, constant)))
+    outside = onnx_tensor("fc.weight", (2, 3), 1, None, b"".join(wire(13, wire(1, key) + wire(2, value)) for key, value in entries) + wire(14, 1))
+    constant = wire(2, "scale") + wire(4, "Constant") + wire(5, wire(1, "value") + wire(5, onnx_tensor("", (), 1, floats(0.5))))
+    (folder / "graph.onnx").write_bytes(onnx_file(outside, onnx_tensor("shape", (2,), 7, None, wire(7, b"\1\6")), graph=wire(1, constant)))
 
 
 def make_golden_files(folder):

@@ -6,17 +6,11 @@ the report names what was left out. A scan finds every call, whatever the way to
 would read in two ways.
 """
 
-import importlib.util
 import resource
 
-import pytest
-
 import convert_dump
-from convert_dump import SOURCE
-
-spec = importlib.util.spec_from_file_location("make_attacks", SOURCE / "tests/attacks/make_attacks.py")
-make_attacks = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(make_attacks)
+import make_attacks
+import pytest
 
 MEMORY = 512 << 20
 SECONDS = 30
@@ -32,7 +26,7 @@ CONVERTS = {"zip-crc.pt", "zip-one-crc-0.pt", "stream-version.pt", "graph-cycle-
             "program-weight-deflated.pt2", "program-weight-archive.pt2", "program-constant.pt2",
             "gguf-key-tensors.gguf", "flax-extension-other.msgpack"}
 # Where a scan has nothing to say: it asks what a loader would run, not what would come out.
-NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-", "gguf-", "flax-", "onnx-", "arrow-", "hdf5-", "tf-")
+NOT_CALLS = ("graph-", "tensor-", "stream-", "npy-", "tar-", "nemo-", "gguf-", "flax-", "onnx-", "arrow-", "hdf5-", "tf-")
 SCANNED_CLEAN = {called for called in CONVERTS if not called.startswith(("npz-", "pickle-", "program-"))} | {"zip-crc-of-pickle.pt", "zip-bomb-1032.pt", "zip-short-storage.pt", "zip-long-storage.pt",
                             "zip-no-storage.pt", "zip-two-pickles.pt"} | \
     {f"pickle-plain-mark-below-{opcode}.pkl" for opcode in ("30", "31", "64", "6c", "74", "91")}
@@ -127,6 +121,9 @@ SENTENCES = {
     "tar-pax-many.tar": "no member of an archive (tar)",
     "tar-named-by-pax-too.tar": "has pickle twice", "tar-pax-other-name.tar": "lacks storages",
     "tar-base-256-2^64.tar": "no member of an archive (tar)", "tar-base-256-beyond.tar": "reaches past the end of the file",
+    "nemo-no-weights.nemo": "no \"model_weights.ckpt\", as models of NeMo have", "nemo-twice.nemo": "\"model_weights.ckpt\" twice",
+    "nemo-link.nemo": "no plain file", "nemo-folder-of-weights.nemo": "unpack it (tar -xf)", "nemo-rank.nemo": "\"mp_rank_00/model_weights.ckpt\"",
+    "nemo-rank-besides.nemo": "divided among processes", "nemo-many.nemo": "more than 1000 members",
     "stream-keys-no-list.pt": "no list of storages", "stream-keys-twice.pt": "comes twice", "stream-cut-273.pt": "is cut off",
     "gguf-cut-0100.gguf": "it ends within its keys or the list of its tensors", "gguf-cut-0180.gguf": "beyond the end of the file",
     "gguf-version-1.gguf": "of which only 2 and 3 are read", "gguf-count-keys.gguf": "more tensors or keys than it has bytes for",
@@ -161,8 +158,8 @@ SENTENCES = {
     "onnx-complex128.onnx": "--complex128 f64x2", "onnx-int4.onnx": "--packed keeps", "onnx-float4-odd.onnx": "--packed keeps",
     "onnx-numbers-field.onnx": "the field of another type", "onnx-numbers-parts.onnx": "in several parts", "onnx-numbers-apart.onnx": "in several parts",
     "onnx-numbers-tag-long.onnx": "a spelling of its own", "onnx-numbers-few.onnx": "other elements than its sizes",
-    "onnx-external-parent.onnx": "only plain names", "onnx-external-absolute.onnx": "only plain names",
-    "onnx-external-escape.onnx": "only plain names", "onnx-external-twice.onnx": "says twice", "onnx-external-offset-2^64.onnx": "no number",
+    "onnx-external-parent.onnx": "only plain paths", "onnx-external-absolute.onnx": "only plain paths",
+    "onnx-external-escape.onnx": "only plain paths", "onnx-external-twice.onnx": "says twice", "onnx-external-offset-2^64.onnx": "no number",
     "onnx-external-none.onnx": "does not say in which file", "onnx-external-length.onnx": "another length",
     "arrow-tensor-cut-078.arrow": "reaches past the end", "arrow-tensor-more.arrow": "no message where one begins",
     "arrow-tensor-sizes-wrap.arrow": "fewer bytes than its sizes", "arrow-tensor-size-negative.arrow": "below 0",
@@ -195,6 +192,9 @@ SENTENCES = {
     "tf-files-2^40.index": "the number of its files", "tf-tensor-shard-negative.index": "in a file that it does not have",
     "tf-tensor-size.index": "another size than its shape", "tf-tensor-sizes.index": "beyond 2^64-1", "tf-tensor-kind-99.index": "dtype 99",
     "tf-tensor-size-twice.index": "says things twice", "tf-slice-of-nothing.index": "a slice of no tensor",
+    "tf-sliced-beyond.index": "or does not lie within it", "tf-sliced-rank.index": "or does not lie within it", "tf-sliced-dtype.index": "of another dtype",
+    "tf-sliced-shape.index": "of another dtype or shape", "tf-sliced-size.index": "another size than its shape", "tf-slice-missing.index": "is not there",
+    "tf-sliced-sizes.index": "beyond 2^64-1", "tf-sliced-nothing.index": "are not all of it",
     "stream-count-lie.pt": "has 5 elements, and the pickle says 4", "stream-protocol-0.pt": "saved with protocol 0",
 }
 

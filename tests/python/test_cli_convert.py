@@ -15,12 +15,17 @@ import struct
 import subprocess
 import threading
 
+import pickles_by_hand as p
 import pytest
-from model_files import load_attacks, make_foreign_files
+import zips_by_hand as z
+from attacks_gguf import GGUF_TEXT, GgufTensor, gguf_file
+from attacks_tar import pax, tar_member
+from attacks_zip import zip64_end
+from make_attacks import attacks, good_files
+from model_files import make_foreign_files
 from web_server import Server
 
 CLI = os.environ["COFFER_CLI"]
-ATTACKS = load_attacks()
 HUGE = 100 * 10**9
 
 
@@ -60,7 +65,7 @@ def fixture_foreign(tmp_path):
 def test_no_attack_ends_in_a_signal_or_takes_the_reader_over(tmp_path):
     """Each file is refused with a sentence, or converts to what the library converts it to; and a scan never fails otherwise."""
     wrong = []
-    for called, content in (*ATTACKS.attacks(), *ATTACKS.good_files()):
+    for called, content in (*attacks(), *good_files()):
         path, output = tmp_path / f"attack.{called.rsplit('.', 1)[1]}", tmp_path / "o.safetensors"
         path.write_bytes(content)
         converted, scanned = run("convert", path, "-o", output), run("scan", path)
@@ -100,9 +105,8 @@ def test_nobody_starts_a_child_by_hand():
 
 def sparse_checkpoint(path, size):
     """A checkpoint with a tensor of so many bytes, all of which are a hole. No CRC is computed, as torch can be told."""
-    a = ATTACKS
     short = b"\x8a\x06" + size.to_bytes(6, "little")
-    pickle = a.checkpoint(a.tensor((size,), (1,), 0, a.storage("0", size, "ByteStorage"))).replace(a.number(size), short)
+    pickle = p.checkpoint(p.tensor((size,), (1,), 0, p.storage("0", size, "ByteStorage"))).replace(p.number(size), short)
     entries, at = b"", 0
     with open(path, "wb") as file:
         for name, data, large in ((b"m/data.pkl", pickle, 0), (b"m/data/0", b"", size), (b"m/version", b"3\n", 0)):
@@ -117,7 +121,7 @@ def sparse_checkpoint(path, size):
             file.seek(large, os.SEEK_CUR)
             at = file.tell()
         file.write(entries)
-        file.write(a.zip64_end(3, len(entries), at, at + len(entries)))
+        file.write(zip64_end(3, len(entries), at, at + len(entries)))
         file.write(struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 3, 3, 0xFFFFFFFF, 0xFFFFFFFF, 0))
 
 
@@ -134,8 +138,8 @@ def test_a_sparse_gguf_of_100_gb_needs_neither_memory_nor_disk(tmp_path):
     """Half of it a plain tensor, half of it blocks."""
     path, output, back = tmp_path / "m.gguf", tmp_path / "m.safetensors", tmp_path / "b.gguf"
     half = HUGE // 2 // 32 // 34 * 32 * 34
-    tensors = [ATTACKS.GgufTensor("w", (half // 4,), 0, b""), ATTACKS.GgufTensor("q", (32, half // 34), 8, b"", half)]
-    path.write_bytes(ATTACKS.gguf_file([("general.architecture", ATTACKS.GGUF_TEXT, "llama")], tensors))
+    tensors = [GgufTensor("w", (half // 4,), 0, b""), GgufTensor("q", (32, half // 34), 8, b"", half)]
+    path.write_bytes(gguf_file([("general.architecture", GGUF_TEXT, "llama")], tensors))
     size = path.stat().st_size + 2 * half
     os.truncate(path, size + -size % 32)
     run("convert", path, "--raw", "-o", output, code=0, preexec_fn=limits(RLIMIT_AS=256 << 20))
@@ -151,19 +155,19 @@ def test_a_member_of_a_tar_above_8_gib(kind, tmp_path):
     """Twelve octal digits end there: what is larger is in a pax record, as Python's tarfile writes it, or in base 256, as GNU's
     tar does. The file is sparse."""
     count, path = 9 << 30, tmp_path / "m.tar"
-    before = ATTACKS.stream(ATTACKS.number(1)) + ATTACKS.stream(ATTACKS.tuple_of(
-        ATTACKS.number(3), ATTACKS.text("cpu"), ATTACKS.name("torch", "ByteStorage"))) + struct.pack("<q", count)
-    after = ATTACKS.stream(b"]")
+    before = p.stream(p.number(1)) + p.stream(p.tuple_of(
+        p.number(3), p.text("cpu"), p.name("torch", "ByteStorage"))) + struct.pack("<q", count)
+    after = p.stream(b"]")
     size = len(before) + count + len(after)
-    tensors = ATTACKS.stream(ATTACKS.number(1)) + ATTACKS.stream(ATTACKS.tuple_of(
-        ATTACKS.number(7), ATTACKS.number(3), ATTACKS.name("torch", "ByteTensor"))) + struct.pack("<iiqqq", 1, 0, count, 1, 0)
+    tensors = p.stream(p.number(1)) + p.stream(p.tuple_of(
+        p.number(7), p.number(3), p.name("torch", "ByteTensor"))) + struct.pack("<iiqqq", 1, 0, count, 1, 0)
     with open(path, "wb") as file:
         if kind == "pax":
-            file.write(ATTACKS.tar_member(b"PaxHeaders/storages", ATTACKS.pax(size=b"%d" % size), b"x"))
-        file.write(ATTACKS.tar_member(b"storages", b"", size=0 if kind == "pax" else b"\x80" + size.to_bytes(11, "big")) + before)
+            file.write(tar_member(b"PaxHeaders/storages", pax(size=b"%d" % size), b"x"))
+        file.write(tar_member(b"storages", b"", size=0 if kind == "pax" else b"\x80" + size.to_bytes(11, "big")) + before)
         file.seek(count, os.SEEK_CUR)
-        file.write(after + bytes(-size % 512) + ATTACKS.tar_member(b"tensors", tensors)
-                   + ATTACKS.tar_member(b"pickle", ATTACKS.stream(ATTACKS.dict_of((ATTACKS.text("w"), ATTACKS.number(7) + b"Q"))))
+        file.write(after + bytes(-size % 512) + tar_member(b"tensors", tensors)
+                   + tar_member(b"pickle", p.stream(p.dict_of((p.text("w"), p.number(7) + b"Q"))))
                    + bytes(1024))
     plan = json.loads(run("convert", "-n", "--json", path, code=0).stdout)
     assert [(tensor["name"], tensor["shape"]) for tensor in plan["plan"]] == [("w", [count])]
@@ -238,8 +242,7 @@ def test_files_of_an_index(foreign, tmp_path):
     folder = tmp_path / "several"
     folder.mkdir()
     shutil.copy(foreign / "model.pt", folder / "pytorch_model-00001-of-00002.bin")
-    a = ATTACKS
-    second = a.torch_file(a.stream(a.dict_of((a.text("other.weight"), a.tensor()))))
+    second = z.torch_file(p.stream(p.dict_of((p.text("other.weight"), p.tensor()))))
     (folder / "pytorch_model-00002-of-00002.bin").write_bytes(second)
     names = {name: "pytorch_model-00001-of-00002.bin" for name in ("wte.weight", "lm_head.weight", "h.0.turned", "h.0.bias")}
     index = folder / "pytorch_model.bin.index.json"
@@ -247,7 +250,7 @@ def test_files_of_an_index(foreign, tmp_path):
     output = tmp_path / "m.safetensors"
     run("convert", index, "-o", output, code=0)
     assert set(tensors_of(output)) == {"lm_head.weight", "h.0.turned", "h.0.bias", "other.weight"}
-    assert tensors_of(output)["other.weight"] == ("F32", [2, 2], a.DATA)
+    assert tensors_of(output)["other.weight"] == ("F32", [2, 2], z.DATA)
     run("scan", index, code=0)
     (folder / "pytorch_model-00002-of-00002.bin").unlink()
     assert "00002" in run("convert", index, "-o", output, "-f", code=1).stderr
@@ -298,11 +301,11 @@ def array_file(count):
 ])
 def test_an_archive_of_many_members_takes_few_requests(called, count, elements, most, tmp_path):
     """Heads of members that lie near each other are read together, and so are heads of arrays: not one round trip for each."""
-    member = ATTACKS.Member
+    member = z.Member
     if called == "m.npz":
-        blob = ATTACKS.Archive([member(b"t%d.npy" % i, array_file(elements)) for i in range(count)]).bytes()
+        blob = z.Archive([member(b"t%d.npy" % i, array_file(elements)) for i in range(count)]).bytes()
     else:
-        blob = ATTACKS.added(*(member(b"a/data/%d" % (i + 1), bytes(4 * elements)) for i in range(count)))
+        blob = z.added(*(member(b"a/data/%d" % (i + 1), bytes(4 * elements)) for i in range(count)))
     (tmp_path / called).write_bytes(blob)
     with Server({"/" + called: blob}) as server:
         plan = json.loads(run("convert", "-n", "--json", server.url("/" + called), code=0).stdout)

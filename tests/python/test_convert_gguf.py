@@ -8,11 +8,10 @@ import struct
 import subprocess
 
 import pytest
-from model_files import load_attacks
+from attacks_gguf import GGUF_FORMATS, GgufTensor, gguf_file
+from attacks_numpy import npy
 
 CLI = os.environ["COFFER_CLI"]
-ATTACKS = load_attacks()
-Tensor = ATTACKS.GgufTensor
 U8, I8, U16, I16, U32, I32, F32, BOOL, TEXT, ARRAY, U64, I64, F64 = range(13)
 PLAIN = {0: ("F32", 4), 1: ("F16", 2), 24: ("I8", 1), 25: ("I16", 2), 26: ("I32", 4), 27: ("I64", 8), 28: ("F64", 8), 30: ("BF16", 2)}
 BLOCKS = {2: ("Q4_0", 32, 18), 3: ("Q4_1", 32, 20), 6: ("Q5_0", 32, 22), 7: ("Q5_1", 32, 24), 8: ("Q8_0", 32, 34), 10: ("Q2_K", 256, 84),
@@ -42,7 +41,7 @@ def convert(path, *options, code=0):
 
 
 def write(path, *arguments, **fields):
-    path.write_bytes(ATTACKS.gguf_file(*arguments, **fields))
+    path.write_bytes(gguf_file(*arguments, **fields))
     return path
 
 
@@ -62,7 +61,7 @@ def test_plain_types(tmp_path, order, version):
             data = pattern(count * size, kind)
             name = f"{dtype}.{'x'.join(map(str, dimensions))}"
             stored = data if order == "<" else b"".join(data[i:i + size][::-1] for i in range(0, len(data), size))
-            tensors.append(Tensor(name, dimensions, kind, stored))
+            tensors.append(GgufTensor(name, dimensions, kind, stored))
             expected[name] = dtype, dimensions[::-1], data
     _, found = convert(write(tmp_path / "m.gguf", (), tensors, order=order, version=version))
     assert found == expected
@@ -75,7 +74,7 @@ def test_keys_become_metadata(tmp_path):
             ("numbers", ARRAY, (I32, [1, -2, 3])), ("texts", ARRAY, (TEXT, ["a", "b"])), ("none", ARRAY, (F32, [])),
             ("sixty-four", ARRAY, (U8, [7] * 64)), ("long", ARRAY, (U8, [7] * 65)), ("long.texts", ARRAY, (TEXT, ["t"] * 65)),
             ("long.text", TEXT, "x" * 65537), ("no.utf-8", TEXT, b"\xff")]
-    path = write(tmp_path / "m.gguf", keys, [Tensor("w", (1,), 0, bytes(4))])
+    path = write(tmp_path / "m.gguf", keys, [GgufTensor("w", (1,), 0, bytes(4))])
     metadata, _ = convert(path)
     assert {key: json.loads(value) for key, value in metadata.items() if key != "format"} == {
         "gguf.u8": 255, "gguf.i8": -128, "gguf.u16": 65535, "gguf.i16": -1, "gguf.u32": 2**32 - 1, "gguf.i32": -2**31, "gguf.f32": 0.1,
@@ -93,23 +92,23 @@ def test_keys_become_metadata(tmp_path):
 
 def test_alignment(tmp_path):
     for alignment in (1, 8, 64, 4096, 1 << 20):
-        tensors = [Tensor("a", (3,), 24, b"abc"), Tensor("b", (1,), 0, b"1234")]
+        tensors = [GgufTensor("a", (3,), 24, b"abc"), GgufTensor("b", (1,), 0, b"1234")]
         path = write(tmp_path / "m.gguf", [("general.alignment", U32, alignment)], tensors, alignment=alignment)
         assert convert(path)[1] == {"a": ("I8", (3,), b"abc"), "b": ("F32", (1,), b"1234")}
 
 
 def test_bytes_of_no_tensor_are_counted(tmp_path):
     """What lies between tensors is no error: other programs pad as they like."""
-    path = write(tmp_path / "m.gguf", (), [Tensor("a", (2,), 0, bytes(8)), Tensor("b", (2,), 0, b"b" * 8)], gap=64)
+    path = write(tmp_path / "m.gguf", (), [GgufTensor("a", (2,), 0, bytes(8)), GgufTensor("b", (2,), 0, b"b" * 8)], gap=64)
     assert convert(path)[1] == {"a": ("F32", (2,), bytes(8)), "b": ("F32", (2,), b"b" * 8)}
 
 
 def test_blocks_raw(tmp_path):
-    tensors, expected = [Tensor("plain", (4,), 1, b"12345678")], {"plain": ("F16", (4,), b"12345678")}
+    tensors, expected = [GgufTensor("plain", (4,), 1, b"12345678")], {"plain": ("F16", (4,), b"12345678")}
     types = {"plain": {"type": "F16", "shape": [4]}}
     for kind, (called, elements, size) in BLOCKS.items():
         data = pattern(6 * size, kind)
-        tensors.append(Tensor(called, (2 * elements, 3), kind, data))
+        tensors.append(GgufTensor(called, (2 * elements, 3), kind, data))
         expected[called] = "U8", (3, 2 * size), data
         types[called] = {"type": called, "shape": [3, 2 * elements]}
     metadata, found = convert(write(tmp_path / "m.gguf", (), tensors), "--raw")
@@ -118,18 +117,18 @@ def test_blocks_raw(tmp_path):
 
 
 def test_blocks_of_two_files_raw(tmp_path):
-    first = write(tmp_path / "a.gguf", (), [Tensor("a", (32,), 8, Q8_0)])
-    second = write(tmp_path / "b.gguf", (), [Tensor('b"', (32, 2), 2, pattern(36)), Tensor("plain", (1,), 0, b"1234")])
+    first = write(tmp_path / "a.gguf", (), [GgufTensor("a", (32,), 8, Q8_0)])
+    second = write(tmp_path / "b.gguf", (), [GgufTensor('b"', (32, 2), 2, pattern(36)), GgufTensor("plain", (1,), 0, b"1234")])
     metadata, found = convert(first, second, "--raw")
     assert json.loads(metadata["gguf.tensors"]) == {
         "a": {"type": "Q8_0", "shape": [32]}, 'b"': {"type": "Q4_0", "shape": [2, 32]}, "plain": {"type": "F32", "shape": [1]}}
     assert found == {"a": ("U8", (34,), Q8_0), 'b"': ("U8", (2, 18), pattern(36)), "plain": ("F32", (1,), b"1234")}
-    write(tmp_path / "b.gguf", (), [Tensor("a", (32,), 2, pattern(18))])
+    write(tmp_path / "b.gguf", (), [GgufTensor("a", (32,), 2, pattern(18))])
     assert 'tensor "a" is in' in convert(first, second, "--raw", code=1)
 
 
 def test_blocks_as_numbers(tmp_path):
-    path = write(tmp_path / "m.gguf", (), [Tensor("w", (64, 2), 8, Q8_0 * 4), Tensor("v", (2,), 30, b"abcd")])
+    path = write(tmp_path / "m.gguf", (), [GgufTensor("w", (64, 2), 8, Q8_0 * 4), GgufTensor("v", (2,), 30, b"abcd")])
     numbers = [q / 2 for q in range(-16, 16)] * 4
     for dtype, expected in (("f32", struct.pack("<128f", *numbers)), ("f16", struct.pack("<128e", *numbers)),
                             ("bf16", b"".join(struct.pack("<f", x)[2:] for x in numbers))):
@@ -139,7 +138,7 @@ def test_blocks_as_numbers(tmp_path):
 
 
 def test_blocks_are_not_guessed(tmp_path):
-    tensors = [Tensor(f"{called}.{i}", (256,), kind, bytes(256 // elements * size)) for kind, (called, elements, size) in BLOCKS.items() for i in range(3)]
+    tensors = [GgufTensor(f"{called}.{i}", (256,), kind, bytes(256 // elements * size)) for kind, (called, elements, size) in BLOCKS.items() for i in range(3)]
     said = convert(write(tmp_path / "m.gguf", (), tensors), code=1)
     assert "Q4_0 3, Q4_1 3, Q5_0 3, Q5_1 3, Q8_0 3, Q2_K 3, ...)" in said
     size = sum(3 * 256 // elements * size for _, elements, size in BLOCKS.values())
@@ -148,7 +147,7 @@ def test_blocks_are_not_guessed(tmp_path):
 
 
 def test_blocks_are_left_out_if_that_is_wanted(tmp_path):
-    path = write(tmp_path / "m.gguf", (), [Tensor("w", (32,), 8, Q8_0), Tensor("v", (2,), 30, b"abcd")])
+    path = write(tmp_path / "m.gguf", (), [GgufTensor("w", (32,), 8, Q8_0), GgufTensor("v", (2,), 30, b"abcd")])
     assert convert(path, "--skip-unsupported")[1] == {"v": ("BF16", (2,), b"abcd")}
     told = json.loads(run("convert", "-n", "--json", "--skip-unsupported", path).stdout)
     assert [(row["name"], row["fate"], row["reason"]) for row in told["plan"]] == [
@@ -157,12 +156,12 @@ def test_blocks_are_left_out_if_that_is_wanted(tmp_path):
 
 
 def test_types_that_nobody_published_are_refused(tmp_path):
-    path = write(tmp_path / "m.gguf", (), [Tensor("w", (32,), 99, Q8_0)])
+    path = write(tmp_path / "m.gguf", (), [GgufTensor("w", (32,), 99, Q8_0)])
     assert "GGUF's type 99" in convert(path, "--skip-unsupported", code=3)
 
 
 def test_options_contradict(tmp_path):
-    path = write(tmp_path / "m.gguf", (), [Tensor("w", (32,), 8, Q8_0)])
+    path = write(tmp_path / "m.gguf", (), [GgufTensor("w", (32,), 8, Q8_0)])
     assert "contradict" in run("convert", path, "-o", tmp_path / "o.safetensors", "--raw", "--dequantize", "f32", code=2).stderr
     convert(path, "--raw")
     for option in (["--raw"], ["--dequantize", "f32"]):
@@ -171,7 +170,7 @@ def test_options_contradict(tmp_path):
 
 
 def test_blocks_of_big_endian_files_are_refused(tmp_path):
-    path = write(tmp_path / "m.gguf", (), [Tensor("w", (32,), 8, Q8_0)], order=">")
+    path = write(tmp_path / "m.gguf", (), [GgufTensor("w", (32,), 8, Q8_0)], order=">")
     assert "blocks in a big-endian file" in convert(path, "--dequantize", "f32", code=1)
 
 
@@ -198,11 +197,11 @@ THIRD, = struct.unpack("<f", struct.pack("<f", 1 / 3))
 
 
 def test_second_scales_are_multiplied_in(tmp_path):
-    weight = Tensor("blk.0.up.weight", (64, 2), 40, NVFP4 * 2)
+    weight = GgufTensor("blk.0.up.weight", (64, 2), 40, NVFP4 * 2)
     alone = write(tmp_path / "m.gguf", (), [weight])
     assert convert(alone, "--dequantize", "f32")[1] == {"blk.0.up.weight": ("F32", (2, 64), times(nvfp4(NVFP4) * 2, 1))}
-    others = [Tensor(name, (1,), 0, b"1234") for name in ("scale", ".scale", "blk.0.upscale", "blk.0.up.weight.scale", "blk.0.up.input_scale")]
-    both = write(tmp_path / "m.gguf", (), [*others, Tensor("blk.0.up.scale", (1,), 0, struct.pack("<f", THIRD)), weight])
+    others = [GgufTensor(name, (1,), 0, b"1234") for name in ("scale", ".scale", "blk.0.upscale", "blk.0.up.weight.scale", "blk.0.up.input_scale")]
+    both = write(tmp_path / "m.gguf", (), [*others, GgufTensor("blk.0.up.scale", (1,), 0, struct.pack("<f", THIRD)), weight])
     found = convert(both, "--dequantize", "f32")[1]
     assert found.pop("blk.0.up.weight") == ("F32", (2, 64), times(nvfp4(NVFP4) * 2, THIRD))
     assert set(found) == {t.name for t in others}
@@ -216,13 +215,13 @@ def test_second_scales_are_multiplied_in(tmp_path):
 
 def test_second_scales_of_experts(tmp_path):
     factors = (THIRD, -2.0, 0.0)
-    scale = Tensor("e.scale", (3,), 0, struct.pack("<3f", *factors))
-    weight = Tensor("e.weight", (64, 2, 3), 40, NVFP4 * 6)
+    scale = GgufTensor("e.scale", (3,), 0, struct.pack("<3f", *factors))
+    weight = GgufTensor("e.weight", (64, 2, 3), 40, NVFP4 * 6)
     expected = ("F32", (3, 2, 64), b"".join(times(nvfp4(NVFP4) * 2, factor) for factor in factors))
     assert convert(write(tmp_path / "m.gguf", (), [scale, weight]), "--dequantize", "f32")[1] == {"e.weight": expected}
     # In two files of a set, of which the second is big-endian.
     write(tmp_path / "m-00001-of-00002.gguf", (), [weight])
-    swapped = Tensor("e.scale", (3,), 0, struct.pack(">3f", *factors))
+    swapped = GgufTensor("e.scale", (3,), 0, struct.pack(">3f", *factors))
     path = write(tmp_path / "m-00002-of-00002.gguf", (), [swapped], order=">")
     assert convert(path, "--dequantize", "f32")[1] == {"e.weight": expected}
 
@@ -232,17 +231,17 @@ def test_second_scales_of_experts(tmp_path):
     (((64, 1, 65537), 65537), ((65537,), 0, 4 * 65537)),
 ])
 def test_second_scales_that_do_not_fit(tmp_path, weight, scale):
-    tensors = [Tensor("e.weight", weight[0], 40, NVFP4 * weight[1]), Tensor("e.scale", *scale[:2], bytes(scale[2]))]
+    tensors = [GgufTensor("e.weight", weight[0], 40, NVFP4 * weight[1]), GgufTensor("e.scale", *scale[:2], bytes(scale[2]))]
     said = convert(write(tmp_path / "m.gguf", (), tensors), "--dequantize", "f32", code=3)
     assert '"e.scale"' in said and "neither one F32 nor one for each" in said
-    twice = [Tensor("e.weight", (64,), 40, NVFP4), *[Tensor("e.scale", (1,), 0, bytes(4))] * 2]
+    twice = [GgufTensor("e.weight", (64,), 40, NVFP4), *[GgufTensor("e.scale", (1,), 0, bytes(4))] * 2]
     assert '"e.scale"' in convert(write(tmp_path / "m.gguf", (), twice), "--dequantize", "f32", code=1)
 
 
 def split(folder, count=3):
     for i in range(count):
         keys = [("split.no", U16, i), ("split.count", U16, count)] + ([("general.name", TEXT, "m")] if i == 0 else [("other", U8, i)])
-        tensors = [Tensor(f"t{i}.{k}", (4,), 0, pattern(16, i + k)) for k in range(2)]
+        tensors = [GgufTensor(f"t{i}.{k}", (4,), 0, pattern(16, i + k)) for k in range(2)]
         write(folder / f"m-{i + 1:05}-of-{count:05}.gguf", keys, tensors)
 
 
@@ -260,7 +259,7 @@ def test_several_files_are_one_model(tmp_path):
 
 def test_a_tensor_in_two_files_is_refused(tmp_path):
     split(tmp_path, 2)
-    write(tmp_path / "m-00002-of-00002.gguf", (), [Tensor("t0.0", (1,), 0, bytes(4))])
+    write(tmp_path / "m-00002-of-00002.gguf", (), [GgufTensor("t0.0", (1,), 0, bytes(4))])
     assert '"t0.0"' in convert(tmp_path / "m-00001-of-00002.gguf", code=1)
 
 
@@ -296,7 +295,7 @@ def read(blob):
         if kind == ARRAY:
             of = number("I")
             return of, [value(of) for _ in range(number("Q"))]
-        return number(ATTACKS.GGUF_FORMATS[kind])
+        return number(GGUF_FORMATS[kind])
 
     assert blob[:4] == b"GGUF"
     at = 4
@@ -323,9 +322,9 @@ def read(blob):
 
 
 def test_there_and_back(tmp_path):
-    tensors = [Tensor(dtype, (5, 3), kind, pattern(15 * size, kind)) for kind, (dtype, size) in PLAIN.items()]
-    tensors += [Tensor(called, (2 * elements, 3), kind, pattern(6 * size, kind)) for kind, (called, elements, size) in BLOCKS.items()]
-    tensors += [Tensor("none", (0, 4), 0, b""), Tensor("scalar", (), 0, b"abcd"), Tensor("four", (1, 2, 3, 4), 24, pattern(24))]
+    tensors = [GgufTensor(dtype, (5, 3), kind, pattern(15 * size, kind)) for kind, (dtype, size) in PLAIN.items()]
+    tensors += [GgufTensor(called, (2 * elements, 3), kind, pattern(6 * size, kind)) for kind, (called, elements, size) in BLOCKS.items()]
+    tensors += [GgufTensor("none", (0, 4), 0, b""), GgufTensor("scalar", (), 0, b"abcd"), GgufTensor("four", (1, 2, 3, 4), 24, pattern(24))]
     keys = [("general.architecture", TEXT, "llama"), ("llama.count", U32, 32), ("llama.offset", I32, -1), ("llama.big", U64, 2**40),
             ("llama.rate", F32, 1e-5), ("llama.base", F32, 10000.0), ("llama.one", F32, 1.0), ("llama.tied", BOOL, True), ("llama.name", TEXT, 'a"\n\u00e4'),
             ("llama.heads", ARRAY, (I32, [1, 2, 3])), ("llama.scales", ARRAY, (F32, [0.5, 1.0])), ("llama.words", ARRAY, (TEXT, ["a", ""]))]
@@ -352,14 +351,14 @@ def test_types_of_keys_come_back(tmp_path):
         keys += [(f"r{kind}.{k}", kind, x) for k, x in enumerate(reals)]
         keys += [(f"R{kind}", ARRAY, (kind, reals)), (f"e{kind}", ARRAY, (kind, []))]
     keys += [("b", BOOL, True), ("ab", ARRAY, (BOOL, [])), ("t", TEXT, "NaN"), ("at", ARRAY, (TEXT, [])), ("inf", ARRAY, (TEXT, ["Infinity"]))]
-    path = write(tmp_path / "m.gguf", keys, [Tensor("w", (1,), 0, b"1234")])
+    path = write(tmp_path / "m.gguf", keys, [GgufTensor("w", (1,), 0, b"1234")])
     metadata, _ = convert(path)
     found, _ = back(tmp_path / "o.safetensors")
     expected = read(path.read_bytes() + bytes(28))[0]
     assert found == expected
     assert struct.pack("<d", found[f"r{F64}.1"][1]) == struct.pack("<d", -0.0)
     # NaN is not equal to itself.
-    convert(write(path, [*keys[:1], ("x", F64, float("nan")), ("y", ARRAY, (F32, [float("nan"), 1.0]))], [Tensor("w", (1,), 0, b"1234")]))
+    convert(write(path, [*keys[:1], ("x", F64, float("nan")), ("y", ARRAY, (F32, [float("nan"), 1.0]))], [GgufTensor("w", (1,), 0, b"1234")]))
     found, _ = back(tmp_path / "o.safetensors")
     assert found["x"][0] == F64 and found["x"][1] != found["x"][1]
     assert found["y"][1][0] == F32 and found["y"][1][1][0] != found["y"][1][1][0] and found["y"][1][1][1] == 1
@@ -395,7 +394,7 @@ def padded(path, alignment):
 
 def test_a_sidecar_has_all_keys(tmp_path):
     keys = tokenizer()
-    tensors = [Tensor("b", (5, 3), 0, pattern(60)), Tensor("a", (32, 2), 8, Q8_0 * 2), Tensor("c", (3,), 1, b"123456"), Tensor("d", (7,), 24, pattern(7))]
+    tensors = [GgufTensor("b", (5, 3), 0, pattern(60)), GgufTensor("a", (32, 2), 8, Q8_0 * 2), GgufTensor("c", (3,), 1, b"123456"), GgufTensor("d", (7,), 24, pattern(7))]
     path = write(tmp_path / "m.gguf", keys, tensors, alignment=64)
     sidecar = tmp_path / "keys.gguf"
     metadata, _ = convert(path, "--raw", "--sidecar", sidecar)
@@ -447,7 +446,7 @@ def test_sidecars_that_are_refused(tmp_path):
 
 
 def test_sidecars_that_are_not_written(tmp_path):
-    path = write(tmp_path / "m.gguf", tokenizer(), [Tensor("w", (32,), 8, Q8_0)], alignment=64)
+    path = write(tmp_path / "m.gguf", tokenizer(), [GgufTensor("w", (32,), 8, Q8_0)], alignment=64)
     sidecar = tmp_path / "keys.gguf"
     assert "are the same file" in convert(path, "--raw", "--sidecar", tmp_path / "o.safetensors", code=2)
     convert(path, "--raw", "--sidecar", path, code=3)
@@ -458,7 +457,7 @@ def test_sidecars_that_are_not_written(tmp_path):
     assert sidecar.read_bytes() == b"old"
     convert(path, "--raw", "--sidecar", sidecar, "-f")
     assert sidecar.read_bytes()[:4] == b"GGUF"
-    (tmp_path / "a.npy").write_bytes(ATTACKS.npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}"))
+    (tmp_path / "a.npy").write_bytes(npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (6,)}"))
     assert "the input has none" in convert(tmp_path / "a.npy", "--sidecar", tmp_path / "k.gguf", code=2)
 
 

@@ -2,19 +2,13 @@
 """Checkpoints of distributed trainings, which tests/attacks/make_shards.py makes: the right ones convert, in the confined process and
 without it, and those that contradict themselves are refused, with the tensor and the place."""
 
-import importlib.util
 import json
 import os
 import struct
 import subprocess
 
+import make_shards
 import pytest
-
-from convert_dump import SOURCE
-
-spec = importlib.util.spec_from_file_location("make_shards", SOURCE / "tests/attacks/make_shards.py")
-make_shards = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(make_shards)
 
 COMMAND = os.environ["COFFER_CLI"]
 SECONDS = 60

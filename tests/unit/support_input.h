@@ -8,6 +8,7 @@
 #include "coffer.h"
 #include "support_memory.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* File 0 is the input; the others are found by their names. Ends with a file without bytes. */
@@ -39,7 +40,6 @@ static inline coffer_status memory_input_beside(void *ctx, const char *name, siz
                                                 coffer_error *err)
 {
     memory_input *input = ctx;
-    (void)err;
     for (const memory_file *file = input->files + 1; file->bytes != NULL; file++) {
         if (strlen(file->name) == name_len && memcmp(file->name, name, name_len) == 0) {
             input->opened[input->count++] = file;
@@ -47,6 +47,7 @@ static inline coffer_status memory_input_beside(void *ctx, const char *name, siz
             return COFFER_OK;
         }
     }
+    *err = (coffer_error){ .code = COFFER_ERR_SHARD_MISSING, .offset = COFFER_NO_OFFSET, .message = "no such file" };
     return COFFER_ERR_SHARD_MISSING;
 }
 
@@ -104,6 +105,40 @@ static inline size_t write_to_memory(coffer_import *made, void *memory, size_t r
     coffer_writer_free(writer);
     coffer_header_free(header);
     return status == COFFER_OK ? size : 0;
+}
+
+/* Reads an input once for each of many values that each of its bytes can have instead. Reading ends, and a refusal says why;
+   what is accepted is written and compared, if that takes less than 4 KiB. How many were is counted, and how many of them
+   could not be written, as numbers of another dtype cannot. */
+static inline void every_byte(const memory_file *files, const coffer_import_options *options, size_t *accepted,
+                              size_t *unwritten)
+{
+    char written[8192];
+    char *bytes = malloc(files[0].size);
+    memory_file changed[8];
+    for (size_t i = 0; i == 0 || files[i - 1].bytes != NULL; i++) {
+        assert_in_range(i, 0, sizeof changed / sizeof *changed - 1);
+        changed[i] = files[i];
+    }
+    assert_non_null(bytes);
+    changed[0].bytes = bytes;
+    for (size_t k = 0; k < files[0].size * 43; k++) {
+        memory_input memory;
+        coffer_input *input = NULL;
+        coffer_import *made = NULL;
+        coffer_error err;
+        memcpy(bytes, files[0].bytes, files[0].size);
+        bytes[k / 43] = (char)(bytes[k / 43] ^ (char)(1 + k % 43 * 6));
+        if (memory_import(&memory, changed, options, &input, &made, &err) != COFFER_OK) {
+            assert_true(err.message[0] != '\0');
+        } else if (coffer_import_summarize(made)->output < 4096) {
+            *unwritten += write_to_memory(made, written, sizeof written) == 0;
+            ++*accepted;
+        }
+        coffer_import_free(made);
+        coffer_input_free(input);
+    }
+    free(bytes);
 }
 
 /* Reads an input once for each request for memory that a read makes, of which another one fails each time: that is told, and

@@ -163,32 +163,18 @@ static void test_every_way(void **state)
 static void test_every_byte(void **state)
 {
     (void)state;
-    char bytes[sizeof model - 1];
-    char written[8192];
+    const memory_file files[] = { { "m.onnx", model, sizeof model - 1 },
+                                  { "d", "--12345678--", 12 },
+                                  { NULL, NULL, 0 } };
+    coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
     size_t accepted = 0;
-    for (size_t at = 0; at < sizeof bytes; at++) {
-        for (unsigned change = 1; change < 256; change += 6) {
-            const memory_file files[] = { { "m.onnx", bytes, sizeof bytes },
-                                          { "d", "--12345678--", 12 },
-                                          { NULL, NULL, 0 } };
-            coffer_import_options options = COFFER_IMPORT_OPTIONS_INIT;
-            memory_input memory;
-            coffer_input *input = NULL;
-            coffer_import *made = NULL;
-            coffer_error err;
-            memcpy(bytes, model, sizeof bytes);
-            bytes[at] = (char)(bytes[at] ^ (char)change);
-            options.skip_unsupported = true;
-            options.constants = true;
-            options.packed = at % 2 == 0;
-            if (memory_import(&memory, files, &options, &input, &made, &err) == COFFER_OK) {
-                accepted += write_to_memory(made, written, sizeof written) > 0;
-            }
-            coffer_import_free(made);
-            coffer_input_free(input);
-        }
-    }
-    assert_true(accepted > 100);
+    size_t unwritten = 0;
+    options.skip_unsupported = true;
+    options.constants = true;
+    every_byte(files, &options, &accepted, &unwritten);
+    options.packed = true;
+    every_byte(files, &options, &accepted, &unwritten);
+    assert_true(accepted > unwritten + 100);
 }
 
 static void test_without_memory(void **state)

@@ -848,8 +848,8 @@ static void test_an_index_that_somebody_changed_stays(void **state)
     assert_index_says(INDEX, "{\n    \"note\": 1, \"total_size\": 255\n  }");
 }
 
-/* What has failed in the middle says what is changed. */
-static void test_edits_of_several_files_say_how_far_they_came(void **state)
+/* What has failed in the middle leaves all files as they were. */
+static void test_edits_of_several_files_are_taken_back(void **state)
 {
     (void)state;
     coffer_error err;
@@ -863,15 +863,61 @@ static void test_edits_of_several_files_say_how_far_they_came(void **state)
     assert_int_equal(rewrite_model(INDEX, &options, &err), COFFER_ERR_LOCKED);
     close(fd);
     assert_non_null(strstr(err.path, SECOND));
-    assert_non_null(strstr(err.message, "the 1 files before this one"));
-    assert_non_null(strstr(err.message, "the 1 after it"));
+    assert_non_null(strstr(err.message, "no file of the model has new metadata"));
     coffer *model = open_model(INDEX);
     for (size_t i = 0; i < 3; i++) {
         const char *value = coffer_table_metadata_get(coffer_shard_table(model, i), "license", 7, NULL);
-        assert_int_equal(value != NULL, i == 0);
+        assert_null(value);
     }
     coffer_close(model);
     assert_rewritten(INDEX, &options);
+}
+
+/* How many files have the key. */
+static size_t count_edited(const char *key)
+{
+    coffer *model = open_model(INDEX);
+    size_t edited = 0;
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        edited += coffer_table_metadata_get(coffer_shard_table(model, i), key, strlen(key), NULL) != NULL;
+    }
+    coffer_close(model);
+    return edited;
+}
+
+/* Whichever call fails, all files have the new metadata, or none. */
+static void test_edits_that_fail_are_taken_back(void **state)
+{
+    (void)state;
+    const coffer_edit edit = { "license", 7, "mit", 3 };
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    coffer_status status = COFFER_ERR_IO;
+    bool came_to_it = true;
+    options.edits = &edit;
+    options.edit_count = 1;
+    save_several(COFFER_NO_ALGORITHM);
+    snapshot before = snapshot_take();
+    for (unsigned k = 1; came_to_it; k++) {
+        coffer *model = open_model(INDEX);
+        coffer_rewrite *rewrite = NULL;
+        faults_clear();
+        faults.error = EIO;
+        faults.fail_at = k;
+        faults.spare_clean_up = true;
+        status = coffer_rewrite_plan(&rewrite, model, &options, NULL);
+        if (status == COFFER_OK) {
+            status = coffer_rewrite_run(rewrite, NULL, NULL);
+        }
+        came_to_it = faults.calls >= k;
+        faults_clear();
+        coffer_rewrite_free(rewrite);
+        coffer_close(model);
+        assert_int_equal(count_edited("license"), status == COFFER_OK ? 3 : 0);
+        snapshot_restore(&before);
+        assert_true(k < 2000);
+    }
+    assert_int_equal(status, COFFER_OK);
+    snapshot_free(&before);
 }
 
 /* ---- what goes wrong ---------------------------------------------------------------------------------------------------- */
@@ -1034,8 +1080,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_only_file_of_an_index_keeps_it, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_several_files_with_second_names_stay, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_an_index_that_somebody_changed_stays, faults_set_up, faults_tear_down),
-        cmocka_unit_test_setup_teardown(test_edits_of_several_files_say_how_far_they_came, faults_set_up,
-                                        faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_edits_of_several_files_are_taken_back, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_edits_that_fail_are_taken_back, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_progress_and_cancelling, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory_nothing_happens, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_calls_that_fail, faults_set_up, faults_tear_down),

@@ -297,6 +297,19 @@ def test_archives_before_0_1_10(tmp_path):
     assert told.format == "torch-tar"
 
 
+def test_archives_of_nemo(tmp_path):
+    """As NeMo packs the folder that it fills: all of it, with the folder's own name."""
+    folder = tmp_path / "m"
+    folder.mkdir()
+    tensors = {"encoder.w": torch.randn(3, 4), "encoder.t": torch.randn(3, 4).t(), "i": torch.arange(5)}
+    torch.save(tensors, folder / "model_weights.ckpt")
+    (folder / "model_config.yaml").write_text("target: nemo.collections.asr.models.EncDecCTCModel\n")
+    with tarfile.open(tmp_path / "m.nemo", "w:") as archive:
+        archive.add(folder, arcname=".")
+    told = compare(tmp_path / "m.nemo", tensors)
+    assert told.format == "nemo"
+
+
 def test_several_files_with_an_index(tmp_path):
     shards = {"a-1.bin": {"x": torch.randn(3, 4), "y": torch.arange(4)}, "a-2.bin": {"z": torch.randn(2).half()}}
     for name, tensors in shards.items():

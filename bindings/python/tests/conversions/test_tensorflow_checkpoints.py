@@ -49,25 +49,91 @@ def test_what_tensorflow_writes(tmp_path_factory, tensors, seed):
     assert read(folder / "m.index", folder / "o.safetensors") == wanted
 
 
-def partition(draw, size, most):
-    cuts = sorted(draw(st.sets(st.integers(1, size - 1), max_size=most - 1))) if size > 1 else []
-    return list(zip([0, *cuts], [*cuts, size], strict=True))
+def cut(draw, box, most):
+    """A box, (begin, size) for each dimension, as disjoint boxes that are all of it: it is cut in two, and so are these."""
+    along = draw(st.integers(0, len(box) - 1))
+    begin, size = box[along]
+    if most == 1 or size == 1:
+        return [box]
+    at = draw(st.integers(1, size - 1))
+    first = draw(st.integers(1, most - 1))
+    low, high = list(box), list(box)
+    low[along], high[along] = (begin, at), (begin + at, size - at)
+    return cut(draw, low, first) + cut(draw, high, most - first)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.data(), st.sampled_from([tf.float32, tf.bfloat16, tf.int64, tf.bool]))
-def test_slices_of_rows(tmp_path_factory, data, dtype):
+def spec(shape, box):
+    """Both ways of saying that a slice has all of a dimension mean the same to TensorFlow, and are different keys."""
+    return " ".join(map(str, shape)) + " " + ":".join("-" if size == whole and i % 2 else f"{begin},{size}" for i, ((begin, size), whole) in enumerate(zip(box, shape, strict=True)))
+
+
+def part(array, box):
+    return array[tuple(slice(begin, begin + size) for begin, size in box)]
+
+
+def save(prefix, name, array, dtype, boxes):
+    tf.raw_ops.SaveV2(prefix=str(prefix), tensor_names=[name] * len(boxes), shape_and_slices=[spec(array.shape, box) for box in boxes],
+                      tensors=[tf.constant(part(array, box), dtype) for box in boxes])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from([tf.float32, tf.bfloat16, tf.int64, tf.bool, tf.complex64]))
+def test_slices_of_any_dimension(tmp_path_factory, data, dtype):
     folder = tmp_path_factory.mktemp("tf")
-    shape = data.draw(st.lists(st.integers(1, 300), min_size=1, max_size=3).filter(lambda s: np.prod(s) < 200000))
+    shape = data.draw(st.lists(st.integers(1, 300), min_size=1, max_size=4).filter(lambda s: np.prod(s) < 100000))
     name = data.draw(st.sampled_from(["w", "emb/weights", "a\x00\xff", "ä"]))
     array = array_of(dtype, shape, 7)
-    parts = partition(data.draw, shape[0], 5)
-    whole = " ".join(map(str, shape))
-    rest = "".join(":-" for _ in shape[1:])
-    specs = [f"{whole} {begin},{end - begin}{rest}" for begin, end in parts]
-    tf.raw_ops.SaveV2(prefix=str(folder / "m"), tensor_names=[name] * len(parts), shape_and_slices=specs,
-                      tensors=[tf.constant(array[begin:end], dtype) for begin, end in parts])
+    boxes = data.draw(st.permutations(cut(data.draw, [(0, size) for size in shape], 9)))
+    save(folder / "m", name, array, dtype, boxes)
     assert read(folder / "m.index", folder / "o.safetensors") == {name: (DTYPES[dtype], tuple(shape), array.tobytes())}
+
+
+BOXES = [[(0, 30), (0, 20)], [(30, 10), (0, 20)], [(0, 25), (20, 13)], [(25, 15), (20, 13)]]
+
+
+def test_slices_in_several_files(tmp_path):
+    array = array_of(tf.float32, (40, 33), 1)
+    prefixes = [str(tmp_path / f"part{i}") for i in range(len(BOXES))]
+    for prefix, box in zip(prefixes, BOXES, strict=True):
+        save(prefix, "w", array, tf.float32, [box])
+    tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=prefixes, destination_prefix=str(tmp_path / "m"))
+    assert len(list(tmp_path.glob("m.data-*"))) == len(BOXES)
+    assert read(tmp_path / "m.index", tmp_path / "o.safetensors") == {"w": ("F32", (40, 33), array.tobytes())}
+
+
+def test_slices_that_leave_a_gap(tmp_path):
+    save(tmp_path / "m", "w", array_of(tf.float32, (40, 33), 1), tf.float32, BOXES[:3])
+    with pytest.raises(coffer.Error, match=r"leave a gap: none has the element at \[25, 20\]"):
+        read(tmp_path / "m.index", tmp_path / "o.safetensors")
+
+
+def test_slices_that_overlap(tmp_path):
+    save(tmp_path / "m", "w", array_of(tf.float32, (40, 33), 1), tf.float32, [*BOXES[:3], [(24, 16), (20, 13)]])
+    with pytest.raises(coffer.Error, match=r"begin at \[0, 20\] and \[24, 20\] overlap"):
+        read(tmp_path / "m.index", tmp_path / "o.safetensors")
+
+
+def test_a_damaged_slice(tmp_path):
+    array = array_of(tf.float32, (40, 33), 1)
+    save(tmp_path / "m", "w", array, tf.float32, BOXES)
+    path = tmp_path / "m.data-00000-of-00001"
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(coffer.Error, match="CRC-32C"):
+        read(tmp_path / "m.index", tmp_path / "o.safetensors")
+
+
+def test_slices_of_the_optimizer_are_left_out(tmp_path):
+    array = array_of(tf.float32, (40, 33), 1)
+    save(tmp_path / "m", "optimizer/m", array, tf.float32, BOXES)
+    assert read(tmp_path / "m.index", tmp_path / "o.safetensors") == {}
+    assert read(tmp_path / "m.index", tmp_path / "o.safetensors", root="all") == {"optimizer/m": ("F32", (40, 33), array.tobytes())}
+
+
+def test_slices_of_strings_are_left_out(tmp_path):
+    save(tmp_path / "m", "names", np.array([[b"a", b"bc"], [b"", b"def"]], object), tf.string, [[(0, 2), (0, 1)], [(0, 2), (1, 1)]])
+    assert read(tmp_path / "m.index", tmp_path / "o.safetensors") == {}
 
 
 def by_tensorflow(prefix):
