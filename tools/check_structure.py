@@ -52,6 +52,8 @@ PUBLIC_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h"}
 # Of other libraries, what is compiled in.
 ROOM_HEADERS = {"core": CORE_HEADERS, "format": CORE_HEADERS, "hash": C11_HEADERS | {"xxhash.h"}}
 OS_FILES = re.compile(r"src/io/(os(_\w+)?\.[ch])")
+# Those that are compiled for Windows and for other systems; else os_windows*.[ch] are its own, and the rest is of the others.
+EVERY_SYSTEM = re.compile(r"os(_no_\w+|_words)?\.[ch]")
 # Who starts threads, besides the operating system's files, and by what.
 THREAD_FILE = "src/io/crew.c"
 THREAD_START = re.compile(r"\b(coffer__os_thread_\w*(start|create)\w*|pthread_create|thrd_create)\s*\(")
@@ -358,15 +360,21 @@ def check_file_names(tree):
 
 
 def check_static_names(tree):
-    """Names of file-local functions and objects are unique in src, so that one file made of all of it compiles."""
-    places = defaultdict(set)
-    declaration = re.compile(r"^static\s[^;={(]*?(\w+)\s*(?:\[[^\]]*\]\s*)*[(=;]", flags=re.M)
-    for file in tree.code("src"):
-        for name in declaration.findall(tree.text(file)):
-            places[name].add(file)
-    for name, files in sorted(places.items()):
-        if len(files) > 1:
-            yield f"the static {name} is in several files: {', '.join(sorted(files))}"
+    """Names of file-local functions, objects and types are unique in what is compiled together, so that one file made of
+    all of it compiles. The files of Windows and those of other systems never are; os_no_*.c and os_words.c are for all."""
+    declaration = re.compile(r"^static\s[^;={(]*?(\w+)\s*(?:\[[^\]]*\]\s*)*[(=;]|^(?:typedef\b[^;]*)?\} (\w+);", flags=re.M)
+    names = {file: {a or b for a, b in declaration.findall(tree.text(file))} for file in tree.code("src")}
+    windows = {file for file in names if Path(file).name.startswith("os_windows")}
+    others = {file for file in names if OS_FILES.fullmatch(file) and not EVERY_SYSTEM.match(Path(file).name)} - windows
+    clashes = set()
+    for left_out in (windows, others):
+        places = defaultdict(set)
+        for file in names.keys() - left_out:
+            for name in names[file]:
+                places[name].add(file)
+        clashes |= {(name, ", ".join(sorted(files))) for name, files in places.items() if len(files) > 1}
+    for name, files in sorted(clashes):
+        yield f"the static {name} is in several files: {files}"
 
 
 # ---- The public headers, and every file -----------------------------------------------------------------------------
@@ -521,7 +529,9 @@ PLANTED = [
     (check_static_symbols, "src/core/plain.c", SPDX + "int helper = 1;\n", "the global helper"),
     (check_file_names, "tests/unit/sum.h", SPDX, "src/core/sum.h, tests/unit/sum.h"),
     (check_static_names, "src/core/twice.c", SPDX + "static int all_twice(int a)\n{\n    return a;\n}\n", "all_twice"),
+    (check_static_names, "src/io/os_windows_all.c", SPDX + "static int all_twice(int a)\n{\n    return a;\n}\n", "os_windows_all.c"),
     (check_static_names, "src/io/names.c", SPDX + "static const int sum_table[] = { 1 };\n", "sum_table"),
+    (check_static_names, "src/io/types.c", SPDX + "typedef struct all_twice {\n    int a;\n} all_twice;\n", "all_twice"),
     (check_line_length, "include/coffer/sum.h", HEADER + "/* " + "é" * 115 + " */\n", "121 columns"),
     (check_header_documented, "include/coffer/sum.h", HEADER + "COFFER_API int coffer_new(void);\n", "without a comment"),
     (check_licence, "src/core/free.c", "int coffer__free;\n", "src/core/free.c"),

@@ -18,7 +18,7 @@ static change change_of(const cli_changes *changes, const coffer_rewrite_change 
     const coffer_tensor *from = tensor->from;
     const coffer_tensor *to = tensor->to;
     if (to == NULL) {
-        return DROPPED;
+        return changes->choosing ? STAYS : DROPPED;
     }
     if (to->dtype != from->dtype) {
         return CAST;

@@ -11,6 +11,7 @@ typedef struct cli_changes {
     const coffer_rewrite *rewrite;
     bool aligning; /* a tensor that does not stand where its dtype wants it counts as a change */
     bool done;     /* the rewrite has run */
+    bool choosing; /* what is left out is no change: nobody loses it */
 } cli_changes;
 
 /* One in a line, `most` of them at most: "a.weight: from F32 to BF16". */

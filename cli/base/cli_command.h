@@ -54,6 +54,9 @@ typedef enum cli_option_id {
     CLI_OPTION_PLOT,
     CLI_OPTION_REVISION,
     CLI_OPTION_TOLERANCE,
+    CLI_OPTION_THRESHOLD,
+    CLI_OPTION_HEADER,
+    CLI_OPTION_SUMMARY,
     CLI_OPTION_MAX_SHARD_SIZE,
     CLI_OPTION_BALANCED,
     CLI_OPTION_ALGORITHM,
@@ -95,7 +98,8 @@ typedef enum cli_option_id {
     CLI_OPTION_ARCH,
     CLI_OPTION_SIDECAR,
     CLI_OPTION_DEQUANTIZE,
-    CLI_OPTION_SELECT
+    CLI_OPTION_SELECT,
+    CLI_OPTION_EXCEPT
 } cli_option_id;
 
 typedef struct cli_option {

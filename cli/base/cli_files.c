@@ -7,6 +7,7 @@
 #include "cli_parallel.h"
 #include "cli_progress.h"
 #include "cli_report.h"
+#include "cli_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,7 +157,7 @@ void cli_remark_choice(cli *app, const char *path, const coffer *model)
     const char *file = coffer_shard_path(model, 0);
     const size_t path_len = strlen(path);
     const bool below = path_len > 0 && strncmp(file, path, path_len) == 0 && file[path_len] != '\0';
-    const char *rest = below ? file + path_len + (file[path_len] == '/') : file;
+    const char *rest = below ? file + path_len + cli_is_slash(file[path_len]) : file;
     const bool far = strstr(path, "://") != NULL && !coffer_is_index(path) && strcmp(file, path) != 0;
     if (far || (below && cli_is_folder(path) && strchr(rest, '/') != NULL)) {
         char shown[256];

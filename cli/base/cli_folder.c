@@ -3,6 +3,7 @@
 #include "cli_folder.h"
 
 #include "cli_report.h"
+#include "cli_text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -34,7 +35,7 @@ static void walk_trouble(folder_walk *walk, const char *path, const char *what)
 static char *path_in(const char *path, const char *name)
 {
     const size_t path_len = strlen(path);
-    const bool slash = path_len > 0 && path[path_len - 1] != '/';
+    const bool slash = path_len > 0 && !cli_is_slash(path[path_len - 1]);
     const size_t size = path_len + strlen(name) + 2;
     char *joined = malloc(size);
     if (joined != NULL) {
@@ -152,7 +153,7 @@ int cli_folder_list(cli *app, const char *path, const cli_folder_rule *rule, cli
     *folder = (cli_folder){ .count = 0 };
     folder_walk walk = { .app = app, .rule = rule, .folder = folder };
     const size_t path_len = strlen(path);
-    walk.root_len = path_len + (path_len > 0 && path[path_len - 1] == '/' ? 0 : 1);
+    walk.root_len = path_len + (path_len > 0 && cli_is_slash(path[path_len - 1]) ? 0 : 1);
     walk_read(&walk, path);
     while (walk.pending_count > 0) {
         char *next = walk.pending[--walk.pending_count];
@@ -188,7 +189,7 @@ bool cli_is_folder(const char *path)
 
 char *cli_name_below(const char *folder, const char *path)
 {
-    const char *slash = strrchr(path, '/');
+    const char *slash = cli_last_slash(path);
     const char *last = slash != NULL ? slash + 1 : path;
     char *parent = slash != NULL ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
     char *real_parent = parent != NULL ? realpath(parent, NULL) : NULL;
@@ -196,9 +197,9 @@ char *cli_name_below(const char *folder, const char *path)
     char *name = NULL;
     if (real_parent != NULL && real_folder != NULL) {
         const size_t len = strlen(real_folder);
-        const bool is_root = strcmp(real_folder, "/") == 0;
-        if (is_root ||
-            (strncmp(real_parent, real_folder, len) == 0 && (real_parent[len] == '\0' || real_parent[len] == '/'))) {
+        const bool is_root = real_folder[len - 1] == '/';
+        if (strncmp(real_parent, real_folder, len) == 0 &&
+            (is_root || real_parent[len] == '\0' || real_parent[len] == '/')) {
             const char *rest = real_parent + len + (!is_root && real_parent[len] == '/' ? 1 : 0);
             name = *rest != '\0' ? path_in(rest, last) : strdup(last);
         }

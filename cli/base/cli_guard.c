@@ -4,6 +4,7 @@
 
 #include "cli_folder.h"
 #include "cli_report.h"
+#include "cli_text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -51,7 +52,7 @@ int cli_guard_refuse(cli *app, const char *output, const char *input)
 /* The index of a model that was opened by its folder is beside its files, under a name that nobody gave. */
 static int guard_indices(cli *app, const char *output, const char *file)
 {
-    const char *slash = strrchr(file, '/');
+    const char *slash = cli_last_slash(file);
     const int folder_len = slash != NULL ? (int)(slash - file) + 1 : 0;
     char folder[PATH_MOST];
     char index[PATH_MOST + 256];

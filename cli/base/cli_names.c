@@ -90,3 +90,16 @@ size_t cli_number_at(const char *name, size_t name_len, size_t at)
     const bool is_word = at > 0 && name[at - 1] == '_' && end < name_len && name[end] == '_';
     return is_part || is_word ? digits : 0;
 }
+
+size_t cli_layer_end(const char *name, size_t name_len)
+{
+    size_t last = name_len;
+    for (size_t at = 0; at < name_len; at++) {
+        const size_t digits = cli_number_at(name, name_len, at);
+        if (digits > 0) {
+            return at + digits;
+        }
+        last = is_edge(name, name_len, at) ? at : last;
+    }
+    return last;
+}

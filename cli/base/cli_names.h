@@ -16,5 +16,8 @@ size_t cli_part_end(const char *name, size_t name_len, size_t start);
    or one between two underscores, as kohya's names have it ("down_blocks_0_attentions"). 0: there
    is none. "ln_1" is a name, not a number. */
 size_t cli_number_at(const char *name, size_t name_len, size_t at);
+/* Where the layer's part of a name ends: after its first number, "model.layers.3"; in a name without one before its last
+   part, "model.embed_tokens". The length of a name that has neither. */
+size_t cli_layer_end(const char *name, size_t name_len);
 
 #endif

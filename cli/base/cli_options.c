@@ -5,6 +5,7 @@
 #include "cli_formats.h"
 #include "cli_report.h"
 #include "cli_text.h"
+#include "coffer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -253,4 +254,18 @@ int cli_which(const cli_arguments *arguments, cli_option_id id)
         }
     }
     return which;
+}
+
+bool cli_filter_takes(const cli_arguments *arguments, const char *name, size_t name_len)
+{
+    bool filtered = false;
+    for (size_t i = 0; i < arguments->choice_count; i++) {
+        if (arguments->choices[i].option->id == CLI_OPTION_FILTER) {
+            filtered = true;
+            if (coffer_match(arguments->choices[i].value, name, name_len)) {
+                return true;
+            }
+        }
+    }
+    return !filtered;
 }

@@ -8,18 +8,17 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#define THREADS_MOST 64
 #define AHEAD 4 /* results that may wait for their turn, for each thread */
-#define WINDOW_MOST (THREADS_MOST * AHEAD)
+#define THREADS_MOST (CLI_JOBS_AHEAD_MOST / AHEAD)
 
 typedef struct job_pool {
     const cli_jobs *jobs;
     size_t count;
-    size_t window;          /* jobs that are begun but not delivered, at most */
-    size_t begun;           /* jobs that some thread has taken */
-    size_t delivered;       /* jobs that are through */
-    bool done[WINDOW_MOST]; /* of job i at i % window: its work has ended */
-    pthread_mutex_t lock;   /* holds all of the above */
+    size_t window;                  /* jobs that are begun but not delivered, at most */
+    size_t begun;                   /* jobs that some thread has taken */
+    size_t delivered;               /* jobs that are through */
+    bool done[CLI_JOBS_AHEAD_MOST]; /* of job i at i % window: its work has ended */
+    pthread_mutex_t lock;           /* holds all of the above */
     pthread_cond_t changed;
 } job_pool;
 

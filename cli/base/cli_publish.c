@@ -4,6 +4,7 @@
 
 #include "cli_interrupt.h"
 #include "cli_report.h"
+#include "cli_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +45,7 @@ static mode_t usual_mode(void)
    be too long. Returns its descriptor, or -1 with errno set. */
 static int open_temporary(cli_publish *file, mode_t mode)
 {
-    const char *slash = strrchr(file->path, '/');
+    const char *slash = cli_last_slash(file->path);
     const char *name = slash != NULL ? slash + 1 : file->path;
     const bool named = strlen(name) + sizeof SUFFIX <= NAME_MOST;
     const size_t size = strlen(file->path) + sizeof "." SUFFIX;

@@ -174,7 +174,7 @@ static const char *file_of_model(const coffer_error *err, const char *path)
 /* "file model-00002-of-00003.safetensors": without its folder, which is the model's, as a rule. */
 static void file_part(const char *file, char *text, size_t size)
 {
-    const char *slash = strrchr(file, '/');
+    const char *slash = cli_last_slash(file);
     const size_t used = (size_t)snprintf(text, size, "file ");
     slash = slash != NULL && slash[1] != '\0' ? slash + 1 : file;
     coffer_escape(slash, strlen(slash), text + used, size - used);
@@ -252,7 +252,7 @@ void cli_json_error(cli *app, const char *path, const coffer_error *err)
 /* "; did you mean "model.safetensors"?" when there is a file of nearly that name. */
 static void suggest_file(const char *path, char *text, size_t size)
 {
-    const char *slash = strrchr(path, '/');
+    const char *slash = cli_last_slash(path);
     const char *name = slash != NULL ? slash + 1 : path;
     const size_t name_len = strlen(name);
     char folder[4096] = ".";

@@ -94,16 +94,15 @@ static int check_index(const rewriting *run, bool force)
     return code;
 }
 
-static int check_model(const rewriting *run, bool force)
+static int check_model(const rewriting *run, bool force, uint64_t max_shard_size)
 {
-    if (cli_is_single_file(run->model, run->path)) {
-        return CLI_EXIT_OK;
-    }
+    const bool several = max_shard_size != UINT64_MAX && (max_shard_size != 0 || coffer_shard_count(run->model) > 1);
+    const bool single = cli_is_single_file(run->model, run->path);
     if (run->output == NULL) {
-        return check_files(run, force);
+        return single ? CLI_EXIT_OK : check_files(run, force);
     }
-    const int code = cli_guard_model(run->app, run->output, run->path, run->model);
-    return code == CLI_EXIT_OK && coffer_shard_count(run->model) > 1 ? check_index(run, force) : code;
+    const int code = single ? CLI_EXIT_OK : cli_guard_model(run->app, run->output, run->path, run->model);
+    return code == CLI_EXIT_OK && several ? check_index(run, force) : code;
 }
 
 /* ---- Telling ---- */
@@ -291,6 +290,10 @@ static int carry_out(rewriting *run, const cli_arguments *arguments, const char 
 static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_options *options)
 {
     coffer_error err;
+    const char *size = cli_value(arguments, CLI_OPTION_MAX_SHARD_SIZE);
+    if (size != NULL && !cli_read_size(size, &options->max_shard_size)) {
+        return cli_usage_error(run->app, "--max-shard-size needs a number of bytes: 5GB, 500MB, 1GiB, 250000");
+    }
     int code = check(run, arguments);
     if (code != CLI_EXIT_OK) {
         return code;
@@ -301,7 +304,7 @@ static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_o
     if (run->model == NULL) {
         return code;
     }
-    code = check_model(run, cli_given(arguments, CLI_OPTION_FORCE));
+    code = check_model(run, cli_given(arguments, CLI_OPTION_FORCE), options->max_shard_size);
     if (code != CLI_EXIT_OK) {
         return code;
     }
@@ -312,20 +315,30 @@ static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_o
     return coffer_rewrite_plan(&run->rewrite, run->model, options, &err) == COFFER_OK ? CLI_EXIT_OK : fail(run, &err);
 }
 
+/* What cli_rewrite_model and cli_rewrite_choose share. */
+static int rewrite_or_choose(rewriting *run, const cli_arguments *arguments, const coffer_rewrite_options *wanted,
+                             const char *nothing)
+{
+    coffer_rewrite_options options = *wanted;
+    run->path = arguments->names[0];
+    run->output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    run->started = cli_seconds();
+    int code = plan(run, arguments, &options);
+    if (code == CLI_EXIT_OK) {
+        run->changes.rewrite = run->rewrite;
+        run->changes.aligning = options.alignment != 0;
+        code = carry_out(run, arguments, nothing);
+    }
+    coffer_rewrite_free(run->rewrite);
+    coffer_close(run->model);
+    return code;
+}
+
 int cli_rewrite_model(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted,
                       const char *nothing, coffer *model)
 {
-    rewriting run = { .app = app, .path = arguments->names[0], .model = model, .started = cli_seconds() };
-    coffer_rewrite_options options = *wanted;
-    run.output = cli_value(arguments, CLI_OPTION_OUTPUT);
-    int code = plan(&run, arguments, &options);
-    if (code == CLI_EXIT_OK) {
-        run.changes = (cli_changes){ run.rewrite, options.alignment != 0, false };
-        code = carry_out(&run, arguments, nothing);
-    }
-    coffer_rewrite_free(run.rewrite);
-    coffer_close(run.model);
-    return code;
+    rewriting run = { .app = app, .model = model };
+    return rewrite_or_choose(&run, arguments, wanted, nothing);
 }
 
 int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted, const char *nothing)
@@ -333,26 +346,55 @@ int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_o
     return cli_rewrite_model(app, arguments, wanted, nothing, NULL);
 }
 
-int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_read *read, const char *nothing)
+cli_rewrite_texts cli_rewrite_names(const cli_arguments *arguments, cli_rewrite_read *take)
 {
-    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    return (cli_rewrite_texts){ arguments->names + 1, arguments->name_count - 1, take };
+}
+
+/* Reads the rules, then rewrites by them. */
+static int read_and_rewrite(rewriting *run, const cli_arguments *arguments, const cli_rewrite_texts *given,
+                            const coffer_rewrite_options *wanted, const char *nothing)
+{
+    coffer_rewrite_options options = *wanted;
     size_t room = 0;
-    for (size_t i = 1; i < arguments->name_count; i++) {
-        room += strlen(arguments->names[i]) + 1;
+    for (size_t i = 0; i < given->count; i++) {
+        room += strlen(given->texts[i]) + 1;
     }
-    coffer_rewrite_rule *rules = calloc(arguments->name_count, sizeof *rules);
+    coffer_rewrite_rule *rules = calloc(given->count + 1, sizeof *rules);
     char *patterns = malloc(room + 1);
-    int code = rules != NULL && patterns != NULL ? CLI_EXIT_OK : cli_fail_memory(app, arguments->names[0]);
+    int code = rules != NULL && patterns != NULL ? CLI_EXIT_OK : cli_fail_memory(run->app, arguments->names[0]);
     char *pattern = patterns;
-    for (size_t i = 1; i < arguments->name_count && code == CLI_EXIT_OK; i++) {
-        code = read(app, arguments->names[i], pattern, &rules[options.rule_count++]);
-        pattern += strlen(arguments->names[i]) + 1;
+    for (size_t i = 0; i < given->count && code == CLI_EXIT_OK; i++) {
+        code = given->read(run->app, given->texts[i], pattern, &rules[options.rule_count++]);
+        pattern += strlen(given->texts[i]) + 1;
     }
     if (code == CLI_EXIT_OK) {
         options.rules = rules;
-        code = cli_rewrite(app, arguments, &options, nothing);
+        code = rewrite_or_choose(run, arguments, &options, nothing);
     }
     free(patterns);
     free(rules);
     return code;
+}
+
+int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, const cli_rewrite_texts *rules,
+                         const coffer_rewrite_options *wanted, const char *nothing)
+{
+    rewriting run = { .app = app };
+    return read_and_rewrite(&run, arguments, rules, wanted, nothing);
+}
+
+int cli_rewrite_choose(cli *app, const cli_arguments *arguments, const cli_rewrite_texts *rules,
+                       const coffer_rewrite_options *wanted)
+{
+    rewriting run = { .app = app, .changes = { .choosing = true } };
+    return read_and_rewrite(&run, arguments, rules, wanted, "");
+}
+
+int cli_rewrite_read_keep(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule)
+{
+    (void)app;
+    memcpy(pattern, text, strlen(text) + 1);
+    *rule = (coffer_rewrite_rule){ .kind = COFFER_REWRITE_KEEP, .pattern = pattern };
+    return CLI_EXIT_OK;
 }

@@ -24,6 +24,11 @@
     {                                                                                                                  \
         CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would change, and change nothing", NULL                    \
     }
+#define CLI_OPTION_ROW_SHARD_SIZE                                                                                      \
+    {                                                                                                                  \
+        CLI_OPTION_MAX_SHARD_SIZE, 0, "max-shard-size", "SIZE",                                                        \
+            "divide the tensors again, into files of at most so many bytes", NULL                                      \
+    }
 #define CLI_OPTION_ROW_IN_PLACE                                                                                        \
     {                                                                                                                  \
         CLI_OPTION_IN_PLACE, 0, "in-place", NULL, "rewrite PATH without asking", NULL                                  \
@@ -44,7 +49,22 @@ int cli_rewrite_model(cli *app, const cli_arguments *arguments, const coffer_rew
 /* Reads one argument as a rule, whose pattern goes to `pattern`: room for all of the text. Reports what is wrong with
    it. Returns the exit code. */
 typedef int cli_rewrite_read(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule);
-/* The same as cli_rewrite, by the rules that the arguments after PATH are. */
-int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, cli_rewrite_read *read, const char *nothing);
+/* A pattern of tensors to keep. */
+cli_rewrite_read cli_rewrite_read_keep;
+/* Texts that are rules, all of one kind. */
+typedef struct cli_rewrite_texts {
+    const char *const *texts;
+    size_t count;
+    cli_rewrite_read *read;
+} cli_rewrite_texts;
+/* The arguments after PATH, as rules. */
+cli_rewrite_texts cli_rewrite_names(const cli_arguments *arguments, cli_rewrite_read *take);
+/* The same as cli_rewrite, by those rules in addition to what is wanted besides. */
+int cli_rewrite_by_rules(cli *app, const cli_arguments *arguments, const cli_rewrite_texts *rules,
+                         const coffer_rewrite_options *wanted, const char *nothing);
+/* The same for a file of some tensors, given by rules that keep them: the others are not told of, since nobody loses
+   them. */
+int cli_rewrite_choose(cli *app, const cli_arguments *arguments, const cli_rewrite_texts *rules,
+                       const coffer_rewrite_options *wanted);
 
 #endif

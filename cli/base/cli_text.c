@@ -2,6 +2,7 @@
 /* Small work on text: see cli_text.h for the contracts. */
 #include "cli_text.h"
 
+#include "cli_host.h"
 #include "coffer.h"
 
 #include <inttypes.h>
@@ -299,11 +300,24 @@ size_t cli_distance_limit(size_t text_len)
     return text_len < 3 ? 1 : text_len < 9 ? 2 : 3;
 }
 
+bool cli_is_slash(char c)
+{
+    return c != '\0' && strchr(cli_host_separators, c) != NULL;
+}
+
+const char *cli_last_slash(const char *path)
+{
+    const char *last = NULL;
+    for (const char *slash = strpbrk(path, cli_host_separators); slash != NULL;
+         slash = strpbrk(slash + 1, cli_host_separators)) {
+        last = slash;
+    }
+    return last;
+}
+
 double cli_seconds(void)
 {
-    struct timespec now;
-    if (timespec_get(&now, TIME_UTC) == 0) {
-        return 0;
-    }
+    struct timespec now = { .tv_sec = 0 };
+    clock_gettime(CLOCK_REALTIME, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }

@@ -46,5 +46,9 @@ size_t cli_distance_limit(size_t text_len);
 
 /* Seconds since some moment, for measuring how long something took. */
 double cli_seconds(void);
+/* Whether a sign separates the parts of a path here: a slash, and on Windows a backslash too. */
+bool cli_is_slash(char c);
+/* The last such sign of a path; NULL where there is none. */
+const char *cli_last_slash(const char *path);
 
 #endif

@@ -32,6 +32,7 @@ static int run_align(cli *app, const cli_arguments *arguments)
 static const cli_option ALIGN_OPTIONS[] = {
     { CLI_OPTION_TO, 0, "to", "BYTES", "start the data at a multiple of BYTES; 8 if not given", NULL },
     CLI_OPTION_ROW_OUTPUT,
+    CLI_OPTION_ROW_SHARD_SIZE,
     CLI_OPTION_ROW_DRY_RUN,
     CLI_OPTION_ROW_IN_PLACE,
     CLI_OPTION_ROW_FORCE,

@@ -36,12 +36,14 @@ static int read_cast(cli *app, const char *text, char *glob, coffer_rewrite_rule
 
 static int run_cast(cli *app, const cli_arguments *arguments)
 {
-    return cli_rewrite_by_rules(app, arguments, read_cast, "its tensors have these dtypes already");
+    const coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    const cli_rewrite_texts rules = cli_rewrite_names(arguments, read_cast);
+    return cli_rewrite_by_rules(app, arguments, &rules, &options, "its tensors have these dtypes already");
 }
 
 static const cli_option CAST_OPTIONS[] = {
-    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_IN_PLACE, CLI_OPTION_ROW_FORCE,
-    CLI_OPTION_ROW_DIGEST, CLI_OPTION_ROW_JSON,    CLI_OPTION_ROW_END,
+    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_SHARD_SIZE, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_IN_PLACE,
+    CLI_OPTION_ROW_FORCE,  CLI_OPTION_ROW_DIGEST,     CLI_OPTION_ROW_JSON,    CLI_OPTION_ROW_END,
 };
 
 static const cli_example CAST_EXAMPLES[] = {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer drop PATH GLOB...: a file without some of its tensors. */
+#include "cli_options.h"
+#include "cli_report.h"
 #include "cli_rewrite.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int read_drop(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule)
@@ -14,17 +17,41 @@ static int read_drop(cli *app, const char *text, char *pattern, coffer_rewrite_r
 
 static int run_drop(cli *app, const cli_arguments *arguments)
 {
-    return cli_rewrite_by_rules(app, arguments, read_drop, "");
+    const coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    const bool excepting = cli_given(arguments, CLI_OPTION_EXCEPT);
+    if (excepting == (arguments->name_count > 1)) {
+        return cli_usage_error(app, "say what is dropped (GLOB...) or what is not (--except GLOB): one of them");
+    }
+    cli_rewrite_texts rules = cli_rewrite_names(arguments, read_drop);
+    if (!excepting) {
+        return cli_rewrite_by_rules(app, arguments, &rules, &options, "");
+    }
+    const char **kept = cli_values_of(arguments, CLI_OPTION_EXCEPT, &rules.count);
+    rules.texts = kept;
+    rules.read = cli_rewrite_read_keep;
+    const int code =
+        kept == NULL ? cli_fail_memory(app, arguments->names[0])
+                     : cli_rewrite_by_rules(app, arguments, &rules, &options, "the patterns match all of its tensors");
+    free(kept);
+    return code;
 }
 
 static const cli_option DROP_OPTIONS[] = {
-    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_IN_PLACE, CLI_OPTION_ROW_FORCE,
-    CLI_OPTION_ROW_DIGEST, CLI_OPTION_ROW_JSON,    CLI_OPTION_ROW_END,
+    { CLI_OPTION_EXCEPT, 0, "except", "GLOB", "drop everything else; repeatable", NULL },
+    CLI_OPTION_ROW_OUTPUT,
+    CLI_OPTION_ROW_SHARD_SIZE,
+    CLI_OPTION_ROW_DRY_RUN,
+    CLI_OPTION_ROW_IN_PLACE,
+    CLI_OPTION_ROW_FORCE,
+    CLI_OPTION_ROW_DIGEST,
+    CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_END,
 };
 
 static const cli_example DROP_EXAMPLES[] = {
     { "coffer drop model.safetensors 'optimizer.*' --dry-run", "what would be dropped?" },
     { "coffer drop model.safetensors '*.attn.bias' '*.masked_bias' --in-place", "rewrite the file without them" },
+    { "coffer drop model/ --except 'vision_tower.*' -o vision.safetensors", "only those" },
     { NULL, NULL },
 };
 
@@ -32,17 +59,17 @@ const cli_command cli_drop = {
     .name = "drop",
     .run = run_drop,
     .summary = "rewrite a file without some of its tensors",
-    .usage = "PATH GLOB...",
+    .usage = "PATH [GLOB...]",
     .about = "Rewrites a file without the tensors whose names match any of the patterns: * is any text, ? one\n"
              "character, [a-z] one of a set, and a backslash makes the next character literal. Quote patterns,\n"
              "since the shell has patterns too. Every pattern has to match something, or nothing is done. Before\n"
              "PATH itself is rewritten, the command shows the changes on a terminal and asks; otherwise --in-place\n"
              "or -f allows it. PATH is a file, or an index or folder: then all files of the model are rewritten,\n"
-             "and replaced together.\n"
+             "and replaced together. With --except everything is dropped that none of its patterns matches.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change}].\n",
     .options = DROP_OPTIONS,
     .examples = DROP_EXAMPLES,
-    .least_names = 2,
+    .least_names = 1,
     .most_names = SIZE_MAX,
 };

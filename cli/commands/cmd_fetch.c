@@ -28,15 +28,6 @@ static bool matches(const cli_choice *choice, const coffer_tensor *tensor)
     return choice->option->id == CLI_OPTION_FILTER && coffer_match(choice->value, tensor->name, tensor->name_len);
 }
 
-static bool takes(const cli_arguments *arguments, const coffer_tensor *tensor)
-{
-    bool found = false;
-    for (size_t c = 0; !found && c < arguments->choice_count; c++) {
-        found = matches(&arguments->choices[c], tensor);
-    }
-    return found;
-}
-
 static const char *idle_pattern(const fetch_choice *chosen, const cli_arguments *arguments)
 {
     const char *idle = NULL;
@@ -57,7 +48,7 @@ static fetch_choice choose(const coffer *model, const cli_arguments *arguments)
     chosen.tensors = calloc(coffer_count(model) + 1, sizeof(const coffer_tensor *));
     for (size_t i = 0; chosen.tensors != NULL && i < coffer_count(model); i++) {
         const coffer_tensor *tensor = coffer_at(model, i);
-        if (chosen.all || takes(arguments, tensor)) {
+        if (cli_filter_takes(arguments, tensor->name, tensor->name_len)) {
             chosen.tensors[chosen.count++] = tensor;
         }
     }

@@ -6,7 +6,7 @@
 #include "cli_text.h"
 
 #include <inttypes.h>
-#include <poll.h>
+#include <time.h>
 
 #define KEEP_LOOK_MS 200 /* how often the flag of Ctrl-C is looked at */
 
@@ -15,6 +15,7 @@
    Nothing tells of a new load by itself, which is why it is looked for. */
 static void keep_until_end(cli *app, const char *path, coffer_keeper *keeper)
 {
+    const struct timespec pause = { .tv_nsec = KEEP_LOOK_MS * 1000000L };
     uint64_t told = 0;
     while (!cli_interrupted()) {
         uint64_t bytes = 0;
@@ -24,7 +25,7 @@ static void keep_until_end(cli *app, const char *path, coffer_keeper *keeper)
             told = attached;
             cli_remark_path(app, path, "used by %" PRIu64 " load%s so far", told, told == 1 ? "" : "s");
         }
-        (void)poll(NULL, 0, KEEP_LOOK_MS);
+        (void)nanosleep(&pause, NULL);
     }
 }
 

@@ -50,12 +50,14 @@ static int read_rename(cli *app, const char *text, char *old, coffer_rewrite_rul
 
 static int run_rename(cli *app, const cli_arguments *arguments)
 {
-    return cli_rewrite_by_rules(app, arguments, read_rename, "its tensors are named so already");
+    const coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    const cli_rewrite_texts rules = cli_rewrite_names(arguments, read_rename);
+    return cli_rewrite_by_rules(app, arguments, &rules, &options, "its tensors are named so already");
 }
 
 static const cli_option RENAME_OPTIONS[] = {
-    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_IN_PLACE, CLI_OPTION_ROW_FORCE,
-    CLI_OPTION_ROW_DIGEST, CLI_OPTION_ROW_JSON,    CLI_OPTION_ROW_END,
+    CLI_OPTION_ROW_OUTPUT, CLI_OPTION_ROW_SHARD_SIZE, CLI_OPTION_ROW_DRY_RUN, CLI_OPTION_ROW_IN_PLACE,
+    CLI_OPTION_ROW_FORCE,  CLI_OPTION_ROW_DIGEST,     CLI_OPTION_ROW_JSON,    CLI_OPTION_ROW_END,
 };
 
 static const cli_example RENAME_EXAMPLES[] = {

@@ -110,7 +110,7 @@ static int guard_old_model(split_guard *guard, const split_target *target)
 /* What the new files are going to be called. */
 static int guard_new_files(split_guard *guard, const split_target *target, const coffer_model_writer *writer)
 {
-    const char *slash = strrchr(target->path, '/');
+    const char *slash = cli_last_slash(target->path);
     const int folder_len = slash != NULL ? (int)(slash - target->path) + 1 : 0;
     for (size_t i = 0; i < coffer_model_writer_shard_count(writer) && guard->code == CLI_EXIT_OK; i++) {
         const char *name = coffer_model_writer_shard_name(writer, i);

@@ -87,8 +87,8 @@ typedef struct coffer_rewrite_options {
 /* How a rewrite is done. */
 typedef enum coffer_rewrite_way {
     COFFER_REWRITE_NOTHING = 0, /* the model is that way already, and there is no output */
-    COFFER_REWRITE_HEADERS =
-        1, /* only metadata change: each file is edited as by coffer_edit_metadata, one after the other */
+    /* Only metadata change: each file is edited as by coffer_edit_metadata, one after the other. */
+    COFFER_REWRITE_HEADERS = 1,
     COFFER_REWRITE_FILES = 2 /* new files are written, and take their places together when all of them are complete */
 } coffer_rewrite_way;
 
@@ -136,9 +136,10 @@ COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *
  * Carries the plan out, once. Tensors come in the order in which every writer puts them; casts round to the nearest, of
  * two that are as near to the even one, beyond the largest to infinity, by several threads with at most 4 MiB each.
  * Until the new files are complete nothing is touched: after any failure the old model is there as it was, and
- * COFFER_ERR_CHANGED means that somebody saved another one meanwhile, which stays. Only a rewrite of the headers of
- * several files can end half done, file by file; err->message then says which files are changed. `progress` counts the
- * bytes of tensors (of an edit, those of coffer_edit_metadata). After a failure the plan can only be freed.
+ * COFFER_ERR_CHANGED means that somebody saved another one meanwhile, which stays. A rewrite of the headers of several
+ * files edits them in turn: after a failure those before it get their old values again, and where that fails, too,
+ * err->message names the file with the new ones; a crash can leave some files edited. `progress` counts the bytes of
+ * tensors (of an edit, those of coffer_edit_metadata). After a failure the plan can only be freed.
  */
 COFFER_API coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options,
                                             coffer_error *err);

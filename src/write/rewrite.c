@@ -632,7 +632,7 @@ static bool rewrite_is_another_value(const coffer_table *table, const coffer_edi
 }
 
 /* One file that would change is enough. */
-static bool rewrite_edits(const coffer_rewrite *rewrite)
+static bool rewrite_has_edits(const coffer_rewrite *rewrite)
 {
     const coffer_rewrite_options *options = &rewrite->options;
     for (size_t i = 0; i < options->edit_count; i++) {
@@ -657,7 +657,7 @@ static void rewrite_choose_way(coffer_rewrite *rewrite)
         rewrite->summary.way = COFFER_REWRITE_FILES;
         return;
     }
-    rewrite->summary.way = rewrite_edits(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
+    rewrite->summary.way = rewrite_has_edits(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
     rewrite->summary.copied = 0;
 }
 

@@ -250,3 +250,37 @@ coffer_status coffer__rewrite_guard(coffer_rewrite *rewrite, coffer_error *err)
     rewrite_guard_close(&guard);
     return status;
 }
+
+/* `seen` is NULL for a file that was not looked at when it was opened; then it is enough that it
+   exists. The path is followed, as it was when the model was opened. */
+static coffer_status rewrite_look_again(const char *path, const coffer__os_info *seen, coffer_error *err)
+{
+    coffer__os_info now;
+    if (coffer__os_inspect(path, true, &now) == 0 && (seen == NULL || coffer__os_unchanged(seen, &now))) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_CHANGED,
+                 "the file was changed, or replaced by another one, since it was read: nothing was rewritten");
+    return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
+}
+
+/* Whether the files of a model that is replaced, its index too, are still those that were read. (A
+   single file's writer looks at it itself.) It narrows the window in which a save of another
+   program could be lost. Other saves by this library are kept out by the lock of the folder, but an
+   edit of a file's metadata takes only the lock of that file and is found here. */
+coffer_status coffer__rewrite_check_unchanged(const coffer_rewrite *rewrite, coffer_error *err)
+{
+    const coffer *model = rewrite->model;
+    if (rewrite->options.output != NULL) {
+        return COFFER_OK;
+    }
+    for (size_t i = 0; i < model->shard_count; i++) {
+        const coffer_status status =
+            rewrite_look_again(model->shards[i].path, coffer__source_seen(&model->shards[i].source), err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return model->several == NULL ? COFFER_OK
+                                  : rewrite_look_again(model->several->index_path, &rewrite->index_seen, err);
+}

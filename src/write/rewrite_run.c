@@ -5,15 +5,12 @@
  * them together.
  */
 #include "alloc.h"
-#include "edit.h"
 #include "error.h"
 #include "model.h"
 #include "model_writer.h"
 #include "options.h"
-#include "os.h"
 #include "parts.h"
 #include "rewriting.h"
-#include "trouble.h"
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
@@ -113,40 +110,6 @@ static coffer_status rewrite_fill(coffer_rewrite *rewrite, const coffer__rewrite
     return coffer__rewrite_cast(rewrite, target, &part, err);
 }
 
-/* `seen` is NULL for a file that was not looked at when it was opened; then it is enough that it
-   exists. The path is followed, as it was when the model was opened. */
-static coffer_status rewrite_look_again(const char *path, const coffer__os_info *seen, coffer_error *err)
-{
-    coffer__os_info now;
-    if (coffer__os_inspect(path, true, &now) == 0 && (seen == NULL || coffer__os_unchanged(seen, &now))) {
-        return COFFER_OK;
-    }
-    coffer__fail(err, COFFER_ERR_CHANGED,
-                 "the file was changed, or replaced by another one, since it was read: nothing was rewritten");
-    return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
-}
-
-/* Whether the files of a model that is replaced, its index too, are still those that were read. (A
-   single file's writer looks at it itself.) It narrows the window in which a save of another
-   program could be lost. Other saves by this library are kept out by the lock of the folder, but an
-   edit of a file's metadata takes only the lock of that file and is found here. */
-static coffer_status rewrite_check_unchanged(const coffer_rewrite *rewrite, coffer_error *err)
-{
-    const coffer *model = rewrite->model;
-    if (rewrite->options.output != NULL) {
-        return COFFER_OK;
-    }
-    for (size_t i = 0; i < model->shard_count; i++) {
-        const coffer_status status =
-            rewrite_look_again(model->shards[i].path, coffer__source_seen(&model->shards[i].source), err);
-        if (status != COFFER_OK) {
-            return status;
-        }
-    }
-    return model->several == NULL ? COFFER_OK
-                                  : rewrite_look_again(model->several->index_path, &rewrite->index_seen, err);
-}
-
 /* The look comes as late as possible, when all bytes are written and only renames are left. If it
    fails, nothing is published and the new files are removed. */
 static coffer_status rewrite_finish(const coffer_rewrite *rewrite, const coffer__rewrite_target *target,
@@ -155,7 +118,7 @@ static coffer_status rewrite_finish(const coffer_rewrite *rewrite, const coffer_
     if (target->file != NULL) {
         return coffer_writer_finish(target->file, err);
     }
-    const coffer_status status = rewrite_check_unchanged(rewrite, err);
+    const coffer_status status = coffer__rewrite_check_unchanged(rewrite, err);
     return status == COFFER_OK ? coffer_model_writer_finish(target->files, err) : status;
 }
 
@@ -174,65 +137,6 @@ static coffer_status rewrite_files(coffer_rewrite *rewrite, const coffer_read_op
     coffer_writer_free(target.file);
     coffer_model_writer_free(target.files);
     return status;
-}
-
-/* ---- only metadata ----------------------------------------------------------------------------------------------- */
-
-/* Says after a failure in the middle which files are changed by now. Each file is whole, whichever
-   it is; only the model as a whole is half done. Running the same edits again completes it, since
-   files that have the metadata already are left alone. */
-static coffer_status rewrite_headers_fail(const coffer *model, size_t shard, const coffer_error *cause,
-                                          coffer_error *err)
-{
-    if (err == NULL) {
-        return cause->code;
-    }
-    *err = *cause;
-    if (shard == 0) {
-        return cause->code;
-    }
-    coffer__fail(err, cause->code,
-                 "%s; the %u files before this one, in order of their names, have the new metadata, and this one and "
-                 "the %u after it have the old",
-                 cause->message, (uint64_t)shard, (uint64_t)(model->shard_count - shard - 1));
-    coffer__fail_path(err, cause->code, coffer_shard_path(model, shard));
-    return coffer__fail_errno(err, cause->code, cause->os_error);
-}
-
-/* Between giving up the lock and the edit another editor may come first; then the edit fails with
-   COFFER_ERR_CHANGED and that editor's work stays. All files are looked at before the first is
-   edited, so that a model which was changed as a whole is not left half edited. There is no way to
-   publish edits together: each header is changed in its own file. */
-static coffer_status rewrite_headers(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err)
-{
-    coffer_error cause;
-    const coffer_rewrite_options *options = &rewrite->options;
-    const coffer *model = rewrite->model;
-    coffer_edit_options edit = COFFER_EDIT_OPTIONS_INIT;
-    edit.allocator = &rewrite->allocator;
-    edit.max_header_size = options->max_header_size;
-    /* Mode, slack and the rest have their defaults, so a header without room is made longer as by
-       any edit. */
-    edit.follow_links = options->follow_links;
-    edit.sync = options->sync;
-    edit.progress = read->progress;
-    edit.progress_ctx = read->progress_ctx;
-    /* The edit takes the lock itself. It checks that the file is the one that was planned for. */
-    if (rewrite->lock >= 0) {
-        (void)coffer__os_close(rewrite->lock);
-        rewrite->lock = -1;
-    }
-    const coffer_status status = rewrite_check_unchanged(rewrite, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    for (size_t i = 0; i < model->shard_count; i++) {
-        if (coffer__edit_only(model->shards[i].path, coffer__source_seen(&model->shards[i].source), options->edits,
-                              options->edit_count, &edit, NULL, &cause) != COFFER_OK) {
-            return rewrite_headers_fail(model, i, &cause, err);
-        }
-    }
-    return COFFER_OK;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
@@ -255,7 +159,7 @@ coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_opti
     case COFFER_REWRITE_FILES:
         return rewrite_files(rewrite, &known, err);
     case COFFER_REWRITE_HEADERS:
-        return rewrite_headers(rewrite, &known, err);
+        return coffer__rewrite_headers(rewrite, &known, err);
     case COFFER_REWRITE_NOTHING:
         break;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of a rewrite (coffer/rewrite.h), in six parts that know each other by this file:
+ * The inside of a rewrite (coffer/rewrite.h), in seven parts that know each other by this file:
  *
  *   rewrite_rules   what the rules make of one tensor: pure, one tensor at a time
  *   rewrite         the plan: declarations, the files that they go to, the built header of each. No tensor is read
@@ -8,6 +8,7 @@
  *   rewrite_guard   which files the new model replaces or removes, and whether it may
  *   rewrite_cast    the numbers of tensors that get another dtype, piece by piece
  *   rewrite_run     the new files, written as any writer writes them
+ *   rewrite_headers only metadata, edited in each file
  *
  * A plan is one header that declares every tensor of the new model, and a built header for each of its files, which
  * says where each tensor goes and how large the file is. A single file is written from its built header. Several files
@@ -103,5 +104,11 @@ typedef struct coffer__rewrite_target {
    freed. */
 coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrite_target *target,
                                    const coffer_read_options *options, coffer_error *err);
+
+/* Fails with COFFER_ERR_CHANGED when a file of the model that is replaced, or its index, is not the one that was read. */
+coffer_status coffer__rewrite_check_unchanged(const coffer_rewrite *rewrite, coffer_error *err);
+/* Edits the metadata of each file. After a failure the files that were edited before it have their old values again; where
+   that fails, too, err->message says which file has the new ones. */
+coffer_status coffer__rewrite_headers(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err);
 
 #endif

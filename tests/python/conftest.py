@@ -11,9 +11,10 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "python"), str(TESTS / "attacks")]
 
-VECTORS = pathlib.Path(os.environ.get("COFFER_VECTORS") or pathlib.Path(__file__).resolve().parents[1] / "vectors")
+VECTORS = pathlib.Path(os.environ.get("COFFER_VECTORS") or TESTS / "vectors")
 FIGURES = []
 
 # A run in the background ignores the signals that tests send to the command, and hands that down to it.

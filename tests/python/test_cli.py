@@ -100,7 +100,7 @@ def test_help_of_each_command(command):
      'coffer ls: unexpected argument "b\\x0a"; usage: coffer ls PATH\nTry: coffer ls --help\n'),
     (["info"], "coffer info: too few arguments; usage: coffer info PATH...\nTry: coffer info --help\n"),
     (["check", "--json"], "coffer check: too few arguments; usage: coffer check PATH...\nTry: coffer check --help\n"),
-    (["get", "f"], "coffer get: too few arguments; usage: coffer get PATH NAME[SLICE]\nTry: coffer get --help\n"),
+    (["get", "f"], "coffer get: too few arguments; usage: coffer get PATH NAME[SLICE] [GLOB...]\nTry: coffer get --help\n"),
     (["meta", "f", "--set", "novalue"],
      'coffer meta: --set needs KEY=VALUE, and "novalue" has no =; to remove a key: --unset\nTry: coffer meta --help\n'),
     (["meta", "f", "--recover", "--set", "a=b"],

@@ -120,6 +120,90 @@ def test_differences_are_those_of_numpy(dtype, tmp_path):
     assert float(found["tensors"][0]["mean"]) == pytest.approx(apart.mean(), rel=1e-9)
 
 
+def expected_layer(pairs):
+    """The numbers of a layer by numpy, of [(before, after)] as doubles."""
+    left, right = (np.concatenate(numbers) for numbers in zip(*pairs))
+    finite = np.isfinite(left) & np.isfinite(right)
+    differ = (left != right) & ~(np.isnan(left) & np.isnan(right))
+    a, b = left[finite], right[finite]
+    return {"numbers": len(left), "differing": np.count_nonzero(differ), "not_finite": np.count_nonzero(~finite),
+            "nan": np.count_nonzero(differ & (np.isnan(left) | np.isnan(right))),
+            "relative_norm": np.linalg.norm(b - a) / np.linalg.norm(a),
+            "cosine": a @ b / (np.linalg.norm(a) * np.linalg.norm(b))}
+
+
+def check_layer(found, expected):
+    for key in ("numbers", "differing", "not_finite", "nan"):
+        assert found[key] == expected[key]
+    assert found["changed"] == pytest.approx(expected["differing"] / expected["numbers"])
+    assert found["relative_norm"] == pytest.approx(expected["relative_norm"], rel=1e-9)
+    assert found["cosine"] == pytest.approx(expected["cosine"], rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["F16", "F32", "C64"])
+def test_layers_are_those_of_numpy(dtype, tmp_path):
+    generator = np.random.default_rng(7)
+    made = {"a": {}, "b": {}}
+    layers = {}
+    for name in ("m.embed.weight", "m.layers.2.q", "m.layers.10.q", "m.layers.10.k", "head"):
+        before = generator.normal(size=2 * LARGE).astype("<f2" if dtype == "F16" else "<f4")
+        after = (before + generator.normal(size=2 * LARGE) * 0.01).astype(before.dtype)
+        before[5:9] = [np.nan, np.inf, np.nan, -np.inf]
+        after[5:9] = [np.nan, np.inf, 1, np.inf]
+        shape = [LARGE if dtype == "C64" else 2 * LARGE]
+        made["a"][name] = (dtype, shape, before.tobytes())
+        made["b"][name] = (dtype, shape, after.tobytes())
+        layer = "m.layers.10" if ".10." in name else "m.layers.2" if ".2." in name else name.removesuffix(".weight")
+        layers.setdefault(layer, []).append((before.astype(np.float64), after.astype(np.float64)))
+    # Indices are compared, but are no part of a norm.
+    for side in made:
+        made[side]["m.layers.2.ids"] = ("I64", [2], np.array([10**6, ord(side)], "<i8").tobytes())
+    expected = {layer: expected_layer(pairs) for layer, pairs in layers.items()}
+    expected["m.layers.2"]["numbers"] += 2
+    expected["m.layers.2"]["differing"] += 1
+    for side, tensors in made.items():
+        make(tmp_path / side, tensors)
+    found = answer("diff", "--summary", tmp_path / "a", tmp_path / "b", code=1)
+    assert [layer["layer"] for layer in found["layers"]] == ["head", "m.embed", "m.layers.2", "m.layers.10"]
+    for layer in found["layers"]:
+        check_layer(layer, expected[layer["layer"]])
+    total = expected_layer(sum(layers.values(), []))
+    total["numbers"] += 2
+    total["differing"] += 1
+    check_layer(found["all"], total)
+    found = answer("diff", "--summary", "--filter", "*.10.*", "--threshold", "1", tmp_path / "a", tmp_path / "b", code=1)
+    assert not found["within_threshold"], "a NaN in one file only is beyond every threshold"
+
+
+@pytest.mark.parametrize("threshold, code", [(0.02, 0), (0.005, 1)])
+def test_a_threshold_forgives_distance_and_dtypes(threshold, code, tmp_path):
+    before = np.random.default_rng(3).normal(size=LARGE).astype("<f4")
+    after = before * np.float32(1.01)
+    make(tmp_path / "a", {"x": ("F32", [LARGE], before.tobytes())})
+    make(tmp_path / "b", {"x": ("F64", [LARGE], after.astype("<f8").tobytes())})
+    found = answer("diff", "--summary", "--threshold", str(threshold), tmp_path / "a", tmp_path / "b", code=code)
+    assert found["within_threshold"] == (code == 0)
+    assert found["layers"][0]["other_dtype"] == 1
+
+
+def test_norms_beyond_the_doubles_are_not_told(tmp_path):
+    for name, number in (("a", 1e200), ("b", -1e200)):
+        make(tmp_path / name, {"x": ("F64", [2], np.array([number, 1], "<f8").tobytes())})
+    layer = answer("diff", "--summary", tmp_path / "a", tmp_path / "b", code=1)["layers"][0]
+    assert (layer["differing"], layer["relative_norm"], layer["cosine"]) == (1, None, None)
+    answer("diff", "--summary", "--threshold", "1e9", tmp_path / "a", tmp_path / "b", code=1)
+
+
+def test_headers_are_compared_without_their_data(tmp_path):
+    """Two models that are larger than the disk, in sparse files whose data nothing could read in time."""
+    header = b'{"x":{"dtype":"U8","shape":[4000000000000],"data_offsets":[0,4000000000000]}}'
+    for name in "a", "b":
+        with open(tmp_path / name, "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            file.truncate(8 + len(header) + 4 * 10**12)
+    assert answer("diff", "--header", tmp_path / "a", tmp_path / "b")["equal"]
+
+
 # Raises SIGINT in the read whose number is in INTERRUPT_AT, so that the command knows of it before that returns.
 INTERRUPT = r"""
 #define _GNU_SOURCE
@@ -157,7 +241,7 @@ def two_files(tmp_path_factory):
 
 
 @pytest.mark.parametrize("command", [["stats", "a"], ["stats", "a", "--json"], ["stats", "a", "--tsv"], ["diff", "a", "b"],
-                                     ["diff", "a", "b", "--json"], ["hash", "--content", "a"], ["verify", "a"]])
+                                     ["diff", "a", "b", "--json"], ["diff", "a", "b", "--summary"], ["hash", "--content", "a"], ["verify", "a"]])
 @pytest.mark.parametrize("at", [3, 7])
 def test_what_is_interrupted_says_nothing_that_looks_complete(two_files, command, at):
     """Ctrl-C comes while the data are read: numbers of a part, and "no difference" in it, would be believed."""

@@ -294,7 +294,8 @@ def test_cmake(block, tmp_path, environment):
 
 # ---- Examples ---------------------------------------------------------------------------------------------------------
 
-# Of every example in examples/, but gpt2_demo, which `make demo` runs: its arguments and what it has to say.
+# Of every example in examples/, but gpt2_demo, which `make demo` runs, and mpi_load, which test_mpi.py does: its arguments and what
+# it has to say.
 EXAMPLES = {
     "read_tensor": [
         (["model.safetensors", "wte.weight"], 0, "-2 -1.42188 -0.84375 -0.265625 0.3125 0.890625 1.46875 -1.95312 ...\n"),
@@ -328,7 +329,7 @@ EXAMPLES = {
 
 
 def test_every_example_is_run():
-    assert {path.stem for path in SOURCE.glob("examples/*.c")} == {*EXAMPLES, "gpt2_demo"}
+    assert {path.stem for path in SOURCE.glob("examples/*.c")} == {*EXAMPLES, "gpt2_demo", "mpi_load"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -412,7 +413,7 @@ ARCHITECTURE = SOURCE / "docs/architecture.md"
 # The rooms whose files a heading of the architecture lists, and the text between two headings.
 LISTED = {"core": ["src/core"], "format": ["src/format"], "io": ["src/io"], "net": ["src/net"], "hash": ["src/hash"],
           "manifest": ["src/manifest"], "transfer and model": ["src/transfer", "src/model"], "write": ["src/write"],
-          "cli": ["cli", "cli/base", "cli/commands", "cli/commands/*"]}
+          "cli": ["cli", "cli/base", "cli/system", "cli/commands", "cli/commands/*"]}
 
 
 def sections(document, marks):

@@ -299,3 +299,16 @@ def test_what_else_lies_behind_a_url_is_said_not_to_be_looked_at(command):
         for url, said in ((server.url("/model/"), True), (server.url("/model/" + INDEX), False)):
             result = subprocess.run([CLI, command, url], capture_output=True, text=True, timeout=60, check=True)
             assert ("other models here are ignored" in result.stderr) == said
+
+
+def test_of_a_url_only_the_wanted_tensors_are_read(tmp_path):
+    content, body = file_with_header(1000, 5, 1 << 20)
+    part = tmp_path / "part.safetensors"
+    with Server({"/model.safetensors": content}) as server:
+        subprocess.run([CLI, "get", server.url("/model.safetensors"), "t1", "t[3]", "-o", part], timeout=60, check=True)
+        asked = [request.headers["range"].removeprefix("bytes=").split("-") for request in server.log[1:]]
+    wanted = [(1000 + i * (1 << 20), 1000 + (i + 1) * (1 << 20) - 1) for i in (1, 3)]
+    assert asked
+    assert all(any(start <= int(first) and int(last) <= end for start, end in wanted) for first, last in asked)
+    assert sum(int(last) - int(first) + 1 for first, last in asked) == 2 << 20
+    assert part.read_bytes().endswith(body[1 << 20 : 2 << 20] + body[3 << 20 : 4 << 20])

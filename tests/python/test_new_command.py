@@ -78,10 +78,10 @@ def programs(tmp_path_factory):
     assert sorted(documented()) == sorted([*edits, "cli/commands/cmd_toy.c"])
 
     cli = folder / "cli"
-    shared = [*cli.glob("base/*.c"), *cli.glob("commands/**/*.c"), cli / "cli_table.c"]
-    rooms = {f"-I{path}" for path in [cli, cli / "base", cli / "generate", *cli.glob("commands/**/")]}
+    shared = [*cli.glob("base/*.c"), *cli.glob("commands/**/*.c"), cli / "cli_table.c", cli / "main.c", *cli.glob("system/cli_[!s]*_posix.c")]
+    rooms = {f"-I{path}" for path in [cli, cli / "base", cli / "system", cli / "generate", *cli.glob("commands/**/")]}
     options = ["-std=c11", "-O0", "-D_DEFAULT_SOURCE", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64", f"-I{SOURCE / 'include'}", *rooms]
-    for name, own in (("coffer", [cli / "main.c"]), ("generate", cli.glob("generate/*.c"))):
+    for name, own in (("coffer", [cli / "system/cli_start_posix.c"]), ("generate", cli.glob("generate/*.c"))):
         command = [CC, *options, *shared, *own, BUILD / "libcoffer.a", "-pthread", "-lm", "-o", folder / name]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

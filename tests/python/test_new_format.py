@@ -28,7 +28,7 @@ def coffer(tmp_path_factory):
     (folder / "formats.c").write_text(table.replace(LAST_ROW, row), encoding="utf-8")
     (folder / "toy.c").write_bytes((SOURCE / "tests/formats/toy.c").read_bytes())
     rooms = [f"-I{SOURCE / 'src' / room}" for room in ("core", "format")]
-    objects = [*BUILD.glob("cli/CMakeFiles/coffer_cli.dir/*.o"), *BUILD.glob("cli/CMakeFiles/coffer_cli_objects.dir/**/*.o")]
+    objects = [*BUILD.glob("cli/CMakeFiles/coffer_cli.dir/**/*.o"), *BUILD.glob("cli/CMakeFiles/coffer_cli_objects.dir/**/*.o")]
     assert len(objects) > 30
     words = ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE / 'include'}", *rooms, "toy.c", "formats.c", *objects,
              BUILD / "libcoffer.a", "-lpthread", "-ldl", "-lm", "-o", "coffer"]

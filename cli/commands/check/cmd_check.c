@@ -8,6 +8,7 @@
 #include "cli_models.h"
 #include "cli_options.h"
 #include "cli_report.h"
+#include "cli_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +167,7 @@ static int count_verdict(check_run *run, int code)
 static bool is_told(const coffer_error *told, const char *path)
 {
     char name[4 * 256];
-    const char *slash = strrchr(path, '/');
+    const char *slash = cli_last_slash(path);
     slash = slash != NULL ? slash + 1 : path;
     coffer_escape(slash, strlen(slash), name, sizeof name);
     return strcmp(told->path, path) == 0 || (told->code == COFFER_ERR_SHARD_MISSING && strstr(told->message, name));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer get PATH NAME[SLICE]: a tensor, or a slice of it, as text or into a file. */
+/* coffer get PATH NAME[SLICE]: a tensor, or a slice of it, as text or into a file. coffer get PATH GLOB... -o FILE: a file
+   of some tensors. */
 #include "cli_files.h"
 #include "cli_formats.h"
 #include "cli_guard.h"
@@ -7,6 +8,7 @@
 #include "cli_partial.h"
 #include "cli_publish.h"
 #include "cli_report.h"
+#include "cli_rewrite.h"
 #include "get.h"
 
 #include <stdlib.h>
@@ -158,8 +160,50 @@ static int choose_dtype(get_request *request, const cli_arguments *arguments)
     return CLI_EXIT_OK;
 }
 
+/* ---- Some of the tensors ---- */
+
+/* The format of a file of several tensors: what --format names, else that of the file's name; COFFER_FORMAT_ANY: none. */
+static coffer_format part_format(const cli_arguments *arguments, const char *output)
+{
+    const int which = cli_which(arguments, CLI_OPTION_FORMAT);
+    if (which >= 0) {
+        return which < GET_TENSORS ? COFFER_FORMAT_ANY : cli_written_format((size_t)(which - GET_TENSORS));
+    }
+    return output == NULL ? COFFER_FORMAT_ANY : coffer_format_to_write(coffer_format_from_path(output));
+}
+
+/* One name with a * or a ? is a pattern only where a file of tensors is written: a tensor may be called so. */
+static bool is_part(const cli_arguments *arguments)
+{
+    const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    return arguments->name_count > 2 || cli_given(arguments, CLI_OPTION_DRY_RUN) ||
+           (strpbrk(arguments->names[1], "*?") != NULL && part_format(arguments, output) != COFFER_FORMAT_ANY);
+}
+
+/* Tensors go to the new file as in any rewrite: from file to file, or from a URL by requests for what is wanted. */
+static int get_part(cli *app, const cli_arguments *arguments)
+{
+    const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.format = part_format(arguments, output);
+    options.max_shard_size = UINT64_MAX;
+    if (output == NULL || options.format == COFFER_FORMAT_ANY) {
+        return cli_usage_error(app, "several tensors go to a file of tensors: -o FILE.safetensors");
+    }
+    if (cli_given(arguments, CLI_OPTION_AS) || cli_given(arguments, CLI_OPTION_PARTIAL)) {
+        return cli_usage_error(app, "--as and --partial are for one tensor; coffer cast converts a file");
+    }
+    const cli_rewrite_texts rules = cli_rewrite_names(arguments, cli_rewrite_read_keep);
+    return cli_rewrite_choose(app, arguments, &rules, &options);
+}
+
+/* ---- The whole ---- */
+
 static int run_get(cli *app, const cli_arguments *arguments)
 {
+    if (is_part(arguments)) {
+        return get_part(app, arguments);
+    }
     get_request request = { .app = app, .path = arguments->names[0], .all = cli_given(arguments, CLI_OPTION_ALL) };
     const char *output = cli_value(arguments, CLI_OPTION_OUTPUT);
     request.output = output != NULL && strcmp(output, "-") != 0 ? output : NULL;
@@ -200,6 +244,7 @@ static const cli_option GET_OPTIONS[] = {
       "text|json|npy|raw|" CLI_VALUES_FORMATS },
     { CLI_OPTION_AS, 0, "as", "DTYPE", "convert to f32, f64, f16 or bf16, rounding to nearest", "f32|f64|f16|bf16" },
     { CLI_OPTION_ALL, 0, "all", NULL, "show every element", NULL },
+    { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "of a file of several tensors: say what would be written", NULL },
     CLI_OPTION_ROW_PARTIAL,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_END,
@@ -211,23 +256,29 @@ static const cli_example GET_EXAMPLES[] = {
     { "coffer get model.safetensors 'wte.weight[::-1, -1]' --all", "all of its last column, backwards" },
     { "coffer get model.safetensors wte.weight --as f32 -o wte.npy", "a file for numpy" },
     { "coffer get model.safetensors 'wte.weight[:100]' -o part.safetensors", "a smaller file to try things on" },
+    { "coffer get model/ 'model.layers.0.*' 'lm_head.*' -o part.safetensors",
+      "some tensors, whatever files they are in" },
     { NULL, NULL },
 };
 
 const cli_command cli_get = {
     .name = "get",
     .run = run_get,
-    .summary = "show or extract a tensor, or a slice of it",
-    .usage = "PATH NAME[SLICE]",
+    .summary = "show or extract a tensor, a slice of it, or several",
+    .usage = "PATH NAME[SLICE] [GLOB...]",
     .about = "Shows the elements of a tensor. A slice in brackets is as in Python: indices, start:stop:step,\n"
              "negative ones, and ...; quote it, since the shell interprets brackets. Only what is shown is read.\n"
              "More than 1,000 elements are abbreviated in each dimension. Numbers are the shortest that read\n"
              "back as the same element; a name may be typed as coffer ls shows it. - is standard input.\n"
              "\n"
              "With -o the tensor is written to a file, which appears when it is complete: .txt and .json with\n"
-             "every element, .npy, the bare bytes (.raw, .bin), or a .safetensors or .bt of this one tensor.\n",
+             "every element, .npy, the bare bytes (.raw, .bin), or a .safetensors or .bt of this one tensor.\n"
+             "\n"
+             "Several names, or patterns as in coffer drop, write a .safetensors or .bt of all tensors that match,\n"
+             "with the metadata of PATH. Only these are read, also of a URL. Every pattern has to match something.\n"
+             "JSON: as of coffer align, without changes.\n",
     .options = GET_OPTIONS,
     .examples = GET_EXAMPLES,
     .least_names = 2,
-    .most_names = 2,
+    .most_names = SIZE_MAX,
 };

@@ -4,6 +4,7 @@
  * what was the limit. Nothing is kept: each tensor is released when it is there.
  */
 #include "cli_files.h"
+#include "cli_host.h"
 #include "cli_interrupt.h"
 #include "cli_json.h"
 #include "cli_options.h"
@@ -17,7 +18,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #define LOAD_WAIT_MS 100                /* how often Ctrl-C is looked for */
 #define LOAD_BUDGET ((uint64_t)1 << 30) /* bytes that wait to be taken; more for a larger tensor */
@@ -33,10 +33,10 @@ typedef struct load_report {
     bool verified; /* every tensor was */
     uint64_t tensors;
     coffer_load_stats stats;
-    double cpu;   /* seconds of processors */
-    long peak;    /* KiB of memory, at most */
-    double floor; /* bytes a second; 0: not known */
-    bool disk;    /* the floor is the disk's, else that of the page cache */
+    double cpu;    /* seconds of processors */
+    uint64_t peak; /* KiB of memory, at most */
+    double floor;  /* bytes a second; 0: not known */
+    bool disk;     /* the floor is the disk's, else that of the page cache */
 } load_report;
 
 /* ---- Loading ---- */
@@ -77,15 +77,6 @@ static coffer_status take_all(coffer_load *load, load_report *report, cli_progre
     }
 }
 
-/* Of all threads, of the program and of the system, since reading is paid for in the latter. */
-static double processor_seconds(void)
-{
-    struct rusage usage;
-    (void)getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec +
-           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
-}
-
 /* The statistics are asked twice: before, to know how much progress will be, and after, for the result. Processors
    are counted as a difference, because opening the model has used some already. */
 static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_window *window, load_report *report,
@@ -95,7 +86,7 @@ static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_windo
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
     const uint64_t largest = largest_item(plan);
     options.host_budget = options.device_budget = largest > LOAD_BUDGET ? largest : LOAD_BUDGET;
-    const double before = processor_seconds();
+    const double before = cli_host_processor_seconds();
     coffer_status status = coffer_load_start(&load, plan, window, &options, err);
     if (status != COFFER_OK) {
         return status;
@@ -110,7 +101,7 @@ static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_windo
     cli_progress_end(&progress);
     coffer_load_stats_of(load, &report->stats);
     coffer_load_free(load);
-    report->cpu = processor_seconds() - before;
+    report->cpu = cli_host_processor_seconds() - before;
     return status;
 }
 
@@ -259,7 +250,7 @@ static void show_text(cli *app, const load_report *report)
         show_rates(out, report);
     }
     show_read(out, stats);
-    cli_bytes_text(bytes, (uint64_t)report->peak * 1024);
+    cli_bytes_text(bytes, report->peak * 1024);
     show_line(out, "cost", "%.2f processor seconds, %" PRIu32 " thread%s, %s of memory at most", report->cpu,
               stats->threads, stats->threads == 1 ? "" : "s", bytes);
     show_line(out, "limit", "%s",
@@ -311,7 +302,7 @@ static void show_json(cli *app, const load_report *report)
     json_read(out, stats);
     json_number(out, "threads", stats->threads);
     json_decimal(out, "processor_seconds", report->cpu);
-    json_number(out, "peak_memory", (uint64_t)report->peak * 1024);
+    json_number(out, "peak_memory", report->peak * 1024);
     cli_json_key(out, "floor");
     cli_json_number(out, (uint64_t)report->floor);
     json_text(out, "floor_of", report->disk ? "disk" : "page cache");
@@ -349,7 +340,6 @@ static int judge(cli *app, const cli_arguments *arguments, const load_report *re
 static int load_model(cli *app, const cli_arguments *arguments, const coffer *model, coffer_device *device,
                       load_report *report)
 {
-    struct rusage usage;
     coffer_error err;
     const int engine = cli_which(arguments, CLI_OPTION_ENGINE);
     if (report->cold && !load_evict(model)) {
@@ -359,8 +349,7 @@ static int load_model(cli *app, const cli_arguments *arguments, const coffer *mo
         COFFER_OK) {
         return cli_fail(app, err.path[0] != '\0' ? err.path : report->path, &err);
     }
-    (void)getrusage(RUSAGE_SELF, &usage);
-    report->peak = usage.ru_maxrss;
+    report->peak = cli_host_peak_kib();
     measure_floor(model, report);
     if (app->json) {
         show_json(app, report);

@@ -76,7 +76,7 @@ static void text_rows(cli_output *out, const ls_selection *selection)
 static const char *file_of(const ls_selection *selection, const coffer_tensor *tensor)
 {
     const char *path = coffer_shard_path(selection->model, tensor->shard);
-    const char *slash = strrchr(path, '/');
+    const char *slash = cli_last_slash(path);
     return slash == NULL ? path : slash + 1;
 }
 

@@ -54,21 +54,6 @@ static bool sort(ls_selection *selection, int (*compare)(const void *, const voi
     return true;
 }
 
-/* Without a --filter everything passes; with several, what any of them takes. */
-static bool passes(const cli_arguments *arguments, const coffer_tensor *tensor)
-{
-    bool filtered = false;
-    for (size_t i = 0; i < arguments->choice_count; i++) {
-        if (arguments->choices[i].option->id == CLI_OPTION_FILTER) {
-            filtered = true;
-            if (coffer_match(arguments->choices[i].value, tensor->name, tensor->name_len)) {
-                return true;
-            }
-        }
-    }
-    return !filtered;
-}
-
 bool ls_select(ls_selection *selection, const cli_arguments *arguments, size_t limit)
 {
     const size_t count = coffer_count(selection->model);
@@ -80,7 +65,7 @@ bool ls_select(ls_selection *selection, const cli_arguments *arguments, size_t l
     selection->total = 0;
     for (size_t i = 0; i < count; i++) {
         const coffer_tensor *tensor = coffer_at(selection->model, i);
-        if (passes(arguments, tensor) && coffer_is_whole(selection->model, tensor)) {
+        if (cli_filter_takes(arguments, tensor->name, tensor->name_len) && coffer_is_whole(selection->model, tensor)) {
             selection->order[selection->total++] = (uint32_t)i;
         }
     }

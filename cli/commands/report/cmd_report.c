@@ -267,7 +267,7 @@ static int report_model(report_request *request)
 /* The folder `.` has a name elsewhere; to be freed. NULL for a path that ends in a name. */
 static char *path_with_name(const char *path)
 {
-    const char *slash = strrchr(path, '/');
+    const char *slash = cli_last_slash(path);
     const char *last = slash != NULL ? slash + 1 : path;
     const bool nameless = strcmp(last, ".") == 0 || strcmp(last, "..") == 0 || last[0] == '\0';
     return nameless ? realpath(path, NULL) : NULL;

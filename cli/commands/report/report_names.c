@@ -3,6 +3,8 @@
    what only the author's programs should send to a server, such as a signature in a URL. */
 #include "report.h"
 
+#include "cli_text.h"
+
 #include <string.h>
 
 static bool is_url(const char *path)
@@ -14,7 +16,7 @@ static bool is_url(const char *path)
 static size_t length_of(const char *path)
 {
     size_t len = is_url(path) ? strcspn(path, "?#") : strlen(path);
-    while (len > 1 && path[len - 1] == '/') {
+    while (len > 1 && cli_is_slash(path[len - 1])) {
         len--;
     }
     return len;
@@ -23,7 +25,7 @@ static size_t length_of(const char *path)
 /* Bytes of a path up to the slash before its last part, and this slash. */
 static size_t folder_of(const char *path, size_t len)
 {
-    while (len > 0 && path[len - 1] != '/') {
+    while (len > 0 && !cli_is_slash(path[len - 1])) {
         len--;
     }
     return len;

@@ -5,6 +5,7 @@
 #include "cli_manifest.h"
 #include "cli_parallel.h"
 #include "cli_report.h"
+#include "cli_text.h"
 #include "verify.h"
 
 #include <dirent.h>
@@ -136,7 +137,7 @@ static bool match_folder(manifest_run *m)
 
 static const char *last_part(const char *path)
 {
-    const char *slash = strrchr(path, '/');
+    const char *slash = cli_last_slash(path);
     return slash != NULL ? slash + 1 : path;
 }
 
@@ -173,7 +174,7 @@ static bool take_entry(manifest_run *m, const coffer_manifest_entry *entry, cons
     if (folder == NULL) {
         snprintf(file->path, size, "%s", m->path);
     } else {
-        snprintf(file->path, size, "%s%s%s", folder, len > 0 && folder[len - 1] == '/' ? "" : "/", entry->name);
+        snprintf(file->path, size, "%s%s%s", folder, len > 0 && cli_is_slash(folder[len - 1]) ? "" : "/", entry->name);
     }
     return true;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer meta PATH [KEY]: show or change the metadata of a file. */
+/* coffer meta PATH [KEY]: show or change the metadata of a file, or of all files of a model. */
 #include "cli_edit.h"
 #include "cli_files.h"
 #include "cli_guard.h"
-#include "cli_json.h"
 #include "cli_options.h"
 #include "cli_progress.h"
 #include "cli_report.h"
 #include "cli_text.h"
+#include "meta.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,134 +16,7 @@
 #define REWRITE_WORTH_SAYING UINT64_C(100000000) /* bytes */
 #define TOLD_MOST 60                             /* bytes of a key or a value, in what is said of an edit */
 #define EDITS_TOLD 4                             /* edits of which something is said */
-
-/* ---- Showing ---- */
-
-static void show_all(cli_output *out, const coffer_table *table)
-{
-    coffer_pair pair;
-    for (size_t i = 0; coffer_table_metadata_at(table, i, &pair); i++) {
-        cli_put_style(out, CLI_CYAN);
-        cli_put_escaped(out, pair.key, pair.key_len, 0);
-        cli_put_style(out, CLI_PLAIN);
-        cli_put_text(out, " = ");
-        cli_put_escaped(out, pair.value, pair.value_len, 0);
-        cli_put_char(out, '\n');
-    }
-}
-
-static void show_tsv(cli_output *out, const coffer_table *table)
-{
-    coffer_pair pair;
-    cli_put_text(out, "key\tvalue\n");
-    for (size_t i = 0; coffer_table_metadata_at(table, i, &pair); i++) {
-        cli_tsv_text_n(out, pair.key, pair.key_len);
-        cli_tsv_text_n(out, pair.value, pair.value_len);
-        cli_tsv_end(out);
-    }
-}
-
-static int unknown_key(cli *app, const char *path, const coffer_table *table, const char *key)
-{
-    char shown[128];
-    char nearest[128] = "";
-    coffer_pair pair;
-    const size_t key_len = strlen(key);
-    size_t best = cli_distance_limit(key_len) + 1;
-    for (size_t i = 0; coffer_table_metadata_at(table, i, &pair); i++) {
-        const size_t distance = cli_distance(pair.key, pair.key_len, key, key_len, best);
-        if (distance < best) {
-            best = distance;
-            coffer_escape(pair.key, pair.key_len, nearest, sizeof nearest);
-        }
-    }
-    coffer_escape(key, key_len, shown, sizeof shown);
-    if (coffer_table_metadata_count(table) == 0) {
-        cli_say_path(app, path, "no key \"%s\" in its metadata; it has none at all", shown);
-    } else if (nearest[0] != '\0') {
-        cli_say_path(app, path, "no key \"%s\" in its metadata; did you mean \"%s\"?", shown, nearest);
-    } else {
-        cli_say_path(app, path, "no key \"%s\" in its metadata; coffer meta PATH shows all keys", shown);
-    }
-    return CLI_EXIT_NOT_CONFORMING;
-}
-
-static int show_key(cli *app, const char *path, const coffer_table *table, const char *key)
-{
-    cli_output *out = &app->out;
-    size_t value_len = 0;
-    const char *value = coffer_table_metadata_get(table, key, strlen(key), &value_len);
-    if (app->json) {
-        cli_json_open(out, '{', true);
-        cli_json_key(out, "path");
-        cli_json_string(out, path);
-        cli_json_key(out, "key");
-        cli_json_string(out, key);
-        cli_json_key(out, "value");
-        if (value != NULL) {
-            cli_json_string_n(out, value, value_len);
-        } else {
-            cli_json_null(out);
-        }
-        cli_json_close(out, '}');
-    } else if (value != NULL) {
-        cli_put(out, value, value_len);
-        cli_put_char(out, '\n');
-    }
-    return value != NULL ? CLI_EXIT_OK : unknown_key(app, path, table, key);
-}
-
-static bool same_metadata(const coffer_table *a, const coffer_table *b)
-{
-    coffer_pair first;
-    coffer_pair second;
-    bool same = coffer_table_metadata_count(a) == coffer_table_metadata_count(b);
-    for (size_t i = 0; same && coffer_table_metadata_at(a, i, &first) && coffer_table_metadata_at(b, i, &second); i++) {
-        same = first.key_len == second.key_len && first.value_len == second.value_len &&
-               memcmp(first.key, second.key, first.key_len) == 0 &&
-               memcmp(first.value, second.value, first.value_len) == 0;
-    }
-    return same;
-}
-
-/* Of several files those of the first are shown; as a rule they all have the same. */
-static void remark_others(cli *app, const coffer *model)
-{
-    for (size_t i = 1; i < coffer_shard_count(model); i++) {
-        if (!same_metadata(coffer_shard_table(model, 0), coffer_shard_table(model, i))) {
-            cli_remark_path(app, coffer_shard_path(model, i),
-                            "has other metadata than the first file, whose metadata are shown");
-            return;
-        }
-    }
-}
-
-static int show(cli *app, const cli_arguments *arguments)
-{
-    const char *path = arguments->names[0];
-    int code = CLI_EXIT_OK;
-    coffer *model = cli_open(app, path, false, &code);
-    if (model == NULL) {
-        return code;
-    }
-    const coffer_table *table = coffer_shard_table(model, 0);
-    remark_others(app, model);
-    if (arguments->name_count == 2) {
-        code = show_key(app, path, table, arguments->names[1]);
-    } else if (app->json) {
-        cli_json_open(&app->out, '{', true);
-        cli_json_key(&app->out, "path");
-        cli_json_string(&app->out, path);
-        cli_json_metadata(&app->out, table);
-        cli_json_close(&app->out, '}');
-    } else if (app->tsv) {
-        show_tsv(&app->out, table);
-    } else {
-        show_all(&app->out, table);
-    }
-    coffer_close(model);
-    return code;
-}
+#define CHANGES_SIZE (EDITS_TOLD * (8 * TOLD_MOST + 32) + 32)
 
 /* ---- Changing ---- */
 
@@ -233,57 +106,135 @@ static size_t tell_edit(const coffer_edit *edit, const coffer_table *before, cha
     return (size_t)snprintf(text, size, "%s %s, was \"%s%s\"", key, done, value, cut < value_len ? "..." : "");
 }
 
-/* What the edits are going to change, so that a slip can be made good; nothing of a file that
-   cannot be read, which the edit is going to say. */
-static void tell_edits(const char *path, const coffer_edit *edits, size_t count, char *text, size_t size)
+/* What the edits are going to change, so that a slip can be made good: in the first file, as a rule the others have the
+   same. */
+static void tell_edits(const coffer *model, const coffer_edit *edits, size_t count, char text[CHANGES_SIZE])
+{
+    size_t used = 0;
+    for (size_t i = 0; i < count && i < EDITS_TOLD; i++) {
+        used += (size_t)snprintf(text + used, CHANGES_SIZE - used, "%s", i > 0 ? "; " : "");
+        used += tell_edit(&edits[i], coffer_shard_table(model, 0), text + used, CHANGES_SIZE - used);
+    }
+    if (count > EDITS_TOLD) {
+        snprintf(text + used, CHANGES_SIZE - used, " and %zu more", count - EDITS_TOLD);
+    }
+}
+
+/* What a change works with. */
+typedef struct changing {
+    cli *app;
+    const char *path;
+    const coffer_edit_options *asked;
+    coffer_edit *edits;
+    size_t count;
+    char changes[CHANGES_SIZE]; /* in words */
+    double started;
+} changing;
+
+static int change_file(changing *run)
+{
+    coffer_edit_way way = COFFER_EDITED_NOTHING;
+    coffer_error err;
+    cli_progress progress;
+    cli_progress_begin(&progress, run->app, "rewriting", 0);
+    rewriting told = { run->app, run->path, run->asked->mode == COFFER_EDIT_REWRITE, false, { &progress, 0 } };
+    coffer_edit_options options = *run->asked;
+    options.progress = tell_rewriting;
+    options.progress_ctx = &told;
+    const coffer_status status = coffer_edit_metadata(run->path, run->edits, run->count, &options, &way, &err);
+    cli_progress_end(&progress);
+    if (status != COFFER_OK) {
+        return cli_fail(run->app, run->path, &err);
+    }
+    return cli_report_edit(run->app, run->path, way, way == COFFER_EDITED_NOTHING ? "" : run->changes,
+                           cli_seconds() - run->started);
+}
+
+/* "edited 3 files", which one word serves for a dry run and for what was done. */
+static int report_files(const changing *run, const coffer_rewrite_summary *summary, bool dry_run)
+{
+    char text[2 * CLI_NUMBER_SIZE + 32];
+    const bool nothing = summary->way == COFFER_REWRITE_NOTHING;
+    if (nothing) {
+        return cli_report_edit(run->app, run->path, COFFER_EDITED_NOTHING, "", cli_seconds() - run->started);
+    }
+    snprintf(text, sizeof text, "%sedited %zu file%s", dry_run ? "would have " : "", summary->file_count,
+             summary->file_count == 1 ? "" : "s");
+    return cli_report_change(run->app, run->path, dry_run ? "dry_run" : "edited", text, run->changes,
+                             cli_seconds() - run->started);
+}
+
+/* All files of a model, by a plan; and what would be done to one. */
+static int change_files(changing *run, const coffer *model, bool dry_run)
+{
+    coffer_error err;
+    cli_progress progress;
+    coffer_rewrite *rewrite = NULL;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    coffer_read_options read = COFFER_READ_OPTIONS_INIT;
+    options.edits = run->edits;
+    options.edit_count = run->count;
+    options.follow_links = run->asked->follow_links;
+    cli_progress_begin(&progress, run->app, "rewriting", 0);
+    rewriting told = { run->app, run->path, false, false, { &progress, 0 } };
+    read.progress = tell_rewriting;
+    read.progress_ctx = &told;
+    coffer_status status = coffer_rewrite_plan(&rewrite, model, &options, &err);
+    if (status == COFFER_OK && !dry_run) {
+        status = coffer_rewrite_run(rewrite, &read, &err);
+    }
+    cli_progress_end(&progress);
+    const int code = status == COFFER_OK ? report_files(run, coffer_rewrite_summarize(rewrite), dry_run)
+                                         : cli_fail(run->app, err.path[0] != '\0' ? err.path : run->path, &err);
+    coffer_rewrite_free(rewrite);
+    return code;
+}
+
+/* A model of several files is edited as one; what is asked for beyond keys and values is for single files. */
+static int change_model(changing *run, const coffer *model, bool dry_run)
+{
+    const size_t count = coffer_shard_count(model);
+    int code = CLI_EXIT_OK;
+    if (run->asked->mode == COFFER_EDIT_REWRITE || run->asked->insert) {
+        return cli_usage_error(run->app, "%s is for one file: name it", run->asked->insert ? "--insert" : "--rewrite");
+    }
+    for (size_t i = 0; i < count && code == CLI_EXIT_OK; i++) {
+        code = cli_guard_read_only(run->app, coffer_shard_path(model, i), run->asked->read_only || dry_run);
+    }
+    return code == CLI_EXIT_OK ? change_files(run, model, dry_run) : code;
+}
+
+/* A file that cannot be opened may have an edit to recover: editing it says so. */
+static int change_opened(changing *run, bool dry_run)
 {
     coffer *model = NULL;
     coffer_error err;
-    size_t used = 0;
-    text[0] = '\0';
-    if (cli_open_quietly(&model, path, false, &err) != COFFER_OK) {
-        return;
+    const coffer_status status = cli_open_quietly(&model, run->path, false, &err);
+    if (status == COFFER_OK) {
+        tell_edits(model, run->edits, run->count, run->changes);
     }
-    for (size_t i = 0; i < count && i < EDITS_TOLD; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s", i > 0 ? "; " : "");
-        used += tell_edit(&edits[i], coffer_shard_table(model, 0), text + used, size - used);
-    }
-    if (count > EDITS_TOLD) {
-        snprintf(text + used, size - used, " and %zu more", count - EDITS_TOLD);
+    const bool one = status != COFFER_OK || cli_is_single_file(model, run->path);
+    int code = CLI_EXIT_OK;
+    if (!one || (dry_run && status == COFFER_OK)) {
+        code = change_model(run, model, dry_run);
+        coffer_close(model);
+        return code;
     }
     coffer_close(model);
+    code = cli_guard_read_only(run->app, run->path, run->asked->read_only);
+    return code == CLI_EXIT_OK ? change_file(run) : code;
 }
 
 static int change(cli *app, const cli_arguments *arguments, const coffer_edit_options *asked)
 {
-    const char *path = arguments->names[0];
-    size_t count = 0;
-    int code = cli_guard_read_only(app, path, asked->read_only);
-    if (code != CLI_EXIT_OK) {
-        return code;
+    int code = CLI_EXIT_OK;
+    changing run = { .app = app, .path = arguments->names[0], .asked = asked, .started = cli_seconds() };
+    run.edits = collect_edits(app, arguments, &run.count, &code);
+    if (run.edits != NULL) {
+        code = change_opened(&run, cli_given(arguments, CLI_OPTION_DRY_RUN));
     }
-    coffer_edit_way way = COFFER_EDITED_NOTHING;
-    coffer_error err;
-    cli_progress progress;
-    coffer_edit *edits = collect_edits(app, arguments, &count, &code);
-    if (edits == NULL) {
-        return code;
-    }
-    char changes[EDITS_TOLD * (8 * TOLD_MOST + 32) + 32];
-    tell_edits(path, edits, count, changes, sizeof changes);
-    cli_progress_begin(&progress, app, "rewriting", 0);
-    rewriting told = { app, path, asked->mode == COFFER_EDIT_REWRITE, false, { &progress, 0 } };
-    coffer_edit_options options = *asked;
-    options.progress = tell_rewriting;
-    options.progress_ctx = &told;
-    const double start = cli_seconds();
-    const coffer_status status = coffer_edit_metadata(path, edits, count, &options, &way, &err);
-    cli_progress_end(&progress);
-    free(edits);
-    if (status != COFFER_OK) {
-        return cli_fail(app, path, &err);
-    }
-    return cli_report_edit(app, path, way, way == COFFER_EDITED_NOTHING ? "" : changes, cli_seconds() - start);
+    free(run.edits);
+    return code;
 }
 
 static int recover(cli *app, const char *path, const coffer_edit_options *options)
@@ -325,18 +276,22 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     if ((recovers || edits || rewrites) && strcmp(arguments->names[0], "-") == 0) {
         return cli_usage_error(app, "standard input can only be shown, not edited; name the file");
     }
+    if (cli_given(arguments, CLI_OPTION_DRY_RUN) && !edits) {
+        return cli_usage_error(app, "--dry-run needs --set or --unset");
+    }
     if (app->tsv && (recovers || edits || rewrites || arguments->name_count == 2)) {
         return cli_usage_error(app, "--tsv is for all keys");
     }
     if (recovers) {
         return recover(app, arguments->names[0], &options);
     }
-    return edits || rewrites ? change(app, arguments, &options) : show(app, arguments);
+    return edits || rewrites ? change(app, arguments, &options) : meta_show(app, arguments);
 }
 
 static const cli_option META_OPTIONS[] = {
     { CLI_OPTION_SET, 0, "set", "KEY=VALUE", "set a key; repeatable", NULL },
     { CLI_OPTION_UNSET, 0, "unset", "KEY", "remove a key; repeatable", NULL },
+    { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would change, and change nothing", NULL },
     { CLI_OPTION_REWRITE, 0, "rewrite", NULL, "write a new file even if the edit fits in place; leaves slack", NULL },
     { CLI_OPTION_INSERT, 0, "insert", NULL, "if there is no room, insert blocks before the data, in milliseconds",
       NULL },
@@ -352,20 +307,24 @@ static const cli_example META_EXAMPLES[] = {
     { "coffer meta model.safetensors", "all keys and values" },
     { "coffer meta model.safetensors format", "one value, unescaped" },
     { "coffer meta model.safetensors --set license=mit --unset draft", "change the file, in place if it fits" },
+    { "coffer meta model/ --set license=mit", "every file of a model, or none" },
     { NULL, NULL },
 };
 
 const cli_command cli_meta = {
     .name = "meta",
     .run = run_meta,
-    .summary = "show or edit the metadata of a file",
+    .summary = "show or edit the metadata of a file or model",
     .usage = "PATH [KEY]",
     .about = "Shows the metadata, or the unescaped value of one key, or changes keys. A change that fits into the\n"
              "header's slack is made in place, in milliseconds whatever the file's size; otherwise the file is\n"
              "rewritten, with slack for later edits (on Btrfs and XFS the new file shares the old one's blocks,\n"
              "which also takes milliseconds). With --insert ext4 and XFS insert room before the data instead;\n"
              "nobody else may have the file open, and a power cut in these milliseconds may destroy it. Standard\n"
-             "error says how it was done. - is standard input, which can only be shown.\n",
+             "error says how it was done. - is standard input, which can only be shown.\n"
+             "\n"
+             "Of an index or a folder all files of the model are edited, one after the other; if one fails, those\n"
+             "before it get their old values again.\n",
     .options = META_OPTIONS,
     .examples = META_EXAMPLES,
     .least_names = 1,
