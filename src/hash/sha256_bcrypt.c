@@ -17,7 +17,8 @@ typedef struct bcrypt_state {
     coffer__os_library library;
     void *provider;
     void *digest; /* NULL: none has been begun */
-    int32_t (*open)(void **provider, const uint_least16_t *algorithm, const uint_least16_t *implementation, uint32_t flags);
+    int32_t (*open)(void **provider, const uint_least16_t *algorithm, const uint_least16_t *implementation,
+                    uint32_t flags);
     int32_t (*close)(void *provider, uint32_t flags);
     int32_t (*begin)(void *provider, void **digest, uint8_t *room, uint32_t room_size, uint8_t *key, uint32_t key_size,
                      uint32_t flags);
