@@ -9,12 +9,14 @@ Every check is a function of a Tree that returns its violations, one line each. 
 """
 
 import argparse
+import os
 import re
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
+from functools import cached_property
 from pathlib import Path
 
 # Which rooms the files of a room may include, their own apart.
@@ -90,16 +92,19 @@ class Tree:
         self.root = Path(root)
         self.build = Path(build)
 
+    @cached_property
     def files(self):
-        """Every file that people wrote, by its path from the root."""
-        for path in sorted(self.root.rglob("*")):
-            relative = path.relative_to(self.root)
-            if path.is_file() and not NOT_OURS & set(relative.parts) and not DATA.fullmatch(relative.as_posix()):
-                yield relative.as_posix()
+        """Every file that people wrote, by its path from the root. Folders of others are not entered: environments have
+        a hundred thousand files."""
+        found = []
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = set(folders) - NOT_OURS
+            found += [(Path(folder) / name).relative_to(self.root).as_posix() for name in names if name not in NOT_OURS]
+        return sorted(file for file in found if (self.root / file).is_file() and not DATA.fullmatch(file))
 
     def code(self, *folders):
         """The C files below the folders."""
-        return [f for f in self.files() if f.split("/")[0] in folders and f.endswith((".c", ".h"))]
+        return [f for f in self.files if f.split("/")[0] in folders and f.endswith((".c", ".h"))]
 
     def text(self, file):
         return (self.root / file).read_text(encoding="utf-8")
@@ -225,7 +230,7 @@ def check_thread_starts(tree):
 
 def check_web_rooms(tree):
     """Files of the page take values only from the rooms below their own."""
-    for file in tree.files():
+    for file in tree.files:
         parts = file.split("/")
         if parts[:2] != ["web", "src"] or len(parts) < 4 or not file.endswith((".ts", ".tsx")):
             continue
@@ -392,7 +397,7 @@ def check_header_documented(tree):
 
 def check_line_length(tree):
     """Lines of the public headers fit in 120 columns; clang-format sees to code, not to comments."""
-    for file in (f for f in tree.files() if f.startswith("include/")):
+    for file in (f for f in tree.files if f.startswith("include/")):
         for number, line in enumerate(tree.text(file).splitlines(), 1):
             if len(line) > LONGEST_LINE:
                 yield f"{file}:{number}: {len(line)} columns, more than {LONGEST_LINE}"
@@ -400,7 +405,7 @@ def check_line_length(tree):
 
 def check_licence(tree):
     """Every source file states its licence in its first three lines."""
-    for file in tree.files():
+    for file in tree.files:
         name = Path(file).name
         if not (name.endswith((".c", ".h", ".cpp", ".hpp", ".py", ".sh", ".cmake", ".cmake.in", ".ts", ".tsx", ".mjs", ".js", ".css")) or name in ("CMakeLists.txt", "Makefile")):
             continue
@@ -410,7 +415,7 @@ def check_licence(tree):
 
 def check_private_paths(tree):
     """No file names a folder of somebody's machine."""
-    for file in tree.files():
+    for file in tree.files:
         try:
             lines = tree.text(file).splitlines()
         except UnicodeDecodeError:
@@ -431,7 +436,7 @@ def check_ignored(tree):
 def check_pins(tree):
     """No two files of requirements pin different versions of a package: one environment may be made of both."""
     pins = {}
-    for file in tree.files():
+    for file in tree.files:
         if not re.fullmatch(r"(.*/)?requirements[^/]*\.txt", file):
             continue
         for number, line in enumerate(tree.text(file).splitlines(), 1):
