@@ -44,9 +44,12 @@ def is_complex(dtype: str) -> bool:
 # ---- Packed elements --------------------------------------------------------------------------------------------------
 
 
+_PACKED = frozenset(dtype for dtype, name in FRAMEWORK.items() if name.endswith("_x2"))
+
+
 def is_packed(dtype: str) -> bool:
     """Whether one element of a framework's holds two of the file's."""
-    return FRAMEWORK.get(dtype, "").endswith("_x2")
+    return dtype in _PACKED
 
 
 def framework_shape(dtype: str, shape: tuple[int, ...]) -> tuple[int, ...]:

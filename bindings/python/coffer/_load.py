@@ -16,7 +16,7 @@ from ._dtypes import framework_shape
 from ._errors import ArgumentError, build, no_tensor, wrong_argument, wrong_type
 from ._file import File
 from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, is_host
-from ._places import Place, Room, place_of, reaches, slabs
+from ._places import Place, Room, Rooms, reaches
 from ._plan import Plan, plan_of
 from ._progress import Shown, shown
 
@@ -165,6 +165,7 @@ class Destination:
         # Of a device that no driver of Coffer's reaches, tensors are made in host memory, and the framework moves them.
         self._mover = framework if isinstance(framework, ViewFramework) and not framework.on_host else None
         self._there: dict[int, Any] = dict(plan._outs)
+        self._rooms: Rooms | None = None  # of tensors that are made on a device
         self.items = plan._native.items()
         self.places: dict[int, Place] = plan._places(self.items)
         for dtype in {item[1] for number, item in enumerate(self.items) if number not in self._there}:
@@ -176,27 +177,28 @@ class Destination:
             self._mover.moved(_nothing_of(self._mover))  # a device that torch does not have is an error before anything is read
 
     def _make_room(self, device: Any) -> None:
-        """Makes the tensors on the device, where bytes are copied to as they come."""
-        items = [(number, item) for number, item in enumerate(self.items) if number not in self._there]
-        rooms = [
-            Room(size, self._framework.dtype(dtype), framework_shape(dtype, shape)) for _, (_, dtype, shape, size, _) in items
-        ]
-        for (number, (_, dtype, shape, _, _)), tensor in zip(items, slabs(rooms, device), strict=True):
-            self._there[number] = tensor
-            self.places[number] = place_of(tensor, dtype, shape)
+        """Makes room on the device, where bytes are copied to as they come."""
+        wanted = {}
+        for number, (_, dtype, shape, size, _) in enumerate(self.items):
+            if number not in self._there:
+                wanted[number] = Room(size, self._framework.dtype(dtype), framework_shape(dtype, shape))
+        self._rooms = Rooms(wanted, device)
+        self.places |= self._rooms.places
 
     def made(self, number: int, memory: _native.Loaded | None) -> Any:
         """What is handed out as that item."""
         if memory is None:
             # Nothing else keeps it from now on: who drops it has its memory back.
             self.places.pop(number, None)
-            return self._there.pop(number)
+            return self._there.pop(number) if self._rooms is None or number in self._there else self._rooms.pop(number)
         _, dtype, shape, _, _ = self.items[number]
         tensor = self._framework.made(dtype, shape, memory)
         return tensor if self._mover is None else self._mover.moved(tensor)
 
     def forget(self) -> None:
         self._there.clear()
+        if self._rooms is not None:
+            self._rooms.clear()
         self.places.clear()
 
 
@@ -251,7 +253,7 @@ def started(
     plan: Plan, destination: Destination, window: Window | None, *, progress: Shown = None, **options: Any
 ) -> Load:
     """The load of a plan."""
-    placed = plan.placed(destination.places)
+    placed = plan.placed(destination.places, destination.items)
     stack = ExitStack()
     if window is None and any(place.device is not None for place in destination.places.values()):
         window = _shared_window(os.getpid())

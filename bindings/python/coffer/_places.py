@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -158,24 +157,56 @@ class Room(NamedTuple):
     shape: Sequence[int]
 
 
-def slabs(rooms: Sequence[Room], device: Any) -> list[Any]:
-    """Torch tensors on a device, in few blocks of its memory: torch knows of them, so that its statistics and limits hold."""
-    import torch
+class Rooms:
+    """Torch tensors on a device, in few blocks of its memory: torch knows of them, so that its statistics and limits hold.
 
-    found: list[Any] = [None] * len(rooms)
-    for together, limit in (([i for i, r in enumerate(rooms) if r.nbytes < _SMALL], _SMALL_SLAB),
-                            ([i for i, r in enumerate(rooms) if r.nbytes >= _SMALL], _SLAB)):  # fmt: skip
-        for group in _groups(rooms, together, limit):
-            slab = torch.empty(sum(_aligned(rooms[i].nbytes) for i in group), dtype=torch.uint8, device=device)
-            at = 0
-            for i in group:
-                room = rooms[i]
-                found[i] = slab[at : at + room.nbytes].view(room.dtype).view(room.shape)
-                at += _aligned(room.nbytes)
-    return found
+    `numbers` are those that the tensors are known by. A tensor is made when it is asked for: making one takes torch longer than
+    a device needs to fill it, so that the caller does that while bytes are on their way. A block lives as long as a tensor of it,
+    or one that was not asked for yet.
+    """
+
+    def __init__(self, rooms: Mapping[int, Room], device: Any) -> None:
+        import torch
+
+        self._rooms = rooms
+        # Of each, its block as elements of its dtype, and the element there that is its first.
+        self._at: dict[int, tuple[Any, int]] = {}
+        self.places: dict[int, Place] = {}  # by the same numbers
+        engine = engine_device(device)
+        stream = 0 if engine is None else stream_of(device)
+        small = [number for number, room in rooms.items() if room.nbytes < _SMALL]
+        large = [number for number, room in rooms.items() if room.nbytes >= _SMALL]
+        for together, limit in ((small, _SMALL_SLAB), (large, _SLAB)):
+            for group in _groups(rooms, together, limit):
+                slab = torch.empty(sum(_aligned(rooms[number].nbytes) for number in group), dtype=torch.uint8, device=device)
+                typed = {dtype: slab.view(dtype) for dtype in {rooms[number].dtype for number in group}}
+                first, at = slab.data_ptr(), 0
+                for number in group:
+                    size, dtype, _ = rooms[number]
+                    self._at[number] = typed[dtype], at // dtype.itemsize
+                    self.places[number] = Place((first + at, size, None, stream), engine, slab)
+                    at += _aligned(size)
+
+    def pop(self, number: int) -> Any:
+        """The tensor of that number, once. It is one view of its block: slicing, and a view of that, would take three times
+        as long."""
+        block, first = self._at.pop(number)
+        shape = self._rooms[number].shape
+        return block.as_strided(shape, _dense(shape), first)
+
+    def clear(self) -> None:
+        self._at.clear()
 
 
-def _groups(rooms: Sequence[Room], numbers: Sequence[int], limit: int) -> list[list[int]]:
+def _dense(shape: Sequence[int]) -> list[int]:
+    """The strides of a tensor without gaps, in elements."""
+    strides = [1] * len(shape)
+    for dim in range(len(shape) - 1, 0, -1):
+        strides[dim - 1] = strides[dim] * max(shape[dim], 1)
+    return strides
+
+
+def _groups(rooms: Mapping[int, Room], numbers: Sequence[int], limit: int) -> list[list[int]]:
     """The numbers in their order, as many together as a slab has room for."""
     found: list[list[int]] = []
     left = 0
@@ -190,4 +221,4 @@ def _groups(rooms: Sequence[Room], numbers: Sequence[int], limit: int) -> list[l
 
 
 def _aligned(size: int) -> int:
-    return math.ceil(size / _ALIGNMENT) * _ALIGNMENT
+    return size + -size % _ALIGNMENT

@@ -142,12 +142,12 @@ class Plan:
                 plan._added(self._alone(how, item), self._outs.get(number))
         return plan
 
-    def placed(self, places: Mapping[int, Place]) -> _native.Plan:
-        """The same plan for one load, with places for the items of these numbers."""
+    def placed(self, places: Mapping[int, Place], items: Sequence[_Item]) -> _native.Plan:
+        """The same plan for one load, with places for the items of these numbers; `items` are all of them."""
         if not places:
             return self._native
         plan = _native.Plan(self._file._model)
-        for number, (how, item) in enumerate(zip(self._how, self._native.items(), strict=True)):
+        for number, (how, item) in enumerate(zip(self._how, items, strict=True)):
             method, arguments = self._alone(how, item)
             place = places.get(number)
             options = {} if place is None else {"place": place.where, "device": place.device}
