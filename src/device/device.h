@@ -52,12 +52,10 @@ struct coffer__device_ops {
     coffer_status (*room)(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err);
     coffer_status (*allocate)(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err);
     void (*release)(coffer_device *device, uint64_t address, uint64_t size);
-    /* Makes host memory fit for fast copies by every device of the kind; with `read_only` it is a map that cannot be
-       written to. *mine is false when it was registered before, for another device perhaps: then it is not to be
+    /* Makes host memory fit for fast copies by every device of the kind. *mine is false when it was registered before, for another device perhaps: then it is not to be
        forgotten. COFFER_ERR_UNSUPPORTED when it cannot be done, which does not forbid copies: the driver then moves the
        bytes through memory of its own. */
-    coffer_status (*register_host)(coffer_device *device, void *memory, size_t size, bool read_only, bool *mine,
-                                   coffer_error *err);
+    coffer_status (*register_host)(coffer_device *device, void *memory, size_t size, bool *mine, coffer_error *err);
     void (*forget_host)(coffer_device *device, void *memory);
     coffer_status (*lane_new)(coffer_device *device, coffer__lane **lane, coffer_error *err);
     void (*lane_free)(coffer_device *device, coffer__lane *lane); /* waits until it is empty; NULL is ignored */

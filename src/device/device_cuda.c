@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* CUdevice_attribute. The numbers are part of the ABI: attributes are only ever added. */
-enum { CUDA_INTEGRATED = 18, CUDA_HOST_REGISTER = 99, CUDA_READ_ONLY_REGISTER = 113, CUDA_HOST_NUMA = 134 };
+enum { CUDA_INTEGRATED = 18, CUDA_HOST_REGISTER = 99, CUDA_HOST_NUMA = 134 };
 
 /* CUmemorytype, for CUDA_MEMCPY2D. */
 enum { CUDA_HOST_MEMORY = 1, CUDA_DEVICE_MEMORY = 2 };
@@ -130,15 +130,14 @@ static int cuda_attribute(const cuda_driver *cuda, int attribute, int device, in
     return code == COFFER__DRIVER_INVALID ? 0 : code;
 }
 
-/* The defaults in `values` are what a driver was before it knew the attribute: it registered memory, but not
-   read-only maps, and said nothing of nodes. */
+/* The defaults in `values` are what a driver was before it knew the attribute: it registered memory, and said nothing of
+   nodes. */
 static int cuda_attributes(const cuda_driver *cuda, int device, coffer__driver_facts *facts)
 {
-    enum { INTEGRATED, REGISTERS, READ_ONLY, NODE, COUNT };
-    static const int attributes[COUNT] = { CUDA_INTEGRATED, CUDA_HOST_REGISTER, CUDA_READ_ONLY_REGISTER,
-                                           CUDA_HOST_NUMA };
+    enum { INTEGRATED, REGISTERS, NODE, COUNT };
+    static const int attributes[COUNT] = { CUDA_INTEGRATED, CUDA_HOST_REGISTER, CUDA_HOST_NUMA };
     /* In the order of the attributes. */
-    int values[COUNT] = { 0, 1, 0, -1 };
+    int values[COUNT] = { 0, 1, -1 };
     for (size_t i = 0; i < COUNT; i++) {
         const int code = cuda_attribute(cuda, attributes[i], device, &values[i]);
         if (code != 0) {
@@ -147,7 +146,6 @@ static int cuda_attributes(const cuda_driver *cuda, int device, coffer__driver_f
     }
     facts->integrated = values[INTEGRATED] != 0;
     facts->registers = values[REGISTERS] != 0;
-    facts->registers_read_only = values[READ_ONLY] != 0;
     facts->node = values[NODE];
     return 0;
 }

@@ -65,13 +65,11 @@ static void host_release(coffer_device *device, uint64_t address, uint64_t size)
 }
 
 /* Nothing has to be registered for memcpy. *mine stays false, so that nothing will be forgotten either. */
-static coffer_status host_register(coffer_device *device, void *memory, size_t size, bool read_only, bool *mine,
-                                   coffer_error *err)
+static coffer_status host_register(coffer_device *device, void *memory, size_t size, bool *mine, coffer_error *err)
 {
     (void)device;
     (void)memory;
     (void)size;
-    (void)read_only;
     (void)err;
     *mine = false;
     return COFFER_OK;

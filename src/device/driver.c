@@ -10,11 +10,10 @@
 
 /* Flags of the drivers. A stream that does not wait for the legacy default stream; an event without a time, for which
    a thread waits asleep, so that it leaves its processor to threads that read; memory that is registered for all
-   devices, and such that only the device reads. The numbers are the same in both vendors' headers. */
+   devices. The numbers are the same in both vendors' headers. */
 #define DRIVER_STREAM_NON_BLOCKING 1u
 #define DRIVER_EVENT_QUIET 3u
 #define DRIVER_REGISTER_PORTABLE 1u
-#define DRIVER_REGISTER_READ_ONLY 8u
 
 /* ---- What codes mean --------------------------------------------------------------------------------------------- */
 
@@ -226,7 +225,6 @@ static coffer_status driver_attach(coffer_device *device, coffer_error *err)
     device->integrated = facts.integrated;
     device->registers = facts.registers;
     device->node = facts.node;
-    driver->registers_read_only = facts.registers_read_only;
     const int code = driver->vendor->attach(driver, device->number);
     if (code == COFFER__DRIVER_MEMORY) {
         return coffer__fail(err, COFFER_ERR_DEVICE_MEMORY,
@@ -364,7 +362,7 @@ static void driver_release(coffer_device *device, uint64_t address, uint64_t siz
 /* Whatever stands in the way (limits on locked memory, WSL2, a map of a file system that cannot do it), copies work
    without it. So every failure is one answer, unless the device is lost by it. Memory that is registered already
    serves as well, but its owner will release it: *mine stays false, or it would be released twice. */
-static coffer_status driver_register_host(coffer_device *device, void *memory, size_t size, bool read_only, bool *mine,
+static coffer_status driver_register_host(coffer_device *device, void *memory, size_t size, bool *mine,
                                           coffer_error *err)
 {
     const coffer__driver *driver = device->state;
@@ -373,14 +371,11 @@ static coffer_status driver_register_host(coffer_device *device, void *memory, s
     if (status != COFFER_OK) {
         return status;
     }
-    if (!device->registers || (read_only && !driver->registers_read_only)) {
-        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "%s cannot register %s memory of the host", device->words,
-                            read_only ? "read-only" : "any");
+    if (!device->registers) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "%s cannot register memory of the host", device->words);
     }
-    /* Portable memory is registered for every context of the driver, so that one window can feed several devices.
-       Read-only registration is what maps of files need, whose pages this process must not write to. */
-    const unsigned flags = DRIVER_REGISTER_PORTABLE | (read_only ? DRIVER_REGISTER_READ_ONLY : 0);
-    const int code = driver->calls.host_register(memory, size, flags);
+    /* Portable memory is registered for every context of the driver, so that one window can feed several devices. */
+    const int code = driver->calls.host_register(memory, size, DRIVER_REGISTER_PORTABLE);
     *mine = code == 0;
     /* `mine` was set from the code before, so it is false here. */
     if (code == COFFER__DRIVER_REGISTERED) {

@@ -63,8 +63,7 @@ typedef struct coffer__driver_facts {
     size_t total;
     bool integrated;
     bool registers;
-    bool registers_read_only; /* maps that cannot be written to, too */
-    int32_t node;             /* as coffer_device.node */
+    int32_t node; /* as coffer_device.node */
 } coffer__driver_facts;
 
 /* A code with which a driver refuses to start: what it means and what to do. */
@@ -103,7 +102,6 @@ struct coffer__driver {
     const coffer__vendor *vendor;
     coffer__os_library library;
     coffer__driver_calls calls;
-    bool registers_read_only;
     uint64_t process; /* that opened it */
     coffer__mutex mutex;
     atomic_bool lost;

@@ -40,9 +40,8 @@ void coffer__outlet_close(coffer__outlet *outlet);
    however often this is called for it. */
 coffer_status coffer__outlet_after(coffer__outlet *outlet, uint64_t stream, coffer_error *err);
 /* Queues the copy of a line. `bytes` is the first run; they must not change until a ticket that was taken afterwards
-   was reached. Narrow runs may be gathered into the outlet's own memory first, and so is what lies in a map of a
-   file that is not registered (`mapped`), which drivers copy from slowly. */
-coffer_status coffer__outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes, bool mapped,
+   was reached. Narrow runs may be gathered into the outlet's own memory first. */
+coffer_status coffer__outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                   coffer_error *err);
 /* A ticket for everything that was sent so far. Tickets ascend. */
 coffer_status coffer__outlet_ticket(coffer__outlet *outlet, uint64_t *ticket, coffer_error *err);

@@ -3,11 +3,10 @@
  * Lines to a device. They are queued on the outlet's lane; a ticket is the number of a mark on it. Marks are used in turn, so
  * no more than OUTLET_MARKS tickets can be open; older ones are waited for.
  *
- * Most lines are copied as they are, as a run or a box of runs. Three sorts are gathered first, in memory of the outlet:
+ * Most lines are copied as they are, as a run or a box of runs. Two sorts are gathered first, in memory of the outlet:
  *
  *   - narrow runs that go to contiguous bytes, since a device takes about as long for a short run as for a long one;
- *   - runs that go backwards, since boxes do not;
- *   - bytes in a map of a file, from which drivers copy slowly, where the outlet's memory could be registered.
+ *   - runs that go backwards, since boxes do not.
  *
  *   pieces   | … sealed, ticket 7 | … sealed, ticket 8 | being filled → | free |
  *
@@ -267,8 +266,7 @@ static coffer_status outlet_make_pieces(coffer__outlet *outlet, coffer_error *er
     if (outlet->pieces == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to gather the bytes for %s", device->words);
     }
-    const coffer_status status =
-        device->ops->register_host(device, outlet->pieces, size, false, &outlet->registered, err);
+    const coffer_status status = device->ops->register_host(device, outlet->pieces, size, &outlet->registered, err);
     return status == COFFER_ERR_UNSUPPORTED ? COFFER_OK : status;
 }
 
@@ -355,48 +353,6 @@ static coffer_status outlet_backwards(coffer__outlet *outlet, const coffer__line
     return status;
 }
 
-/* Sends a run by way of the pieces, in as many parts as that takes. A run may be longer than a piece, so it is cut;
-   a part is begun in what is left of a piece only if that has room for a good deal of it, because many small copies
-   cost more than a little memory. */
-static coffer_status outlet_stage_run(coffer__outlet *outlet, uint64_t to, const uint8_t *bytes, uint64_t size,
-                                      coffer_error *err)
-{
-    while (size > 0) {
-        size_t room = 0;
-        coffer_status status = outlet_room(outlet, size < OUTLET_PART ? size : OUTLET_PART, &room, err);
-        if (status != COFFER_OK) {
-            return status;
-        }
-        uint8_t *start = outlet->pieces + outlet->piece * OUTLET_PIECE + outlet->used;
-        const size_t part = size < room ? (size_t)size : room;
-        memcpy(start, bytes, part);
-        outlet->used += part;
-        status = outlet_copy(outlet, &(coffer__copy){ to, 0, start, 0, part, 1 }, err);
-        if (status != COFFER_OK) {
-            return status;
-        }
-        to += part;
-        bytes += part;
-        size -= part;
-    }
-    return COFFER_OK;
-}
-
-/* Narrow runs share copies, as they do without staging; wide ones go one by one. */
-static coffer_status outlet_stage(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
-                                  coffer_error *err)
-{
-    coffer_status status = COFFER_OK;
-    if (line->runs > 1 && line->width <= OUTLET_PART) {
-        return outlet_gather(outlet, line, bytes, err);
-    }
-    for (uint64_t i = 0; i < line->runs && status == COFFER_OK; i++) {
-        const uint64_t to = line->to + i * (uint64_t)line->to_step;
-        status = outlet_stage_run(outlet, to, bytes + i * line->from_step, line->width, err);
-    }
-    return status;
-}
-
 /* The questions go from the usual case to the rare ones: most tensors are one run. */
 static coffer_status outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                  coffer_error *err)
@@ -415,23 +371,14 @@ static coffer_status outlet_send(coffer__outlet *outlet, const coffer__line *lin
         err);
 }
 
-/* Staging is of use only where the pieces could be registered: otherwise the driver would copy from them as slowly
-   as from the map. */
-coffer_status coffer__outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes, bool mapped,
+coffer_status coffer__outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                   coffer_error *err)
 {
     coffer__device_visit visit;
     coffer_status status = outlet->device->ops->enter(outlet->device, &visit, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    if (mapped && outlet->pieces == NULL) {
-        status = outlet_make_pieces(outlet, err);
-    }
     if (status == COFFER_OK) {
-        status = mapped && outlet->registered ? outlet_stage(outlet, line, bytes, err)
-                                              : outlet_send(outlet, line, bytes, err);
+        status = outlet_send(outlet, line, bytes, err);
+        outlet->device->ops->leave(outlet->device, &visit);
     }
-    outlet->device->ops->leave(outlet->device, &visit);
     return status;
 }

@@ -6,7 +6,6 @@
  *
  *   feed_private.c   slots of the window's memory, filled by an engine (transfer/engine.h)
  *   feed_shared.c    slots that several processes share: each cell is read once, by one of them
- *   feed_kept.c      a model that a keeper holds in memory: the bytes are there
  *
  * A feed belongs to one worker, which is one thread. What the feeds of one load share, they share by coffer__feeds.
  *
@@ -54,7 +53,6 @@ struct coffer__chunk {
     size_t part_room;
 
     /* The feed's, from submit on. */
-    bool mapped;          /* `bytes` lie in a map of a file */
     const uint8_t *bytes; /* byte cell.begin; where spans lie there are bytes, except those that are `there` */
     uint64_t requests;    /* how many reads it took */
     uint64_t read;        /* bytes that were read for it by this process, from wherever, … */
@@ -99,7 +97,6 @@ typedef struct coffer__feeds {
     coffer__inlets *inlets;            /* which engine reads each file */
     size_t workers;                    /* feeds that there will be, at most */
     struct coffer__share *share;       /* the group of processes that this load is in; NULL: none */
-    const struct coffer__kept *kept;   /* what a keeper has of the model; NULL: nothing */
 } coffer__feeds;
 
 /* Makes a feed for worker `worker`; `watch` is its own, asked while it waits. */
@@ -109,7 +106,5 @@ coffer_status coffer__feed_private(coffer__feed **feed, const coffer__feeds *fee
    failure it is closed, too. */
 coffer_status coffer__feed_shared(coffer__feed **feed, const coffer__feeds *feeds, coffer__feed *alone,
                                   const coffer__watch *watch, coffer_error *err);
-/* The same for a model of which a keeper has files; `rest` brings the others. */
-coffer_status coffer__feed_kept(coffer__feed **feed, const coffer__feeds *feeds, coffer__feed *rest, coffer_error *err);
 
 #endif

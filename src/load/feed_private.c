@@ -284,12 +284,12 @@ static coffer_status private_submit(coffer__feed *feed, coffer__chunk *chunk, co
     own->coming++;
     chunk->own = slot;
     chunk->bytes = slot->memory;
-    chunk->mapped = false;
     chunk->requests = 0;
     chunk->read = 0;
     chunk->cached = 0;
     chunk->direct = 0;
-    chunk->engines = 1u << (unsigned)coffer__inlet_engine(slot->inlet);
+    chunk->engines =
+        coffer__inlets_kept(own->feeds->inlets, chunk->shard) ? 0 : 1u << (unsigned)coffer__inlet_engine(slot->inlet);
     status = private_requests(own, slot, err);
     for (size_t i = 0; status == COFFER_OK && i < slot->count; i++) {
         coffer__range_reader_submit(own->reader, &slot->requests[i]);

@@ -346,7 +346,6 @@ static coffer__chunk *shared_find(shared_feed *feed, uint32_t *blamed)
         feed->waiting_count--;
         if (view == COFFER__SHARE_HERE) {
             chunk->bytes = coffer__share_buffer(&feed->share->table, buffer);
-            chunk->mapped = false;
             return chunk;
         }
         coffer__share_pass(feed->share, cell, COFFER__SHARE_NOBODY);

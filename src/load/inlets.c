@@ -4,6 +4,7 @@
 #include "alloc.h"
 #include "cufile.h"
 #include "error.h"
+#include "kept.h"
 #include "model.h"
 #include "trouble.h"
 
@@ -161,17 +162,25 @@ void coffer__inlets_share(coffer__inlets *inlets)
     coffer__os_mutex_unlock(&inlets->mutex);
 }
 
+bool coffer__inlets_kept(const coffer__inlets *inlets, size_t shard)
+{
+    return inlets->options.kept != NULL && inlets->options.kept->files[shard].found;
+}
+
 /* Under the mutex, which is held while the file is opened and looked at: two workers that come to the same file at
    once must not open it twice. What the system can do is found out once, and not at all for loads of a few bytes,
-   which would spend more time on that than on reading. */
+   which would spend more time on that than on reading. What a keeper has is memory, which every engine that is asked
+   for by name would only slow down. */
 static coffer_status inlets_open(coffer__inlets *inlets, size_t shard, coffer_error *err)
 {
     inlets_entry *entry = &inlets->entries[shard];
     const coffer__shard *of = &inlets->model->shards[shard];
-    const coffer__engine_wish wish = { .engine = inlets->options.engine,
+    const bool kept = coffer__inlets_kept(inlets, shard);
+    const coffer__source *source = kept ? &inlets->options.kept->files[shard].source : &of->source;
+    const coffer__engine_wish wish = { .engine = kept ? COFFER_ENGINE_AUTO : inlets->options.engine,
                                        .uncached = inlets->options.uncached,
                                        .shared = inlets->shared,
-                                       .path = of->path,
+                                       .path = kept ? NULL : of->path,
                                        .planned = entry->planned,
                                        .probes = entry->probes,
                                        .probe_count = entry->probe_count };
@@ -181,8 +190,8 @@ static coffer_status inlets_open(coffer__inlets *inlets, size_t shard, coffer_er
         coffer__engine_facts_get(&inlets->facts);
         inlets->has_facts = true;
     }
-    coffer_status status = coffer__inlet_open(&entry->inlet, &of->source, &wish, &inlets->facts, err);
-    if (status == COFFER_OK && inlets->cufile != NULL) {
+    coffer_status status = coffer__inlet_open(&entry->inlet, source, &wish, &inlets->facts, err);
+    if (status == COFFER_OK && inlets->cufile != NULL && !kept) {
         const int fd = entry->inlet.direct;
         status = coffer__cufile_add(inlets->cufile, fd, coffer__os_storage_of(fd), &entry->file, err);
         if (status != COFFER_OK) {
@@ -234,10 +243,10 @@ coffer__whereabouts coffer__inlets_whereabouts(coffer__inlets *inlets, const cof
     return where;
 }
 
-/* Without the mutex: cuFile is started before the workers, and not after. */
-bool coffer__inlets_reach(const coffer__inlets *inlets, const coffer_device *device)
+/* Without the mutex: cuFile is started before the workers, and not after. A keeper's memory is no file that it knows. */
+bool coffer__inlets_reach(const coffer__inlets *inlets, size_t shard, const coffer_device *device)
 {
-    return inlets->cufile != NULL && device->kind == COFFER_DEVICE_CUDA;
+    return inlets->cufile != NULL && device->kind == COFFER_DEVICE_CUDA && !coffer__inlets_kept(inlets, shard);
 }
 
 /* Nothing here is locked, since the caller uses the inlet. Offsets are those of the source, which may begin within

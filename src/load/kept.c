@@ -4,6 +4,7 @@
 #include "alloc.h"
 #include "fnv.h"
 #include "model.h"
+#include "os.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,14 +39,13 @@ static int kept_ask(const char *name, int *fd)
 
 /* Whatever is wrong with an answer, the file is read from where it is. Memory that is not sealed could change under
    the reader, so its seals are looked at. The name says which version of the file the keeper has, and the size is
-   compared as well, so bytes of another file are not taken even from a keeper that answers nonsense: the map has
-   every byte that the load is going to look at. */
+   compared as well, so bytes of another file are not taken even from a keeper that answers nonsense, and every byte
+   that the load is going to read is there. */
 static bool kept_attach(coffer__kept_file *file, const coffer__source *source)
 {
     const coffer__os_info *seen = coffer__source_seen(source);
     char name[COFFER__KEPT_NAME];
     uint64_t size = 0;
-    void *bytes = NULL;
     int fd = -1;
     if (seen == NULL || seen->size != source->size || seen->size == 0) {
         return false;
@@ -54,23 +54,17 @@ static bool kept_attach(coffer__kept_file *file, const coffer__source *source)
     if (kept_ask(name, &fd) != 0) {
         return false;
     }
-    if (coffer__os_shared_check(fd, true, &size) != 0 || size != seen->size ||
-        coffer__os_map_range(fd, 0, size, false, false, &file->map, &bytes) != 0) {
-        (void)coffer__os_close(fd);
-        return false;
-    }
-    file->fd = fd;
-    file->bytes = bytes;
-    return true;
+    file->found = coffer__os_shared_check(fd, true, &size) == 0 && size == seen->size &&
+                  coffer__source_fd(&file->source, fd, NULL) == COFFER_OK;
+    (void)coffer__os_close(fd); /* the source has a duplicate */
+    return file->found;
 }
 
-/* Files that no keeper has are passed over, by their descriptor and their empty map. */
 static void kept_release(const coffer__kept *kept)
 {
     for (size_t i = 0; i < kept->count; i++) {
-        coffer__os_unmap(&kept->files[i].map);
-        if (kept->files[i].fd >= 0) {
-            (void)coffer__os_close(kept->files[i].fd);
+        if (kept->files[i].found) {
+            kept->files[i].source.ops->close(&kept->files[i].source);
         }
     }
     coffer__free_array(&kept->allocator, kept->files, kept->count, sizeof *kept->files);
@@ -88,7 +82,6 @@ coffer_status coffer__kept_find(coffer__kept **kept, const coffer *model, const 
         return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < made.count; i++) {
-        made.files[i].fd = -1;
         made.found += kept_attach(&made.files[i], &model->shards[i].source) ? 1 : 0;
     }
     coffer__kept *found = made.found > 0 ? coffer__alloc_array(allocator, 1, sizeof *found, err) : NULL;

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a keeper (keep.c) has of a model: files in memory that nobody can change, which a load maps to read. A keeper
- * answers, for each file, by a name that is made of the user and of the file as it is now: which it is, how long, and when
+ * What a keeper (keep.c) has of a model: files in memory that nobody can change, which a load reads in the place of those
+ * on the disk, by the engine for files in memory. A keeper answers, for each file, by a name that is made of the user and of the file as it is now: which it is, how long, and when
  * it was changed. So a file that was changed since has another name, and nobody answers by that.
  */
 #ifndef COFFER_LOAD_KEPT_H
 #define COFFER_LOAD_KEPT_H
 
 #include "coffer.h"
-#include "os.h"
+#include "source.h"
 
 typedef struct coffer__kept_file {
-    int fd;               /* -1: no keeper has the file */
-    const uint8_t *bytes; /* all of the file */
-    coffer__os_map map;
+    bool found;
+    coffer__source source; /* all of the file, where it was found */
 } coffer__kept_file;
 
 typedef struct coffer__kept {

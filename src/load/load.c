@@ -190,20 +190,19 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
     for (size_t i = 0; i < load->space_count; i++) {
         coffer__window_near(window, load->spaces[i].store.device);
     }
+    coffer_status status = coffer__kept_find(&load->kept, load->plan->model, &load->allocator, err);
     const coffer__inlets_options inlets = { .allocator = &load->allocator,
                                             .engine = window->options.engine,
                                             .uncached = load->options.uncached,
-                                            .group = window->options.ranks > 1 };
-    const coffer_status status = coffer__inlets_new(&load->inlets, load->plan, &inlets, err);
+                                            .group = window->options.ranks > 1,
+                                            .kept = load->kept };
+    if (status == COFFER_OK) {
+        status = coffer__inlets_new(&load->inlets, load->plan, &inlets, err);
+    }
     load->feeds = (coffer__feeds){
         .model = load->plan->model, .window = window, .allocator = &load->allocator, .inlets = load->inlets
     };
-    if (status != COFFER_OK) {
-        return status;
-    }
-    const coffer_status found = coffer__kept_find(&load->kept, load->plan->model, &load->allocator, err);
-    load->feeds.kept = load->kept;
-    return found;
+    return status;
 }
 
 /* Does all of it by the caller's thread. Not where that would wait for what the caller is to do: take items of this

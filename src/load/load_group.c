@@ -12,7 +12,6 @@
 #include "feed_shared.h"
 #include "fnv.h"
 #include "inlets.h"
-#include "kept.h"
 #include "loading.h"
 #include "model.h"
 #include "share.h"
@@ -171,39 +170,9 @@ coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, c
     const coffer__share *share = load->feeds.share;
     if (share != NULL) {
         coffer__os_mutex_lock(&load->mutex);
-        status = coffer__pins_add(&load->pins, device, share->map.base, share->map.size, false, &load->allocator, err);
+        status = coffer__pins_add(&load->pins, device, share->map.base, share->map.size, &load->allocator, err);
         coffer__os_mutex_unlock(&load->mutex);
     }
-    return status;
-}
-
-/* Half of the file, or more. Pinning the pages of a file takes about a quarter of the time in which a thread copies
-   them, and so it pays only where much of them is copied. */
-static bool group_sends_much(const coffer_load *load, const coffer_device *device, size_t shard)
-{
-    uint64_t sent = 0;
-    for (size_t i = 0; i < load->plan->item_count; i++) {
-        const coffer__load_item *item = &load->plan->items[i];
-        sent += item->shard == shard && item->device == device ? item->size : 0;
-    }
-    return sent >= load->kept->files[shard].map.size / 2;
-}
-
-/* Without it the bytes go through memory of the outlet's own that is registered, since drivers copy slowly from a map.
-   What was decided for a file is remembered, so that the plan is looked over once. */
-coffer_status coffer__load_pin_kept(coffer_load *load, coffer_device *device, size_t shard, bool *pinned,
-                                    coffer_error *err)
-{
-    coffer_status status = COFFER_OK;
-    const coffer__os_map *map = &load->kept->files[shard].map;
-    coffer__os_mutex_lock(&load->mutex);
-    if (coffer__pins_find(&load->pins, device, map->base) == NULL) {
-        const size_t size = group_sends_much(load, device, shard) ? map->size : 0;
-        status = coffer__pins_add(&load->pins, device, map->base, size, true, &load->allocator, err);
-    }
-    const coffer__pin *pin = coffer__pins_find(&load->pins, device, map->base);
-    *pinned = pin != NULL && pin->serves;
-    coffer__os_mutex_unlock(&load->mutex);
     return status;
 }
 
@@ -217,9 +186,6 @@ coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t w
     *feed = alone;
     if (status == COFFER_OK && load->feeds.share != NULL) {
         status = coffer__feed_shared(feed, &load->feeds, alone, watch, err);
-    }
-    if (status == COFFER_OK && load->feeds.kept != NULL) {
-        status = coffer__feed_kept(feed, &load->feeds, *feed, err);
     }
     *feed = status == COFFER_OK ? *feed : NULL;
     return status;

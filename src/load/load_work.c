@@ -136,7 +136,7 @@ static bool work_reads_to_place(const coffer_load *load, const coffer__load_row 
         return row->nest.rank == 0;
     }
     return !item->placed && load->states[row->item].verify != COFFER__VERIFY_IN_SLOT &&
-           coffer__inlets_reach(load->inlets, item->device);
+           coffer__inlets_reach(load->inlets, item->shard, item->device);
 }
 
 /* Under the lock. The address of an item does not change after it was admitted, so it can be read without the lock
@@ -347,18 +347,14 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
     coffer__lines lines;
     coffer__line line;
     coffer__outlet *outlet = NULL;
-    coffer_load *load = worker->load;
+    const coffer_load *load = worker->load;
     const coffer__load_row *row = &load->plan->rows[part->row];
-    bool pinned = false;
     coffer_status status = work_outlet(worker, row->item, &outlet, err);
-    if (status == COFFER_OK && chunk->mapped) {
-        status = coffer__load_pin_kept(load, load->plan->items[row->item].device, chunk->shard, &pinned, err);
-    }
     part->taken = 0;
     coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
     while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
         const uint8_t *bytes = chunk->bytes + (size_t)(line.from - chunk->cell.begin);
-        status = coffer__outlet_send(outlet, &line, bytes, chunk->mapped && !pinned, err);
+        status = coffer__outlet_send(outlet, &line, bytes, err);
         part->taken += line.width * line.runs;
     }
     return status;
@@ -831,9 +827,6 @@ static coffer_status work_threads(const coffer_load *load, size_t *count, coffer
     const coffer_status status = coffer__inlets_try(load->inlets, &threads, err);
     if (status != COFFER_OK) {
         return status;
-    }
-    if (load->kept != NULL) {
-        threads = coffer__os_processors(); /* they only copy */
     }
     if (load->window->options.ranks > 1 && work_processors(load) < threads) {
         threads = work_processors(load);

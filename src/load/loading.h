@@ -146,10 +146,6 @@ coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *w
 void coffer__load_leave_group(coffer_load *load, coffer_status status, const coffer_error *error);
 /* Registers the group's memory with a device, where there is a group. */
 coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, coffer_error *err);
-/* Registers a keeper's file with a device, where the driver can do that with memory that cannot be written to, and much
-   of the file goes there. */
-coffer_status coffer__load_pin_kept(coffer_load *load, coffer_device *device, size_t shard, bool *pinned,
-                                    coffer_error *err);
 /* The feed of a worker that is in the group. */
 coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t worker, const coffer__watch *watch,
                                 coffer_error *err);

@@ -3,19 +3,19 @@
 
 #include "alloc.h"
 
-const coffer__pin *coffer__pins_find(const coffer__pins *pins, const coffer_device *device, const void *memory)
+static bool pins_has(const coffer__pins *pins, const coffer_device *device, const void *memory)
 {
     for (size_t i = 0; i < pins->count; i++) {
         if (pins->items[i].device == device && pins->items[i].memory == memory) {
-            return &pins->items[i];
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
 /* What cannot be registered is kept in the list all the same, so that it is not tried again. `mine` tells whether
    it was this call that registered the memory: what somebody else has registered is theirs to forget. */
-static coffer_status pins_register(coffer__pin *pin, size_t size, bool read_only, coffer_error *err)
+static coffer_status pins_register(coffer__pin *pin, size_t size, coffer_error *err)
 {
     coffer_device *device = pin->device;
     coffer__device_visit visit;
@@ -23,9 +23,7 @@ static coffer_status pins_register(coffer__pin *pin, size_t size, bool read_only
     if (status != COFFER_OK) {
         return status;
     }
-    /* The drivers' functions take any memory; what is read-only is registered as such, and not written to. */
-    status = device->ops->register_host(device, (void *)pin->memory, size, read_only, &pin->mine, err);
-    pin->serves = status == COFFER_OK;
+    status = device->ops->register_host(device, (void *)pin->memory, size, &pin->mine, err);
     device->ops->leave(device, &visit);
     return status == COFFER_ERR_UNSUPPORTED ? COFFER_OK : status;
 }
@@ -33,9 +31,9 @@ static coffer_status pins_register(coffer__pin *pin, size_t size, bool read_only
 /* Room for the pin is made first, so that memory is never registered without being remembered. The device is held
    open until it has forgotten the memory. */
 coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, const void *memory, size_t size,
-                               bool read_only, const coffer_allocator *allocator, coffer_error *err)
+                               const coffer_allocator *allocator, coffer_error *err)
 {
-    if (device == NULL || device->kind == COFFER_DEVICE_HOST || coffer__pins_find(pins, device, memory) != NULL) {
+    if (device == NULL || device->kind == COFFER_DEVICE_HOST || pins_has(pins, device, memory)) {
         return COFFER_OK;
     }
     coffer__pin *items = coffer__grow_array(allocator, pins->items, pins->count, &pins->room, sizeof *pins->items, err);
@@ -45,7 +43,7 @@ coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, const 
     pins->items = items;
     coffer__pin *pin = &items[pins->count];
     *pin = (coffer__pin){ .device = device, .memory = memory };
-    const coffer_status status = size == 0 ? COFFER_OK : pins_register(pin, size, read_only, err);
+    const coffer_status status = pins_register(pin, size, err);
     if (status == COFFER_OK) {
         coffer__device_hold(device);
         pins->count++;

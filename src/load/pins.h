@@ -12,8 +12,7 @@
 typedef struct coffer__pin {
     coffer_device *device; /* held open */
     const void *memory;
-    bool serves; /* the device copies from it by itself */
-    bool mine;   /* as of register_host */
+    bool mine; /* as of register_host */
 } coffer__pin;
 
 /* Zero at first. One thread at a time uses it. */
@@ -24,12 +23,9 @@ typedef struct coffer__pins {
 } coffer__pins;
 
 /* Registers memory with a device, unless that was done or tried before; nothing is done for NULL, or host memory as a
-   device. With size 0 it is only remembered that it is not registered. Fails when the device does, or
-   COFFER_ERR_MEMORY. */
+   device. Fails when the device does, or COFFER_ERR_MEMORY. */
 coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, const void *memory, size_t size,
-                               bool read_only, const coffer_allocator *allocator, coffer_error *err);
-/* What is known of memory and a device; NULL: nothing was tried. Valid until something is added. */
-const coffer__pin *coffer__pins_find(const coffer__pins *pins, const coffer_device *device, const void *memory);
+                               const coffer_allocator *allocator, coffer_error *err);
 /* Forgets all of it, before the memory goes. No copy from it is in progress. */
 void coffer__pins_end(coffer__pins *pins, const coffer_allocator *allocator);
 

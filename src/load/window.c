@@ -209,9 +209,8 @@ void coffer__window_leave(coffer_window *window)
 coffer_status coffer__window_pin(coffer_window *window, coffer_device *device, coffer_error *err)
 {
     coffer__os_mutex_lock(&window->mutex);
-    const coffer_status status =
-        coffer__pins_add(&window->pins, device, window->slots, window->slot_count * (size_t)COFFER__CELL, false,
-                         &window->allocator, err);
+    const coffer_status status = coffer__pins_add(&window->pins, device, window->slots,
+                                                  window->slot_count * (size_t)COFFER__CELL, &window->allocator, err);
     coffer__os_mutex_unlock(&window->mutex);
     return status;
 }

@@ -31,11 +31,10 @@ typedef struct fake_counts {
     size_t streams; /* … other than those that the driver has of its own */
     size_t events;
     size_t registered;
-    size_t contexts;    /* retained and not released */
-    size_t copies;      /* so far: plain ones, … */
-    size_t boxes;       /* … and of several rows */
-    size_t pageable;    /* of both, those from memory that was not registered */
-    uint64_t read_only; /* bytes of the host that were registered as memory that cannot be written to, so far */
+    size_t contexts; /* retained and not released */
+    size_t copies;   /* so far: plain ones, … */
+    size_t boxes;    /* … and of several rows */
+    size_t pageable; /* of both, those from memory that was not registered */
     size_t calls_after_lost;
 } fake_counts;
 

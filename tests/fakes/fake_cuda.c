@@ -112,9 +112,6 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     case 99:
         *value = (bits & 2) != 0;
         break;
-    case 113:
-        *value = (bits & 4) != 0;
-        break;
     case 134:
         *value = 0;
         break;

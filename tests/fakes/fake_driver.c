@@ -473,9 +473,10 @@ int fake_register(const char *name, void *memory, size_t size, unsigned flags)
 {
     lock();
     int code = enter_current(name);
-    const long long attributes = setting("attributes");
     const uint64_t most = (uint64_t)setting("locked");
-    if (code == 0 && ((attributes & 2) == 0 || ((flags & 8u) != 0 && (attributes & 4) == 0))) {
+    if (code == 0 && flags != 1) { /* for all devices */
+        code = FAKE_INVALID;
+    } else if (code == 0 && (setting("attributes") & 2) == 0) {
         code = 801;
     } else if (code == 0 && pin_over(memory, size) != NULL) {
         code = 712;
@@ -490,7 +491,6 @@ int fake_register(const char *name, void *memory, size_t size, unsigned flags)
         machine.pins = made;
         machine.locked += size;
         machine.counts.registered++;
-        machine.counts.read_only += (flags & 8u) != 0 ? size : 0;
     }
     unlock();
     return code;

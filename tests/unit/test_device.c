@@ -331,7 +331,7 @@ static coffer_status do_everything(const vendor_names *vendor, uint8_t *found, c
     }
     status = device->ops->enter(device, &visit, err);
     if (status == COFFER_OK) {
-        status = device->ops->register_host(device, ring, sizeof ring, false, &mine, err);
+        status = device->ops->register_host(device, ring, sizeof ring, &mine, err);
         if (status == COFFER_OK || status == COFFER_ERR_UNSUPPORTED) {
             status = device->ops->allocate(device, size, &address, err);
         }
@@ -456,12 +456,7 @@ static void test_registering_twice(void **state)
             coffer__device_visit visit;
             coffer_error err;
             assert_int_equal(devices[k]->ops->enter(devices[k], &visit, &err), COFFER_OK);
-            assert_int_equal(devices[k]->ops->register_host(devices[k], ring, sizeof ring, false, &mine[k], &err),
-                             COFFER_OK);
-            bool never = true;
-            assert_int_equal(devices[k]->ops->register_host(devices[k], ring, sizeof ring, true, &never, &err),
-                             COFFER_ERR_UNSUPPORTED);
-            assert_false(never);
+            assert_int_equal(devices[k]->ops->register_host(devices[k], ring, sizeof ring, &mine[k], &err), COFFER_OK);
             devices[k]->ops->leave(devices[k], &visit);
         }
         assert_true(mine[0]);

@@ -86,7 +86,6 @@ typedef struct stand {
     uint8_t *ring;
     uint8_t *expected; /* of the device's room */
     uint64_t address;
-    bool mapped; /* the bytes count as lying in a map, and are not registered */
 } stand;
 
 /* Lines through slots that are used again as soon as their ticket was reached. */
@@ -116,7 +115,7 @@ static coffer_status send_random_lines(stand *at, unsigned lines, const coffer_a
             coffer__line line = random_line();
             copy_naively(&line, bytes, at->expected);
             line.to += at->address;
-            status = coffer__outlet_send(outlet, &line, bytes, at->mapped, err);
+            status = coffer__outlet_send(outlet, &line, bytes, err);
         }
         if (status == COFFER_OK) {
             status = coffer__outlet_ticket(outlet, &tickets[slot], err);
@@ -127,10 +126,9 @@ static coffer_status send_random_lines(stand *at, unsigned lines, const coffer_a
 }
 
 /* Opens, sends, compares and closes. */
-static coffer_status run_lines(const char *name, unsigned lines, bool mapped, const coffer_allocator *allocator,
-                               coffer_error *err)
+static coffer_status run_lines(const char *name, unsigned lines, const coffer_allocator *allocator, coffer_error *err)
 {
-    stand at = { .device = NULL, .mapped = mapped };
+    stand at = { .device = NULL };
     bool taken = false;
     coffer_status status = coffer_device_open(&at.device, name, NULL, err);
     if (status != COFFER_OK) {
@@ -140,8 +138,7 @@ static coffer_status run_lines(const char *name, unsigned lines, bool mapped, co
     at.expected = malloc(ROOM);
     uint8_t *found = malloc(ROOM);
     memset(at.expected, 0xAA, ROOM);
-    status = mapped ? COFFER_OK
-                    : coffer__pins_add(&at.pins, at.device, at.ring, SLOT_COUNT * SLOT_SIZE, false, allocator, err);
+    status = coffer__pins_add(&at.pins, at.device, at.ring, SLOT_COUNT * SLOT_SIZE, allocator, err);
     if (status == COFFER_OK) {
         status = coffer_device_allocate(at.device, ROOM, &at.address, err);
         taken = status == COFFER_OK;
@@ -180,7 +177,7 @@ static void test_random_lines(void **state)
             snprintf(settings, sizeof settings, "strict=1 seed=%u lazy=%u", seed, seed / 3);
             set_up_fake(names[i][1], settings);
             random_state = seed;
-            assert_int_equal(run_lines(names[i][0], 40, seed % 2 == 0, coffer_libc_allocator(), &err), COFFER_OK);
+            assert_int_equal(run_lines(names[i][0], 40, coffer_libc_allocator(), &err), COFFER_OK);
             assert_clean();
         }
     }
@@ -192,7 +189,7 @@ static void test_lines_from_memory_that_cannot_be_registered(void **state)
     coffer_error err;
     set_up_fake("libcuda.so.1", "attributes=0");
     random_state = 77;
-    assert_int_equal(run_lines("cuda:0", 20, true, coffer_libc_allocator(), &err), COFFER_OK);
+    assert_int_equal(run_lines("cuda:0", 20, coffer_libc_allocator(), &err), COFFER_OK);
     assert_true(control->counts().pageable >= 60);
     assert_clean();
 }
@@ -209,7 +206,7 @@ static void test_lines_when_something_fails(void **state)
             set_up_fake("libcuda.so.1", "");
             control->break_call(NULL, n, codes[k / 2]);
             random_state = 5;
-            const coffer_status status = run_lines("cuda:0", 4, k % 2 == 0, coffer_libc_allocator(), &err);
+            const coffer_status status = run_lines("cuda:0", 4, coffer_libc_allocator(), &err);
             failed = control->calls(NULL) >= n;
             assert_true(status == COFFER_OK || failed);
             assert_true(status == COFFER_OK || (err.code == status && err.message[0] != '\0'));
@@ -227,7 +224,7 @@ static void test_lines_when_something_fails(void **state)
         const coffer_allocator allocator = metered_allocator(&meter);
         meter.fail_at = n;
         set_up_fake("libcuda.so.1", "");
-        status = run_lines("cuda:0", 3, false, &allocator, &err);
+        status = run_lines("cuda:0", 3, &allocator, &err);
         assert_true(status == COFFER_OK || status == COFFER_ERR_MEMORY);
         assert_int_equal(meter.held, 0);
         assert_clean();
@@ -256,7 +253,7 @@ static void test_many_tickets(void **state)
     for (uint64_t i = 1; i <= 200; i++) {
         const coffer__line line = { .to = address + i, .width = 1, .runs = 1 };
         bytes[i] = (uint8_t)i;
-        assert_int_equal(coffer__outlet_send(outlet, &line, bytes + i, false, &err), COFFER_OK);
+        assert_int_equal(coffer__outlet_send(outlet, &line, bytes + i, &err), COFFER_OK);
         assert_int_equal(coffer__outlet_ticket(outlet, &ticket, &err), COFFER_OK);
         assert_int_equal(ticket, i);
         assert_int_equal(coffer__outlet_ticket(outlet, &ticket, &err), COFFER_OK);
@@ -279,10 +276,12 @@ static void test_pieces_are_used_again(void **state)
 {
     (void)state;
     coffer_error err;
+    enum { narrow = 64 };
     const size_t size = (size_t)3 << 20;
-    uint8_t *bytes = malloc(size);
+    const size_t runs = size / narrow;
+    uint8_t *bytes = malloc(2 * size);
     uint8_t *found = malloc(size);
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < 2 * size; i++) {
         bytes[i] = (uint8_t)(i * 7 + (i >> 12) + (i >> 18) * 13);
     }
     set_up_fake("libcuda.so.1", "lazy=1");
@@ -292,12 +291,16 @@ static void test_pieces_are_used_again(void **state)
     uint64_t ticket = 0;
     assert_int_equal(coffer_device_allocate(device, size, &address, &err), COFFER_OK);
     assert_int_equal(coffer__outlet_open(&outlet, device, coffer_libc_allocator(), &err), COFFER_OK);
-    const coffer__line line = { .to = address, .width = size, .runs = 1 };
-    assert_int_equal(coffer__outlet_send(outlet, &line, bytes, true, &err), COFFER_OK);
+    const coffer__line line = {
+        .from_step = 2 * narrow, .to = address, .to_step = narrow, .width = narrow, .runs = runs
+    };
+    assert_int_equal(coffer__outlet_send(outlet, &line, bytes, &err), COFFER_OK);
     assert_int_equal(coffer__outlet_ticket(outlet, &ticket, &err), COFFER_OK);
     assert_int_equal(coffer__outlet_reached(outlet, ticket, true, &err), COFFER_OK);
     assert_int_equal(coffer_device_read(device, address, found, size, &err), COFFER_OK);
-    assert_memory_equal(found, bytes, size);
+    for (size_t i = 0; i < runs; i++) {
+        assert_memory_equal(found + i * narrow, bytes + i * 2 * narrow, narrow);
+    }
     assert_int_equal(control->counts().pageable, 0);
     coffer__outlet_close(outlet);
     coffer_device_release(device, address, size);
@@ -327,7 +330,7 @@ static void test_the_caller_s_stream_comes_first(void **state)
     }
     assert_int_equal(control->calls("cuStreamWaitEvent"), 1);
     const coffer__line line = { .to = address, .width = 1, .runs = 1 };
-    assert_int_equal(coffer__outlet_send(outlet, &line, bytes, false, &err), COFFER_OK);
+    assert_int_equal(coffer__outlet_send(outlet, &line, bytes, &err), COFFER_OK);
     assert_int_equal(coffer__outlet_ticket(outlet, &ticket, &err), COFFER_OK);
     assert_int_equal(coffer__outlet_reached(outlet, ticket, false, &err), COFFER_NEED_MORE);
     control->let_go();
@@ -354,7 +357,7 @@ static void test_steps_that_are_too_long_for_a_box(void **state)
     assert_int_equal(coffer_device_allocate(device, 8, &address, &err), COFFER_OK);
     assert_int_equal(coffer__outlet_open(&outlet, device, coffer_libc_allocator(), &err), COFFER_OK);
     const coffer__line line = { .from_step = 4, .to = address, .to_step = INT64_C(0x80000000), .width = 4, .runs = 2 };
-    assert_int_equal(coffer__outlet_send(outlet, &line, bytes, false, &err), COFFER_ERR_DEVICE);
+    assert_int_equal(coffer__outlet_send(outlet, &line, bytes, &err), COFFER_ERR_DEVICE);
     assert_int_equal(control->calls("cuMemcpyHtoDAsync_v2"), 2);
     assert_int_equal(control->calls("cuMemcpy2DAsync_v2"), 0);
     assert_non_null(control->mistake());
@@ -377,11 +380,10 @@ static void test_pins(void **state)
     coffer_device *devices[2] = { open_device("cuda:0"), open_device("cuda:1") };
     for (int i = 0; i < 2; i++) {
         for (int k = 0; k < 2; k++) {
-            assert_int_equal(coffer__pins_add(&pins, devices[k], memory, sizeof memory, false, allocator, &err),
-                             COFFER_OK);
+            assert_int_equal(coffer__pins_add(&pins, devices[k], memory, sizeof memory, allocator, &err), COFFER_OK);
         }
     }
-    assert_int_equal(coffer__pins_add(&pins, NULL, memory, sizeof memory, false, allocator, &err), COFFER_OK);
+    assert_int_equal(coffer__pins_add(&pins, NULL, memory, sizeof memory, allocator, &err), COFFER_OK);
     assert_int_equal(pins.count, 2);
     assert_int_equal(control->calls("cuMemHostRegister_v2"), 2);
     assert_int_equal(control->counts().registered, 1);
