@@ -12,11 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 from . import _native
-from ._dtypes import framework_shape
 from ._errors import ArgumentError, build, no_tensor, wrong_argument, wrong_type
 from ._file import File
 from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, is_host
-from ._places import Place, Room, Rooms, reaches
+from ._places import Place, Rooms, reaches
 from ._plan import Plan, plan_of
 from ._progress import Shown, shown
 
@@ -167,7 +166,7 @@ class Destination:
         self._there: dict[int, Any] = dict(plan._outs)
         self._rooms: Rooms | None = None  # of tensors that are made on a device
         self.items = plan._native.items()
-        self.places: dict[int, Place] = plan._places(self.items)
+        self._places: dict[int, Place] = plan._places(self.items)
         for dtype in {item[1] for number, item in enumerate(self.items) if number not in self._there}:
             framework.dtype(dtype)
         if self._mover is not None and isinstance(framework, TorchFramework) and reaches(self._mover.device):
@@ -178,19 +177,29 @@ class Destination:
 
     def _make_room(self, device: Any) -> None:
         """Makes room on the device, where bytes are copied to as they come."""
-        wanted = {}
-        for number, (_, dtype, shape, size, _) in enumerate(self.items):
-            if number not in self._there:
-                wanted[number] = Room(size, self._framework.dtype(dtype), framework_shape(dtype, shape))
-        self._rooms = Rooms(wanted, device)
-        self.places |= self._rooms.places
+        dtypes = {dtype: self._framework.dtype(dtype) for dtype in {item[1] for item in self.items}}
+        self._rooms = Rooms(self.items, (i for i in range(len(self.items)) if i not in self._there), dtypes, device)
+
+    def place(self, number: int) -> Place | None:
+        """Where an item goes; None: to memory that the load makes."""
+        if self._rooms is not None and number in self._rooms:
+            return self._rooms.place(number)
+        return self._places.get(number)
+
+    def has_places(self) -> bool:
+        return self._rooms is not None or len(self._places) > 0
+
+    def reaches_devices(self) -> bool:
+        return self._rooms is not None or any(place.device is not None for place in self._places.values())
 
     def made(self, number: int, memory: _native.Loaded | None) -> Any:
         """What is handed out as that item."""
         if memory is None:
             # Nothing else keeps it from now on: who drops it has its memory back.
-            self.places.pop(number, None)
-            return self._there.pop(number) if self._rooms is None or number in self._there else self._rooms.pop(number)
+            if self._rooms is not None and number in self._rooms:
+                return self._rooms.pop(number)
+            self._places.pop(number, None)
+            return self._there.pop(number)
         _, dtype, shape, _, _ = self.items[number]
         tensor = self._framework.made(dtype, shape, memory)
         return tensor if self._mover is None else self._mover.moved(tensor)
@@ -199,7 +208,7 @@ class Destination:
         self._there.clear()
         if self._rooms is not None:
             self._rooms.clear()
-        self.places.clear()
+        self._places.clear()
 
 
 def _nothing_of(framework: TorchFramework) -> Any:
@@ -253,9 +262,9 @@ def started(
     plan: Plan, destination: Destination, window: Window | None, *, progress: Shown = None, **options: Any
 ) -> Load:
     """The load of a plan."""
-    placed = plan.placed(destination.places, destination.items)
+    placed = plan.placed(destination.place, destination.items) if destination.has_places() else plan._native
     stack = ExitStack()
-    if window is None and any(place.device is not None for place in destination.places.values()):
+    if window is None and destination.reaches_devices():
         window = _shared_window(os.getpid())
     advance = stack.enter_context(shown(progress, plan.file.path or ""))
     try:

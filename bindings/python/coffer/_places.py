@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from . import _native
 from ._dtypes import framework_name, framework_shape, is_packed
 from ._errors import Error, wrong_argument, wrong_type
+
+
+# An item of a plan as the extension has it: name, dtype, shape, bytes, and whether it is all of a tensor.
+Item = tuple[str, str, tuple[int, ...], int, bool]
 
 
 class Place(NamedTuple):
@@ -143,82 +147,108 @@ def stream_of(device: Any) -> int:
 
 # Tensors that are smaller share slabs of their own: a tensor keeps the slab that it is in.
 _SMALL = 1 << 20
-_SMALL_SLAB = 32 << 20
 _SLAB = 256 << 20
 # Where a tensor begins, so that kernels find it aligned.
 _ALIGNMENT = 512
 
 
-class Room(NamedTuple):
-    """What a tensor needs: bytes, and torch's dtype and shape."""
-
-    nbytes: int
-    dtype: Any
-    shape: Sequence[int]
-
-
 class Rooms:
-    """Torch tensors on a device, in few blocks of its memory: torch knows of them, so that its statistics and limits hold.
+    """Torch tensors on a device, in few slabs of its memory: torch knows of them, so that its statistics and limits hold.
 
-    `numbers` are those that the tensors are known by. A tensor is made when it is asked for: making one takes torch longer than
-    a device needs to fill it, so that the caller does that while bytes are on their way. A block lives as long as a tensor of it,
-    or one that was not asked for yet.
+    items    as `Plan.items` of the extension has them
+    numbers  those of the items that get room
+    dtypes   torch's, of those of the file
+
+    A tensor is made when it is asked for: making it takes torch longer than a device needs to fill it, so that the caller does that
+    while bytes are on their way. A slab lives as long as a tensor of it, or one that was not asked for yet. Until then numbers are
+    all that there is of a tensor: of tens of thousands, objects would keep Python's garbage collector busy.
     """
 
-    def __init__(self, rooms: Mapping[int, Room], device: Any) -> None:
-        import torch
+    def __init__(self, items: Sequence[Item], numbers: Iterable[int], dtypes: Mapping[str, Any], device: Any) -> None:
+        self._items = items
+        self._dtypes = dtypes
+        self._engine = engine_device(device)
+        self._stream = 0 if self._engine is None else stream_of(device)
+        self._slabs: list[_Slab | None] = []
+        self._slab_of: dict[int, int] = {}
+        self._begin: dict[int, int] = {}
+        small: list[int] = []
+        large: list[int] = []
+        for number in numbers:
+            (small if items[number][3] < _SMALL else large).append(number)
+        for together in (small, large):
+            self._lay_out(together, device)
 
-        self._rooms = rooms
-        # Of each, its block as elements of its dtype, and the element there that is its first.
-        self._at: dict[int, tuple[Any, int]] = {}
-        self.places: dict[int, Place] = {}  # by the same numbers
-        engine = engine_device(device)
-        stream = 0 if engine is None else stream_of(device)
-        small = [number for number, room in rooms.items() if room.nbytes < _SMALL]
-        large = [number for number, room in rooms.items() if room.nbytes >= _SMALL]
-        for together, limit in ((small, _SMALL_SLAB), (large, _SLAB)):
-            for group in _groups(rooms, together, limit):
-                slab = torch.empty(sum(_aligned(rooms[number].nbytes) for number in group), dtype=torch.uint8, device=device)
-                typed = {dtype: slab.view(dtype) for dtype in {rooms[number].dtype for number in group}}
-                first, at = slab.data_ptr(), 0
-                for number in group:
-                    size, dtype, _ = rooms[number]
-                    self._at[number] = typed[dtype], at // dtype.itemsize
-                    self.places[number] = Place((first + at, size, None, stream), engine, slab)
-                    at += _aligned(size)
+    def _lay_out(self, numbers: Iterable[int], device: Any) -> None:
+        """In their order, as many together as a slab has room for."""
+        count, end = 0, 0
+        for number in numbers:
+            size = self._items[number][3]
+            size += -size % _ALIGNMENT
+            if end + size > _SLAB and count > 0:
+                self._slabs.append(_Slab(end, count, device))
+                count, end = 0, 0
+            self._slab_of[number], self._begin[number] = len(self._slabs), end
+            count += 1
+            end += size
+        if count > 0:
+            self._slabs.append(_Slab(end, count, device))
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._begin
+
+    def place(self, number: int) -> Place:
+        slab = self._slab(number)
+        where = (slab.address + self._begin[number], self._items[number][3], None, self._stream)
+        return Place(where, self._engine, slab.bytes)
 
     def pop(self, number: int) -> Any:
-        """The tensor of that number, once. It is one view of its block: slicing, and a view of that, would take three times
-        as long."""
-        block, first = self._at.pop(number)
-        shape = self._rooms[number].shape
-        return block.as_strided(shape, _dense(shape), first)
+        """The tensor of that number, once. It is one view of its slab: slicing, and a view of that, would take three times as
+        long."""
+        slab, index = self._slab(number), self._slab_of.pop(number)
+        _, dtype, shape, _, _ = self._items[number]
+        kind = self._dtypes[dtype]
+        wanted = framework_shape(dtype, shape)
+        tensor = slab.of(kind).as_strided(wanted, _dense(wanted), self._begin.pop(number) // kind.itemsize)
+        slab.left -= 1
+        if slab.left == 0:
+            self._slabs[index] = None
+        return tensor
 
     def clear(self) -> None:
-        self._at.clear()
+        self._slabs.clear()
+        self._begin.clear()
+
+    def _slab(self, number: int) -> _Slab:
+        slab = self._slabs[self._slab_of[number]]
+        assert slab is not None
+        return slab
+
+
+class _Slab:
+    """Bytes on a device, and views of them by dtype."""
+
+    def __init__(self, size: int, count: int, device: Any) -> None:
+        import torch
+
+        self.bytes = torch.empty(size, dtype=torch.uint8, device=device)
+        self.address = self.bytes.data_ptr()
+        self.left = count  # tensors that were not asked for
+        self._views: dict[Any, Any] = {}
+
+    def of(self, dtype: Any) -> Any:
+        view = self._views.get(dtype)
+        if view is None:
+            view = self._views[dtype] = self.bytes.view(dtype)
+        return view
 
 
 def _dense(shape: Sequence[int]) -> list[int]:
     """The strides of a tensor without gaps, in elements."""
-    strides = [1] * len(shape)
-    for dim in range(len(shape) - 1, 0, -1):
-        strides[dim - 1] = strides[dim] * max(shape[dim], 1)
+    if len(shape) < 2:
+        return [1] * len(shape)
+    strides = [1]
+    for length in reversed(shape[1:]):
+        strides.append(strides[-1] * (length or 1))
+    strides.reverse()
     return strides
-
-
-def _groups(rooms: Mapping[int, Room], numbers: Sequence[int], limit: int) -> list[list[int]]:
-    """The numbers in their order, as many together as a slab has room for."""
-    found: list[list[int]] = []
-    left = 0
-    for number in numbers:
-        size = _aligned(rooms[number].nbytes)
-        if not found or size > left:
-            found.append([])
-            left = limit
-        found[-1].append(number)
-        left -= size
-    return found
-
-
-def _aligned(size: int) -> int:
-    return size + -size % _ALIGNMENT

@@ -6,13 +6,13 @@ from __future__ import annotations
 import json
 import operator
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
 from ._errors import Error, WrongTypeError, wrong_argument, wrong_type
 from ._file import File, open as open_file
-from ._places import Place, place_of
+from ._places import Item, Place, place_of
 
 if TYPE_CHECKING:
     from ._native import Index
@@ -40,8 +40,6 @@ class Cost(NamedTuple):
     requests: int  # reads
 
 
-# A PlannedItem as the extension has it.
-_Item = tuple[str, str, tuple[int, ...], int, bool]
 # How an item was added, so that it can be added again: the method of the native plan, and its arguments.
 _How = tuple[str, tuple[Any, ...]]
 
@@ -142,15 +140,13 @@ class Plan:
                 plan._added(self._alone(how, item), self._outs.get(number))
         return plan
 
-    def placed(self, places: Mapping[int, Place], items: Sequence[_Item]) -> _native.Plan:
-        """The same plan for one load, with places for the items of these numbers; `items` are all of them."""
-        if not places:
-            return self._native
+    def placed(self, place: Callable[[int], Place | None], items: Sequence[Item]) -> _native.Plan:
+        """The same plan for one load, with places for its items, which are given too."""
         plan = _native.Plan(self._file._model)
         for number, (how, item) in enumerate(zip(self._how, items, strict=True)):
             method, arguments = self._alone(how, item)
-            place = places.get(number)
-            options = {} if place is None else {"place": place.where, "device": place.device}
+            where = place(number)
+            options = {} if where is None else {"place": where.where, "device": where.device}
             getattr(plan, method)(*arguments, **options)
         return plan
 
@@ -162,7 +158,7 @@ class Plan:
             self._outs[number] = out
         return self
 
-    def _alone(self, how: _How, item: _Item) -> _How:
+    def _alone(self, how: _How, item: Item) -> _How:
         """How an item of `all` would be added by itself: the dimension that is shorter than the tensor's is the one that is split."""
         if how[0] != "all":
             return how
@@ -173,7 +169,7 @@ class Plan:
                     return ("shard", (name, dim, (), *how[1]))
         return ("add", (name,))
 
-    def _places(self, items: Sequence[_Item]) -> dict[int, Place]:
+    def _places(self, items: Sequence[Item]) -> dict[int, Place]:
         """Where the results go that the caller has memory for."""
         return {number: _checked(items[number], out) for number, out in self._outs.items()}
 
@@ -195,7 +191,7 @@ def _given(rules: Rules) -> list[tuple[str, int]]:
     return [(pattern, -1 if dim is None else dim) for pattern, dim in rules.items()]
 
 
-def _checked(item: _Item, out: Any) -> Place:
+def _checked(item: Item, out: Any) -> Place:
     name, dtype, shape, _, _ = item
     try:
         return place_of(out, dtype, shape)

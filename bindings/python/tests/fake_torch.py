@@ -94,15 +94,13 @@ class Tensor:
 
     is_neg = is_conj
 
-    def __getitem__(self, index: slice) -> Tensor:
-        first, last, _ = index.indices(self.shape[0])
-        return Tensor(self.block, self.address + first * self.dtype.itemsize, self.dtype, (last - first,))
+    def view(self, to: Dtype) -> Tensor:
+        return Tensor(self.block, self.address, to, (self.shape[0] * self.dtype.itemsize // to.itemsize,))
 
-    def view(self, to: Any) -> Tensor:
-        if isinstance(to, Dtype):
-            return Tensor(self.block, self.address, to, (self.shape[0] * self.dtype.itemsize // to.itemsize,))
-        assert math.prod(to) == math.prod(self.shape)
-        return Tensor(self.block, self.address, self.dtype, tuple(to))
+    def as_strided(self, shape: tuple[int, ...], strides: list[int], first: int) -> Tensor:
+        found = Tensor(self.block, self.address + first * self.dtype.itemsize, self.dtype, shape)
+        assert tuple(strides) == found.stride()
+        return found
 
     def tobytes(self) -> bytes:
         """Its bytes when the current stream comes to it."""

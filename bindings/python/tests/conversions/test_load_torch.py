@@ -186,7 +186,8 @@ def test_devices_that_torch_alone_reaches(saved, monkeypatch):
 def test_slabs():
     """Every tensor is aligned, none overlaps another, and small ones are not in the slabs of large ones."""
     sizes = [3, 600, 0, 5 << 20, 1 << 20, 512, 300 << 20, 40 << 20, 230 << 20, 1]
-    rooms = coffer._places.Rooms({i: coffer._places.Room(size, torch.uint8, (size,)) for i, size in enumerate(sizes)}, "meta")
+    items = [("", "U8", (size,), size, True) for size in sizes]
+    rooms = coffer._places.Rooms(items, range(len(sizes)), {"U8": torch.uint8}, "meta")
     tensors = [rooms.pop(i) for i in range(len(sizes))]
     assert [tensor.shape for tensor in tensors] == [(size,) for size in sizes]
     offsets = [tensor.storage_offset() for tensor in tensors]
