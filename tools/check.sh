@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The whole test run: one stage after the other, each with its name and time, up to the first that fails. What a stage says
-# goes to build/check/STAGE.log and is shown when it fails. WITHOUT="STAGE..." leaves stages out, such as ports, which is long. In
+# The whole test run: stages, each with its name and time, up to the first that fails. Once the library is built and its unit tests
+# pass, two rows of stages run side by side. What a stage says goes to build/check/STAGE.log and is shown when it fails. WITHOUT="STAGE..." leaves stages out, such as ports, which is long. In
 # the end the runners' own summaries are shown once more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -117,9 +117,8 @@ build_and_test() { # build_and_test PRESET
 stage() { # stage NAME COMMAND...
     local name=$1 started=$SECONDS log=$logs/$1.log
     shift
-    printf '%-18s' "$name"
     if [[ " ${WITHOUT:-} " == *" $name "* ]]; then
-        echo 'left out'
+        printf '%-18sleft out\n' "$name"
         return
     fi
     # In a shell of its own, where -e holds: it does not inside a condition.
@@ -131,13 +130,30 @@ stage() { # stage NAME COMMAND...
     local result=$?
     set -e
     if [ $result -eq 0 ]; then
-        printf 'ok      %4d s\n' $((SECONDS - started))
+        printf '%-18sok      %4d s\n' "$name" $((SECONDS - started))
         return
     fi
-    printf 'FAILED  %4d s\n' $((SECONDS - started))
+    printf '%-18sFAILED  %4d s\n' "$name" $((SECONDS - started))
     tail -n 60 "$log"
     echo "make check: the stage $name failed; all it said is in $log" >&2
     exit 1
+}
+
+# Two rows of stages at once: one compiles most of the time, and the other waits for a single process most of the time. The first
+# failure ends both. Each is a job with a process group of its own, so that all that it has started ends with it.
+side_by_side() { # side_by_side ROW ROW
+    local result=0 first
+    set -m
+    "$1" &
+    local one=$!
+    "$2" &
+    local other=$!
+    set +m
+    trap 'kill -- -$one -$other 2>/dev/null' EXIT
+    wait -n -p first "$one" "$other" || result=$?
+    [ $result -ne 0 ] || wait $((one + other - first)) || result=$?
+    [ $result -eq 0 ] || exit 1
+    trap - EXIT
 }
 
 cat <<END
@@ -148,32 +164,39 @@ END
 # First, and not as a stage: it may ask for a password, and it is the one part that uses the network.
 tools/setup.sh check
 
+compiling() {
+    stage clang-asan build_and_test check-clang-asan
+    stage clang-tidy stage_clang_tidy
+    stage gcc-asan build_and_test check-gcc-asan
+    stage tsan build_and_test tsan
+    stage s390x tools/cross.sh s390x
+    stage armel tools/cross.sh armel
+    stage arm64 tools/cross.sh arm64
+    stage ports tools/ports.sh
+    stage platforms stage_platforms
+}
+
+using() {
+    stage structure stage_structure
+    stage format stage_format
+    stage cppcheck stage_cppcheck
+    stage install stage_install
+    stage amalgamation stage_amalgamation
+    stage recipes tests/install/recipes.sh
+    stage debian stage_debian
+    stage stranger stage_stranger
+    stage cpp stage_cpp
+    stage pytest stage_pytest
+    stage python-package tools/python_package.sh
+    stage frameworks bindings/python/tests/run_frameworks.sh frameworks
+    stage clients bindings/python/tests/run_frameworks.sh clients
+    stage js tools/js.sh check
+    stage web tools/web.sh check
+}
+
 stage gcc-build tools/build.sh check-gcc
 stage ctest tools/ctest.sh check-gcc
-stage structure stage_structure
-stage format stage_format
-stage cppcheck stage_cppcheck
-stage clang-asan build_and_test check-clang-asan
-stage clang-tidy stage_clang_tidy
-stage gcc-asan build_and_test check-gcc-asan
-stage tsan build_and_test tsan
-stage s390x tools/cross.sh s390x
-stage armel tools/cross.sh armel
-stage arm64 tools/cross.sh arm64
-stage ports tools/ports.sh
-stage platforms stage_platforms
-stage install stage_install
-stage amalgamation stage_amalgamation
-stage recipes tests/install/recipes.sh
-stage debian stage_debian
-stage stranger stage_stranger
-stage cpp stage_cpp
-stage pytest stage_pytest
-stage python-package tools/python_package.sh
-stage frameworks bindings/python/tests/run_frameworks.sh frameworks
-stage clients bindings/python/tests/run_frameworks.sh clients
-stage js tools/js.sh check
-stage web tools/web.sh check
+side_by_side compiling using
 
 echo
 echo "make check: every stage passed in $SECONDS s"
