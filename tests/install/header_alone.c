@@ -17,6 +17,8 @@ coffer_import_write_options header_import_write_options = COFFER_IMPORT_WRITE_OP
 coffer_export_options header_export_options = COFFER_EXPORT_OPTIONS_INIT;
 coffer_window_options header_window_options = COFFER_WINDOW_OPTIONS_INIT;
 coffer_load_options header_load_options = COFFER_LOAD_OPTIONS_INIT;
+coffer_exchange_options header_exchange_options = COFFER_EXCHANGE_OPTIONS_INIT;
+coffer_exchange_run_options header_exchange_run_options = COFFER_EXCHANGE_RUN_OPTIONS_INIT;
 
 coffer_error header_error;
 coffer_tensor header_tensor;

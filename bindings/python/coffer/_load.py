@@ -186,8 +186,14 @@ class Destination:
             return self._rooms.place(number)
         return self._places.get(number)
 
-    def has_places(self) -> bool:
-        return self._rooms is not None or len(self._places) > 0
+    def placed(self, plan: Plan) -> _native.Plan:
+        """The plan for one load, with the places of its items."""
+        if self._rooms is None and not self._places:
+            return plan._native
+        placed = _native.Plan(plan.file._model)
+        if self._rooms is None or not self._rooms.put_all(placed):
+            plan.put_into(placed, self.place, self.items)
+        return placed
 
     def reaches_devices(self) -> bool:
         return self._rooms is not None or any(place.device is not None for place in self._places.values())
@@ -262,7 +268,7 @@ def started(
     plan: Plan, destination: Destination, window: Window | None, *, progress: Shown = None, **options: Any
 ) -> Load:
     """The load of a plan."""
-    placed = plan.placed(destination.place, destination.items) if destination.has_places() else plan._native
+    placed = destination.placed(plan)
     stack = ExitStack()
     if window is None and destination.reaches_devices():
         window = _shared_window(os.getpid())

@@ -340,6 +340,8 @@ class Plan:
         self, name: str, index: object = None, *, place: PlanPlace | None = None, device: Device | None = None
     ) -> int:
         """Adds a tensor, or what an index takes of it; the item's number."""
+    def add_many(self, names: list[str], addresses: list[int], device: Device | None, stream: int) -> None:
+        """Adds whole tensors, each to contiguous bytes at an address."""
     def shard(
         self,
         name: str,

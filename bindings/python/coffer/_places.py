@@ -202,6 +202,15 @@ class Rooms:
         where = (slab.address + self._begin[number], self._items[number][3], None, self._stream)
         return Place(where, self._engine, slab.bytes)
 
+    def put_all(self, plan: _native.Plan) -> bool:
+        """Adds all items to a plan at once, where all of them are whole tensors that have room here."""
+        if len(self._begin) != len(self._items) or not all(item[4] for item in self._items):
+            return False
+        firsts = [0 if slab is None else slab.address for slab in self._slabs]
+        addresses = [firsts[self._slab_of[i]] + self._begin[i] for i in range(len(self._items))]
+        plan.add_many([item[0] for item in self._items], addresses, self._engine, self._stream)
+        return True
+
     def pop(self, number: int) -> Any:
         """The tensor of that number, once. It is one view of its slab: slicing, and a view of that, would take three times as
         long."""

@@ -140,15 +140,13 @@ class Plan:
                 plan._added(self._alone(how, item), self._outs.get(number))
         return plan
 
-    def placed(self, place: Callable[[int], Place | None], items: Sequence[Item]) -> _native.Plan:
-        """The same plan for one load, with places for its items, which are given too."""
-        plan = _native.Plan(self._file._model)
+    def put_into(self, plan: _native.Plan, place: Callable[[int], Place | None], items: Sequence[Item]) -> None:
+        """Adds the items, which are given too, to a plan for one load, with their places."""
         for number, (how, item) in enumerate(zip(self._how, items, strict=True)):
             method, arguments = self._alone(how, item)
             where = place(number)
             options = {} if where is None else {"place": where.where, "device": where.device}
             getattr(plan, method)(*arguments, **options)
-        return plan
 
     def _added(self, how: _How, out: Any) -> Plan:
         method, arguments = how

@@ -203,6 +203,54 @@ static PyObject *plan_add(PyObject *object, PyObject *args, PyObject *kwargs)
     return added;
 }
 
+/* One tensor of many, whole, to the address of its number. */
+static int plan_add_whole(PyObject *object, PyObject *name, PyObject *address, const plan_target *target)
+{
+    coffer_error err;
+    coffer_place place = target->given;
+    const coffer_tensor *tensor = py_find(py_state_of(object), ((plan_object *)object)->handle, name);
+    if (tensor == NULL) {
+        return -1;
+    }
+    place.device = target->device;
+    place.address = PyLong_AsUnsignedLongLong(address);
+    place.size = tensor->size;
+    if (PyErr_Occurred() != NULL) {
+        return -1;
+    }
+    if (coffer_plan_add(((plan_object *)object)->plan, tensor, NULL, 0, &place, NULL, &err) != COFFER_OK) {
+        py_raise(py_state_of(object), &err);
+        return -1;
+    }
+    return 0;
+}
+
+/* The lists stay as they are meanwhile: nothing that is called here runs code of theirs. */
+static PyObject *plan_add_many(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *keys[] = { "names", "addresses", "device", "stream", NULL };
+    PyObject *names = NULL;
+    PyObject *addresses = NULL;
+    PyObject *device = NULL;
+    unsigned long long stream = 0;
+    plan_target target;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!OK:add_many", keys, &PyList_Type, &names, &PyList_Type,
+                                     &addresses, &device, &stream) ||
+        plan_changed(object) == NULL || plan_target_init(object, &target, Py_None, device) < 0) {
+        return NULL;
+    }
+    target.given.stream = stream;
+    if (PyList_Size(names) != PyList_Size(addresses)) {
+        return py_fail(py_state_of(object), COFFER_ERR_ARGUMENT, "as many addresses are wanted as names");
+    }
+    for (Py_ssize_t i = 0; i < PyList_Size(names); i++) {
+        if (plan_add_whole(object, PyList_GetItem(names, i), PyList_GetItem(addresses, i), &target) < 0) {
+            return NULL;
+        }
+    }
+    return Py_NewRef(Py_None);
+}
+
 static PyObject *plan_shard(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "name", "dim", "parts", "rank", "world", "place", "device", NULL };
@@ -345,6 +393,8 @@ static PyObject *plan_cost(PyObject *object, PyObject *shard)
 static PyMethodDef plan_methods[] = {
     { "add", (PyCFunction)(void (*)(void))plan_add, METH_VARARGS | METH_KEYWORDS,
       "Adds a tensor, or what an index takes of it; the item's number." },
+    { "add_many", (PyCFunction)(void (*)(void))plan_add_many, METH_VARARGS | METH_KEYWORDS,
+      "Adds whole tensors, each to contiguous bytes at an address." },
     { "shard", (PyCFunction)(void (*)(void))plan_shard, METH_VARARGS | METH_KEYWORDS,
       "Adds a rank's part of a tensor that is split; the item's number." },
     { "all", (PyCFunction)(void (*)(void))plan_all, METH_VARARGS | METH_KEYWORDS,
