@@ -20,6 +20,7 @@ const cli_command cli_top = { .name = NULL, .options = TOP_OPTIONS };
 
 const cli_option CLI_COMMON_OPTIONS[] = {
     { CLI_OPTION_QUIET, 'q', "quiet", NULL, "print only errors and the requested data", NULL },
+    { CLI_OPTION_COLOR, 0, "color", "WHEN", "colours: auto (on a terminal), always or never", "auto|always|never" },
     { CLI_OPTION_NO_PROGRESS, 0, "no-progress", NULL, "show no progress, even on a terminal", NULL },
     CLI_OPTION_ROW_HELP,
     CLI_OPTION_ROW_END,
@@ -52,7 +53,8 @@ const cli_option *cli_option_at(const cli_command *command, size_t i)
 const cli_command *cli_find_command(const char *name)
 {
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
-        if (strcmp(CLI_COMMANDS[i]->name, name) == 0) {
+        const char *alias = CLI_COMMANDS[i]->alias;
+        if (strcmp(CLI_COMMANDS[i]->name, name) == 0 || (alias != NULL && strcmp(alias, name) == 0)) {
             return CLI_COMMANDS[i];
         }
     }
