@@ -130,7 +130,7 @@ static uint64_t new_size(const coffer_rewrite_summary *summary)
 /* How it is done, in a word that never changes. */
 static const char *way_of(const coffer_rewrite_summary *summary)
 {
-    static const char *const edits[] = { "header", "clone", "in_place", "copy", "in_place" };
+    static const char *const edits[] = { "header", "clone", "in_place", "rewrite", "insert" };
     if (summary->way == COFFER_REWRITE_NOTHING) {
         return "nothing";
     }

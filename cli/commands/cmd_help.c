@@ -9,7 +9,7 @@
 
 #define TEXT_WIDTH 100 /* what the texts in the tables are broken for */
 #define OPTION_WIDTH 26
-#define COMMAND_WIDTH 11 /* the longest name with space around it */
+#define COMMAND_WIDTH 14 /* the longest name with space around it */
 #define NARROW 60        /* below this, what an option does stands on a line of its own */
 
 /* Lines as they are or, on a terminal that is narrower, whole paragraphs folded. */
@@ -116,6 +116,11 @@ void cli_show_help(cli_output *out, const cli_command *command)
     cli_put_text(out, command->usage);
     cli_put_text(out, "\n\n");
     show_text(out, command->about);
+    if (command->alias != NULL) {
+        cli_put_text(out, "\nAlso: coffer ");
+        cli_put_text(out, command->alias);
+        cli_put_char(out, '\n');
+    }
     show_options(out, command);
     show_examples(out, command->examples);
 }
