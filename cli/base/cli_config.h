@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.json beside a model, which nobody vouches for: read whole up to a limit, checked to be JSON, and kept as a list
- * of its values, each with the path of keys that leads to it: "text_config", "text_config.num_hidden_layers",
- * "architectures.0". A dot or a backslash within a key has a backslash before it. Nothing in it is obeyed; callers ask for members by their paths
- * and judge the values.
+ * config.json beside a model, which nobody vouches for: read whole up to a limit, checked to be JSON, and kept as a
+ * list of its values, each with the path of keys that leads to it: "text_config", "text_config.num_hidden_layers",
+ * "architectures.0". A dot or a backslash within a key has a backslash before it. Nothing in it is obeyed; callers ask
+ * for members by their paths and judge the values.
  */
 #ifndef COFFER_CLI_CONFIG_H
 #define COFFER_CLI_CONFIG_H

@@ -135,7 +135,8 @@ static void sort_layers(const memory_source *source, cli_memory *memory)
     }
 }
 
-/* Caches have the dtype in which a model computes, which is that of its weights or, of packed ones, usually one of 16 bits. */
+/* Caches have the dtype in which a model computes, which is that of its weights or, of packed ones, usually one of
+   16 bits. */
 static uint64_t find_number_size(const memory_source *source)
 {
     const char *name = text_at(source, "torch_dtype");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer help [COMMAND]: the help, made from the table of commands. */
 #include "cli_help.h"
+#include "cli_quote.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -139,9 +140,12 @@ int cli_unknown_command(cli *app, const char *word)
         }
     }
     char shown[256];
+    char quoted[256];
     coffer_escape(word, word_len, shown, sizeof shown);
     if (strpbrk(word, "./") != NULL) {
-        return cli_usage_error(app, "\"%s\" is not a command; to inspect a file: coffer info FILE", shown);
+        const bool fits = cli_quote_path(word, quoted, sizeof quoted) < sizeof quoted;
+        return cli_usage_error(app, "\"%s\" is not a command; to inspect a file: coffer info %s", shown,
+                               fits ? quoted : "FILE");
     }
     if (nearest == NULL) {
         return cli_usage_error(app, "unknown command \"%s\"", shown);

@@ -425,7 +425,7 @@ void coffer__os_library_close(coffer__os_library *library);
 
 /* ---- regular expressions ------------------------------------------------------------------------------------------ */
 
-/* POSIX extended, by bytes whatever the locale is. */
+/* POSIX extended, whatever the locale is: by characters of UTF-8 or, where the system lacks such a locale, by bytes. */
 typedef struct coffer__os_regex coffer__os_regex;
 /* Where a match, or what a group took, begins and ends; both 0: it took nothing. */
 typedef struct coffer__os_span {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operating system: regular expressions by the C library. Its functions follow the locale of the thread, in which
- * [a-z] can mean other letters and a character several bytes; so they run in the C locale, where every byte is a
- * character, and the same expression means the same everywhere.
+ * [a-z] can mean other letters; so they run in one of their own, in the order of the C locale and with the characters of
+ * UTF-8. A system that has no such locale takes every byte for a character, which makes no difference to ASCII.
  */
 #include "os_posix.h"
 
@@ -19,6 +19,14 @@ struct coffer__os_regex {
     locale_t locale;
 };
 
+/* What newlocale was given as a base becomes a part of what it returns, unless it fails. */
+static locale_t os_regex_locale(void)
+{
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const locale_t characters = plain == (locale_t)0 ? plain : newlocale(LC_CTYPE_MASK, "C.UTF-8", plain);
+    return characters != (locale_t)0 ? characters : plain;
+}
+
 int coffer__os_regex_new(coffer__os_regex **regex, const char *pattern, char *why, size_t why_size)
 {
     coffer__os_regex *made = malloc(sizeof *made);
@@ -27,7 +35,7 @@ int coffer__os_regex_new(coffer__os_regex **regex, const char *pattern, char *wh
     if (made == NULL) {
         return ENOMEM;
     }
-    made->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    made->locale = os_regex_locale();
     if (made->locale == (locale_t)0) {
         free(made);
         return ENOMEM;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a head with other metadata, or other names for tensors: pure, no I/O. This room finds which pairs the new metadata has; the format
- * spells them. The header is spliced: every byte outside the metadata and those names keeps its spelling,
- * except for the padding and what joins the metadata to the rest.
+ * Makes a head with other metadata, or other names for tensors: pure, no I/O. This room finds which pairs the new
+ * metadata has; the format spells them. The header is spliced: every byte outside the metadata and those names keeps
+ * its spelling, except for the padding and what joins the metadata to the rest.
  */
 #ifndef COFFER_WRITE_EDIT_TEXT_H
 #define COFFER_WRITE_EDIT_TEXT_H
@@ -12,8 +12,8 @@
 
 /* Other names for tensors. */
 typedef struct coffer__edit_renames {
-    /* The name that a tensor of the file is to have, number `i` of its table; it may be the one that it has. Borrowed as
-       long as the edit lasts. */
+    /* The name that a tensor of the file is to have, number `i` of its table; it may be the one that it has.
+       Borrowed as long as the edit lasts. */
     coffer__name (*name_of)(const void *ctx, const coffer_tensor *tensor, size_t i);
     const void *ctx;
 } coffer__edit_renames;
@@ -44,9 +44,9 @@ typedef struct coffer__edit_text {
 
 /* Whether names can be replaced in headers of a format. */
 bool coffer__edit_can_rename(coffer_format format);
-/* Checks the edits and plans the new text of the `head` that `table` was parsed from. `renames` NULL: none; of a format
-   that has them, as coffer__edit_can_rename says. COFFER_ERR_ARGUMENT, COFFER_ERR_UTF8 or COFFER_ERR_HEADER_TOO_LARGE name the edit that is wrong,
-   by its number. On failure `text` holds nothing. */
+/* Checks the edits and plans the new text of the `head` that `table` was parsed from. `renames` NULL: none; of a
+   format that has them, as coffer__edit_can_rename says. COFFER_ERR_ARGUMENT, COFFER_ERR_UTF8 or
+   COFFER_ERR_HEADER_TOO_LARGE name the edit that is wrong, by its number. On failure `text` holds nothing. */
 coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *head,
                                      const coffer_edit *edits, size_t count, const coffer__edit_renames *renames,
                                      coffer_error *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rewrite that changes only metadata, or names in a single file: every file is edited by itself, and no tensor is touched. Edits of several files
- * cannot be published together, so a failure in the middle takes back what was done: the files before it get the values
- * again that they had when the model was opened. That fits wherever the new values did, or into the room that the edit
- * has made.
+ * A rewrite that changes only metadata, or names in a single file: every file is edited by itself, and no tensor is
+ * touched. Edits of several files cannot be published together, so a failure in the middle takes back what was done:
+ * the files before it get the values again that they had when the model was opened. That fits wherever the new values
+ * did, or into the room that the edit has made.
  */
 #include "alloc.h"
 #include "edit.h"
@@ -23,8 +23,8 @@ typedef struct rewrite_edits {
     coffer_edit_options options;
 } rewrite_edits;
 
-/* Gives a file the values again that it had. Where a key is edited twice, both edits get its old value. The table is that of
-   the file as it was read, which is in memory. What somebody has saved there since stays, as in any edit. */
+/* Gives a file the values again that it had. Where a key is edited twice, both edits get its old value. The table is
+   that of the file as it was read, which is in memory. What somebody has saved there since stays, as in any edit. */
 static coffer_status rewrite_take_back(const rewrite_edits *edits, size_t shard)
 {
     const coffer *model = edits->rewrite->model;
@@ -121,9 +121,9 @@ static coffer_status rewrite_edit_files(rewrite_edits *edits, coffer_error *err)
     return COFFER_OK;
 }
 
-/* Between giving up the lock and the edit another editor may come first; then the edit fails with COFFER_ERR_CHANGED and
-   that editor's work stays. All files are looked at before the first is edited, so that a model which was changed as a
-   whole is left alone. Memory for the way back is taken before there is anything to take back. */
+/* Between giving up the lock and the edit another editor may come first; then the edit fails with COFFER_ERR_CHANGED
+   and that editor's work stays. All files are looked at before the first is edited, so that a model which was
+   changed as a whole is left alone. Memory for the way back is taken before there is anything to take back. */
 coffer_status coffer__rewrite_headers(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err)
 {
     const coffer_rewrite_options *options = &rewrite->options;

@@ -4,6 +4,7 @@
  * exactly the name, and config.json, of which every byte may be hostile.
  */
 #include "cli_config.h"
+#include "cli_memory.h"
 #include "cli_quote.h"
 #include "support_cmocka.h"
 
@@ -168,6 +169,78 @@ static void test_limits(void **state)
     free(text);
 }
 
+/* ---- The memory that a model takes ---- */
+
+static bool estimate_of(cli_memory *memory, const char *text, uint64_t context, char why[CLI_CONFIG_WHY_SIZE])
+{
+    cli_config config;
+    assert_true(cli_config_read(&config, text, strlen(text), why));
+    const bool known = cli_memory_estimate(memory, &config, context, why);
+    cli_config_free(&config);
+    assert_int_equal(known, why[0] == '\0');
+    return known;
+}
+
+static void assert_cache(const char *text, uint64_t context, uint64_t expected)
+{
+    cli_memory memory;
+    char why[CLI_CONFIG_WHY_SIZE];
+    if (!estimate_of(&memory, text, context, why)) {
+        fail_msg("%s", why);
+    }
+    assert_int_equal(memory.cache, expected);
+}
+
+static void assert_no_estimate(const char *text, const char *expected)
+{
+    cli_memory memory;
+    char why[CLI_CONFIG_WHY_SIZE];
+    assert_false(estimate_of(&memory, text, 0, why));
+    assert_non_null(strstr(why, expected));
+}
+
+static void test_estimates(void **state)
+{
+    (void)state;
+    /* Llama, GPT-2, Falcon with one head of keys, DeepSeek, a window in every second layer, parts of a larger model. */
+    assert_cache("{\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":2048,\"num_hidden_layers\":22,"
+                 "\"num_attention_heads\":32,\"num_key_value_heads\":4,\"max_position_embeddings\":2048,"
+                 "\"torch_dtype\":\"float32\"}",
+                 0, UINT64_C(22) * 2 * 4 * 64 * 2048 * 4);
+    assert_cache(
+        "{\"architectures\":[\"GPT2LMHeadModel\"],\"n_embd\":768,\"n_layer\":12,\"n_head\":12,\"n_positions\":1024}",
+        10, UINT64_C(12) * 2 * 768 * 10 * 2);
+    assert_cache("{\"architectures\":[\"FalconForCausalLM\"],\"hidden_size\":64,\"num_hidden_layers\":2,"
+                 "\"num_attention_heads\":8,\"multi_query\":true}",
+                 3, UINT64_C(2) * 2 * 8 * 3 * 2);
+    assert_cache("{\"architectures\":[\"DeepseekV3ForCausalLM\"],\"num_hidden_layers\":61,\"kv_lora_rank\":512,"
+                 "\"qk_rope_head_dim\":64}",
+                 100, UINT64_C(61) * 576 * 100 * 2);
+    assert_cache(
+        "{\"architectures\":[\"Gemma3ForConditionalGeneration\"],\"text_config\":{\"num_hidden_layers\":4,"
+        "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":8,\"sliding_window\":10,\"layer_types\":["
+        "\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"linear_attention\"]}}",
+        1000, (UINT64_C(1000) + 2 * 10) * 2 * 8 * 2);
+}
+
+static void test_configurations_without_an_estimate(void **state)
+{
+    (void)state;
+    assert_no_estimate("{}", "generates text");
+    assert_no_estimate("{\"architectures\":[\"BertModel\"],\"num_hidden_layers\":2}", "generates text");
+    assert_no_estimate("{\"architectures\":[\"TForConditionalGeneration\"],\"is_encoder_decoder\":true}",
+                       "generates text");
+    assert_no_estimate("{\"architectures\":[\"TForCausalLM\"]}", "layers and heads");
+    assert_no_estimate("{\"architectures\":[\"TForCausalLM\"],\"n_layer\":2,\"n_head\":3,\"n_embd\":64}",
+                       "layers and heads");
+    assert_no_estimate("{\"architectures\":[\"TForCausalLM\"],\"n_layer\":2,\"n_head\":0,\"n_embd\":64}",
+                       "layers and heads");
+    assert_no_estimate("{\"architectures\":[\"TForCausalLM\"],\"n_layer\":2,\"n_head\":4,\"n_embd\":64}", "--context");
+    assert_no_estimate("{\"architectures\":[\"TForCausalLM\"],\"n_layer\":9007199254740992,\"n_head\":1,"
+                       "\"n_embd\":9007199254740992,\"n_ctx\":9007199254740992}",
+                       "no model has");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +251,8 @@ int main(void)
         cmocka_unit_test(test_numbers_have_a_limit),
         cmocka_unit_test(test_what_is_no_configuration),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_estimates),
+        cmocka_unit_test(test_configurations_without_an_estimate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "cli_json.h"
 #include "cli_options.h"
 #include "cli_partial.h"
+#include "cli_quote.h"
 #include "cli_report.h"
 #include "cli_sums.h"
 #include "cli_text.h"
@@ -238,10 +239,13 @@ static int show(cli *app, const cli_arguments *arguments, const ls_selection *se
 static void remark_no_match(cli *app, const char *path, const char *filter)
 {
     char shown[256];
+    char pattern[128];
+    char word[8 * sizeof pattern];
     coffer_escape(filter, strlen(filter), shown, sizeof shown);
-    if (strpbrk(filter, "*?[") == NULL) {
-        cli_remark_path(app, path, "no tensor is named \"%s\"; for names that contain it: --filter '*%s*'", shown,
-                        shown);
+    const int len = snprintf(pattern, sizeof pattern, "*%s*", filter);
+    if (strpbrk(filter, "*?[") == NULL && (size_t)len < sizeof pattern) {
+        cli_quote(pattern, (size_t)len, word, sizeof word);
+        cli_remark_path(app, path, "no tensor is named \"%s\"; for names that contain it: --filter %s", shown, word);
     } else {
         cli_remark_path(app, path, "no tensor's name matches \"%s\"", shown);
     }
