@@ -106,22 +106,26 @@ void cli_show_overview(cli_output *out)
                       "More about a command:  coffer help COMMAND\n");
 }
 
+static void show_usage(cli_output *out, const char *head, const char *name, const char *usage)
+{
+    cli_put_text(out, head);
+    cli_put_text(out, name);
+    cli_put_text(out, " [OPTIONS] ");
+    cli_put_text(out, usage);
+    cli_put_char(out, '\n');
+}
+
 void cli_show_help(cli_output *out, const cli_command *command)
 {
     char head[160];
     snprintf(head, sizeof head, "coffer %s - %s\n", command->name, command->summary);
     show_text(out, head);
-    cli_put_text(out, "\nUsage: coffer ");
-    cli_put_text(out, command->name);
-    cli_put_text(out, " [OPTIONS] ");
-    cli_put_text(out, command->usage);
-    cli_put_text(out, "\n\n");
-    show_text(out, command->about);
+    show_usage(out, "\nUsage: coffer ", command->name, command->usage);
     if (command->alias != NULL) {
-        cli_put_text(out, "\nAlso: coffer ");
-        cli_put_text(out, command->alias);
-        cli_put_char(out, '\n');
+        show_usage(out, "       coffer ", command->alias, command->usage);
     }
+    cli_put_char(out, '\n');
+    show_text(out, command->about);
     show_options(out, command);
     show_examples(out, command->examples);
 }
