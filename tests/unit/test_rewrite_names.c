@@ -170,6 +170,21 @@ static void test_rules_that_match_nothing_can_be_ignored(void **state)
 
 /* ---- expressions ------------------------------------------------------------------------------------------------- */
 
+#ifdef _WIN32
+
+#define B_TO_Y RENAME(RENAME, "b*", "y*")
+
+static void test_expressions(void **state)
+{
+    const coffer_rewrite_rule rule = RENAME(RENAME_REGEX, "^a", "x");
+    (void)state;
+    assert_refused(&rule, 1, COFFER_ERR_UNSUPPORTED, "regular expressions are not available");
+}
+
+#else
+
+#define B_TO_Y RENAME(RENAME_REGEX, "^b", "y")
+
 static void test_expressions(void **state)
 {
     const coffer_rewrite_rule groups[] = { RENAME(RENAME_REGEX, "^([a-z])\\.([0-9]+)$", "\\2.\\1.&.\\0.\\&\\\\") };
@@ -199,6 +214,8 @@ static void test_expressions_that_cannot_be(void **state)
     assert_refused(unnamed, 1, COFFER_ERR_ARGUMENT, "needs a name");
     assert_refused(nothing, 1, COFFER_ERR_DUPLICATE_NAME, "\"a.0\" and \"b.1\" would both be named \"\"");
 }
+
+#endif
 
 /* ---- maps -------------------------------------------------------------------------------------------------------- */
 
@@ -584,8 +601,7 @@ static void test_collisions_are_told(void **state)
 
 static void test_without_memory(void **state)
 {
-    const coffer_rewrite_rule rules[] = { RENAME(RENAME_EXACT, "a.0", "x"), RENAME(RENAME_REGEX, "^b", "y"),
-                                          RENAME(RENAME, "c*", "z") };
+    const coffer_rewrite_rule rules[] = { RENAME(RENAME_EXACT, "a.0", "x"), B_TO_Y, RENAME(RENAME, "c*", "z") };
     coffer_status status = COFFER_ERR_MEMORY;
     (void)state;
     for (size_t k = 1; status != COFFER_OK; k++) {
@@ -610,7 +626,9 @@ int main(void)
         TEST(test_exact_names),
         TEST(test_rules_that_match_nothing_can_be_ignored),
         TEST(test_expressions),
+#ifndef _WIN32
         TEST(test_expressions_that_cannot_be),
+#endif
         TEST(test_maps),
         TEST(test_maps_of_whisper),
         TEST(test_maps_of_adapters),
