@@ -342,8 +342,7 @@ const char *cli_config_text(const cli_config *config, const char *path)
 
 /* ---- The file ---- */
 
-/* FOLDER/config.json, to be freed; NULL without memory. A query belongs to one file of a server and not to its
-   neighbours. */
+/* FOLDER/config.json, to be freed; NULL without memory. */
 static char *config_path(const char *file)
 {
     const char *slash = cli_last_slash(file);
@@ -391,7 +390,7 @@ coffer_status cli_config_fetch(const coffer *model, char **text, size_t *text_le
     coffer_input *input = NULL;
     *text = NULL;
     *text_len = 0;
-    if (file[0] == '\0' || strpbrk(file, "?#") != NULL) {
+    if (file[0] == '\0' || strstr(file, "://") != NULL) {
         return COFFER_OK;
     }
     char *path = config_path(file);

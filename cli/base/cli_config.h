@@ -61,7 +61,8 @@ const char *cli_config_text(const cli_config *config, const char *path);
 
 /*
  * The bytes of the config.json in the folder of a model's first file, with a NUL after them that does not count, for
- * free(); from a URL, too. NULL with COFFER_OK: there is none, or the model has no path. Any thread.
+ * free(). NULL with COFFER_OK: there is none, the model has no path, or it lies behind a URL: there the file that is
+ * fetched by its name may belong to another commit than the model. Any thread.
  */
 coffer_status cli_config_fetch(const coffer *model, char **text, size_t *text_len, coffer_error *err);
 
