@@ -5,9 +5,9 @@
 #include <string.h>
 
 const cli_command *const CLI_COMMANDS[] = {
-    &cli_info,  &cli_ls,   &cli_check,   &cli_get,  &cli_meta,   &cli_align, &cli_rename, &cli_drop,   &cli_cast,
-    &cli_stats, &cli_diff, &cli_convert, &cli_scan, &cli_split,  &cli_merge, &cli_hash,   &cli_verify, &cli_fetch,
-    &cli_plan,  &cli_load, &cli_devices, &cli_keep, &cli_report, &cli_help,  NULL,
+    &cli_info,  &cli_ls,   &cli_check,   &cli_get,  &cli_meta,   &cli_align,      &cli_rename, &cli_drop,   &cli_cast,
+    &cli_stats, &cli_diff, &cli_convert, &cli_scan, &cli_split,  &cli_merge,      &cli_hash,   &cli_verify, &cli_fetch,
+    &cli_plan,  &cli_load, &cli_devices, &cli_keep, &cli_report, &cli_completion, &cli_help,   NULL,
 };
 
 static const cli_option TOP_OPTIONS[] = {
@@ -20,6 +20,7 @@ const cli_command cli_top = { .name = NULL, .options = TOP_OPTIONS };
 
 const cli_option CLI_COMMON_OPTIONS[] = {
     { CLI_OPTION_QUIET, 'q', "quiet", NULL, "print only errors and the requested data", NULL },
+    { CLI_OPTION_COLOR, 0, "color", "WHEN", "colours: auto (on a terminal), always or never", "auto|always|never" },
     { CLI_OPTION_NO_PROGRESS, 0, "no-progress", NULL, "show no progress, even on a terminal", NULL },
     CLI_OPTION_ROW_HELP,
     CLI_OPTION_ROW_END,
@@ -52,7 +53,8 @@ const cli_option *cli_option_at(const cli_command *command, size_t i)
 const cli_command *cli_find_command(const char *name)
 {
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
-        if (strcmp(CLI_COMMANDS[i]->name, name) == 0) {
+        const char *alias = CLI_COMMANDS[i]->alias;
+        if (strcmp(CLI_COMMANDS[i]->name, name) == 0 || (alias != NULL && strcmp(alias, name) == 0)) {
             return CLI_COMMANDS[i];
         }
     }

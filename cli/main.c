@@ -38,6 +38,16 @@ static void make_room(void *ctx)
     }
 }
 
+/* Colours as they are asked for, which counts more than the environment. */
+static void set_colours(cli *app, const cli_arguments *arguments)
+{
+    const int when = cli_which(arguments, CLI_OPTION_COLOR);
+    if (when > 0) {
+        app->out.colour = when == 1;
+        app->error_colour = when == 1;
+    }
+}
+
 /* What the options of every command ask for. */
 static void set_manners(cli *app, const cli_arguments *arguments)
 {
@@ -46,6 +56,7 @@ static void set_manners(cli *app, const cli_arguments *arguments)
     app->quiet = cli_given(arguments, CLI_OPTION_QUIET);
     app->shows_progress =
         !app->quiet && !cli_given(arguments, CLI_OPTION_NO_PROGRESS) && cli_terminal_capable(STDERR_FILENO);
+    set_colours(app, arguments);
     app->out.before = make_room;
     app->out.before_ctx = app;
 }

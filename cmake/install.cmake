@@ -35,7 +35,7 @@ if(TARGET coffer_cli)
   list(APPEND coffer_parts cli)
 endif()
 if(TARGET coffer_manual)
-  install(FILES ${coffer_manual_dir}/coffer.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+  install(DIRECTORY ${coffer_manual_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command FILES_MATCHING PATTERN "*.1")
   install(FILES ${coffer_manual_dir}/coffer.bash RENAME coffer DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
           COMPONENT command)
   install(FILES ${coffer_manual_dir}/coffer.zsh RENAME _coffer DESTINATION ${COFFER_ZSH_DIR} COMPONENT command)

@@ -2,10 +2,12 @@
 /* What a rewrite changes, told: see cli_changes.h for the contract. */
 #include "cli_changes.h"
 
+#include "cli_fold.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NAMES_MOST 3 /* of tensors that change, in a message */
@@ -29,11 +31,11 @@ static change change_of(const cli_changes *changes, const coffer_rewrite_change 
     return changes->aligning && from->offset % coffer_dtype_alignment(from->dtype) != 0 ? MOVED : STAYS;
 }
 
-static void put_change(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor)
+/* What becomes of a tensor, after its name. Of folded ones the new name is the pattern `to`. */
+static void put_what(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor, const char *to,
+                     size_t to_len)
 {
-    const change made = change_of(changes, tensor);
-    cli_put_escaped(out, tensor->from->name, tensor->from->name_len, 0);
-    switch (made) {
+    switch (change_of(changes, tensor)) {
     case DROPPED:
         cli_put_text(out, ": dropped");
         break;
@@ -45,7 +47,7 @@ static void put_change(cli_output *out, const cli_changes *changes, const coffer
         break;
     case RENAMED:
         cli_put_text(out, ": renamed to ");
-        cli_put_escaped(out, tensor->to->name, tensor->to->name_len, 0);
+        cli_put_escaped(out, to, to_len, 0);
         break;
     default:
         cli_put_text(out, ": from byte ");
@@ -55,6 +57,13 @@ static void put_change(cli_output *out, const cli_changes *changes, const coffer
         break;
     }
     cli_put_char(out, '\n');
+}
+
+static void put_change(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor)
+{
+    const coffer_tensor *to = tensor->to;
+    cli_put_escaped(out, tensor->from->name, tensor->from->name_len, 0);
+    put_what(out, changes, tensor, to != NULL ? to->name : "", to != NULL ? to->name_len : 0);
 }
 
 void cli_changes_put(cli_output *out, const cli_changes *changes, size_t most)
@@ -67,6 +76,116 @@ void cli_changes_put(cli_output *out, const cli_changes *changes, size_t most)
             shown++;
         }
     }
+}
+
+/* ---- Folded ---- */
+
+/* What changes, by the place among the tensors that are folded. */
+typedef struct folding {
+    const cli_changes *changes;
+    const coffer_rewrite_change **changed;
+    const coffer_tensor **tensors; /* as they were */
+    size_t count;
+    char *patterns[2]; /* of two new names, with room for the longest */
+} folding;
+
+static bool find_changed(folding *all)
+{
+    const coffer_rewrite_change *tensor = NULL;
+    size_t longest = 0;
+    size_t total = 0;
+    while (coffer_rewrite_at(all->changes->rewrite, total) != NULL) {
+        total++;
+    }
+    all->changed = malloc((total + 1) * sizeof *all->changed);
+    all->tensors = malloc((total + 1) * sizeof *all->tensors);
+    for (size_t i = 0; all->changed != NULL && all->tensors != NULL && i < total; i++) {
+        tensor = coffer_rewrite_at(all->changes->rewrite, i);
+        if (change_of(all->changes, tensor) != STAYS) {
+            all->changed[all->count] = tensor;
+            all->tensors[all->count++] = tensor->from;
+            longest = tensor->to != NULL && tensor->to->name_len > longest ? tensor->to->name_len : longest;
+        }
+    }
+    all->patterns[0] = malloc(longest + 1);
+    all->patterns[1] = malloc(longest + 1);
+    return all->changed != NULL && all->tensors != NULL && all->patterns[0] != NULL && all->patterns[1] != NULL;
+}
+
+static void free_folding(folding *all)
+{
+    free(all->patterns[0]);
+    free(all->patterns[1]);
+    free(all->tensors);
+    free(all->changed);
+}
+
+/* The new name with # for its numbers, in patterns[i]. */
+static size_t new_pattern(const folding *all, size_t i, const coffer_rewrite_change *tensor)
+{
+    return tensor->to == NULL ? 0 : cli_name_pattern(tensor->to->name, tensor->to->name_len, all->patterns[i]);
+}
+
+/* How many tensors of a fold, from the first of `fold` on, one line is true of: the same change, to the same dtype and the
+   same pattern of names, which is left in patterns[0]. */
+static size_t uniform_count(const folding *all, const cli_folds *tree, const cli_fold *fold, size_t *pattern_len)
+{
+    const coffer_rewrite_change *first = all->changed[tree->leaves[fold->first].item];
+    const change made = change_of(all->changes, first);
+    size_t count = 1;
+    *pattern_len = new_pattern(all, 0, first);
+    for (; count < fold->count && made != MOVED; count++) {
+        const coffer_rewrite_change *next = all->changed[tree->leaves[fold->first + count].item];
+        const size_t len = new_pattern(all, 1, next);
+        if (change_of(all->changes, next) != made || len != *pattern_len ||
+            memcmp(all->patterns[0], all->patterns[1], len) != 0 ||
+            (next->to != NULL && next->to->dtype != first->to->dtype)) {
+            break;
+        }
+    }
+    return count;
+}
+
+/* A line for each run of tensors with which the same happens. Returns how many it took. */
+static size_t put_fold(cli_output *out, const folding *all, const cli_folds *tree, const cli_fold *fold)
+{
+    char tail[CLI_FOLD_TAIL_SIZE];
+    cli_fold run = *fold;
+    size_t lines = 0;
+    for (size_t done = 0; done < fold->count; done += run.count) {
+        size_t pattern_len = 0;
+        run.first = fold->first + done;
+        run.count = fold->count - done;
+        run.count = uniform_count(all, tree, &run, &pattern_len);
+        run.whole = fold->whole && run.count == fold->count;
+        lines++;
+        if (run.count == 1) {
+            put_change(out, all->changes, all->changed[tree->leaves[run.first].item]);
+            continue;
+        }
+        cli_fold_tail(tree, &run, tail);
+        cli_put_escaped(out, run.name, run.name_len, 0);
+        cli_put_text(out, tail);
+        put_what(out, all->changes, all->changed[tree->leaves[run.first].item], all->patterns[0], pattern_len);
+    }
+    return lines;
+}
+
+void cli_changes_put_folded(cli_output *out, const cli_changes *changes, size_t most)
+{
+    cli_folds tree;
+    folding all = { .changes = changes };
+    size_t lines = 0;
+    if (!find_changed(&all) || !cli_folds_make(&tree, all.tensors, all.count)) {
+        free_folding(&all);
+        cli_changes_put(out, changes, most);
+        return;
+    }
+    for (size_t i = 0; i < tree.fold_count && lines < most && out->error == 0; i++) {
+        lines += put_fold(out, &all, &tree, &tree.folds[i]);
+    }
+    cli_folds_free(&tree);
+    free_folding(&all);
 }
 
 /* What a cast lost is known once it has run. */

@@ -16,6 +16,9 @@ typedef struct cli_changes {
 
 /* One in a line, `most` of them at most: "a.weight: from F32 to BF16". */
 void cli_changes_put(cli_output *out, const cli_changes *changes, size_t most);
+/* The same with layers folded: "layers.#.up × 32: from F32 to BF16". As cli_changes_put where there is no memory
+   for that. */
+void cli_changes_put_folded(cli_output *out, const cli_changes *changes, size_t most);
 /* The member "changes" of an object. */
 void cli_changes_json(cli_output *out, const cli_changes *changes);
 /* "12 of 160 tensors dropped: a.weight, b.weight, c.weight and 9 more"; nothing where no tensor changes. */

@@ -99,7 +99,15 @@ typedef enum cli_option_id {
     CLI_OPTION_SIDECAR,
     CLI_OPTION_DEQUANTIZE,
     CLI_OPTION_SELECT,
-    CLI_OPTION_EXCEPT
+    CLI_OPTION_EXCEPT,
+    CLI_OPTION_REGEX,
+    CLI_OPTION_TABLE,
+    CLI_OPTION_RENAME_MAP,
+    CLI_OPTION_LAYERS,
+    CLI_OPTION_IGNORE_UNMATCHED,
+    CLI_OPTION_CONTEXT,
+    CLI_OPTION_LONG,
+    CLI_OPTION_COLOR
 } cli_option_id;
 
 typedef struct cli_option {
@@ -173,6 +181,7 @@ typedef struct cli_variable {
 
 typedef struct cli_command {
     const char *name;
+    const char *alias;                                    /* another name, or NULL */
     int (*run)(cli *app, const cli_arguments *arguments); /* returns the exit code */
     const char *summary;                                  /* one line, no full stop */
     const char *usage;                                    /* what follows the options: "PATH NAME[SLICE]" */
@@ -206,6 +215,7 @@ extern const cli_command cli_devices;
 extern const cli_command cli_keep;
 extern const cli_command cli_report;
 extern const cli_command cli_scan;
+extern const cli_command cli_completion;
 extern const cli_command cli_help;
 
 /* All commands in the order of the help; NULL closes it. */
@@ -222,7 +232,7 @@ extern const cli_option CLI_COMMON_OPTIONS[];
    cli_top has its own only. */
 const cli_option *cli_option_at(const cli_command *command, size_t i);
 
-/* The command of that name, or NULL. */
+/* The command of that name or alias, or NULL. */
 const cli_command *cli_find_command(const char *name);
 
 #endif

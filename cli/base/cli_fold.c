@@ -10,20 +10,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes the pattern of a name, which is never longer than the name. */
-static void make_pattern(cli_leaf *leaf, char *text)
+/* The pattern, and how many numbers it stands for. */
+static size_t write_pattern(const char *name, size_t name_len, char *text, uint32_t *number_count)
 {
-    const coffer_tensor *tensor = leaf->tensor;
     size_t len = 0;
-    leaf->pattern = text;
-    leaf->number_count = 0;
-    for (size_t at = 0; at < tensor->name_len;) {
-        const size_t digits = cli_number_at(tensor->name, tensor->name_len, at);
-        text[len++] = digits > 0 ? '#' : tensor->name[at];
-        leaf->number_count += digits > 0;
+    *number_count = 0;
+    for (size_t at = 0; at < name_len;) {
+        const size_t digits = cli_number_at(name, name_len, at);
+        text[len++] = digits > 0 ? '#' : name[at];
+        *number_count += digits > 0;
         at += digits > 0 ? digits : 1;
     }
-    leaf->pattern_len = (uint32_t)len;
+    return len;
+}
+
+size_t cli_name_pattern(const char *name, size_t name_len, char *text)
+{
+    uint32_t number_count = 0;
+    return write_pattern(name, name_len, text, &number_count);
+}
+
+static void make_pattern(cli_leaf *leaf, char *text)
+{
+    leaf->pattern = text;
+    leaf->pattern_len = (uint32_t)write_pattern(leaf->tensor->name, leaf->tensor->name_len, text, &leaf->number_count);
 }
 
 static int compare_kinds(const coffer_tensor *a, const coffer_tensor *b)

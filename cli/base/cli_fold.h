@@ -43,6 +43,8 @@ typedef struct cli_folds {
     size_t fold_count;
 } cli_folds;
 
+/* Writes the pattern of a name, which is never longer than the name; returns its length. */
+size_t cli_name_pattern(const char *name, size_t name_len, char *text);
 /* Folds tensors, all of which are of one model; false without memory. */
 bool cli_folds_make(cli_folds *tree, const coffer_tensor *const *tensors, size_t count);
 void cli_folds_free(cli_folds *tree);

@@ -20,6 +20,7 @@
 
 #define CHANGES_SIZE 4096 /* of a text that says which change */
 #define LINES_MOST 20     /* of changes before a question */
+#define WAY_SIZE 256      /* of a text that says why a file was copied */
 
 typedef struct rewriting {
     cli *app;
@@ -28,6 +29,7 @@ typedef struct rewriting {
     coffer *model;
     coffer_rewrite *rewrite;
     cli_changes changes;
+    bool every; /* change is shown by itself */
     double started;
 } rewriting;
 
@@ -118,6 +120,23 @@ static int fail(const rewriting *run, const coffer_error *err)
     return cli_fail(run->app, err->path[0] != '\0' ? err->path : run->path, err);
 }
 
+/* A header that is edited leaves a file's size as it is, but where it gets more room. */
+static uint64_t new_size(const coffer_rewrite_summary *summary)
+{
+    return summary->way == COFFER_REWRITE_HEADERS && summary->edited != COFFER_EDITED_REWRITE ? summary->size_before
+                                                                                              : summary->size;
+}
+
+/* How it is done, in a word that never changes. */
+static const char *way_of(const coffer_rewrite_summary *summary)
+{
+    static const char *const edits[] = { "header", "clone", "in_place", "rewrite", "insert" };
+    if (summary->way == COFFER_REWRITE_NOTHING) {
+        return "nothing";
+    }
+    return summary->way == COFFER_REWRITE_FILES ? "files" : edits[summary->edited];
+}
+
 static void show_json(const rewriting *run, const char *done)
 {
     const coffer_rewrite_summary *summary = coffer_rewrite_summarize(run->rewrite);
@@ -129,11 +148,13 @@ static void show_json(const rewriting *run, const char *done)
     cli_json_string(out, new_name(run));
     cli_json_key(out, "done");
     cli_json_string(out, done);
+    cli_json_key(out, "way");
+    cli_json_string(out, way_of(summary));
     cli_changes_json(out, &run->changes);
     cli_json_key(out, "tensors");
     cli_json_number(out, summary->tensor_count);
     cli_json_key(out, "size");
-    cli_json_number(out, summary->size);
+    cli_json_number(out, new_size(summary));
     cli_json_seconds(out, cli_seconds() - run->started);
     cli_json_close(out, '}');
 }
@@ -148,7 +169,7 @@ static void sum_up(const rewriting *run, char *text, size_t size)
     if (summary->file_count > 1) {
         snprintf(files, sizeof files, "%zu files, ", summary->file_count);
     }
-    cli_bytes_text(bytes, summary->size);
+    cli_bytes_text(bytes, new_size(summary));
     cli_number_text(count, summary->tensor_count, true);
     snprintf(text, size, "%s%s tensor%s, %s", files, count, summary->tensor_count == 1 ? "" : "s", bytes);
 }
@@ -168,10 +189,12 @@ static int show_plan(const rewriting *run)
     if (run->app->json) {
         show_json(run, "dry_run");
     } else {
-        cli_changes_put(&run->app->out, &run->changes, SIZE_MAX);
+        (run->every ? cli_changes_put : cli_changes_put_folded)(&run->app->out, &run->changes, SIZE_MAX);
     }
     sum_up(run, sum, sizeof sum);
-    cli_remark_path(run->app, new_name(run), "would be written: %s", sum);
+    const bool edited = coffer_rewrite_summarize(run->rewrite)->way == COFFER_REWRITE_HEADERS;
+    cli_remark_path(run->app, new_name(run),
+                    edited ? "would be edited, without its tensors: %s" : "would be written: %s", sum);
     return CLI_EXIT_OK;
 }
 
@@ -195,18 +218,55 @@ static void warn(const rewriting *run)
     }
 }
 
+static const char *verb_of(const rewriting *run)
+{
+    const coffer_rewrite_summary *summary = coffer_rewrite_summarize(run->rewrite);
+    const bool edited = summary->way == COFFER_REWRITE_HEADERS && summary->edited != COFFER_EDITED_REWRITE;
+    return edited ? "edited in place" : "written";
+}
+
+/* Why tensors were copied though none of them changed: "; copied 5.0 GB: ...". Empty where that needs no reason. */
+static void way_text(const rewriting *run, char *text, size_t size)
+{
+    const coffer_rewrite_summary *summary = coffer_rewrite_summarize(run->rewrite);
+    char bytes[CLI_NUMBER_SIZE];
+    char lacking[CLI_NUMBER_SIZE];
+    text[0] = '\0';
+    cli_bytes_text(bytes, summary->size);
+    if (summary->way == COFFER_REWRITE_HEADERS && summary->edited == COFFER_EDITED_REWRITE && summary->lacking > 0) {
+        cli_bytes_text(lacking, summary->lacking);
+        snprintf(
+            text, size,
+            "; copied %s: the new header is %s longer than the space before the data, and now has room for the next "
+            "change",
+            bytes, lacking);
+    }
+    /* Of a tensor that was dropped or cast everybody knows why. */
+    if (summary->way == COFFER_REWRITE_FILES && summary->reason == COFFER_REWRITE_FOR_SEVERAL) {
+        snprintf(text, size, "; copied %s: names in several files and their index change together, or not at all",
+                 bytes);
+    } else if (summary->way == COFFER_REWRITE_FILES && summary->reason == COFFER_REWRITE_FOR_DIGESTS) {
+        snprintf(text, size, "; copied %s: digests are recorded, and those of tensors are of their names, too", bytes);
+    }
+}
+
 static int show_done(rewriting *run)
 {
     char sum[4 * CLI_NUMBER_SIZE];
     char took[CLI_NUMBER_SIZE];
     char changes[CHANGES_SIZE];
+    char way[WAY_SIZE];
     run->changes.done = true;
     warn(run);
     sum_up(run, sum, sizeof sum);
     cli_changes_text(&run->changes, changes, sizeof changes);
     cli_duration_text(took, cli_seconds() - run->started);
-    cli_remark_path(run->app, new_name(run), "written: %s%s%s (%s)", sum, changes[0] != '\0' ? "; " : "", changes,
-                    took);
+    way[0] = '\0';
+    if (changes[0] != '\0') {
+        way_text(run, way, sizeof way);
+    }
+    cli_remark_path(run->app, new_name(run), "%s: %s%s%s%s (%s)", verb_of(run), sum, changes[0] != '\0' ? "; " : "",
+                    changes, way, took);
     if (run->app->json) {
         show_json(run, "written");
     }
@@ -225,7 +285,7 @@ static void show_on_terminal(const rewriting *run)
     cli_output_init(out, STDERR_FILENO);
     out->before = run->app->out.before;
     out->before_ctx = run->app->out.before_ctx;
-    cli_changes_put(out, &run->changes, LINES_MOST);
+    cli_changes_put_folded(out, &run->changes, LINES_MOST);
     cli_output_flush(out);
     free(out);
 }
@@ -322,6 +382,7 @@ static int rewrite_or_choose(rewriting *run, const cli_arguments *arguments, con
     coffer_rewrite_options options = *wanted;
     run->path = arguments->names[0];
     run->output = cli_value(arguments, CLI_OPTION_OUTPUT);
+    run->every = cli_given(arguments, CLI_OPTION_ALL);
     run->started = cli_seconds();
     int code = plan(run, arguments, &options);
     if (code == CLI_EXIT_OK) {
@@ -332,6 +393,14 @@ static int rewrite_or_choose(rewriting *run, const cli_arguments *arguments, con
     coffer_rewrite_free(run->rewrite);
     coffer_close(run->model);
     return code;
+}
+
+int cli_rewrite_check(cli *app, const cli_arguments *arguments)
+{
+    const rewriting run = { .app = app,
+                            .path = arguments->names[0],
+                            .output = cli_value(arguments, CLI_OPTION_OUTPUT) };
+    return check(&run, arguments);
 }
 
 int cli_rewrite_model(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted,

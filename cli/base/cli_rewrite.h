@@ -24,6 +24,10 @@
     {                                                                                                                  \
         CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would change, and change nothing", NULL                    \
     }
+#define CLI_OPTION_ROW_ALL_CHANGES                                                                                     \
+    {                                                                                                                  \
+        CLI_OPTION_ALL, 'v', "all", NULL, "show every change by itself, instead of one for all layers", NULL           \
+    }
 #define CLI_OPTION_ROW_SHARD_SIZE                                                                                      \
     {                                                                                                                  \
         CLI_OPTION_MAX_SHARD_SIZE, 0, "max-shard-size", "SIZE",                                                        \
@@ -39,6 +43,9 @@
             "overwrite FILE; rewrite PATH unasked, be it read-only, linked or a link", NULL                            \
     }
 
+/* Whether the command line says where the new file goes, and whether that may be; what needs no model. Reports what is
+   wrong. Returns the exit code. */
+int cli_rewrite_check(cli *app, const cli_arguments *arguments);
 /* Rewrites the file that names[0] is, or with --dry-run shows what would change. `nothing` is what is said when nothing
    does: "its tensors are aligned already". Reports what fails. Returns the exit code. */
 int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted, const char *nothing);

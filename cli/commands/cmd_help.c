@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer help [COMMAND]: the help, made from the table of commands. */
 #include "cli_help.h"
+#include "cli_quote.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -9,7 +10,7 @@
 
 #define TEXT_WIDTH 100 /* what the texts in the tables are broken for */
 #define OPTION_WIDTH 26
-#define COMMAND_WIDTH 11 /* the longest name with space around it */
+#define COMMAND_WIDTH 14 /* the longest name with space around it */
 #define NARROW 60        /* below this, what an option does stands on a line of its own */
 
 /* Lines as they are or, on a terminal that is narrower, whole paragraphs folded. */
@@ -105,16 +106,25 @@ void cli_show_overview(cli_output *out)
                       "More about a command:  coffer help COMMAND\n");
 }
 
+static void show_usage(cli_output *out, const char *head, const char *name, const char *usage)
+{
+    cli_put_text(out, head);
+    cli_put_text(out, name);
+    cli_put_text(out, " [OPTIONS] ");
+    cli_put_text(out, usage);
+    cli_put_char(out, '\n');
+}
+
 void cli_show_help(cli_output *out, const cli_command *command)
 {
     char head[160];
     snprintf(head, sizeof head, "coffer %s - %s\n", command->name, command->summary);
     show_text(out, head);
-    cli_put_text(out, "\nUsage: coffer ");
-    cli_put_text(out, command->name);
-    cli_put_text(out, " [OPTIONS] ");
-    cli_put_text(out, command->usage);
-    cli_put_text(out, "\n\n");
+    show_usage(out, "\nUsage: coffer ", command->name, command->usage);
+    if (command->alias != NULL) {
+        show_usage(out, "       coffer ", command->alias, command->usage);
+    }
+    cli_put_char(out, '\n');
     show_text(out, command->about);
     show_options(out, command);
     show_examples(out, command->examples);
@@ -134,9 +144,12 @@ int cli_unknown_command(cli *app, const char *word)
         }
     }
     char shown[256];
+    char quoted[256];
     coffer_escape(word, word_len, shown, sizeof shown);
     if (strpbrk(word, "./") != NULL) {
-        return cli_usage_error(app, "\"%s\" is not a command; to inspect a file: coffer info FILE", shown);
+        const bool fits = cli_quote_path(word, quoted, sizeof quoted) < sizeof quoted;
+        return cli_usage_error(app, "\"%s\" is not a command; to inspect a file: coffer info %s", shown,
+                               fits ? quoted : "FILE");
     }
     if (nearest == NULL) {
         return cli_usage_error(app, "unknown command \"%s\"", shown);

@@ -3,6 +3,7 @@
 #include "cli_columns.h"
 #include "cli_files.h"
 #include "cli_json.h"
+#include "cli_memory.h"
 #include "cli_models.h"
 #include "cli_options.h"
 #include "cli_partial.h"
@@ -37,6 +38,10 @@ static uint64_t data_alignment(uint64_t data_offset)
 typedef struct found {
     cli_sums sums;
     coffer_parameters parameters;
+    cli_memory memory;
+    bool has_memory; /* the estimate, else … */
+    char why
+        [CLI_CONFIG_WHY_SIZE]; /* … why there is none, of a model with a config.json; "" when there is no such file */
 } found;
 
 static uint64_t sum_of(const uint64_t counts[32])
@@ -238,6 +243,45 @@ static void show_trained(cli_output *out, const coffer_parameters *parameters)
     }
 }
 
+/* What the weights would take with `bits` each. */
+static size_t add_size(char *text, size_t size, size_t used, const char *name, uint64_t weights, unsigned bits)
+{
+    char bytes[CLI_NUMBER_SIZE];
+    cli_bytes_text(bytes, weights / 8 * bits + weights % 8 * bits / 8);
+    return used + (size_t)snprintf(text + used, size - used, "%s%s %s", used > 0 ? ", " : "", name, bytes);
+}
+
+/* "2.2 GB: weights 2.2 GB, KV cache 46.1 MB at 2,048 tokens", and below it how that comes about. */
+static void show_memory(cli_output *out, const coffer *model, const found *all)
+{
+    const cli_memory *memory = &all->memory;
+    char text[320];
+    char bytes[3][CLI_NUMBER_SIZE];
+    char tokens[CLI_NUMBER_SIZE];
+    size_t used = 0;
+    if (!all->has_memory) {
+        if (all->why[0] != '\0') {
+            snprintf(text, sizeof text, "no estimate: config.json %s", all->why);
+            show_text(out, "memory", text);
+        }
+        return;
+    }
+    const uint64_t weights = sizes_of(model).data;
+    cli_bytes_text(bytes[0], weights > UINT64_MAX - memory->cache ? UINT64_MAX : weights + memory->cache);
+    cli_bytes_text(bytes[1], weights);
+    cli_bytes_text(bytes[2], memory->cache);
+    cli_number_text(tokens, memory->context, true);
+    snprintf(text, sizeof text, "about %s: weights %s, KV cache %s at %s token%s", bytes[0], bytes[1], bytes[2], tokens,
+             memory->context == 1 ? "" : "s");
+    show_text(out, "memory", text);
+    const uint64_t count = sum_of(all->parameters.trained);
+    used = add_size(text, sizeof text, used, "weights as F32", count, 32);
+    used = add_size(text, sizeof text, used, "BF16", count, 16);
+    used = add_size(text, sizeof text, used, "8 bits", count, 8);
+    add_size(text, sizeof text, used, "4 bits", count, 4);
+    show_text(out, "", text);
+}
+
 /* Of a file that is cut short, what there is of it. */
 static void show_whole(cli_output *out, const coffer *model)
 {
@@ -267,6 +311,7 @@ static void show_screen(cli_output *out, const char *path, const coffer *model, 
     show_whole(out, model);
     show_count(out, "parameters", sums->elements, "");
     show_trained(out, &all->parameters);
+    show_memory(out, model, all);
     cli_sums_show(out, sums, "dtypes", INDENT + LABEL_WIDTH);
     show_metadata(out, table);
     show_notes(out, model);
@@ -376,6 +421,28 @@ static void json_whole(cli_output *out, const coffer *model)
     }
 }
 
+/* The member "memory"; null: there is no estimate. */
+static void json_memory(cli_output *out, const coffer *model, const found *all)
+{
+    const cli_memory *memory = &all->memory;
+    cli_json_key(out, "memory");
+    if (!all->has_memory) {
+        cli_json_null(out);
+        return;
+    }
+    cli_json_open(out, '{', false);
+    json_number(out, "weights", sizes_of(model).data);
+    json_number(out, "kv_cache", memory->cache);
+    json_number(out, "context", memory->context);
+    json_number(out, "context_most", memory->most_context);
+    json_number(out, "layers", memory->layers);
+    json_number(out, "sliding_layers", memory->sliding);
+    json_number(out, "window", memory->window);
+    json_number(out, "numbers", memory->numbers);
+    json_number(out, "number_size", memory->number_size);
+    cli_json_close(out, '}');
+}
+
 static void show_json(cli_output *out, const char *path, const coffer *model, const found *all)
 {
     const cli_sums *sums = &all->sums;
@@ -404,6 +471,7 @@ static void show_json(cli_output *out, const char *path, const coffer *model, co
     json_number(out, "parameters", sums->elements);
     cli_json_dtypes(out, sums);
     json_trained(out, &all->parameters);
+    json_memory(out, model, all);
     cli_json_metadata(out, table);
     cli_json_notes(out, model, NULL, 0);
     cli_json_close(out, '}');
@@ -433,23 +501,48 @@ static void show_tsv(cli_output *out, const char *path, const coffer *model, con
 
 /* ---- The command ---- */
 
+/* What every file is asked for. */
+typedef struct asked {
+    bool screen; /* there is a screen for the file, or a line */
+    bool memory; /* an estimate is shown */
+    uint64_t context;
+} asked;
+
+/* The estimate by the text of a config.json. */
+static void estimate(found *all, const asked *what, const char *text, size_t text_len)
+{
+    cli_config config;
+    if (cli_config_read(&config, text, text_len, all->why)) {
+        all->has_memory = cli_memory_estimate(&all->memory, &config, what->context, all->why);
+    }
+    cli_config_free(&config);
+}
+
+/* A configuration that cannot be read is none: it is only asked what it says of the tensors. */
 static coffer_status count(void *ctx, cli_file *file)
 {
-    (void)ctx;
-    found *all = malloc(sizeof *all);
+    const asked *what = ctx;
+    coffer_error ignored;
+    char *text = NULL;
+    size_t text_len = 0;
+    found *all = calloc(1, sizeof *all);
     file->result = all;
     if (all == NULL) {
         return cli_no_memory(&file->err);
     }
     all->sums = (cli_sums){ .tensors = 0 };
     cli_sums_of(file->model, &all->sums);
-    return coffer_count_parameters(file->model, NULL, 0, &all->parameters, &file->err);
+    if (what->memory && cli_config_fetch(file->model, &text, &text_len, &ignored) == COFFER_OK && text != NULL) {
+        estimate(all, what, text, text_len);
+    }
+    const coffer_status status = coffer_count_parameters(file->model, text, text_len, &all->parameters, &file->err);
+    free(text);
+    return status;
 }
 
-/* `ctx` is whether there is a screen for the file, or a line. */
 static int show_info(cli *app, void *ctx, const cli_file *file)
 {
-    const bool *screen = ctx;
+    const asked *what = ctx;
     const found *all = file->result;
     if (file->status != COFFER_OK) {
         return cli_fail(app, file->path, &file->err);
@@ -458,7 +551,7 @@ static int show_info(cli *app, void *ctx, const cli_file *file)
         show_json(&app->out, file->path, file->model, all);
     } else if (app->tsv) {
         show_tsv(&app->out, file->path, file->model, &all->sums);
-    } else if (*screen) {
+    } else if (what->screen) {
         show_screen(&app->out, file->path, file->model, all);
     } else {
         show_line(&app->out, file->path, file->model, &all->sums);
@@ -469,18 +562,24 @@ static int show_info(cli *app, void *ctx, const cli_file *file)
 static int run_info(cli *app, const cli_arguments *arguments)
 {
     cli_models models;
+    size_t context = 0;
+    const char *tokens = cli_value(arguments, CLI_OPTION_CONTEXT);
+    if (tokens != NULL && (!cli_read_count(tokens, &context) || context == 0)) {
+        return cli_usage_error(app, "--context needs a number of tokens");
+    }
     if (!cli_models_find(app, arguments->names, arguments->name_count, &models)) {
         cli_models_free(&models);
         return models.code;
     }
-    bool screen = models.count == 1;
+    const bool screen = models.count == 1;
+    asked what = { .screen = screen, .memory = app->json || (screen && !app->tsv), .context = context };
     const cli_file_work work = { .all_notes = true,
                                  .partial = cli_given(arguments, CLI_OPTION_PARTIAL),
                                  .missing = models.missing,
                                  .label = "reading",
                                  .look = count,
                                  .show = show_info,
-                                 .ctx = &screen };
+                                 .ctx = &what };
     if (app->tsv) {
         cli_put_text(&app->out, "path\tformat\tfile_size\theader_size\tslack\tdata_size\ttensors\tparameters\tdtypes\t"
                                 "metadata\tnotes\n");
@@ -492,6 +591,7 @@ static int run_info(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option INFO_OPTIONS[] = {
+    { CLI_OPTION_CONTEXT, 0, "context", "TOKENS", "estimate the memory for so many tokens", NULL },
     CLI_OPTION_ROW_PARTIAL,
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
@@ -507,6 +607,7 @@ static const cli_example INFO_EXAMPLES[] = {
 
 const cli_command cli_info = {
     .name = "info",
+    .alias = "show",
     .run = run_info,
     .summary = "show what is in a file: tensors, parameters, dtypes, metadata",
     .usage = "PATH...",
@@ -514,7 +615,9 @@ const cli_command cli_info = {
              "every model below it is shown. Only the header is read, whatever the file's size. Slack is the room\n"
              "in the header for edits in place by `coffer meta`. Metadata values that are JSON are shown as JSON.\n"
              "If a config.json beside the model says that it is quantised, the number of parameters that were\n"
-             "trained is shown too, and what was assumed.\n",
+             "trained is shown too, and what was assumed. Of a language model the memory that generating takes is\n"
+             "estimated by it: the weights, and 2 * layers * kv_heads * head_dim * context * bytes for the cache of\n"
+             "keys and values, at the longest context or that of --context.\n",
     .options = INFO_OPTIONS,
     .examples = INFO_EXAMPLES,
     .least_names = 1,

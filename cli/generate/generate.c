@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer_generate TEMPLATE OUT: copies the template, with the table of commands in the place of its markers. */
+/*
+ * coffer_generate TEMPLATE OUT     copies the template, with the table of commands in the place of its markers
+ * coffer_generate --pages FOLDER   writes coffer-COMMAND.1 for every command
+ * coffer_generate --completion SHELL OUT
+ */
 #include "generate.h"
 
-#include "cli_formats.h"
-
-#include <stdlib.h>
 #include <string.h>
 
 static const struct marker {
@@ -15,11 +16,6 @@ static const struct marker {
     { "@MAN_OPTIONS@\n", put_man_options },
     { "@MAN_ENVIRONMENT@\n", put_man_environment },
     { "@MAN_COMMANDS@\n", put_man_commands },
-    { "@BASH_TABLES@\n", put_bash_tables },
-    { "@ZSH_COMMANDS@\n", put_zsh_commands },
-    { "@ZSH_CASES@\n", put_zsh_cases },
-    { "@FISH_TABLES@\n", put_fish_tables },
-    { "@FISH_COMPLETIONS@\n", put_fish_completions },
 };
 
 static void put_line(FILE *out, const char *line)
@@ -33,73 +29,67 @@ static void put_line(FILE *out, const char *line)
     fputs(line, out);
 }
 
-void put_escaped(FILE *out, const char *text, const char *special)
+/* Closes what was written; 1 when that failed, with a message. */
+static int close_file(FILE *out, const char *path)
 {
-    for (const char *at = text; at != NULL && *at != '\0'; at++) {
-        if (strchr(special, *at) != NULL) {
-            fputc('\\', out);
+    const bool failed = out == NULL || ferror(out) != 0;
+    if ((out != NULL && fclose(out) != 0) || failed) {
+        fprintf(stderr, "coffer_generate: cannot write %s\n", path);
+        return 1;
+    }
+    return 0;
+}
+
+static int fill_template(const char *path, const char *out_path)
+{
+    char line[1024];
+    FILE *template = fopen(path, "r");
+    if (template == NULL) {
+        fprintf(stderr, "coffer_generate: cannot open %s\n", path);
+        return 1;
+    }
+    FILE *out = fopen(out_path, "w");
+    while (out != NULL && fgets(line, sizeof line, template) != NULL) {
+        put_line(out, line);
+    }
+    fclose(template);
+    return close_file(out, out_path);
+}
+
+static int write_pages(const char *folder)
+{
+    char path[4096];
+    int code = 0;
+    for (size_t i = 0; CLI_COMMANDS[i] != NULL && code == 0; i++) {
+        snprintf(path, sizeof path, "%s/coffer-%s.1", folder, CLI_COMMANDS[i]->name);
+        FILE *out = fopen(path, "w");
+        if (out != NULL) {
+            put_man_page(out, CLI_COMMANDS[i]);
         }
-        fputc(*at, out);
+        code = close_file(out, path);
     }
+    return code;
 }
 
-void put_in_quotes(FILE *out, const char *text)
+static int write_completion(const char *shell, const char *path)
 {
-    for (const char *at = text; *at != '\0'; at++) {
-        if (*at == '\'') {
-            fputs("'\\''", out);
-        } else {
-            fputc(*at, out);
-        }
-    }
-}
-
-void put_values(FILE *out, const cli_option *option, const char *between)
-{
-    char room[CLI_VALUES_SIZE];
-    for (const char *at = cli_option_values(option, room); *at != '\0'; at++) {
-        if (*at == '|') {
-            fputs(between, out);
-        } else {
-            fputc(*at, out);
-        }
-    }
-}
-
-void put_command_names(FILE *out)
-{
-    for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
-        fprintf(out, "%s%s", i > 0 ? " " : "", CLI_COMMANDS[i]->name);
-    }
-}
-
-void put_dtype_names(FILE *out)
-{
-    for (int dtype = 1; dtype <= COFFER_DTYPE_COUNT; dtype++) {
-        fprintf(out, "%s%s", dtype > 1 ? " " : "", coffer_dtype_name((coffer_dtype)dtype));
-    }
+    FILE *out = fopen(path, "w");
+    const bool known = out == NULL || completion_write(out, shell);
+    const int code = close_file(out, path);
+    return known ? code : 1;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: coffer_generate TEMPLATE OUT\n");
-        return 2;
+    if (argc == 3 && strcmp(argv[1], "--pages") == 0) {
+        return write_pages(argv[2]);
     }
-    FILE *template = fopen(argv[1], "r");
-    FILE *out = fopen(argv[2], "w");
-    if (template == NULL || out == NULL) {
-        fprintf(stderr, "coffer_generate: cannot open %s\n", argv[template == NULL ? 1 : 2]);
-        return 1;
+    if (argc == 4 && strcmp(argv[1], "--completion") == 0) {
+        return write_completion(argv[2], argv[3]);
     }
-    char line[1024];
-    while (fgets(line, sizeof line, template) != NULL) {
-        put_line(out, line);
+    if (argc == 3) {
+        return fill_template(argv[1], argv[2]);
     }
-    fclose(template);
-    if (ferror(out) != 0 || fclose(out) != 0) {
-        fprintf(stderr, "coffer_generate: cannot write %s\n", argv[2]);
-        return 1;
-    }
-    return 0;
+    fprintf(stderr, "usage: coffer_generate TEMPLATE OUT | --pages FOLDER | --completion SHELL OUT\n");
+    return 2;
 }

@@ -95,10 +95,11 @@ static void put_option(FILE *out, const cli_option *option)
     fputc('\n', out);
 }
 
-static void put_examples(FILE *out, const cli_example *examples)
+/* `begins`: they are what a section begins with, which needs no paragraph. */
+static void put_examples(FILE *out, const cli_example *examples, bool begins)
 {
     for (const cli_example *example = examples; example->line != NULL; example++) {
-        fputs(".PP\n", out);
+        fputs(begins && example == examples ? "" : ".PP\n", out);
         put_string(out, example->what);
         fputs("\n.PP\n.RS 4\n.nf\n", out);
         put_string(out, example->line);
@@ -106,20 +107,36 @@ static void put_examples(FILE *out, const cli_example *examples)
     }
 }
 
+/* The command as it is typed. */
+static void put_usage(FILE *out, const cli_command *command)
+{
+    fprintf(out, "\\fBcoffer %s\\fR [\\fIOPTIONS\\fR] \\fI", command->name);
+    put_string(out, command->usage);
+    fputs("\\fR\n", out);
+}
+
+static void put_alias(FILE *out, const cli_command *command)
+{
+    if (command->alias != NULL) {
+        fprintf(out, ".PP\n\\fBcoffer %s\\fR is the same.\n", command->alias);
+    }
+}
+
 static void put_command(FILE *out, const cli_command *command)
 {
     fprintf(out, ".SS \"coffer %s\"\n", command->name);
-    fprintf(out, "\\fBcoffer %s\\fR [\\fIOPTIONS\\fR] \\fI", command->name);
-    put_string(out, command->usage);
-    fputs("\\fR\n.PP\n", out);
+    put_usage(out, command);
+    fputs(".PP\n", out);
     fputc(toupper((unsigned char)command->summary[0]), out);
     put_string(out, command->summary + 1);
-    fputs(".\n.PP\n", out);
+    fputs(".\n", out);
+    put_alias(out, command);
+    fputs(".PP\n", out);
     put_paragraphs(out, command->about);
     for (const cli_option *option = command->options; option->id != CLI_OPTION_END; option++) {
         put_option(out, option);
     }
-    put_examples(out, command->examples);
+    put_examples(out, command->examples, false);
 }
 
 void put_man_title(FILE *out)
@@ -153,4 +170,28 @@ void put_man_commands(FILE *out)
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
         put_command(out, CLI_COMMANDS[i]);
     }
+}
+
+void put_man_page(FILE *out, const cli_command *command)
+{
+    fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n.TH COFFER-", out);
+    for (const char *at = command->name; *at != '\0'; at++) {
+        fputc(toupper((unsigned char)*at), out);
+    }
+    fprintf(out, " 1 \"\" \"coffer %s\" \"User Commands\"\n", coffer_version());
+    fprintf(out, ".SH NAME\ncoffer\\-%s \\- ", command->name);
+    put_string(out, command->summary);
+    fputs("\n.SH SYNOPSIS\n", out);
+    put_usage(out, command);
+    fputs(".SH DESCRIPTION\n", out);
+    put_paragraphs(out, command->about);
+    put_alias(out, command);
+    fputs(".SH OPTIONS\n", out);
+    const cli_option *option;
+    for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
+        put_option(out, option);
+    }
+    fputs(".SH EXAMPLES\n", out);
+    put_examples(out, command->examples, true);
+    fputs(".SH SEE ALSO\n\\fBcoffer\\fR(1), which has the exit codes and the environment.\n", out);
 }

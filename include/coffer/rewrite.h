@@ -27,24 +27,41 @@ typedef enum coffer_rewrite_kind {
     COFFER_REWRITE_DROP = 1,   /* leaves them out */
     COFFER_REWRITE_KEEP = 2,   /* keeps them: with one such rule or more, whatever none of them matches is left out */
     COFFER_REWRITE_RENAME = 3, /* gives them other names */
-    COFFER_REWRITE_CAST = 4    /* gives them another dtype */
+    COFFER_REWRITE_CAST = 4,   /* gives them another dtype */
+    /* Renames the one tensor whose name is `pattern`, to the byte, to `name`: no character is special in either.
+       There may be as many of these as there are tensors. Since 0.2, as are those below. */
+    COFFER_REWRITE_RENAME_EXACT = 5,
+    /* Renames by a POSIX extended regular expression, which may match anywhere in a name: the first match becomes
+       `name`, in which \1 to \9 are what groups took, & or \0 is the whole match, and a backslash takes any other
+       character as it is. Whatever the locale of the program, by the characters of UTF-8 where the system has the
+       locale C.UTF-8, else by bytes. A name with a NUL in it, or of more than 4096 bytes, never matches.
+       COFFER_ERR_UNSUPPORTED on Windows. */
+    COFFER_REWRITE_RENAME_REGEX = 6,
+    COFFER_REWRITE_RENAME_REGEX_ALL = 7, /* the same for every match in a name, from left to right */
+    COFFER_REWRITE_RENAME_MAP = 8,       /* renames by the known map that `pattern` names: see coffer_rewrite_map_at */
+    /* Keeps the layers that `pattern` lists, "0-15,20", leaves the others out, and numbers those that are kept 0, 1,
+       2, … in the order of the list. A layer is what a name has after the first part "layers", "layer", "h",
+       "blocks", "block" or "blk" that a number follows: "model.layers.3.mlp.up". `name` says which stack of layers,
+       "model.layers"; NULL: that of the model, which may have only one then. Tensors in no layer stay. Cannot be
+       combined with renames. */
+    COFFER_REWRITE_LAYERS = 9
 } coffer_rewrite_kind;
 
 /* The most `*` in the pattern of a rename. */
 #define COFFER_REWRITE_MOST_STARS 16
 
 /*
- * One rule. In a pattern `*` is any text, `?` one character, `[a-z]` one of a set, and a backslash takes the next
- * character as it is; the whole name has to match. Every pattern has to match a tensor. Of several renames that match a
- * tensor the first counts, likewise of several casts. All patterns are about the names that the model has, never about
- * new ones, so that two renames can exchange names.
+ * One rule. In a pattern, where the kind says nothing else, `*` is any text, `?` one character, `[a-z]` one of a set,
+ * and a backslash takes the next character as it is; the whole name has to match. Every pattern has to match a tensor.
+ * Of several renames that match a tensor the first counts, likewise of several casts. All patterns are about the names
+ * that the model has, never about new ones, so that two renames can exchange names.
  */
 typedef struct coffer_rewrite_rule {
     coffer_rewrite_kind kind;
     coffer_dtype dtype; /* of a cast: COFFER_F16, COFFER_BF16, COFFER_F32 or COFFER_F64 */
     const char *pattern;
     /* Of a rename: the new name. Each `*` becomes what the `*` of the same place in the pattern took (the shortest text
-       that serves), and a backslash takes the next character as it is. */
+       that serves), and a backslash takes the next character as it is; of the other kinds, as these say. */
     const char *name;
 } coffer_rewrite_rule;
 
@@ -77,20 +94,42 @@ typedef struct coffer_rewrite_options {
     bool follow_links;
     /* As in coffer_model_writer_options; in place, files that are not the model's are replaced, too. */
     bool force;
+    bool ignore_unmatched; /* a rule that matches no tensor is no failure. Since 0.2, as is what follows */
+    /* Told of every two tensors that would have one name, `name`, before the plan fails of that; NULL: err names the
+       first two. What it is given is borrowed until it returns. */
+    void (*collision)(void *ctx, const coffer_tensor *first, const coffer_tensor *second, const char *name,
+                      size_t name_len);
+    void *collision_ctx;
 } coffer_rewrite_options;
 #define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
         sizeof(coffer_rewrite_options), NULL, NULL, 0, NULL, 0, NULL, COFFER_FORMAT_ANY, 0, 0, 0, COFFER_NO_ALGORITHM, \
-            COFFER_SYNC_REPLACE, false, false                                                                          \
+            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL                                                       \
     }
+
+/* Known maps from the names of one program to those of another, where nothing but the names differs: map number `i`,
+   and in *about (when not NULL) a line on what it does. NULL after the last. docs/rewriting.md has them all, with
+   their sources. Static strings; any thread. Since 0.2. */
+COFFER_API const char *coffer_rewrite_map_at(size_t i, const char **about);
 
 /* How a rewrite is done. */
 typedef enum coffer_rewrite_way {
     COFFER_REWRITE_NOTHING = 0, /* the model is that way already, and there is no output */
-    /* Only metadata change: each file is edited as by coffer_edit_metadata, one after the other. */
+    /* Only metadata change, or names in a single file: each file is edited as by coffer_edit_metadata, one after the
+       other, and tensors stay where they are, in the order that they have. */
     COFFER_REWRITE_HEADERS = 1,
     COFFER_REWRITE_FILES = 2 /* new files are written, and take their places together when all of them are complete */
 } coffer_rewrite_way;
+
+/* Why new files are written: the first of these that holds. Since 0.2. */
+typedef enum coffer_rewrite_reason {
+    COFFER_REWRITE_NO_REASON = 0,   /* they are not */
+    COFFER_REWRITE_FOR_OUTPUT = 1,  /* an output was asked for */
+    COFFER_REWRITE_FOR_DATA = 2,    /* tensors are left out, cast, moved, or divided among files in another way */
+    COFFER_REWRITE_FOR_FORMAT = 3,  /* another format, or one in which names cannot be changed in place */
+    COFFER_REWRITE_FOR_DIGESTS = 4, /* digests are recorded, and that of a tensor is of its name, too */
+    COFFER_REWRITE_FOR_SEVERAL = 5  /* names change in several files or in an index, which have to change together */
+} coffer_rewrite_reason;
 
 /* What is to be done, in numbers. Handed out by pointer, and grows at its end in later versions. */
 typedef struct coffer_rewrite_summary {
@@ -101,6 +140,11 @@ typedef struct coffer_rewrite_summary {
     uint64_t size;        /* the same of the new model's; where only metadata change, of files that would be written */
     uint64_t copied; /* bytes of tensors that stay as they are: where the system can, they never come into memory */
     uint64_t cast;   /* bytes of tensors, in their new dtypes, that are computed */
+    coffer_rewrite_reason reason; /* why `way` is COFFER_REWRITE_FILES. Since 0.2, as is what follows */
+    /* Once a rewrite of headers has run: how the files were edited, of several the way that takes longest; and bytes by
+       which a new header was longer than the room for it, which is why that was no edit in place. */
+    coffer_edit_way edited;
+    uint64_t lacking;
 } coffer_rewrite_summary;
 
 /* What becomes of one tensor. Handed out by pointer, and grows at its end in later versions. */
@@ -118,7 +162,8 @@ typedef struct coffer_rewrite coffer_rewrite;
 /*
  * Plans a rewrite. No tensor is read and nothing is written; but a single file that is to be replaced is locked against
  * edits of its metadata until the plan is freed (COFFER_ERR_LOCKED). The model is borrowed until then. Everything that
- * follows from the headers is refused here: a pattern that matches nothing (COFFER_ERR_NO_TENSOR), two tensors that
+ * follows from the headers is refused here: a pattern that matches nothing, or a layer that is not there
+ * (COFFER_ERR_NO_TENSOR), an expression, map or list of layers that is none (COFFER_ERR_ARGUMENT), two tensors that
  * would have one name (COFFER_ERR_DUPLICATE_NAME), a cast of what is no float or a dtype that the format lacks
  * (COFFER_ERR_DTYPE), files whose metadata contradict each other and no edit settles it (COFFER_ERR_DUPLICATE_KEY), a
  * link that is not to be followed (COFFER_ERR_LINKED), a model without a place of its own, or of which only some files
@@ -133,8 +178,9 @@ COFFER_API const coffer_rewrite_summary *coffer_rewrite_summarize(const coffer_r
 /* What becomes of coffer_at(model, i); NULL when i is not below coffer_count(model). Borrowed from the plan. */
 COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *rewrite, size_t i);
 /*
- * Carries the plan out, once. Tensors come in the order in which every writer puts them; casts round to the nearest, of
- * two that are as near to the even one, beyond the largest to infinity, by several threads with at most 4 MiB each.
+ * Carries the plan out, once. In new files tensors come in the order in which every writer puts them; casts round to
+ * the nearest, of two that are as near to the even one, beyond the largest to infinity, by several threads with at most
+ * 4 MiB each.
  * Until the new files are complete nothing is touched: after any failure the old model is there as it was, and
  * COFFER_ERR_CHANGED means that somebody saved another one meanwhile, which stays. A rewrite of the headers of several
  * files edits them in turn: after a failure those before it get their old values again, and where that fails, too,

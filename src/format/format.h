@@ -67,6 +67,11 @@ typedef struct coffer__format {
        `header`. The rest stays as it is, byte for byte. */
     void (*splice)(coffer__splice *splice, const coffer_table *table, const uint8_t *header, size_t count);
 
+    /* How many bytes spell the name that stands at `at` in a header which was read, and the same for another name. Both
+       NULL: names cannot be replaced where they stand. */
+    size_t (*name_size)(const uint8_t *header, size_t at);
+    void (*put_name)(struct coffer__header_text *text, const char *name, size_t name_len);
+
     /* Makes a head of `size` bytes of one whose header ends at `used`: fills in the frame and the
        padding. */
     void (*seal)(uint8_t *head, size_t used, size_t size);

@@ -1179,5 +1179,7 @@ const coffer__format coffer__safetensors = {
     .put = coffer__safetensors_put,
     .put_metadata = coffer__safetensors_put_metadata,
     .splice = coffer__safetensors_splice,
+    .name_size = coffer__safetensors_name_size,
+    .put_name = coffer__safetensors_put_name,
     .seal = coffer__frame_seal,
 };

@@ -137,3 +137,20 @@ void coffer__safetensors_splice(coffer__splice *splice, const coffer_table *tabl
         splice_removal(splice, table, header);
     }
 }
+
+/* ---- other names ---- */
+
+/* The string's quotes included. The reader has seen that it ends. */
+size_t coffer__safetensors_name_size(const uint8_t *header, size_t at)
+{
+    size_t end = at + 1;
+    while (header[end] != '"') {
+        end += header[end] == '\\' ? 2 : 1;
+    }
+    return end + 1 - at;
+}
+
+void coffer__safetensors_put_name(coffer__header_text *text, const char *name, size_t name_len)
+{
+    put_string(text, name, name_len);
+}

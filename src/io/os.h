@@ -423,6 +423,28 @@ bool coffer__os_library_holding(coffer__os_library *library, void (*function)(vo
 bool coffer__os_library_find(const coffer__os_library *library, const char *name, void *function);
 void coffer__os_library_close(coffer__os_library *library);
 
+/* ---- regular expressions ------------------------------------------------------------------------------------------ */
+
+/* POSIX extended, whatever the locale is: by characters of UTF-8 or, where the system lacks such a locale, by bytes. */
+typedef struct coffer__os_regex coffer__os_regex;
+/* Where a match, or what a group took, begins and ends; both 0: it took nothing. */
+typedef struct coffer__os_span {
+    size_t first;
+    size_t end;
+} coffer__os_span;
+#define COFFER__OS_REGEX_SPANS 10u /* the whole match, and groups 1 to 9 */
+
+/* Memory is the C library's. EINVAL: it is no expression, and `why` says so in its words; ENOMEM; EOPNOTSUPP where there
+   are none. */
+int coffer__os_regex_new(coffer__os_regex **regex, const char *pattern, char *why, size_t why_size);
+/* How many groups it has. */
+size_t coffer__os_regex_groups(const coffer__os_regex *regex);
+/* The first match in a text, which `begins` where lines do. */
+bool coffer__os_regex_find(const coffer__os_regex *regex, const char *text, bool begins,
+                           coffer__os_span spans[COFFER__OS_REGEX_SPANS]);
+/* NULL is allowed. */
+void coffer__os_regex_free(coffer__os_regex *regex);
+
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
 /* Words for an errno: lower case, in English whatever the locale, and static. strerror follows the

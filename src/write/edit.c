@@ -55,7 +55,8 @@
    right after any failure. */
 typedef struct edit_job {
     coffer_edit_options options;
-    const coffer__os_info *only; /* the one file that may be edited, as it was read; NULL: any */
+    const coffer__os_info *only;         /* the one file that may be edited, as it was read; NULL: any */
+    const coffer__edit_renames *renames; /* NULL: none */
     coffer_allocator allocator;
     coffer__path path; /* of the file itself: no symbolic link */
     int fd;            /* the file, locked */
@@ -210,13 +211,14 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
 static coffer_status edit_init(edit_job *job, const char *path, const coffer_edit_options *options, coffer_error *err)
 {
     job->only = NULL;
+    job->renames = NULL;
     job->fd = -1;
     job->by_new_file = false;
     job->table = NULL;
     job->old = NULL;
     job->old_room = 0;
     job->old_size = 0;
-    job->text.pairs = NULL;
+    memset(&job->text, 0, sizeof job->text);
     job->fresh = NULL;
     job->fresh_size = 0;
     const coffer_status status = coffer__options_copy(&job->options, sizeof job->options, options, err);
@@ -340,7 +342,7 @@ static coffer_status edit_check_limit(const edit_job *job, uint64_t head_size, c
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_HEADER_TOO_LARGE,
-                 "with the new metadata the header would have %u bytes, more than the limit of %u, and readers would "
+                 "the new header would have %u bytes, more than the limit of %u, and readers would "
                  "refuse it: the file was not changed",
                  header_size, limit);
     return coffer__fail_sizes(err, COFFER_ERR_HEADER_TOO_LARGE, limit, header_size);
@@ -434,7 +436,7 @@ static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t c
 {
     const coffer_edit *edit = NULL;
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
-    coffer_status status = coffer__edit_text_plan(&job->text, job->table, job->old, edits, count, err);
+    coffer_status status = coffer__edit_text_plan(&job->text, job->table, job->old, edits, count, job->renames, err);
     if (status == COFFER_OK) {
         status = edit_digest_algorithm(job, edits, count, &algorithm, err);
     }
@@ -446,7 +448,8 @@ static coffer_status edit_plan(edit_job *job, const coffer_edit *edits, size_t c
     if (algorithm == COFFER_NO_ALGORITHM && !removed) {
         return COFFER_OK;
     }
-    return coffer__edit_text_add_digest(&job->text, job->table, edits, count, algorithm, job->digest, err);
+    return coffer__edit_text_add_digest(&job->text, job->table, edits, count, job->renames, algorithm, job->digest,
+                                        err);
 }
 
 /* ---- ways that keep the header's length -------------------------------------------------------------------------- */
@@ -660,7 +663,6 @@ static void edit_forget_fresh(edit_job *job)
 static void edit_forget_header(edit_job *job)
 {
     coffer__edit_text_deinit(&job->text);
-    job->text.pairs = NULL;
     coffer_table_free(job->table);
     job->table = NULL;
     edit_forget_fresh(job);
@@ -676,8 +678,7 @@ static void edit_forget_header(edit_job *job)
 static coffer_status edit_put_room_in(edit_job *job, uint64_t shift, coffer_error *err)
 {
     coffer__edit_text_deinit(&job->text);
-    job->text.pairs = NULL;
-    coffer_status status = coffer__edit_text_plan(&job->text, job->table, job->old, NULL, 0, err);
+    coffer_status status = coffer__edit_text_plan(&job->text, job->table, job->old, NULL, 0, NULL, err);
     if (status == COFFER_OK) {
         status = edit_make_head(job, job->old_size + shift, err);
     }
@@ -910,38 +911,40 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
    lock: before that, it might belong to an editor that is still at work. Every failure from
    edit_open on is reported with the path that the caller gave, which may be a link to the file
    that was edited. */
-coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,
-                                const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
+coffer_status coffer__edit_only(const char *path, const coffer__edit_wanted *wanted, const coffer_edit_options *options,
+                                coffer__edit_told *told, coffer_error *err)
 {
     edit_job job;
-    coffer_edit_way taken = COFFER_EDITED_NOTHING;
+    *told = (coffer__edit_told){ .way = COFFER_EDITED_NOTHING };
     coffer_status status = edit_init(&job, path, options, err);
     if (status != COFFER_OK) {
         return status;
     }
-    job.only = only;
+    job.only = wanted->only;
+    job.renames = wanted->renames;
     status = edit_open(&job, path, err);
     if (status == COFFER_OK && coffer__undo_look(job.path.text) == COFFER__UNDO_COUNTS) {
         status = coffer__undo_fail(err, path);
     }
     if (status == COFFER_OK) {
-        status = edit_run(&job, edits, count, &taken, err);
+        status = edit_run(&job, wanted->edits, wanted->count, &told->way, err);
+        told->lacking = job.text.size > job.old_size ? job.text.size - job.old_size : 0;
     }
     edit_deinit(&job);
-    if (status != COFFER_OK) {
-        return coffer__fail_path(err, status, path);
-    }
-    if (way != NULL) {
-        *way = taken;
-    }
-    return COFFER_OK;
+    return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);
 }
 
 /* The public entry: it edits whatever file has the name at that moment. */
 coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, size_t count,
                                    const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err)
 {
-    return coffer__edit_only(path, NULL, edits, count, options, way, err);
+    coffer__edit_told told;
+    const coffer__edit_wanted wanted = { .edits = edits, .count = count };
+    const coffer_status status = coffer__edit_only(path, &wanted, options, &told, err);
+    if (status == COFFER_OK && way != NULL) {
+        *way = told.way;
+    }
+    return status;
 }
 
 /* Repeating it does no harm: each of the two recoveries finds out by itself what there is to do.

@@ -4,6 +4,7 @@
 #define COFFER_WRITE_EDIT_H
 
 #include "coffer.h"
+#include "edit_text.h"
 #include "os.h"
 #include "paths.h"
 
@@ -27,10 +28,24 @@ coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_inf
 bool coffer__edit_names(const coffer_edit *edits, size_t count, const char *key, size_t key_len,
                         const coffer_edit **found);
 
-/* Does what coffer_edit_metadata does, but only to the file that `only` describes, as it was when it was read.
-   COFFER_ERR_CHANGED if another file is there now, or if a program has written to it since. NULL: whatever file
-   is there. */
-coffer_status coffer__edit_only(const char *path, const coffer__os_info *only, const coffer_edit *edits, size_t count,
-                                const coffer_edit_options *options, coffer_edit_way *way, coffer_error *err);
+/* What is to become of a file. */
+typedef struct coffer__edit_wanted {
+    const coffer_edit *edits;
+    size_t count;
+    const coffer__edit_renames *renames; /* of the tensors of that file; NULL: none */
+    /* The file as it was read: COFFER_ERR_CHANGED if another one is there now, or if a program has written to it since.
+       NULL: whatever file is there. */
+    const coffer__os_info *only;
+} coffer__edit_wanted;
+
+/* What was done. */
+typedef struct coffer__edit_told {
+    coffer_edit_way way;
+    uint64_t lacking; /* bytes by which the new header was longer than the room for it */
+} coffer__edit_told;
+
+/* Does what coffer_edit_metadata does, and gives tensors other names. `told` counts only after success. */
+coffer_status coffer__edit_only(const char *path, const coffer__edit_wanted *wanted, const coffer_edit_options *options,
+                                coffer__edit_told *told, coffer_error *err);
 
 #endif

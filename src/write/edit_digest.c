@@ -47,7 +47,8 @@ static coffer_status edit_digest_write(const coffer__edit_text *text, coffer_alg
    `digest`, but not the list. With no algorithm the same pass removes a digest that would be about
    digests that are no longer there. */
 coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
-                                           size_t count, coffer_algorithm algorithm, char *digest, coffer_error *err)
+                                           size_t count, const coffer__edit_renames *renames,
+                                           coffer_algorithm algorithm, char *digest, coffer_error *err)
 {
     const size_t size = (count + 1) * sizeof(coffer_edit);
     coffer_edit *all = coffer__alloc(&table->allocator, size);
@@ -68,7 +69,7 @@ coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer
     }
     if (status == COFFER_OK) {
         coffer__edit_text_deinit(text);
-        status = coffer__edit_text_plan(text, table, text->head, all, count + 1, err);
+        status = coffer__edit_text_plan(text, table, text->head, all, count + 1, renames, err);
     }
     coffer__free(&table->allocator, all, size);
     return status;

@@ -179,6 +179,21 @@ static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table
 
 /* ---- the new text ------------------------------------------------------------------------------------------------ */
 
+/* Bytes of the old header from `from` to `end`, with new names in the places of old ones. *next is the first name that is
+   not before `from`. No name is cut by a range, since what is spliced are the metadata. */
+static void edit_put_range(coffer__header_text *out, const coffer__edit_text *text, size_t from, size_t end,
+                           size_t *next)
+{
+    const uint8_t *header = text->head + text->format->header_at;
+    for (; *next < text->name_count && text->names[*next].at < end; (*next)++) {
+        const coffer__edit_name *name = &text->names[*next];
+        coffer__header_put(out, header + from, name->at - from);
+        text->format->put_name(out, name->name.text, name->name.len);
+        from = name->end;
+    }
+    coffer__header_put(out, header + from, end - from);
+}
+
 /* Puts the new metadata between the old bytes before and after it. Sizes are sums of at most 2^32
    strings of at most 2^32 bytes, counted in 64 bits. With an `out` whose bytes are NULL it only
    counts. It is the one function that knows the order of the parts, so what is measured is what is
@@ -186,12 +201,68 @@ static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table
 static void edit_put(coffer__header_text *out, const coffer__edit_text *text)
 {
     const coffer__splice *splice = &text->splice;
-    const uint8_t *header = text->head + text->format->header_at;
+    size_t next = 0;
     out->size = text->format->header_at;
-    coffer__header_put(out, header, splice->head_end);
+    edit_put_range(out, text, 0, splice->head_end, &next);
     text->format->put_metadata(out, text->pairs, text->pair_count, text->pair_count > 0);
     coffer__header_put(out, splice->joint, coffer__text_len(splice->joint));
-    coffer__header_put(out, header + splice->tail_at, text->tail_end - splice->tail_at);
+    edit_put_range(out, text, splice->tail_at, text->tail_end, &next);
+}
+
+/* ---- the new names ----------------------------------------------------------------------------------------------- */
+
+static bool edit_name_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer_table *table = ctx;
+    return ((const coffer__entry *)(const void *)coffer_table_at(table, a))->position <
+           ((const coffer__entry *)(const void *)coffer_table_at(table, b))->position;
+}
+
+/* The names that differ, in the order of `order`, which is that of the header. */
+static void edit_find_names(coffer__edit_text *text, const coffer_table *table, const uint32_t *order,
+                            const coffer__edit_renames *renames)
+{
+    const uint8_t *header = text->head + text->format->header_at;
+    for (size_t i = 0; i < coffer_table_count(table); i++) {
+        const coffer_tensor *tensor = coffer_table_at(table, order[i]);
+        const size_t at = ((const coffer__entry *)(const void *)tensor)->position;
+        const coffer__name name = renames->name_of(renames->ctx, tensor, order[i]);
+        if (coffer__compare_names(name.text, name.len, tensor->name, tensor->name_len) != 0) {
+            text->names[text->name_count++] = (coffer__edit_name){ at, at + text->format->name_size(header, at), name };
+        }
+    }
+    text->same = text->same && text->name_count == 0;
+}
+
+/* On failure nothing has been found, and text->names may be allocated. */
+static coffer_status edit_plan_names(coffer__edit_text *text, const coffer_table *table,
+                                     const coffer__edit_renames *renames, coffer_error *err)
+{
+    const size_t count = coffer_table_count(table);
+    if (renames == NULL) {
+        return COFFER_OK;
+    }
+    text->name_room = (count + 1) * sizeof *text->names;
+    text->names = coffer__alloc(&text->allocator, text->name_room);
+    const size_t order_size = (count + 1) * sizeof(uint32_t);
+    uint32_t *order = coffer__alloc(&text->allocator, order_size);
+    if (text->names == NULL || order == NULL) {
+        coffer__free(&text->allocator, order, order_size);
+        return edit_out_of_memory(err);
+    }
+    for (size_t i = 0; i < count; i++) {
+        order[i] = (uint32_t)i;
+    }
+    coffer__sort(order, count, edit_name_before, table);
+    edit_find_names(text, table, order, renames);
+    coffer__free(&text->allocator, order, order_size);
+    return COFFER_OK;
+}
+
+bool coffer__edit_can_rename(coffer_format format)
+{
+    const coffer__format *found = coffer__format_at(format);
+    return found->splice != NULL && found->put_name != NULL;
 }
 
 /* A format without `splice` cannot say where its metadata are. */
@@ -205,7 +276,8 @@ static coffer_status edit_no_editing(const coffer__format *format, coffer_error 
    memory. The head must be the one that the table was parsed from, byte for byte, since the splice
    consists of places in it. */
 coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table *table, const uint8_t *head,
-                                     const coffer_edit *edits, size_t count, coffer_error *err)
+                                     const coffer_edit *edits, size_t count, const coffer__edit_renames *renames,
+                                     coffer_error *err)
 {
     memset(text, 0, sizeof *text);
     text->allocator = table->allocator;
@@ -221,6 +293,9 @@ coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table
     coffer_status status = edit_check_edits(edits, count, err);
     if (status == COFFER_OK) {
         status = edit_find_pairs(text, table, edits, count, err);
+    }
+    if (status == COFFER_OK) {
+        status = edit_plan_names(text, table, renames, err);
     }
     if (status != COFFER_OK) {
         coffer__edit_text_deinit(text);
@@ -251,4 +326,6 @@ void coffer__edit_text_deinit(coffer__edit_text *text)
 {
     coffer__free(&text->allocator, text->pairs, text->pair_room);
     text->pairs = NULL;
+    coffer__free(&text->allocator, text->names, text->name_room);
+    text->names = NULL;
 }

@@ -94,7 +94,13 @@ static coffer_status record_file_edit(const record_file_job *job, const char *pa
     silent.struct_size = sizeof silent;
     silent.progress = NULL;
     const coffer__os_info *hashed = coffer__source_seen(&job->model->shards->source);
-    return coffer__edit_only(path, hashed, &edit, 1, &silent, way, err);
+    coffer__edit_told told;
+    const coffer__edit_wanted wanted = { .edits = &edit, .count = 1, .only = hashed };
+    const coffer_status status = coffer__edit_only(path, &wanted, &silent, &told, err);
+    if (status == COFFER_OK && way != NULL) {
+        *way = told.way;
+    }
+    return status;
 }
 
 /* Records digests in the one file of `model`, which is at `path`. On failure the file is as it

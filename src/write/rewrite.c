@@ -376,49 +376,30 @@ static coffer_status rewrite_declare_metadata(const coffer_rewrite *rewrite, cof
 
 /* ---- what is declared: tensors ----------------------------------------------------------------------------------- */
 
-/* The name is made in memory that is freed at once, since the header copies it. Room: the rule's
-   name, the old name and one byte, which keeps the size above 0. */
-static coffer_status rewrite_declare_renamed(const coffer_rewrite *rewrite, const coffer__rewrite_decision *decision,
-                                             const coffer_tensor *tensor, coffer_error *err)
-{
-    size_t room = strlen(decision->rename->name);
-    room += tensor->name_len + (size_t)1;
-    char *name = coffer__alloc(&rewrite->allocator, room);
-    if (name == NULL) {
-        return rewrite_no_memory(err);
-    }
-    const size_t len = coffer__rewrite_put_name(decision, name);
-    const coffer_status status =
-        coffer_header_add(rewrite->header, name, len, decision->dtype, tensor->shape, tensor->rank, err);
-    coffer__free(&rewrite->allocator, name, room);
-    return status;
-}
-
 /* Numbers of declarations are without gaps, while those of the model's tensors are not once some
    are left out: `sources` leads from the former to the latter, and changes[i].to stays NULL for
    what is left out. The numbers fit 32 bits because those of the model's tensors do. */
-static coffer_status rewrite_declare_tensor(coffer_rewrite *rewrite, size_t i, coffer_error *err)
+static coffer_status rewrite_declare_tensor(coffer_rewrite *rewrite, coffer__rewrite_rules *rules, size_t i,
+                                            coffer_error *err)
 {
     coffer__rewrite_decision decision;
-    const coffer_rewrite_options *options = &rewrite->options;
     const coffer_tensor *tensor = coffer_at(rewrite->model, i);
     const size_t number = coffer_header_count(rewrite->header);
     rewrite->changes[i].from = tensor;
-    const coffer_status status = coffer__rewrite_decide(&decision, options->rules, options->rule_count, tensor, err);
+    const coffer_status status = coffer__rewrite_decide(&decision, rules, tensor, err);
     if (status != COFFER_OK || decision.left_out) {
         return status;
     }
     /* Noted before the declaration is added, under the number that it will get. */
     rewrite->sources[number] = (uint32_t)i;
     rewrite->shard_of[number] = tensor->shard;
-    return decision.rename != NULL ? rewrite_declare_renamed(rewrite, &decision, tensor, err)
-                                   : coffer_header_add(rewrite->header, tensor->name, tensor->name_len, decision.dtype,
-                                                       tensor->shape, tensor->rank, err);
+    return coffer_header_add(rewrite->header, decision.name.text, decision.name.len, decision.dtype, tensor->shape,
+                             tensor->rank, err);
 }
 
 /* The tables are as long as the model has tensors, which is the most that can be declared. What was
    allocated before a failure is released by coffer_rewrite_free. */
-static coffer_status rewrite_declare(coffer_rewrite *rewrite, coffer_error *err)
+static coffer_status rewrite_declare(coffer_rewrite *rewrite, coffer__rewrite_rules *rules, coffer_error *err)
 {
     rewrite->changes = coffer__alloc_array(&rewrite->allocator, rewrite->count, sizeof *rewrite->changes, err);
     rewrite->places = coffer__alloc_array(&rewrite->allocator, rewrite->count, sizeof *rewrite->places, err);
@@ -432,8 +413,23 @@ static coffer_status rewrite_declare(coffer_rewrite *rewrite, coffer_error *err)
         status = rewrite_declare_metadata(rewrite, err);
     }
     for (size_t i = 0; i < rewrite->count && status == COFFER_OK; i++) {
-        status = rewrite_declare_tensor(rewrite, i, err);
+        status = rewrite_declare_tensor(rewrite, rules, i, err);
     }
+    return status;
+}
+
+/* The rules are needed no longer than until everything is declared, which copies the names. From here on everything follows
+   from the headers, which are in memory. */
+static coffer_status rewrite_declare_by_rules(coffer_rewrite *rewrite, coffer_error *err)
+{
+    coffer__rewrite_rules rules;
+    coffer_status status =
+        coffer__rewrite_rules_init(&rules, rewrite->model, &rewrite->options, &rewrite->allocator, err);
+    if (status == COFFER_OK) {
+        rewrite_lay_out(rewrite);
+        status = rewrite_declare(rewrite, &rules, err);
+    }
+    coffer__rewrite_rules_free(&rules);
     return status;
 }
 
@@ -445,6 +441,20 @@ static coffer__name rewrite_declared_name(const void *ctx, uint32_t i)
     const coffer_header *header = ctx;
     const declared_tensor *tensor = &coffer__header_tensors(header)[i];
     return (coffer__name){ header->arena.bytes + tensor->name_at, tensor->name_len };
+}
+
+/* The index finds the first tensor of a name, and any later one is told of with it. */
+static void rewrite_tell_collisions(const coffer_rewrite *rewrite, const coffer__names *names)
+{
+    const coffer_rewrite_options *options = &rewrite->options;
+    for (uint32_t i = 0; options->collision != NULL && i < names->count; i++) {
+        const coffer__name name = rewrite_declared_name(rewrite->header, i);
+        const uint32_t once = coffer__names_find(names, name.text, name.len);
+        if (once != i) {
+            options->collision(options->collision_ctx, coffer__rewrite_change_of(rewrite, once)->from,
+                               coffer__rewrite_change_of(rewrite, i)->from, name.text, name.len);
+        }
+    }
 }
 
 /* Any header would refuse two tensors of one name; this says which they were. It comes before the
@@ -460,6 +470,7 @@ static coffer_status rewrite_check_names(const coffer_rewrite *rewrite, coffer_e
     uint32_t twice = COFFER__NO_NAME;
     coffer_status status = coffer__names_build(&names, &twice, err);
     if (status == COFFER_OK && twice != COFFER__NO_NAME) {
+        rewrite_tell_collisions(rewrite, &names);
         const coffer__name name = rewrite_declared_name(rewrite->header, twice);
         /* The index finds the first tensor of the name, and `twice` is a later one. */
         const uint32_t once = coffer__names_find(&names, name.text, name.len);
@@ -566,7 +577,8 @@ static void rewrite_sum_up_tensor(coffer_rewrite *rewrite, const coffer_rewrite_
     const bool cast = coffer__rewrite_is_cast(change);
     /* The offset counts from the beginning of the file, as programs that map it see it. */
     const bool moved = aligning && from->offset % coffer_dtype_alignment(from->dtype) != 0;
-    rewrite->changed = rewrite->changed || cast || moved || rewrite_is_renamed(change);
+    rewrite->changed = rewrite->changed || cast || moved;
+    rewrite->renamed = rewrite->renamed || rewrite_is_renamed(change);
     summary->cast += cast ? change->to->size : 0;
     summary->copied += cast ? 0 : change->to->size;
 }
@@ -645,19 +657,52 @@ static bool rewrite_has_edits(const coffer_rewrite *rewrite)
     return false;
 }
 
+/* Whether a file records digests of its tensors, of whatever kind: their names are in them, and so they are not true for
+   other names. */
+static bool rewrite_records_names(const coffer_rewrite *rewrite)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < rewrite->model->shard_count; i++) {
+        if (coffer_table_metadata_get(rewrite->model->shards[i].table, COFFER_DIGESTS_KEY, strlen(COFFER_DIGESTS_KEY),
+                                      &len) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Why new files have to be written, in the order of the reasons. Names alone can change where the tensors stay; but not in
+   several files one after the other, between which no index would fit them all. */
+static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
+{
+    const coffer *model = rewrite->model;
+    const coffer_format format = coffer_table_format(model->shards->table);
+    if (rewrite->options.output != NULL) {
+        return COFFER_REWRITE_FOR_OUTPUT;
+    }
+    if (rewrite->changed || rewrite_is_resharded(rewrite)) {
+        return COFFER_REWRITE_FOR_DATA;
+    }
+    if (rewrite->layout.format != format || (rewrite->renamed && !coffer__edit_can_rename(format))) {
+        return COFFER_REWRITE_FOR_FORMAT;
+    }
+    if (rewrite_has_other_digests(rewrite) || (rewrite->renamed && rewrite_records_names(rewrite))) {
+        return COFFER_REWRITE_FOR_DIGESTS;
+    }
+    return rewrite->renamed && model->several != NULL ? COFFER_REWRITE_FOR_SEVERAL : COFFER_REWRITE_NO_REASON;
+}
+
 /* In this order because each way costs less than the one before: new files, only headers, nothing.
-   With an output there are always files. When only headers change, no tensor is copied, so the
-   summary must not promise it. */
+   When only headers change, no tensor is copied, so the summary must not promise it. */
 static void rewrite_choose_way(coffer_rewrite *rewrite)
 {
-    const coffer_format format = coffer_table_format(rewrite->model->shards->table);
-    const bool files = rewrite->options.output != NULL || rewrite->changed || rewrite->layout.format != format ||
-                       rewrite_is_resharded(rewrite) || rewrite_has_other_digests(rewrite);
-    if (files) {
+    rewrite->summary.reason = rewrite_reason(rewrite);
+    if (rewrite->summary.reason != COFFER_REWRITE_NO_REASON) {
         rewrite->summary.way = COFFER_REWRITE_FILES;
         return;
     }
-    rewrite->summary.way = rewrite_has_edits(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
+    rewrite->summary.way =
+        rewrite->renamed || rewrite_has_edits(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
     rewrite->summary.copied = 0;
 }
 
@@ -692,14 +737,8 @@ static coffer_status rewrite_make_plan(coffer_rewrite *rewrite, coffer_error *er
     const coffer_rewrite_options *options = &rewrite->options;
     coffer_status status = rewrite_choose_target(rewrite, err);
     if (status == COFFER_OK) {
-        status = coffer__rewrite_check_rules(rewrite->model, options->rules, options->rule_count, err);
+        status = rewrite_declare_by_rules(rewrite, err);
     }
-    if (status != COFFER_OK) {
-        return status;
-    }
-    /* From here on everything follows from the headers, which are in memory. */
-    rewrite_lay_out(rewrite);
-    status = rewrite_declare(rewrite, err);
     if (status == COFFER_OK) {
         status = rewrite_check_names(rewrite, err);
     }

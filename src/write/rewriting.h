@@ -2,7 +2,7 @@
 /*
  * The inside of a rewrite (coffer/rewrite.h), in seven parts that know each other by this file:
  *
- *   rewrite_rules   what the rules make of one tensor: pure, one tensor at a time
+ *   rewrite_rules   what the rules make of one tensor: one tensor at a time, with rewrite_maps and rewrite_layers
  *   rewrite         the plan: declarations, the files that they go to, the built header of each. No tensor is read
  *   rewrite_names   what the new files are called
  *   rewrite_guard   which files the new model replaces or removes, and whether it may
@@ -23,27 +23,52 @@
 #include "names.h"
 #include "os.h"
 #include "paths.h"
+#include "pattern.h"
+#include "rewrite_layers.h"
+#include "rewrite_maps.h"
 #include "shards.h"
+#include "writing.h"
 
-/* What becomes of one tensor. A decision borrows from the rules and from the tensor's name. */
+/* A rule that is not of an exact name, made ready for many tensors. */
+typedef struct coffer__rewrite_prepared {
+    const coffer_rewrite_rule *rule;
+    coffer__pattern pattern;        /* of the kinds that have one; of others unused */
+    coffer__os_regex *regex;        /* of expressions, else NULL */
+    const coffer__rewrite_map *map; /* of maps, else NULL */
+    coffer__layer_list layers;      /* of lists of layers, else zeros */
+} coffer__rewrite_prepared;
+
+/* The rules, made ready. They are borrowed, and it must not move. */
+typedef struct coffer__rewrite_rules {
+    coffer_allocator allocator;
+    const coffer_rewrite_rule *given;
+    size_t count;
+    coffer__rewrite_prepared *others; /* in order of the rules */
+    size_t other_count;
+    uint32_t *exact;      /* the rules of exact names, by their numbers, … */
+    coffer__names names;  /* … and an index over the names that they are for */
+    coffer__writing text; /* the name in question, with a NUL */
+    coffer__writing name; /* the new one */
+} coffer__rewrite_rules;
+
+/* What becomes of one tensor. The name is borrowed from the rules until the next decision, or is the tensor's own. */
 typedef struct coffer__rewrite_decision {
-    const coffer_rewrite_rule *rename; /* NULL: it keeps its name */
-    coffer__name captures[COFFER_REWRITE_MOST_STARS];
+    coffer__name name;
     coffer_dtype dtype;
+    bool renamed;
     bool left_out;
 } coffer__rewrite_decision;
 
-/* Fails when a rule is not valid, or when its pattern matches no tensor of the model.
-   COFFER_ERR_ARGUMENT for the one, COFFER_ERR_NO_TENSOR for the other. */
-coffer_status coffer__rewrite_check_rules(const coffer *model, const coffer_rewrite_rule *rules, size_t count,
-                                          coffer_error *err);
-/* Fails when the tensor would be cast and is not a float. The rules have passed
-   coffer__rewrite_check_rules. COFFER_ERR_DTYPE, with the tensor's name. */
-coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, const coffer_rewrite_rule *rules, size_t count,
+/* Fails when a rule is not valid or, unless the options ignore that, when it matches no tensor of the model.
+   COFFER_ERR_ARGUMENT for the one, COFFER_ERR_NO_TENSOR for the other. coffer__rewrite_rules_free follows in any case. */
+coffer_status coffer__rewrite_rules_init(coffer__rewrite_rules *rules, const coffer *model,
+                                         const coffer_rewrite_options *options, const coffer_allocator *allocator,
+                                         coffer_error *err);
+void coffer__rewrite_rules_free(coffer__rewrite_rules *rules);
+/* Fails when the tensor would be cast and is not a float: COFFER_ERR_DTYPE, with the tensor's name; or when a map cannot
+   tell what it is: COFFER_ERR_ARGUMENT. */
+coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, coffer__rewrite_rules *rules,
                                      const coffer_tensor *tensor, coffer_error *err);
-/* Writes the new name of a tensor that is renamed. Captures do not overlap, so it is no longer than the rule's name and
-   the old one together. Returns its length. */
-size_t coffer__rewrite_put_name(const coffer__rewrite_decision *decision, char *name);
 
 /* The plan itself. rewrite.c fills it, one thread at a time; while it is carried out only `lock`,
    `run` and the counts in `changes` change. */
@@ -52,7 +77,8 @@ struct coffer_rewrite {
     const coffer *model;
     coffer_rewrite_options options;
     coffer_rewrite_summary summary;
-    bool changed;                   /* a tensor is left out, renamed, cast or moved */
+    bool changed;                   /* a tensor is left out, cast or moved */
+    bool renamed;                   /* a tensor has another name */
     coffer__path target;            /* of the new file or model */
     coffer__os_info index_seen;     /* of several files that are replaced: their index, as it was planned for */
     bool owns_target;               /* the model is replaced, and one of its files has that name */

@@ -316,9 +316,9 @@ static coffer_status writer_digests_splice(const coffer__writer_digests *digests
     const coffer_edit edit = { COFFER_DIGESTS_KEY, strlen(COFFER_DIGESTS_KEY), list, list_len };
     char digest[2 * COFFER_LARGEST_DIGEST_SIZE];
     coffer__edit_text text;
-    coffer_status status = coffer__edit_text_plan(&text, table, built, &edit, 1, err);
+    coffer_status status = coffer__edit_text_plan(&text, table, built, &edit, 1, NULL, err);
     if (status == COFFER_OK) {
-        status = coffer__edit_text_add_digest(&text, table, &edit, 1, digests->algorithm, digest, err);
+        status = coffer__edit_text_add_digest(&text, table, &edit, 1, NULL, digests->algorithm, digest, err);
     }
     if (status == COFFER_OK) {
         coffer__edit_text_write(&text, bytes, size);

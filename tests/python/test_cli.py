@@ -85,7 +85,7 @@ def test_help_of_each_command(command):
     (["frobnicate"], 'coffer: unknown command "frobnicate"\nTry: coffer --help\n'),
     (["a\x1b[1m"], 'coffer: unknown command "a\\x1b[1m"\nTry: coffer --help\n'),
     (["model.safetensors"],
-     'coffer: "model.safetensors" is not a command; to inspect a file: coffer info FILE\nTry: coffer --help\n'),
+     'coffer: "model.safetensors" is not a command; to inspect a file: coffer info model.safetensors\nTry: coffer --help\n'),
     (["help", "gte"], 'coffer help: unknown command "gte"; did you mean "get"?\nTry: coffer help --help\n'),
     (["--verison"], "coffer: unknown option --verison; did you mean --version?\nTry: coffer --help\n"),
     (["ls", "--srot", "name", "f"], "coffer ls: unknown option --srot; did you mean --sort?\nTry: coffer ls --help\n"),

@@ -49,11 +49,16 @@ def test_there_is_something_to_know():
 # ---- The page ---------------------------------------------------------------------------------------------------------
 
 
-def test_page_is_clean():
-    said = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", PAGE], capture_output=True, text=True).stdout
+PAGES = {"coffer": PAGE, **{command: MANUAL / f"coffer-{command}.1" for command in COMMANDS}}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_is_clean(name):
+    page = PAGES[name]
+    said = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page], capture_output=True, text=True).stdout
     # It has no date, so that the same sources make the same page.
     assert [line for line in said.splitlines() if "missing date" not in line] == []
-    groff = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", PAGE], capture_output=True, text=True)
+    groff = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", page], capture_output=True, text=True)
     assert (groff.returncode, groff.stderr) == (0, "")
 
 
@@ -173,6 +178,30 @@ def test_commands(shell, home):
 def test_options(shell, command, home):
     offered = {word.rstrip("=") for word in completions(shell, home, f"coffer {command} --")}
     assert offered == {word for word in WORDS[command] if word.startswith("--")}
+
+
+def test_the_command_prints_what_is_installed():
+    for shell in SHELLS:
+        printed = subprocess.run([CLI, "completion", shell], check=True, capture_output=True, text=True).stdout
+        assert printed == (MANUAL / f"coffer.{shell}").read_text(encoding="utf-8")
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        failed = subprocess.run([CLI, "completion", "bash"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert failed.returncode == 3 and "No space left" in failed.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_page(command):
+    shown = subprocess.run(["mandoc", "-T", "ascii", PAGES[command]], check=True, capture_output=True, text=True).stdout
+    page = " ".join(re.sub(r".\x08", "", shown).split())
+    for _, name, argument in OPTIONS[command]:
+        assert f"--{name} {argument}".strip() in page
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_aliases_complete_as_their_commands(shell, home):
+    offered = {word.rstrip("=") for word in completions(shell, home, "coffer show --")}
+    assert offered == {word for word in WORDS["info"] if word.startswith("--")}
+    assert completions(shell, home, "coffer cat model.safetensors wt") == {"wte.weight"}
 
 
 @pytest.mark.parametrize("shell", SHELLS)

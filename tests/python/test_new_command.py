@@ -78,7 +78,8 @@ def programs(tmp_path_factory):
     assert sorted(documented()) == sorted([*edits, "cli/commands/cmd_toy.c"])
 
     cli = folder / "cli"
-    shared = [*cli.glob("base/*.c"), *cli.glob("commands/**/*.c"), cli / "cli_table.c", cli / "main.c", *cli.glob("system/cli_[!s]*_posix.c")]
+    subprocess.run(["cmake", f"-DOUTPUT={folder / 'templates.c'}", "-P", cli / "templates.cmake"], check=True)
+    shared = [folder / "templates.c", *cli.glob("base/*.c"), *cli.glob("commands/**/*.c"), cli / "cli_table.c", cli / "main.c", *cli.glob("system/cli_[!s]*_posix.c")]
     rooms = {f"-I{path}" for path in [cli, cli / "base", cli / "system", cli / "generate", *cli.glob("commands/**/")]}
     options = ["-std=c11", "-O0", "-D_DEFAULT_SOURCE", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64", f"-I{SOURCE / 'include'}", *rooms]
     for name, own in (("coffer", [cli / "system/cli_start_posix.c"]), ("generate", cli.glob("generate/*.c"))):
@@ -101,6 +102,6 @@ def test_a_new_command_runs_and_is_in_the_help(programs):
 
 @pytest.mark.parametrize("name", ["coffer.1", "coffer.bash", "coffer.zsh", "coffer.fish"])
 def test_a_new_command_is_in_the_manual_page_and_the_completions(programs, name):
-    template = programs / "cli/generate" / f"{name}.in"
-    subprocess.run([programs / "generate", template, programs / name], check=True)
+    arguments = ["--completion", name.partition(".")[2]] if name != "coffer.1" else [programs / "cli/generate/coffer.1.in"]
+    subprocess.run([programs / "generate", *arguments, programs / name], check=True)
     assert re.search(r"\btoy\b", (programs / name).read_text(encoding="utf-8"))

@@ -349,7 +349,7 @@ static void test_rules_that_cannot_be(void **state)
     const coffer_rewrite_rule many = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "*****************", "x" };
     const coffer_rewrite_rule unnamed = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w.0", NULL };
     const coffer_rewrite_rule reserved = { COFFER_REWRITE_RENAME, COFFER_UNKNOWN_DTYPE, "w.0", "__metadata__" };
-    const coffer_rewrite_rule strange = { .kind = (coffer_rewrite_kind)9, .pattern = "*" };
+    const coffer_rewrite_rule strange = { .kind = (coffer_rewrite_kind)10, .pattern = "*" };
     const coffer_rewrite_rule blank = { .kind = COFFER_REWRITE_DROP };
     write_model("model", false);
     assert_refused(&none, 1, COFFER_ERR_NO_TENSOR, "\"nosuch*\"");

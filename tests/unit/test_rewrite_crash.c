@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model of several files is rewritten in its place by a process that is killed before each of its system calls: the old model or
- * the new one is there, or what recovering makes one of the two.
+ * A model of several files is rewritten in its place, and names in one file are changed in its header, by a process that is killed
+ * before each of its system calls: the old model or the new one is there, or what recovering makes one of the two.
  */
 #include "support_cmocka.h"
 
@@ -9,6 +9,8 @@
 #include "support_child.h"
 #include "support_file.h"
 #include "support_model.h"
+
+#include <stdlib.h>
 
 #define INDEX "model.safetensors.index.json"
 #define SEED 7
@@ -19,15 +21,14 @@ static const coffer_rewrite_rule rules[] = {
     { .kind = COFFER_REWRITE_DROP, .pattern = "t0" },
 };
 
-static int run_several(void *ctx)
+static int run_rules(const char *name, size_t count)
 {
-    (void)ctx;
     coffer *model = NULL;
     coffer_rewrite *rewrite = NULL;
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     options.rules = rules;
-    options.rule_count = sizeof rules / sizeof rules[0];
-    coffer_status status = coffer_open(&model, work_path(INDEX), NULL, NULL);
+    options.rule_count = count;
+    coffer_status status = coffer_open(&model, work_path(name), NULL, NULL);
     if (status == COFFER_OK) {
         status = coffer_rewrite_plan(&rewrite, model, &options, NULL);
     }
@@ -37,6 +38,18 @@ static int run_several(void *ctx)
     coffer_rewrite_free(rewrite);
     coffer_close(model);
     return (int)status;
+}
+
+static int run_several(void *ctx)
+{
+    (void)ctx;
+    return run_rules(INDEX, sizeof rules / sizeof rules[0]);
+}
+
+static int run_names(void *ctx)
+{
+    (void)ctx;
+    return run_rules("one", 1);
 }
 
 static void test_kills(void **state)
@@ -65,10 +78,43 @@ static void test_kills(void **state)
     snapshot_free(&before);
 }
 
+/* The first rule alone: it changes nothing but the header, which has the room for it. */
+static void test_kills_while_names_change(void **state)
+{
+    static const tensor_spec specs[] = { { "t0", COFFER_U8, 1, { 3 } }, { "t1", COFFER_U8, 1, { 4 } } };
+    bool killed = true;
+    size_t news = 0;
+    size_t killings = 0;
+    (void)state;
+    image file = image_of(specs, 2);
+    for (unsigned k = 1; killed; k++) {
+        file_write("one", file.bytes, file.size);
+        (void)child_run_killed(run_names, NULL, k, &killed);
+        const coffer_status status = coffer_recover(work_path("one"), NULL, NULL);
+        assert_true(status == COFFER_OK || status == COFFER_ERR_NO_UNDO);
+        coffer *model = NULL;
+        assert_int_equal(coffer_open(&model, work_path("one"), NULL, NULL), COFFER_OK);
+        const bool is_new = coffer_find(model, "u0", 2) != NULL;
+        assert_true(is_new == (coffer_find(model, "u1", 2) != NULL));
+        assert_true(is_new != (coffer_find(model, "t0", 2) != NULL));
+        coffer_close(model);
+        size_t size = 0;
+        uint8_t *bytes = file_read("one", &size);
+        assert_int_equal(size, file.size);
+        assert_memory_equal(bytes + size - 7, file.bytes + size - 7, 7);
+        free(bytes);
+        news += is_new;
+        killings += killed;
+    }
+    assert_true(killings > 8 && news >= 1);
+    image_free(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_kills, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_kills_while_names_change, work_dir_set_up, work_dir_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,9 @@ Algorithm = Literal["sha256", "xxh3-128"]
 EditMode = Literal["auto", "in place", "rewrite"]
 EditWay = Literal["nothing", "clone", "in place", "rewrite"]
 ManifestFormat = Literal["lines", "statement", "bundle"]
-RewriteKind = Literal["drop", "keep", "rename", "cast"]
+RewriteKind = Literal[
+    "drop", "keep", "rename", "cast", "rename exact", "rename regex", "rename regex all", "rename map", "layers"
+]
 RewriteWay = Literal["nothing", "headers", "files"]
 RewritePlace = tuple[str, str, int, int]  # name, dtype, byte in the file, number of the file
 # before, afterwards (None: left out), and how many numbers a cast made infinite and zero
@@ -196,6 +198,7 @@ class Model:
         dry_run: bool = False,
         threads: int = 0,
         progress: Progress | None = None,
+        ignore_unmatched: bool = False,
     ) -> tuple[RewriteWay, int, int, int, int, int, int, list[RewriteChange]]:
         """Writes the model again, each rule being what is done, a pattern, and the new name or dtype; or only plans it. How it is done,
         the new model's files and tensors, bytes of the files before and afterwards, bytes of tensors that are copied and cast, and what

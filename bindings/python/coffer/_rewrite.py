@@ -40,7 +40,8 @@ class TensorRewrite:
 class Rewrite:
     """What a rewrite does, or has done.
 
-    way      "nothing": the model is that way already. "headers": only metadata change, in place where they fit. "files": new files
+    way      "nothing": the model is that way already. "headers": only metadata change, or names in one file, in place where they fit.
+             "files": new files
     shards   files of the new model
     tensors  what becomes of each, in the order of the file
     size_before, size   bytes of the model's files, before and afterwards
@@ -61,6 +62,10 @@ def rewrite(
     output: str | os.PathLike[str] | None = None,
     *,
     rename: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
+    regex: Mapping[str, str] | None = None,
+    maps: str | Iterable[str] = (),
+    layers: str | Mapping[str, str] | None = None,
     drop: str | Iterable[str] = (),
     keep: str | Iterable[str] = (),
     cast: str | Mapping[str, str] | None = None,
@@ -72,6 +77,7 @@ def rewrite(
     sync: Sync = "replace",
     follow_links: bool = False,
     force: bool = False,
+    ignore_unmatched: bool = False,
     dry_run: bool = False,
     threads: int = 0,
     progress: Progress | None = None,
@@ -82,6 +88,11 @@ def rewrite(
     output          the new file, which for several files has to end in NAME.safetensors; None: in the source's place
     rename          patterns, and the new names: each * there becomes what the * of the same place in the pattern took. Of several that
                     match the first counts; all are about the names that the model has now
+    names           names, exactly as they are, and the new ones: these count before `rename`, `regex` and `maps`, in this order
+    regex           POSIX extended regular expressions, which may match anywhere in a name, and what every match becomes: \\1 to \\9 are
+                    its groups, & is all of it. Not on Windows
+    maps            known maps, such as "unwrap" or "whisper-hf": docs/rewriting.md has them
+    layers          which to keep, "0-15,20", numbered anew in that order; or by their stack, {"model.layers": "0-15,20"}. Without renames
     drop, keep      patterns of tensors to leave out, or of the only ones to keep
     cast            patterns, and dtypes: F16, BF16, F32 or F64, as files or as frameworks call them; a dtype alone is for all tensors
     metadata        keys with their new values; None removes a key
@@ -91,17 +102,23 @@ def rewrite(
     digests         to record; None: by that with which the source records them, if it does
     follow_links    rewrite what a symbolic link leads to, and files that have several names
     force           take a model of one file away that is in the way of an index
+    ignore_unmatched  a pattern, name, expression or map that matches nothing is no failure
     dry_run         write nothing, and tell what would be done
     progress        called with the bytes of tensors done and in all
 
     In a pattern * is any text, ? one character, [a-z] one of a set, and a backslash takes the next character as it is. Every pattern
     has to match something, or nothing is done; nor is it when two tensors would get one name, or when what is cast is no float.
     """
+    stacks: list[tuple[str | None, str]] = [(None, layers)] if isinstance(layers, str) else [*(layers or {}).items()]
     casts = {"*": cast} if isinstance(cast, str) else cast or {}
     rules: list[tuple[RewriteKind, str, str | None]] = [
         *(("drop", pattern, None) for pattern in _patterns(drop)),
         *(("keep", pattern, None) for pattern in _patterns(keep)),
+        *(("rename exact", old, name) for old, name in (names or {}).items()),
         *(("rename", pattern, name) for pattern, name in (rename or {}).items()),
+        *(("rename regex all", pattern, name) for pattern, name in (regex or {}).items()),
+        *(("rename map", name, None) for name in _patterns(maps)),
+        *(("layers", listed, stack) for stack, listed in stacks),
         *(("cast", pattern, FORMAT.get(dtype, dtype)) for pattern, dtype in casts.items()),
     ]
     with _opened(source, verify=True) as opened:
@@ -117,6 +134,7 @@ def rewrite(
             follow_links=follow_links,
             force=force,
             dry_run=dry_run,
+            ignore_unmatched=ignore_unmatched,
             threads=threads,
             progress=progress,
         )

@@ -36,10 +36,12 @@ static const char *rewrite_text(PyObject *text)
     return found;
 }
 
-/* A rule of ("drop" | "keep" | "rename" | "cast", pattern, name or dtype or None). */
+/* A rule of (what is done, pattern, name or dtype or None). */
 static int rewrite_rule_from(const py_state *state, coffer_rewrite_rule *rule, PyObject *triple)
 {
-    static const char *const kinds[] = { "drop", "keep", "rename", "cast" };
+    static const char *const kinds[] = {
+        "drop", "keep", "rename", "cast", "rename exact", "rename regex", "rename regex all", "rename map", "layers",
+    };
     PyObject *items[3];
     if (py_unpack(triple, "a rule is what is done, a pattern, and the new name or dtype", items, 3) < 0) {
         return -1;
@@ -59,7 +61,9 @@ static int rewrite_rule_from(const py_state *state, coffer_rewrite_rule *rule, P
         rule->dtype = coffer_dtype_from_name(to, strlen(to));
     }
     rule->name = to;
-    return rule->kind != 0 ? 0 : (py_fail(state, COFFER_ERR_ARGUMENT, "a rule drops, keeps, renames or casts"), -1);
+    return rule->kind != 0
+               ? 0
+               : (py_fail(state, COFFER_ERR_ARGUMENT, "a rule drops, keeps, renames or casts, or chooses layers"), -1);
 }
 
 static int rewrite_rules_init(const py_state *state, rewrite_rules *rules, PyObject *given, PyObject *given_edits,
@@ -158,8 +162,9 @@ static PyObject *rewrite_run(const py_state *state, const py_handle *handle, con
 
 PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "rules", "edits",        "output", "format",  "alignment", "max_shard_size", "digests",
-                             "sync",  "follow_links", "force",  "dry_run", "threads",   "progress",       NULL };
+    static char *names[] = { "rules",          "edits",   "output",   "format",           "alignment",
+                             "max_shard_size", "digests", "sync",     "follow_links",     "force",
+                             "dry_run",        "threads", "progress", "ignore_unmatched", NULL };
     const py_state *state = py_state_of(self);
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     PyObject *given = NULL;
@@ -175,9 +180,10 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
     int follow_links = 0;
     int force = 0;
     int dry_run = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$OzKKzspppIO:rewrite", names, &given, &edits, &output, &format,
+    int ignore_unmatched = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$OzKKzspppIOp:rewrite", names, &given, &edits, &output, &format,
                                      &alignment, &max_shard_size, &digests, &sync, &follow_links, &force, &dry_run,
-                                     &threads, &progress)) {
+                                     &threads, &progress, &ignore_unmatched)) {
         return NULL;
     }
     PyObject *path = NULL;
@@ -190,6 +196,7 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
     options.max_shard_size = max_shard_size;
     options.follow_links = follow_links != 0;
     options.force = force != 0;
+    options.ignore_unmatched = ignore_unmatched != 0;
     const int ready = rewrite_rules_init(state, &rules, given, edits, &options) == 0 &&
                       py_format_from(state, format, &options.format) == 0 &&
                       py_algorithm_from(state, digests, &options.digests) == 0 &&

@@ -82,6 +82,22 @@ def test_a_dry_run_writes_nothing(model, tmp_path):
     assert coffer.rewrite(model, drop="ids").size == planned.size == os.path.getsize(model)
 
 
+def test_other_ways_to_rename(model, tmp_path):
+    assert coffer.rewrite(model, names={"w.0": "w.1", "w.1": "w.0"}).way == "headers"
+    assert coffer.rewrite(model, regex={r"^w\.([0-9])$": r"_orig_mod.layers.\1.w"}).way in ("headers", "files")
+    assert set(loaded(model)) == {"_orig_mod.layers.0.w", "_orig_mod.layers.1.w", "ids"}
+    coffer.rewrite(model, maps="unwrap", names={"gone": "x"}, ignore_unmatched=True)
+    assert set(loaded(model)) == {"layers.0.w", "layers.1.w", "ids"}
+    chosen = tmp_path / "chosen.safetensors"
+    coffer.rewrite(model, chosen, layers="1")
+    assert set(loaded(chosen)) == {"layers.0.w", "ids"}
+    assert np.array_equal(loaded(chosen)["layers.0.w"], loaded(model)["layers.1.w"])
+    coffer.rewrite(model, chosen, layers={"layers": "1,0"})
+    assert np.array_equal(loaded(chosen)["layers.0.w"], loaded(model)["layers.1.w"])
+    with pytest.raises(coffer.Error, match="gone"):
+        coffer.rewrite(model, names={"gone": "x"})
+
+
 def test_metadata_alone_are_edited(model):
     assert coffer.rewrite(model, metadata={"a": "1"}).way == "headers"
     assert coffer.rewrite(model, metadata={"a": "1"}).way == "nothing"

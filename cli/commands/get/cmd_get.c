@@ -263,6 +263,7 @@ static const cli_example GET_EXAMPLES[] = {
 
 const cli_command cli_get = {
     .name = "get",
+    .alias = "cat",
     .run = run_get,
     .summary = "show or extract a tensor, a slice of it, or several",
     .usage = "PATH NAME[SLICE] [GLOB...]",

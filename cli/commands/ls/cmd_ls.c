@@ -5,6 +5,7 @@
 #include "cli_json.h"
 #include "cli_options.h"
 #include "cli_partial.h"
+#include "cli_quote.h"
 #include "cli_report.h"
 #include "cli_sums.h"
 #include "cli_text.h"
@@ -48,30 +49,6 @@ void ls_remark_cut(cli *app, size_t shown, size_t total, const char *what)
 
 /* ---- A line each ---- */
 
-static void row(cli_columns *columns, const coffer_tensor *tensor)
-{
-    char shape[LS_SHAPE_SIZE];
-    char size[CLI_NUMBER_SIZE];
-    const size_t shape_len = ls_shape_text(shape, tensor);
-    const size_t size_len = cli_bytes_text(size, tensor->size);
-    cli_columns_cell(columns, tensor->name, tensor->name_len);
-    cli_columns_text(columns, coffer_tensor_dtype_name(tensor));
-    cli_columns_cell(columns, shape, shape_len);
-    cli_columns_cell(columns, size, size_len);
-}
-
-static void text_rows(cli_output *out, const ls_selection *selection)
-{
-    cli_columns columns = { .out = out, .count = 4, .measuring = true, .styles = { [1] = CLI_CYAN, [3] = CLI_DIM } };
-    for (size_t i = 0; i < selection->count; i++) {
-        row(&columns, coffer_at(selection->model, selection->order[i]));
-    }
-    cli_columns_fit(&columns);
-    for (size_t i = 0; i < selection->count && out->error == 0; i++) {
-        row(&columns, coffer_at(selection->model, selection->order[i]));
-    }
-}
-
 /* The name of the tensor's file, without its folder. */
 static const char *file_of(const ls_selection *selection, const coffer_tensor *tensor)
 {
@@ -83,6 +60,54 @@ static const char *file_of(const ls_selection *selection, const coffer_tensor *t
 static bool has_files(const ls_selection *selection)
 {
     return coffer_shard_count(selection->model) > 1;
+}
+
+static void row(cli_columns *columns, const ls_selection *selection, const coffer_tensor *tensor)
+{
+    char shape[LS_SHAPE_SIZE];
+    char size[CLI_NUMBER_SIZE];
+    const size_t shape_len = ls_shape_text(shape, tensor);
+    const size_t size_len = cli_bytes_text(size, tensor->size);
+    cli_columns_cell(columns, tensor->name, tensor->name_len);
+    cli_columns_text(columns, coffer_tensor_dtype_name(tensor));
+    cli_columns_cell(columns, shape, shape_len);
+    cli_columns_cell(columns, size, size_len);
+    if (!selection->all_columns) {
+        return;
+    }
+    cli_columns_cell(columns, size, cli_number_text(size, coffer_tensor_elements(tensor), true));
+    cli_columns_cell(columns, size, cli_number_text(size, tensor->offset, true));
+    if (has_files(selection)) {
+        cli_columns_text(columns, file_of(selection, tensor));
+    }
+}
+
+/* The names of the columns, where what they are cannot be seen by their contents. */
+static void head(cli_columns *columns, const ls_selection *selection)
+{
+    static const char *const names[] = { "name", "dtype", "shape", "size", "elements", "offset", "file" };
+    for (size_t i = 0; i < columns->count && selection->all_columns; i++) {
+        cli_columns_text(columns, names[i]);
+    }
+}
+
+static void text_rows(cli_output *out, const ls_selection *selection)
+{
+    const size_t count = !selection->all_columns ? 4 : has_files(selection) ? 7 : 6;
+    cli_columns columns = { .out = out,
+                            .count = count,
+                            .measuring = true,
+                            .right = { [4] = true, [5] = true },
+                            .styles = { [1] = CLI_CYAN, [3] = CLI_DIM } };
+    head(&columns, selection);
+    for (size_t i = 0; i < selection->count; i++) {
+        row(&columns, selection, coffer_at(selection->model, selection->order[i]));
+    }
+    cli_columns_fit(&columns);
+    head(&columns, selection);
+    for (size_t i = 0; i < selection->count && out->error == 0; i++) {
+        row(&columns, selection, coffer_at(selection->model, selection->order[i]));
+    }
 }
 
 static void json_tensor(cli_output *out, const ls_selection *selection, const coffer_tensor *tensor)
@@ -214,10 +239,13 @@ static int show(cli *app, const cli_arguments *arguments, const ls_selection *se
 static void remark_no_match(cli *app, const char *path, const char *filter)
 {
     char shown[256];
+    char pattern[128];
+    char word[8 * sizeof pattern];
     coffer_escape(filter, strlen(filter), shown, sizeof shown);
-    if (strpbrk(filter, "*?[") == NULL) {
-        cli_remark_path(app, path, "no tensor is named \"%s\"; for names that contain it: --filter '*%s*'", shown,
-                        shown);
+    const int len = snprintf(pattern, sizeof pattern, "*%s*", filter);
+    if (strpbrk(filter, "*?[") == NULL && (size_t)len < sizeof pattern) {
+        cli_quote(pattern, (size_t)len, word, sizeof word);
+        cli_remark_path(app, path, "no tensor is named \"%s\"; for names that contain it: --filter %s", shown, word);
     } else {
         cli_remark_path(app, path, "no tensor's name matches \"%s\"", shown);
     }
@@ -234,6 +262,7 @@ static int list(cli *app, const cli_arguments *arguments, size_t limit)
     /* Where lines are not tensors, the limit is on lines. */
     const bool lines = cli_given(arguments, CLI_OPTION_TREE);
     selection.model = model;
+    selection.all_columns = cli_given(arguments, CLI_OPTION_LONG);
     if (!ls_select(&selection, arguments, lines ? SIZE_MAX : limit)) {
         code = cli_fail_memory(app, selection.path);
     } else {
@@ -261,6 +290,9 @@ static int run_ls(cli *app, const cli_arguments *arguments)
     if ((tree || map || dtypes) && cli_given(arguments, CLI_OPTION_SORT)) {
         return cli_usage_error(app, "--sort is only for the list; --tree, --map and --dtypes have their own order");
     }
+    if ((tree || map || dtypes) && cli_given(arguments, CLI_OPTION_LONG)) {
+        return cli_usage_error(app, "--long is only for the list");
+    }
     if ((map || dtypes) && limit_text != NULL) {
         return cli_usage_error(app, "--limit is only for the list and --tree");
     }
@@ -274,6 +306,7 @@ static int run_ls(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option LS_OPTIONS[] = {
+    { CLI_OPTION_LONG, 'l', "long", NULL, "also how many elements, where in the file, and which file", NULL },
     { CLI_OPTION_TREE, 't', "tree", NULL, "a tree of names, with equal layers folded into one: layers.#", NULL },
     { CLI_OPTION_DTYPES, 0, "dtypes", NULL, "sums by dtype", NULL },
     { CLI_OPTION_MAP, 0, "map", NULL, "where in the file the header and the largest tensors are", NULL },

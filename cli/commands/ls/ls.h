@@ -10,9 +10,10 @@
 typedef struct ls_selection {
     const coffer *model;
     const char *path;
-    uint32_t *order; /* their indices, for coffer_at */
-    size_t count;    /* of those */
-    size_t total;    /* that match; more than `count` where --limit cut */
+    uint32_t *order;  /* their indices, for coffer_at */
+    size_t count;     /* of those */
+    bool all_columns; /* --long */
+    size_t total;     /* that match; more than `count` where --limit cut */
 } ls_selection;
 
 /* Takes the tensors that are whole and that --filter lets through, in the order of --sort, up to

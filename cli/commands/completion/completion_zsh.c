@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The specifications that zsh's _arguments reads, one for each option and argument, in a case for each command. */
-#include "generate.h"
+#include "completion.h"
 
 #include <string.h>
 
@@ -55,7 +55,9 @@ static void put_option(FILE *out, const cli_option *option)
 
 static void put_case(FILE *out, const cli_command *command)
 {
-    fprintf(out, "        %s)\n            _arguments -C -s -S \\\n", command->name);
+    const char *alias = command->alias != NULL ? command->alias : "";
+    fprintf(out, "        %s%s%s)\n            _arguments -C -s -S \\\n", command->name, alias[0] != '\0' ? "|" : "",
+            alias);
     const cli_option *option;
     for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
         put_option(out, option);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A `complete` for each command, option and argument, as fish wants them, and the options whose
    value is a word of its own. */
-#include "generate.h"
+#include "completion.h"
 
 /* Text in single quotes. */
 static void put_quoted(FILE *out, const char *text)
@@ -62,18 +62,34 @@ static void put_command(FILE *out, const cli_command *command)
     fprintf(out, "complete -c coffer -n __coffer_wants_command -a %s -d ", command->name);
     put_quoted(out, command->summary);
     fputc('\n', out);
-    snprintf(condition, sizeof condition, "__coffer_is %s", command->name);
+    snprintf(condition, sizeof condition, "__coffer_is %s%s%s", command->name, command->alias != NULL ? " " : "",
+             command->alias != NULL ? command->alias : "");
     const cli_option *option;
     for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
         put_option(out, condition, option);
     }
     operand operands[MOST_OPERANDS];
     const size_t count = read_operands(command, operands);
-    for (size_t i = 0; i < count; i++) {
-        fprintf(out, "complete -c coffer -n '__coffer_at %s %zu%s'", command->name, i,
-                operands[i].repeats ? " more" : "");
-        put_offer(out, operands[i].kind);
-        fputc('\n', out);
+    for (size_t i = 0; i < 2 * count; i++) {
+        const operand *next = &operands[i % count];
+        const char *name = i < count ? command->name : command->alias;
+        if (name != NULL) {
+            fprintf(out, "complete -c coffer -n '__coffer_at %s %zu%s'", name, i % count, next->repeats ? " more" : "");
+            put_offer(out, next->kind);
+            fputc('\n', out);
+        }
+    }
+}
+
+/* The words that a value follows; of no name, nothing. */
+static void put_with_value(FILE *out, const char *name, const cli_option *option)
+{
+    if (name == NULL) {
+        return;
+    }
+    fprintf(out, " %s:--%s", name, option->name);
+    if (option->letter != 0) {
+        fprintf(out, " %s:-%c", name, option->letter);
     }
 }
 
@@ -88,10 +104,8 @@ void put_fish_tables(FILE *out)
         const cli_option *option;
         for (size_t k = 0; (option = cli_option_at(CLI_COMMANDS[i], k)) != NULL; k++) {
             if (option->argument != NULL) {
-                fprintf(out, " %s:--%s", CLI_COMMANDS[i]->name, option->name);
-                if (option->letter != 0) {
-                    fprintf(out, " %s:-%c", CLI_COMMANDS[i]->name, option->letter);
-                }
+                put_with_value(out, CLI_COMMANDS[i]->name, option);
+                put_with_value(out, CLI_COMMANDS[i]->alias, option);
             }
         }
     }

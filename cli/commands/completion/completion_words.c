@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the words mean that the table has for arguments and values: PATH is a file, NAME a tensor of it. */
-#include "generate.h"
+#include "completion.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,8 @@ static const struct word {
     { "FOLDER", WORD_FILE },        { "SIZE", WORD_ANY },      { "URL", WORD_FILE },
     { "REVISION", WORD_ANY },       { "KINDS", WORD_ANY },     { "PART", WORD_ANY },
     { "PREFIX", WORD_ANY },         { "R", WORD_ANY },         { "DEVICE", WORD_ANY },
-    { "GLOB=DIM", WORD_TENSOR },    { "NORM", WORD_ANY },
+    { "GLOB=DIM", WORD_TENSOR },    { "NORM", WORD_ANY },      { "s/RE/NEW/", WORD_ANY },
+    { "LIST", WORD_ANY },           { "TOKENS", WORD_ANY },    { "SHELL", WORD_ANY },
 };
 
 static word_kind kind_of_word(const char *word)
@@ -28,8 +29,7 @@ static word_kind kind_of_word(const char *word)
             return WORDS[i].kind;
         }
     }
-    fprintf(stderr, "coffer_generate: the table of commands has a new word, %s: say in generate_words.c what it is\n",
-            word);
+    fprintf(stderr, "the table of commands has a new word, %s: say in completion_words.c what it is\n", word);
     exit(1);
 }
 

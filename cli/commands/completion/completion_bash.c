@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of the completion for bash: three functions that answer with what is possible. */
-#include "generate.h"
+#include "completion.h"
 
 #include <string.h>
 
@@ -16,24 +16,24 @@ static void put_option_words(FILE *out, const cli_command *command)
 }
 
 /* _coffer_options COMMAND: its options. */
-static void put_options(FILE *out, const cli_command *command)
+static void put_options(FILE *out, const cli_command *command, const char *name)
 {
-    fprintf(out, "    %s) echo '", command->name);
+    fprintf(out, "    %s) echo '", name);
     put_option_words(out, command);
     fputs("' ;;\n", out);
 }
 
 /* _coffer_value COMMAND OPTION: what its value is, nothing when it takes none. */
-static void put_value(FILE *out, const cli_command *command)
+static void put_value(FILE *out, const cli_command *command, const char *name)
 {
     const cli_option *option;
     for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
         if (option->argument == NULL) {
             continue;
         }
-        fprintf(out, "    %s:--%s", command->name, option->name);
+        fprintf(out, "    %s:--%s", name, option->name);
         if (option->letter != 0) {
-            fprintf(out, " | %s:-%c", command->name, option->letter);
+            fprintf(out, " | %s:-%c", name, option->letter);
         }
         fputs(") echo ", out);
         if (option->values != NULL) {
@@ -47,12 +47,11 @@ static void put_value(FILE *out, const cli_command *command)
 }
 
 /* _coffer_operand COMMAND NUMBER: what argument number NUMBER is. */
-static void put_operand(FILE *out, const cli_command *command)
+static void put_operand(FILE *out, const cli_command *command, const char *name)
 {
     operand operands[MOST_OPERANDS];
     const size_t count = read_operands(command, operands);
     for (size_t i = 0; i < count; i++) {
-        const char *name = command->name;
         if (operands[i].repeats) {
             fprintf(out, "    %s:*) echo %s ;;\n", name, kind_name(operands[i].kind));
         } else {
@@ -61,11 +60,15 @@ static void put_operand(FILE *out, const cli_command *command)
     }
 }
 
-static void put_function(FILE *out, const char *name, const char *subject, void (*put)(FILE *, const cli_command *))
+static void put_function(FILE *out, const char *name, const char *subject,
+                         void (*put)(FILE *, const cli_command *, const char *))
 {
     fprintf(out, "%s() {\n    case %s in\n", name, subject);
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
-        put(out, CLI_COMMANDS[i]);
+        put(out, CLI_COMMANDS[i], CLI_COMMANDS[i]->name);
+        if (CLI_COMMANDS[i]->alias != NULL) {
+            put(out, CLI_COMMANDS[i], CLI_COMMANDS[i]->alias);
+        }
     }
     fputs("    esac\n}\n\n", out);
 }

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tokens of JSON: see cli_json_reader.h for the contract. */
+#include "cli_json_reader.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static char peek(const cli_json_reader *reader)
+{
+    return reader->at < reader->text_len ? reader->text[reader->at] : '\0';
+}
+
+static void skip_space(cli_json_reader *reader)
+{
+    while (reader->at < reader->text_len && strchr(" \t\n\r", reader->text[reader->at]) != NULL &&
+           reader->text[reader->at] != '\0') {
+        reader->at++;
+    }
+}
+
+static bool skip_one_of(cli_json_reader *reader, const char *set)
+{
+    const char c = peek(reader);
+    const bool found = c != '\0' && strchr(set, c) != NULL;
+    reader->at += found;
+    return found;
+}
+
+static bool skip_digits(cli_json_reader *reader)
+{
+    const size_t start = reader->at;
+    while (skip_one_of(reader, "0123456789")) {}
+    return reader->at > start;
+}
+
+static bool skip_number(cli_json_reader *reader)
+{
+    skip_one_of(reader, "-");
+    if (!skip_one_of(reader, "0") && !skip_digits(reader)) {
+        return false;
+    }
+    if (skip_one_of(reader, ".") && !skip_digits(reader)) {
+        return false;
+    }
+    if (skip_one_of(reader, "eE")) {
+        skip_one_of(reader, "+-");
+        return skip_digits(reader);
+    }
+    return true;
+}
+
+static bool skip_escape(cli_json_reader *reader)
+{
+    if (!skip_one_of(reader, "u")) {
+        return skip_one_of(reader, "\"\\/bfnrt");
+    }
+    for (int i = 0; i < 4; i++) {
+        if (!skip_one_of(reader, "0123456789abcdefABCDEF")) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool cli_json_skip_string(cli_json_reader *reader)
+{
+    if (!skip_one_of(reader, "\"")) {
+        return false;
+    }
+    while (reader->at < reader->text_len) {
+        const unsigned char c = (unsigned char)reader->text[reader->at++];
+        if (c == '"') {
+            return true;
+        }
+        if (c < 0x20 || (c == '\\' && !skip_escape(reader))) {
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool skip_word(cli_json_reader *reader)
+{
+    static const char *const words[] = { "true", "false", "null" };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        const size_t len = strlen(words[i]);
+        if (reader->text_len - reader->at >= len && memcmp(reader->text + reader->at, words[i], len) == 0) {
+            reader->at += len;
+            return true;
+        }
+    }
+    return false;
+}
+
+static cli_json_token read_open(cli_json_reader *reader)
+{
+    if (reader->depth == CLI_JSON_READER_DEPTH) {
+        return CLI_JSON_NONE;
+    }
+    reader->open[reader->depth++] = reader->text[reader->at++];
+    return CLI_JSON_OPEN;
+}
+
+static cli_json_token read_value(cli_json_reader *reader)
+{
+    const char c = peek(reader);
+    if (c == '{' || c == '[') {
+        return read_open(reader);
+    }
+    const bool fine = c == '"'                             ? cli_json_skip_string(reader)
+                      : c == '-' || (c >= '0' && c <= '9') ? skip_number(reader)
+                                                           : skip_word(reader);
+    return fine ? CLI_JSON_SCALAR : CLI_JSON_NONE;
+}
+
+static cli_json_token read_key(cli_json_reader *reader)
+{
+    if (!cli_json_skip_string(reader)) {
+        return CLI_JSON_NONE;
+    }
+    skip_space(reader);
+    return skip_one_of(reader, ":") ? CLI_JSON_KEY : CLI_JSON_NONE;
+}
+
+cli_json_token cli_json_read_token(cli_json_reader *reader, cli_json_token last, size_t *start)
+{
+    skip_space(reader);
+    *start = reader->at;
+    if (reader->depth == 0 && last != CLI_JSON_END) {
+        return reader->at == reader->text_len ? CLI_JSON_END : CLI_JSON_NONE;
+    }
+    if (last == CLI_JSON_KEY || reader->depth == 0) {
+        return read_value(reader);
+    }
+    const bool in_object = reader->open[reader->depth - 1] == '{';
+    if (skip_one_of(reader, in_object ? "}" : "]")) {
+        reader->depth--;
+        return CLI_JSON_CLOSE;
+    }
+    if (last != CLI_JSON_OPEN) {
+        if (!skip_one_of(reader, ",")) {
+            return CLI_JSON_NONE;
+        }
+        skip_space(reader);
+        *start = reader->at;
+    }
+    return in_object ? read_key(reader) : read_value(reader);
+}
+
+/* ---- What a string stands for ---- */
+
+/* The number of four hexadecimal digits, which were checked. */
+static uint32_t code_unit(const char *digits)
+{
+    uint32_t code = 0;
+    for (int i = 0; i < 4; i++) {
+        const char c = digits[i];
+        code = code << 4 | (uint32_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+    }
+    return code;
+}
+
+static size_t put_utf8(char *out, uint32_t code)
+{
+    const size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    static const unsigned char lead[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
+    for (size_t i = size - 1; i > 0; i--) {
+        out[i] = (char)(0x80 | (code & 0x3F));
+        code >>= 6;
+    }
+    out[0] = (char)(lead[size] | code);
+    return size;
+}
+
+/* What follows \u; *at moves past it, and past the second half of a pair. False for half a pair alone. */
+static bool unescape_unicode(const char *token, size_t *at, char *out, size_t *out_len)
+{
+    uint32_t code = code_unit(token + *at);
+    *at += 4;
+    if (code >= 0xD800 && code < 0xDC00 && token[*at] == '\\' && token[*at + 1] == 'u') {
+        const uint32_t low = code_unit(token + *at + 2);
+        *at += 6;
+        code = low >= 0xDC00 && low < 0xE000 ? 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) : 0xDC00;
+    }
+    if (code >= 0xD800 && code < 0xE000) {
+        return false;
+    }
+    *out_len += put_utf8(out + *out_len, code);
+    return true;
+}
+
+bool cli_json_unescape(const char *token, char *out, size_t *out_len)
+{
+    static const char names[] = "bfnrt";
+    static const char meant[] = "\b\f\n\r\t";
+    *out_len = 0;
+    for (size_t at = 1; token[at] != '"';) {
+        if (token[at] != '\\') {
+            out[(*out_len)++] = token[at++];
+            continue;
+        }
+        const char c = token[at + 1];
+        const char *name = strchr(names, c);
+        at += 2;
+        if (c == 'u') {
+            if (!unescape_unicode(token, &at, out, out_len)) {
+                return false;
+            }
+            continue;
+        }
+        out[(*out_len)++] = name != NULL ? meant[name - names] : c;
+    }
+    return true;
+}
