@@ -11,7 +11,7 @@
 #define NAMES_MOST 3 /* of tensors that change, in a message */
 #define NAME_MOST 80 /* bytes of each */
 
-typedef enum change { STAYS, DROPPED, CAST, RENAMED, MOVED } change;
+typedef enum change { STAYS, DROPPED, CAST, RENAMED, MOVED, COMPUTED } change;
 
 static change change_of(const cli_changes *changes, const coffer_rewrite_change *tensor)
 {
@@ -19,6 +19,9 @@ static change change_of(const cli_changes *changes, const coffer_rewrite_change 
     const coffer_tensor *to = tensor->to;
     if (to == NULL) {
         return changes->choosing ? STAYS : DROPPED;
+    }
+    if (tensor->computed && changes->computed != NULL) {
+        return COMPUTED;
     }
     if (to->dtype != from->dtype) {
         return CAST;
@@ -29,8 +32,9 @@ static change change_of(const cli_changes *changes, const coffer_rewrite_change 
     return changes->aligning && from->offset % coffer_dtype_alignment(from->dtype) != 0 ? MOVED : STAYS;
 }
 
-static void put_change(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor)
+static void put_change(cli_output *out, const cli_changes *changes, size_t i)
 {
+    const coffer_rewrite_change *tensor = coffer_rewrite_at(changes->rewrite, i);
     const change made = change_of(changes, tensor);
     cli_put_escaped(out, tensor->from->name, tensor->from->name_len, 0);
     switch (made) {
@@ -42,6 +46,10 @@ static void put_change(cli_output *out, const cli_changes *changes, const coffer
         cli_put_text(out, coffer_dtype_name(tensor->from->dtype));
         cli_put_text(out, " to ");
         cli_put_text(out, coffer_dtype_name(tensor->to->dtype));
+        break;
+    case COMPUTED:
+        cli_put_text(out, ": ");
+        changes->computed->put(changes->computed->ctx, out, changes->rewrite, i);
         break;
     case RENAMED:
         cli_put_text(out, ": renamed to ");
@@ -63,7 +71,7 @@ void cli_changes_put(cli_output *out, const cli_changes *changes, size_t most)
     size_t shown = 0;
     for (size_t i = 0; shown < most && (tensor = coffer_rewrite_at(changes->rewrite, i)) != NULL; i++) {
         if (change_of(changes, tensor) != STAYS) {
-            put_change(out, changes, tensor);
+            put_change(out, changes, i);
             shown++;
         }
     }
@@ -84,9 +92,10 @@ static void json_cast(cli_output *out, const cli_changes *changes, const coffer_
     }
 }
 
-static void json_change(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor)
+static void json_change(cli_output *out, const cli_changes *changes, size_t i)
 {
     static const char *const kinds[] = { "", "drop", "cast", "rename", "align" };
+    const coffer_rewrite_change *tensor = coffer_rewrite_at(changes->rewrite, i);
     const change made = change_of(changes, tensor);
     if (made == STAYS) {
         return;
@@ -95,8 +104,11 @@ static void json_change(cli_output *out, const cli_changes *changes, const coffe
     cli_json_key(out, "name");
     cli_json_string_n(out, tensor->from->name, tensor->from->name_len);
     cli_json_key(out, "change");
-    cli_json_string(out, kinds[made]);
-    if (made == RENAMED) {
+    cli_json_string(out, made == COMPUTED ? changes->computed->kind : kinds[made]);
+    if (made == COMPUTED) {
+        changes->computed->json(changes->computed->ctx, out, changes->rewrite, i);
+        json_cast(out, changes, tensor);
+    } else if (made == RENAMED) {
         cli_json_key(out, "to");
         cli_json_string_n(out, tensor->to->name, tensor->to->name_len);
     } else if (made == MOVED) {
@@ -112,11 +124,10 @@ static void json_change(cli_output *out, const cli_changes *changes, const coffe
 
 void cli_changes_json(cli_output *out, const cli_changes *changes)
 {
-    const coffer_rewrite_change *tensor = NULL;
     cli_json_key(out, "changes");
     cli_json_open(out, '[', true);
-    for (size_t i = 0; (tensor = coffer_rewrite_at(changes->rewrite, i)) != NULL; i++) {
-        json_change(out, changes, tensor);
+    for (size_t i = 0; coffer_rewrite_at(changes->rewrite, i) != NULL; i++) {
+        json_change(out, changes, i);
     }
     cli_json_close(out, ']');
 }
@@ -134,7 +145,7 @@ static size_t name_change(const cli_changes *changes, const coffer_rewrite_chang
                       sizeof to);
     }
     return (size_t)snprintf(text, size, "%s%s%s%s%s", from, len < tensor->from->name_len ? "..." : "",
-                            made == STAYS || made == DROPPED || made == MOVED ? "" : " to ", to,
+                            made == CAST || made == RENAMED ? " to " : "", to,
                             made == CAST ? coffer_dtype_name(tensor->to->dtype) : "");
 }
 
@@ -165,7 +176,7 @@ void cli_changes_text(const cli_changes *changes, char *text, size_t size)
     cli_number_text(numbers[0], count, true);
     cli_number_text(numbers[1], all, true);
     used = (size_t)snprintf(text, size, "%s of %s tensor%s %s: %s", numbers[0], numbers[1], all == 1 ? "" : "s",
-                            kinds[made], names);
+                            made == COMPUTED ? changes->computed->word : kinds[made], names);
     if (count > NAMES_MOST) {
         cli_number_text(numbers[0], count - NAMES_MOST, true);
         snprintf(text + used, size - used, " and %s more", numbers[0]);

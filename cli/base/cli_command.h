@@ -99,7 +99,8 @@ typedef enum cli_option_id {
     CLI_OPTION_SIDECAR,
     CLI_OPTION_DEQUANTIZE,
     CLI_OPTION_SELECT,
-    CLI_OPTION_EXCEPT
+    CLI_OPTION_EXCEPT,
+    CLI_OPTION_SCALE
 } cli_option_id;
 
 typedef struct cli_option {
@@ -197,6 +198,7 @@ extern const cli_command cli_diff;
 extern const cli_command cli_convert;
 extern const cli_command cli_split;
 extern const cli_command cli_merge;
+extern const cli_command cli_merge_lora;
 extern const cli_command cli_hash;
 extern const cli_command cli_verify;
 extern const cli_command cli_fetch;

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* A piece is whole bytes of any dtype, and at most 2 MiB. */
-#define REWRITE_PIECE_ELEMENTS ((uint64_t)1 << 18)
+#define REWRITE_PIECE_ELEMENTS COFFER__REWRITE_PIECE_ELEMENTS
 /* The bytes of one number in a piece, at most. */
 #define REWRITE_ELEMENT_SIZE 8
 /* How many elements are decoded at a time: as doubles they fit in the processor's cache and on the stack. */
@@ -45,8 +45,9 @@ typedef struct rewrite_cast_job {
 typedef struct rewrite_cast_worker {
     coffer__crew_worker base;
     rewrite_cast_job *job;
-    uint8_t *from; /* room for a piece of any dtype, … */
-    uint8_t *to;   /* … and for the cast piece */
+    uint8_t *from;   /* room for a piece of any dtype, … */
+    uint8_t *to;     /* … and for the cast piece */
+    uint8_t *memory; /* what computing needs */
     coffer_status status;
     coffer_error err;
 } rewrite_cast_worker;
@@ -95,11 +96,18 @@ static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_pie
 {
     double values[REWRITE_BLOCK_ELEMENTS];
     double back[REWRITE_BLOCK_ELEMENTS];
+    const coffer_rewrite *rewrite = worker->job->rewrite;
+    const bool computed = coffer__rewrite_change_of(rewrite, piece->number)->computed;
+    const coffer__computing *computing = computed ? &rewrite->computing : NULL;
     for (size_t done = 0; done < piece->count; done += REWRITE_BLOCK_ELEMENTS) {
         const size_t left = piece->count - done;
         const size_t count = left < REWRITE_BLOCK_ELEMENTS ? left : REWRITE_BLOCK_ELEMENTS;
         uint8_t *into = worker->to + rewrite_elements_size(to, done);
         (void)coffer_decode(from, worker->from, done, count, values);
+        if (computing != NULL) {
+            computing->change(computing->ctx, worker->memory, worker->job->rewrite->sources[piece->number],
+                              piece->first, done, count, values);
+        }
         (void)coffer_encode(to, values, count, into);
         (void)coffer_decode(to, into, 0, count, back);
         rewrite_count_losses(piece, values, back, count);
@@ -156,9 +164,13 @@ static coffer_status rewrite_cast_piece(rewrite_cast_worker *worker, rewrite_pie
     const coffer_dtype to = change->to->dtype;
     coffer_read_options alone = COFFER_READ_OPTIONS_INIT;
     alone.threads = 1;
-    const coffer_status status =
+    coffer_status status =
         coffer_read_part(rewrite->model, change->from, rewrite_elements_size(from, piece->first), worker->from,
                          rewrite_elements_size(from, piece->count), &alone, &worker->err);
+    if (status == COFFER_OK && change->computed && rewrite->computing.fetch != NULL) {
+        status = rewrite->computing.fetch(rewrite->computing.ctx, worker->memory, rewrite->sources[piece->number],
+                                          piece->first, piece->count, &worker->err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
@@ -219,16 +231,23 @@ static coffer_status rewrite_cause(const rewrite_cast_worker *workers, size_t co
     return status;
 }
 
-/* Gives each worker its two buffers and runs them. From and to: two neighbouring pieces of the same
-   block for each worker. */
+/* Bytes of a worker's buffers. What computing needs is bounded by who asks for it, so nothing overflows. */
+static size_t rewrite_worker_size(const coffer_rewrite *rewrite)
+{
+    return 2 * (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE + rewrite->computing.memory_size;
+}
+
+/* Gives each worker its buffers and runs them. From, to and the memory to compute with are neighbours in the same block
+   for each worker. */
 static coffer_status rewrite_cast_with(rewrite_cast_job *job, rewrite_cast_worker *workers, size_t count,
                                        uint8_t *buffers, coffer_error *err)
 {
     const size_t size = (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE;
     for (size_t i = 0; i < count; i++) {
         workers[i].job = job;
-        workers[i].from = buffers + 2 * i * size;
+        workers[i].from = buffers + i * rewrite_worker_size(job->rewrite);
         workers[i].to = workers[i].from + size;
+        workers[i].memory = workers[i].to + size;
     }
     const coffer_status status = coffer__crew_run(&job->crew, workers, count, sizeof *workers);
     return rewrite_cause(workers, count, status, err);
@@ -258,7 +277,7 @@ coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrit
 {
     const coffer_allocator *allocator = &rewrite->allocator;
     const size_t count = rewrite_thread_count(rewrite, options->threads);
-    const size_t buffers_size = count * 2 * (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE;
+    const size_t buffers_size = count * rewrite_worker_size(rewrite);
     rewrite_cast_job job = { .rewrite = rewrite, .target = target };
     job.crew = (coffer__crew){ .work = rewrite_cast_work,
                                .progress = options->progress,
