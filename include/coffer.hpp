@@ -1008,6 +1008,12 @@ public:
         return rewrite(
             detail::make(coffer_merge_lora_plan, base.get(), adapters.data(), adapters.size(), merging, options));
     }
+    /* The first of some models with averages of all of them, which must outlive it, too. */
+    static rewrite average(span<const coffer *const> models, const coffer_average_options *averaging = nullptr,
+                           const coffer_rewrite_options *options = nullptr)
+    {
+        return rewrite(detail::make(coffer_average_plan, models.data(), models.size(), averaging, options));
+    }
     /* What becomes of tensor `i` of the model; nullptr when there is none of that number. */
     const coffer_rewrite_change *at(std::size_t i) const noexcept { return coffer_rewrite_at(get(), i); }
     void run(const coffer_read_options *options = nullptr) { detail::call(coffer_rewrite_run, get(), options); }

@@ -100,7 +100,9 @@ typedef enum cli_option_id {
     CLI_OPTION_DEQUANTIZE,
     CLI_OPTION_SELECT,
     CLI_OPTION_EXCEPT,
-    CLI_OPTION_SCALE
+    CLI_OPTION_SCALE,
+    CLI_OPTION_WEIGHT,
+    CLI_OPTION_SLERP
 } cli_option_id;
 
 typedef struct cli_option {
@@ -199,6 +201,7 @@ extern const cli_command cli_convert;
 extern const cli_command cli_split;
 extern const cli_command cli_merge;
 extern const cli_command cli_merge_lora;
+extern const cli_command cli_average;
 extern const cli_command cli_hash;
 extern const cli_command cli_verify;
 extern const cli_command cli_fetch;

@@ -19,7 +19,8 @@ static const struct word {
     { "REVISION", WORD_ANY },       { "KINDS", WORD_ANY },     { "PART", WORD_ANY },
     { "PREFIX", WORD_ANY },         { "R", WORD_ANY },         { "DEVICE", WORD_ANY },
     { "GLOB=DIM", WORD_TENSOR },    { "NORM", WORD_ANY },      { "BASE", WORD_FILE },
-    { "ADAPTER", WORD_FILE },       { "X", WORD_ANY },
+    { "ADAPTER", WORD_FILE },       { "X", WORD_ANY },         { "T", WORD_ANY },
+    { "WEIGHTS", WORD_ANY },
 };
 
 static word_kind kind_of_word(const char *word)

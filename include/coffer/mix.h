@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer/mix.h - models computed from others: adapters (LoRA) merged into the model that they were trained on.
+ * coffer/mix.h - models computed from others: averages, and adapters (LoRA) merged into what they were trained on.
  *
  *     coffer_lora *lora;
  *     coffer_lora_open(&lora, "adapter/", NULL, NULL, &err);
@@ -133,6 +133,63 @@ COFFER_API coffer_status coffer_merge_lora_plan(coffer_rewrite **rewrite, const 
 /* Update `k` of what is done to coffer_at(base, i), from 0 on in the order of the adapters; NULL when there are no
    more, and for a plan that merges no adapters. Borrowed from the plan. */
 COFFER_API const coffer_lora_update *coffer_merge_lora_at(const coffer_rewrite *rewrite, size_t i, size_t k);
+
+/* ---- Averages ---------------------------------------------------------------------------------------------------- */
+
+/* The most models of an average. */
+#define COFFER_AVERAGE_MOST_MODELS 64
+
+/* Weights for the tensors whose names match a pattern (coffer_match). */
+typedef struct coffer_average_rule {
+    const char *pattern;
+    const double *weights; /* one for each model; with `slerp` a single one, which is t */
+} coffer_average_rule;
+
+/* Called for what differs between the first model and another one, `model`; `why` says it in a few words: "has another
+   shape". Both are borrowed for the call. The tensor is the first model's, or one that it does not have. */
+typedef void (*coffer_average_misfit)(void *ctx, size_t model, const coffer_tensor *tensor, const char *why);
+
+/* How models are averaged. */
+typedef struct coffer_average_options {
+    size_t struct_size;
+    const double *weights; /* one for each model; NULL: all the same. With `slerp` a single one, t; NULL: 1/2 */
+    /* Other weights for some tensors. Of several rules that match a tensor the first counts; each has to match one. */
+    const coffer_average_rule *rules;
+    size_t rule_count;
+    bool slerp; /* of two models: along the sphere, and not along the line between them */
+    /* Called for each difference before planning fails; NULL: the error names the first. */
+    coffer_average_misfit misfit;
+    void *misfit_ctx;
+} coffer_average_options;
+#define COFFER_AVERAGE_OPTIONS_INIT                                                                                    \
+    {                                                                                                                  \
+        sizeof(coffer_average_options), NULL, NULL, 0, false, NULL, NULL                                               \
+    }
+
+/*
+ * Plans a rewrite of models[0] whose numbers are averages of `count` models, 2 to COFFER_AVERAGE_MOST_MODELS, that
+ * have the same tensors, by name, dtype and shape. coffer_rewrite_run carries it out: layout, metadata and dtypes of
+ * the result are those of models[0]. The models and what the options point to are borrowed until the plan is freed.
+ *
+ * For elements x of the models, in F64, with weights w whose sum is s, from left to right:
+ *
+ *     (w[0] / s) * x[0] + (w[1] / s) * x[1] + …                 and then one rounding to the dtype, as by a cast
+ *
+ * With `slerp`, t from 0 to 1 and vectors a and b, a tensor of each model with all its elements:
+ *
+ *     sin((1 - t) * angle) / sin(angle) * a + sin(t * angle) / sin(angle) * b,     cos(angle) = a·b / (|a| |b|)
+ *
+ * where a length of 1e-8 or less counts as 1. Where |cos(angle)| is above 0.9995 it is (1 - t) * a + t * b. The sums
+ * are in F64, and the same with any number of threads; both models are read twice then.
+ *
+ * Tensors of other dtypes than F16, BF16, F32 and F64 have to be the same bytes in all models, and stay as they are;
+ * that they differ is found when the plan is carried out, before anything is written: COFFER_ERR_DTYPE. Fails as
+ * coffer_rewrite_plan does, with COFFER_ERR_NO_TENSOR when the models do not have the same tensors, or a pattern
+ * matches none; COFFER_ERR_ARGUMENT for weights that are not finite, or whose sum is 0, and for t outside of 0 to 1.
+ */
+COFFER_API coffer_status coffer_average_plan(coffer_rewrite **rewrite, const coffer *const *models, size_t count,
+                                             const coffer_average_options *options,
+                                             const coffer_rewrite_options *rewriting, coffer_error *err);
 
 #ifdef __cplusplus
 }

@@ -393,3 +393,131 @@ def test_a_full_disk_leaves_nothing(small):
     assert result.returncode != 0
     assert sorted(os.listdir(folder)) == ["adapter", "base.safetensors"]
     merged(folder, adapter)
+
+
+# ---- averages --------------------------------------------------------------------------------------------------------
+
+
+def average(folder, *arguments):
+    run("average", *arguments, "-o", folder / "mean.safetensors", "-f")
+    return {name: (dtype, body) for name, (dtype, _, body, _) in tensors_of(folder / "mean.safetensors")[1].items()}
+
+
+def models_of(folder, count, dtype="F32", shape=(511, 701)):
+    """Files of the same tensors, and their numbers."""
+    arrays = []
+    for i in range(count):
+        values = {name: values_of(bytes_of(numbers(*size), dtype), dtype, size)
+                  for name, size in (("a.weight", shape), ("b.weight", (7,)), ("c.bias", (3, 5)))}
+        arrays.append(values)
+        make(folder / f"{i}.safetensors", {name: entry(array, dtype) for name, array in values.items()} |
+             {"ids": ("I64", [2], bytes(range(16))), "empty": (dtype, [0, 4], b"")}, {"model": "same"})
+    return [folder / f"{i}.safetensors" for i in range(count)], arrays
+
+
+def mean(arrays, name, weights, dtype):
+    total = 0.0
+    for weight in weights:
+        total += weight
+    found = arrays[0][name].astype(np.float64) * (weights[0] / total)
+    for array, weight in zip(arrays[1:], weights[1:]):
+        found = found + (weight / total) * array[name].astype(np.float64)
+    if dtype == "BF16":  # by way of F32 rounded to odd, so that there is one rounding
+        nearest = found.astype(np.float32)
+        inner = np.where(np.abs(nearest) > np.abs(found), np.nextafter(nearest, np.float32(0)), nearest)
+        return to_bfloat16((inner.view(np.uint32) | (inner != found)).view(np.float32)).tobytes()
+    return found.astype(NUMPY[dtype]).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["F16", "BF16", "F32", "F64"])
+def test_averages_are_those_of_numpy(tmp_path, dtype):
+    paths, arrays = models_of(tmp_path, 3, dtype)
+    for options, weights in (([], [1, 1, 1]), (["--weight", "1,2,-0.5"], [1, 2, -0.5])):
+        found = average(tmp_path, *paths, *options)
+        assert found["ids"] == ("I64", bytes(range(16)))
+        for name in arrays[0]:
+            assert found[name] == (dtype, mean(arrays, name, weights, dtype))
+
+
+def test_some_tensors_have_other_weights(tmp_path):
+    paths, arrays = models_of(tmp_path, 2)
+    found = average(tmp_path, *paths, "--weight", "*.bias=0,1", "--weight", "3,1", "--weight", "*=1,1", "--weight", "a*=5,5")
+    assert found["c.bias"][1] == mean(arrays, "c.bias", [0, 1], "F32") == arrays[1]["c.bias"].tobytes()
+    assert found["a.weight"][1] == mean(arrays, "a.weight", [1, 1], "F32")
+
+
+def slerp(t, first, second):
+    """As mergekit has it."""
+    first, second = first.astype(np.float64), second.astype(np.float64)
+    ones = [array / np.linalg.norm(array) if np.linalg.norm(array) > 1e-8 else array for array in (first, second)]
+    dot = np.sum(ones[0] * ones[1])
+    if np.abs(dot) > 0.9995:
+        return (1 - t) * first + t * second
+    angle = np.arccos(dot)
+    return np.sin((1 - t) * angle) / np.sin(angle) * first + np.sin(t * angle) / np.sin(angle) * second
+
+
+@pytest.mark.parametrize("t", [0, 0.25, 1])
+def test_slerp_is_that_of_mergekit(tmp_path, t):
+    paths, arrays = models_of(tmp_path, 2, "F64")
+    nearly = {"near": numbers(40, 50).astype(np.float64), "zero": np.zeros((4, 4)), "against": numbers(9, 9).astype(np.float64)}
+    others = {"near": nearly["near"] * 1.5 + 1e-9, "zero": numbers(4, 4).astype(np.float64), "against": -2 * nearly["against"]}
+    for path, own, more in zip(paths, arrays, (nearly, others)):
+        own.update(more)
+        make(path, {name: entry(values, "F64") for name, values in own.items()})
+    found = average(tmp_path, *paths, "--slerp", str(t), "--slerp", "near=0.5")
+    for name in arrays[0]:
+        expected = slerp(0.5 if name == "near" else t, arrays[0][name], arrays[1][name])
+        values = np.frombuffer(found[name][1], "<f8").reshape(expected.shape)
+        assert np.abs(values - expected).max() <= 1e-13 * np.abs(expected).max() + 1e-300, name
+
+
+def test_averages_of_models_of_several_files(tmp_path):
+    paths, _ = models_of(tmp_path, 2)
+    run("split", paths[0], "-o", tmp_path / "parts.safetensors", "--max-shard-size", "1KB")
+    single = average(tmp_path, *paths)
+    run("average", tmp_path / "parts.safetensors.index.json", paths[1], "-o", tmp_path / "out.safetensors")
+    found = {name: (dtype, body) for path in tmp_path.glob("out-*") for name, (dtype, _, body, _) in tensors_of(path)[1].items()}
+    assert len(list(tmp_path.glob("out-*"))) > 1
+    assert found == single
+
+
+def average_refused(folder, *arguments, codes=(1, 3)):
+    before = sorted(os.listdir(folder))
+    words = [CLI, "average", *arguments, "-o", folder / "refused.safetensors"]
+    result = subprocess.run(list(map(str, words)), capture_output=True, text=True, encoding="utf-8", timeout=60, check=False)
+    assert result.returncode in codes, result.stderr
+    assert sorted(os.listdir(folder)) == before
+    return result.stderr
+
+
+def test_models_that_differ_are_not_averaged(tmp_path):
+    one = make(tmp_path / "one.safetensors", {"a": entry(numbers(2, 3)), "b": entry(numbers(2)), "c": entry(numbers(2)), "d": entry(
+        numbers(2))})
+    two = make(tmp_path / "two.safetensors", {"a": entry(numbers(3, 2)), "b": entry(numbers(2), "F16"), "d": entry(numbers(2)),
+                                              "e\x1b": entry(numbers(2))})
+    said = average_refused(tmp_path, one, two)
+    for line in ('"a" has another shape', '"b" has another dtype', '"c" is missing', r'"e\x1b" is in no other model'):
+        assert f"{two}: {line}\n" in said
+    assert "the models differ in 4 tensors" in said
+
+
+def test_integers_that_differ_are_not_averaged(tmp_path):
+    paths, _ = models_of(tmp_path, 2)
+    make(paths[1], {name: (dtype, shape, body) for name, (dtype, shape, body, _) in tensors_of(paths[1])[1].items()} |
+         {"ids": ("I64", [2], bytes(16))})
+    assert "is not averaged, and differs between the models" in average_refused(tmp_path, *paths)
+
+
+def test_averages_that_make_no_sense(tmp_path):
+    paths, _ = models_of(tmp_path, 3)
+    for options in (["--weight", "1,2"], ["--weight", "1,2,3,4"], ["--weight", "1,nan,2"], ["--weight", "1,,2"],
+                    ["--weight", "x=1"], ["--slerp", "0.5"]):
+        average_refused(tmp_path, *paths, *options, codes=[2])
+    for options in (["--slerp", "x"], ["--slerp", "0.5", "--weight", "1,1"]):
+        average_refused(tmp_path, *paths[:2], *options, codes=[2])
+    assert "t of slerp is not from 0 to 1" in average_refused(tmp_path, *paths[:2], "--slerp", "1.5", codes=[2, 3])
+    assert "their sum is 0" in average_refused(tmp_path, *paths[:2], "--weight", "1,-1", codes=[2, 3])
+    assert "no tensor has a name that matches" in average_refused(tmp_path, *paths[:2], "--weight", "nothing=1,1")
+    run("average", *paths, "-o", paths[2], "-f", code=3)
+    run("average", *paths, code=2)
