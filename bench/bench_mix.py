@@ -8,7 +8,6 @@ without importing it: loading the base, the adapter, merging and saving. A row's
 of its own for each, for peft above what importing takes.
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,7 @@ COMMAND, FOLDER = Path(sys.argv[1]).resolve(), Path(sys.argv[2]) / "mix"
 QUICK = sys.argv[3:4] == ["quick"]
 ROUNDS = 1 if QUICK else 3
 RANK = 16
+MERGE = [COMMAND, "merge-lora", "-q", "-f", FOLDER / "base", FOLDER / "adapter", "-o", FOLDER / "merged.safetensors"]
 
 
 def make():
@@ -44,20 +44,7 @@ def by_peft():
 
 
 def by_coffer():
-    subprocess.run([COMMAND, "merge-lora", "-q", "-f", FOLDER / "base", FOLDER / "adapter", "-o", FOLDER / "merged.safetensors"],
-                   check=True)
-
-
-def peak(task):
-    """Megabytes that a child process had at most, above what it had before the task."""
-    before = int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]) / 1000
-    child = os.fork()
-    if child == 0:
-        task()
-        os._exit(0)
-    _, status, usage = os.wait4(child, 0)
-    assert status == 0
-    return usage.ru_maxrss / 1000 - before
+    subprocess.run(MERGE, check=True)
 
 
 # A process keeps the peak of the one that started it, so a small one starts it.
@@ -70,10 +57,18 @@ print(used.ru_maxrss / 1000)
 """
 
 
-def peak_of_command():
-    words = [sys.executable, "-c", COMMAND_PEAK, COMMAND, "merge-lora", "-q", "-f", FOLDER / "base", FOLDER / "adapter", "-o",
-             FOLDER / "merged.safetensors"]
-    return float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+PEFT_PEAK = """
+import resource, sys, peft, torch
+from transformers import AutoModelForCausalLM
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+base = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.bfloat16)
+peft.PeftModel.from_pretrained(base, sys.argv[2]).merge_and_unload().save_pretrained(sys.argv[3], max_shard_size="100GB")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000)
+"""
+
+
+def peak(code, *words):
+    return float(subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True).stdout)
 
 
 def main():
@@ -83,7 +78,8 @@ def main():
     what = f"merge an adapter of rank {RANK} into a model of {(FOLDER / 'base' / 'model.safetensors').stat().st_size / 1e9:.1f} GB"
     ours, theirs = turns.in_turns(FOLDER / "merged.safetensors", ROUNDS, by_coffer, by_peft)
     turns.row(what, "s", ours, "peft, saved", theirs)
-    turns.row(f"{what}: peak memory", "MB", peak_of_command(), "peft, saved", peak(by_peft))
+    peaks = peak(COMMAND_PEAK, *MERGE), peak(PEFT_PEAK, FOLDER / "base", FOLDER / "adapter", FOLDER / "merged")
+    turns.row(f"{what}: peak memory", "MB", peaks[0], "peft, saved", peaks[1])
     shutil.rmtree(FOLDER)
 
 
