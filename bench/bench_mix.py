@@ -58,12 +58,14 @@ print(used.ru_maxrss / 1000)
 
 
 PEFT_PEAK = """
-import resource, sys, peft, torch
+import sys, peft, torch
 from transformers import AutoModelForCausalLM
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+before = peak()
 base = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.bfloat16)
 peft.PeftModel.from_pretrained(base, sys.argv[2]).merge_and_unload().save_pretrained(sys.argv[3], max_shard_size="100GB")
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000)
+print((peak() - before) / 1000)
 """
 
 

@@ -111,7 +111,7 @@ typedef struct coffer_lora_update {
  * carries it out, and coffer_rewrite_at tells which tensors are `computed`. Nothing is read of tensors or written by
  * planning. The base, the adapters and what `rewriting` points to are borrowed until the plan is freed.
  *
- * For an element w of the base, in F32 (in F64 where the base is F64), for each adapter in order:
+ * For an element w of the base, in F32 (in F64 where base or result are), for each adapter in order:
  *
  *     w = w + scale * (B[i][0] * A[0][j] + B[i][1] * A[1][j] + …)      from left to right, each step rounded to F32
  *

@@ -327,9 +327,13 @@ coffer_status coffer_average_plan(coffer_rewrite **rewrite, const coffer *const 
     }
     average->allocator = *allocator;
     const coffer__computing computing = {
-        average_wants,  average_prepare, average_fetch,
-        average_change, average_release, (count - 1) * (size_t)COFFER__REWRITE_PIECE_ELEMENTS * AVERAGE_ELEMENT_SIZE,
-        average
+        .wants = average_wants,
+        .prepare = average_prepare,
+        .fetch = average_fetch,
+        .change = average_change,
+        .release = average_release,
+        .memory_size = (count - 1) * (size_t)COFFER__REWRITE_PIECE_ELEMENTS * AVERAGE_ELEMENT_SIZE,
+        .ctx = average,
     };
     status = average_plan_with(average, models, count, &known, err);
     if (status == COFFER_OK) {

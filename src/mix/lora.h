@@ -139,9 +139,11 @@ typedef struct coffer__lora_product {
     double scale;
 } coffer__lora_product;
 
-/* Adds `count` elements of the product, from its element `first` on, to values: in F32, or with `wide` in F64. At most
-   COFFER__LORA_MOST_SUMS at a time. */
+/* Adds `count` elements of the product, from its element `first` on, to values, in F32. At most COFFER__LORA_MOST_SUMS at
+   a time. */
 #define COFFER__LORA_MOST_SUMS 1024
-void coffer__lora_add(const coffer__lora_product *product, uint64_t first, size_t count, bool wide, double *values);
+void coffer__lora_add(const coffer__lora_product *product, uint64_t first, size_t count, float *values);
+/* The same with values in F64: sums are in F32, and are multiplied and added in F64. */
+void coffer__lora_add_wide(const coffer__lora_product *product, uint64_t first, size_t count, double *values);
 
 #endif

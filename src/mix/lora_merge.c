@@ -433,21 +433,46 @@ static coffer_status lora_fetch(const void *ctx, uint8_t *memory, size_t tensor,
                             count * size, &alone, err);
 }
 
+static coffer__lora_product lora_product(const lora_change *change)
+{
+    return (coffer__lora_product){ change->left, change->right, change->update.rank, change->columns,
+                                   change->update.scale };
+}
+
+/* In F64, where the base or the result is. */
 static void lora_change_numbers(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip,
                                 size_t count, double *values)
 {
     const lora_merge *merge = ctx;
-    const bool wide = coffer_at(merge->base, tensor)->dtype == COFFER_F64;
     for (size_t i = merge->first[tensor]; i < merge->first[tensor + 1]; i++) {
         const lora_change *change = &merge->changes[i];
         const coffer_tensor *whole = change->module->parts[COFFER__LORA_WHOLE];
+        const coffer__lora_product product = lora_product(change);
         if (whole != NULL) {
             (void)coffer_decode(whole->dtype, memory, skip, count, values);
-            continue;
+        } else {
+            coffer__lora_add_wide(&product, first + skip, count, values);
         }
-        const coffer__lora_product product = { change->left, change->right, change->update.rank, change->columns,
-                                               change->update.scale };
-        coffer__lora_add(&product, first + skip, count, wide, values);
+    }
+}
+
+static void lora_change_floats(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip,
+                               size_t count, float *values)
+{
+    const lora_merge *merge = ctx;
+    for (size_t i = merge->first[tensor]; i < merge->first[tensor + 1]; i++) {
+        const lora_change *change = &merge->changes[i];
+        const coffer_tensor *whole = change->module->parts[COFFER__LORA_WHOLE];
+        const coffer__lora_product product = lora_product(change);
+        if (whole != NULL) {
+            double numbers[COFFER__LORA_MOST_SUMS];
+            (void)coffer_decode(whole->dtype, memory, skip, count, numbers);
+            for (size_t k = 0; k < count; k++) {
+                values[k] = (float)numbers[k];
+            }
+        } else {
+            coffer__lora_add(&product, first + skip, count, values);
+        }
     }
 }
 
@@ -572,6 +597,7 @@ coffer_status coffer_merge_lora_plan(coffer_rewrite **rewrite, const coffer *bas
     coffer__computing computing = { .wants = lora_wants,
                                     .prepare = lora_prepare,
                                     .change = lora_change_numbers,
+                                    .change_floats = lora_change_floats,
                                     .release = lora_release,
                                     .ctx = merge };
     status = lora_plan_with(merge, &known, err);

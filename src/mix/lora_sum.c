@@ -87,25 +87,9 @@ static lora_row_function *lora_row_here(void)
 #endif
 }
 
-/* The sums go to the numbers: each is multiplied by the scale, and added, in F32. An F64 keeps what it has beyond that. */
-static void lora_add_sums(const float *sums, size_t count, double scale, bool wide, double *values)
-{
-    const float factor = (float)scale;
-    for (size_t i = 0; i < count && !wide; i++) {
-        const float change = factor * sums[i];
-        const float sum = (float)values[i] + change;
-        values[i] = (double)sum;
-    }
-    for (size_t i = 0; i < count && wide; i++) {
-        const double change = scale * (double)sums[i];
-        values[i] = values[i] + change;
-    }
-}
-
 /* A stretch may span several short rows, or lie within a long one. */
-void coffer__lora_add(const coffer__lora_product *product, uint64_t first, size_t count, bool wide, double *values)
+static void lora_sum(const coffer__lora_product *product, uint64_t first, size_t count, float *sums)
 {
-    float sums[COFFER__LORA_MOST_SUMS] = { 0 };
     lora_row_function *const row = lora_row_here();
     uint64_t i = first / product->columns;
     uint64_t j = first % product->columns;
@@ -115,5 +99,25 @@ void coffer__lora_add(const coffer__lora_product *product, uint64_t first, size_
         row(sums + done, product->left + i * product->rank, product->right + j, product->rank, product->columns, now);
         done += now;
     }
-    lora_add_sums(sums, count, product->scale, wide, values);
+}
+
+void coffer__lora_add(const coffer__lora_product *product, uint64_t first, size_t count, float *values)
+{
+    float sums[COFFER__LORA_MOST_SUMS] = { 0 };
+    const float scale = (float)product->scale;
+    lora_sum(product, first, count, sums);
+    for (size_t i = 0; i < count; i++) {
+        const float change = scale * sums[i];
+        values[i] = values[i] + change;
+    }
+}
+
+void coffer__lora_add_wide(const coffer__lora_product *product, uint64_t first, size_t count, double *values)
+{
+    float sums[COFFER__LORA_MOST_SUMS] = { 0 };
+    lora_sum(product, first, count, sums);
+    for (size_t i = 0; i < count; i++) {
+        const double change = product->scale * (double)sums[i];
+        values[i] = values[i] + change;
+    }
 }

@@ -10,6 +10,7 @@
 #include "crew.h"
 #include "error.h"
 #include "os.h"
+#include "rewrite_floats.h"
 #include "rewriting.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@
 /* The bytes of one number in a piece, at most. */
 #define REWRITE_ELEMENT_SIZE 8
 /* How many elements are decoded at a time: as doubles they fit in the processor's cache and on the stack. */
-#define REWRITE_BLOCK_ELEMENTS 1024
+#define REWRITE_BLOCK_ELEMENTS COFFER__REWRITE_MOST_FLOATS
 #define REWRITE_MOST_THREADS 64
 
 /* The tensor, the first element of it and how many; the counts of lost numbers are this piece's own
@@ -88,29 +89,65 @@ static void rewrite_count_losses(rewrite_piece *piece, const double *values, con
     }
 }
 
-/* Casts a piece block by block, on the stack. Decoding and encoding cannot fail: the dtypes were
-   checked when the plan was made. Decoding a float to a double is exact, so there is one rounding,
-   when a block is encoded. */
-static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_piece *piece, coffer_dtype from,
-                                  coffer_dtype to)
+/* What computes the piece's numbers; NULL: it is only cast. */
+static const coffer__computing *rewrite_computing(const coffer_rewrite *rewrite, const rewrite_piece *piece)
+{
+    return coffer__rewrite_change_of(rewrite, piece->number)->computed ? &rewrite->computing : NULL;
+}
+
+/* Casts one block, on the stack. Decoding and encoding cannot fail: the dtypes were checked when
+   the plan was made. Decoding a float to a double is exact, so there is one rounding, when the block
+   is encoded. */
+static void rewrite_cast_block(const rewrite_cast_worker *worker, rewrite_piece *piece, size_t done, size_t count,
+                               const coffer_dtype dtypes[2])
 {
     double values[REWRITE_BLOCK_ELEMENTS];
     double back[REWRITE_BLOCK_ELEMENTS];
     const coffer_rewrite *rewrite = worker->job->rewrite;
-    const bool computed = coffer__rewrite_change_of(rewrite, piece->number)->computed;
-    const coffer__computing *computing = computed ? &rewrite->computing : NULL;
+    const coffer__computing *computing = rewrite_computing(rewrite, piece);
+    uint8_t *into = worker->to + rewrite_elements_size(dtypes[1], done);
+    (void)coffer_decode(dtypes[0], worker->from, done, count, values);
+    if (computing != NULL) {
+        computing->change(computing->ctx, worker->memory, rewrite->sources[piece->number], piece->first, done, count,
+                          values);
+    }
+    (void)coffer_encode(dtypes[1], values, count, into);
+    (void)coffer_decode(dtypes[1], into, 0, count, back);
+    rewrite_count_losses(piece, values, back, count);
+}
+
+/* The same for what is computed in F32. */
+static void rewrite_compute_block(const rewrite_cast_worker *worker, rewrite_piece *piece, size_t done, size_t count,
+                                  const coffer_dtype dtypes[2])
+{
+    float values[REWRITE_BLOCK_ELEMENTS];
+    const coffer_rewrite *rewrite = worker->job->rewrite;
+    const coffer__computing *computing = &rewrite->computing;
+    coffer__rewrite_losses losses = { 0, 0 };
+    coffer__rewrite_get_floats(dtypes[0], worker->from + rewrite_elements_size(dtypes[0], done), count, values);
+    computing->change_floats(computing->ctx, worker->memory, rewrite->sources[piece->number], piece->first, done, count,
+                             values);
+    coffer__rewrite_put_floats(dtypes[1], values, count, worker->to + rewrite_elements_size(dtypes[1], done), &losses);
+    piece->overflowed += losses.overflowed;
+    piece->vanished += losses.vanished;
+}
+
+/* Block by block. */
+static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_piece *piece, coffer_dtype from,
+                                  coffer_dtype to)
+{
+    const coffer_dtype dtypes[] = { from, to };
+    const coffer__computing *computing = rewrite_computing(worker->job->rewrite, piece);
+    const bool in_floats = computing != NULL && computing->change_floats != NULL && coffer__rewrite_has_floats(from) &&
+                           coffer__rewrite_has_floats(to);
     for (size_t done = 0; done < piece->count; done += REWRITE_BLOCK_ELEMENTS) {
         const size_t left = piece->count - done;
         const size_t count = left < REWRITE_BLOCK_ELEMENTS ? left : REWRITE_BLOCK_ELEMENTS;
-        uint8_t *into = worker->to + rewrite_elements_size(to, done);
-        (void)coffer_decode(from, worker->from, done, count, values);
-        if (computing != NULL) {
-            computing->change(computing->ctx, worker->memory, worker->job->rewrite->sources[piece->number],
-                              piece->first, done, count, values);
+        if (in_floats) {
+            rewrite_compute_block(worker, piece, done, count, dtypes);
+        } else {
+            rewrite_cast_block(worker, piece, done, count, dtypes);
         }
-        (void)coffer_encode(to, values, count, into);
-        (void)coffer_decode(to, into, 0, count, back);
-        rewrite_count_losses(piece, values, back, count);
     }
 }
 

@@ -52,10 +52,11 @@ size_t coffer__rewrite_put_name(const coffer__rewrite_decision *decision, char *
  *   wants     whether the numbers of a tensor are computed; it is F16, BF16, F32 or F64
  *   prepare   once, before a byte is written; NULL: nothing
  *   fetch     reads what the elements of a piece need into the worker's memory; NULL: nothing
- *   change    changes `count` numbers, from element first + skip on, where fetch was called for `first`
+ *   change    changes `count` numbers, from element first + skip on, where fetch was called for `first`; 1024 at most
+ *   change_floats   the same in F32, where the dtypes before and afterwards are F16, BF16 or F32; NULL: by `change`
  *   release   frees ctx
  *
- * fetch and change are called by several threads at once.
+ * fetch and the functions that change are called by several threads at once.
  */
 typedef struct coffer__computing {
     bool (*wants)(const void *ctx, size_t tensor);
@@ -64,6 +65,8 @@ typedef struct coffer__computing {
                            coffer_error *err);
     void (*change)(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip, size_t count,
                    double *values);
+    void (*change_floats)(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip,
+                          size_t count, float *values);
     void (*release)(void *ctx);
     size_t memory_size; /* of each worker, in bytes */
     void *ctx;
