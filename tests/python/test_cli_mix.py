@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from model_files import NAUGHTY, make
 from test_cli_rewrite import CLI, NUMPY, run, tensors_of, to_bfloat16
+from web_server import Server
 
 RANDOM = np.random.default_rng(20)
 
@@ -521,3 +522,22 @@ def test_averages_that_make_no_sense(tmp_path):
     assert "no tensor has a name that matches" in average_refused(tmp_path, *paths[:2], "--weight", "nothing=1,1")
     run("average", *paths, "-o", paths[2], "-f", code=3)
     run("average", *paths, code=2)
+
+
+# ---- by URL ----------------------------------------------------------------------------------------------------------
+
+
+def test_base_and_adapter_by_url(small, monkeypatch):
+    for name in ("http_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    folder, _ = small
+    adapter = peft(folder / "adapter", pair("model.h.0.q", 6, 10))
+    expected = merged(folder, adapter)
+    files = {f"/a/{path.name}": path.read_bytes() for path in [folder / "base.safetensors", *adapter.iterdir()]}
+    with Server(files) as server:
+        base, lora = server.url("/a/base.safetensors"), server.url("/a/adapter_model.safetensors")
+        run("merge-lora", base, lora, "-o", folder / "far.safetensors")
+        del server.files["/a/adapter_config.json"]
+        assert "no adapter_config.json is beside it" in refused(folder, lora)
+    found = {name: body for name, (_, _, body, _) in tensors_of(folder / "far.safetensors")[1].items()}
+    assert found == {name: values.tobytes() for name, values in expected.items()}

@@ -127,7 +127,8 @@ def rewrite(
 def _told(told: RewriteTold) -> Rewrite:
     way, shards, _, before, size, copied, computed, tensors = told
     changes = tuple(
-        TensorRewrite(Place(*old), None if new is None else Place(*new), *counted) for old, new, *counted in tensors
+        TensorRewrite(Place(*old), None if new is None else Place(*new), overflowed, vanished, was_computed)
+        for old, new, overflowed, vanished, was_computed in tensors
     )
     return Rewrite(way, shards, changes, before, size, copied, computed)
 
