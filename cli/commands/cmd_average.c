@@ -80,9 +80,10 @@ static int read_all_weights(averaging *run, const char *const *texts, size_t cou
     run->weights = calloc((count + 1) * each, sizeof *run->weights);
     *patterns = calloc(room, 1);
     run->patterns = *patterns;
-    int code = run->rules != NULL && run->weights != NULL && *patterns != NULL
-                   ? CLI_EXIT_OK
-                   : cli_fail_memory(run->app, run->paths[0]);
+    if (run->rules == NULL || run->weights == NULL || *patterns == NULL) {
+        return cli_fail_memory(run->app, run->paths[0]);
+    }
+    int code = CLI_EXIT_OK;
     for (size_t i = 0; i < count && code == CLI_EXIT_OK; i++) {
         code = read_weights(run, texts[i], i, each);
     }

@@ -236,9 +236,9 @@ static void average_release(void *ctx)
     coffer__average *average = ctx;
     const coffer_allocator allocator = average->allocator;
     const size_t all = average->model_count * average->tensor_count;
-    coffer__free_array(&allocator, average->tensors, all, sizeof *average->tensors);
+    coffer__free_array(&allocator, average->tensors, all, sizeof(const coffer_tensor *));
     coffer__free_array(&allocator, average->coefficients, all, sizeof *average->coefficients);
-    coffer__free_array(&allocator, average->models, average->model_count, sizeof *average->models);
+    coffer__free_array(&allocator, average->models, average->model_count, sizeof(const coffer *));
     coffer__free(&allocator, average, sizeof *average);
 }
 
@@ -275,13 +275,13 @@ static coffer_status average_fill(coffer__average *average, const coffer *const 
     if (!coffer__mul_u64(average->tensor_count, count, &all) || all > SIZE_MAX) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan an average");
     }
-    average->models = coffer__alloc_array(&average->allocator, count, sizeof *average->models, err);
-    average->tensors = coffer__alloc_array(&average->allocator, (size_t)all, sizeof *average->tensors, err);
+    average->models = coffer__alloc_array(&average->allocator, count, sizeof(const coffer *), err);
+    average->tensors = coffer__alloc_array(&average->allocator, (size_t)all, sizeof(const coffer_tensor *), err);
     average->coefficients = coffer__alloc_array(&average->allocator, (size_t)all, sizeof *average->coefficients, err);
     if (average->models == NULL || average->tensors == NULL || average->coefficients == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    memcpy(average->models, models, count * sizeof *models);
+    memcpy(average->models, models, count * sizeof(const coffer *));
     for (size_t i = 0; i < average->tensor_count; i++) {
         average->tensors[i] = coffer_at(models[0], i);
     }

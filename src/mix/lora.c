@@ -252,7 +252,7 @@ static coffer_status lora_check_module(const coffer_lora *lora, coffer__lora_mod
 static coffer_status lora_read_with(coffer_lora *lora, lora_tensors *all, coffer_error *err)
 {
     all->room = coffer_count(lora->model);
-    all->tensors = coffer__alloc_array(&lora->allocator, all->room, sizeof *all->tensors, err);
+    all->tensors = coffer__alloc_array(&lora->allocator, all->room, COFFER__LISTED_SIZE, err);
     all->said = coffer__alloc_array(&lora->allocator, all->room, sizeof *all->said, err);
     all->order = coffer__alloc_array(&lora->allocator, all->room, sizeof *all->order, err);
     lora->modules = coffer__alloc_array(&lora->allocator, all->room, sizeof *lora->modules, err);
@@ -282,7 +282,7 @@ static coffer_status lora_read(coffer_lora *lora, const coffer_lora_options *opt
         return status;
     }
     status = lora_read_with(lora, &all, err);
-    coffer__free_array(&lora->allocator, all.tensors, all.room, sizeof *all.tensors);
+    coffer__free_array(&lora->allocator, all.tensors, all.room, COFFER__LISTED_SIZE);
     coffer__free_array(&lora->allocator, all.said, all.room, sizeof *all.said);
     coffer__free_array(&lora->allocator, all.order, all.room, sizeof *all.order);
     return status == COFFER_OK ? status : coffer__fail_path(err, status, coffer_shard_path(lora->model, 0));

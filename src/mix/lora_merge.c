@@ -339,15 +339,15 @@ static coffer_status lora_read_matrix(const lora_reading *reading)
     return COFFER_OK;
 }
 
-/* Of a plain product, up is left and down is right; of a transposed one, down is left and up is right, both turned. */
-static coffer_status lora_read_pair(const lora_merge *merge, lora_change *change, float **to, uint8_t *buffer,
-                                    coffer_error *err)
+/* Of a plain product, up is left and down is right; of a transposed one, down is left and up is right, both turned.
+   `reading` has the buffer. */
+static coffer_status lora_read_pair(const lora_merge *merge, lora_change *change, float **to, lora_reading reading)
 {
     const bool turned = change->update.transposed;
     const coffer_tensor *down = change->module->parts[COFFER__LORA_DOWN];
     const coffer_tensor *up = change->module->parts[COFFER__LORA_UP];
     const uint64_t rank = change->update.rank;
-    lora_reading reading = { .lora = merge->adapters[change->update.adapter].lora, .buffer = buffer, .err = err };
+    reading.lora = merge->adapters[change->update.adapter].lora;
     reading.tensor = turned ? down : up;
     reading.rows = turned ? rank : change->rows;
     reading.columns = turned ? change->rows : rank;
@@ -398,10 +398,11 @@ static coffer_status lora_prepare(void *ctx, const coffer_read_options *options,
     merge->matrices = coffer__alloc_array(&merge->allocator, merge->matrices_count, sizeof *merge->matrices, err);
     uint8_t *buffer = coffer__alloc_array(&merge->allocator, buffer_size, 1, err);
     coffer_status status = merge->matrices != NULL && buffer != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
+    const lora_reading reading = { .buffer = buffer, .err = err };
     float *to = merge->matrices;
     for (size_t i = 0; i < merge->count && status == COFFER_OK; i++) {
         if (merge->changes[i].update.rank > 0) {
-            status = lora_read_pair(merge, &merge->changes[i], &to, buffer, err);
+            status = lora_read_pair(merge, &merge->changes[i], &to, reading);
         }
     }
     coffer__free_array(&merge->allocator, buffer, buffer_size, 1);
