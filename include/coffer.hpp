@@ -9,7 +9,7 @@
  *
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
- *   - Ownership: model, header, writer, model_writer, rewrite, input, imported, hasher, manifest, device, plan,
+ *   - Ownership: model, header, writer, model_writer, rewrite, lora, input, imported, hasher, manifest, device, plan,
  *     window, load, loaded, keeper and buffer own what they hold; they can be moved and not copied, and one that was
  *     moved from can only be assigned to or go. A tensor and every span are borrowed, from the model that they came
  *     from, which may be moved in the meantime, but must outlive them.
@@ -966,6 +966,24 @@ inline void recover(const std::string &path, const coffer_edit_options *options 
     detail::call(coffer_recover, path.c_str(), options);
 }
 
+/* ---- Adapters ---------------------------------------------------------------------------------------------------- */
+
+/* An adapter of low rank, opened, to be merged: const coffer_adapter added[] = { { adapter.get(), 1 } };
+   rewrite::merge_lora(base, added, &options).run(); */
+class lora
+{
+public:
+    explicit lora(const std::string &path, const coffer_lora_options *options = nullptr,
+                  const coffer_open_options *open = nullptr)
+        : self_(detail::make(coffer_lora_open, path.c_str(), open, options))
+    {
+    }
+    coffer_lora *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_lora, coffer_lora_close> self_;
+};
+
 /* ---- Rewriting
    ------------------------------------------------------------------------------------------------------- */
 
@@ -982,13 +1000,35 @@ public:
     }
 
     const coffer_rewrite_summary &summary() const noexcept { return *coffer_rewrite_summarize(get()); }
+    /* The same with adapters that are added, which must outlive it, too. */
+    static rewrite merge_lora(const model &base, span<const coffer_adapter> adapters,
+                              const coffer_rewrite_options *options = nullptr,
+                              const coffer_merge_lora_options *merging = nullptr)
+    {
+        return rewrite(
+            detail::make(coffer_merge_lora_plan, base.get(), adapters.data(), adapters.size(), merging, options));
+    }
+    /* The first of some models with averages of all of them, which must outlive it, too. */
+    static rewrite average(span<const coffer *const> models, const coffer_average_options *averaging = nullptr,
+                           const coffer_rewrite_options *options = nullptr)
+    {
+        return rewrite(detail::make(coffer_average_plan, models.data(), models.size(), averaging, options));
+    }
     /* What becomes of tensor `i` of the model; nullptr when there is none of that number. */
     const coffer_rewrite_change *at(std::size_t i) const noexcept { return coffer_rewrite_at(get(), i); }
     void run(const coffer_read_options *options = nullptr) { detail::call(coffer_rewrite_run, get(), options); }
 
+    /* Update `k` of what adapters do to tensor `i`; nullptr when there are no more. */
+    const coffer_lora_update *update(std::size_t i, std::size_t k) const noexcept
+    {
+        return coffer_merge_lora_at(get(), i, k);
+    }
+
     coffer_rewrite *get() const noexcept { return self_.get(); }
 
 private:
+    explicit rewrite(coffer_rewrite *planned) noexcept : self_(planned) {}
+
     detail::handle<coffer_rewrite, coffer_rewrite_free> self_;
 };
 

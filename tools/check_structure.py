@@ -31,6 +31,7 @@ ROOMS = {
     "model": {"core", "format", "io", "net", "hash", "transfer"},
     "write": {"core", "format", "io", "net", "hash", "transfer", "model"},
     "convert": {"core", "format", "io", "hash", "transfer", "model", "write"},
+    "mix": {"core", "format", "io", "hash", "net", "transfer", "model", "write"},
     "device": {"core", "io"},
     "load": {"core", "format", "io", "hash", "transfer", "model", "device"},
 }

@@ -13,7 +13,7 @@
 #define NAMES_MOST 3 /* of tensors that change, in a message */
 #define NAME_MOST 80 /* bytes of each */
 
-typedef enum change { STAYS, DROPPED, CAST, RENAMED, MOVED } change;
+typedef enum change { STAYS, DROPPED, CAST, RENAMED, MOVED, COMPUTED } change;
 
 static change change_of(const cli_changes *changes, const coffer_rewrite_change *tensor)
 {
@@ -21,6 +21,9 @@ static change change_of(const cli_changes *changes, const coffer_rewrite_change 
     const coffer_tensor *to = tensor->to;
     if (to == NULL) {
         return changes->choosing ? STAYS : DROPPED;
+    }
+    if (tensor->computed && changes->computed != NULL) {
+        return COMPUTED;
     }
     if (to->dtype != from->dtype) {
         return CAST;
@@ -31,10 +34,10 @@ static change change_of(const cli_changes *changes, const coffer_rewrite_change 
     return changes->aligning && from->offset % coffer_dtype_alignment(from->dtype) != 0 ? MOVED : STAYS;
 }
 
-/* What becomes of a tensor, after its name. Of folded ones the new name is the pattern `to`. */
-static void put_what(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor, const char *to,
-                     size_t to_len)
+/* What becomes of tensor `i`, after its name. Of folded ones the new name is the pattern `to`. */
+static void put_what(cli_output *out, const cli_changes *changes, size_t i, const char *to, size_t to_len)
 {
+    const coffer_rewrite_change *tensor = coffer_rewrite_at(changes->rewrite, i);
     switch (change_of(changes, tensor)) {
     case DROPPED:
         cli_put_text(out, ": dropped");
@@ -44,6 +47,10 @@ static void put_what(cli_output *out, const cli_changes *changes, const coffer_r
         cli_put_text(out, coffer_dtype_name(tensor->from->dtype));
         cli_put_text(out, " to ");
         cli_put_text(out, coffer_dtype_name(tensor->to->dtype));
+        break;
+    case COMPUTED:
+        cli_put_text(out, ": ");
+        changes->computed->put(changes->computed->ctx, out, changes->rewrite, i);
         break;
     case RENAMED:
         cli_put_text(out, ": renamed to ");
@@ -59,11 +66,12 @@ static void put_what(cli_output *out, const cli_changes *changes, const coffer_r
     cli_put_char(out, '\n');
 }
 
-static void put_change(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor)
+static void put_change(cli_output *out, const cli_changes *changes, size_t i)
 {
+    const coffer_rewrite_change *tensor = coffer_rewrite_at(changes->rewrite, i);
     const coffer_tensor *to = tensor->to;
     cli_put_escaped(out, tensor->from->name, tensor->from->name_len, 0);
-    put_what(out, changes, tensor, to != NULL ? to->name : "", to != NULL ? to->name_len : 0);
+    put_what(out, changes, i, to != NULL ? to->name : "", to != NULL ? to->name_len : 0);
 }
 
 void cli_changes_put(cli_output *out, const cli_changes *changes, size_t most)
@@ -72,7 +80,7 @@ void cli_changes_put(cli_output *out, const cli_changes *changes, size_t most)
     size_t shown = 0;
     for (size_t i = 0; shown < most && (tensor = coffer_rewrite_at(changes->rewrite, i)) != NULL; i++) {
         if (change_of(changes, tensor) != STAYS) {
-            put_change(out, changes, tensor);
+            put_change(out, changes, i);
             shown++;
         }
     }
@@ -83,7 +91,7 @@ void cli_changes_put(cli_output *out, const cli_changes *changes, size_t most)
 /* What changes, by the place among the tensors that are folded. */
 typedef struct folding {
     const cli_changes *changes;
-    const coffer_rewrite_change **changed;
+    size_t *changed; /* the rewrite's numbers */
     const coffer_tensor **tensors; /* as they were */
     size_t count;
     char *patterns[2]; /* of two new names, with room for the longest */
@@ -102,7 +110,7 @@ static bool find_changed(folding *all)
     for (size_t i = 0; all->changed != NULL && all->tensors != NULL && i < total; i++) {
         tensor = coffer_rewrite_at(all->changes->rewrite, i);
         if (change_of(all->changes, tensor) != STAYS) {
-            all->changed[all->count] = tensor;
+            all->changed[all->count] = i;
             all->tensors[all->count++] = tensor->from;
             longest = tensor->to != NULL && tensor->to->name_len > longest ? tensor->to->name_len : longest;
         }
@@ -126,16 +134,21 @@ static size_t new_pattern(const folding *all, size_t i, const coffer_rewrite_cha
     return tensor->to == NULL ? 0 : cli_name_pattern(tensor->to->name, tensor->to->name_len, all->patterns[i]);
 }
 
+static const coffer_rewrite_change *folded_change(const folding *all, size_t i)
+{
+    return coffer_rewrite_at(all->changes->rewrite, all->changed[i]);
+}
+
 /* How many tensors of a fold, from the first of `fold` on, one line is true of: the same change, to the same dtype and the
-   same pattern of names, which is left in patterns[0]. */
+   same pattern of names, which is left in patterns[0]. What moves, or is computed, has a line of its own. */
 static size_t uniform_count(const folding *all, const cli_folds *tree, const cli_fold *fold, size_t *pattern_len)
 {
-    const coffer_rewrite_change *first = all->changed[tree->leaves[fold->first].item];
+    const coffer_rewrite_change *first = folded_change(all, tree->leaves[fold->first].item);
     const change made = change_of(all->changes, first);
     size_t count = 1;
     *pattern_len = new_pattern(all, 0, first);
-    for (; count < fold->count && made != MOVED; count++) {
-        const coffer_rewrite_change *next = all->changed[tree->leaves[fold->first + count].item];
+    for (; count < fold->count && made != MOVED && made != COMPUTED; count++) {
+        const coffer_rewrite_change *next = folded_change(all, tree->leaves[fold->first + count].item);
         const size_t len = new_pattern(all, 1, next);
         if (change_of(all->changes, next) != made || len != *pattern_len ||
             memcmp(all->patterns[0], all->patterns[1], len) != 0 ||
@@ -203,9 +216,10 @@ static void json_cast(cli_output *out, const cli_changes *changes, const coffer_
     }
 }
 
-static void json_change(cli_output *out, const cli_changes *changes, const coffer_rewrite_change *tensor)
+static void json_change(cli_output *out, const cli_changes *changes, size_t i)
 {
     static const char *const kinds[] = { "", "drop", "cast", "rename", "align" };
+    const coffer_rewrite_change *tensor = coffer_rewrite_at(changes->rewrite, i);
     const change made = change_of(changes, tensor);
     if (made == STAYS) {
         return;
@@ -214,8 +228,11 @@ static void json_change(cli_output *out, const cli_changes *changes, const coffe
     cli_json_key(out, "name");
     cli_json_string_n(out, tensor->from->name, tensor->from->name_len);
     cli_json_key(out, "change");
-    cli_json_string(out, kinds[made]);
-    if (made == RENAMED) {
+    cli_json_string(out, made == COMPUTED ? changes->computed->kind : kinds[made]);
+    if (made == COMPUTED) {
+        changes->computed->json(changes->computed->ctx, out, changes->rewrite, i);
+        json_cast(out, changes, tensor);
+    } else if (made == RENAMED) {
         cli_json_key(out, "to");
         cli_json_string_n(out, tensor->to->name, tensor->to->name_len);
     } else if (made == MOVED) {
@@ -231,11 +248,10 @@ static void json_change(cli_output *out, const cli_changes *changes, const coffe
 
 void cli_changes_json(cli_output *out, const cli_changes *changes)
 {
-    const coffer_rewrite_change *tensor = NULL;
     cli_json_key(out, "changes");
     cli_json_open(out, '[', true);
-    for (size_t i = 0; (tensor = coffer_rewrite_at(changes->rewrite, i)) != NULL; i++) {
-        json_change(out, changes, tensor);
+    for (size_t i = 0; coffer_rewrite_at(changes->rewrite, i) != NULL; i++) {
+        json_change(out, changes, i);
     }
     cli_json_close(out, ']');
 }
@@ -253,7 +269,7 @@ static size_t name_change(const cli_changes *changes, const coffer_rewrite_chang
                       sizeof to);
     }
     return (size_t)snprintf(text, size, "%s%s%s%s%s", from, len < tensor->from->name_len ? "..." : "",
-                            made == STAYS || made == DROPPED || made == MOVED ? "" : " to ", to,
+                            made == CAST || made == RENAMED ? " to " : "", to,
                             made == CAST ? coffer_dtype_name(tensor->to->dtype) : "");
 }
 
@@ -284,7 +300,7 @@ void cli_changes_text(const cli_changes *changes, char *text, size_t size)
     cli_number_text(numbers[0], count, true);
     cli_number_text(numbers[1], all, true);
     used = (size_t)snprintf(text, size, "%s of %s tensor%s %s: %s", numbers[0], numbers[1], all == 1 ? "" : "s",
-                            kinds[made], names);
+                            made == COMPUTED ? changes->computed->word : kinds[made], names);
     if (count > NAMES_MOST) {
         cli_number_text(numbers[0], count - NAMES_MOST, true);
         snprintf(text + used, size - used, " and %s more", numbers[0]);

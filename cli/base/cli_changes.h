@@ -7,11 +7,21 @@
 #include "cli_output.h"
 #include "coffer.h"
 
+/* Numbers that a command has computed: its words for them, and what it says of the model's tensor `i`. */
+typedef struct cli_computed {
+    const char *kind; /* for programs: "merge" */
+    const char *word; /* "12 of 160 tensors merged" */
+    void (*put)(const void *ctx, cli_output *out, const coffer_rewrite *rewrite, size_t i);
+    void (*json)(const void *ctx, cli_output *out, const coffer_rewrite *rewrite, size_t i); /* members */
+    const void *ctx;
+} cli_computed;
+
 typedef struct cli_changes {
     const coffer_rewrite *rewrite;
-    bool aligning; /* a tensor that does not stand where its dtype wants it counts as a change */
-    bool done;     /* the rewrite has run */
-    bool choosing; /* what is left out is no change: nobody loses it */
+    const cli_computed *computed; /* NULL: no numbers are computed, but by casts */
+    bool aligning;                /* a tensor that does not stand where its dtype wants it counts as a change */
+    bool done;                    /* the rewrite has run */
+    bool choosing;                /* what is left out is no change: nobody loses it */
 } cli_changes;
 
 /* One in a line, `most` of them at most: "a.weight: from F32 to BF16". */

@@ -107,7 +107,10 @@ typedef enum cli_option_id {
     CLI_OPTION_IGNORE_UNMATCHED,
     CLI_OPTION_CONTEXT,
     CLI_OPTION_LONG,
-    CLI_OPTION_COLOR
+    CLI_OPTION_COLOR,
+    CLI_OPTION_SCALE,
+    CLI_OPTION_WEIGHT,
+    CLI_OPTION_SLERP
 } cli_option_id;
 
 typedef struct cli_option {
@@ -206,6 +209,8 @@ extern const cli_command cli_diff;
 extern const cli_command cli_convert;
 extern const cli_command cli_split;
 extern const cli_command cli_merge;
+extern const cli_command cli_merge_lora;
+extern const cli_command cli_average;
 extern const cli_command cli_hash;
 extern const cli_command cli_verify;
 extern const cli_command cli_fetch;

@@ -2,7 +2,6 @@
 /* Rewriting a file: see cli_rewrite.h for the contract. */
 #include "cli_rewrite.h"
 
-#include "cli_changes.h"
 #include "cli_consent.h"
 #include "cli_files.h"
 #include "cli_guard.h"
@@ -30,6 +29,7 @@ typedef struct rewriting {
     coffer_rewrite *rewrite;
     cli_changes changes;
     bool every; /* change is shown by itself */
+    const cli_rewrite_planner *planner; /* NULL: coffer_rewrite_plan */
     double started;
 } rewriting;
 
@@ -372,7 +372,10 @@ static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_o
     options->follow_links = cli_given(arguments, CLI_OPTION_FORCE);
     options->force = options->follow_links;
     options->digests = cli_recorded_wanted(arguments, run->model);
-    return coffer_rewrite_plan(&run->rewrite, run->model, options, &err) == COFFER_OK ? CLI_EXIT_OK : fail(run, &err);
+    const cli_rewrite_planner *own = run->planner;
+    const coffer_status status = own == NULL ? coffer_rewrite_plan(&run->rewrite, run->model, options, &err)
+                                             : own->plan(own->ctx, &run->rewrite, run->model, options, &err);
+    return status == COFFER_OK ? CLI_EXIT_OK : fail(run, &err);
 }
 
 /* What cli_rewrite_model and cli_rewrite_choose share. */
@@ -413,6 +416,16 @@ int cli_rewrite_model(cli *app, const cli_arguments *arguments, const coffer_rew
 int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted, const char *nothing)
 {
     return cli_rewrite_model(app, arguments, wanted, nothing, NULL);
+}
+
+int cli_rewrite_planned(cli *app, const cli_arguments *arguments, const cli_rewrite_planner *planner)
+{
+    const coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    rewriting run = { .app = app, .changes = { .computed = &planner->computed }, .planner = planner };
+    if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
+        return cli_usage_error(app, "name the new file: -o FILE");
+    }
+    return rewrite_or_choose(&run, arguments, &options, "");
 }
 
 cli_rewrite_texts cli_rewrite_names(const cli_arguments *arguments, cli_rewrite_read *take)

@@ -11,6 +11,7 @@
 #ifndef COFFER_CLI_REWRITE_H
 #define COFFER_CLI_REWRITE_H
 
+#include "cli_changes.h"
 #include "cli_command.h"
 #include "cli_recorded.h"
 #include "coffer.h"
@@ -52,6 +53,17 @@ int cli_rewrite(cli *app, const cli_arguments *arguments, const coffer_rewrite_o
 /* The same with the model, which cli_recorded_try opened and which is closed here; NULL: it is opened here, too. */
 int cli_rewrite_model(cli *app, const cli_arguments *arguments, const coffer_rewrite_options *wanted,
                       const char *nothing, coffer *model);
+
+/* A rewrite that is planned by another function than coffer_rewrite_plan, in which numbers are computed. It is told of
+   misfits by the function itself, before it fails. */
+typedef struct cli_rewrite_planner {
+    coffer_status (*plan)(void *ctx, coffer_rewrite **rewrite, const coffer *model,
+                          const coffer_rewrite_options *options, coffer_error *err);
+    void *ctx;
+    cli_computed computed;
+} cli_rewrite_planner;
+/* The same as cli_rewrite with such a plan, to the file of -o, which has to be given. */
+int cli_rewrite_planned(cli *app, const cli_arguments *arguments, const cli_rewrite_planner *planner);
 
 /* Reads one argument as a rule, whose pattern goes to `pattern`: room for all of the text. Reports what is wrong with
    it. Returns the exit code. */

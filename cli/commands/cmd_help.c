@@ -41,7 +41,7 @@ static void show_text(cli_output *out, const char *text)
 static void show_entry(cli_output *out, const char *head, size_t width, const char *text)
 {
     const size_t used = strlen(head);
-    const bool below = out->width > 0 && out->width < NARROW && width > 12;
+    const bool below = out->width > 0 && out->width < NARROW && width > 14;
     const size_t indent = below ? 8 : width;
     cli_put_text(out, head);
     if (below) {

@@ -139,7 +139,7 @@ typedef struct coffer_rewrite_summary {
     uint64_t size_before; /* bytes of the model's files, without an index */
     uint64_t size;        /* the same of the new model's; where only metadata change, of files that would be written */
     uint64_t copied; /* bytes of tensors that stay as they are: where the system can, they never come into memory */
-    uint64_t cast;   /* bytes of tensors, in their new dtypes, that are computed */
+    uint64_t cast;   /* bytes of tensors, in their new dtypes, that are cast or computed otherwise */
     coffer_rewrite_reason reason; /* why `way` is COFFER_REWRITE_FILES. Since 0.2, as is what follows */
     /* Once a rewrite of headers has run: how the files were edited, of several the way that takes longest; and bytes by
        which a new header was longer than the room for it, which is why that was no edit in place. */
@@ -154,6 +154,7 @@ typedef struct coffer_rewrite_change {
         *to;             /* with its new name, dtype and offset in its file, which `shard` numbers; NULL: left out */
     uint64_t overflowed; /* numbers that a cast made infinite, once it has run, … */
     uint64_t vanished;   /* … and those that it made zero */
+    bool computed;       /* its numbers are changed by a plan of coffer/mix.h. Since 0.2. */
 } coffer_rewrite_change;
 
 /* A plan, and what carries it out. One thread at a time. */

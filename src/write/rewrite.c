@@ -58,6 +58,9 @@ void coffer_rewrite_free(coffer_rewrite *rewrite)
     coffer__free_array(&allocator, rewrite->sources, count, sizeof *rewrite->sources);
     coffer__free_array(&allocator, rewrite->places, count, sizeof *rewrite->places);
     coffer__free_array(&allocator, rewrite->changes, count, sizeof *rewrite->changes);
+    if (rewrite->computing.release != NULL) {
+        rewrite->computing.release(rewrite->computing.ctx);
+    }
     if (rewrite->lock >= 0) {
         (void)coffer__os_close(rewrite->lock);
     }
@@ -390,6 +393,8 @@ static coffer_status rewrite_declare_tensor(coffer_rewrite *rewrite, coffer__rew
     if (status != COFFER_OK || decision.left_out) {
         return status;
     }
+    rewrite->changes[i].computed =
+        rewrite->computing.wants != NULL && rewrite->computing.wants(rewrite->computing.ctx, i);
     /* Noted before the declaration is added, under the number that it will get. */
     rewrite->sources[number] = (uint32_t)i;
     rewrite->shard_of[number] = tensor->shard;
@@ -767,6 +772,14 @@ static coffer_status rewrite_make_plan(coffer_rewrite *rewrite, coffer_error *er
 coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const coffer *model, const coffer_rewrite_options *options,
                                   coffer_error *err)
 {
+    return coffer__rewrite_plan_computed(rewrite, model, options, NULL, err);
+}
+
+/* What is computed is the plan's only when it is handed out, so that a caller whose plan fails frees it once. */
+coffer_status coffer__rewrite_plan_computed(coffer_rewrite **rewrite, const coffer *model,
+                                            const coffer_rewrite_options *options, const coffer__computing *computing,
+                                            coffer_error *err)
+{
     coffer_rewrite_options known;
     if (rewrite == NULL || model == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a rewrite needs a model and a place for its handle");
@@ -791,8 +804,12 @@ coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const coffer *model,
        can fail. */
     made->lock = -1;
     made->count = coffer_count(model);
+    if (computing != NULL) {
+        made->computing = *computing;
+    }
     status = rewrite_make_plan(made, err);
     if (status != COFFER_OK) {
+        made->computing.release = NULL;
         coffer_rewrite_free(made);
         return status;
     }

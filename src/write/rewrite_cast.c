@@ -10,17 +10,18 @@
 #include "crew.h"
 #include "error.h"
 #include "os.h"
+#include "rewrite_floats.h"
 #include "rewriting.h"
 
 #include <math.h>
 #include <string.h>
 
 /* A piece is whole bytes of any dtype, and at most 2 MiB. */
-#define REWRITE_PIECE_ELEMENTS ((uint64_t)1 << 18)
+#define REWRITE_PIECE_ELEMENTS COFFER__REWRITE_PIECE_ELEMENTS
 /* The bytes of one number in a piece, at most. */
 #define REWRITE_ELEMENT_SIZE 8
 /* How many elements are decoded at a time: as doubles they fit in the processor's cache and on the stack. */
-#define REWRITE_BLOCK_ELEMENTS 1024
+#define REWRITE_BLOCK_ELEMENTS COFFER__REWRITE_MOST_FLOATS
 #define REWRITE_MOST_THREADS 64
 
 /* The tensor, the first element of it and how many; the counts of lost numbers are this piece's own
@@ -45,8 +46,9 @@ typedef struct rewrite_cast_job {
 typedef struct rewrite_cast_worker {
     coffer__crew_worker base;
     rewrite_cast_job *job;
-    uint8_t *from; /* room for a piece of any dtype, … */
-    uint8_t *to;   /* … and for the cast piece */
+    uint8_t *from;   /* room for a piece of any dtype, … */
+    uint8_t *to;     /* … and for the cast piece */
+    uint8_t *memory; /* what computing needs */
     coffer_status status;
     coffer_error err;
 } rewrite_cast_worker;
@@ -87,22 +89,65 @@ static void rewrite_count_losses(rewrite_piece *piece, const double *values, con
     }
 }
 
-/* Casts a piece block by block, on the stack. Decoding and encoding cannot fail: the dtypes were
-   checked when the plan was made. Decoding a float to a double is exact, so there is one rounding,
-   when a block is encoded. */
-static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_piece *piece, coffer_dtype from,
-                                  coffer_dtype to)
+/* What computes the piece's numbers; NULL: it is only cast. */
+static const coffer__computing *rewrite_computing(const coffer_rewrite *rewrite, const rewrite_piece *piece)
+{
+    return coffer__rewrite_change_of(rewrite, piece->number)->computed ? &rewrite->computing : NULL;
+}
+
+/* Casts one block, on the stack. Decoding and encoding cannot fail: the dtypes were checked when
+   the plan was made. Decoding a float to a double is exact, so there is one rounding, when the block
+   is encoded. */
+static void rewrite_cast_block(const rewrite_cast_worker *worker, rewrite_piece *piece, size_t done, size_t count,
+                               const coffer_dtype dtypes[2])
 {
     double values[REWRITE_BLOCK_ELEMENTS];
     double back[REWRITE_BLOCK_ELEMENTS];
+    const coffer_rewrite *rewrite = worker->job->rewrite;
+    const coffer__computing *computing = rewrite_computing(rewrite, piece);
+    uint8_t *into = worker->to + rewrite_elements_size(dtypes[1], done);
+    (void)coffer_decode(dtypes[0], worker->from, done, count, values);
+    if (computing != NULL) {
+        computing->change(computing->ctx, worker->memory, rewrite->sources[piece->number], piece->first, done, count,
+                          values);
+    }
+    (void)coffer_encode(dtypes[1], values, count, into);
+    (void)coffer_decode(dtypes[1], into, 0, count, back);
+    rewrite_count_losses(piece, values, back, count);
+}
+
+/* The same for what is computed in F32. */
+static void rewrite_compute_block(const rewrite_cast_worker *worker, rewrite_piece *piece, size_t done, size_t count,
+                                  const coffer_dtype dtypes[2])
+{
+    float values[REWRITE_BLOCK_ELEMENTS];
+    const coffer_rewrite *rewrite = worker->job->rewrite;
+    const coffer__computing *computing = &rewrite->computing;
+    coffer__rewrite_losses losses = { 0, 0 };
+    coffer__rewrite_get_floats(dtypes[0], worker->from + rewrite_elements_size(dtypes[0], done), count, values);
+    computing->change_floats(computing->ctx, worker->memory, rewrite->sources[piece->number], piece->first, done, count,
+                             values);
+    coffer__rewrite_put_floats(dtypes[1], values, count, worker->to + rewrite_elements_size(dtypes[1], done), &losses);
+    piece->overflowed += losses.overflowed;
+    piece->vanished += losses.vanished;
+}
+
+/* Block by block. */
+static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_piece *piece, coffer_dtype from,
+                                  coffer_dtype to)
+{
+    const coffer_dtype dtypes[] = { from, to };
+    const coffer__computing *computing = rewrite_computing(worker->job->rewrite, piece);
+    const bool in_floats = computing != NULL && computing->change_floats != NULL && coffer__rewrite_has_floats(from) &&
+                           coffer__rewrite_has_floats(to);
     for (size_t done = 0; done < piece->count; done += REWRITE_BLOCK_ELEMENTS) {
         const size_t left = piece->count - done;
         const size_t count = left < REWRITE_BLOCK_ELEMENTS ? left : REWRITE_BLOCK_ELEMENTS;
-        uint8_t *into = worker->to + rewrite_elements_size(to, done);
-        (void)coffer_decode(from, worker->from, done, count, values);
-        (void)coffer_encode(to, values, count, into);
-        (void)coffer_decode(to, into, 0, count, back);
-        rewrite_count_losses(piece, values, back, count);
+        if (in_floats) {
+            rewrite_compute_block(worker, piece, done, count, dtypes);
+        } else {
+            rewrite_cast_block(worker, piece, done, count, dtypes);
+        }
     }
 }
 
@@ -156,9 +201,13 @@ static coffer_status rewrite_cast_piece(rewrite_cast_worker *worker, rewrite_pie
     const coffer_dtype to = change->to->dtype;
     coffer_read_options alone = COFFER_READ_OPTIONS_INIT;
     alone.threads = 1;
-    const coffer_status status =
+    coffer_status status =
         coffer_read_part(rewrite->model, change->from, rewrite_elements_size(from, piece->first), worker->from,
                          rewrite_elements_size(from, piece->count), &alone, &worker->err);
+    if (status == COFFER_OK && change->computed && rewrite->computing.fetch != NULL) {
+        status = rewrite->computing.fetch(rewrite->computing.ctx, worker->memory, rewrite->sources[piece->number],
+                                          piece->first, piece->count, &worker->err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
@@ -219,16 +268,23 @@ static coffer_status rewrite_cause(const rewrite_cast_worker *workers, size_t co
     return status;
 }
 
-/* Gives each worker its two buffers and runs them. From and to: two neighbouring pieces of the same
-   block for each worker. */
+/* Bytes of a worker's buffers. What computing needs is bounded by who asks for it, so nothing overflows. */
+static size_t rewrite_worker_size(const coffer_rewrite *rewrite)
+{
+    return 2 * (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE + rewrite->computing.memory_size;
+}
+
+/* Gives each worker its buffers and runs them. From, to and the memory to compute with are neighbours in the same block
+   for each worker. */
 static coffer_status rewrite_cast_with(rewrite_cast_job *job, rewrite_cast_worker *workers, size_t count,
                                        uint8_t *buffers, coffer_error *err)
 {
     const size_t size = (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE;
     for (size_t i = 0; i < count; i++) {
         workers[i].job = job;
-        workers[i].from = buffers + 2 * i * size;
+        workers[i].from = buffers + i * rewrite_worker_size(job->rewrite);
         workers[i].to = workers[i].from + size;
+        workers[i].memory = workers[i].to + size;
     }
     const coffer_status status = coffer__crew_run(&job->crew, workers, count, sizeof *workers);
     return rewrite_cause(workers, count, status, err);
@@ -258,7 +314,7 @@ coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrit
 {
     const coffer_allocator *allocator = &rewrite->allocator;
     const size_t count = rewrite_thread_count(rewrite, options->threads);
-    const size_t buffers_size = count * 2 * (size_t)REWRITE_PIECE_ELEMENTS * REWRITE_ELEMENT_SIZE;
+    const size_t buffers_size = count * rewrite_worker_size(rewrite);
     rewrite_cast_job job = { .rewrite = rewrite, .target = target };
     job.crew = (coffer__crew){ .work = rewrite_cast_work,
                                .progress = options->progress,

@@ -127,7 +127,11 @@ static coffer_status rewrite_finish(const coffer_rewrite *rewrite, const coffer_
 static coffer_status rewrite_files(coffer_rewrite *rewrite, const coffer_read_options *options, coffer_error *err)
 {
     coffer__rewrite_target target = { .file = NULL };
-    coffer_status status = rewrite_open(rewrite, &target, err);
+    const coffer__computing *computing = &rewrite->computing;
+    coffer_status status = computing->prepare != NULL ? computing->prepare(computing->ctx, options, err) : COFFER_OK;
+    if (status == COFFER_OK) {
+        status = rewrite_open(rewrite, &target, err);
+    }
     if (status == COFFER_OK) {
         status = rewrite_fill(rewrite, &target, options, err);
     }

@@ -70,6 +70,42 @@ void coffer__rewrite_rules_free(coffer__rewrite_rules *rules);
 coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, coffer__rewrite_rules *rules,
                                      const coffer_tensor *tensor, coffer_error *err);
 
+/*
+ * Numbers that a room above computes: which tensors, and what becomes of their numbers. They go the way of casts, piece
+ * by piece: decoded, changed, and encoded with one rounding.
+ *
+ *   wants     whether the numbers of a tensor are computed; it is F16, BF16, F32 or F64
+ *   prepare   once, before a byte is written; NULL: nothing
+ *   fetch     reads what the elements of a piece need into the worker's memory; NULL: nothing
+ *   change    changes `count` numbers, from element first + skip on, where fetch was called for `first`; 1024 at most
+ *   change_floats   the same in F32, where the dtypes before and afterwards are F16, BF16 or F32; NULL: by `change`
+ *   release   frees ctx
+ *
+ * fetch and the functions that change are called by several threads at once.
+ */
+typedef struct coffer__computing {
+    bool (*wants)(const void *ctx, size_t tensor);
+    coffer_status (*prepare)(void *ctx, const coffer_read_options *options, coffer_error *err);
+    coffer_status (*fetch)(const void *ctx, uint8_t *memory, size_t tensor, uint64_t first, size_t count,
+                           coffer_error *err);
+    void (*change)(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip, size_t count,
+                   double *values);
+    void (*change_floats)(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip,
+                          size_t count, float *values);
+    void (*release)(void *ctx);
+    size_t memory_size; /* of each worker, in bytes */
+    void *ctx;
+} coffer__computing;
+
+/* The most elements of a piece. */
+#define COFFER__REWRITE_PIECE_ELEMENTS ((uint64_t)1 << 18)
+
+/* As coffer_rewrite_plan, with numbers that are computed; NULL: none are. `computing` is copied, and released with the
+   plan; after a failure it is the caller's. */
+coffer_status coffer__rewrite_plan_computed(coffer_rewrite **rewrite, const coffer *model,
+                                            const coffer_rewrite_options *options, const coffer__computing *computing,
+                                            coffer_error *err);
+
 /* The plan itself. rewrite.c fills it, one thread at a time; while it is carried out only `lock`,
    `run` and the counts in `changes` change. */
 struct coffer_rewrite {
@@ -95,6 +131,7 @@ struct coffer_rewrite {
     uint32_t *shard_of;             /* … and the file that it comes from */
     coffer__shards shards;          /* the files that they go to; begins as none */
     coffer_header **headers;        /* of each file, built */
+    coffer__computing computing;    /* all NULL: nothing is computed */
     bool run;
 };
 
@@ -104,10 +141,10 @@ static inline coffer_rewrite_change *coffer__rewrite_change_of(const coffer_rewr
     return &rewrite->changes[rewrite->sources[number]];
 }
 
-/* Whether its bytes are computed. The tensor must not be left out. */
+/* Whether its bytes are made here, by a cast or otherwise. The tensor must not be left out. */
 static inline bool coffer__rewrite_is_cast(const coffer_rewrite_change *change)
 {
-    return change->to->dtype != change->from->dtype;
+    return change->to->dtype != change->from->dtype || change->computed;
 }
 
 /* Whether the new files have the names of the old ones, once it is known how many they are. The

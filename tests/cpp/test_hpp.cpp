@@ -639,6 +639,55 @@ void test_rewriting()
     unlink("e.safetensors");
 }
 
+/* A file of F32 matrices, all of one number. */
+void write_matrices(const char *path,
+                    std::initializer_list<std::tuple<const char *, std::uint64_t, std::uint64_t, float>> all)
+{
+    cofferpp::header declared;
+    for (const auto &[name, rows, columns, value] : all) {
+        declared.add(name, COFFER_F32, { rows, columns });
+    }
+    cofferpp::writer out(path, std::move(declared));
+    std::size_t i = 0;
+    for (const auto &[name, rows, columns, value] : all) {
+        out.write(i++, std::vector<float>(rows * columns, value));
+    }
+    out.finish();
+}
+
+float first_of(const char *path)
+{
+    float value = 0;
+    const cofferpp::model file(path);
+    EXPECT(coffer_read_part(file.get(), coffer_at(file.get(), 0), 0, &value, sizeof value, nullptr, nullptr) ==
+           COFFER_OK);
+    return value;
+}
+
+void test_mixing()
+{
+    write_matrices("e.safetensors", { { "q.weight", 2, 3, 1.0F } });
+    write_matrices("f.safetensors", { { "q.lora_A.weight", 4, 3, 1.0F }, { "q.lora_B.weight", 2, 4, 0.5F } });
+    const cofferpp::model base("e.safetensors");
+    const cofferpp::lora adapter("f.safetensors");
+    const coffer_adapter added[] = { { adapter.get(), 1.5 } };
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.output = "g.safetensors";
+    cofferpp::rewrite merged = cofferpp::rewrite::merge_lora(base, added, &options);
+    EXPECT(merged.at(0)->computed && merged.update(0, 0)->rank == 4 && merged.update(0, 1) == nullptr);
+    merged.run();
+    EXPECT(first_of("g.safetensors") == 1 + 1.5F * 2);
+    const cofferpp::model other("g.safetensors");
+    const coffer *models[] = { base.get(), other.get() };
+    options.output = "f.safetensors";
+    cofferpp::rewrite::average(models, nullptr, &options).run();
+    EXPECT(first_of("f.safetensors") == 2.5F);
+    EXPECT(thrown_by([] { return cofferpp::lora("e.safetensors"); }).code() == COFFER_ERR_UNSUPPORTED);
+    unlink("e.safetensors");
+    unlink("f.safetensors");
+    unlink("g.safetensors");
+}
+
 void test_hashing()
 {
     cofferpp::hasher hasher(COFFER_SHA256);
@@ -907,6 +956,7 @@ int main()
     test_a_model_writer_that_is_left_publishes_nothing();
     test_editing();
     test_rewriting();
+    test_mixing();
     test_hashing();
     test_digests();
     test_verifying();

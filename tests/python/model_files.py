@@ -222,6 +222,18 @@ def make_foreign_files(folder):
     (folder / "graph.onnx").write_bytes(onnx_file(outside, onnx_tensor("shape", (2,), 7, None, wire(7, b"\1\6")), graph=wire(1, constant)))
 
 
+def make_adapter(folder, module, rows, columns, **config):
+    """An adapter of rank 2 as PEFT saves it, for one module: small numbers, whose products are exact."""
+    folder.mkdir(parents=True)
+    name = f"base_model.model.{module}"
+    make(folder / "adapter_model.safetensors", {
+        f"{name}.lora_A.weight": ("F32", [2, columns], floats(*(i % 3 / 4 for i in range(2 * columns)))),
+        f"{name}.lora_B.weight": ("F32", [rows, 2], floats(*(i % 5 / 8 for i in range(2 * rows)))),
+    }, {"format": "pt"})
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": [module.split(".")[-1]], **config}
+    (folder / "adapter_config.json").write_text(json.dumps(config, indent=2))
+
+
 def make_golden_files(folder):
     """model    the file that most cases look into: three tensors of three dtypes, metadata, slack
     layers      twelve layers, one of them unlike the others
@@ -235,6 +247,7 @@ def make_golden_files(folder):
     patterns    names for patterns and natural order
     wide        a tensor of 50 rows of 40 elements
     empty_tensor  a tensor without an element
+    adapters/   one: an adapter for model; other: one for another model; dora: one of another kind
     kohya       an adapter whose names have the layers' numbers between underscores
     broken      layers.safetensors in small, with NaN and infinite numbers; sound: the same without
     short, html what downloads leave behind
@@ -243,6 +256,9 @@ def make_golden_files(folder):
     bad/        a file for each rule of the format that breaks it
     foreign/    files of other programs: checkpoints of PyTorch, one of which would run a command, and arrays of NumPy"""
     make_foreign_files(folder / "foreign")
+    make_adapter(folder / "adapters" / "one", "wte", 4, 3)
+    make_adapter(folder / "adapters" / "other", "model.layers.0.q_proj", 4, 3)
+    make_adapter(folder / "adapters" / "dora", "wte", 4, 3, use_dora=True)
     (folder / "bad").mkdir()
     assert list(bad_files(folder / "bad"))
     make(folder / "model.safetensors", {

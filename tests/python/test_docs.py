@@ -21,7 +21,7 @@ README.md is for somebody who has nothing yet: tests/install/stranger.py follows
 either. Here it is only looked at.
 
 Each document has a folder of its own with one file in it, model.safetensors, which make_model makes; those of CHECKPOINTS also
-have the folder checkpoints, with files of other programs.
+have the folder checkpoints, with files of other programs, and those of ADAPTERS the folder adapter, with one of PEFT for it.
 
 Needs COFFER_CLI and COFFER_LIB; libcoffer.a and what is installed come from COFFER_BUILD_DIR, by default the folder of
 COFFER_LIB.
@@ -38,7 +38,7 @@ from urllib.parse import unquote
 
 import pytest
 from documents import blocks_of, file_of, on_any_machine, sessions
-from model_files import make_foreign_files
+from model_files import make_adapter, make_foreign_files
 
 SOURCE = Path(os.environ.get("COFFER_SOURCE_DIR") or Path(__file__).resolve().parents[2])
 CLI = Path(os.environ["COFFER_CLI"]).resolve()
@@ -54,6 +54,7 @@ LANGUAGES = {"c", "cpp", "rust", "go", "sh", "sh no-run", "cmake", "json", "pyco
 NOT_RUN = {"make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
 README = SOURCE / "README.md"
 CHECKPOINTS = {"convert.md", "scan.md"}
+ADAPTERS = {"mixing.md"}
 
 # The library's objects that a piece of code may take for granted. In front of a function, so that it may have its own.
 CONTEXT = """
@@ -112,6 +113,14 @@ def encode(dtype, value):
     if dtype == "BF16":
         return struct.pack("<f", value)[2:]
     return struct.pack({"F32": "<f", "F16": "<e", "U8": "B"}[dtype], value)
+
+
+def make_beside(document, folder):
+    """What else a document's examples read."""
+    if document.name in CHECKPOINTS:
+        make_foreign_files(folder / "checkpoints")
+    if document.name in ADAPTERS:
+        make_adapter(folder / "adapter", "transformer.h.0.attn.c_attn", 24, 8, fan_in_fan_out=True)
 
 
 def make_model(path):
@@ -209,6 +218,7 @@ def test_json():
 
 @pytest.mark.parametrize("block", [b for b in ALL_BLOCKS if is_program(b)], ids=str)
 def test_program(block, folder):
+    make_beside(block.document, folder)
     (folder / program_name(block)).write_text(block.text)
     assert compile_code(program_name(block), folder, BUILD / "libcoffer.a", "-pthread", "-lm", "-o", "program") == ""
     code, said = run([folder / "program"], folder)
@@ -245,8 +255,7 @@ def test_programs_in_other_languages_are_run(block):
                          ids=lambda d: d.name)
 def test_shell(document, folder, environment):
     """All of a document, from top to bottom, as somebody who follows it would do."""
-    if document.name in CHECKPOINTS:
-        make_foreign_files(folder / "checkpoints")
+    make_beside(document, folder)
     for block in blocks_of(document):
         if is_program(block) or is_foreign(block):
             (folder / program_name(block)).write_text(block.text)

@@ -32,7 +32,8 @@ RewriteKind = Literal[
 RewriteWay = Literal["nothing", "headers", "files"]
 RewritePlace = tuple[str, str, int, int]  # name, dtype, byte in the file, number of the file
 # before, afterwards (None: left out), and how many numbers a cast made infinite and zero
-RewriteChange = tuple[RewritePlace, RewritePlace | None, int, int]
+RewriteChange = tuple[RewritePlace, RewritePlace | None, int, int, bool]
+RewriteTold = tuple[RewriteWay, int, int, int, int, int, int, list[RewriteChange]]
 Engine = Literal["auto", "buffered", "direct", "ring", "cufile"]
 # the address of the first element, bytes from there on, bytes from element to element of each dimension, and the stream
 PlanPlace = tuple[int, int, tuple[int, ...] | None, int]
@@ -199,10 +200,16 @@ class Model:
         threads: int = 0,
         progress: Progress | None = None,
         ignore_unmatched: bool = False,
-    ) -> tuple[RewriteWay, int, int, int, int, int, int, list[RewriteChange]]:
+        mix: (
+            tuple[str, tuple[tuple[str | bytes | os.PathLike[str], float], ...], tuple[str, ...]]
+            | tuple[str, tuple[Model, ...], tuple[float, ...] | None, tuple[tuple[str, tuple[float, ...]], ...], bool]
+            | None
+        ) = None,
+    ) -> RewriteTold:
         """Writes the model again, each rule being what is done, a pattern, and the new name or dtype; or only plans it. How it is done,
         the new model's files and tensors, bytes of the files before and afterwards, bytes of tensors that are copied and cast, and what
-        becomes of each tensor."""
+        becomes of each tensor. `mix` is what is computed from other models: ("lora", paths with scales, patterns), or ("average", the other
+        models, weights, patterns with weights, whether they are t of slerp)."""
     def parameters(self, config: str | None = None) -> tuple[dict[str, int], dict[str, int], dict[str, int], str]:
         """How many, by dtype: elements as stored, weights as trained, as @huggingface/hub counts; and what was assumed of the
         quantisation. By the text of a config.json; None: by the one beside the file, if there is one; "": by none."""

@@ -13,7 +13,7 @@ from ._models import Source, _opened
 from ._options import Sync, size_of
 
 if TYPE_CHECKING:
-    from ._native import Algorithm, Format, Progress, RewriteKind, RewriteWay
+    from ._native import Algorithm, Format, Progress, RewriteKind, RewriteTold, RewriteWay
 
 
 class Place(NamedTuple):
@@ -28,12 +28,13 @@ class Place(NamedTuple):
 @dataclass(frozen=True)
 class TensorRewrite:
     """What becomes of a tensor: `after` is None when it is left out. Numbers that a cast made infinite and zero are counted once it
-    has run."""
+    has run. `computed`: its numbers are computed, by coffer.merge_lora or coffer.average."""
 
     before: Place
     after: Place | None
     overflowed: int
     vanished: int
+    computed: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def rewrite(
         *(("cast", pattern, FORMAT.get(dtype, dtype)) for pattern, dtype in casts.items()),
     ]
     with _opened(source, verify=True) as opened:
-        way, shards, _, before, size, copied, computed, tensors = opened._model.rewrite(
+        told = opened._model.rewrite(
             rules,
             [*(metadata or {}).items()],
             output=output,
@@ -138,9 +139,14 @@ def rewrite(
             threads=threads,
             progress=progress,
         )
+    return _told(told)
+
+
+def _told(told: RewriteTold) -> Rewrite:
+    way, shards, _, before, size, copied, computed, tensors = told
     changes = tuple(
-        TensorRewrite(Place(*old), None if new is None else Place(*new), overflowed, vanished)
-        for old, new, overflowed, vanished in tensors
+        TensorRewrite(Place(*old), None if new is None else Place(*new), overflowed, vanished, was_computed)
+        for old, new, overflowed, vanished, was_computed in tensors
     )
     return Rewrite(way, shards, changes, before, size, copied, computed)
 

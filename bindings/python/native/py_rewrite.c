@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Model.rewrite: the model written again by rules, or only what that would do. */
+#include "py_mix.h"
 #include "py_model.h"
 
 #include <string.h>
@@ -117,8 +118,8 @@ static PyObject *rewrite_change(const coffer_rewrite_change *change)
         Py_XDECREF(from);
         return NULL;
     }
-    return Py_BuildValue("(NNKK)", from, to, (unsigned long long)change->overflowed,
-                         (unsigned long long)change->vanished);
+    return Py_BuildValue("(NNKKO)", from, to, (unsigned long long)change->overflowed,
+                         (unsigned long long)change->vanished, change->computed ? Py_True : Py_False);
 }
 
 static PyObject *rewrite_told(const coffer_rewrite *rewrite)
@@ -144,13 +145,13 @@ static PyObject *rewrite_told(const coffer_rewrite *rewrite)
 /* ---- the whole ---- */
 
 static PyObject *rewrite_run(const py_state *state, const py_handle *handle, const coffer_rewrite_options *options,
-                             int dry_run, PyObject *progress, unsigned threads)
+                             py_mix *mix, int dry_run, PyObject *progress, unsigned threads)
 {
     coffer_rewrite *rewrite = NULL;
     coffer_error err;
     py_watch watch;
     py_watch_begin(&watch, progress, threads);
-    coffer_status status = coffer_rewrite_plan(&rewrite, py_handle_model(handle), options, &err);
+    coffer_status status = py_mix_plan(mix, &rewrite, py_handle_model(handle), options, &err);
     if (status == COFFER_OK && !dry_run) {
         status = coffer_rewrite_run(rewrite, &watch.options, &err);
     }
@@ -164,13 +165,15 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "rules",          "edits",   "output",   "format",           "alignment",
                              "max_shard_size", "digests", "sync",     "follow_links",     "force",
-                             "dry_run",        "threads", "progress", "ignore_unmatched", NULL };
+                             "dry_run",        "threads", "progress", "ignore_unmatched", "mix",
+                             NULL };
     const py_state *state = py_state_of(self);
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     PyObject *given = NULL;
     PyObject *edits = NULL;
     PyObject *output = NULL;
     PyObject *progress = NULL;
+    PyObject *mixed = NULL;
     const char *format = NULL;
     const char *digests = NULL;
     const char *sync = "replace";
@@ -181,9 +184,9 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
     int force = 0;
     int dry_run = 0;
     int ignore_unmatched = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$OzKKzspppIOp:rewrite", names, &given, &edits, &output, &format,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$OzKKzspppIOpO:rewrite", names, &given, &edits, &output, &format,
                                      &alignment, &max_shard_size, &digests, &sync, &follow_links, &force, &dry_run,
-                                     &threads, &progress, &ignore_unmatched)) {
+                                     &threads, &progress, &ignore_unmatched, &mixed)) {
         return NULL;
     }
     PyObject *path = NULL;
@@ -191,19 +194,22 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     rewrite_rules rules;
+    py_mix mix;
     options.output = path == NULL ? NULL : PyBytes_AsString(path);
     options.alignment = alignment;
     options.max_shard_size = max_shard_size;
     options.follow_links = follow_links != 0;
     options.force = force != 0;
     options.ignore_unmatched = ignore_unmatched != 0;
-    const int ready = rewrite_rules_init(state, &rules, given, edits, &options) == 0 &&
+    const int ruled = rewrite_rules_init(state, &rules, given, edits, &options) == 0;
+    const int ready = py_mix_init(state, &mix, ruled ? mixed : NULL) == 0 && ruled &&
                       py_format_from(state, format, &options.format) == 0 &&
                       py_algorithm_from(state, digests, &options.digests) == 0 &&
                       py_sync_from(state, sync, &options.sync) == 0;
     py_handle *handle = ready ? py_model_use(self) : NULL;
-    PyObject *told = handle == NULL ? NULL : rewrite_run(state, handle, &options, dry_run, progress, threads);
+    PyObject *told = handle == NULL ? NULL : rewrite_run(state, handle, &options, &mix, dry_run, progress, threads);
     py_handle_release(handle);
+    py_mix_deinit(&mix);
     rewrite_rules_deinit(&rules);
     Py_XDECREF(path);
     return told;

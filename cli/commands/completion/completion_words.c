@@ -20,6 +20,9 @@ static const struct word {
     { "PREFIX", WORD_ANY },         { "R", WORD_ANY },         { "DEVICE", WORD_ANY },
     { "GLOB=DIM", WORD_TENSOR },    { "NORM", WORD_ANY },      { "s/RE/NEW/", WORD_ANY },
     { "LIST", WORD_ANY },           { "TOKENS", WORD_ANY },    { "SHELL", WORD_ANY },
+    { "GLOB=DIM", WORD_TENSOR },    { "NORM", WORD_ANY },      { "BASE", WORD_FILE },
+    { "ADAPTER", WORD_FILE },       { "X", WORD_ANY },         { "T", WORD_ANY },
+    { "WEIGHTS", WORD_ANY },
 };
 
 static word_kind kind_of_word(const char *word)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models computed from others: adapters merged into what they were trained on, and averages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from ._models import Source, _opened
+from ._options import Sync, size_of
+from ._rewrite import Rewrite, _patterns, _told
+
+if TYPE_CHECKING:
+    from ._native import Algorithm, Progress
+
+Path = str | os.PathLike[str]
+
+
+def merge_lora(
+    base: Source,
+    adapters: Path | Iterable[Path] | Mapping[Path, float],
+    output: Path,
+    *,
+    scale: float = 1.0,
+    select: str | Iterable[str] = (),
+    max_shard_size: int | str | None = None,
+    digests: Algorithm | None = None,
+    sync: Sync = "replace",
+    force: bool = False,
+    dry_run: bool = False,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Rewrite:
+    """Adds adapters of low rank (LoRA) to the model that they were trained on, and writes the result. Returns what was done.
+
+    base            a path, a URL, or what coffer.open gave
+    adapters        one or several, each a file, a folder or a URL: of PEFT with its adapter_config.json beside it, of kohya's scripts or
+                    of diffusers. A mapping has the scale of each
+    output          the new file, which for several files has to end in NAME.safetensors; layout, dtypes and metadata are those of the base
+    scale           how much of each adapter is added, where they are no mapping; 1 as it was trained
+    select          patterns of the adapters' tensors that count, of a file for several models; all without
+    max_shard_size, digests, sync, force, dry_run, threads, progress   as of coffer.rewrite
+
+    The numbers are those of docs/mixing.md. Every tensor of an adapter has to find its place and shape in the base, or nothing is
+    done. Tensors that no adapter changes are copied as they are.
+    """
+    scales = adapters if isinstance(adapters, Mapping) else dict.fromkeys(_paths(adapters), scale)
+    with _opened(base, verify=True) as opened:
+        told = opened._model.rewrite(
+            [],
+            [],
+            output=output,
+            max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
+            digests=digests,
+            sync=sync,
+            force=force,
+            dry_run=dry_run,
+            threads=threads,
+            progress=progress,
+            mix=("lora", tuple((path, float(each)) for path, each in scales.items()), tuple(_patterns(select))),
+        )
+    return _told(told)
+
+
+def average(
+    models: Sequence[Source],
+    output: Path,
+    *,
+    weights: Sequence[float] | Mapping[str, Sequence[float]] | None = None,
+    slerp: float | Mapping[str, float] | None = None,
+    max_shard_size: int | str | None = None,
+    digests: Algorithm | None = None,
+    sync: Sync = "replace",
+    force: bool = False,
+    dry_run: bool = False,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> Rewrite:
+    """Writes the weighted mean of models that have the same tensors, by name, dtype and shape. Returns what was done.
+
+    models          paths, URLs, or what coffer.open gave; layout, dtypes and metadata are those of the first
+    output          the new file, which for several files has to end in NAME.safetensors
+    weights         one for each model, divided by their sum; None: all the same. A mapping has weights for the tensors whose names
+                    match its patterns, of which the first that matches counts and each has to match; the same weights for the others
+    slerp           from 0 to 1, how far from the first of two models to the second, on the sphere; a mapping likewise, 1/2 for the others
+    max_shard_size, digests, sync, force, dry_run, threads, progress   as of coffer.rewrite
+
+    The numbers are those of docs/mixing.md. Tensors of integers have to be the same in all models, and stay as they are.
+    """
+    if slerp is not None and weights is not None:
+        raise TypeError("models are averaged by weights or by slerp, not by both")
+    plain, rules = _weights(weights) if slerp is None else _weights(_lists(slerp))
+    with ExitStack() as stack:
+        opened = [stack.enter_context(_opened(model, verify=True)) for model in models]
+        if not opened:
+            raise ValueError("there is no model to average")
+        told = opened[0]._model.rewrite(
+            [],
+            [],
+            output=output,
+            max_shard_size=0 if max_shard_size is None else size_of(max_shard_size),
+            digests=digests,
+            sync=sync,
+            force=force,
+            dry_run=dry_run,
+            threads=threads,
+            progress=progress,
+            mix=("average", tuple(model._model for model in opened[1:]), plain, rules, slerp is not None),
+        )
+    return _told(told)
+
+
+def _paths(given: Path | Iterable[Path]) -> list[Path]:
+    return [given] if isinstance(given, str | os.PathLike) else list(given)
+
+
+def _lists(slerp: float | Mapping[str, float]) -> Sequence[float] | Mapping[str, Sequence[float]]:
+    return {pattern: [t] for pattern, t in slerp.items()} if isinstance(slerp, Mapping) else [slerp]
+
+
+_Weights = tuple[float, ...]
+
+
+def _weights(
+    given: Sequence[float] | Mapping[str, Sequence[float]] | None,
+) -> tuple[_Weights | None, tuple[tuple[str, _Weights], ...]]:
+    if given is None:
+        return None, ()
+    if isinstance(given, Mapping):
+        return None, tuple((pattern, tuple(map(float, weights))) for pattern, weights in given.items())
+    return tuple(map(float, given)), ()

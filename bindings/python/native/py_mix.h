@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rewrite computes from other models (py_mix.c). */
+#ifndef PY_MIX_H
+#define PY_MIX_H
+
+#include "py_model.h"
+
+/* Adapters, or models to average; neither: nothing is computed. */
+typedef struct py_mix {
+    PyObject *kept; /* a list of what texts belong to */
+    size_t count;   /* of adapters, or of models with the one that is rewritten */
+    const char **paths;
+    coffer_adapter *adapters;
+    coffer_lora **loras;
+    const char **select;
+    coffer_lora_options lora;
+    py_handle **handles; /* of the models but the first */
+    const coffer **models;
+    coffer_average_rule *rules;
+    double *numbers;
+    double *next_number; /* where the next weights go */
+    coffer_average_options average;
+} py_mix;
+
+/* From what Python says; None or NULL for nothing. py_mix_deinit follows in any case. */
+int py_mix_init(const py_state *state, py_mix *mix, PyObject *given);
+/* Plans it, without the GIL. Adapters are opened here, and released after the plan. */
+coffer_status py_mix_plan(py_mix *mix, coffer_rewrite **rewrite, const coffer *model,
+                          const coffer_rewrite_options *options, coffer_error *err);
+void py_mix_deinit(py_mix *mix);
+
+#endif

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adapters that peft saves, merged by peft (merge_and_unload) and by `coffer merge-lora`.
+
+Where every product and sum is exact, both have to agree to the last bit. Otherwise they differ by rounding: peft sums along the
+rank in the order that the processor's matrix product has, and rounds the product to F16 or BF16 before it adds it. The bounds
+are those of docs/mixing.md."""
+
+import subprocess
+import sys
+
+import peft
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (
+    AutoModelForCausalLM,
+    BertConfig,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+STEP = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}  # half of one, relative
+
+
+def llama():
+    return LlamaForCausalLM(
+        LlamaConfig(
+            hidden_size=48, num_attention_heads=4, num_hidden_layers=2, intermediate_size=80, vocab_size=96,
+            num_key_value_heads=2, tie_word_embeddings=False,
+        )
+    )  # fmt: skip
+
+
+def gpt2():
+    return GPT2LMHeadModel(GPT2Config(n_embd=16, n_head=2, n_layer=2, vocab_size=64, n_positions=32))
+
+
+def bert():
+    return BertForSequenceClassification(
+        BertConfig(hidden_size=16, num_attention_heads=2, num_hidden_layers=2, intermediate_size=32, vocab_size=64)
+    )
+
+
+class Convolutions(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide = torch.nn.Conv2d(6, 8, 3)
+        self.point = torch.nn.Conv2d(8, 5, 1)
+        self.line = torch.nn.Conv1d(5, 4, 5)
+        self.last = torch.nn.Linear(4, 3)
+
+
+CASES = {
+    "llama": (llama, {"target_modules": ["q_proj", "v_proj", "up_proj"]}),
+    "llama, everything": (llama, {"target_modules": "all-linear", "use_rslora": True, "r": 5}),
+    "llama, patterns": (llama, {
+        "target_modules": ["q_proj", "k_proj"], "rank_pattern": {"q_proj": 3, "layers.1.self_attn.k_proj": 7},
+        "alpha_pattern": {"layers.0.self_attn.q_proj": 5, "k_proj": 32},
+    }),
+    "llama, whole tensors": (llama, {"target_modules": ["o_proj"], "modules_to_save": ["lm_head", "norm"]}),
+    "llama, embeddings": (llama, {"target_modules": ["embed_tokens", "down_proj"]}),
+    "gpt2, turned": (gpt2, {"target_modules": ["c_attn", "c_proj"], "fan_in_fan_out": True}),
+    "bert, biases": (bert, {"target_modules": ["query", "dense"], "bias": "lora_only", "task_type": "SEQ_CLS"}),
+    "convolutions": (Convolutions, {"target_modules": ["wide", "point", "line", "last"]}),
+}  # fmt: skip
+
+
+def save_base(model, folder):
+    folder.mkdir()
+    if isinstance(model, Convolutions):
+        save_file(model.state_dict(), folder / "model.safetensors")
+    else:
+        model.save_pretrained(folder)
+
+
+def adapted(model, options):
+    """The model with an adapter, all of whose tensors have random numbers."""
+    config = peft.LoraConfig(**{"r": 4, "lora_alpha": 6, "init_lora_weights": False, **options})
+    made = peft.get_peft_model(model, config)
+    with torch.no_grad():
+        for name, tensor in made.named_parameters():
+            if "modules_to_save" in name or (tensor.requires_grad and "lora_" not in name):
+                tensor.normal_()
+    return made
+
+
+def merge(tmp_path, *arguments):
+    subprocess.run(
+        [sys.executable, "-m", "coffer", "merge-lora", tmp_path / "base", tmp_path / "adapter", "-q", "-o",
+         tmp_path / "merged.safetensors", *arguments], check=True, capture_output=True,
+    )  # fmt: skip
+    return load_file(tmp_path / "merged.safetensors")
+
+
+def changes(model):
+    """By the name of each tensor that is changed, the largest that its product can be, in F64."""
+    found = {}
+    for name, module in model.base_model.model.named_modules():
+        if not isinstance(module, peft.tuners.lora.LoraLayer):
+            continue
+        shape = module.base_layer.weight.shape
+        if "default" in module.lora_embedding_A:
+            down, up = module.lora_embedding_A["default"], module.lora_embedding_B["default"]
+        else:
+            down, up = module.lora_A["default"].weight, module.lora_B["default"].weight
+        size = up.double().abs().flatten(1) @ down.double().abs().flatten(1)
+        turned = "default" in module.lora_embedding_A or getattr(module, "fan_in_fan_out", False)
+        size = (size.T if turned else size).reshape(shape) * abs(module.scaling["default"])
+        found[f"{name}.weight"] = (size, down.shape[0])
+    return found
+
+
+@pytest.mark.parametrize("dtype", STEP, ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_as_peft_merges(case, dtype, tmp_path):
+    torch.manual_seed(1)
+    make, options = CASES[case]
+    model = make().to(dtype)
+    save_base(model, tmp_path / "base")
+    stored = load_file(tmp_path / "base" / "model.safetensors")
+    model = adapted(model, options).to(dtype)
+    model.save_pretrained(tmp_path / "adapter")
+    sizes = changes(model)
+    expected = model.merge_and_unload().state_dict()
+    found = merge(tmp_path)
+    assert found.keys() == stored.keys()
+    different = 0
+    for name, tensor in found.items():
+        wanted = expected[name]
+        assert tensor.dtype == wanted.dtype == dtype and tensor.shape == wanted.shape
+        size, rank = next((value for end, value in sizes.items() if end.endswith(name)), (None, 0))
+        if size is None:
+            assert torch.equal(tensor, wanted), name
+            continue
+        rounding = STEP[dtype] * (size + wanted.double().abs() + tensor.double().abs())
+        bound = rounding + 2 * (rank + 2) * 2.0**-24 * (size + stored[name].double().abs()) + 2.0**-24
+        assert ((tensor.double() - wanted.double()).abs() <= bound).all(), name
+        different += not torch.equal(tensor, stored[name])
+    assert different == len(sizes)
+
+
+@pytest.mark.parametrize("dtype", STEP, ids=str)
+def test_exact_sums_are_the_same_to_the_last_bit(dtype, tmp_path):
+    torch.manual_seed(2)
+    model = llama().to(dtype)
+    with torch.no_grad():
+        for tensor in model.parameters():
+            tensor.copy_(torch.randint(-4, 5, tensor.shape))
+    save_base(model, tmp_path / "base")
+    model = adapted(model, {"target_modules": "all-linear", "lora_alpha": 8}).to(dtype)
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            if "lora_" in name:
+                tensor.copy_(torch.randint(-3, 4, tensor.shape))
+    model.save_pretrained(tmp_path / "adapter")
+    found = merge(tmp_path)
+    expected = model.merge_and_unload().state_dict()
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in found.items())
+
+
+def test_what_was_merged_loads_and_computes_the_same(tmp_path):
+    torch.manual_seed(3)
+    model = llama()
+    save_base(model, tmp_path / "base")
+    model = adapted(model, {"target_modules": "all-linear"}).eval()
+    model.save_pretrained(tmp_path / "adapter")
+    merge(tmp_path)
+    (tmp_path / "merged.safetensors").rename(tmp_path / "base" / "model.safetensors")
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "base", dtype=torch.float32).eval()
+    tokens = torch.arange(8).unsqueeze(0)
+    with torch.no_grad():
+        torch.testing.assert_close(loaded(tokens).logits, model(tokens).logits, rtol=1e-4, atol=1e-3)
+
+
+def test_dora_is_refused(tmp_path):
+    model = llama()
+    save_base(model, tmp_path / "base")
+    adapted(model, {"target_modules": ["q_proj"], "use_dora": True}).save_pretrained(tmp_path / "adapter")
+    with pytest.raises(subprocess.CalledProcessError) as failure:
+        merge(tmp_path)
+    assert b"DoRA" in failure.value.stderr

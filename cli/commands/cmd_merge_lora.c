@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer merge-lora BASE ADAPTER... -o FILE: adapters added to the model that they were trained on. */
+#include "cli_guard.h"
+#include "cli_options.h"
+#include "cli_output.h"
+#include "cli_publish.h"
+#include "cli_report.h"
+#include "cli_rewrite.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MISFITS_SHOWN 20 /* tensors without a place that are told of one by one */
+
+typedef struct merging {
+    cli *app;
+    const char *const *paths; /* of the adapters */
+    coffer_adapter *adapters;
+    coffer_lora **loras; /* the same, to be closed */
+    size_t count;
+    size_t misfits;
+} merging;
+
+/* ---- adapters ---- */
+
+/* No --scale is 1; one is for all adapters, else there is one for each. */
+static int read_scales(const merging *run, const cli_arguments *arguments)
+{
+    size_t count = 0;
+    const char **texts = cli_values_of(arguments, CLI_OPTION_SCALE, &count);
+    int code = CLI_EXIT_OK;
+    if (count > 1 && count != run->count) {
+        code = cli_usage_error(run->app, "%zu --scale for %zu adapters: give one for all, or one for each, in order",
+                               count, run->count);
+    }
+    for (size_t i = 0; i < run->count && code == CLI_EXIT_OK; i++) {
+        const char *text = count == 0 ? "1" : texts[count == 1 ? 0 : i];
+        char *end = NULL;
+        run->adapters[i].scale = strtod(text, &end);
+        if (end == text || *end != '\0' || !isfinite(run->adapters[i].scale)) {
+            code = cli_usage_error(run->app, "--scale needs a number: 1, 0.7, -1");
+        }
+    }
+    free(texts);
+    return code;
+}
+
+static int open_adapter(const merging *run, size_t i, const coffer_lora_options *options, const char *output)
+{
+    coffer_error err;
+    coffer_open_options open = COFFER_OPEN_OPTIONS_INIT;
+    open.access = COFFER_READ;
+    open.verify = COFFER_VERIFY_RECORDED;
+    if (coffer_lora_open(&run->loras[i], run->paths[i], &open, options, &err) != COFFER_OK) {
+        return cli_fail(run->app, err.path[0] != '\0' ? err.path : run->paths[i], &err);
+    }
+    run->adapters[i].lora = run->loras[i];
+    return output == NULL ? CLI_EXIT_OK
+                          : cli_guard_model(run->app, output, run->paths[i], coffer_lora_model(run->loras[i]));
+}
+
+static int open_adapters(const merging *run, const cli_arguments *arguments)
+{
+    coffer_lora_options options = COFFER_LORA_OPTIONS_INIT;
+    const char **patterns = cli_values_of(arguments, CLI_OPTION_SELECT, &options.select_count);
+    options.select = patterns;
+    int code = CLI_EXIT_OK;
+    for (size_t i = 0; i < run->count && code == CLI_EXIT_OK; i++) {
+        code = open_adapter(run, i, &options, cli_value(arguments, CLI_OPTION_OUTPUT));
+    }
+    free(patterns);
+    return code;
+}
+
+/* ---- telling ---- */
+
+static void tell_misfit(void *ctx, size_t adapter, const coffer_tensor *tensor, const char *why)
+{
+    merging *run = ctx;
+    char name[1024];
+    if (run->misfits++ < MISFITS_SHOWN) {
+        coffer_escape(tensor->name, tensor->name_len, name, sizeof name);
+        cli_say_path(run->app, run->paths[adapter], "\"%s\": %s", name, why);
+    }
+}
+
+static coffer_status plan_merge(void *ctx, coffer_rewrite **rewrite, const coffer *model,
+                                const coffer_rewrite_options *options, coffer_error *err)
+{
+    merging *run = ctx;
+    coffer_merge_lora_options merge = COFFER_MERGE_LORA_OPTIONS_INIT;
+    merge.misfit = tell_misfit;
+    merge.misfit_ctx = run;
+    const coffer_status status =
+        coffer_merge_lora_plan(rewrite, model, run->adapters, run->count, &merge, options, err);
+    if (run->misfits > MISFITS_SHOWN) {
+        cli_say(run->app, "... and %zu more", run->misfits - MISFITS_SHOWN);
+    }
+    return status;
+}
+
+static void put_scale(cli_output *out, double scale)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.6g", scale);
+    cli_put_text(out, text);
+}
+
+/* "merged: rank 16, scale 2"; "replaced". Of several adapters each has its number. */
+static void put_updates(const void *ctx, cli_output *out, const coffer_rewrite *rewrite, size_t i)
+{
+    const merging *run = ctx;
+    const coffer_lora_update *update = NULL;
+    for (size_t k = 0; (update = coffer_merge_lora_at(rewrite, i, k)) != NULL; k++) {
+        cli_put_text(out, k > 0 ? "; " : "");
+        if (run->count > 1) {
+            cli_put_text(out, "adapter ");
+            cli_put_number(out, update->adapter + 1);
+            cli_put_text(out, ": ");
+        }
+        if (update->rank == 0) {
+            cli_put_text(out, "replaced");
+            continue;
+        }
+        cli_put_text(out, "rank ");
+        cli_put_number(out, update->rank);
+        cli_put_text(out, ", scale ");
+        put_scale(out, update->scale);
+        cli_put_text(out, update->transposed ? ", transposed" : "");
+    }
+}
+
+static void json_updates(const void *ctx, cli_output *out, const coffer_rewrite *rewrite, size_t i)
+{
+    const merging *run = ctx;
+    char scale[32];
+    const coffer_lora_update *update = NULL;
+    cli_json_key(out, "adapters");
+    cli_json_open(out, '[', false);
+    for (size_t k = 0; (update = coffer_merge_lora_at(rewrite, i, k)) != NULL; k++) {
+        cli_json_open(out, '{', false);
+        cli_json_key(out, "path");
+        cli_json_string(out, run->paths[update->adapter]);
+        cli_json_key(out, "rank");
+        cli_json_number(out, update->rank);
+        cli_json_key(out, "scale");
+        snprintf(scale, sizeof scale, "%.17g", update->scale);
+        cli_json_raw(out, scale);
+        cli_json_close(out, '}');
+    }
+    cli_json_close(out, ']');
+}
+
+/* ---- the whole ---- */
+
+static int merge_all(merging *run, const cli_arguments *arguments)
+{
+    const cli_rewrite_planner planner = { plan_merge, run, { "merge", "merged", put_updates, json_updates, run } };
+    int code = read_scales(run, arguments);
+    if (code == CLI_EXIT_OK) {
+        code = open_adapters(run, arguments);
+    }
+    return code == CLI_EXIT_OK ? cli_rewrite_planned(run->app, arguments, &planner) : code;
+}
+
+static int run_merge_lora(cli *app, const cli_arguments *arguments)
+{
+    merging run = { .app = app, .paths = arguments->names + 1, .count = arguments->name_count - 1 };
+    if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
+        return cli_usage_error(app, "name the new file: -o FILE");
+    }
+    run.adapters = calloc(run.count, sizeof *run.adapters);
+    run.loras = calloc(run.count, sizeof(coffer_lora *));
+    const int code = run.adapters != NULL && run.loras != NULL ? merge_all(&run, arguments)
+                                                               : cli_fail_memory(app, arguments->names[0]);
+    for (size_t i = 0; i < run.count && run.loras != NULL; i++) {
+        coffer_lora_close(run.loras[i]);
+    }
+    free(run.loras);
+    free(run.adapters);
+    return code;
+}
+
+static const cli_option MERGE_LORA_OPTIONS[] = {
+    { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file", NULL },
+    { CLI_OPTION_SCALE, 0, "scale", "X", "how much of an adapter to add, 1 unless given; repeatable, in their order",
+      NULL },
+    { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors of the adapters whose names match; repeatable", NULL },
+    CLI_OPTION_ROW_SHARD_SIZE,
+    CLI_OPTION_ROW_DRY_RUN,
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
+    CLI_OPTION_ROW_DIGEST,
+    CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_END,
+};
+
+static const cli_example MERGE_LORA_EXAMPLES[] = {
+    { "coffer merge-lora base.safetensors adapter/ -o merged.safetensors",
+      "an adapter of PEFT, with its configuration" },
+    { "coffer merge-lora base/ style.safetensors --scale 0.7 -o merged.safetensors", "seven tenths of an adapter" },
+    { "coffer merge-lora base/ a/ b/ --scale 1 --scale 0.5 -o both.safetensors",
+      "two adapters, the second one by half" },
+    { "coffer merge-lora unet/ lora.safetensors --select 'lora_unet_*' -n -o new.safetensors",
+      "what would be merged of an adapter for several models" },
+    { NULL, NULL },
+};
+
+const cli_command cli_merge_lora = {
+    .name = "merge-lora",
+    .run = run_merge_lora,
+    .summary = "add adapters (LoRA) to the model that they were trained on",
+    .usage = "BASE ADAPTER...",
+    .about = "Writes the model BASE with adapters of low rank added to its tensors, in the same layout, dtypes and\n"
+             "metadata, to FILE (-o). ADAPTER is a file, or a folder or URL of one: of PEFT, whose\n"
+             "adapter_config.json has to be beside it; of kohya's scripts, whose names have underscores for dots; or\n"
+             "of diffusers. To each tensor scale * alpha / rank * B A is added, in F32, and the sum is rounded once.\n"
+             "--scale is given once for all adapters, or once for each. Tensors that PEFT saved whole\n"
+             "(modules_to_save, biases) replace those of the base. Every tensor of an adapter has to find its place\n"
+             "and shape, or all that do not are listed and nothing is written. DoRA, LoHa, LoKr and other kinds are\n"
+             "refused, and so are quantised models. Tensors that no adapter changes are copied as they are.\n"
+             "\n"
+             "JSON: as of coffer align; of changes [{name, change, adapters: [{path, rank, scale}], from, to,\n"
+             "overflowed, vanished}]. Of a tensor that is replaced, rank is 0.\n",
+    .options = MERGE_LORA_OPTIONS,
+    .examples = MERGE_LORA_EXAMPLES,
+    .least_names = 2,
+    .most_names = SIZE_MAX,
+};

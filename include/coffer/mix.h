@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coffer/mix.h - models computed from others: averages, and adapters (LoRA) merged into what they were trained on.
+ *
+ *     coffer_lora *lora;
+ *     coffer_lora_open(&lora, "adapter/", NULL, NULL, &err);
+ *     coffer_adapter adapter = { lora, 1.0 };
+ *     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+ *     options.output = "merged.safetensors";
+ *     coffer_rewrite *rewrite;
+ *     coffer_merge_lora_plan(&rewrite, base, &adapter, 1, NULL, &options, &err);     nothing is written yet
+ *     coffer_rewrite_run(rewrite, NULL, &err);                                       now it is
+ *     coffer_rewrite_free(rewrite);
+ *     coffer_lora_close(lora);
+ *
+ * Since 0.2.
+ */
+#ifndef COFFER_MIX_H
+#define COFFER_MIX_H
+
+#include "model.h"
+#include "rewrite.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Adapters ---------------------------------------------------------------------------------------------------- */
+
+/* An adapter of low rank (LoRA), opened: pairs of matrices, each for one tensor of a base model, and whole tensors that
+   replace others. Immutable; any thread may use it. */
+typedef struct coffer_lora coffer_lora;
+
+/* How an adapter is opened. */
+typedef struct coffer_lora_options {
+    size_t struct_size;
+    const coffer_allocator *allocator; /* as in coffer_open_options */
+    /* Patterns (coffer_match) for the names of the adapter's tensors: only those that match one of them count. Of a
+       file for several models, `text_encoder.*` or `lora_unet_*`. */
+    const char *const *select;
+    size_t select_count; /* 0: all */
+    /* The text of an adapter_config.json; NULL: that of the file beside the adapter, if there is one. */
+    const char *config;
+    size_t config_len;
+} coffer_lora_options;
+#define COFFER_LORA_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(coffer_lora_options), NULL, NULL, 0, NULL, 0                                                            \
+    }
+
+/*
+ * Opens an adapter: a file, a folder with adapter_model.safetensors or with one model, or a URL of either. Reads the
+ * header and the configuration, no matrices. `open` says how the file is opened; NULL: as by default. Three kinds of
+ * names are understood:
+ *
+ *   PEFT        base_model.model.NAME.lora_A.weight, lora_B, lora_embedding_A and _B; whole tensors, as modules_to_save
+ *               and trained biases are. adapter_config.json has to be there: the factor is lora_alpha / r, or
+ *               lora_alpha / sqrt(r) with use_rslora, by rank_pattern and alpha_pattern (names or ends of names)
+ *   kohya       lora_unet_NAME.lora_down.weight, lora_up and alpha, where the dots of the name are underscores; also
+ *               lora_te_, lora_te1_, lora_te2_, lora_te3_ and lora_transformer_. The factor is alpha / rank, 1 without
+ *   diffusers   unet.NAME.lora.down.weight, NAME.lora_A.weight, NAME.processor.to_q_lora.down.weight and their like,
+ *               with alpha as in kohya's files
+ *
+ * COFFER_ERR_UNSUPPORTED for other kinds of adapters, by their names (LoHa, LoKr, DoRA, OFT, …), for what is not added
+ * by a product (layer_replication, target_parameters, PiSSA and others that changed the base), and for matrices that
+ * are no floats; COFFER_ERR_NO_TENSOR when nothing is selected, and for one matrix without the other;
+ * COFFER_ERR_NOT_FOUND for PEFT's names without a configuration; COFFER_ERR_DUPLICATE_NAME for two matrices of one
+ * place; COFFER_ERR_SIZE for matrices whose ranks differ or are 0; COFFER_ERR_JSON, COFFER_ERR_TYPE and
+ * COFFER_ERR_NUMBER for the configuration. *lora is NULL on failure.
+ */
+COFFER_API coffer_status coffer_lora_open(coffer_lora **lora, const char *path, const coffer_open_options *open,
+                                          const coffer_lora_options *options, coffer_error *err);
+/* The model of the adapter's file, whose tensors are the matrices. Borrowed. */
+COFFER_API const coffer *coffer_lora_model(const coffer_lora *lora);
+/* Releases it; NULL is allowed. */
+COFFER_API void coffer_lora_close(coffer_lora *lora);
+
+/* ---- Merging ----------------------------------------------------------------------------------------------------- */
+
+/* An adapter, and how much of it is added. Whole tensors replace others whatever the scale is. */
+typedef struct coffer_adapter {
+    const coffer_lora *lora;
+    double scale; /* 1: as it was trained. Finite */
+} coffer_adapter;
+
+/* Called for a tensor of an adapter that has no place in the base model; `why` says so in a few words: "the base has no
+   such tensor". Both are borrowed for the call. */
+typedef void (*coffer_lora_misfit)(void *ctx, size_t adapter, const coffer_tensor *tensor, const char *why);
+
+/* How adapters are merged. */
+typedef struct coffer_merge_lora_options {
+    size_t struct_size;
+    coffer_lora_misfit misfit; /* called for each of them before planning fails; NULL: the error names the first */
+    void *misfit_ctx;
+} coffer_merge_lora_options;
+#define COFFER_MERGE_LORA_OPTIONS_INIT                                                                                 \
+    {                                                                                                                  \
+        sizeof(coffer_merge_lora_options), NULL, NULL                                                                  \
+    }
+
+/* What an adapter does to a tensor. Handed out by pointer, and grows at its end in later versions. */
+typedef struct coffer_lora_update {
+    size_t adapter; /* its number among those that are merged */
+    uint64_t rank;  /* 0: the tensor is replaced */
+    double scale;   /* all of it: the adapter's own factor times that of the merge */
+    bool transposed;
+} coffer_lora_update;
+
+/*
+ * Plans a rewrite of the model in which the adapters are added to the tensors that they are for: coffer_rewrite_run
+ * carries it out, and coffer_rewrite_at tells which tensors are `computed`. Nothing is read of tensors or written by
+ * planning. The base, the adapters and what `rewriting` points to are borrowed until the plan is freed.
+ *
+ * For an element w of the base, in F32 (in F64 where base or result are), for each adapter in order:
+ *
+ *     w = w + scale * (B[i][0] * A[0][j] + B[i][1] * A[1][j] + …)      from left to right, each step rounded to F32
+ *
+ * and then w is rounded once to the dtype of the result, as by a cast. So the result does not depend on the number of
+ * threads. Convolutions are matrices whose rows are their output channels; of embeddings, and with fan_in_fan_out
+ * where the shape fits, the product is transposed. An adapter's matrices are in memory, as F32, while the plan is
+ * carried out; a matrix with an infinity or a NaN is refused then (COFFER_ERR_NUMBER), before anything is written.
+ *
+ * The name of an adapter's tensor is looked for as it is; else without its first component, or under further ones, if
+ * exactly one tensor of the base has it so. Fails as coffer_rewrite_plan does, with COFFER_ERR_NO_TENSOR when tensors
+ * of an adapter have no place, by name or by shape, or more than one; COFFER_ERR_DUPLICATE_NAME when two of one
+ * adapter have the same, or one adapter replaces what another one changes; COFFER_ERR_DTYPE when the base's tensor is
+ * none of F16, BF16, F32 and F64, as in a quantised model. err->tensor names the tensor.
+ */
+COFFER_API coffer_status coffer_merge_lora_plan(coffer_rewrite **rewrite, const coffer *base,
+                                                const coffer_adapter *adapters, size_t count,
+                                                const coffer_merge_lora_options *options,
+                                                const coffer_rewrite_options *rewriting, coffer_error *err);
+/* Update `k` of what is done to coffer_at(base, i), from 0 on in the order of the adapters; NULL when there are no
+   more, and for a plan that merges no adapters. Borrowed from the plan. */
+COFFER_API const coffer_lora_update *coffer_merge_lora_at(const coffer_rewrite *rewrite, size_t i, size_t k);
+
+/* ---- Averages ---------------------------------------------------------------------------------------------------- */
+
+/* The most models of an average. */
+#define COFFER_AVERAGE_MOST_MODELS 64
+
+/* Weights for the tensors whose names match a pattern (coffer_match). */
+typedef struct coffer_average_rule {
+    const char *pattern;
+    const double *weights; /* one for each model; with `slerp` a single one, which is t */
+} coffer_average_rule;
+
+/* Called for what differs between the first model and another one, `model`; `why` says it in a few words: "has another
+   shape". Both are borrowed for the call. The tensor is the first model's, or one that it does not have. */
+typedef void (*coffer_average_misfit)(void *ctx, size_t model, const coffer_tensor *tensor, const char *why);
+
+/* How models are averaged. */
+typedef struct coffer_average_options {
+    size_t struct_size;
+    const double *weights; /* one for each model; NULL: all the same. With `slerp` a single one, t; NULL: 1/2 */
+    /* Other weights for some tensors. Of several rules that match a tensor the first counts; each has to match one. */
+    const coffer_average_rule *rules;
+    size_t rule_count;
+    bool slerp; /* of two models: along the sphere, and not along the line between them */
+    /* Called for each difference before planning fails; NULL: the error names the first. */
+    coffer_average_misfit misfit;
+    void *misfit_ctx;
+} coffer_average_options;
+#define COFFER_AVERAGE_OPTIONS_INIT                                                                                    \
+    {                                                                                                                  \
+        sizeof(coffer_average_options), NULL, NULL, 0, false, NULL, NULL                                               \
+    }
+
+/*
+ * Plans a rewrite of models[0] whose numbers are averages of `count` models, 2 to COFFER_AVERAGE_MOST_MODELS, that
+ * have the same tensors, by name, dtype and shape. coffer_rewrite_run carries it out: layout, metadata and dtypes of
+ * the result are those of models[0]. The models and what the options point to are borrowed until the plan is freed.
+ *
+ * For elements x of the models, in F64, with weights w whose sum is s, from left to right:
+ *
+ *     (w[0] / s) * x[0] + (w[1] / s) * x[1] + …                 and then one rounding to the dtype, as by a cast
+ *
+ * With `slerp`, t from 0 to 1 and vectors a and b, a tensor of each model with all its elements:
+ *
+ *     sin((1 - t) * angle) / sin(angle) * a + sin(t * angle) / sin(angle) * b,     cos(angle) = a·b / (|a| |b|)
+ *
+ * where a length of 1e-8 or less counts as 1. Where |cos(angle)| is above 0.9995 it is (1 - t) * a + t * b. The sums
+ * are in F64, and the same with any number of threads; both models are read twice then.
+ *
+ * Tensors of other dtypes than F16, BF16, F32 and F64 have to be the same bytes in all models, and stay as they are;
+ * that they differ is found when the plan is carried out, before anything is written: COFFER_ERR_DTYPE. Fails as
+ * coffer_rewrite_plan does, with COFFER_ERR_NO_TENSOR when the models do not have the same tensors, or a pattern
+ * matches none; COFFER_ERR_ARGUMENT for weights that are not finite, or whose sum is 0, and for t outside of 0 to 1.
+ */
+COFFER_API coffer_status coffer_average_plan(coffer_rewrite **rewrite, const coffer *const *models, size_t count,
+                                             const coffer_average_options *options,
+                                             const coffer_rewrite_options *rewriting, coffer_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Merging: a plan of a rewrite in which the numbers of some tensors are computed (rewriting.h). The plan knows for each
+ * tensor of the base which modules are added to it. Its matrices are read when it is carried out, all of them before the
+ * first byte is written, laid out so that each product is one of rows by columns, whichever way round the base has it.
+ */
+#include "alloc.h"
+#include "checked.h"
+#include "error.h"
+#include "lora.h"
+#include "options.h"
+#include "rewriting.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Elements of a matrix that are read at a time, and of those that are decoded at a time. */
+#define LORA_READ_ELEMENTS ((size_t)1 << 17)
+#define LORA_DECODE_ELEMENTS 512
+#define LORA_ELEMENT_SIZE 8 /* bytes, at most */
+
+/* A module at its place. */
+typedef struct lora_change {
+    size_t tensor;
+    const coffer__lora_module *module;
+    coffer_lora_update update;
+    uint64_t rows; /* of the product */
+    uint64_t columns;
+    const float *left; /* once it is prepared */
+    const float *right;
+} lora_change;
+
+typedef struct lora_merge {
+    coffer_allocator allocator;
+    const coffer *base;
+    coffer_adapter *adapters;
+    size_t adapter_count;
+    lora_change *changes;        /* by tensor, and then by adapter */
+    coffer_lora_update *updates; /* theirs */
+    size_t count;
+    size_t room;
+    size_t *first; /* of each tensor of the base, its first change; one more at the end */
+    size_t first_room;
+    float *matrices;
+    size_t matrices_count;
+    bool replaces; /* some change is a whole tensor */
+} lora_merge;
+
+/* What planning needs besides. */
+typedef struct lora_planning {
+    lora_merge *merge;
+    const coffer_merge_lora_options *options;
+    coffer__lora_places places;
+    char *buffer; /* for names */
+    size_t buffer_size;
+    lora_change *found; /* the changes in the order of the adapters */
+    size_t misfits;
+    const coffer_tensor *misfit; /* the first one, … */
+    const char *why;             /* … and what is wrong with it */
+    coffer_error *err;
+} lora_planning;
+
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
+
+/* Dimensions from `from` on, without those of one element at the end. */
+static size_t lora_trimmed(const coffer_tensor *tensor)
+{
+    size_t rank = tensor->rank;
+    while (rank > 0 && tensor->shape[rank - 1] == 1) {
+        rank--;
+    }
+    return rank;
+}
+
+/* The shape of the base is [rows of up, …those of down but its first], where dimensions of one element at the end are as
+   good as none: a linear layer and a convolution of one point are the same matrix. */
+static bool lora_fits_plainly(const coffer_tensor *base, const coffer_tensor *down, const coffer_tensor *up)
+{
+    const size_t rank = lora_trimmed(base) > 1 ? lora_trimmed(base) : 1;
+    const size_t own = lora_trimmed(down) > 1 ? lora_trimmed(down) : 1;
+    if (base->rank < 2 || rank != own || base->shape[0] != up->shape[0]) {
+        return false;
+    }
+    for (size_t i = 1; i < rank; i++) {
+        if (base->shape[i] != down->shape[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool lora_fits_transposed(const coffer_tensor *base, const coffer_tensor *down, const coffer_tensor *up)
+{
+    return base->rank == 2 && down->rank == 2 && base->shape[0] == down->shape[1] && base->shape[1] == up->shape[0];
+}
+
+/* `up` is a matrix, whatever else it has is of one element. */
+static bool lora_is_matrix(const coffer_tensor *up)
+{
+    for (size_t i = 2; i < up->rank; i++) {
+        if (up->shape[i] != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool lora_same_shape(const coffer_tensor *base, const coffer_tensor *whole)
+{
+    return base->rank == whole->rank &&
+           (base->rank == 0 || memcmp(base->shape, whole->shape, base->rank * sizeof *base->shape) == 0);
+}
+
+/* Whether the change fits its tensor; then it knows how. Where both ways fit, the configuration decides. */
+static bool lora_fits(const coffer_lora *lora, const coffer_tensor *base, lora_change *change)
+{
+    const coffer__lora_module *module = change->module;
+    const coffer_tensor *down = module->parts[COFFER__LORA_DOWN];
+    const coffer_tensor *up = module->parts[COFFER__LORA_UP];
+    if (module->parts[COFFER__LORA_WHOLE] != NULL) {
+        return lora_same_shape(base, module->parts[COFFER__LORA_WHOLE]);
+    }
+    if (!lora_is_matrix(up)) {
+        return false;
+    }
+    const bool prefers = module->said.embedding || (lora->config.present && lora->config.fan_in_fan_out);
+    const bool plainly = !module->said.embedding && lora_fits_plainly(base, down, up);
+    change->update.transposed = prefers && lora_fits_transposed(base, down, up);
+    if (!change->update.transposed && !plainly) {
+        return false;
+    }
+    change->rows = base->shape[0];
+    change->columns = change->rows > 0 ? coffer_tensor_elements(base) / change->rows : 0;
+    return true;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+static coffer_status lora_refuse_dtype(const coffer_tensor *base, coffer_error *err)
+{
+    coffer__fail(
+        err, COFFER_ERR_DTYPE,
+        "tensor %q of the base is %s, and only F16, BF16, F32 and F64 can be merged into: take the base as it was "
+        "before it was quantised",
+        base->name, (size_t)base->name_len, coffer_tensor_dtype_name(base));
+    return coffer__fail_tensor(err, COFFER_ERR_DTYPE, base->name, base->name_len);
+}
+
+static bool lora_can_change(const coffer_tensor *base)
+{
+    return base->dtype == COFFER_F16 || base->dtype == COFFER_BF16 || base->dtype == COFFER_F32 ||
+           base->dtype == COFFER_F64;
+}
+
+/* Counts the tensors of a module that has no place, and tells of them. */
+static void lora_misfit(lora_planning *planning, size_t adapter, const coffer__lora_module *module, const char *why)
+{
+    const coffer_merge_lora_options *options = planning->options;
+    for (size_t i = 0; i < COFFER__LORA_PARTS; i++) {
+        const coffer_tensor *tensor = module->parts[i];
+        if (tensor != NULL && planning->misfits++ == 0) {
+            planning->misfit = tensor;
+            planning->why = why;
+        }
+        if (tensor != NULL && options->misfit != NULL) {
+            options->misfit(options->misfit_ctx, adapter, tensor, why);
+        }
+    }
+}
+
+static coffer_status lora_place_module(lora_planning *planning, size_t adapter, const coffer__lora_module *module)
+{
+    lora_merge *merge = planning->merge;
+    const coffer_adapter *from = &merge->adapters[adapter];
+    lora_change change = { .module = module };
+    change.tensor = coffer__lora_place(&planning->places, &module->said, planning->buffer);
+    if (change.tensor == COFFER__LORA_NO_PLACE || change.tensor == COFFER__LORA_TWO_PLACES) {
+        lora_misfit(planning, adapter, module,
+                    change.tensor == COFFER__LORA_NO_PLACE ? "the base has no such tensor"
+                                                           : "the base has several such tensors");
+        return COFFER_OK;
+    }
+    const coffer_tensor *base = coffer_at(merge->base, change.tensor);
+    if (!lora_can_change(base)) {
+        return lora_refuse_dtype(base, planning->err);
+    }
+    if (!lora_fits(from->lora, base, &change)) {
+        lora_misfit(planning, adapter, module, "the base's tensor has another shape");
+        return COFFER_OK;
+    }
+    change.update.adapter = adapter;
+    change.update.rank = module->rank;
+    change.update.scale = module->rank > 0 ? module->factor * from->scale : 1;
+    merge->replaces = merge->replaces || module->rank == 0;
+    const float scale = (float)change.update.scale;
+    if (!isfinite(scale)) {
+        const coffer_tensor *named = coffer__lora_named(module);
+        coffer__fail(planning->err, COFFER_ERR_NUMBER, "the scale for tensor %q is beyond the range of F32",
+                     named->name, (size_t)named->name_len);
+        return coffer__fail_tensor(planning->err, COFFER_ERR_NUMBER, named->name, named->name_len);
+    }
+    planning->found[merge->count++] = change;
+    return COFFER_OK;
+}
+
+/* All of them are looked at before any of them fails the plan, so that all misfits are told. */
+static coffer_status lora_place_all(lora_planning *planning)
+{
+    const lora_merge *merge = planning->merge;
+    for (size_t a = 0; a < merge->adapter_count; a++) {
+        const coffer_lora *lora = merge->adapters[a].lora;
+        for (size_t i = 0; i < lora->count; i++) {
+            const coffer_status status = lora_place_module(planning, a, &lora->modules[i]);
+            if (status != COFFER_OK) {
+                return status;
+            }
+        }
+    }
+    const coffer_tensor *misfit = planning->misfit;
+    if (misfit == NULL) {
+        return COFFER_OK;
+    }
+    coffer__fail(
+        planning->err, COFFER_ERR_NO_TENSOR,
+        "%u of the adapter's tensors have no place in the base, %q for one: %s; take the base that the adapter "
+        "was trained on, or select what is for this one",
+        (uint64_t)planning->misfits, misfit->name, (size_t)misfit->name_len, planning->why);
+    return coffer__fail_tensor(planning->err, COFFER_ERR_NO_TENSOR, misfit->name, misfit->name_len);
+}
+
+/* ---- by tensor --------------------------------------------------------------------------------------------------- */
+
+/* Counts the changes of each tensor, and puts them there, in their order. */
+static void lora_sort_changes(const lora_planning *planning)
+{
+    lora_merge *merge = planning->merge;
+    const size_t tensors = coffer_count(merge->base);
+    for (size_t i = 0; i < merge->count; i++) {
+        merge->first[planning->found[i].tensor + 1]++;
+    }
+    for (size_t i = 0; i < tensors; i++) {
+        merge->first[i + 1] += merge->first[i];
+    }
+    for (size_t i = 0; i < merge->count; i++) {
+        const lora_change *change = &planning->found[i];
+        const size_t at = merge->first[change->tensor]++;
+        merge->changes[at] = *change;
+        merge->updates[at] = change->update;
+    }
+    /* Each has moved to where the next one begins. */
+    for (size_t i = tensors; i > 0; i--) {
+        merge->first[i] = merge->first[i - 1];
+    }
+    merge->first[0] = 0;
+}
+
+/* PEFT saves the base of a trained embedding together with its adapter. */
+static bool lora_adds_to_whole(const lora_change *one, const lora_change *other)
+{
+    return one->update.rank == 0 && other->update.rank > 0 && one->module->said.below &&
+           one->update.adapter == other->update.adapter;
+}
+
+/* Neighbours that change the same tensor must be of different adapters, and neither may replace it. */
+static coffer_status lora_check_twice(const lora_merge *merge, coffer_error *err)
+{
+    for (size_t i = 1; i < merge->count; i++) {
+        const lora_change *one = &merge->changes[i - 1];
+        const lora_change *other = &merge->changes[i];
+        const bool replaces = one->update.rank == 0 || other->update.rank == 0;
+        if (one->tensor != other->tensor || (one->update.adapter != other->update.adapter && !replaces) ||
+            lora_adds_to_whole(one, other)) {
+            continue;
+        }
+        const coffer_tensor *a = coffer__lora_named(one->module);
+        const coffer_tensor *b = coffer__lora_named(other->module);
+        coffer__fail(err, COFFER_ERR_DUPLICATE_NAME, "%q and %q are for the same tensor of the base%s", a->name,
+                     (size_t)a->name_len, b->name, (size_t)b->name_len,
+                     replaces ? ", which would be replaced and changed" : "");
+        return coffer__fail_tensor(err, COFFER_ERR_DUPLICATE_NAME, b->name, b->name_len);
+    }
+    return COFFER_OK;
+}
+
+/* ---- matrices ---------------------------------------------------------------------------------------------------- */
+
+/* A matrix on its way into memory: element i of the file goes to `to`, in the same order or transposed. */
+typedef struct lora_reading {
+    const coffer_lora *lora;
+    const coffer_tensor *tensor;
+    uint64_t rows; /* of the tensor as a matrix */
+    uint64_t columns;
+    bool transposed;
+    float *to;
+    uint8_t *buffer; /* LORA_READ_ELEMENTS of any dtype */
+    coffer_error *err;
+} lora_reading;
+
+static coffer_status lora_put_numbers(const lora_reading *reading, uint64_t first, size_t count)
+{
+    double values[LORA_DECODE_ELEMENTS];
+    for (size_t done = 0; done < count; done += LORA_DECODE_ELEMENTS) {
+        const size_t now = count - done < LORA_DECODE_ELEMENTS ? count - done : LORA_DECODE_ELEMENTS;
+        (void)coffer_decode(reading->tensor->dtype, reading->buffer, done, now, values);
+        for (size_t i = 0; i < now; i++) {
+            const float value = (float)values[i];
+            const uint64_t at = first + done + i;
+            if (!isfinite(value)) {
+                coffer__fail(reading->err, COFFER_ERR_NUMBER,
+                             "tensor %q of the adapter has an infinite number or a NaN, which merging would spread",
+                             reading->tensor->name, (size_t)reading->tensor->name_len);
+                return coffer__fail_tensor(reading->err, COFFER_ERR_NUMBER, reading->tensor->name,
+                                           reading->tensor->name_len);
+            }
+            reading->to[reading->transposed ? at % reading->columns * reading->rows + at / reading->columns : at] =
+                value;
+        }
+    }
+    return COFFER_OK;
+}
+
+static coffer_status lora_read_matrix(const lora_reading *reading)
+{
+    const coffer_tensor *tensor = reading->tensor;
+    const uint64_t size = coffer_dtype_bits(tensor->dtype) / 8;
+    const uint64_t elements = coffer_tensor_elements(tensor);
+    for (uint64_t first = 0; first < elements; first += LORA_READ_ELEMENTS) {
+        const uint64_t left = elements - first;
+        const size_t count = left < LORA_READ_ELEMENTS ? (size_t)left : LORA_READ_ELEMENTS;
+        coffer_status status = coffer_read_part(reading->lora->model, tensor, first * size, reading->buffer,
+                                                count * size, NULL, reading->err);
+        if (status == COFFER_OK) {
+            status = lora_put_numbers(reading, first, count);
+        }
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Of a plain product, up is left and down is right; of a transposed one, down is left and up is right, both turned.
+   `reading` has the buffer. */
+static coffer_status lora_read_pair(const lora_merge *merge, lora_change *change, float **to, lora_reading reading)
+{
+    const bool turned = change->update.transposed;
+    const coffer_tensor *down = change->module->parts[COFFER__LORA_DOWN];
+    const coffer_tensor *up = change->module->parts[COFFER__LORA_UP];
+    const uint64_t rank = change->update.rank;
+    reading.lora = merge->adapters[change->update.adapter].lora;
+    reading.tensor = turned ? down : up;
+    reading.rows = turned ? rank : change->rows;
+    reading.columns = turned ? change->rows : rank;
+    reading.transposed = turned;
+    reading.to = *to;
+    change->left = *to;
+    *to += change->rows * rank;
+    coffer_status status = lora_read_matrix(&reading);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    reading.tensor = turned ? up : down;
+    reading.rows = turned ? change->columns : rank;
+    reading.columns = turned ? rank : change->columns;
+    reading.to = *to;
+    change->right = *to;
+    *to += rank * change->columns;
+    return lora_read_matrix(&reading);
+}
+
+/* How many numbers all matrices have. */
+static bool lora_count_numbers(const lora_merge *merge, size_t *count)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < merge->count; i++) {
+        uint64_t left = 0;
+        uint64_t right = 0;
+        const lora_change *change = &merge->changes[i];
+        if (!coffer__mul_u64(change->rows, change->update.rank, &left) ||
+            !coffer__mul_u64(change->columns, change->update.rank, &right) || !coffer__add_u64(all, left, &all) ||
+            !coffer__add_u64(all, right, &all)) {
+            return false;
+        }
+    }
+    *count = (size_t)all;
+    return all <= SIZE_MAX / sizeof(float);
+}
+
+static coffer_status lora_prepare(void *ctx, const coffer_read_options *options, coffer_error *err)
+{
+    lora_merge *merge = ctx;
+    const size_t buffer_size = LORA_READ_ELEMENTS * LORA_ELEMENT_SIZE;
+    (void)options;
+    if (!lora_count_numbers(merge, &merge->matrices_count)) {
+        merge->matrices_count = 0;
+        return coffer__fail(err, COFFER_ERR_MEMORY, "the matrices of the adapters are larger than any memory");
+    }
+    merge->matrices = coffer__alloc_array(&merge->allocator, merge->matrices_count, sizeof *merge->matrices, err);
+    uint8_t *buffer = coffer__alloc_array(&merge->allocator, buffer_size, 1, err);
+    coffer_status status = merge->matrices != NULL && buffer != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
+    const lora_reading reading = { .buffer = buffer, .err = err };
+    float *to = merge->matrices;
+    for (size_t i = 0; i < merge->count && status == COFFER_OK; i++) {
+        if (merge->changes[i].update.rank > 0) {
+            status = lora_read_pair(merge, &merge->changes[i], &to, reading);
+        }
+    }
+    coffer__free_array(&merge->allocator, buffer, buffer_size, 1);
+    return status;
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+static bool lora_wants(const void *ctx, size_t tensor)
+{
+    const lora_merge *merge = ctx;
+    return merge->first[tensor] < merge->first[tensor + 1];
+}
+
+/* Of a tensor that is replaced, the new elements. */
+static coffer_status lora_fetch(const void *ctx, uint8_t *memory, size_t tensor, uint64_t first, size_t count,
+                                coffer_error *err)
+{
+    const lora_merge *merge = ctx;
+    const lora_change *change = &merge->changes[merge->first[tensor]];
+    const coffer_tensor *whole = change->module->parts[COFFER__LORA_WHOLE];
+    coffer_read_options alone = COFFER_READ_OPTIONS_INIT;
+    alone.threads = 1;
+    if (whole == NULL) {
+        return COFFER_OK;
+    }
+    const uint64_t size = coffer_dtype_bits(whole->dtype) / 8;
+    return coffer_read_part(merge->adapters[change->update.adapter].lora->model, whole, first * size, memory,
+                            count * size, &alone, err);
+}
+
+static coffer__lora_product lora_product(const lora_change *change)
+{
+    return (coffer__lora_product){ change->left, change->right, change->update.rank, change->columns,
+                                   change->update.scale };
+}
+
+/* In F64, where the base or the result is. */
+static void lora_change_numbers(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip,
+                                size_t count, double *values)
+{
+    const lora_merge *merge = ctx;
+    for (size_t i = merge->first[tensor]; i < merge->first[tensor + 1]; i++) {
+        const lora_change *change = &merge->changes[i];
+        const coffer_tensor *whole = change->module->parts[COFFER__LORA_WHOLE];
+        const coffer__lora_product product = lora_product(change);
+        if (whole != NULL) {
+            (void)coffer_decode(whole->dtype, memory, skip, count, values);
+        } else {
+            coffer__lora_add_wide(&product, first + skip, count, values);
+        }
+    }
+}
+
+static void lora_change_floats(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip,
+                               size_t count, float *values)
+{
+    const lora_merge *merge = ctx;
+    for (size_t i = merge->first[tensor]; i < merge->first[tensor + 1]; i++) {
+        const lora_change *change = &merge->changes[i];
+        const coffer_tensor *whole = change->module->parts[COFFER__LORA_WHOLE];
+        const coffer__lora_product product = lora_product(change);
+        if (whole != NULL) {
+            double numbers[COFFER__LORA_MOST_SUMS];
+            (void)coffer_decode(whole->dtype, memory, skip, count, numbers);
+            for (size_t k = 0; k < count; k++) {
+                values[k] = (float)numbers[k];
+            }
+        } else {
+            coffer__lora_add(&product, first + skip, count, values);
+        }
+    }
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static void lora_release(void *ctx)
+{
+    lora_merge *merge = ctx;
+    const coffer_allocator allocator = merge->allocator;
+    coffer__free_array(&allocator, merge->matrices, merge->matrices_count, sizeof *merge->matrices);
+    coffer__free_array(&allocator, merge->changes, merge->room, sizeof *merge->changes);
+    coffer__free_array(&allocator, merge->updates, merge->room, sizeof *merge->updates);
+    coffer__free_array(&allocator, merge->first, merge->first_room, sizeof *merge->first);
+    coffer__free_array(&allocator, merge->adapters, merge->adapter_count, sizeof *merge->adapters);
+    coffer__free(&allocator, merge, sizeof *merge);
+}
+
+static coffer_status lora_check_adapters(const coffer_adapter *adapters, size_t count, coffer_error *err)
+{
+    if (adapters == NULL || count == 0) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "there is no adapter to merge");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (adapters[i].lora == NULL || !isfinite(adapters[i].scale)) {
+            return coffer__fail(err, COFFER_ERR_ARGUMENT, "an adapter is NULL, or its scale is not a finite number");
+        }
+    }
+    return COFFER_OK;
+}
+
+/* Room for all that is known by the number of modules, and for the longest name. */
+static coffer_status lora_make_room(lora_planning *planning)
+{
+    lora_merge *merge = planning->merge;
+    const coffer_allocator *allocator = &merge->allocator;
+    for (size_t a = 0; a < merge->adapter_count; a++) {
+        const coffer_lora *lora = merge->adapters[a].lora;
+        merge->room += lora->count;
+        for (size_t i = 0; i < lora->count; i++) {
+            const size_t len = lora->modules[i].said.module.len + 12;
+            planning->buffer_size = len > planning->buffer_size ? len : planning->buffer_size;
+        }
+    }
+    merge->first_room = coffer_count(merge->base) + 1;
+    merge->changes = coffer__alloc_array(allocator, merge->room, sizeof *merge->changes, planning->err);
+    merge->updates = coffer__alloc_array(allocator, merge->room, sizeof *merge->updates, planning->err);
+    merge->first = coffer__alloc_array(allocator, merge->first_room, sizeof *merge->first, planning->err);
+    planning->found = coffer__alloc_array(allocator, merge->room, sizeof *planning->found, planning->err);
+    planning->buffer = coffer__alloc_array(allocator, planning->buffer_size, 1, planning->err);
+    return merge->changes != NULL && merge->updates != NULL && merge->first != NULL && planning->found != NULL &&
+                   planning->buffer != NULL
+               ? COFFER_OK
+               : COFFER_ERR_MEMORY;
+}
+
+static coffer_status lora_plan_with(lora_merge *merge, const coffer_merge_lora_options *options, coffer_error *err)
+{
+    lora_planning planning = { .merge = merge, .options = options, .err = err };
+    coffer_status status = coffer__lora_places_open(&planning.places, merge->base, &merge->allocator, err);
+    if (status == COFFER_OK) {
+        status = lora_make_room(&planning);
+    }
+    if (status == COFFER_OK) {
+        status = lora_place_all(&planning);
+    }
+    if (status == COFFER_OK) {
+        lora_sort_changes(&planning);
+        status = lora_check_twice(merge, err);
+    }
+    coffer__free_array(&merge->allocator, planning.found, merge->room, sizeof *planning.found);
+    coffer__free_array(&merge->allocator, planning.buffer, planning.buffer_size, 1);
+    coffer__lora_places_close(&planning.places);
+    return status;
+}
+
+/* Copies the list of adapters, which lives as long as the plan. */
+static coffer_status lora_merge_new(lora_merge **merge, const coffer *base, const coffer_adapter *adapters,
+                                    size_t count, const coffer_allocator *given, coffer_error *err)
+{
+    const coffer_allocator *allocator = given != NULL ? given : coffer_libc_allocator();
+    lora_merge *made = coffer__alloc_zeroed(allocator, sizeof *made);
+    if (made == NULL) {
+        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the merging of adapters");
+    }
+    made->allocator = *allocator;
+    made->base = base;
+    made->adapter_count = count;
+    made->adapters = coffer__alloc_array(allocator, count, sizeof *adapters, err);
+    if (made->adapters == NULL) {
+        lora_release(made);
+        return COFFER_ERR_MEMORY;
+    }
+    memcpy(made->adapters, adapters, count * sizeof *adapters);
+    *merge = made;
+    return COFFER_OK;
+}
+
+coffer_status coffer_merge_lora_plan(coffer_rewrite **rewrite, const coffer *base, const coffer_adapter *adapters,
+                                     size_t count, const coffer_merge_lora_options *options,
+                                     const coffer_rewrite_options *rewriting, coffer_error *err)
+{
+    lora_merge *merge = NULL;
+    coffer_merge_lora_options known;
+    coffer_rewrite_options where;
+    if (rewrite == NULL || base == NULL) {
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "merging needs a base model and a place for its handle");
+    }
+    *rewrite = NULL;
+    coffer_status status = lora_check_adapters(adapters, count, err);
+    if (status == COFFER_OK) {
+        status = coffer__options_copy(&known, sizeof known, options, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__options_copy(&where, sizeof where, rewriting, err);
+    }
+    if (status == COFFER_OK) {
+        status = lora_merge_new(&merge, base, adapters, count, where.allocator, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__computing computing = { .wants = lora_wants,
+                                    .prepare = lora_prepare,
+                                    .change = lora_change_numbers,
+                                    .change_floats = lora_change_floats,
+                                    .release = lora_release,
+                                    .ctx = merge };
+    status = lora_plan_with(merge, &known, err);
+    if (status == COFFER_OK && merge->replaces) {
+        computing.fetch = lora_fetch;
+        computing.memory_size = (size_t)COFFER__REWRITE_PIECE_ELEMENTS * LORA_ELEMENT_SIZE;
+    }
+    if (status == COFFER_OK) {
+        status = coffer__rewrite_plan_computed(rewrite, base, rewriting, &computing, err);
+    }
+    if (status != COFFER_OK) {
+        lora_release(merge);
+    }
+    return status;
+}
+
+const coffer_lora_update *coffer_merge_lora_at(const coffer_rewrite *rewrite, size_t i, size_t k)
+{
+    if (rewrite == NULL || rewrite->computing.wants != lora_wants || i >= rewrite->count) {
+        return NULL;
+    }
+    const lora_merge *merge = rewrite->computing.ctx;
+    const size_t count = merge->first[i + 1] - merge->first[i];
+    return k < count ? &merge->updates[merge->first[i] + k] : NULL;
+}
