@@ -99,7 +99,8 @@ typedef enum cli_option_id {
     CLI_OPTION_SIDECAR,
     CLI_OPTION_DEQUANTIZE,
     CLI_OPTION_SELECT,
-    CLI_OPTION_EXCEPT
+    CLI_OPTION_EXCEPT,
+    CLI_OPTION_HTML
 } cli_option_id;
 
 typedef struct cli_option {
@@ -186,6 +187,7 @@ typedef struct cli_command {
 extern const cli_command cli_info;
 extern const cli_command cli_ls;
 extern const cli_command cli_check;
+extern const cli_command cli_doctor;
 extern const cli_command cli_get;
 extern const cli_command cli_meta;
 extern const cli_command cli_align;

@@ -3,189 +3,25 @@
 #include "cli_pretty.h"
 
 #include "cli_text.h"
+#include "cli_tokens.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define DEPTH_MOST 64
 #define FLAT_MOST 64 /* bytes of an object or array that stays on its line, if there is none within it */
-
-/* ---- Reading: tokens, and which of them may come next ---- */
-
-typedef struct json_reader {
-    const char *text;
-    size_t text_len;
-    size_t at;
-    size_t depth;
-    char open[DEPTH_MOST]; /* the brackets that are open */
-} json_reader;
-
-/* What came. */
-typedef enum json_token {
-    TOKEN_NONE = 0, /* no JSON */
-    TOKEN_OPEN,
-    TOKEN_CLOSE,
-    TOKEN_KEY, /* a string in front of a colon, which belongs to it */
-    TOKEN_SCALAR,
-    TOKEN_END
-} json_token;
-
-static char peek(const json_reader *reader)
-{
-    return reader->at < reader->text_len ? reader->text[reader->at] : '\0';
-}
-
-static void skip_space(json_reader *reader)
-{
-    while (reader->at < reader->text_len && strchr(" \t\n\r", reader->text[reader->at]) != NULL &&
-           reader->text[reader->at] != '\0') {
-        reader->at++;
-    }
-}
-
-static bool skip_one_of(json_reader *reader, const char *set)
-{
-    const char c = peek(reader);
-    const bool found = c != '\0' && strchr(set, c) != NULL;
-    reader->at += found;
-    return found;
-}
-
-static bool skip_digits(json_reader *reader)
-{
-    const size_t start = reader->at;
-    while (skip_one_of(reader, "0123456789")) {}
-    return reader->at > start;
-}
-
-static bool skip_number(json_reader *reader)
-{
-    skip_one_of(reader, "-");
-    if (!skip_one_of(reader, "0") && !skip_digits(reader)) {
-        return false;
-    }
-    if (skip_one_of(reader, ".") && !skip_digits(reader)) {
-        return false;
-    }
-    if (skip_one_of(reader, "eE")) {
-        skip_one_of(reader, "+-");
-        return skip_digits(reader);
-    }
-    return true;
-}
-
-static bool skip_escape(json_reader *reader)
-{
-    if (!skip_one_of(reader, "u")) {
-        return skip_one_of(reader, "\"\\/bfnrt");
-    }
-    for (int i = 0; i < 4; i++) {
-        if (!skip_one_of(reader, "0123456789abcdefABCDEF")) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool skip_string(json_reader *reader)
-{
-    if (!skip_one_of(reader, "\"")) {
-        return false;
-    }
-    while (reader->at < reader->text_len) {
-        const unsigned char c = (unsigned char)reader->text[reader->at++];
-        if (c == '"') {
-            return true;
-        }
-        if (c < 0x20 || (c == '\\' && !skip_escape(reader))) {
-            return false;
-        }
-    }
-    return false;
-}
-
-static bool skip_word(json_reader *reader)
-{
-    static const char *const words[] = { "true", "false", "null" };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        const size_t len = strlen(words[i]);
-        if (reader->text_len - reader->at >= len && memcmp(reader->text + reader->at, words[i], len) == 0) {
-            reader->at += len;
-            return true;
-        }
-    }
-    return false;
-}
-
-static json_token read_open(json_reader *reader)
-{
-    if (reader->depth == DEPTH_MOST) {
-        return TOKEN_NONE;
-    }
-    reader->open[reader->depth++] = reader->text[reader->at++];
-    return TOKEN_OPEN;
-}
-
-static json_token read_value(json_reader *reader)
-{
-    const char c = peek(reader);
-    if (c == '{' || c == '[') {
-        return read_open(reader);
-    }
-    const bool fine = c == '"'                             ? skip_string(reader)
-                      : c == '-' || (c >= '0' && c <= '9') ? skip_number(reader)
-                                                           : skip_word(reader);
-    return fine ? TOKEN_SCALAR : TOKEN_NONE;
-}
-
-static json_token read_key(json_reader *reader)
-{
-    if (!skip_string(reader)) {
-        return TOKEN_NONE;
-    }
-    skip_space(reader);
-    return skip_one_of(reader, ":") ? TOKEN_KEY : TOKEN_NONE;
-}
-
-/* The token after `last`; *start is where it begins. */
-static json_token read_token(json_reader *reader, json_token last, size_t *start)
-{
-    skip_space(reader);
-    *start = reader->at;
-    if (reader->depth == 0 && last != TOKEN_END) {
-        return reader->at == reader->text_len ? TOKEN_END : TOKEN_NONE;
-    }
-    if (last == TOKEN_KEY || reader->depth == 0) {
-        return read_value(reader);
-    }
-    const bool in_object = reader->open[reader->depth - 1] == '{';
-    if (skip_one_of(reader, in_object ? "}" : "]")) {
-        reader->depth--;
-        return TOKEN_CLOSE;
-    }
-    if (last != TOKEN_OPEN) {
-        if (!skip_one_of(reader, ",")) {
-            return TOKEN_NONE;
-        }
-        skip_space(reader);
-        *start = reader->at;
-    }
-    return in_object ? read_key(reader) : read_value(reader);
-}
 
 bool cli_is_json(const char *text, size_t text_len)
 {
-    json_reader reader = { .text = text, .text_len = text_len };
-    json_token token = TOKEN_END; /* what stands before the first */
+    cli_tokens reader = { .text = text, .text_len = text_len };
     size_t start = 0;
-    skip_space(&reader);
-    if (peek(&reader) != '{' && peek(&reader) != '[') {
+    cli_token token = cli_tokens_next(&reader, CLI_TOKEN_END, &start);
+    if (token != CLI_TOKEN_OPEN) {
         return false;
     }
-    do {
-        token = read_token(&reader, token, &start);
-    } while (token != TOKEN_NONE && token != TOKEN_END);
-    return token == TOKEN_END;
+    while (token != CLI_TOKEN_NONE && token != CLI_TOKEN_END) {
+        token = cli_tokens_next(&reader, token, &start);
+    }
+    return token == CLI_TOKEN_END;
 }
 
 /* ---- Writing ---- */
@@ -230,17 +66,17 @@ static void put_token(json_printer *printer, const char *text, size_t text_len)
 }
 
 /* Whether the container that was just opened is short and holds no other. */
-static bool is_flat(const json_reader *reader)
+static bool is_flat(const cli_tokens *reader)
 {
-    json_reader ahead = *reader;
+    cli_tokens ahead = *reader;
     while (ahead.at < ahead.text_len && ahead.at - reader->at < FLAT_MOST) {
-        const char c = peek(&ahead);
+        const char c = cli_tokens_peek(&ahead);
         if (c == '{' || c == '[' || c == '}' || c == ']') {
             return c == '}' || c == ']';
         }
         if (c != '"') {
             ahead.at++;
-        } else if (!skip_string(&ahead)) {
+        } else if (!cli_tokens_skip_string(&ahead)) {
             return false;
         }
     }
@@ -248,44 +84,45 @@ static bool is_flat(const json_reader *reader)
 }
 
 /* What stands between two tokens. */
-static void put_space(json_printer *printer, json_token last, json_token token, size_t depth)
+static void put_space(json_printer *printer, cli_token last, cli_token token, size_t depth)
 {
     const bool flat = printer->flat != 0 && depth >= printer->flat;
-    if (last == TOKEN_KEY) {
+    if (last == CLI_TOKEN_KEY) {
         put_token(printer, " ", 1);
-    } else if (token != TOKEN_CLOSE && last != TOKEN_OPEN && last != TOKEN_END) {
+    } else if (token != CLI_TOKEN_CLOSE && last != CLI_TOKEN_OPEN && last != CLI_TOKEN_END) {
         put_token(printer, flat ? ", " : ",", flat ? 2 : 1);
     }
-    if (!flat && last != TOKEN_KEY && last != TOKEN_END && !(last == TOKEN_OPEN && token == TOKEN_CLOSE)) {
-        new_line(printer, token == TOKEN_CLOSE ? depth - 1 : depth);
+    if (!flat && last != CLI_TOKEN_KEY && last != CLI_TOKEN_END &&
+        !(last == CLI_TOKEN_OPEN && token == CLI_TOKEN_CLOSE)) {
+        new_line(printer, token == CLI_TOKEN_CLOSE ? depth - 1 : depth);
     }
 }
 
 size_t cli_put_json(cli_output *out, const char *text, size_t text_len, size_t indent, size_t most)
 {
-    json_reader reader = { .text = text, .text_len = text_len };
+    cli_tokens reader = { .text = text, .text_len = text_len };
     json_printer printer = { .out = out, .indent = indent, .most = most };
-    json_token last = TOKEN_END;
+    cli_token last = CLI_TOKEN_END;
     while (out->error == 0) {
         size_t start = 0;
         const size_t depth = reader.depth;
-        const json_token token = read_token(&reader, last, &start);
-        if (token == TOKEN_END || token == TOKEN_NONE) {
+        const cli_token token = cli_tokens_next(&reader, last, &start);
+        if (token == CLI_TOKEN_END || token == CLI_TOKEN_NONE) {
             break;
         }
         put_space(&printer, last, token, depth);
-        if (token == TOKEN_KEY) {
+        if (token == CLI_TOKEN_KEY) {
             /* The key alone: there may be white space before its colon. */
-            json_reader key = { .text = text, .text_len = text_len, .at = start };
-            skip_string(&key);
+            cli_tokens key = { .text = text, .text_len = text_len, .at = start };
+            cli_tokens_skip_string(&key);
             put_token(&printer, text + start, key.at - start);
             put_token(&printer, ":", 1);
         } else {
             put_token(&printer, text + start, reader.at - start);
         }
-        if (token == TOKEN_OPEN && printer.flat == 0 && is_flat(&reader)) {
+        if (token == CLI_TOKEN_OPEN && printer.flat == 0 && is_flat(&reader)) {
             printer.flat = reader.depth;
-        } else if (token == TOKEN_CLOSE && reader.depth < printer.flat) {
+        } else if (token == CLI_TOKEN_CLOSE && reader.depth < printer.flat) {
             printer.flat = 0;
         }
         last = token;
