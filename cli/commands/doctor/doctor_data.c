@@ -5,6 +5,7 @@
 #include "cli_pieces.h"
 #include "cli_progress.h"
 #include "cli_report.h"
+#include "cli_text.h"
 #include "doctor.h"
 #include "doctor_numbers.h"
 
@@ -188,7 +189,7 @@ static void tell_numbers(const doctor_folder *folder, const char *path, const co
 static const char *file_of(const coffer *model, const coffer_tensor *tensor, const char *name)
 {
     const char *path = coffer_shard_path(model, tensor->shard);
-    const char *slash = strrchr(path, '/');
+    const char *slash = cli_last_slash(path);
     return coffer_shard_count(model) == 1 ? name : slash != NULL ? slash + 1 : path;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the library notes of a model, as findings. */
+#include "cli_text.h"
 #include "doctor.h"
 
 #include <inttypes.h>
@@ -37,7 +38,7 @@ static const struct {
 static void mend_by_split(doctor *d, doctor_finding *finding, const char *path)
 {
     char folder[4096];
-    const char *slash = strrchr(path, '/');
+    const char *slash = cli_last_slash(path);
     const bool index = coffer_is_index(path);
     const size_t len = !index ? strlen(path) : slash != NULL ? (size_t)(slash - path) : 0;
     const bool named = len > 0 && strncmp(path, ".", len + 1) != 0 && path[len - 1] != '/' && path[len - 1] != '.';
