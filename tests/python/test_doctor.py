@@ -27,6 +27,7 @@ from doctor_models import (
 )
 from hub_server import Hub, Repository
 from model_files import NAUGHTY, floats, header_bytes, make
+from test_cli import interrupt_an_edit
 from web_server import Server
 
 CLI = os.environ["COFFER_CLI"]
@@ -527,7 +528,16 @@ def test_what_is_not_there(tmp_path):
     assert result.returncode == 3 and "no such file" in result.stderr
     assert run("-").returncode == 2 and run().returncode == 2
     (tmp_path / "empty").mkdir()
-    assert found(tmp_path / "empty") == []
+    assert found(tmp_path / "empty") == [("note", "no_model", "", None)]
+
+
+def test_a_file_of_any_name(tmp_path):
+    make(tmp_path / "a", tensors_of({"a": [2]}))
+    assert [model["file"] for model in examine(tmp_path / "a")["models"]] == ["a"]
+    (tmp_path / "b").write_bytes(b"no tensors")
+    assert found(tmp_path / "b") == [("error", "broken_file", "b", None)]
+    (tmp_path / "c.pt").write_bytes(b"PK\x03\x04")
+    assert found(tmp_path / "c.pt") == [("warning", "pickle", "c.pt", None)]
 
 
 # ---- Hostile ----
@@ -601,6 +611,44 @@ def test_all_of_the_real_files(figures):
         kinds = {f["kind"] for f in report["findings"] if f["weight"] == "error"}
         assert kinds <= {"lfs_pointer", "shard_missing"}
         figures.append(f"doctor: {len(report['models'])} real models")
+
+
+def test_an_edit_that_was_interrupted(tmp_path):
+    path = write_family(tmp_path / "m", "llama")
+    model = path / "model.safetensors"
+    make(model, tensors_of(FAMILIES["llama"][1]), {"license": "mit"})
+    raw = interrupt_an_edit(str(model))
+    for what in (path, model):
+        assert found(what) == [("error", "leftover", "model.safetensors.coffer-undo", None)]
+    mend(path, "leftover")
+    assert found(path) == [] and model.read_bytes() == raw
+
+
+def test_an_index_of_pickles(tmp_path):
+    path = write_family(tmp_path / "m", "llama")
+    (path / "model.safetensors").unlink()
+    (path / "pytorch_model-1.bin").write_bytes(b"PK\x03\x04")
+    write_json(path / "pytorch_model.bin.index.json", {"weight_map": {"a": "pytorch_model-1.bin", "b": "pytorch_model-2.bin"}})
+    assert found(path) == [("error", "shard_missing", "pytorch_model-2.bin", None),
+                           ("warning", "pickle", "pytorch_model-1.bin", None)]
+
+
+JSON = ["1", "-0", "01", "1.", ".5", "1e5", "1E+", "-", "+1", "[1,]", "[,1]", "[1 2]", '{"a" 1}', '{"a":1,}', '{a:1}', "'a'", "[]]",
+        '"\\u12"', '"\\x"', '"\t"', '"a', "nul", "true false", "[[]", "{}{}", ' [ ] ', '{"a": {"b": [1, {"c": null}]}}', "NaN",
+        "-Infinity", "Infinit", "-NaN", '"\\ud83d\\ude00"', '"\\ud800"', "\x00", "[1\x00]", "// a\n1", "\u00a01", "[1]\n\t ",
+        '"\x7f"']
+
+
+@pytest.mark.parametrize("text", JSON)
+def test_json_is_what_python_takes_for_it(text, tmp_path):
+    (tmp_path / "config.json").write_text(text)
+    try:
+        json.loads(text)
+        sound = True
+    except ValueError:
+        sound = False
+    assert ("error", "json", "config.json", None) not in found(tmp_path) if sound else \
+        ("error", "json", "config.json", None) in found(tmp_path)
 
 
 # ---- URLs ----

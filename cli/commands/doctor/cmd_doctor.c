@@ -116,6 +116,9 @@ static void look_at_folder(doctor *d)
     folder_stack stack = { .names = NULL };
     d->failed = !push_folder(&stack, "", "");
     look_below(d, &stack);
+    if (d->seen_count == 0 && d->count == 0 && !d->failed && !cli_interrupted()) {
+        doctor_add(d, DOCTOR_NOTE, "no_model", "", "there is no model in the folder");
+    }
 }
 
 /* ---- One file, one URL ---- */
@@ -271,8 +274,9 @@ const cli_command cli_doctor = {
         "             Hub's tools keep, are verified\n"
         "\n"
         "An error keeps a model from being loaded, or from being the one that was saved; a warning is to be\n"
-        "looked at; a note is good to know. Nothing is ever changed. At a URL only headers and small files are\n"
-        "read. With --quiet notes are left out. `mend:` is a command that removes the finding, `look:` one that\n"
+        "looked at; a note is good to know. Nothing is ever changed. At a URL, without --data, only headers and\n"
+        "small files are read. With --quiet notes are left out. `mend:` is a command that removes the finding, `look:` "
+        "one that\n"
         "says more. Of a kind of finding that comes very often, 10 are listed and the others counted.\n"
         "\n"
         "Exit codes: 0 no errors, 1 errors (with --strict warnings too), 2 wrong usage, 3 something could not be\n"

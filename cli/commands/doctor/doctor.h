@@ -172,6 +172,8 @@ void doctor_check_remote(doctor_folder *folder, const coffer *model);
 void doctor_check_notes(const doctor_folder *folder, const char *name, const char *path, const coffer *model);
 /* What is wrong with an index that cannot be opened; `err` is what the library says. */
 void doctor_check_index(doctor_folder *folder, const char *name, const coffer_error *err);
+/* An index of files that are no tensors of ours (pytorch_model.bin.index.json): which of them are missing. */
+void doctor_check_foreign_index(const doctor_folder *folder, const char *name);
 /* Digests and, with --data, numbers of a model. */
 void doctor_check_data(const doctor_folder *folder, const char *name, const char *path, const coffer *model);
 /* Digests that the Hub's tools have left beside files. */

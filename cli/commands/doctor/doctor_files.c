@@ -260,6 +260,9 @@ static void check_file(doctor_folder *folder, doctor_entry *entry)
     }
     if (doctor_ends(entry->name, ".json") && !doctor_ends(entry->name, ".safetensors.index.json")) {
         check_json(folder, entry);
+        if (doctor_ends(entry->name, ".bin.index.json")) {
+            doctor_check_foreign_index(folder, entry->name);
+        }
     } else if (may_be_pickle(entry->name)) {
         check_pickle(folder, entry, bytes, size);
     }

@@ -185,3 +185,25 @@ void doctor_check_index(doctor_folder *folder, const char *name, const coffer_er
     }
     free(below);
 }
+
+void doctor_check_foreign_index(const doctor_folder *folder, const char *name)
+{
+    doctor_text text;
+    cli_document document = { .text = NULL };
+    index_lines lines = { NULL, 0 };
+    if (!doctor_read(folder, name, DOCTOR_INDEX_MOST, &text)) {
+        return;
+    }
+    if (cli_document_read(&document, text.bytes, text.size) && read_lines(&document, &lines)) {
+        for (size_t i = 0; i < lines.count; i++) {
+            const bool first = i == 0 || strcmp(lines.lines[i - 1].file, lines.lines[i].file) != 0;
+            if (first && is_plain_name(lines.lines[i].file) && !doctor_has(folder, lines.lines[i].file)) {
+                doctor_add_in(folder, DOCTOR_ERROR, "shard_missing", lines.lines[i].file,
+                              "the file is missing, and an index says that tensors are in it; get the file again");
+            }
+        }
+    }
+    free_lines(&lines);
+    cli_document_free(&document);
+    free(text.bytes);
+}

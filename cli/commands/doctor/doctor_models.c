@@ -150,7 +150,7 @@ static void look_at(models_run *run, const char *name, const char *path, const c
 /* A file that cannot be opened since something lies beside it was told of with that. */
 static bool is_told(const doctor_folder *folder, const coffer_error *err)
 {
-    return folder->told && (err->code == COFFER_ERR_UNDO || err->code == COFFER_ERR_UNFINISHED);
+    return folder->input == NULL && (err->code == COFFER_ERR_UNDO || err->code == COFFER_ERR_UNFINISHED);
 }
 
 static void add_broken(const doctor_folder *folder, const char *name, const coffer_error *err)
@@ -308,6 +308,12 @@ static void check_shadow(const doctor_folder *folder)
     }
 }
 
+/* Of what was named alone the name does not matter: it is opened, unless it is something else for sure. */
+static bool is_named(const doctor_folder *folder, const doctor_entry *entry)
+{
+    return folder->only != NULL && entry->type == DOCTOR_FILE && !entry->pickle && !doctor_ends(entry->name, ".json");
+}
+
 static bool is_wanted(const doctor_folder *folder, const doctor_entry *entry)
 {
     return !entry->covered && !folder->doctor->failed && !cli_interrupted() &&
@@ -327,7 +333,7 @@ bool doctor_check_models(doctor_folder *folder, uint64_t *size)
     }
     for (size_t i = 0; i < folder->count; i++) {
         doctor_entry *entry = &folder->entries[i];
-        if (!is_tensors(entry) || !is_wanted(folder, entry)) {
+        if (!is_wanted(folder, entry) || !(is_tensors(entry) || is_named(folder, entry))) {
             continue;
         }
         if (folder->only != NULL) {
