@@ -168,6 +168,22 @@ def test_a_model_of_several_kinds_has_its_sizes_in_its_text_config(tmp_path):
     assert found(path) == [("error", "layers", "model.safetensors", None)]
 
 
+def test_what_a_nested_configuration_lacks_is_not_known(tmp_path):
+    """Gemma 3 of 12 B states its heads and not their size, which is no quotient."""
+    path = write_family(tmp_path / "m", "gemma")
+    config = json.loads((path / "config.json").read_text())
+    sizes = {**config, "num_attention_heads": 3}
+    del sizes["head_dim"]
+    write_json(path / "config.json", {"model_type": "gemma3", "text_config": sizes})
+    assert found(path) == []
+
+
+def test_a_config_of_something_else(tmp_path):
+    (tmp_path / "1_Pooling").mkdir()
+    write_json(tmp_path / "1_Pooling" / "config.json", {"word_embedding_dimension": 384})
+    assert found(write_family(tmp_path, "llama")) == []
+
+
 def test_another_family_than_the_tensors(tmp_path):
     path = write_family(tmp_path / "m", "llama")
     write_json(path / "config.json", FAMILIES["t5"][0])

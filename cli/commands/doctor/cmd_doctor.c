@@ -198,6 +198,9 @@ static int show(const doctor *d, const char *html)
     if (html != NULL) {
         code = doctor_write_html(d, html);
     }
+    if (html != NULL && code == CLI_EXIT_OK) {
+        cli_remark_path(d->app, html, "written; open it in a browser");
+    }
     if (d->app->json) {
         doctor_show_json(d);
     } else {

@@ -200,15 +200,30 @@ static bool has_other_weights(const doctor_folder *folder)
     return false;
 }
 
+/* Whether config.json is that of a model: others use the name too, such as the parts of sentence-transformers. */
+static bool describes_model(const doctor_folder *folder)
+{
+    doctor_text text;
+    cli_document config;
+    if (!doctor_read_json(folder, "config.json", &text, &config)) {
+        return false;
+    }
+    const cli_node *root = cli_document_root(&config);
+    const bool describes = cli_document_member(&config, root, "architectures") != NULL ||
+                           cli_document_member(&config, root, "model_type") != NULL;
+    cli_document_free(&config);
+    free(text.bytes);
+    return describes;
+}
+
 void doctor_check_company(doctor_folder *folder, bool has_model)
 {
-    const bool config = doctor_has(folder, "config.json");
     if (folder->only != NULL) {
         return;
     }
     check_pipeline(folder);
     check_adapter(folder);
-    if (config && !has_model && folder->input == NULL && !has_other_weights(folder)) {
+    if (!has_model && folder->input == NULL && !has_other_weights(folder) && describes_model(folder)) {
         doctor_add_in(folder, DOCTOR_WARNING, "no_weights", "config.json",
                       "it describes a model, and there are no weights beside it");
     }

@@ -367,11 +367,12 @@ static void tell_rule(const config_check *check, const doctor_rule *rule, const 
 
 /* ---- Embeddings ---- */
 
-static bool is_tied(const config_check *check)
+/* 't' or 'f', or 0 where the configuration does not say. */
+static char states_tied(const config_check *check)
 {
     const cli_node *node = cli_document_member(check->config, check->root, "tie_word_embeddings");
     node = node != NULL ? node : cli_document_member(check->config, check->scope, "tie_word_embeddings");
-    return node == NULL || (node->kind != 't' && node->kind != 'f') ? check->family->tied : node->kind == 't';
+    return node != NULL && (node->kind == 't' || node->kind == 'f') ? node->kind : '\0';
 }
 
 /* Whether the model is one that has output embeddings, as its architecture says. */
@@ -428,10 +429,12 @@ static void check_head(const config_check *check)
         return;
     }
     const coffer_tensor *head = find_head(check);
-    const bool tied = is_tied(check);
+    const char stated = states_tied(check);
+    const bool tied = stated != '\0' ? stated == 't' : check->family->tied;
+    const bool known = stated != '\0' || check->scope == check->root;
     if (head != NULL && tied) {
         tell_tied(check, head);
-    } else if (head == NULL && !tied && wants_head(check)) {
+    } else if (head == NULL && !tied && known && wants_head(check)) {
         doctor_add_in(check->folder, DOCTOR_ERROR, "head_missing", check->name,
                       "%s is missing, and tie_word_embeddings is false: a loader makes it up at random",
                       check->family->head);
@@ -525,7 +528,7 @@ void doctor_check_config(doctor_folder *folder, const char *name, const char *pa
     check.quantised = doctor_check_quantisation(folder, name, &config, check.root, check.scope, model);
     check.family = type != NULL ? doctor_family_of(type, len) : NULL;
     if (check.family != NULL) {
-        doctor_read_sizes(folder, &config, check.scope, type, &check.sizes);
+        doctor_read_sizes(folder, &config, check.scope, type, nested, &check.sizes);
         check_family(&check, type);
     } else if (type != NULL) {
         char shown[DOCTOR_SHOWN];

@@ -25,7 +25,7 @@ static void put_verdict(const doctor *d)
     cli_put_text(out, ": ");
     cli_put_style(out, errors > 0 ? CLI_RED : warnings > 0 ? CLI_YELLOW : CLI_GREEN);
     if (errors == 0 && warnings == 0) {
-        cli_put_text(out, "sound");
+        cli_put_text(out, d->data ? "sound" : "sound by its headers");
     } else {
         put_count(out, errors, "error");
         cli_put_text(out, ", ");

@@ -75,14 +75,9 @@ static uint64_t read_size(const doctor_folder *folder, const cli_document *confi
     return 0;
 }
 
-void doctor_read_sizes(const doctor_folder *folder, const cli_document *config, const cli_node *scope, const char *type,
-                       doctor_sizes *sizes)
+/* What a configuration that lacks a size means by that. */
+static void assume_sizes(const doctor_folder *folder, const char *type, uint64_t *of)
 {
-    *sizes = (doctor_sizes){ { 0 } };
-    uint64_t *of = sizes->of;
-    for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++) {
-        of[(unsigned char)SIZES[i].letter] = read_size(folder, config, scope, SIZES[i].keys);
-    }
     if (of['I'] == 0 && (strcmp(type, "gpt2") == 0 || strcmp(type, "gptj") == 0)) {
         of['I'] = product(4, of['H']);
     }
@@ -93,12 +88,25 @@ void doctor_read_sizes(const doctor_folder *folder, const cli_document *config, 
                       "the hidden size does not divide into that many attention heads, and no head_dim is stated");
     }
     of['k'] = of['k'] == 0 ? of['h'] : of['k'];
-    of['Q'] = product(of['h'], of['d']);
-    of['K'] = product(of['k'], of['d']);
-    of['A'] = of['Q'] > 0 ? sum(of['Q'], product(2, of['K'])) : 0;
     of['M'] = of['M'] == 0 ? of['I'] : of['M'];
     of['D'] = of['D'] == 0 ? of['H'] : of['D'];
     of['X'] = of['X'] == 0 ? of['L'] : of['X'];
+}
+
+void doctor_read_sizes(const doctor_folder *folder, const cli_document *config, const cli_node *scope, const char *type,
+                       bool nested, doctor_sizes *sizes)
+{
+    *sizes = (doctor_sizes){ { 0 } };
+    uint64_t *of = sizes->of;
+    for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++) {
+        of[(unsigned char)SIZES[i].letter] = read_size(folder, config, scope, SIZES[i].keys);
+    }
+    if (!nested) {
+        assume_sizes(folder, type, of);
+    }
+    of['Q'] = product(of['h'], of['d']);
+    of['K'] = product(of['k'], of['d']);
+    of['A'] = of['Q'] > 0 && of['K'] > 0 ? sum(of['Q'], product(2, of['K'])) : 0;
 }
 
 uint64_t doctor_dimension(const doctor_sizes *sizes, const char *text, size_t len)

@@ -13,9 +13,10 @@ typedef struct doctor_sizes {
     uint64_t of[128];
 } doctor_sizes;
 
-/* Reads them from the object that has them; what is no whole number is a finding. */
+/* Reads them from the object that has them; what is no whole number is a finding. An object within another (`nested`) lacks
+   what is as its program has it by default: what is not there is then not known. */
 void doctor_read_sizes(const doctor_folder *folder, const cli_document *config, const cli_node *scope, const char *type,
-                       doctor_sizes *sizes);
+                       bool nested, doctor_sizes *sizes);
 /* A dimension of a rule: "2I". 0: not known. */
 uint64_t doctor_dimension(const doctor_sizes *sizes, const char *text, size_t len);
 /* What a dimension is called: "num_attention_heads x head_dim". */
