@@ -78,10 +78,11 @@ __attribute__((format(printf, 5, 6))) doctor_finding *doctor_add(doctor *d, doct
                                                                  const char *file, const char *format, ...);
 /* What else is known of one. */
 void doctor_about(doctor *d, doctor_finding *finding, const char *tensor, size_t tensor_len);
-/* Makes the command that mends it, or looks closer, of words that are quoted for a shell; NULL follows the last. A second
-   call adds another command after &&. */
-void doctor_mend(doctor *d, doctor_finding *finding, ...);
-void doctor_look(doctor *d, doctor_finding *finding, ...);
+/* Makes the command that mends it, or looks closer, of words that are quoted for a shell; NULL closes them. A second call
+   adds another command after &&. */
+void doctor_mend(doctor *d, doctor_finding *finding, const char *const *words);
+void doctor_look(doctor *d, doctor_finding *finding, const char *const *words);
+#define DOCTOR_WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 /* A failure of the library as a finding, an error. */
 doctor_finding *doctor_add_failure(doctor *d, const char *kind, const char *file, const coffer_error *err);
 /* A model that was looked at; `type` may be NULL. */

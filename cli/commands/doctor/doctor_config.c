@@ -302,8 +302,9 @@ static void drop_extra(const config_check *check, doctor_finding *finding, const
         words[i] = strdup(pattern);
     }
     /* NULL ends the words, where there are fewer than eight. */
-    doctor_mend(check->folder->doctor, finding, "coffer", "drop", check->path, "--in-place", words[0], words[1],
-                words[2], words[3], words[4], words[5], words[6], words[7], NULL);
+    doctor_mend(check->folder->doctor, finding,
+                DOCTOR_WORDS("coffer", "drop", check->path, "--in-place", words[0], words[1], words[2], words[3],
+                             words[4], words[5], words[6], words[7]));
     for (size_t i = 0; i < extra; i++) {
         free(words[i]);
     }
@@ -418,7 +419,7 @@ static void tell_tied(const config_check *check, const coffer_tensor *head)
         bytes);
     doctor_about(d, finding, head->name, head->name_len);
     if (pattern != NULL && pattern[0] != '-' && check->folder->input == NULL) {
-        doctor_mend(d, finding, "coffer", "drop", check->path, pattern, "--in-place", NULL);
+        doctor_mend(d, finding, DOCTOR_WORDS("coffer", "drop", check->path, pattern, "--in-place"));
     }
     free(pattern);
 }
@@ -504,7 +505,7 @@ static void check_dtype(const config_check *check)
                               "config.json says %s, and most of the weights are %s: loaders convert them",
                               dtypes[i].name, coffer_dtype_name(sums.shares[0].dtype));
             if (check->folder->input == NULL) {
-                doctor_look(check->folder->doctor, finding, "coffer", "ls", "--dtypes", check->path, NULL);
+                doctor_look(check->folder->doctor, finding, DOCTOR_WORDS("coffer", "ls", "--dtypes", check->path));
             }
         }
     }

@@ -26,7 +26,7 @@ static void tell_unsound(const doctor_folder *folder, const char *name, const ch
         doctor_about(folder->doctor, finding, err->tensor, strlen(err->tensor));
     }
     if (folder->input == NULL) {
-        doctor_look(folder->doctor, finding, "coffer", "verify", path, NULL);
+        doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "verify", path));
     }
     free(below);
 }
@@ -87,7 +87,7 @@ static void check_recorded(const doctor_folder *folder, const char *name, const 
                           "digests of the tensors are recorded (%s), and were not verified: --data does that",
                           coffer_algorithm_name(coffer_recorded_algorithm(model, 0)));
         if (folder->input == NULL) {
-            doctor_look(folder->doctor, finding, "coffer", "verify", path, NULL);
+            doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "verify", path));
         }
     }
 }
@@ -181,7 +181,7 @@ static void tell_numbers(const doctor_folder *folder, const char *path, const co
     }
     doctor_about(d, finding, tensor->name, tensor->name_len);
     if (pattern != NULL && pattern[0] != '-' && folder->input == NULL) {
-        doctor_look(d, finding, "coffer", "stats", path, pattern, NULL);
+        doctor_look(d, finding, DOCTOR_WORDS("coffer", "stats", path, pattern));
     }
     free(pattern);
 }

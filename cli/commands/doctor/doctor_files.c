@@ -75,9 +75,9 @@ static void add_leftover(const doctor_folder *folder, const doctor_entry *entry,
     char *saved = left->cure == CURE_RECOVER ? recovered_name(entry->name) : NULL;
     char *path = doctor_path(folder, saved != NULL ? saved : entry->name);
     if (path != NULL && left->cure == CURE_RECOVER) {
-        doctor_mend(d, finding, "coffer", "meta", "--recover", path, NULL);
+        doctor_mend(d, finding, DOCTOR_WORDS("coffer", "meta", "--recover", path));
     } else if (path != NULL) {
-        doctor_mend(d, finding, "rm", path, NULL);
+        doctor_mend(d, finding, DOCTOR_WORDS("rm", path));
     }
     free(path);
     free(saved);
@@ -134,7 +134,8 @@ static bool check_pointer(const doctor_folder *folder, const doctor_entry *entry
     snprintf(include, sizeof include, "--include=%s", entry->name);
     char *path = doctor_path(folder, "");
     if (path != NULL && strpbrk(entry->name, "*?[],\\") == NULL) {
-        doctor_mend(folder->doctor, finding, "git", "-C", path[0] != '\0' ? path : ".", "lfs", "pull", include, NULL);
+        doctor_mend(folder->doctor, finding,
+                    DOCTOR_WORDS("git", "-C", path[0] != '\0' ? path : ".", "lfs", "pull", include));
     }
     free(path);
     return true;
@@ -189,7 +190,7 @@ static void check_pickle(const doctor_folder *folder, doctor_entry *entry, const
                                             "convert makes safetensors of weights");
     char *path = doctor_path(folder, entry->name);
     if (path != NULL) {
-        doctor_look(folder->doctor, finding, "coffer", "scan", path, NULL);
+        doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "scan", path));
     }
     free(path);
 }
@@ -225,7 +226,7 @@ static void check_link(const doctor_folder *folder, const doctor_entry *entry)
         doctor_finding *finding =
             doctor_add_in(folder, DOCTOR_WARNING, "lost_link", entry->name, "the link leads nowhere");
         if (path != NULL) {
-            doctor_mend(folder->doctor, finding, "rm", path, NULL);
+            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("rm", path));
         }
     } else if (entry->outside && entry->type == DOCTOR_FILE) {
         char copy[512];
@@ -233,8 +234,8 @@ static void check_link(const doctor_folder *folder, const doctor_entry *entry)
             doctor_add_in(folder, DOCTOR_WARNING, "link_outside", entry->name,
                           "the link leads out of the folder: a copy of the folder lacks the file");
         if (path != NULL && snprintf(copy, sizeof copy, "%s.copy", path) < (int)sizeof copy) {
-            doctor_mend(folder->doctor, finding, "cp", path, copy, NULL);
-            doctor_mend(folder->doctor, finding, "mv", copy, path, NULL);
+            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("cp", path, copy));
+            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("mv", copy, path));
         }
     }
     free(path);
@@ -318,7 +319,7 @@ void doctor_check_copies(doctor_folder *folder, bool has_model, uint64_t size)
             "the folder has the weights as safetensors too (%s); without this file it is %s smaller", own, bytes);
         char *path = doctor_path(folder, entry->name);
         if (path != NULL) {
-            doctor_mend(folder->doctor, finding, "rm", path, NULL);
+            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("rm", path));
         }
         free(path);
     }

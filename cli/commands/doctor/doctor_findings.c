@@ -249,15 +249,12 @@ static void quote_word(char *out, size_t *used, const char *word)
 }
 
 /* No way of quoting needs more than four bytes for one, and three around a word. */
-static void add_command(doctor *d, doctor_finding *finding, va_list words)
+static void add_command(doctor *d, doctor_finding *finding, const char *const *words)
 {
-    va_list again;
     size_t size = finding->command != NULL ? strlen(finding->command) + 5 : 1;
-    va_copy(again, words);
-    for (const char *word = va_arg(again, const char *); word != NULL; word = va_arg(again, const char *)) {
-        size += 4 * strlen(word) + 5;
+    for (size_t i = 0; words[i] != NULL; i++) {
+        size += 4 * strlen(words[i]) + 5;
     }
-    va_end(again);
     size_t used = finding->command != NULL ? strlen(finding->command) : 0;
     char *command = realloc(finding->command, size);
     if (command == NULL) {
@@ -269,37 +266,28 @@ static void add_command(doctor *d, doctor_finding *finding, va_list words)
         memcpy(command + used, " && ", 4);
         used += 4;
     }
-    const size_t begin = used;
-    for (const char *word = va_arg(words, const char *); word != NULL; word = va_arg(words, const char *)) {
-        if (used > begin) {
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (i > 0) {
             command[used++] = ' ';
         }
-        quote_word(command, &used, word);
+        quote_word(command, &used, words[i]);
     }
     command[used] = '\0';
 }
 
-void doctor_mend(doctor *d, doctor_finding *finding, ...)
+void doctor_mend(doctor *d, doctor_finding *finding, const char *const *words)
 {
-    va_list words;
-    if (finding == NULL) {
-        return;
+    if (finding != NULL) {
+        add_command(d, finding, words);
+        finding->mends = true;
     }
-    va_start(words, finding);
-    add_command(d, finding, words);
-    va_end(words);
-    finding->mends = true;
 }
 
-void doctor_look(doctor *d, doctor_finding *finding, ...)
+void doctor_look(doctor *d, doctor_finding *finding, const char *const *words)
 {
-    va_list words;
-    if (finding == NULL) {
-        return;
+    if (finding != NULL) {
+        add_command(d, finding, words);
     }
-    va_start(words, finding);
-    add_command(d, finding, words);
-    va_end(words);
 }
 
 char *doctor_pattern(const char *name, size_t name_len)

@@ -109,7 +109,7 @@ bool doctor_list(doctor_folder *folder, const char *root)
 {
     doctor *d = folder->doctor;
     struct dirent **entries = NULL;
-    const int count = scandir(folder->path, &entries, NULL, NULL);
+    const int count = scandir(folder->path, &entries, NULL, alphasort);
     if (count < 0) {
         doctor_add_in(folder, DOCTOR_ERROR, "unreadable", "", "cannot list the folder: %s", strerror(errno));
         d->unreadable = true;

@@ -147,7 +147,7 @@ static void check_incomplete(const doctor_folder *folder)
                               "a download was interrupted; the same download resumes it, or the file can go");
             char *file = doctor_path(folder, name);
             if (file != NULL) {
-                doctor_mend(folder->doctor, finding, "rm", file, NULL);
+                doctor_mend(folder->doctor, finding, DOCTOR_WORDS("rm", file));
             }
             free(file);
         }

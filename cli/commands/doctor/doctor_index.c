@@ -169,8 +169,8 @@ void doctor_check_index(doctor_folder *folder, const char *name, const coffer_er
     index_lines lines = { NULL, 0 };
     doctor *d = folder->doctor;
     const uint64_t before = d->totals[DOCTOR_ERROR];
-    const bool read = doctor_read(folder, name, DOCTOR_INDEX_MOST, &text);
-    if (read && cli_document_read(&document, text.bytes, text.size) && read_lines(&document, &lines)) {
+    const bool there = doctor_read(folder, name, DOCTOR_INDEX_MOST, &text);
+    if (there && cli_document_read(&document, text.bytes, text.size) && read_lines(&document, &lines)) {
         check_parts(folder, &lines);
     }
     free_lines(&lines);

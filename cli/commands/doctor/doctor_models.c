@@ -273,7 +273,7 @@ static bool check_extra(const doctor_folder *folder, const doctor_entry *entry)
                       "the file is named like a part of the model, and the index does not name it: nobody loads it");
     char *path = doctor_path(folder, entry->name);
     if (path != NULL) {
-        doctor_mend(folder->doctor, finding, "rm", path, NULL);
+        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("rm", path));
     }
     free(path);
     return true;

@@ -45,7 +45,7 @@ static void mend_by_split(doctor *d, doctor_finding *finding, const char *path)
     const int size = named ? snprintf(folder, sizeof folder, "%.*s-mended", (int)len, path)
                            : snprintf(folder, sizeof folder, "mended");
     if (size > 0 && (size_t)size < sizeof folder) {
-        doctor_mend(d, finding, "coffer", "split", path[0] != '\0' ? path : ".", "-o", folder, NULL);
+        doctor_mend(d, finding, DOCTOR_WORDS("coffer", "split", path[0] != '\0' ? path : ".", "-o", folder));
     }
 }
 
@@ -71,7 +71,7 @@ void doctor_check_notes(const doctor_folder *folder, const char *name, const cha
             doctor_about(d, finding, subject, strlen(subject));
         }
         if (NOTES[kind].cure == NOTE_ALIGN && folder->input == NULL) {
-            doctor_mend(d, finding, "coffer", "align", path, "--in-place", NULL);
+            doctor_mend(d, finding, DOCTOR_WORDS("coffer", "align", path, "--in-place"));
         } else if (NOTES[kind].cure == NOTE_SPLIT && folder->input == NULL) {
             mend_by_split(d, finding, path);
         }
