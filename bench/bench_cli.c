@@ -2,7 +2,8 @@
 /*
  * The command as people and scripts start it, in fresh processes with their start included: `coffer ls` of a file of 92,000
  * tensors into a pipe, beside ten lines of Python with the reference implementation that print the same, `coffer diff
- * --summary` of two models, beside as many with numpy, and `coffer --version` beside `true`, which does nothing.
+ * --summary` of two models, beside as many with numpy, `coffer doctor --data` of a folder, beside `sha256sum` of its files,
+ * and `coffer --version` beside `true`, which does nothing.
  */
 #include "bench.h"
 
@@ -10,10 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#define DOCTOR_FILES 10 /* of half a gigabyte each */
+
 typedef struct cli_process {
-    const char *arguments[8]; /* the first is the program; NULL closes them */
+    const char *arguments[DOCTOR_FILES + 2]; /* the first is the program; NULL closes them */
 } cli_process;
 
 static double run_cli_process(void *ctx)
@@ -108,6 +112,38 @@ static void measure_diff(const char *command)
     remove(after);
 }
 
+/* Every number of a folder is looked at, beside a digest of its files, which reads as much and looks at nothing. */
+static void measure_doctor(const char *command)
+{
+    char paths[DOCTOR_FILES][4096];
+    char folder[4096];
+    const size_t count = bench_size(DOCTOR_FILES, 1);
+    const char *const places[] = { "/usr/bin/sha256sum", "/bin/sha256sum" };
+    cli_process sums = { { access(places[0], X_OK) == 0 ? places[0] : places[1] } };
+    snprintf(folder, sizeof folder, "%s", bench_path("doctor"));
+    cli_process ours = { { command, "doctor", "-q", "--data", folder } };
+    cli_process headers = { { command, "doctor", "-q", folder } };
+    bench_need_disk(count * 550 * BENCH_MB);
+    (void)mkdir(folder, 0777);
+    for (size_t i = 0; i < count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "doctor/weights-%zu.safetensors", i);
+        snprintf(paths[i], sizeof paths[i], "%s", bench_path(name));
+        write_weights(paths[i], (uint32_t)i);
+        sums.arguments[i + 1] = paths[i];
+    }
+    const bench_rival rivals[2] = { { run_cli_process, &ours }, { run_cli_process, &sums } };
+    const bench_result data = bench_contest(rivals, access(sums.arguments[0], X_OK) == 0 ? 2 : 1, bench_size(3, 1));
+    bench_row_of("coffer doctor --data: a folder of 5 GB", "s", 1, &data, "sha256sum", 1, "fresh process");
+    const bench_rival alone[1] = { { run_cli_process, &headers } };
+    const bench_result header = bench_contest(alone, 1, bench_size(11, 1));
+    bench_row_of("coffer doctor: the same, headers only", "ms", 1e3, &header, NULL, 1, "fresh process");
+    for (size_t i = 0; i < count; i++) {
+        remove(paths[i]);
+    }
+    rmdir(folder);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
@@ -122,5 +158,6 @@ int main(int argc, char **argv)
     measure_start(command);
     measure_list(command);
     measure_diff(command);
+    measure_doctor(command);
     return 0;
 }

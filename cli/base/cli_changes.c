@@ -91,7 +91,7 @@ void cli_changes_put(cli_output *out, const cli_changes *changes, size_t most)
 /* What changes, by the place among the tensors that are folded. */
 typedef struct folding {
     const cli_changes *changes;
-    size_t *changed; /* the rewrite's numbers */
+    size_t *changed;               /* the rewrite's numbers */
     const coffer_tensor **tensors; /* as they were */
     size_t count;
     char *patterns[2]; /* of two new names, with room for the longest */

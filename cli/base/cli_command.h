@@ -110,7 +110,8 @@ typedef enum cli_option_id {
     CLI_OPTION_COLOR,
     CLI_OPTION_SCALE,
     CLI_OPTION_WEIGHT,
-    CLI_OPTION_SLERP
+    CLI_OPTION_SLERP,
+    CLI_OPTION_HTML
 } cli_option_id;
 
 typedef struct cli_option {
@@ -198,6 +199,7 @@ typedef struct cli_command {
 extern const cli_command cli_info;
 extern const cli_command cli_ls;
 extern const cli_command cli_check;
+extern const cli_command cli_doctor;
 extern const cli_command cli_get;
 extern const cli_command cli_meta;
 extern const cli_command cli_align;

@@ -8,8 +8,8 @@
  */
 #include "cli_config.h"
 
-#include "cli_json_reader.h"
 #include "cli_text.h"
+#include "cli_tokens.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,17 +28,17 @@ typedef struct config_place {
 } config_place;
 
 typedef struct config_reading {
-    cli_json_reader json;
+    cli_tokens json;
     char *texts;
     size_t used;
     size_t room;
     config_place *places;
     size_t count;
     size_t places_room;
-    char path[CLI_CONFIG_MOST_PATH + 32];      /* beyond the limit there is room for the number of an item */
-    size_t path_len;                           /* above CLI_CONFIG_MOST_PATH: too long, and not written any further */
-    size_t before[CLI_JSON_READER_DEPTH + 1];  /* of each open container: the length of its own path, … */
-    uint64_t items[CLI_JSON_READER_DEPTH + 1]; /* … and of an array, which item comes next */
+    char path[CLI_CONFIG_MOST_PATH + 32]; /* beyond the limit there is room for the number of an item */
+    size_t path_len;                      /* above CLI_CONFIG_MOST_PATH: too long, and not written any further */
+    size_t before[CLI_TOKENS_DEPTH + 1];  /* of each open container: the length of its own path, … */
+    uint64_t items[CLI_TOKENS_DEPTH + 1]; /* … and of an array, which item comes next */
     const char *why;
 } config_reading;
 
@@ -103,7 +103,7 @@ static bool read_path_key(config_reading *reading, size_t start)
         return false;
     }
     char *key = reading->texts + reading->used; /* for a moment */
-    if (!cli_json_unescape(reading->json.text + start, key, &len)) {
+    if (!cli_tokens_unescape(reading->json.text + start, key, &len)) {
         reading->why = "is not JSON";
         return false;
     }
@@ -154,7 +154,7 @@ static cli_config_kind kind_of_value(char first)
 static bool add_value(config_reading *reading, config_place *place, const char *token, size_t token_len)
 {
     char *out = reading->texts + reading->used;
-    if (place->kind == CLI_CONFIG_TEXT && !cli_json_unescape(token, out, &place->text_len)) {
+    if (place->kind == CLI_CONFIG_TEXT && !cli_tokens_unescape(token, out, &place->text_len)) {
         reading->why = "is not JSON";
         return false;
     }
@@ -199,20 +199,20 @@ static bool open_container(config_reading *reading, size_t start)
     return true;
 }
 
-static bool take_token(config_reading *reading, cli_json_token token, size_t start)
+static bool take_token(config_reading *reading, cli_token token, size_t start)
 {
     switch (token) {
-    case CLI_JSON_OPEN:
+    case CLI_TOKEN_OPEN:
         return open_container(reading, start);
-    case CLI_JSON_KEY:
+    case CLI_TOKEN_KEY:
         return read_path_key(reading, start);
-    case CLI_JSON_SCALAR:
+    case CLI_TOKEN_SCALAR:
         return add_member(reading, start, reading->json.depth);
-    case CLI_JSON_NONE:
+    case CLI_TOKEN_NONE:
         reading->why = "is not JSON";
         return false;
-    case CLI_JSON_CLOSE:
-    case CLI_JSON_END:
+    case CLI_TOKEN_CLOSE:
+    case CLI_TOKEN_END:
         break;
     }
     return true;
@@ -221,16 +221,16 @@ static bool take_token(config_reading *reading, cli_json_token token, size_t sta
 static bool read_members(config_reading *reading)
 {
     size_t start = 0;
-    cli_json_token token = cli_json_read_token(&reading->json, CLI_JSON_END, &start);
-    if (token != CLI_JSON_OPEN || reading->json.open[0] != '{') {
+    cli_token token = cli_tokens_next(&reading->json, CLI_TOKEN_END, &start);
+    if (token != CLI_TOKEN_OPEN || reading->json.open[0] != '{') {
         reading->why = "is not a JSON object";
         return false;
     }
     while (take_token(reading, token, start)) {
-        if (token == CLI_JSON_END) {
+        if (token == CLI_TOKEN_END) {
             return true;
         }
-        token = cli_json_read_token(&reading->json, token, &start);
+        token = cli_tokens_next(&reading->json, token, &start);
     }
     return false;
 }
@@ -285,7 +285,7 @@ bool cli_config_read(cli_config *config, const char *text, size_t text_len, char
     if (reading == NULL) {
         return false;
     }
-    reading->json = (cli_json_reader){ .text = text, .text_len = text_len };
+    reading->json = (cli_tokens){ .text = text, .text_len = text_len };
     bool fine = read_members(reading);
     if (!fine && reading->why != NULL) {
         snprintf(why, CLI_CONFIG_WHY_SIZE, "%s, at byte %zu", reading->why, reading->json.at);

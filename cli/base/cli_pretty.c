@@ -2,8 +2,8 @@
 /* JSON for eyes: see cli_pretty.h for the contract. */
 #include "cli_pretty.h"
 
-#include "cli_json_reader.h"
 #include "cli_text.h"
+#include "cli_tokens.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,16 +12,16 @@
 
 bool cli_is_json(const char *text, size_t text_len)
 {
-    cli_json_reader reader = { .text = text, .text_len = text_len };
+    cli_tokens reader = { .text = text, .text_len = text_len };
     size_t start = 0;
-    cli_json_token token = cli_json_read_token(&reader, CLI_JSON_END, &start);
-    if (token != CLI_JSON_OPEN) {
+    cli_token token = cli_tokens_next(&reader, CLI_TOKEN_END, &start);
+    if (token != CLI_TOKEN_OPEN) {
         return false;
     }
-    while (token != CLI_JSON_NONE && token != CLI_JSON_END) {
-        token = cli_json_read_token(&reader, token, &start);
+    while (token != CLI_TOKEN_NONE && token != CLI_TOKEN_END) {
+        token = cli_tokens_next(&reader, token, &start);
     }
-    return token == CLI_JSON_END;
+    return token == CLI_TOKEN_END;
 }
 
 /* ---- Writing ---- */
@@ -66,17 +66,17 @@ static void put_token(json_printer *printer, const char *text, size_t text_len)
 }
 
 /* Whether the container that was just opened is short and holds no other. */
-static bool is_flat(const cli_json_reader *reader)
+static bool is_flat(const cli_tokens *reader)
 {
-    cli_json_reader ahead = *reader;
+    cli_tokens ahead = *reader;
     while (ahead.at < ahead.text_len && ahead.at - reader->at < FLAT_MOST) {
-        const char c = ahead.text[ahead.at];
+        const char c = cli_tokens_peek(&ahead);
         if (c == '{' || c == '[' || c == '}' || c == ']') {
             return c == '}' || c == ']';
         }
         if (c != '"') {
             ahead.at++;
-        } else if (!cli_json_skip_string(&ahead)) {
+        } else if (!cli_tokens_skip_string(&ahead)) {
             return false;
         }
     }
@@ -84,44 +84,45 @@ static bool is_flat(const cli_json_reader *reader)
 }
 
 /* What stands between two tokens. */
-static void put_space(json_printer *printer, cli_json_token last, cli_json_token token, size_t depth)
+static void put_space(json_printer *printer, cli_token last, cli_token token, size_t depth)
 {
     const bool flat = printer->flat != 0 && depth >= printer->flat;
-    if (last == CLI_JSON_KEY) {
+    if (last == CLI_TOKEN_KEY) {
         put_token(printer, " ", 1);
-    } else if (token != CLI_JSON_CLOSE && last != CLI_JSON_OPEN && last != CLI_JSON_END) {
+    } else if (token != CLI_TOKEN_CLOSE && last != CLI_TOKEN_OPEN && last != CLI_TOKEN_END) {
         put_token(printer, flat ? ", " : ",", flat ? 2 : 1);
     }
-    if (!flat && last != CLI_JSON_KEY && last != CLI_JSON_END && !(last == CLI_JSON_OPEN && token == CLI_JSON_CLOSE)) {
-        new_line(printer, token == CLI_JSON_CLOSE ? depth - 1 : depth);
+    if (!flat && last != CLI_TOKEN_KEY && last != CLI_TOKEN_END &&
+        !(last == CLI_TOKEN_OPEN && token == CLI_TOKEN_CLOSE)) {
+        new_line(printer, token == CLI_TOKEN_CLOSE ? depth - 1 : depth);
     }
 }
 
 size_t cli_put_json(cli_output *out, const char *text, size_t text_len, size_t indent, size_t most)
 {
-    cli_json_reader reader = { .text = text, .text_len = text_len };
+    cli_tokens reader = { .text = text, .text_len = text_len };
     json_printer printer = { .out = out, .indent = indent, .most = most };
-    cli_json_token last = CLI_JSON_END;
+    cli_token last = CLI_TOKEN_END;
     while (out->error == 0) {
         size_t start = 0;
         const size_t depth = reader.depth;
-        const cli_json_token token = cli_json_read_token(&reader, last, &start);
-        if (token == CLI_JSON_END || token == CLI_JSON_NONE) {
+        const cli_token token = cli_tokens_next(&reader, last, &start);
+        if (token == CLI_TOKEN_END || token == CLI_TOKEN_NONE) {
             break;
         }
         put_space(&printer, last, token, depth);
-        if (token == CLI_JSON_KEY) {
+        if (token == CLI_TOKEN_KEY) {
             /* The key alone: there may be white space before its colon. */
-            cli_json_reader key = { .text = text, .text_len = text_len, .at = start };
-            cli_json_skip_string(&key);
+            cli_tokens key = { .text = text, .text_len = text_len, .at = start };
+            cli_tokens_skip_string(&key);
             put_token(&printer, text + start, key.at - start);
             put_token(&printer, ":", 1);
         } else {
             put_token(&printer, text + start, reader.at - start);
         }
-        if (token == CLI_JSON_OPEN && printer.flat == 0 && is_flat(&reader)) {
+        if (token == CLI_TOKEN_OPEN && printer.flat == 0 && is_flat(&reader)) {
             printer.flat = reader.depth;
-        } else if (token == CLI_JSON_CLOSE && reader.depth < printer.flat) {
+        } else if (token == CLI_TOKEN_CLOSE && reader.depth < printer.flat) {
             printer.flat = 0;
         }
         last = token;

@@ -28,7 +28,7 @@ typedef struct rewriting {
     coffer *model;
     coffer_rewrite *rewrite;
     cli_changes changes;
-    bool every; /* change is shown by itself */
+    bool every;                         /* change is shown by itself */
     const cli_rewrite_planner *planner; /* NULL: coffer_rewrite_plan */
     double started;
 } rewriting;

@@ -241,7 +241,8 @@ def two_files(tmp_path_factory):
 
 
 @pytest.mark.parametrize("command", [["stats", "a"], ["stats", "a", "--json"], ["stats", "a", "--tsv"], ["diff", "a", "b"],
-                                     ["diff", "a", "b", "--json"], ["diff", "a", "b", "--summary"], ["hash", "--content", "a"], ["verify", "a"]])
+                                     ["diff", "a", "b", "--json"], ["diff", "a", "b", "--summary"], ["hash", "--content", "a"], ["verify", "a"],
+                                     ["doctor", "a", "--data"], ["doctor", "a", "--data", "--json"]])
 @pytest.mark.parametrize("at", [3, 7])
 def test_what_is_interrupted_says_nothing_that_looks_complete(two_files, command, at):
     """Ctrl-C comes while the data are read: numbers of a part, and "no difference" in it, would be believed."""

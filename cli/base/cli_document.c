@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A JSON document, looked up: see cli_document.h for the contract. */
+#include "cli_document.h"
+
+#include "cli_text.h"
+#include "cli_tokens.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Reading ---- */
+
+/* Where the text stops being UTF-8; its length when all of it is. */
+static size_t valid_utf8(const char *text, size_t text_len)
+{
+    size_t at = 0;
+    while (at < text_len) {
+        uint32_t code = 0;
+        const bool ascii = (unsigned char)text[at] < 0x80;
+        const size_t size = ascii ? 1 : cli_read_character(text + at, text_len - at, &code);
+        if (size == 0) {
+            return at;
+        }
+        at += size;
+    }
+    return at;
+}
+
+static const char *what_of(const cli_tokens *reader)
+{
+    return reader->at == reader->text_len         ? "it stops early"
+           : reader->depth == CLI_TOKENS_DEPTH    ? "it nests too deep"
+           : reader->depth == 0 && reader->at > 0 ? "something follows its end"
+                                                  : "a value is expected";
+}
+
+bool cli_document_check(const char *text, size_t text_len, bool *loose, const char **what, size_t *at)
+{
+    cli_tokens reader = { .text = text, .text_len = text_len, .lenient = true };
+    cli_token token = CLI_TOKEN_END;
+    size_t start = 0;
+    *at = valid_utf8(text, text_len);
+    *what = *at < text_len ? "it is not UTF-8" : NULL;
+    if (*what != NULL) {
+        return false;
+    }
+    do {
+        token = cli_tokens_next(&reader, token, &start);
+    } while (token != CLI_TOKEN_NONE && token != CLI_TOKEN_END);
+    *loose = reader.loose;
+    *at = reader.at;
+    *what = token == CLI_TOKEN_NONE ? what_of(&reader) : NULL;
+    return *what == NULL;
+}
+
+/* A value of the text between two places; NULL without memory. */
+static cli_node *add_node(cli_document *document)
+{
+    if (document->count == document->room) {
+        const size_t room = document->room == 0 ? 64 : 2 * document->room;
+        cli_node *nodes = room < SIZE_MAX / sizeof *nodes ? realloc(document->nodes, room * sizeof *nodes) : NULL;
+        if (nodes == NULL) {
+            return NULL;
+        }
+        document->nodes = nodes;
+        document->room = room;
+    }
+    cli_node *node = &document->nodes[document->count++];
+    *node = (cli_node){ .next = (uint32_t)document->count };
+    return node;
+}
+
+/* What is open while a document is read. */
+typedef struct document_reading {
+    cli_tokens reader;
+    cli_token last;
+    uint32_t key;
+    uint32_t key_len;
+    size_t open[CLI_TOKENS_DEPTH]; /* the numbers of the values that are open */
+} document_reading;
+
+/* The key's length within its quotes, which are not in the text after the colon. */
+static void take_key(document_reading *reading, size_t start)
+{
+    cli_tokens key = { .text = reading->reader.text, .text_len = reading->reader.text_len, .at = start };
+    cli_tokens_skip_string(&key);
+    reading->key = (uint32_t)(start + 1);
+    reading->key_len = (uint32_t)(key.at - start - 2);
+}
+
+static bool take_value(cli_document *document, document_reading *reading, cli_token token, size_t start)
+{
+    const char c = document->text[start];
+    const size_t quote = c == '"';
+    cli_node *node = add_node(document);
+    if (node == NULL) {
+        return false;
+    }
+    node->kind = strchr("{[\"tfn", c) != NULL ? c : '\0';
+    node->at = (uint32_t)(start + quote);
+    node->len = token == CLI_TOKEN_OPEN ? 0 : (uint32_t)(reading->reader.at - start - 2 * quote);
+    if (reading->last == CLI_TOKEN_KEY) {
+        node->key = reading->key;
+        node->key_len = reading->key_len;
+    }
+    if (token == CLI_TOKEN_OPEN) {
+        reading->open[reading->reader.depth - 1] = document->count - 1;
+    }
+    return true;
+}
+
+static bool read_values(cli_document *document)
+{
+    document_reading reading = { .reader = { .text = document->text, .text_len = document->text_len, .lenient = true },
+                                 .last = CLI_TOKEN_END };
+    for (;;) {
+        size_t start = 0;
+        const cli_token token = cli_tokens_next(&reading.reader, reading.last, &start);
+        if (token == CLI_TOKEN_END || token == CLI_TOKEN_NONE) {
+            return token == CLI_TOKEN_END;
+        }
+        if (token == CLI_TOKEN_KEY) {
+            take_key(&reading, start);
+        } else if (token == CLI_TOKEN_CLOSE) {
+            document->nodes[reading.open[reading.reader.depth]].next = (uint32_t)document->count;
+        } else if (!take_value(document, &reading, token, start)) {
+            return false;
+        }
+        reading.last = token;
+    }
+}
+
+bool cli_document_read(cli_document *document, const char *text, size_t text_len)
+{
+    *document = (cli_document){ .text = text, .text_len = text_len };
+    if (text_len >= UINT32_MAX) {
+        document->what = "it is too large";
+        return false;
+    }
+    if (!cli_document_check(text, text_len, &document->loose, &document->what, &document->at)) {
+        return false;
+    }
+    if (!read_values(document)) {
+        cli_document_free(document);
+        document->what = "out of memory";
+        return false;
+    }
+    return true;
+}
+
+void cli_document_free(cli_document *document)
+{
+    free(document->nodes);
+    document->nodes = NULL;
+    document->count = 0;
+    document->room = 0;
+}
+
+/* ---- Looking up ---- */
+
+const cli_node *cli_document_root(const cli_document *document)
+{
+    return document->count > 0 ? &document->nodes[0] : NULL;
+}
+
+const cli_node *cli_document_first(const cli_document *document, const cli_node *parent)
+{
+    if (parent == NULL || (parent->kind != '{' && parent->kind != '[')) {
+        return NULL;
+    }
+    const cli_node *child = parent + 1;
+    return child < document->nodes + parent->next ? child : NULL;
+}
+
+const cli_node *cli_document_after(const cli_document *document, const cli_node *parent, const cli_node *child)
+{
+    return child->next < parent->next ? &document->nodes[child->next] : NULL;
+}
+
+const cli_node *cli_document_member(const cli_document *document, const cli_node *object, const char *key)
+{
+    const cli_node *found = NULL;
+    const size_t len = strlen(key);
+    if (object == NULL || object->kind != '{') {
+        return NULL;
+    }
+    for (const cli_node *node = cli_document_first(document, object); node != NULL;
+         node = cli_document_after(document, object, node)) {
+        if (node->key_len == len && memcmp(document->text + node->key, key, len) == 0) {
+            found = node;
+        }
+    }
+    return found;
+}
+
+bool cli_document_is(const cli_document *document, const cli_node *node, const char *text)
+{
+    return node != NULL && node->kind == '"' && node->len == strlen(text) &&
+           memcmp(document->text + node->at, text, node->len) == 0;
+}
+
+bool cli_document_u64(const cli_document *document, const cli_node *node, uint64_t *number)
+{
+    uint64_t value = 0;
+    if (node == NULL || node->kind != '\0') {
+        return false;
+    }
+    for (size_t i = 0; i < node->len; i++) {
+        const char c = document->text[node->at + i];
+        const uint64_t digit = (uint64_t)(c - '0');
+        if (c < '0' || c > '9' || value > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        value = 10 * value + digit;
+    }
+    *number = value;
+    return true;
+}
+
+/* ---- Strings ---- */
+
+static uint32_t hex_of(const char *digits)
+{
+    uint32_t value = 0;
+    for (size_t i = 0; i < 4; i++) {
+        const char c = digits[i];
+        const int digit = c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+        value = (value << 4) | (uint32_t)digit;
+    }
+    return value;
+}
+
+/* Reads the \u escape at `at`, and the other half of a pair; returns its bytes in the text. */
+static size_t read_unicode(const char *text, size_t len, size_t at, uint32_t *code)
+{
+    *code = hex_of(text + at + 2);
+    const bool high = *code >= 0xD800 && *code <= 0xDBFF;
+    if (high && len - at >= 12 && text[at + 6] == '\\' && text[at + 7] == 'u') {
+        const uint32_t low = hex_of(text + at + 8);
+        if (low >= 0xDC00 && low <= 0xDFFF) {
+            *code = 0x10000 + ((*code - 0xD800) << 10) + (low - 0xDC00);
+            return 12;
+        }
+    }
+    *code = *code >= 0xD800 && *code <= 0xDFFF ? 0xFFFD : *code;
+    return 6;
+}
+
+static size_t put_utf8(char *out, uint32_t code)
+{
+    if (code < 0x80) {
+        out[0] = (char)code;
+        return 1;
+    }
+    const size_t size = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    static const unsigned char first[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
+    for (size_t i = size - 1; i > 0; i--) {
+        out[i] = (char)(0x80 | (code & 0x3F));
+        code >>= 6;
+    }
+    out[0] = (char)(first[size] | code);
+    return size;
+}
+
+/* Undoing an escape never makes a text longer. The text was checked, so no escape is cut off. */
+static char *unescape(const char *text, size_t len, size_t *out_len)
+{
+    static const char plain[] = "bfnrt";
+    static const char meant[] = "\b\f\n\r\t";
+    size_t used = 0;
+    char *out = malloc(len + 1);
+    for (size_t at = 0; out != NULL && at < len;) {
+        if (text[at] != '\\') {
+            out[used++] = text[at++];
+        } else if (text[at + 1] == 'u') {
+            uint32_t code = 0;
+            at += read_unicode(text, len, at, &code);
+            used += put_utf8(out + used, code);
+        } else {
+            const char *letter = strchr(plain, text[at + 1]);
+            out[used++] = letter != NULL ? meant[letter - plain] : text[at + 1];
+            at += 2;
+        }
+    }
+    if (out != NULL) {
+        out[used] = '\0';
+        *out_len = used;
+    }
+    return out;
+}
+
+char *cli_document_string(const cli_document *document, const cli_node *node, size_t *len)
+{
+    return node != NULL && node->kind == '"' ? unescape(document->text + node->at, node->len, len) : NULL;
+}
+
+char *cli_document_key(const cli_document *document, const cli_node *node, size_t *len)
+{
+    return unescape(document->text + node->key, node->key_len, len);
+}

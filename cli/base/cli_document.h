@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A JSON document of a stranger, such as a config.json: read whole and checked whole, then looked up. Values lie in one
+ * array, in the order of the text, each with the number of the value that follows all that is within it:
+ *
+ *     {"a": [1, 2], "b": 3}      0 object, next 5    1 "a": array, next 4    2 number    3 number    4 "b": number
+ *
+ * Nothing recurses, nesting is bounded (CLI_TOKENS_DEPTH), and memory is bounded by the text, which has fewer than 4 GiB: a
+ * value takes at least two bytes of it, and 24 of memory. NaN and Infinity are numbers, as Python writes and reads them.
+ */
+#ifndef COFFER_CLI_DOCUMENT_H
+#define COFFER_CLI_DOCUMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A value. Places count in the text, whose bytes are those of the file: strings are without their quotes, and their
+   escapes are as they were written. */
+typedef struct cli_node {
+    uint32_t key; /* of a member of an object */
+    uint32_t key_len;
+    uint32_t at;
+    uint32_t len;  /* 0 of objects and arrays */
+    uint32_t next; /* the number of the value after this one and all that is within it */
+    char kind;     /* the first character: { [ " t f n, or 0 for a number */
+} cli_node;
+
+typedef struct cli_document {
+    const char *text; /* borrowed */
+    size_t text_len;
+    cli_node *nodes;
+    size_t count;
+    size_t room;
+    bool loose;       /* it has NaN or Infinity, which RFC 8259 does not know */
+    const char *what; /* what is wrong with it, or NULL … */
+    size_t at;        /* … and at which byte */
+} cli_document;
+
+/* Whether a text is JSON, without keeping anything. Where it is not, *what says why and *at at which byte. *loose says
+   whether it has NaN or Infinity. */
+bool cli_document_check(const char *text, size_t text_len, bool *loose, const char **what, size_t *at);
+/* Reads a text, which is borrowed until cli_document_free. False, with `what` and `at`, where it is not JSON or there is
+   no memory. Free it in any case. */
+bool cli_document_read(cli_document *document, const char *text, size_t text_len);
+void cli_document_free(cli_document *document);
+
+/* The outermost value; NULL when nothing was read. */
+const cli_node *cli_document_root(const cli_document *document);
+/* The member of an object, of two of one name the last, as in Python; NULL when there is none, or no object. */
+const cli_node *cli_document_member(const cli_document *document, const cli_node *object, const char *key);
+/* The first value in an object or array, and the one after it; NULL when there is none. */
+const cli_node *cli_document_first(const cli_document *document, const cli_node *parent);
+const cli_node *cli_document_after(const cli_document *document, const cli_node *parent, const cli_node *child);
+/* Whether a value is exactly this string; false for NULL. */
+bool cli_document_is(const cli_document *document, const cli_node *node, const char *text);
+/* A whole number that is not negative and fits; false for anything else, and for NULL. */
+bool cli_document_u64(const cli_document *document, const cli_node *node, uint64_t *number);
+/* The string, or a member's key, with its escapes undone and a NUL after it, to be freed; half a surrogate pair becomes
+   U+FFFD. NULL for another value, or without memory. */
+char *cli_document_string(const cli_document *document, const cli_node *node, size_t *len);
+char *cli_document_key(const cli_document *document, const cli_node *node, size_t *len);
+
+#endif

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model against its config.json, by what is known of its family. */
+#include "cli_sums.h"
+#include "cli_text.h"
+#include "doctor.h"
+#include "doctor_family.h"
+#include "doctor_sizes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NO_NUMBER UINT64_MAX
+
+/* What was seen of a rule's tensors. */
+typedef struct rule_seen {
+    uint64_t count;
+    uint64_t wrong; /* of another shape than config.json says */
+    const coffer_tensor *first_wrong;
+    uint64_t most_inner; /* the largest number of an expert, and 1 */
+} rule_seen;
+
+/* The numbers of the layers of a stack, in order once they are all there. */
+typedef struct layer_list {
+    const char *name;
+    uint64_t *numbers;
+    size_t count;
+} layer_list;
+
+typedef struct config_check {
+    doctor_folder *folder;
+    const char *name;
+    const char *path;
+    const coffer *model;
+    const doctor_family *family;
+    const cli_document *config;
+    const cli_node *root;
+    const cli_node *scope; /* the object that has the sizes: the root, or its text_config */
+    doctor_sizes sizes;
+    char prefix[64];
+    bool quantised;
+    rule_seen seen[DOCTOR_RULES_MOST];
+    layer_list stacks[2];
+} config_check;
+
+/* ---- Names ---- */
+
+/* Digits at `at` of a name as a number; its end, or `at` when there are none or too many. */
+static size_t read_number(const char *name, size_t name_len, size_t at, uint64_t *number)
+{
+    size_t end = at;
+    *number = 0;
+    while (end < name_len && end - at < 18 && name[end] >= '0' && name[end] <= '9') {
+        *number = *number * 10 + (uint64_t)(name[end] - '0');
+        end++;
+    }
+    return end;
+}
+
+/* Whether a name is that of a rule; *inner becomes the number that stands for @. */
+static bool fits(const char *rule, const char *name, size_t name_len, uint64_t *inner)
+{
+    size_t at = 0;
+    uint64_t number = 0;
+    *inner = NO_NUMBER;
+    for (; *rule != '\0'; rule++) {
+        if (*rule == '#' || *rule == '@') {
+            const size_t end = read_number(name, name_len, at, &number);
+            if (end == at) {
+                return false;
+            }
+            *inner = *rule == '@' ? number : *inner;
+            at = end;
+        } else if (at == name_len || name[at++] != *rule) {
+            return false;
+        }
+    }
+    return at == name_len;
+}
+
+static bool has_prefix(const coffer_tensor *tensor, const char *prefix, const char **rest, size_t *rest_len)
+{
+    const size_t len = strlen(prefix);
+    if (tensor->name_len < len || memcmp(tensor->name, prefix, len) != 0) {
+        return false;
+    }
+    *rest = tensor->name + len;
+    *rest_len = tensor->name_len - len;
+    return true;
+}
+
+static bool any_fits(const config_check *check, const char *prefix)
+{
+    const char *rest = NULL;
+    size_t rest_len = 0;
+    uint64_t inner = 0;
+    for (size_t i = 0; i < coffer_count(check->model); i++) {
+        if (!has_prefix(coffer_at(check->model, i), prefix, &rest, &rest_len)) {
+            continue;
+        }
+        for (const doctor_rule *rule = check->family->rules; rule->name != NULL; rule++) {
+            if (fits(rule->name, rest, rest_len, &inner)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The family's first prefix that a tensor has; false when no tensor has a name of the family. */
+static bool choose_prefix(config_check *check)
+{
+    const char *words = check->family->prefixes;
+    while (*words != '\0') {
+        const size_t len = strcspn(words, " ");
+        snprintf(check->prefix, sizeof check->prefix, "%.*s", words[0] == '-' ? 0 : (int)len, words);
+        if (any_fits(check, check->prefix)) {
+            return true;
+        }
+        words += len + strspn(words + len, " ");
+    }
+    return false;
+}
+
+/* ---- Shapes ---- */
+
+/* How a tensor's shape compares with a rule's: 0 alike, 1 only padded in the vocabulary, 2 different. */
+static int compare_shape(const config_check *check, const coffer_tensor *tensor, const char *shape)
+{
+    int answer = 0;
+    size_t dimension = 0;
+    while (*shape != '\0') {
+        const size_t len = strcspn(shape, ",");
+        const uint64_t wanted = doctor_dimension(&check->sizes, shape, len);
+        const uint64_t has = dimension < tensor->rank ? tensor->shape[dimension] : 0;
+        if (dimension >= tensor->rank) {
+            return 2;
+        }
+        if (wanted != 0 && has != wanted) {
+            const bool padded = shape[0] == 'V' && has > wanted;
+            answer = padded && answer < 2 ? 1 : 2;
+        }
+        dimension++;
+        shape += len + (shape[len] == ',');
+    }
+    return dimension == tensor->rank ? answer : 2;
+}
+
+static void put_shape(char *text, size_t size, const coffer_tensor *tensor)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (uint32_t i = 0; i < tensor->rank && i < 4 && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, i > 0 ? ", " : "", tensor->shape[i]);
+    }
+    if (used < size) {
+        snprintf(text + used, size - used, tensor->rank > 4 ? ", ...]" : "]");
+    }
+}
+
+static void put_wanted(char *text, size_t size, const config_check *check, const char *shape)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (bool first = true; *shape != '\0' && used < size; first = false) {
+        const size_t len = strcspn(shape, ",");
+        const uint64_t wanted = doctor_dimension(&check->sizes, shape, len);
+        const char *name = doctor_size_name(shape[len - 1]);
+        const char times[] = { len > 1 ? shape[0] : '\0', '\0' };
+        used += (size_t)snprintf(text + used, size - used, "%s%s%s%s", first ? "" : ", ", times, len > 1 ? " x " : "",
+                                 name);
+        if (wanted != 0 && used < size) {
+            used += (size_t)snprintf(text + used, size - used, " = %" PRIu64, wanted);
+        }
+        shape += len + (shape[len] == ',');
+    }
+    if (used < size) {
+        snprintf(text + used, size - used, "]");
+    }
+}
+
+/* Packed weights have other shapes, so only floats are compared. */
+static bool has_plain_shape(const coffer_tensor *tensor)
+{
+    return coffer_dtype_kind(tensor->dtype) == COFFER_KIND_FLOAT && coffer_dtype_bits(tensor->dtype) >= 8;
+}
+
+static void look_at_shape(config_check *check, const coffer_tensor *tensor, const doctor_rule *rule, rule_seen *seen)
+{
+    const int answer = has_plain_shape(tensor) ? compare_shape(check, tensor, rule->shape) : 0;
+    if (answer == 2) {
+        seen->first_wrong = seen->wrong++ == 0 ? tensor : seen->first_wrong;
+    } else if (answer == 1) {
+        doctor_about(check->folder->doctor,
+                     doctor_add_in(check->folder, DOCTOR_NOTE, "vocab_padding", check->name,
+                                   "the embeddings have %" PRIu64 " rows for a vocab_size of %" PRIu64
+                                   ": padding, which is usual",
+                                   tensor->shape[0], check->sizes.of['V']),
+                     tensor->name, tensor->name_len);
+    }
+}
+
+static void add_number(layer_list *stack, const char *rest, size_t rest_len)
+{
+    uint64_t number = 0;
+    const size_t len = stack->name != NULL ? strlen(stack->name) : 0;
+    if (len == 0 || rest_len <= len || memcmp(rest, stack->name, len) != 0) {
+        return;
+    }
+    const size_t end = read_number(rest, rest_len, len, &number);
+    if (end > len && end < rest_len && rest[end] == '.') {
+        stack->numbers[stack->count++] = number;
+    }
+}
+
+static void look_at_tensor(config_check *check, const coffer_tensor *tensor)
+{
+    const char *rest = NULL;
+    size_t rest_len = 0;
+    uint64_t inner = 0;
+    if (!has_prefix(tensor, check->prefix, &rest, &rest_len)) {
+        return;
+    }
+    add_number(&check->stacks[0], rest, rest_len);
+    add_number(&check->stacks[1], rest, rest_len);
+    for (size_t i = 0; check->family->rules[i].name != NULL; i++) {
+        rule_seen *seen = &check->seen[i];
+        if (fits(check->family->rules[i].name, rest, rest_len, &inner)) {
+            seen->count++;
+            seen->most_inner = inner != NO_NUMBER && inner >= seen->most_inner ? inner + 1 : seen->most_inner;
+            look_at_shape(check, tensor, &check->family->rules[i], seen);
+        }
+    }
+}
+
+static void tell_shape(const config_check *check, const doctor_rule *rule, const rule_seen *seen)
+{
+    char has[120];
+    char wanted[300];
+    char more[60] = "";
+    const coffer_tensor *tensor = seen->first_wrong;
+    put_shape(has, sizeof has, tensor);
+    put_wanted(wanted, sizeof wanted, check, rule->shape);
+    if (seen->wrong > 1) {
+        snprintf(more, sizeof more, " (and %" PRIu64 " more tensors like it)", seen->wrong - 1);
+    }
+    const bool vocab = rule->shape[0] == 'V' && tensor->rank == 2 && tensor->shape[0] < check->sizes.of['V'];
+    doctor_finding *finding = doctor_add_in(check->folder, DOCTOR_ERROR, vocab ? "vocab_size" : "shape", check->name,
+                                            "the shape is %s, and config.json says %s%s", has, wanted, more);
+    doctor_about(check->folder->doctor, finding, tensor->name, tensor->name_len);
+}
+
+/* ---- Layers ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void settle_stack(layer_list *stack)
+{
+    size_t kept = 0;
+    if (stack->count > 0) {
+        qsort(stack->numbers, stack->count, sizeof *stack->numbers, by_number);
+    }
+    for (size_t i = 0; i < stack->count; i++) {
+        if (kept == 0 || stack->numbers[kept - 1] != stack->numbers[i]) {
+            stack->numbers[kept++] = stack->numbers[i];
+        }
+    }
+    stack->count = kept;
+}
+
+/* The first few numbers below `wanted` that are not in the list: as many steps as there are layers, whatever is wanted. */
+static void put_missing(char *text, size_t size, const layer_list *stack, uint64_t wanted)
+{
+    uint64_t next = 0;
+    size_t used = 0;
+    size_t told = 0;
+    text[0] = '\0';
+    for (size_t i = 0; next < wanted && told < 5 && used < size;) {
+        if (i < stack->count && stack->numbers[i] == next) {
+            i++;
+        } else {
+            used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, told++ > 0 ? ", " : "", next);
+        }
+        next++;
+    }
+}
+
+static void drop_extra(const config_check *check, doctor_finding *finding, const layer_list *stack, size_t below)
+{
+    char *words[8] = { NULL };
+    const size_t extra = stack->count - below;
+    if (extra > sizeof words / sizeof words[0] || check->folder->input != NULL) {
+        return;
+    }
+    for (size_t i = 0; i < extra; i++) {
+        char pattern[160];
+        snprintf(pattern, sizeof pattern, "%s%s%" PRIu64 ".*", check->prefix, stack->name, stack->numbers[below + i]);
+        words[i] = strdup(pattern);
+    }
+    /* NULL ends the words, where there are fewer than eight. */
+    doctor_mend(check->folder->doctor, finding,
+                DOCTOR_WORDS("coffer", "drop", check->path, "--in-place", words[0], words[1], words[2], words[3],
+                             words[4], words[5], words[6], words[7]));
+    for (size_t i = 0; i < extra; i++) {
+        free(words[i]);
+    }
+}
+
+static void tell_layers(const config_check *check, const layer_list *stack, uint64_t wanted)
+{
+    char missing[160];
+    size_t below = 0;
+    while (below < stack->count && stack->numbers[below] < wanted) {
+        below++;
+    }
+    if (wanted == 0 || stack->name == NULL) {
+        return;
+    }
+    if (below < wanted) {
+        put_missing(missing, sizeof missing, stack, wanted);
+        doctor_add_in(check->folder, DOCTOR_ERROR, "layers", check->name,
+                      "config.json says %" PRIu64 " layers, and the weights have %zu of them; missing: %s%s%s", wanted,
+                      below, stack->name, missing, wanted - below > 5 ? ", ..." : "");
+    }
+    if (stack->count > below && stack->count - below > check->sizes.of['P']) {
+        doctor_finding *finding =
+            doctor_add_in(check->folder, DOCTOR_WARNING, "layers_extra", check->name,
+                          "config.json says %" PRIu64 " layers, and there are %zu more, which nobody loads", wanted,
+                          stack->count - below);
+        drop_extra(check, finding, stack, below);
+    }
+}
+
+/* The stack that a rule is about; NULL: it is about none. */
+static const layer_list *stack_of(const config_check *check, const doctor_rule *rule)
+{
+    for (size_t i = 0; i < 2; i++) {
+        const layer_list *stack = &check->stacks[i];
+        if (stack->name != NULL && strncmp(rule->name, stack->name, strlen(stack->name)) == 0) {
+            return stack;
+        }
+    }
+    return NULL;
+}
+
+static void tell_rule(const config_check *check, const doctor_rule *rule, const rule_seen *seen)
+{
+    const layer_list *stack = stack_of(check, rule);
+    const uint64_t experts = check->sizes.of['E'];
+    if (seen->wrong > 0) {
+        tell_shape(check, rule, seen);
+    }
+    if (rule->in_each && stack != NULL && seen->count > 0 && seen->count < stack->count && !check->quantised) {
+        doctor_add_in(check->folder, DOCTOR_ERROR, "layer_incomplete", check->name,
+                      "%" PRIu64 " of %zu layers lack %s%s", stack->count - seen->count, stack->count, check->prefix,
+                      rule->name);
+    }
+    if (seen->most_inner > 0 && experts > 0 && seen->most_inner != experts) {
+        doctor_add_in(check->folder, DOCTOR_ERROR, "experts", check->name,
+                      "config.json says %" PRIu64 " experts, and the weights have %" PRIu64 " (%s%s)", experts,
+                      seen->most_inner, check->prefix, rule->name);
+    }
+}
+
+/* ---- Embeddings ---- */
+
+/* 't' or 'f', or 0 where the configuration does not say. */
+static char states_tied(const config_check *check)
+{
+    const cli_node *node = cli_document_member(check->config, check->root, "tie_word_embeddings");
+    node = node != NULL ? node : cli_document_member(check->config, check->scope, "tie_word_embeddings");
+    return node != NULL && (node->kind == 't' || node->kind == 'f') ? node->kind : '\0';
+}
+
+/* Whether the model is one that has output embeddings, as its architecture says. */
+static bool wants_head(const config_check *check)
+{
+    static const char *const endings[] = { "ForCausalLM", "LMHeadModel", "ForConditionalGeneration" };
+    size_t len = 0;
+    const cli_node *list = cli_document_member(check->config, check->root, "architectures");
+    char *name = cli_document_string(check->config, cli_document_first(check->config, list), &len);
+    bool wants = false;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0] && name != NULL; i++) {
+        wants = wants || doctor_ends(name, endings[i]);
+    }
+    free(name);
+    return wants;
+}
+
+/* The output embeddings, wherever the family's prefix puts them: "lm_head.weight", "language_model.lm_head.weight". */
+static const coffer_tensor *find_head(const config_check *check)
+{
+    const size_t len = strlen(check->family->head);
+    for (size_t i = 0; i < coffer_count(check->model); i++) {
+        const coffer_tensor *tensor = coffer_at(check->model, i);
+        const size_t before = tensor->name_len < len ? 0 : tensor->name_len - len;
+        if (tensor->name_len >= len && memcmp(tensor->name + before, check->family->head, len) == 0 &&
+            (before == 0 || tensor->name[before - 1] == '.')) {
+            return tensor;
+        }
+    }
+    return NULL;
+}
+
+static void tell_tied(const config_check *check, const coffer_tensor *head)
+{
+    char bytes[CLI_NUMBER_SIZE];
+    doctor *d = check->folder->doctor;
+    char *pattern = doctor_pattern(head->name, head->name_len);
+    cli_bytes_text(bytes, head->size);
+    doctor_finding *finding = doctor_add_in(
+        check->folder, DOCTOR_NOTE, "tied_twice", check->name,
+        "the output embeddings are tied to the input embeddings, and are in the file all the same: %s that "
+        "loaders pass over",
+        bytes);
+    doctor_about(d, finding, head->name, head->name_len);
+    if (pattern != NULL && pattern[0] != '-' && check->folder->input == NULL) {
+        doctor_mend(d, finding, DOCTOR_WORDS("coffer", "drop", check->path, pattern, "--in-place"));
+    }
+    free(pattern);
+}
+
+static void check_head(const config_check *check)
+{
+    if (check->family->head == NULL || check->quantised) {
+        return;
+    }
+    const coffer_tensor *head = find_head(check);
+    const char stated = states_tied(check);
+    const bool tied = stated != '\0' ? stated == 't' : check->family->tied;
+    const bool known = stated != '\0' || check->scope == check->root;
+    if (head != NULL && tied) {
+        tell_tied(check, head);
+    } else if (head == NULL && !tied && known && wants_head(check)) {
+        doctor_add_in(check->folder, DOCTOR_ERROR, "head_missing", check->name,
+                      "%s is missing, and tie_word_embeddings is false: a loader makes it up at random",
+                      check->family->head);
+    }
+    const doctor_rule *embeddings = &check->family->rules[0];
+    if (strchr(embeddings->name, '#') == NULL && check->seen[0].count == 0 && !(head != NULL && tied)) {
+        doctor_add_in(check->folder, DOCTOR_ERROR, "embeddings_missing", check->name, "%s%s is missing", check->prefix,
+                      embeddings->name);
+    }
+}
+
+/* ---- All of it ---- */
+
+static void check_family(config_check *check, const char *type)
+{
+    if (!choose_prefix(check)) {
+        doctor_add_in(check->folder, DOCTOR_WARNING, "family", check->name,
+                      "config.json says that the model is of type %s, and no tensor is named as in such a model", type);
+        return;
+    }
+    check->stacks[0].name = check->family->layers;
+    check->stacks[1].name = check->family->decoder;
+    for (size_t i = 0; i < 2; i++) {
+        check->stacks[i].numbers = calloc(coffer_count(check->model) + 1, sizeof(uint64_t));
+        check->folder->doctor->failed = check->folder->doctor->failed || check->stacks[i].numbers == NULL;
+    }
+    if (!check->folder->doctor->failed) {
+        for (size_t i = 0; i < coffer_count(check->model); i++) {
+            look_at_tensor(check, coffer_at(check->model, i));
+        }
+        settle_stack(&check->stacks[0]);
+        settle_stack(&check->stacks[1]);
+        tell_layers(check, &check->stacks[0], check->sizes.of['L']);
+        /* An encoder may have been saved alone. */
+        if (check->stacks[1].count > 0) {
+            tell_layers(check, &check->stacks[1], check->sizes.of['X']);
+        }
+        for (size_t i = 0; check->family->rules[i].name != NULL; i++) {
+            tell_rule(check, &check->family->rules[i], &check->seen[i]);
+        }
+        check_head(check);
+    }
+    free(check->stacks[0].numbers);
+    free(check->stacks[1].numbers);
+}
+
+static void check_dtype(const config_check *check)
+{
+    static const struct {
+        const char *name;
+        coffer_dtype dtype;
+    } dtypes[] = { { "float32", COFFER_F32 },
+                   { "float16", COFFER_F16 },
+                   { "bfloat16", COFFER_BF16 },
+                   { "float64", COFFER_F64 },
+                   { "float8_e4m3fn", COFFER_F8_E4M3 } };
+    cli_sums sums = { .tensors = 0 };
+    const cli_node *node = cli_document_member(check->config, check->root, "dtype");
+    node = node != NULL ? node : cli_document_member(check->config, check->root, "torch_dtype");
+    node = node != NULL ? node : cli_document_member(check->config, check->scope, "dtype");
+    node = node != NULL ? node : cli_document_member(check->config, check->scope, "torch_dtype");
+    cli_sums_of(check->model, &sums);
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0] && sums.share_count > 0; i++) {
+        if (cli_document_is(check->config, node, dtypes[i].name) && sums.shares[0].dtype != dtypes[i].dtype) {
+            doctor_finding *finding =
+                doctor_add_in(check->folder, DOCTOR_NOTE, "dtype", check->name,
+                              "config.json says %s, and most of the weights are %s: loaders convert them",
+                              dtypes[i].name, coffer_dtype_name(sums.shares[0].dtype));
+            if (check->folder->input == NULL) {
+                doctor_look(check->folder->doctor, finding, DOCTOR_WORDS("coffer", "ls", "--dtypes", check->path));
+            }
+        }
+    }
+}
+
+void doctor_check_config(doctor_folder *folder, const char *name, const char *path, const coffer *model)
+{
+    doctor_text text;
+    cli_document config;
+    if (!doctor_read_json(folder, "config.json", &text, &config)) {
+        return;
+    }
+    size_t len = 0;
+    config_check check = { .folder = folder, .name = name, .path = path, .model = model, .config = &config };
+    check.root = cli_document_root(&config);
+    const cli_node *inner = cli_document_member(&config, check.root, "text_config");
+    const bool nested = inner != NULL && cli_document_member(&config, check.root, "hidden_size") == NULL;
+    check.scope = nested ? inner : check.root;
+    folder->type = cli_document_string(&config, cli_document_member(&config, check.root, "model_type"), &len);
+    char *type = cli_document_string(&config, cli_document_member(&config, check.scope, "model_type"), &len);
+    check.quantised = doctor_check_quantisation(folder, name, &config, check.root, check.scope, model);
+    check.family = type != NULL ? doctor_family_of(type, len) : NULL;
+    if (check.family != NULL) {
+        doctor_read_sizes(folder, &config, check.scope, type, nested, &check.sizes);
+        check_family(&check, type);
+    } else if (type != NULL) {
+        char shown[DOCTOR_SHOWN];
+        doctor_add_in(folder, DOCTOR_NOTE, "unknown_family", "config.json",
+                      "the weights were not compared with it, since models of type \"%s\" are not known here",
+                      doctor_shown(shown, type, len));
+    }
+    if (!check.quantised) {
+        check_dtype(&check);
+    }
+    free(type);
+    cli_document_free(&config);
+    free(text.bytes);
+}

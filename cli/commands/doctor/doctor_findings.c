@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of findings, and the commands in it. */
+#include "cli_report.h"
+#include "cli_text.h"
+#include "doctor.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REASON_MOST 1024
+
+const char *doctor_weight_name(doctor_weight weight)
+{
+    static const char *const names[] = { "note", "warning", "error" };
+    return names[weight];
+}
+
+const char *doctor_shown(char shown[DOCTOR_SHOWN], const char *name, size_t name_len)
+{
+    const size_t most = 160;
+    const size_t cut = name_len > most ? cli_cut_at_character(name, name_len, most / 4) : name_len;
+    const size_t len = coffer_escape(name, cut, shown, DOCTOR_SHOWN - 4);
+    if (cut < name_len && len < DOCTOR_SHOWN - 4) {
+        memcpy(shown + len, "...", 4);
+    }
+    return shown;
+}
+
+/* ---- Adding ---- */
+
+static doctor_kind *kind_of(doctor *d, const char *kind)
+{
+    for (size_t i = 0; i < d->kind_count; i++) {
+        if (strcmp(d->kinds[i].kind, kind) == 0) {
+            return &d->kinds[i];
+        }
+    }
+    if (d->kind_count == DOCTOR_KINDS_MOST) {
+        return NULL;
+    }
+    d->kinds[d->kind_count] = (doctor_kind){ .kind = kind };
+    return &d->kinds[d->kind_count++];
+}
+
+static doctor_finding *make_room(doctor *d)
+{
+    if (d->count == d->room) {
+        const size_t room = d->room == 0 ? 64 : 2 * d->room;
+        doctor_finding *findings = realloc(d->findings, room * sizeof *findings);
+        if (findings == NULL) {
+            d->failed = true;
+            return NULL;
+        }
+        d->findings = findings;
+        d->room = room;
+    }
+    return &d->findings[d->count];
+}
+
+/* Of a kind that came often only the number counts: whoever mends the first twenty looks again. */
+static doctor_finding *add(doctor *d, doctor_weight weight, const char *kind, const char *file, const char *reason)
+{
+    doctor_kind *same = kind_of(d, kind);
+    d->totals[weight]++;
+    if (same != NULL && same->count >= DOCTOR_SAME_MOST) {
+        d->findings[same->last].more++;
+        return NULL;
+    }
+    doctor_finding *finding = make_room(d);
+    if (finding == NULL) {
+        return NULL;
+    }
+    *finding = (doctor_finding){ .weight = weight, .kind = kind, .offset = COFFER_NO_OFFSET };
+    finding->file = strdup(file);
+    finding->reason = strdup(reason);
+    if (finding->file == NULL || finding->reason == NULL) {
+        free(finding->file);
+        free(finding->reason);
+        d->failed = true;
+        return NULL;
+    }
+    if (same != NULL) {
+        same->count++;
+        same->last = d->count;
+    }
+    d->count++;
+    return finding;
+}
+
+doctor_finding *doctor_add(doctor *d, doctor_weight weight, const char *kind, const char *file, const char *format, ...)
+{
+    char reason[REASON_MOST];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(reason, sizeof reason, format, values);
+    va_end(values);
+    return add(d, weight, kind, file, reason);
+}
+
+doctor_finding *doctor_add_in(const doctor_folder *folder, doctor_weight weight, const char *kind, const char *name,
+                              const char *format, ...)
+{
+    char reason[REASON_MOST];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(reason, sizeof reason, format, values);
+    va_end(values);
+    char *file = doctor_name(folder, name);
+    doctor_finding *finding = file != NULL ? add(folder->doctor, weight, kind, file, reason) : NULL;
+    folder->doctor->failed = folder->doctor->failed || file == NULL;
+    free(file);
+    return finding;
+}
+
+void doctor_about(doctor *d, doctor_finding *finding, const char *tensor, size_t tensor_len)
+{
+    if (finding == NULL) {
+        return;
+    }
+    finding->tensor = malloc(tensor_len + 1);
+    if (finding->tensor == NULL) {
+        d->failed = true;
+        return;
+    }
+    memcpy(finding->tensor, tensor, tensor_len);
+    finding->tensor[tensor_len] = '\0';
+    finding->tensor_len = tensor_len;
+}
+
+doctor_finding *doctor_add_failure(doctor *d, const char *kind, const char *file, const coffer_error *err)
+{
+    doctor_finding *finding = doctor_add(d, DOCTOR_ERROR, kind, file, "%s", err->message);
+    d->unreadable = d->unreadable || cli_exit_code(err->code) == CLI_EXIT_UNREADABLE;
+    if (finding != NULL) {
+        finding->offset = err->offset;
+    }
+    return finding;
+}
+
+void doctor_add_seen(doctor *d, const char *name, const char *type, const coffer *model)
+{
+    if (d->seen_count == d->seen_room) {
+        const size_t room = d->seen_room == 0 ? 16 : 2 * d->seen_room;
+        doctor_seen *seen = realloc(d->seen, room * sizeof *seen);
+        if (seen == NULL) {
+            d->failed = true;
+            return;
+        }
+        d->seen = seen;
+        d->seen_room = room;
+    }
+    doctor_seen *seen = &d->seen[d->seen_count];
+    *seen = (doctor_seen){ .name = strdup(name), .files = coffer_shard_count(model), .tensors = coffer_count(model) };
+    seen->type = type != NULL ? strdup(type) : NULL;
+    for (size_t i = 0; i < coffer_shard_count(model); i++) {
+        seen->size += coffer_table_data_size(coffer_shard_table(model, i));
+    }
+    d->failed = d->failed || seen->name == NULL || (type != NULL && seen->type == NULL);
+    if (seen->name != NULL) {
+        d->seen_count++;
+    }
+}
+
+void doctor_free_findings(doctor *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        free(d->findings[i].file);
+        free(d->findings[i].tensor);
+        free(d->findings[i].reason);
+        free(d->findings[i].command);
+    }
+    for (size_t i = 0; i < d->seen_count; i++) {
+        free(d->seen[i].name);
+        free(d->seen[i].type);
+    }
+    free(d->findings);
+    free(d->seen);
+}
+
+/* ---- Commands ---- */
+
+static bool is_bare(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           strchr("_./:=@%+,-", c) != NULL;
+}
+
+static bool is_safe(const char *word)
+{
+    const size_t len = strlen(word);
+    for (size_t at = 0; at < len;) {
+        uint32_t code = 0;
+        const size_t size = cli_read_character(word + at, len - at, &code);
+        if (size == 0 || cli_is_unsafe(code)) {
+            return false;
+        }
+        at += size;
+    }
+    return true;
+}
+
+/* With $'...', which bash, zsh and ksh know, so that nothing in the name reaches the terminal as it is. */
+static void quote_bytes(char *out, size_t *used, const char *word)
+{
+    static const char digits[] = "0123456789abcdef";
+    out[(*used)++] = '$';
+    out[(*used)++] = '\'';
+    for (const char *next = word; *next != '\0'; next++) {
+        const unsigned char byte = (unsigned char)*next;
+        if (byte >= 0x20 && byte < 0x7F && byte != '\'' && byte != '\\') {
+            out[(*used)++] = *next;
+        } else {
+            const char escape[] = { '\\', 'x', digits[byte >> 4], digits[byte & 15] };
+            memcpy(out + *used, escape, sizeof escape);
+            *used += sizeof escape;
+        }
+    }
+    out[(*used)++] = '\'';
+}
+
+static void quote_text(char *out, size_t *used, const char *word)
+{
+    out[(*used)++] = '\'';
+    for (const char *next = word; *next != '\0'; next++) {
+        const bool quote = *next == '\'';
+        memcpy(out + *used, quote ? "'\\''" : next, quote ? 4 : 1);
+        *used += quote ? 4 : 1;
+    }
+    out[(*used)++] = '\'';
+}
+
+static void quote_word(char *out, size_t *used, const char *word)
+{
+    size_t bare = 0;
+    while (word[bare] != '\0' && is_bare(word[bare])) {
+        bare++;
+    }
+    if (bare > 0 && word[bare] == '\0') {
+        memcpy(out + *used, word, bare);
+        *used += bare;
+    } else if (is_safe(word)) {
+        quote_text(out, used, word);
+    } else {
+        quote_bytes(out, used, word);
+    }
+}
+
+/* No way of quoting needs more than four bytes for one, and three around a word. */
+static void add_command(doctor *d, doctor_finding *finding, const char *const *words)
+{
+    size_t size = finding->command != NULL ? strlen(finding->command) + 5 : 1;
+    for (size_t i = 0; words[i] != NULL; i++) {
+        size += 4 * strlen(words[i]) + 5;
+    }
+    size_t used = finding->command != NULL ? strlen(finding->command) : 0;
+    char *command = realloc(finding->command, size);
+    if (command == NULL) {
+        d->failed = true;
+        return;
+    }
+    finding->command = command;
+    if (used > 0) {
+        memcpy(command + used, " && ", 4);
+        used += 4;
+    }
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (i > 0) {
+            command[used++] = ' ';
+        }
+        quote_word(command, &used, words[i]);
+    }
+    command[used] = '\0';
+}
+
+void doctor_mend(doctor *d, doctor_finding *finding, const char *const *words)
+{
+    if (finding != NULL) {
+        add_command(d, finding, words);
+        finding->mends = true;
+    }
+}
+
+void doctor_look(doctor *d, doctor_finding *finding, const char *const *words)
+{
+    if (finding != NULL) {
+        add_command(d, finding, words);
+    }
+}
+
+char *doctor_pattern(const char *name, size_t name_len)
+{
+    size_t used = 0;
+    char *pattern = memchr(name, '\0', name_len) == NULL ? malloc(2 * name_len + 1) : NULL;
+    for (size_t i = 0; i < name_len && pattern != NULL; i++) {
+        if (strchr("*?[]\\", name[i]) != NULL) {
+            pattern[used++] = '\\';
+        }
+        pattern[used++] = name[i];
+    }
+    if (pattern != NULL) {
+        pattern[used] = '\0';
+    }
+    return pattern;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lies in a folder, and its small files. Nothing waits: pipes are seen, and never opened. */
+#include "cli_folder.h"
+#include "cli_interrupt.h"
+#include "cli_report.h"
+#include "cli_text.h"
+#include "doctor.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define READ_FIRST ((size_t)1 << 16)
+
+bool doctor_ends(const char *name, const char *ending)
+{
+    const size_t name_len = strlen(name);
+    const size_t len = strlen(ending);
+    return name_len > len && memcmp(name + name_len - len, ending, len) == 0;
+}
+
+/* ---- Names ---- */
+
+static char *joined(const char *folder, const char *name)
+{
+    const size_t len = strlen(folder);
+    const bool slash = len > 0 && !cli_is_slash(folder[len - 1]) && name[0] != '\0';
+    const size_t size = len + strlen(name) + 2;
+    char *path = malloc(size);
+    if (path != NULL) {
+        snprintf(path, size, "%s%s%s", folder, slash ? "/" : "", name);
+    }
+    return path;
+}
+
+/* In a command a name must not look like an option. */
+char *doctor_path(const doctor_folder *folder, const char *name)
+{
+    char *path = joined(folder->path, name);
+    char *shown = path == NULL ? NULL : path[0] == '-' ? joined(".", path) : strdup(cli_shown_path(path));
+    free(path);
+    folder->doctor->failed = folder->doctor->failed || shown == NULL;
+    return shown;
+}
+
+char *doctor_name(const doctor_folder *folder, const char *name)
+{
+    char *below = joined(folder->name, name);
+    folder->doctor->failed = folder->doctor->failed || below == NULL;
+    return below;
+}
+
+/* ---- Listing ---- */
+
+/* Whether a link's target, all links resolved, lies in what was named, or in the blobs that the Hub's cache keeps beside
+   its snapshots. */
+static bool stays_inside(const char *path, const char *root)
+{
+    char *target = realpath(path, NULL);
+    char *real = realpath(root, NULL);
+    bool inside = false;
+    if (target != NULL && real != NULL) {
+        const size_t len = strlen(real);
+        const char *snapshots = strstr(real, "/snapshots/");
+        const size_t stem = snapshots != NULL ? (size_t)(snapshots - real) : 0;
+        inside = strncmp(target, real, len) == 0 && (target[len] == '/' || real[len - 1] == '/');
+        inside = inside || (snapshots != NULL && strncmp(target, real, stem) == 0 &&
+                            strncmp(target + stem, "/blobs/", strlen("/blobs/")) == 0);
+    }
+    free(target);
+    free(real);
+    return inside;
+}
+
+static void look_at_entry(const doctor_folder *folder, doctor_entry *entry, const char *root)
+{
+    struct stat about;
+    char *path = joined(folder->path, entry->name);
+    entry->type = DOCTOR_OTHER;
+    if (path == NULL || lstat(path, &about) != 0) {
+        folder->doctor->failed = folder->doctor->failed || path == NULL;
+        free(path);
+        return;
+    }
+    entry->link = S_ISLNK(about.st_mode);
+    if (entry->link) {
+        const bool there = stat(path, &about) == 0;
+        entry->outside = there && !stays_inside(path, root);
+        entry->type = !there ? DOCTOR_LOST : S_ISREG(about.st_mode) ? DOCTOR_FILE : DOCTOR_OTHER;
+    } else {
+        entry->type = S_ISREG(about.st_mode) ? DOCTOR_FILE : S_ISDIR(about.st_mode) ? DOCTOR_DIR : DOCTOR_OTHER;
+    }
+    entry->size = S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0;
+    free(path);
+}
+
+static int by_entry(const void *a, const void *b)
+{
+    return strcmp(((const doctor_entry *)a)->name, ((const doctor_entry *)b)->name);
+}
+
+bool doctor_list(doctor_folder *folder, const char *root)
+{
+    doctor *d = folder->doctor;
+    struct dirent **entries = NULL;
+    const int count = scandir(folder->path, &entries, NULL, alphasort);
+    if (count < 0) {
+        doctor_add_in(folder, DOCTOR_ERROR, "unreadable", "", "cannot list the folder: %s", strerror(errno));
+        d->unreadable = true;
+        return false;
+    }
+    folder->entries = calloc((size_t)count + 1, sizeof *folder->entries);
+    d->failed = d->failed || folder->entries == NULL;
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        if (folder->entries != NULL && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !cli_interrupted()) {
+            doctor_entry *entry = &folder->entries[folder->count];
+            entry->name = strdup(name);
+            d->failed = d->failed || entry->name == NULL;
+            folder->count += entry->name != NULL;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    for (size_t i = 0; i < folder->count; i++) {
+        look_at_entry(folder, &folder->entries[i], root);
+    }
+    if (folder->count > 0) {
+        qsort(folder->entries, folder->count, sizeof *folder->entries, by_entry);
+    }
+    return !d->failed;
+}
+
+void doctor_unlist(doctor_folder *folder)
+{
+    for (size_t i = 0; i < folder->count; i++) {
+        free(folder->entries[i].name);
+    }
+    free(folder->entries);
+    free(folder->type);
+    folder->entries = NULL;
+    folder->count = 0;
+}
+
+static int compare_name(const void *name, const void *entry)
+{
+    return strcmp(name, ((const doctor_entry *)entry)->name);
+}
+
+doctor_entry *doctor_entry_of(const doctor_folder *folder, const char *name)
+{
+    return folder->count == 0 ? NULL
+                              : bsearch(name, folder->entries, folder->count, sizeof *folder->entries, compare_name);
+}
+
+bool doctor_has(const doctor_folder *folder, const char *name)
+{
+    coffer_error err;
+    uint32_t file = 0;
+    if (folder->input != NULL) {
+        return coffer_input_beside(folder->input, name, strlen(name), &file, NULL, &err) == COFFER_OK;
+    }
+    const doctor_entry *entry = doctor_entry_of(folder, name);
+    return entry != NULL && entry->type == DOCTOR_FILE;
+}
+
+/* ---- Reading ---- */
+
+/* Reads what there is, up to one byte more than `most`; an errno, or 0. */
+static int read_whole(int fd, size_t most, doctor_text *text)
+{
+    size_t room = 0;
+    for (;;) {
+        if (text->size == room) {
+            room = room == 0 ? READ_FIRST : 2 * room;
+            char *bytes = realloc(text->bytes, room + 1);
+            if (bytes == NULL) {
+                return ENOMEM;
+            }
+            text->bytes = bytes;
+        }
+        const ssize_t got = read(fd, text->bytes + text->size, room - text->size);
+        if (got < 0 && (errno != EINTR || cli_interrupted())) {
+            return errno;
+        }
+        text->size += got > 0 ? (size_t)got : 0;
+        if (got == 0 || text->size > most) {
+            text->bytes[text->size] = '\0';
+            return 0;
+        }
+    }
+}
+
+static int read_regular(const char *path, size_t most, doctor_text *text, bool *too_large)
+{
+    struct stat about;
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) {
+        return errno;
+    }
+    int error = fstat(fd, &about) != 0 ? errno : S_ISREG(about.st_mode) ? 0 : EINVAL;
+    *too_large = error == 0 && (uint64_t)about.st_size > most;
+    if (error == 0 && !*too_large) {
+        error = read_whole(fd, most, text);
+        *too_large = error == 0 && text->size > most;
+    }
+    close(fd);
+    return error;
+}
+
+static bool read_local(const doctor_folder *folder, const char *name, size_t most, doctor_text *text)
+{
+    bool too_large = false;
+    char *path = joined(folder->path, name);
+    const int error = path != NULL ? read_regular(path, most, text, &too_large) : ENOMEM;
+    free(path);
+    if (error == 0 && !too_large) {
+        return true;
+    }
+    free(text->bytes);
+    *text = (doctor_text){ NULL, 0 };
+    if (folder->told) {
+        return false;
+    }
+    if (too_large) {
+        doctor_add_in(folder, DOCTOR_ERROR, "too_large", name,
+                      "the file has more than %zu bytes, too many for this kind of file; it was not read", most);
+    } else {
+        doctor_add_in(folder, DOCTOR_ERROR, "unreadable", name, "cannot read the file: %s", strerror(error));
+        folder->doctor->unreadable = true;
+    }
+    return false;
+}
+
+static bool read_beside(const doctor_folder *folder, const char *name, size_t most, doctor_text *text)
+{
+    coffer_error err;
+    uint32_t file = 0;
+    uint64_t size = 0;
+    if (coffer_input_beside(folder->input, name, strlen(name), &file, &size, &err) != COFFER_OK) {
+        return false;
+    }
+    if (size > most) {
+        doctor_add_in(folder, DOCTOR_ERROR, "too_large", name, "the file has more than %zu bytes; it was not read",
+                      most);
+        return false;
+    }
+    text->bytes = malloc((size_t)size + 1);
+    text->size = (size_t)size;
+    const coffer_status status = text->bytes != NULL
+                                     ? coffer_input_read(folder->input, file, 0, text->bytes, text->size, &err)
+                                     : cli_no_memory(&err);
+    if (status != COFFER_OK) {
+        free(text->bytes);
+        *text = (doctor_text){ NULL, 0 };
+        doctor_add_failure(folder->doctor, "unreadable", name, &err);
+        return false;
+    }
+    text->bytes[text->size] = '\0';
+    return true;
+}
+
+bool doctor_read(const doctor_folder *folder, const char *name, size_t most, doctor_text *text)
+{
+    *text = (doctor_text){ NULL, 0 };
+    if (folder->input != NULL) {
+        return read_beside(folder, name, most, text);
+    }
+    return doctor_has(folder, name) && read_local(folder, name, most, text);
+}
+
+void doctor_add_broken_json(const doctor_folder *folder, const char *name, const char *what, size_t at)
+{
+    doctor_finding *finding = doctor_add_in(folder, DOCTOR_ERROR, "json", name, "the file is not valid JSON: %s", what);
+    if (finding != NULL) {
+        finding->offset = at;
+    }
+}
+
+bool doctor_read_json(const doctor_folder *folder, const char *name, doctor_text *text, cli_document *document)
+{
+    *document = (cli_document){ .text = NULL };
+    if (!doctor_read(folder, name, DOCTOR_CONFIG_MOST, text)) {
+        return false;
+    }
+    if (cli_document_read(document, text->bytes, text->size)) {
+        return true;
+    }
+    if (!folder->told) {
+        doctor_add_broken_json(folder, name, document->what, document->at);
+    }
+    free(text->bytes);
+    *text = (doctor_text){ NULL, 0 };
+    return false;
+}

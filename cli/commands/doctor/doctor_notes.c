@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the library notes of a model, as findings. */
+#include "cli_text.h"
+#include "doctor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum note_cure { NOTE_NONE, NOTE_ALIGN, NOTE_SPLIT } note_cure;
+
+/* How a note weighs here, and what mends it. A file beside the shards is told of by itself (doctor_models.c). */
+static const struct {
+    const char *kind;
+    doctor_weight weight;
+    note_cure cure;
+    bool passed_over;
+} NOTES[COFFER_NOTE_COUNT] = {
+    [COFFER_NOTE_LEADING_SPACE] = { "leading_space", DOCTOR_NOTE, NOTE_NONE, false },
+    [COFFER_NOTE_UNKNOWN_KEY] = { "unknown_key", DOCTOR_NOTE, NOTE_NONE, false },
+    [COFFER_NOTE_NULL_METADATA] = { "null_metadata", DOCTOR_NOTE, NOTE_NONE, false },
+    [COFFER_NOTE_CONTROL_NAME] = { "control_name", DOCTOR_NOTE, NOTE_NONE, false },
+    [COFFER_NOTE_EMPTY_NAME] = { "empty_name", DOCTOR_NOTE, NOTE_NONE, false },
+    [COFFER_NOTE_UNALIGNED] = { "unaligned", DOCTOR_NOTE, NOTE_ALIGN, false },
+    [COFFER_NOTE_PADDING] = { "padding", DOCTOR_NOTE, NOTE_NONE, false },
+    [COFFER_NOTE_CASE] = { "case", DOCTOR_NOTE, NOTE_NONE, false },
+    [COFFER_NOTE_UNKNOWN_DTYPE] = { "unknown_dtype", DOCTOR_NOTE, NOTE_NONE, false },
+    [COFFER_NOTE_LONG_NUMBER] = { "long_number", DOCTOR_NOTE, NOTE_NONE, false },
+    [COFFER_NOTE_UNINDEXED] = { "unindexed", DOCTOR_WARNING, NOTE_SPLIT, false },
+    [COFFER_NOTE_TOTAL_SIZE] = { "total_size", DOCTOR_NOTE, NOTE_SPLIT, false },
+    [COFFER_NOTE_EXTRA_SHARD] = { "extra_shard", DOCTOR_NOTE, NOTE_NONE, true },
+    [COFFER_NOTE_SHARD_COUNT] = { "shard_count", DOCTOR_WARNING, NOTE_SPLIT, false },
+    [COFFER_NOTE_NO_INDEX] = { "no_index", DOCTOR_WARNING, NOTE_SPLIT, false },
+};
+
+/* A model with a right index comes into a folder beside the old one: nothing is lost on the way. */
+static void mend_by_split(doctor *d, doctor_finding *finding, const char *path)
+{
+    char folder[4096];
+    const char *slash = cli_last_slash(path);
+    const bool index = coffer_is_index(path);
+    const size_t len = !index ? strlen(path) : slash != NULL ? (size_t)(slash - path) : 0;
+    const bool named = len > 0 && strncmp(path, ".", len + 1) != 0 && path[len - 1] != '/' && path[len - 1] != '.';
+    const int size = named ? snprintf(folder, sizeof folder, "%.*s-mended", (int)len, path)
+                           : snprintf(folder, sizeof folder, "mended");
+    if (size > 0 && (size_t)size < sizeof folder) {
+        doctor_mend(d, finding, DOCTOR_WORDS("coffer", "split", path[0] != '\0' ? path : ".", "-o", folder));
+    }
+}
+
+void doctor_check_notes(const doctor_folder *folder, const char *name, const char *path, const coffer *model)
+{
+    doctor *d = folder->doctor;
+    for (int kind = 0; kind < COFFER_NOTE_COUNT; kind++) {
+        const char *subject = "";
+        const coffer_note seen = coffer_model_note(model, (coffer_note_kind)kind, &subject);
+        if (seen.count == 0 || NOTES[kind].passed_over) {
+            continue;
+        }
+        char times[40] = "";
+        if (seen.count > 1) {
+            snprintf(times, sizeof times, " (%" PRIu64 " times)", seen.count);
+        }
+        doctor_finding *finding = doctor_add_in(folder, NOTES[kind].weight, NOTES[kind].kind, name, "%s%s",
+                                                coffer_note_text((coffer_note_kind)kind), times);
+        if (finding != NULL) {
+            finding->offset = seen.offset;
+        }
+        if (subject[0] != '\0' && kind == COFFER_NOTE_UNINDEXED) {
+            doctor_about(d, finding, subject, strlen(subject));
+        }
+        if (NOTES[kind].cure == NOTE_ALIGN && folder->input == NULL) {
+            doctor_mend(d, finding, DOCTOR_WORDS("coffer", "align", path, "--in-place"));
+        } else if (NOTES[kind].cure == NOTE_SPLIT && folder->input == NULL) {
+            mend_by_split(d, finding, path);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a config.json says of a model's sizes. Its numbers are a stranger's: nothing is counted up to one of them, and what
+   is computed from them stays at the largest number instead of overflowing. */
+#ifndef COFFER_DOCTOR_SIZES_H
+#define COFFER_DOCTOR_SIZES_H
+
+#include "doctor.h"
+#include "doctor_family.h"
+
+/* By the letters of doctor_family.h, and these: L layers, X those of a decoder, P layers that predict further tokens, h heads,
+   k key-value heads, d the size of a head. 0: not known. */
+typedef struct doctor_sizes {
+    uint64_t of[128];
+} doctor_sizes;
+
+/* Reads them from the object that has them; what is no whole number is a finding. An object within another (`nested`) lacks
+   what is as its program has it by default: what is not there is then not known. */
+void doctor_read_sizes(const doctor_folder *folder, const cli_document *config, const cli_node *scope, const char *type,
+                       bool nested, doctor_sizes *sizes);
+/* A dimension of a rule: "2I". 0: not known. */
+uint64_t doctor_dimension(const doctor_sizes *sizes, const char *text, size_t len);
+/* What a dimension is called: "num_attention_heads x head_dim". */
+const char *doctor_size_name(char letter);
+
+#endif
