@@ -161,6 +161,7 @@ stage s390x tools/cross.sh s390x
 stage armel tools/cross.sh armel
 stage arm64 tools/cross.sh arm64
 stage ports tools/ports.sh
+stage windows tools/ports.sh windows
 stage platforms stage_platforms
 stage install stage_install
 stage amalgamation stage_amalgamation
