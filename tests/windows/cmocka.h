@@ -164,6 +164,7 @@ static inline int cmocka_run(const CMUnitTest *tests, size_t count, int (*set_up
             failed++;
         }
     }
+    cmocka_runner = 0; /* what fails from here on has no next test */
     failed += tear_down != NULL && tear_down(&group) != 0;
     cmocka_expect_left_out(left_out, file);
     printf("[  PASSED  ] %zu test(s).\n", count - left_out - (size_t)failed);

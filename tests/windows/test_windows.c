@@ -112,6 +112,20 @@ static void an_open_file_is_replaced_or_kept(void **state)
     assert_true(file_has("model", (file_bytes){ (uint8_t *)"4567", 4 }));
 }
 
+/* As on POSIX systems, the mark against writing is about a file's bytes and not about its name. */
+static void a_read_only_file_can_be_replaced_and_deleted(void **state)
+{
+    (void)state;
+    file_write("model", "0123", 4);
+    file_write("newer", "4567", 4);
+    assert_int_equal(chmod(work_path("model"), 0444), 0);
+    assert_int_equal(coffer__os_rename(work_path("newer"), work_path("model")), 0);
+    assert_true(file_has("model", (file_bytes){ (uint8_t *)"4567", 4 }));
+    assert_int_equal(chmod(work_path("model"), 0444), 0);
+    assert_int_equal(coffer__os_unlink(work_path("model")), 0);
+    assert_false(coffer__os_exists(work_path("model")));
+}
+
 /* What another program keeps for itself is said to be in use. */
 static void a_file_that_is_not_shared_is_busy(void **state)
 {
@@ -273,6 +287,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(paths_may_be_long, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(an_open_file_can_be_deleted, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(an_open_file_is_replaced_or_kept, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(a_read_only_file_can_be_replaced_and_deleted, work_dir_set_up,
+                                        work_dir_tear_down),
         cmocka_unit_test_setup_teardown(a_file_that_is_not_shared_is_busy, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(a_mapped_file_keeps_its_length, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(a_secret_file_is_the_users_alone, work_dir_set_up, work_dir_tear_down),
