@@ -5,12 +5,12 @@
 # here is tested: the unit tests with musl, and its command without shared libraries; what is built for Windows, by Wine, which is a
 # stage of its own in the test run. What was done is recorded for the table in docs/platforms.md.
 #
-#   tools/ports.sh [PORT...]    PORT: glibc-2.17, musl, musl-static, macos-arm64, macos-x86-64, freebsd; all when none is given; or windows
+#   tools/ports.sh [PORT...]    PORT: glibc-2.17, musl, musl-static, macos-arm64, macos-x86-64, freebsd, windows-zig; all when none is given; or windows
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ports=("$@")
-[ ${#ports[@]} -gt 0 ] || ports=(glibc-2.17 musl musl-static macos-arm64 macos-x86-64 freebsd)
+[ ${#ports[@]} -gt 0 ] || ports=(glibc-2.17 musl musl-static macos-arm64 macos-x86-64 freebsd windows-zig)
 
 # Zig has a cache of its own, and is no compiler that ccache knows.
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER

@@ -7,7 +7,7 @@
 #   tools/setup.sh node    tells the folder of the Node that is used
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
-# the script fails. For `check`, `bench` and `js` it also makes .venv, with the packages that tests/requirements.txt pins; for
+# the script fails. For `check`, `bench`, `js` and `windows` it also makes .venv, with the packages that tests/requirements.txt pins; for
 # `check` and `bench` build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
 # build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
 # requirements-frameworks.txt, for the drop-in (4 GB), build/moto-venv, with those of tests/requirements-moto.txt, an object
@@ -179,7 +179,7 @@ find_missing() {
         is_debian || need has_cmocka_source "cmocka's sources, unpacked in build/port-cmocka"
         ;;&
     windows)
-        need_command python3 python3
+        need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;&
     check | ports | windows)
         need 'has_cross_compiler x86_64-w64-mingw32' 'gcc and headers for Windows' gcc-mingw-w64-x86-64
@@ -500,7 +500,7 @@ check)
     make_venv build/moto-venv tests/requirements-moto.txt
     make_venv build/packaging-venv packaging/oldest.txt
     ;;&
-js)
+js | windows)
     make_venv .venv tests/requirements.txt
     ;;&
 check | release | js | web)

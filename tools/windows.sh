@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tries what was built for Windows in build/port-windows, by Wine: the command on the vectors, and on names that are long, are not
-# ASCII, or have backslashes.
+# Tries what was built for Windows in build/port-windows, by Wine: the command on the vectors, on names that are long, are not
+# ASCII, or have backslashes, and on the golden cases that tests/windows/goldens.txt names.
 #
 #   tools/windows.sh
 set -euo pipefail
@@ -13,15 +13,7 @@ coffer=$work/coffer
 printf '#!/bin/sh\nexec "%s/tools/wine.sh" "%s/build/port-windows/coffer.exe" "$@"\n' "$PWD" "$PWD" >"$coffer"
 chmod +x "$coffer"
 
-# One server for all runs, which has none of their descriptors: each would else start its own, and hold the pipes open.
-export WINEPREFIX=$PWD/build/wine
-server() {
-    /usr/lib/wine/wineserver64 "$@" </dev/null >/dev/null 2>&1 || true
-}
-mkdir -p build
-server -p
-trap 'server -k; rm -rf "$work"' EXIT
-"$coffer" --version </dev/null >/dev/null 2>&1 # which makes the folder for Wine's settings
+trap 'rm -rf "$work"' EXIT
 
 fail() {
     echo "windows: $*" >&2
@@ -55,5 +47,12 @@ try_names() {
     echo "names: long, in UTF-8 and with backslashes"
 }
 
+try_goldens() {
+    local cases
+    mapfile -t cases < <(sed -n 's,^[a-z]*/[a-z_]*$,tests/python/test_golden.py::test_case[&],p' tests/windows/goldens.txt)
+    COFFER_SOURCE_DIR=$PWD COFFER_CLI=$coffer .venv/bin/python -m pytest -q --tb=short -p no:cacheprovider "${cases[@]}"
+}
+
 try_vectors
 try_names
+try_goldens
