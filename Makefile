@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation release js web install ports clean help
+.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation release js web install ports windows clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
@@ -45,6 +45,10 @@ cross: ## the unit tests on a big-endian, a 32-bit and an Arm machine, emulated 
 ports: ## the library and the command compiled for other systems, and the unit tests of those that run here
 	@tools/setup.sh ports
 	@tools/ports.sh
+
+windows: ## the library, the command and the unit tests compiled for Windows, and run by Wine; 4 minutes on one processor
+	@tools/setup.sh windows
+	@tools/ports.sh windows
 
 fuzz: ## every fuzz target for FUZZ_SECONDS (60)
 	@tools/setup.sh fuzz

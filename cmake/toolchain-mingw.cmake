@@ -14,6 +14,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH checkout)
 set(CMAKE_CROSSCOMPILING_EMULATOR "${checkout}/tools/wine.sh")
 # printf and its kin as C11 has them: those of the system's own runtime know neither %zu nor %lld.
-set(CMAKE_C_FLAGS_INIT "-D__USE_MINGW_ANSI_STDIO=1")
+# xxHash's header, which is for every system, lies where nothing else of this one does.
+set(CMAKE_C_FLAGS_INIT "-D__USE_MINGW_ANSI_STDIO=1 -idirafter \"${checkout}/build/port-headers\"")
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-static")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "-static")

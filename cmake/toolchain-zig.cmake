@@ -28,4 +28,4 @@ set(CMAKE_AR "${zig_tools}/zig-ar")
 set(CMAKE_RANLIB "${zig_tools}/zig-ranlib")
 # Zig calls a flag without use an error where warnings are errors; CMake gives all flags at every step.
 # xxHash's header, which is for every system, lies where nothing else of this one does.
-set(CMAKE_C_FLAGS_INIT "-Wno-unused-command-line-argument -idirafter ${checkout}/build/port-headers")
+set(CMAKE_C_FLAGS_INIT "-Wno-unused-command-line-argument -idirafter \"${checkout}/build/port-headers\"")

@@ -173,6 +173,7 @@ compiling() {
     stage armel tools/cross.sh armel
     stage arm64 tools/cross.sh arm64
     stage ports tools/ports.sh
+    stage windows tools/ports.sh windows
     stage platforms stage_platforms
 }
 

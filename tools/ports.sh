@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Compiles the library, the command and the examples for other systems, in build/port-SYSTEM, where a warning is an error. What runs
-# here is tested: the unit tests with musl, and its command without shared libraries; what is built for Windows, by Wine. What was
-# done is recorded for the table in docs/platforms.md.
+# here is tested: the unit tests with musl, and its command without shared libraries; what is built for Windows, by Wine, which is a
+# stage of its own in the test run. What was done is recorded for the table in docs/platforms.md.
 #
-#   tools/ports.sh [PORT...]    PORT: glibc-2.17, musl, musl-static, macos-arm64, macos-x86-64, freebsd; all when none is given; or windows
+#   tools/ports.sh [PORT...]    PORT: glibc-2.17, musl, musl-static, macos-arm64, macos-x86-64, freebsd, windows-zig; all when none is given; or windows
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 ports=("$@")
-[ ${#ports[@]} -gt 0 ] || ports=(glibc-2.17 musl musl-static macos-arm64 macos-x86-64 freebsd)
+[ ${#ports[@]} -gt 0 ] || ports=(glibc-2.17 musl musl-static macos-arm64 macos-x86-64 freebsd windows-zig)
 
 # Zig has a cache of its own, and is no compiler that ccache knows.
 unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER
@@ -33,7 +33,10 @@ for port in "${ports[@]}"; do
     tools/build.sh "port-$port"
     case $port in
     musl) tools/ctest.sh port-musl ;;
-    windows) tools/windows.sh ;;
+    windows)
+        tools/ctest.sh port-windows
+        tools/windows.sh
+        ;;
     musl-static) try_command build/port-musl-static/coffer ;;&
     *) python3 tools/platforms.py record "port-$port" ;;
     esac

@@ -40,6 +40,19 @@ archive() { # archive FILE FOLDER NAME: FOLDER/NAME as a .tar.gz that does not d
         gzip -9n >"$1"
 }
 
+zip_archive() { # zip_archive FILE FOLDER NAME: likewise, as a .zip
+    python3 - "$@" <<'END'
+import os, pathlib, sys, time, zipfile
+out, folder, name = sys.argv[1:]
+when = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6]
+with zipfile.ZipFile(out, "w") as archive:
+    for path in sorted(pathlib.Path(folder, name).iterdir()):
+        entry = zipfile.ZipInfo(f"{name}/{path.name}", when)
+        entry.external_attr = (0o755 if path.suffix == ".exe" else 0o644) << 16
+        archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+END
+}
+
 # Python's headers. The system's own folder would bring those of its libc.
 borrow_headers() {
     mkdir -p "$work/python"
@@ -52,7 +65,8 @@ borrow_headers() {
     [ ! -f "$numbers" ] || cp "$numbers" "$work/python/pyconfig.h"
 }
 
-cross_flags="-fno-sanitize=all -ffile-prefix-map=$root=. -ffile-prefix-map=$work=."
+# Quoted, as a folder may have a space in its name: the shell of the build reads it.
+cross_flags="-fno-sanitize=all '-ffile-prefix-map=$root=.' '-ffile-prefix-map=$work=.'"
 
 # ---- The parts --------------------------------------------------------------------------------------------------------
 
@@ -91,19 +105,32 @@ part_wheels() {
     done
 }
 
-# Without shared libraries, so also without what is opened while the program runs: no URLs, no devices.
+# What a program without shared libraries is lies in $work/build-TARGET.
+build_command() { # build_command TARGET LINKER-FLAGS [OPTION...]
+    local target=$1 flags=$2
+    shift 2
+    CFLAGS=$cross_flags LDFLAGS=$flags cmake -S . -B "$work/build-$target" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+        -DCMAKE_TOOLCHAIN_FILE="$root/cmake/toolchain-zig.cmake" -DCOFFER_ZIG_TARGET="$target" "$@" \
+        -DBUILD_TESTING=OFF -DCOFFER_BUILD_BENCH=OFF -DCOFFER_BUILD_EXAMPLES=OFF -DCOFFER_BUILD_FUZZ=OFF >"$work/log" 2>&1 &&
+        cmake --build "$work/build-$target" --target coffer_cli >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+}
+
+# For Linux without shared libraries, so also without what is opened while the program runs: no URLs, no devices. For Windows with those
+# that are part of it.
 part_commands() {
     local target name
     for target in "${command_targets[@]}"; do
         name=coffer-$version-${target%-musl}
-        CFLAGS=$cross_flags LDFLAGS='-s -static' cmake -S . -B "$work/build-$target" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-            -DCMAKE_TOOLCHAIN_FILE="$root/cmake/toolchain-zig.cmake" -DCOFFER_ZIG_TARGET="$target" -DCOFFER_DLOPEN=OFF \
-            -DBUILD_TESTING=OFF -DCOFFER_BUILD_BENCH=OFF -DCOFFER_BUILD_EXAMPLES=OFF -DCOFFER_BUILD_FUZZ=OFF >"$work/log" 2>&1 &&
-            cmake --build "$work/build-$target" --target coffer_cli >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+        build_command "$target" '-s -static' -DCOFFER_DLOPEN=OFF
         mkdir "$work/$name"
         cp "$work/build-$target/coffer" LICENSE THIRD_PARTY.txt "$work/$name"
         archive "$dist/$name.tar.gz" "$work" "$name"
     done
+    name=coffer-$version-x86_64-windows
+    build_command x86_64-windows-gnu -s
+    mkdir "$work/$name"
+    cp "$work/build-x86_64-windows-gnu/coffer.exe" LICENSE THIRD_PARTY.txt "$work/$name"
+    zip_archive "$dist/$name.zip" "$work" "$name"
 }
 
 part_debian() {

@@ -3,11 +3,11 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|test|format|check|cross|ports|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web
+#   tools/setup.sh build|test|format|check|cross|ports|windows|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web
 #   tools/setup.sh node    tells the folder of the Node that is used
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
-# the script fails. For `check`, `bench` and `js` it also makes .venv, with the packages that tests/requirements.txt pins; for
+# the script fails. For `check`, `bench`, `js` and `windows` it also makes .venv, with the packages that tests/requirements.txt pins; for
 # `check` and `bench` build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
 # build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
 # requirements-frameworks.txt, for the drop-in (4 GB), build/moto-venv, with those of tests/requirements-moto.txt, an object
@@ -15,7 +15,7 @@
 # bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and `cross` it unpacks libraries for the machines
 # that qemu plays in build/cross; for `check` and `ports` cmocka's sources in build/port-cmocka, and in build/port-libraries
 # what tests/requirements-musl.txt pins; for `check`, `ports` and `release` it makes build/zig-venv, with the compiler that
-# tests/requirements-ports.txt pins.
+# tests/requirements-ports.txt pins; for these and `windows` it copies xxHash's header into build/port-headers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -178,7 +178,10 @@ find_missing() {
         need has_musl 'musl, its shared library' musl
         is_debian || need has_cmocka_source "cmocka's sources, unpacked in build/port-cmocka"
         ;;&
-    ports)
+    windows)
+        need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
+        ;;&
+    check | ports | windows)
         need 'has_cross_compiler x86_64-w64-mingw32' 'gcc and headers for Windows' gcc-mingw-w64-x86-64
         need has_wine 'Wine, for 64 bits' wine64
         ;;&
@@ -377,14 +380,17 @@ make_musl_libraries() {
 make_zig() {
     make_venv build/zig-venv tests/requirements-ports.txt
     local tool zig
-    # xxHash's header is for every system; the folder where it lies is for this one.
-    mkdir -p build/port-headers
-    [ ! -f /usr/include/xxhash.h ] || cp /usr/include/xxhash.h build/port-headers
     zig=$(find "$PWD/build/zig-venv" -path '*/ziglang/zig' -print -quit)
     for tool in cc ar ranlib; do
         printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"build/zig-venv/bin/zig-$tool"
         chmod +x "build/zig-venv/bin/zig-$tool"
     done
+}
+
+# xxHash's header is for every system; the folder where it lies is for this one.
+copy_headers() {
+    mkdir -p build/port-headers
+    [ ! -f /usr/include/xxhash.h ] || cp /usr/include/xxhash.h build/port-headers
 }
 
 pins_of() { # pins_of REQUIREMENTS: the file, and those that it names
@@ -443,13 +449,13 @@ make_js_modules() { # make_js_modules FOLDER: what its package-lock.json pins
 }
 
 case $goal in
-build | test | format | check | cross | ports | bench | fuzz | prove | mutate | crash | coverage | amalgamation | release | js | web) ;;
+build | test | format | check | cross | ports | windows | bench | fuzz | prove | mutate | crash | coverage | amalgamation | release | js | web) ;;
 node)
     node_folder
     exit
     ;;
 *)
-    echo "usage: tools/setup.sh build|test|format|check|cross|ports|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web" >&2
+    echo "usage: tools/setup.sh build|test|format|check|cross|ports|windows|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web" >&2
     exit 2
     ;;
 esac
@@ -468,6 +474,9 @@ check | cross)
     for machine in s390x armel arm64; do
         has_cross_libraries "$machine" || unpack_cross_libraries "$machine"
     done
+    ;;&
+check | ports | windows | release)
+    copy_headers
     ;;&
 check | ports | release)
     make_zig
@@ -491,7 +500,7 @@ check)
     make_venv build/moto-venv tests/requirements-moto.txt
     make_venv build/packaging-venv packaging/oldest.txt
     ;;&
-js)
+js | windows)
     make_venv .venv tests/requirements.txt
     ;;&
 check | release | js | web)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Tries what was built for Windows in build/port-windows, by Wine: the command on the vectors, and on names that are long, are not
-# ASCII, or have backslashes.
+# Tries what was built for Windows in build/port-windows, by Wine: the command on the vectors, on names that are long, are not
+# ASCII, or have backslashes, on Ctrl-C, and on the golden cases that tests/windows/goldens.txt names.
 #
 #   tools/windows.sh
 set -euo pipefail
@@ -13,15 +13,7 @@ coffer=$work/coffer
 printf '#!/bin/sh\nexec "%s/tools/wine.sh" "%s/build/port-windows/coffer.exe" "$@"\n' "$PWD" "$PWD" >"$coffer"
 chmod +x "$coffer"
 
-# One server for all runs, which has none of their descriptors: each would else start its own, and hold the pipes open.
-export WINEPREFIX=$PWD/build/wine
-server() {
-    /usr/lib/wine/wineserver64 "$@" </dev/null >/dev/null 2>&1 || true
-}
-mkdir -p build
-server -p
-trap 'server -k; rm -rf "$work"' EXIT
-"$coffer" --version </dev/null >/dev/null 2>&1 # which makes the folder for Wine's settings
+trap 'rm -rf "$work"' EXIT
 
 fail() {
     echo "windows: $*" >&2
@@ -55,5 +47,40 @@ try_names() {
     echo "names: long, in UTF-8 and with backslashes"
 }
 
+# Ctrl-C while a file is written: Wine makes one of SIGINT. A program that this shell starts in a group of its own does not ignore it.
+try_interrupt() {
+    local folder=$work/interrupt pid code=0 header='{"t":{"dtype":"F32","shape":[500000000],"data_offsets":[0,2000000000]}}'
+    mkdir "$folder"
+    python3 - "$header" "$folder/model.safetensors" <<'END'
+import struct, sys
+header = sys.argv[1].encode()
+with open(sys.argv[2], "wb") as file:
+    file.write(struct.pack("<Q", len(header)) + header)
+    file.truncate(8 + len(header) + 2_000_000_000)
+END
+    set -m
+    "$coffer" cast "$folder/model.safetensors" '*=F16' -o "$folder/out.safetensors" </dev/null >/dev/null 2>"$work/said" &
+    pid=$!
+    set +m
+    until compgen -G "$folder/.out*" >/dev/null; do
+        kill -0 $pid 2>/dev/null || fail "interrupt: it ended by itself: $(cat "$work/said")"
+        sleep 0.1
+    done
+    kill -INT $pid
+    wait $pid || code=$?
+    [ $code -eq $((0xC000013A & 0xFF)) ] || fail "interrupt: exit code $code"
+    grep -q '^coffer: interrupted' "$work/said" || fail "interrupt: $(cat "$work/said")"
+    [ "$(ls -A "$folder")" = model.safetensors ] || fail "interrupt: it left $(ls -A "$folder")"
+    echo 'interrupt: said, and nothing left'
+}
+
+try_goldens() {
+    local cases
+    mapfile -t cases < <(sed -n 's,^[a-z]*/[a-z_]*$,tests/python/test_golden.py::test_case[&],p' tests/windows/goldens.txt)
+    COFFER_SOURCE_DIR=$PWD COFFER_CLI=$coffer .venv/bin/python -m pytest -q --tb=short -p no:cacheprovider "${cases[@]}"
+}
+
 try_vectors
 try_names
+try_interrupt
+try_goldens

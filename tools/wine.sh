@@ -6,6 +6,18 @@
 #   tools/wine.sh PROGRAM.exe [ARGUMENT...]
 set -euo pipefail
 build=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/build
-mkdir -p "$build"
-export WINEPREFIX=$build/wine WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" DISPLAY=
+mkdir -p "$build/wine"
+# Names of files are in the locale's encoding there.
+export LC_ALL=C.UTF-8 WINEPREFIX=$build/wine WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" DISPLAY=
+
+# The first program starts Wine's server and services, which live on with the descriptors of that program: whoever waits for the end
+# of its output would wait for them. So they are started by a program without output, and end a minute after the last one.
+server=server-$(stat -c %D "$WINEPREFIX")-$(printf '%x' "$(stat -c %i "$WINEPREFIX")")
+if ! compgen -G "/tmp/*wine-*/$server/socket" >/dev/null && ! compgen -G "/tmp/.wine-*/$server/socket" >/dev/null; then
+    (
+        flock 9
+        /usr/lib/wine/wineserver64 -p60 9>&- || true
+        /usr/lib/wine/wine64 cmd /c exit 9>&- || true
+    ) </dev/null >/dev/null 2>&1 9>"$build/wine.lock"
+fi
 exec /usr/lib/wine/wine64 "$@"

@@ -34,8 +34,8 @@ coffer_status coffer__libcrypto_open(coffer__os_library *library, const char *wh
 {
     if (!libcrypto_load(library)) {
         return coffer__fail(err, COFFER_ERR_NO_ALGORITHM,
-                            "%s needs OpenSSL's libcrypto, and neither libcrypto.so.3 nor libcrypto.so.1.1 can be "
-                            "loaded here: install OpenSSL (on Debian the package libssl3)",
+                            "%s needs OpenSSL's libcrypto, and neither libcrypto.so.3 nor libcrypto.so.1.1 (on Windows "
+                            "libcrypto-3-x64.dll) can be loaded here: install OpenSSL (on Debian the package libssl3)",
                             what);
     }
     if (libcrypto_is_ready(library)) {

@@ -45,16 +45,21 @@ static void sha256_close(coffer_hasher *hasher)
     coffer__free(&hasher->allocator, state, sizeof *state);
 }
 
-/* Where there is no libcrypto the system's own library may do. Where that is missing, too, libcrypto is what to ask for. */
+/* Where there is no libcrypto the system's own library may do. Where that is missing, too, libcrypto is what to ask for, so the
+   error stays what it is. */
 static coffer_status sha256_open_other(coffer_hasher *hasher, coffer_error *err)
 {
     coffer_error other;
     const coffer_status status = coffer__hash_sha256_bcrypt.open(hasher, &other);
-    if (status == COFFER_OK) {
-        hasher->ops = &coffer__hash_sha256_bcrypt;
-        coffer__error_clear(err);
+    if (status == COFFER_ERR_NO_ALGORITHM) {
+        return status;
     }
-    return status == COFFER_OK ? status : err->code;
+    if (status != COFFER_OK) {
+        return coffer__fail(err, status, "no memory for SHA-256");
+    }
+    hasher->ops = &coffer__hash_sha256_bcrypt;
+    coffer__error_clear(err);
+    return COFFER_OK;
 }
 
 /* `state` becomes the hasher's only when there is something to close; before that a failure frees

@@ -16,7 +16,9 @@
 
 #ifdef _WIN32
 
+#undef _WIN32_WINNT
 #define _WIN32_WINNT 0x0A00
+#undef NTDDI_VERSION
 #define NTDDI_VERSION 0x0A000006 /* Windows 10, 1809 */
 #define WIN32_LEAN_AND_MEAN
 #define NOMINMAX

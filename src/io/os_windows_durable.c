@@ -99,6 +99,23 @@ static DWORD win_rename_posix(const wchar_t *from, const wchar_t *to)
     return error;
 }
 
+/* Without POSIX renames and deletes, the system refuses to take the name from a file that is marked read-only. Tries again
+   without the mark, which comes back if that fails, too. */
+static DWORD win_without_mark(const wchar_t *path, DWORD (*change)(const wchar_t *from, const wchar_t *to),
+                              const wchar_t *from)
+{
+    const DWORD attributes = GetFileAttributesW(path);
+    if (attributes == INVALID_FILE_ATTRIBUTES || (attributes & FILE_ATTRIBUTE_READONLY) == 0 ||
+        SetFileAttributesW(path, attributes & ~(DWORD)FILE_ATTRIBUTE_READONLY) == 0) {
+        return ERROR_ACCESS_DENIED;
+    }
+    const DWORD error = change(from, path);
+    if (error != NO_ERROR) {
+        (void)SetFileAttributesW(path, attributes);
+    }
+    return error;
+}
+
 /* Where the system, or the file system, has only its old way to rename: an open file cannot be replaced by that, but
    ReplaceFile can do it, which renames the old one away first. */
 static DWORD win_rename_plain(const wchar_t *from, const wchar_t *to)
@@ -120,7 +137,11 @@ static DWORD win_rename_wide(const wchar_t *from, const wchar_t *to)
     const bool old = error == ERROR_INVALID_PARAMETER || error == ERROR_NOT_SUPPORTED ||
                      error == ERROR_INVALID_FUNCTION || error == ERROR_CALL_NOT_IMPLEMENTED ||
                      error == ERROR_INVALID_LEVEL;
-    return old ? win_rename_plain(from, to) : error;
+    if (!old) {
+        return error;
+    }
+    const DWORD plain = win_rename_plain(from, to);
+    return plain == ERROR_ACCESS_DENIED ? win_without_mark(to, win_rename_plain, from) : plain;
 }
 
 int coffer__os_rename(const char *from, const char *to)
@@ -168,6 +189,12 @@ static DWORD win_delete_posix(const wchar_t *path)
     return error;
 }
 
+static DWORD win_delete_plain(const wchar_t *unused, const wchar_t *path)
+{
+    (void)unused;
+    return DeleteFileW(path) != 0 ? NO_ERROR : GetLastError();
+}
+
 int coffer__os_unlink(const char *path)
 {
     wchar_t *wide = NULL;
@@ -177,7 +204,8 @@ int coffer__os_unlink(const char *path)
     }
     DWORD error = win_delete_posix(wide);
     if (error != NO_ERROR && error != ERROR_FILE_NOT_FOUND && error != ERROR_PATH_NOT_FOUND) {
-        error = DeleteFileW(wide) != 0 ? NO_ERROR : GetLastError();
+        error = win_delete_plain(NULL, wide);
+        error = error == ERROR_ACCESS_DENIED ? win_without_mark(wide, win_delete_plain, NULL) : error;
     }
     free(wide);
     return error == NO_ERROR ? 0 : coffer__os_errno(error);

@@ -14,6 +14,12 @@ bool coffer__os_can_load(void)
     return true;
 }
 
+/* Callers name a library as every system spells it. Looking for another system's spelling would read whole folders, each time. */
+static bool win_is_foreign(const char *name)
+{
+    return strstr(name, ".so") != NULL || strstr(name, ".dylib") != NULL;
+}
+
 /* A name is looked for beside the program, in the folders that the program has added, and in the system's own: not in
    the current folder, nor in those of PATH, where anybody may have put a library of that name. A path is opened as it
    is, with what lies beside it. */
@@ -28,7 +34,7 @@ bool coffer__os_library_open(coffer__os_library *library, const char *name)
             library->handle =
                 LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
         }
-    } else if (coffer__os_wide_text(name, &wide) == 0) {
+    } else if (!win_is_foreign(name) && coffer__os_wide_text(name, &wide) == 0) {
         library->handle = LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
     }
     free(wide);

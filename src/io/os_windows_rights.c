@@ -167,11 +167,19 @@ int coffer__os_make_private(coffer__os_privacy *privacy)
     return 0;
 }
 
-/* Protected, so that the folder hands nothing down that the old file did not have. */
+/* Protected, so that the folder hands nothing down that the old file did not have. Not by SetSecurityInfo, which Wine 8 calls
+   done without doing it. */
 static DWORD rights_give_list(HANDLE to, ACL *list)
 {
     const SECURITY_INFORMATION what = DACL_SECURITY_INFORMATION | PROTECTED_DACL_SECURITY_INFORMATION;
-    return SetSecurityInfo(to, SE_FILE_OBJECT, what, NULL, NULL, list, NULL);
+    SECURITY_DESCRIPTOR descriptor;
+    if (InitializeSecurityDescriptor(&descriptor, SECURITY_DESCRIPTOR_REVISION) == 0 ||
+        SetSecurityDescriptorDacl(&descriptor, TRUE, list, FALSE) == 0 ||
+        SetSecurityDescriptorControl(&descriptor, SE_DACL_PROTECTED, SE_DACL_PROTECTED) == 0 ||
+        SetKernelObjectSecurity(to, what, &descriptor) == 0) {
+        return GetLastError();
+    }
+    return ERROR_SUCCESS;
 }
 
 /* When the old file's list cannot be read, nobody knows who may do what, and only the owner keeps anything. */

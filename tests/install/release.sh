@@ -45,7 +45,7 @@ openssl ec -in "$work/key.pem" -pubout -out "$work/key.pub" 2>/dev/null
 COFFER_SIGN_KEY=$work/key.pem "$work/one/tools/release.sh"
 dist=$work/one/dist
 "$work/a longer path/two/tools/release.sh" source amalgamation sdist wheels commands npm
-for file in "$work/a longer path/two/dist"/*.{gz,whl,tgz}; do
+for file in "$work/a longer path/two/dist"/*.{gz,zip,whl,tgz}; do
     cmp "$file" "$dist/$(basename "$file")"
 done
 echo 'ok: the same bytes, made elsewhere'
@@ -91,6 +91,12 @@ for machine in x86_64 aarch64; do
     "${run[@]}" "$command" check "$checkout"/tests/vectors/ok_*.safetensors >/dev/null
     echo "ok: the command for $machine"
 done
+
+python3 -m zipfile -e "$dist/coffer-$version-x86_64-windows.zip" "$work"
+command=$work/coffer-$version-x86_64-windows/coffer.exe
+[ "$(tools/wine.sh "$command" --version </dev/null)" = "coffer $version" ]
+tools/wine.sh "$command" check tests/vectors/ok_*.safetensors </dev/null >/dev/null
+echo 'ok: the command for Windows, by Wine'
 
 tar -C "$work" -xf "$dist/coffer-packaging-$version.tar.gz"
 ! grep -rn '@[A-Z0-9]*@' "$work/packaging" || fail 'recipes with places that were not filled'

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,18 @@ def test_what_passed_is_counted(platforms, tmp_path):
     assert platforms.tests_of(tmp_path / "tests.xml") == {"test_one": 3, "test_two": 4}
 
 
+def test_a_program_that_does_not_say_what_passed_is_noticed(platforms, tmp_path):
+    (tmp_path / "tests.xml").write_text(REPORT.replace("[  PASSED  ] 4 test(s).", "Segmentation fault"))
+    with pytest.raises(SystemExit, match="test_two"):
+        platforms.tests_of(tmp_path / "tests.xml")
+
+
+def test_a_program_of_which_cases_are_left_out_runs(platforms, tmp_path, monkeypatch):
+    (tmp_path / "left_out.txt").write_text("port-windows: test_one test_two/case: why\n")
+    monkeypatch.setattr(platforms, "LEFT_OUT", tmp_path / "left_out.txt")
+    assert platforms.left_out("port-windows") == {"test_one"}
+
+
 def test_a_test_that_is_neither_run_nor_left_out_is_noticed(platforms, tmp_path, monkeypatch):
     (tmp_path / "tests.xml").write_text(REPORT)
     monkeypatch.setattr(platforms, "cache_of", lambda _: {"COFFER_BUILD_TESTS": "ON"})
@@ -111,8 +124,10 @@ def test_the_list_names_tests_and_presets_that_exist(platforms):
     presets = {preset["name"] for preset in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]}
     for where, names, reason in platforms.exceptions():
         assert set(where) <= presets & set(platforms.SYSTEMS)
-        assert set(names) <= programs
+        assert {name.split("/")[0] for name in names} <= programs
         assert reason
+        for program, case in (name.split("/") for name in names if "/" in name):
+            assert re.search(rf"\b{case}\b", (ROOT / f"tests/unit/{program}.c").read_text())
 
 
 def test_the_page_in_the_repository_can_be_read(platforms):

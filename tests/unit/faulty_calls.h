@@ -2,14 +2,19 @@
 /*
  * Functions of the C library that fail when a test wants them to: a program that includes this header defines them itself,
  * so that the static library linked to it calls these. They pass everything on, except for what `faults` says. Include it
- * in one file of a program, after _GNU_SOURCE. `faults` belongs to one thread, but for the counting of calls.
+ * in one file of a program, after _GNU_SOURCE. `faults` belongs to one thread, but for the counting of calls. On Windows the
+ * functions that fail are those of os.h.
  */
 #ifndef COFFER_TESTS_FAULTY_CALLS_H
 #define COFFER_TESTS_FAULTY_CALLS_H
 
 #include "support_file.h"
 
+#ifndef _WIN32
 #include <dlfcn.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -18,8 +23,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -97,6 +100,10 @@ static bool faulty(fault kind)
     }
     return false;
 }
+
+#ifdef _WIN32
+#include "faulty_os.h"
+#else
 
 /* Whether a transfer is interrupted before it began; else *size is what it moves at most. */
 static bool faulty_transfer(size_t *size)
@@ -300,5 +307,7 @@ int close(int fd)
     const int result = next(fd);
     return faulty(FAULT_CLOSE) ? -1 : result;
 }
+
+#endif
 
 #endif
