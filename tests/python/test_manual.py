@@ -35,7 +35,7 @@ def options_in(text):
     return re.findall(r"^  (?:-(\w), |    )--([\w-]+)(?: (\S+))?", text, re.M)
 
 
-COMMANDS = re.findall(r"^  (\w+) ", help_of().partition("Commands:")[2].partition("Options:")[0], re.M)
+COMMANDS = re.findall(r"^  ([\w-]+) ", help_of().partition("Commands:")[2].partition("Options:")[0], re.M)
 OPTIONS = {command: options_in(help_of(command)) for command in COMMANDS}
 WORDS = {command: {word for letter, name, _ in options for word in (f"-{letter}" if letter else f"--{name}", f"--{name}")}
          for command, options in OPTIONS.items()}
@@ -70,7 +70,7 @@ def page_text():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_page_has_everything(command):
     text = page_text()
-    section = re.search(rf"^ +coffer {command}$(.*?)(?=^ {{1,4}}coffer \w+$|^\S)", text, re.M | re.S)[1]
+    section = re.search(rf"^ +coffer {command}$(.*?)(?=^ {{1,4}}coffer [\w-]+$|^\S)", text, re.M | re.S)[1]
     common = text.partition("\nOPTIONS\n")[2].partition("\nCOMMANDS\n")[0]
     for letter, name, value in OPTIONS[command]:
         shown = (f"-{letter}, " if letter else "") + f"--{name}" + (f" {value}" if value else "")
