@@ -34,34 +34,29 @@ static change change_of(const cli_changes *changes, const coffer_rewrite_change 
     return changes->aligning && from->offset % coffer_dtype_alignment(from->dtype) != 0 ? MOVED : STAYS;
 }
 
-/* What becomes of tensor `i`, after its name. Of folded ones the new name is the pattern `to`. */
+/* What becomes of tensor `i`, which changes, after its name. Of folded ones the new name is the pattern `to`. */
 static void put_what(cli_output *out, const cli_changes *changes, size_t i, const char *to, size_t to_len)
 {
     const coffer_rewrite_change *tensor = coffer_rewrite_at(changes->rewrite, i);
-    switch (change_of(changes, tensor)) {
-    case DROPPED:
+    const change made = change_of(changes, tensor);
+    if (tensor->to == NULL) {
         cli_put_text(out, ": dropped");
-        break;
-    case CAST:
+    } else if (made == CAST) {
         cli_put_text(out, ": from ");
         cli_put_text(out, coffer_dtype_name(tensor->from->dtype));
         cli_put_text(out, " to ");
         cli_put_text(out, coffer_dtype_name(tensor->to->dtype));
-        break;
-    case COMPUTED:
+    } else if (made == COMPUTED) {
         cli_put_text(out, ": ");
         changes->computed->put(changes->computed->ctx, out, changes->rewrite, i);
-        break;
-    case RENAMED:
+    } else if (made == RENAMED) {
         cli_put_text(out, ": renamed to ");
         cli_put_escaped(out, to, to_len, 0);
-        break;
-    default:
+    } else {
         cli_put_text(out, ": from byte ");
         cli_put_number(out, tensor->from->offset);
         cli_put_text(out, " to byte ");
         cli_put_number(out, tensor->to->offset);
-        break;
     }
     cli_put_char(out, '\n');
 }
@@ -105,8 +100,8 @@ static bool find_changed(folding *all)
     while (coffer_rewrite_at(all->changes->rewrite, total) != NULL) {
         total++;
     }
-    all->changed = malloc((total + 1) * sizeof *all->changed);
-    all->tensors = malloc((total + 1) * sizeof *all->tensors);
+    all->changed = malloc((total + 1) * sizeof(void *));
+    all->tensors = malloc((total + 1) * sizeof(void *));
     for (size_t i = 0; all->changed != NULL && all->tensors != NULL && i < total; i++) {
         tensor = coffer_rewrite_at(all->changes->rewrite, i);
         if (change_of(all->changes, tensor) != STAYS) {

@@ -616,8 +616,8 @@ const cli_command cli_info = {
              "in the header for edits in place by `coffer meta`. Metadata values that are JSON are shown as JSON.\n"
              "If a config.json beside the model says that it is quantised, the number of parameters that were\n"
              "trained is shown too, and what was assumed. Of a language model the memory that generating takes is\n"
-             "estimated by it: the weights, and 2 * layers * kv_heads * head_dim * context * bytes for the cache of\n"
-             "keys and values, at the longest context or that of --context.\n",
+             "estimated by it: the weights, and 2 * layers * kv_heads * head_dim * context * bytes for the cache\n"
+             "of keys and values, at the longest context or that of --context.\n",
     .options = INFO_OPTIONS,
     .examples = INFO_EXAMPLES,
     .least_names = 1,

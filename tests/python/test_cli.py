@@ -218,6 +218,7 @@ def test_info_json(tmp_path, model):
                    "F16": {"tensors": 1, "parameters": 3, "bytes": 6}},
         "trained": {"parameters": 16, "dtypes": {"F32": 12, "I64": 1, "F16": 3}, "compatible": 15,
                     "compatible_dtypes": {"F32": 12, "F16": 3}, "assumed": ""},
+        "memory": None,
         "metadata": {"format": "pt", "license": "mit"},
         "notes": [{"kind": "unaligned", "text": note_text(model, "unaligned"), "count": 1,
                    "offset": os.path.getsize(model) - 8}]}]

@@ -38,8 +38,8 @@ const cli_command cli_completion = {
     .run = run_completion,
     .summary = "print the script by which a shell completes command lines",
     .usage = "SHELL",
-    .about = "SHELL is bash, zsh or fish. The scripts complete commands, options and their values, files, and what is\n"
-             "in the file on the line: names of tensors and keys of metadata. Packages install them.\n",
+    .about = "SHELL is bash, zsh or fish. The scripts complete commands, options and their values, files, and what\n"
+             "is in the file on the line: names of tensors and keys of metadata. Packages install them.\n",
     .options = COMPLETION_OPTIONS,
     .examples = COMPLETION_EXAMPLES,
     .least_names = 1,

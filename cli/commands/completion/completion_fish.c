@@ -56,6 +56,16 @@ static void put_option(FILE *out, const char *condition, const cli_option *optio
     fputc('\n', out);
 }
 
+/* Argument number `i` of a command; of no name, nothing. */
+static void put_argument(FILE *out, const char *name, size_t i, const operand *argument)
+{
+    if (name != NULL) {
+        fprintf(out, "complete -c coffer -n '__coffer_at %s %zu%s'", name, i, argument->repeats ? " more" : "");
+        put_offer(out, argument->kind);
+        fputc('\n', out);
+    }
+}
+
 static void put_command(FILE *out, const cli_command *command)
 {
     char condition[64];
@@ -70,14 +80,9 @@ static void put_command(FILE *out, const cli_command *command)
     }
     operand operands[MOST_OPERANDS];
     const size_t count = read_operands(command, operands);
-    for (size_t i = 0; i < 2 * count; i++) {
-        const operand *next = &operands[i % count];
-        const char *name = i < count ? command->name : command->alias;
-        if (name != NULL) {
-            fprintf(out, "complete -c coffer -n '__coffer_at %s %zu%s'", name, i % count, next->repeats ? " more" : "");
-            put_offer(out, next->kind);
-            fputc('\n', out);
-        }
+    for (size_t i = 0; i < count; i++) {
+        put_argument(out, command->name, i, &operands[i]);
+        put_argument(out, command->alias, i, &operands[i]);
     }
 }
 

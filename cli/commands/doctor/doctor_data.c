@@ -110,7 +110,7 @@ typedef struct data_run {
 static void look_at_piece(void *ctx, size_t job)
 {
     data_run *run = ctx;
-    coffer_error err;
+    coffer_error err = { .code = COFFER_OK };
     const cli_piece *piece = &run->pieces[job];
     const coffer_tensor *tensor = coffer_at(run->model, piece->item);
     void *bytes = atomic_load(&run->failed) ? NULL : cli_read_piece(run->model, tensor, piece, &err);

@@ -116,6 +116,7 @@ bool doctor_list(doctor_folder *folder, const char *root)
         return false;
     }
     folder->entries = calloc((size_t)count + 1, sizeof *folder->entries);
+    folder->count = 0;
     d->failed = d->failed || folder->entries == NULL;
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
@@ -176,6 +177,7 @@ bool doctor_has(const doctor_folder *folder, const char *name)
 static int read_whole(int fd, size_t most, doctor_text *text)
 {
     size_t room = 0;
+    *text = (doctor_text){ NULL, 0 };
     for (;;) {
         if (text->size == room) {
             room = room == 0 ? READ_FIRST : 2 * room;
@@ -252,10 +254,12 @@ static bool read_beside(const doctor_folder *folder, const char *name, size_t mo
         return false;
     }
     text->bytes = malloc((size_t)size + 1);
+    if (text->bytes == NULL) {
+        folder->doctor->failed = true;
+        return false;
+    }
     text->size = (size_t)size;
-    const coffer_status status = text->bytes != NULL
-                                     ? coffer_input_read(folder->input, file, 0, text->bytes, text->size, &err)
-                                     : cli_no_memory(&err);
+    const coffer_status status = coffer_input_read(folder->input, file, 0, text->bytes, text->size, &err);
     if (status != COFFER_OK) {
         free(text->bytes);
         *text = (doctor_text){ NULL, 0 };

@@ -146,9 +146,13 @@ static void free_renaming(renaming *all)
 static int read_tables(renaming *all)
 {
     size_t count = 0;
+    int code = CLI_EXIT_OK;
     const char **paths = cli_values_of(all->arguments, CLI_OPTION_TABLE, &count);
     all->tables = calloc(count + 1, sizeof *all->tables);
-    int code = paths != NULL && all->tables != NULL ? CLI_EXIT_OK : cli_fail_memory(all->app, all->arguments->names[0]);
+    if (paths == NULL || all->tables == NULL) {
+        free(paths);
+        return cli_fail_memory(all->app, all->arguments->names[0]);
+    }
     for (size_t i = 0; i < count && code == CLI_EXIT_OK; i++) {
         code = rename_table_read(all->app, paths[i], &all->tables[all->table_count++]);
     }
@@ -318,13 +322,13 @@ const cli_command cli_rename = {
     .usage = "PATH [OLD=NEW...]",
     .about = "Renames tensors. OLD is a name or a pattern, as in coffer drop; each * in NEW stands for what the\n"
              "corresponding * in OLD matched, the shortest text possible. A backslash makes the next character\n"
-             "literal, so \\= is a = within a name. The first rule that matches is used, those of tables first, then\n"
-             "OLD=NEW, expressions and maps; all rules match the present names, so a=b b=a exchanges two. Every\n"
-             "rule has to match something, and no two tensors may get the same name, or nothing is done.\n"
+             "literal, so \\= is a = within a name. The first rule that matches is used, those of tables first,\n"
+             "then OLD=NEW, expressions and maps; all rules match the present names, so a=b b=a exchanges two.\n"
+             "Every rule has to match something, and no two tensors may get the same name, or nothing is done.\n"
              "\n"
              "RE is a POSIX extended regular expression, which may match anywhere in a name; NEW has \\1 to \\9 for\n"
-             "its groups and & for all of the match. A table has names as coffer ls --tsv writes them, and # begins\n"
-             "a comment. Maps: unwrap, model-strip, model-add, gpt2-strip, gpt2-add, bert-strip, bert-add,\n"
+             "its groups and & for all of the match. A table has names as coffer ls --tsv writes them, and #\n"
+             "begins a comment. Maps: unwrap, model-strip, model-add, gpt2-strip, gpt2-add, bert-strip, bert-add,\n"
              "layernorm, vlm-new, vlm-old, qwen-vl-new, qwen-vl-old, whisper-hf, whisper-openai, peft-unet,\n"
              "unet-peft, peft-transformer, transformer-peft, diffusers-old, kohya-diffusers, diffusers-kohya,\n"
              "diffusers-kohya-xl. Of layers that are not the model's only stack, LIST is STACK=0-15,20.\n"
