@@ -185,6 +185,7 @@ typedef struct cli_command {
 
 extern const cli_command cli_info;
 extern const cli_command cli_ls;
+extern const cli_command cli_browse;
 extern const cli_command cli_check;
 extern const cli_command cli_get;
 extern const cli_command cli_meta;
