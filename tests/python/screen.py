@@ -102,9 +102,11 @@ class Program:
         return self.wait(lambda _: self.said.count(b"\x1b[2J") > before and self.said.endswith(b"\x1b[?2026l"))
 
     def resize(self, columns, rows):
+        """Another size, and the frame that the program draws for it."""
+        before = self.said.count(b"\x1b[2J")
         self.screen.resize(rows, columns)
         set_size(self.master, columns, rows)
-        return self
+        return self.wait(lambda _: self.said.count(b"\x1b[2J") > before and self.said.endswith(b"\x1b[?2026l"))
 
     def kill(self, number):
         self.process.send_signal(number)

@@ -93,11 +93,11 @@ def replay(text, folder):
         lines.append(line)
         if start:
             program = browse(folder, *start[3].split(), columns=int(start[1]), rows=int(start[2]))
-            program.__enter__().press("")
+            program.__enter__().wait(lambda _, program=program: program.said.endswith(b"\x1b[?2026l"))
         elif program is not None and line.startswith("> "):
             program.press(line[2:].encode().decode("unicode_escape").encode("latin-1"))
         elif program is not None and line.startswith("= "):
-            program.resize(*map(int, line[2:].split("x"))).press("")
+            program.resize(*map(int, line[2:].split("x")))
         elif program is not None and line.startswith("~ "):
             program.wait(line[2:]).press("")
         elif program is not None and line.startswith("~G "):
@@ -178,7 +178,7 @@ def test_resizing(folder):
     with browse(folder, "m.safetensors") as program:
         program.wait("1/").press("/scalar\r")
         for columns, rows in ((132, 43), (40, 10), (39, 10), (200, 60), (1, 1), (120, 20), (80, 24)):
-            program.resize(columns, rows).press("")
+            program.resize(columns, rows)
             small = columns < 40 or rows < 10
             assert ("scalar" in program.text()) != small
             assert ("too small"[:columns] in program.text()) == small

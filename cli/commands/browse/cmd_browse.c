@@ -12,6 +12,7 @@
 #include "cli_files.h"
 #include "cli_options.h"
 #include "cli_report.h"
+#include "cli_text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +25,9 @@ typedef struct browse_run {
     browse_work *work;
     cli_screen screen;
     cli_keys keys;
-    uint32_t asked; /* the tensor whose numbers are read, or were; BROWSE_NONE: none */
+    uint32_t asked;  /* the tensor whose numbers are read, or were; BROWSE_NONE: none */
+    uint32_t rested; /* the tensor that the cursor came to last, … */
+    double due;      /* … and when its numbers are to be read */
     bool done;
     bool failed; /* the terminal takes nothing any more */
 } browse_run;
@@ -57,21 +60,34 @@ static void measure_again(browse_run *run)
 
 /* ---- Work ---- */
 
-/* What the cursor has left is not read any more. Whether something is to be read when the cursor rests. */
-static bool leave_work(browse_run *run)
+static void begin_work(browse_run *run)
+{
+    run->asked = browse_wanted(&run->state);
+    browse_work_read(run->work, run->asked);
+}
+
+/* What the cursor has left is not read any more, and what it has rested on is, whatever other keys come. Returns how many
+   milliseconds are left until then; negative: there is nothing to read. */
+static int see_to_work(browse_run *run)
 {
     const uint32_t wanted = browse_wanted(&run->state);
     if (run->asked != BROWSE_NONE && run->asked != wanted) {
         browse_work_read(run->work, BROWSE_NONE);
         run->asked = BROWSE_NONE;
     }
-    return wanted != BROWSE_NONE && run->asked != wanted && !run->state.asks;
-}
-
-static void begin_work(browse_run *run)
-{
-    run->asked = browse_wanted(&run->state);
-    browse_work_read(run->work, run->asked);
+    if (run->rested != wanted) {
+        run->rested = wanted;
+        run->due = cli_seconds() + REST / 1000.0;
+    }
+    if (wanted == BROWSE_NONE || run->asked == wanted || run->state.asks) {
+        return -1;
+    }
+    const double left = run->due - cli_seconds();
+    if (left > 0) {
+        return (int)(left * 1000) + 1;
+    }
+    begin_work(run);
+    return -1;
 }
 
 static void compare(browse_run *run)
@@ -129,24 +145,23 @@ static void take_input(browse_run *run)
     }
 }
 
-static void rest(browse_run *run)
+/* No more bytes have come: an escape character was the key. */
+static void end_waiting(browse_run *run)
 {
     cli_event event;
-    if (!cli_keys_waiting(&run->keys)) {
-        begin_work(run);
-    } else if (cli_keys_idle(&run->keys, &event)) {
+    if (cli_keys_waiting(&run->keys) && cli_keys_idle(&run->keys, &event)) {
         grant(run, browse_handle(&run->state, &event));
     }
 }
 
 static void take_turn(browse_run *run)
 {
-    const bool reads_soon = leave_work(run);
+    const int left = see_to_work(run);
     show(run);
     if (run->done) {
         return;
     }
-    switch (cli_console_wait(cli_keys_waiting(&run->keys) ? CLI_KEYS_PATIENCE : reads_soon ? REST : -1)) {
+    switch (cli_console_wait(cli_keys_waiting(&run->keys) ? CLI_KEYS_PATIENCE : left)) {
     case CLI_CONSOLE_INPUT:
         take_input(run);
         break;
@@ -160,7 +175,7 @@ static void take_turn(browse_run *run)
         run->done = true;
         break;
     case CLI_CONSOLE_TIMEOUT:
-        rest(run);
+        end_waiting(run);
         break;
     default:
         break;
@@ -177,7 +192,7 @@ static bool prepare(browse_run *run, const browse_data *data)
     size_t columns = 0;
     size_t rows = 0;
     cli_console_size(&columns, &rows);
-    run->asked = BROWSE_NONE;
+    run->asked = run->rested = BROWSE_NONE;
     run->screen.colours = cli_colours_of(getenv("TERM"), getenv("COLORTERM"), getenv("NO_COLOR"));
     run->work = browse_work_new(data, cli_console_wake);
     if (run->work == NULL || !cli_screen_resize(&run->screen, columns, rows) ||
