@@ -113,7 +113,7 @@ static bool take_escape(cli_keys *keys, unsigned char byte, cli_event *event)
 static bool key_of_letter(unsigned char letter, cli_event *event)
 {
     static const struct {
-        char letter;
+        unsigned char letter;
         cli_key key;
     } letters[] = {
         { 'A', CLI_KEY_UP },   { 'B', CLI_KEY_DOWN }, { 'C', CLI_KEY_RIGHT },    { 'D', CLI_KEY_LEFT },

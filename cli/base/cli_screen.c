@@ -183,8 +183,10 @@ static void add_bytes(cli_screen *screen, const char *bytes, size_t size)
         screen->bytes = grown;
         screen->room = room;
     }
-    memcpy(screen->bytes + screen->used, bytes, size);
-    screen->used += size;
+    if (screen->bytes != NULL) {
+        memcpy(screen->bytes + screen->used, bytes, size);
+        screen->used += size;
+    }
 }
 
 static void add_text(cli_screen *screen, const char *text)

@@ -18,7 +18,7 @@ static const struct word {
     { "FOLDER", WORD_FILE },        { "SIZE", WORD_ANY },      { "URL", WORD_FILE },
     { "REVISION", WORD_ANY },       { "KINDS", WORD_ANY },     { "PART", WORD_ANY },
     { "PREFIX", WORD_ANY },         { "R", WORD_ANY },         { "DEVICE", WORD_ANY },
-    { "GLOB=DIM", WORD_TENSOR },    { "NORM", WORD_ANY },
+    { "GLOB=DIM", WORD_TENSOR },    { "NORM", WORD_ANY },      { "OTHER", WORD_FILE },
 };
 
 static word_kind kind_of_word(const char *word)

@@ -67,6 +67,7 @@ typedef struct browse {
     bool typed;          /* more than what is seen: see browse_catch_up */
     browse_input input;  /* what is typed now */
     browse_input search; /* what was searched for last */
+    bool missed;         /* it was not found */
     browse_input filter; /* what is filtered by */
     browse_input before; /* filter or search, before the prompt */
     size_t cursor_before;

@@ -230,7 +230,8 @@ static void search(browse *state, bool back, bool here)
             put_cursor(state, found);
         }
     }
-    if (found == SIZE_MAX) {
+    state->missed = found == SIZE_MAX;
+    if (state->missed) {
         browse_say(state, "not found");
     }
 }
@@ -274,10 +275,14 @@ static void end_prompt(browse *state, bool keep)
     state->prompt = BROWSE_PROMPT_NONE;
     if (keep) {
         if (prompt == BROWSE_PROMPT_SEARCH) {
-            /* As vim has it: / and Enter search for the last words again. Else this says what was not found. */
+            /* As vim has it: / and Enter search for the last words again. */
             const bool again = state->input.len == 0;
-            state->search = again ? state->before : state->search;
-            search(state, false, !again);
+            if (again) {
+                state->search = state->before;
+                search(state, false, false);
+            } else if (state->missed) {
+                browse_say(state, "not found");
+            }
         }
         return;
     }

@@ -87,7 +87,7 @@ static void end_lane(work_lane *lane)
 }
 
 /* On the lane's thread. */
-static void tell(work_lane *lane)
+static void tell_change(work_lane *lane)
 {
     const double now = cli_seconds();
     if (now - lane->told >= CHANGED_EVERY) {
@@ -215,7 +215,7 @@ static coffer_status walk_tensor(browse_work *work, const coffer_tensor *tensor,
                             cli_elements_size(tensor->dtype, count), err);
         if (status == COFFER_OK) {
             look_at_piece(work, tensor, bytes, count, ends);
-            tell(&work->reading);
+            tell_change(&work->reading);
         }
     }
     free(bytes);
@@ -248,7 +248,7 @@ static void run_reading(browse_work *work)
     }
     const coffer_tensor *tensor = tensor_of(work, item, &side);
     coffer_status status = read_slice(work, tensor, side, &err);
-    tell(&work->reading);
+    tell_change(&work->reading);
     if (status == COFFER_OK && tensor->dtype != COFFER_UNKNOWN_DTYPE) {
         status = walk_tensor(work, tensor, side, NULL, &err);
     }
@@ -325,7 +325,7 @@ static bool compare_pair(browse_work *work, const browse_item *pair, unsigned ch
         pthread_mutex_lock(&work->lock);
         work->progress.done += size;
         pthread_mutex_unlock(&work->lock);
-        tell(&work->comparing);
+        tell_change(&work->comparing);
     }
     return true;
 }
@@ -355,7 +355,7 @@ static void compare_items(browse_work *work, const uint32_t *items, size_t count
         }
         note_pair(work, items[i], done, same ? BROWSE_SAME : status == COFFER_OK ? BROWSE_DIFFERS : BROWSE_UNREADABLE);
         done += pair.a->size;
-        tell(&work->comparing);
+        tell_change(&work->comparing);
     }
     free(bytes);
 }
