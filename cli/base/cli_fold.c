@@ -174,7 +174,7 @@ static bool gather(gathering *all, cli_folds *tree, const coffer_tensor *const *
         make_pattern(&leaf, text);
         const size_t known = all->group_count;
         const size_t group = find_group(all, &leaf);
-        if (group == SIZE_MAX) {
+        if (group == SIZE_MAX || all->groups == NULL) {
             return false;
         }
         all->group_of[i] = (uint32_t)group;
@@ -197,11 +197,13 @@ static int compare_groups(const void *left, const void *right)
 static bool lay_out(gathering *all, cli_folds *tree, const coffer_tensor *const *tensors)
 {
     size_t place = 0;
-    leaf_group **by_number = malloc((all->group_count + 1) * sizeof *by_number);
+    leaf_group **by_number = malloc((all->group_count + 1) * sizeof(leaf_group *));
     if (by_number == NULL) {
         return false;
     }
-    qsort(all->groups, all->group_count, sizeof *all->groups, compare_groups);
+    if (all->group_count > 1) {
+        qsort(all->groups, all->group_count, sizeof *all->groups, compare_groups);
+    }
     for (size_t i = 0; i < all->group_count; i++) {
         const size_t count = all->groups[i].count;
         by_number[all->groups[i].number] = &all->groups[i];
