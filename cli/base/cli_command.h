@@ -198,6 +198,7 @@ typedef struct cli_command {
 
 extern const cli_command cli_info;
 extern const cli_command cli_ls;
+extern const cli_command cli_browse;
 extern const cli_command cli_check;
 extern const cli_command cli_doctor;
 extern const cli_command cli_get;

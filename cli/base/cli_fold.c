@@ -49,14 +49,11 @@ static int compare_kinds(const coffer_tensor *a, const coffer_tensor *b)
     return 0;
 }
 
-static int compare_leaves(const void *left, const void *right)
+static int compare_names(const void *left, const void *right)
 {
     const cli_leaf *a = left;
     const cli_leaf *b = right;
-    int order = cli_compare_names(a->pattern, a->pattern_len, b->pattern, b->pattern_len);
-    order = order != 0 ? order : compare_kinds(a->tensor, b->tensor);
-    return order != 0 ? order
-                      : cli_compare_names(a->tensor->name, a->tensor->name_len, b->tensor->name, b->tensor->name_len);
+    return cli_compare_names(a->tensor->name, a->tensor->name_len, b->tensor->name, b->tensor->name_len);
 }
 
 static bool same_pattern(const cli_leaf *a, const cli_leaf *b)
@@ -93,7 +90,13 @@ static void fold_leaves(cli_folds *tree)
         };
         first += count;
     }
-    qsort(tree->folds, tree->fold_count, sizeof *tree->folds, compare_folds);
+    /* Mostly they are in order by now: only names without a pattern may have moved. */
+    for (size_t i = 1; i < tree->fold_count; i++) {
+        if (compare_folds(&tree->folds[i - 1], &tree->folds[i]) > 0) {
+            qsort(tree->folds, tree->fold_count, sizeof *tree->folds, compare_folds);
+            return;
+        }
+    }
 }
 
 void cli_folds_free(cli_folds *tree)
@@ -101,6 +104,159 @@ void cli_folds_free(cli_folds *tree)
     free(tree->leaves);
     free(tree->folds);
     free(tree->texts);
+}
+
+/* ---- Gathering ---- */
+
+/*
+ * Models have far fewer patterns than tensors, so those that agree are gathered by a hash first, and only one of each is
+ * sorted. The hash may miss some: names that were made to meet in one place of the table must not cost more than a few
+ * steps each. What it misses is another group, which sorting makes a neighbour, and folding unites.
+ */
+#define STEPS_MOST 16
+
+/* Tensors of one pattern, dtype and shape, or some of them. */
+typedef struct leaf_group {
+    cli_leaf first;
+    size_t count;
+    size_t number; /* before sorting */
+} leaf_group;
+
+typedef struct gathering {
+    leaf_group *groups;
+    size_t group_count;
+    size_t room;
+    uint32_t *group_of; /* of each item */
+    uint32_t *table;    /* numbers of groups, from 1 */
+    size_t mask;
+} gathering;
+
+static uint64_t hash_leaf(const cli_leaf *leaf)
+{
+    uint64_t hash = UINT64_C(0xCBF29CE484222325) ^ (uint64_t)leaf->tensor->dtype;
+    for (size_t i = 0; i < leaf->pattern_len; i++) {
+        hash = (hash ^ (unsigned char)leaf->pattern[i]) * UINT64_C(0x100000001B3);
+    }
+    for (uint32_t i = 0; i < leaf->tensor->rank; i++) {
+        hash = (hash ^ leaf->tensor->shape[i]) * UINT64_C(0x9E3779B97F4A7C15);
+    }
+    return hash ^ hash >> 32;
+}
+
+static bool grow_groups(gathering *all)
+{
+    const size_t room = all->room * 2 + 64;
+    leaf_group *groups = realloc(all->groups, room * sizeof *groups);
+    if (groups != NULL) {
+        all->groups = groups;
+        all->room = room;
+    }
+    return groups != NULL;
+}
+
+/* The group that a leaf belongs to, a new one where there is none; SIZE_MAX without memory. */
+static size_t find_group(gathering *all, const cli_leaf *leaf)
+{
+    size_t place = (size_t)hash_leaf(leaf) & all->mask;
+    for (size_t step = 0; step < STEPS_MOST && all->table[place] != 0; step++) {
+        leaf_group *group = &all->groups[all->table[place] - 1];
+        if (same_pattern(&group->first, leaf) && compare_kinds(group->first.tensor, leaf->tensor) == 0) {
+            return all->table[place] - 1;
+        }
+        place = (place + 1) & all->mask;
+    }
+    if (all->group_count == all->room && !grow_groups(all)) {
+        return SIZE_MAX;
+    }
+    const size_t number = all->group_count++;
+    all->groups[number] = (leaf_group){ .first = *leaf, .number = number };
+    if (all->table[place] == 0) {
+        all->table[place] = (uint32_t)number + 1;
+    }
+    return number;
+}
+
+static bool gather(gathering *all, cli_folds *tree, const coffer_tensor *const *tensors)
+{
+    char *text = tree->texts;
+    for (size_t i = 0; i < tree->leaf_count; i++) {
+        cli_leaf leaf = { .tensor = tensors[i], .item = i };
+        make_pattern(&leaf, text);
+        const size_t known = all->group_count;
+        const size_t group = find_group(all, &leaf);
+        if (group == SIZE_MAX || all->groups == NULL) {
+            return false;
+        }
+        all->group_of[i] = (uint32_t)group;
+        all->groups[group].count++;
+        text += group == known ? leaf.pattern_len : 0; /* one text for all of a group */
+    }
+    return true;
+}
+
+static int compare_groups(const void *left, const void *right)
+{
+    const leaf_group *a = left;
+    const leaf_group *b = right;
+    int order = cli_compare_names(a->first.pattern, a->first.pattern_len, b->first.pattern, b->first.pattern_len);
+    order = order != 0 ? order : compare_kinds(a->first.tensor, b->first.tensor);
+    return order != 0 ? order : a->number < b->number ? -1 : a->number > b->number;
+}
+
+/* Lays the leaves out, group by group. Of each, `count` becomes the place where its next leaf goes. */
+static bool lay_out(gathering *all, cli_folds *tree, const coffer_tensor *const *tensors)
+{
+    size_t place = 0;
+    leaf_group **by_number = malloc((all->group_count + 1) * sizeof(leaf_group *));
+    if (by_number == NULL) {
+        return false;
+    }
+    if (all->group_count > 1) {
+        qsort(all->groups, all->group_count, sizeof *all->groups, compare_groups);
+    }
+    for (size_t i = 0; i < all->group_count; i++) {
+        const size_t count = all->groups[i].count;
+        by_number[all->groups[i].number] = &all->groups[i];
+        all->groups[i].count = place;
+        place += count;
+    }
+    for (size_t i = 0; i < tree->leaf_count; i++) {
+        leaf_group *group = by_number[all->group_of[i]];
+        cli_leaf *leaf = &tree->leaves[group->count++];
+        *leaf = group->first;
+        leaf->tensor = tensors[i];
+        leaf->item = i;
+    }
+    free(by_number);
+    return true;
+}
+
+/* Tensors of a fold lie in natural order in most files already. */
+static void order_fold(cli_folds *tree, const cli_fold *fold)
+{
+    cli_leaf *leaves = &tree->leaves[fold->first];
+    for (size_t i = 1; i < fold->count; i++) {
+        if (compare_names(&leaves[i - 1], &leaves[i]) > 0) {
+            qsort(leaves, fold->count, sizeof *leaves, compare_names);
+            return;
+        }
+    }
+}
+
+static bool make_leaves(cli_folds *tree, const coffer_tensor *const *tensors)
+{
+    gathering all = { .mask = 63 };
+    while (all.mask / 2 < tree->leaf_count) {
+        all.mask = all.mask * 2 + 1;
+    }
+    all.group_of = malloc((tree->leaf_count + 1) * sizeof *all.group_of);
+    all.table = calloc(all.mask + 1, sizeof *all.table);
+    const bool made =
+        all.group_of != NULL && all.table != NULL && gather(&all, tree, tensors) && lay_out(&all, tree, tensors);
+    free(all.groups);
+    free(all.group_of);
+    free(all.table);
+    return made;
 }
 
 bool cli_folds_make(cli_folds *tree, const coffer_tensor *const *tensors, size_t count)
@@ -113,20 +269,45 @@ bool cli_folds_make(cli_folds *tree, const coffer_tensor *const *tensors, size_t
     tree->leaves = malloc((count + 1) * sizeof *tree->leaves);
     tree->folds = malloc((count + 1) * sizeof *tree->folds);
     tree->texts = malloc(size);
-    if (tree->leaves == NULL || tree->folds == NULL || tree->texts == NULL) {
+    if (tree->leaves == NULL || tree->folds == NULL || tree->texts == NULL || !make_leaves(tree, tensors)) {
         cli_folds_free(tree);
         return false;
     }
-    char *text = tree->texts;
-    for (size_t i = 0; i < count; i++) {
-        tree->leaves[i].tensor = tensors[i];
-        tree->leaves[i].item = i;
-        make_pattern(&tree->leaves[i], text);
-        text += tree->leaves[i].pattern_len;
-    }
-    qsort(tree->leaves, tree->leaf_count, sizeof *tree->leaves, compare_leaves);
     fold_leaves(tree);
+    for (size_t i = 0; i < tree->fold_count; i++) {
+        order_fold(tree, &tree->folds[i]);
+    }
     return true;
+}
+
+/* ---- The tree ---- */
+
+size_t cli_folds_common_end(const cli_fold *folds, size_t count, size_t start)
+{
+    size_t end = start;
+    for (;;) {
+        const size_t part = cli_part_end(folds[0].name, folds[0].name_len, end);
+        if (part == folds[0].name_len) {
+            return end;
+        }
+        for (size_t i = 1; i < count; i++) {
+            if (folds[i].name_len <= part || memcmp(folds[i].name + end, folds[0].name + end, part + 1 - end) != 0) {
+                return end;
+            }
+        }
+        end = part + 1;
+    }
+}
+
+size_t cli_folds_alike(const cli_fold *folds, size_t count, size_t start)
+{
+    const size_t part = cli_part_end(folds[0].name, folds[0].name_len, start);
+    size_t same = 1;
+    while (part < folds[0].name_len && same < count && folds[same].name_len > part &&
+           memcmp(folds[same].name + start, folds[0].name + start, part + 1 - start) == 0) {
+        same++;
+    }
+    return same;
 }
 
 /* ---- The numbers of a fold ---- */

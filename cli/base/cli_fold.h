@@ -48,6 +48,11 @@ size_t cli_name_pattern(const char *name, size_t name_len, char *text);
 /* Folds tensors, all of which are of one model; false without memory. */
 bool cli_folds_make(cli_folds *tree, const coffer_tensor *const *tensors, size_t count);
 void cli_folds_free(cli_folds *tree);
+/* How far after `start` all of the folds, at least one, agree in whole parts: where their common part ends, its separator
+   included. */
+size_t cli_folds_common_end(const cli_fold *folds, size_t count, size_t start);
+/* How many folds from the first on agree in the part that begins at `start`. */
+size_t cli_folds_alike(const cli_fold *folds, size_t count, size_t start);
 /* " × 11 (0-6, 8-11)": how many tensors a fold stands for and, when others of its pattern differ,
    their numbers. Empty for one tensor. */
 #define CLI_FOLD_TAIL_SIZE 128

@@ -24,6 +24,16 @@ void cli_output_init(cli_output *out, int fd)
     out->depth = 0;
 }
 
+void cli_output_init_take(cli_output *out, size_t width, void (*take)(void *ctx, const char *bytes, size_t size),
+                          void *ctx)
+{
+    cli_output_init(out, -1);
+    out->width = width;
+    out->colour = true;
+    out->take = take;
+    out->take_ctx = ctx;
+}
+
 /* After an interrupt nothing more comes out: what was counted or compared until then would look like the whole. */
 static void stop_when_interrupted(cli_output *out)
 {
@@ -36,6 +46,10 @@ static void stop_when_interrupted(cli_output *out)
 static void write_out(cli_output *out, const char *bytes, size_t size)
 {
     stop_when_interrupted(out);
+    if (out->take != NULL && out->error == 0) {
+        out->take(out->take_ctx, bytes, size);
+        return;
+    }
     if (size > 0 && out->width > 0 && out->before != NULL) {
         out->before(out->before_ctx);
     }
@@ -218,7 +232,10 @@ const char *cli_style_text(cli_style style)
 
 void cli_put_style(cli_output *out, cli_style style)
 {
-    if (out->colour) {
+    if (out->take != NULL) {
+        cli_put_char(out, CLI_OUTPUT_STYLE);
+        cli_put_char(out, (char)('0' + style));
+    } else if (out->colour) {
         cli_put_text(out, cli_style_text(style));
     }
 }

@@ -37,6 +37,9 @@ typedef struct cli_output {
     /* called before bytes go to a terminal, for what else is on it; NULL: nothing */
     void (*before)(void *ctx);
     void *before_ctx;
+    /* takes the bytes in place of the descriptor, styles as CLI_OUTPUT_STYLE and a digit; NULL: nobody does */
+    void (*take)(void *ctx, const char *bytes, size_t size);
+    void *take_ctx;
     size_t used;
     int error;      /* errno of the first write that failed; 0: none */
     bool in_row;    /* a row of TSV has a field already */
@@ -47,7 +50,12 @@ typedef struct cli_output {
     char buffer[CLI_OUTPUT_BUFFER];
 } cli_output;
 
+#define CLI_OUTPUT_STYLE 1 /* no text that is escaped has this byte */
+
 void cli_output_init(cli_output *out, int fd);
+/* What is written goes to `take` once it is flushed, as for a terminal that is `width` columns wide and has colour. */
+void cli_output_init_take(cli_output *out, size_t width, void (*take)(void *ctx, const char *bytes, size_t size),
+                          void *ctx);
 void cli_output_flush(cli_output *out);
 
 void cli_put(cli_output *out, const char *bytes, size_t size);

@@ -14,6 +14,7 @@ typedef struct ls_selection {
     size_t count;     /* of those */
     bool all_columns; /* --long */
     size_t total;     /* that match; more than `count` where --limit cut */
+    size_t shard;     /* the file that a map is of; all that are listed are in it */
 } ls_selection;
 
 /* Takes the tensors that are whole and that --filter lets through, in the order of --sort, up to

@@ -60,7 +60,7 @@ static int compare_items(const void *left, const void *right)
 
 /* Gives letters to the largest of the tensors that are listed. Sorting by size says which they are;
    the letters are then given in the order of the file, so that they ascend on the map. */
-static bool give_letters(file_map *map, const ls_selection *selection)
+static bool give_letters(file_map *map, const ls_selection *selection, size_t first)
 {
     map_item *items = malloc((selection->count + 1) * sizeof *items);
     if (items == NULL) {
@@ -68,8 +68,8 @@ static bool give_letters(file_map *map, const ls_selection *selection)
     }
     size_t count = 0;
     for (size_t i = 0; i < selection->count; i++) {
-        /* After the header's two regions come the tensors in the order of coffer_at. */
-        items[count].index = (size_t)selection->order[i] + 2;
+        /* After the header's two regions come the file's tensors in the order of coffer_at. */
+        items[count].index = (size_t)selection->order[i] - first + 2;
         items[count].size = map->regions[items[count].index].size;
         count += items[count].size > 0;
     }
@@ -91,11 +91,15 @@ static bool give_letters(file_map *map, const ls_selection *selection)
    follow it have no gaps, so the regions cover the file. */
 static bool make_map(file_map *map, const ls_selection *selection)
 {
-    const coffer_table *table = coffer_shard_table(selection->model, 0);
+    const coffer_table *table = coffer_shard_table(selection->model, selection->shard);
     const uint64_t data = coffer_table_data_offset(table);
     const uint64_t slack = coffer_table_slack(table);
-    const size_t count = coffer_count(selection->model);
-    map->file_size = coffer_shard_size(selection->model, 0);
+    const size_t count = coffer_table_count(table);
+    size_t first = 0; /* tensors of the files before it */
+    for (size_t i = 0; i < selection->shard; i++) {
+        first += coffer_table_count(coffer_shard_table(selection->model, i));
+    }
+    map->file_size = coffer_shard_size(selection->model, selection->shard);
     map->region_count = count + 2;
     map->regions = malloc(map->region_count * sizeof *map->regions);
     if (map->regions == NULL) {
@@ -104,10 +108,10 @@ static bool make_map(file_map *map, const ls_selection *selection)
     map->regions[0] = (map_region){ 0, data - slack, NULL, MARK_HEADER };
     map->regions[1] = (map_region){ data - slack, slack, NULL, MARK_SLACK };
     for (size_t i = 0; i < count; i++) {
-        const coffer_tensor *tensor = coffer_at(selection->model, i);
+        const coffer_tensor *tensor = coffer_at(selection->model, first + i);
         map->regions[i + 2] = (map_region){ tensor->offset, tensor->size, tensor, MARK_OTHER };
     }
-    return give_letters(map, selection);
+    return give_letters(map, selection, first);
 }
 
 /* ---- Drawing ---- */

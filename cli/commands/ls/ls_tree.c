@@ -72,46 +72,16 @@ static void put_fold(tree_writer *writer, const cli_fold *fold, size_t level, si
     put_line(writer, len, tensor, tensor->size * fold->count);
 }
 
-/* How far after `start` all of the folds agree in whole parts: where their common part ends, its separator included. */
-static size_t common_end(const cli_fold *folds, size_t count, size_t start)
-{
-    size_t end = start;
-    for (;;) {
-        const size_t part = cli_part_end(folds[0].name, folds[0].name_len, end);
-        if (part == folds[0].name_len) {
-            return end;
-        }
-        for (size_t i = 1; i < count; i++) {
-            if (folds[i].name_len <= part || memcmp(folds[i].name + end, folds[0].name + end, part + 1 - end) != 0) {
-                return end;
-            }
-        }
-        end = part + 1;
-    }
-}
-
-/* How many folds from the first on agree in the part that begins at `start`. */
-static size_t alike(const cli_fold *folds, size_t count, size_t start)
-{
-    const size_t part = cli_part_end(folds[0].name, folds[0].name_len, start);
-    size_t same = 1;
-    while (part < folds[0].name_len && same < count && folds[same].name_len > part &&
-           memcmp(folds[same].name + start, folds[0].name + start, part + 1 - start) == 0) {
-        same++;
-    }
-    return same;
-}
-
 /* Folds that agree up to `start`. Recursion is as deep as the tree, so at most DEPTH_MOST. */
 static void put_folds(tree_writer *writer, size_t first, size_t count, size_t level, size_t start)
 {
     for (size_t i = first; i < first + count && writer->columns->out->error == 0;) {
         const cli_fold *folds = &writer->tree->folds[i];
-        const size_t same = level < DEPTH_MOST ? alike(folds, first + count - i, start) : 1;
+        const size_t same = level < DEPTH_MOST ? cli_folds_alike(folds, first + count - i, start) : 1;
         if (same == 1) {
             put_fold(writer, folds, level, start);
         } else {
-            const size_t end = common_end(folds, same, start);
+            const size_t end = cli_folds_common_end(folds, same, start);
             const size_t len = put_label(writer, level, folds->name + start, end - start - 1, "");
             put_line(writer, len, NULL, bytes_of(writer->tree, i, same));
             put_folds(writer, i, same, level + 1, end);

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What takes time: see browse_work.h for the contract. */
+#include "browse_work.h"
+
+#include "cli_pieces.h"
+#include "cli_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHANGED_EVERY 0.1 /* seconds between two calls of `changed` while a job goes on */
+#define PART_MOST (UINT64_C(1) << 20)
+
+/* One thread and its job. */
+typedef struct work_lane {
+    browse_work *work;
+    void (*run)(browse_work *work);
+    pthread_t thread;
+    bool started;
+    bool wanted;        /* there is a job that nobody has begun */
+    bool busy;          /* one is in progress */
+    atomic_bool cancel; /* it is to end */
+    double told;        /* when `changed` was called last */
+} work_lane;
+
+struct browse_work {
+    const browse_data *data;
+    void (*changed)(void);
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t more;
+    bool ending;
+    work_lane reading;
+    work_lane comparing;
+    uint32_t item; /* that is to be read */
+    browse_found now;
+    browse_found cache[BROWSE_CACHE];
+    size_t cached; /* how many were put there */
+    uint32_t *items;
+    size_t item_count;
+    browse_progress progress;
+    _Atomic unsigned char *same; /* of each item, a browse_same; NULL with one model */
+};
+
+/* ---- Lanes ---- */
+
+static void *run_lane(void *ctx)
+{
+    work_lane *lane = ctx;
+    browse_work *work = lane->work;
+    pthread_mutex_lock(&work->lock);
+    while (!work->ending) {
+        if (!lane->wanted) {
+            pthread_cond_wait(&work->more, &work->lock);
+            continue;
+        }
+        lane->wanted = false;
+        lane->busy = true;
+        atomic_store(&lane->cancel, false);
+        pthread_mutex_unlock(&work->lock);
+        lane->run(work);
+        work->changed();
+        pthread_mutex_lock(&work->lock);
+        lane->busy = false;
+    }
+    pthread_mutex_unlock(&work->lock);
+    return NULL;
+}
+
+/* With the lock held. Without a thread there is no result, which is all that can be done about it. */
+static void start_job(work_lane *lane)
+{
+    lane->wanted = true;
+    atomic_store(&lane->cancel, true);
+    if (!lane->started) {
+        lane->started = pthread_create(&lane->thread, NULL, run_lane, lane) == 0;
+    }
+    pthread_cond_broadcast(&lane->work->more);
+}
+
+static void end_lane(work_lane *lane)
+{
+    atomic_store(&lane->cancel, true);
+    if (lane->started) {
+        pthread_join(lane->thread, NULL);
+    }
+}
+
+/* On the lane's thread. */
+static void tell_change(work_lane *lane)
+{
+    const double now = cli_seconds();
+    if (now - lane->told >= CHANGED_EVERY) {
+        lane->told = now;
+        lane->work->changed();
+    }
+}
+
+static int stop_when_cancelled(void *ctx, uint64_t done, uint64_t total)
+{
+    const work_lane *lane = ctx;
+    (void)done, (void)total;
+    return atomic_load(&lane->cancel);
+}
+
+static coffer_status read_bytes(work_lane *lane, size_t side, const coffer_tensor *tensor, uint64_t offset, void *bytes,
+                                uint64_t size, coffer_error *err)
+{
+    coffer_read_options options = COFFER_READ_OPTIONS_INIT;
+    options.threads = 1;
+    options.progress = stop_when_cancelled;
+    options.progress_ctx = lane;
+    return coffer_read_part(lane->work->data->models[side], tensor, offset, bytes, size, &options, err);
+}
+
+/* ---- Reading numbers ---- */
+
+/* The tensor of an item, and which of the models has it. */
+static const coffer_tensor *tensor_of(const browse_work *work, uint32_t item, size_t *side)
+{
+    const browse_item pair = browse_item_at(work->data, item);
+    *side = pair.a == NULL;
+    return pair.a != NULL ? pair.a : pair.b;
+}
+
+static void set_trouble(browse_work *work, const coffer_error *err)
+{
+    pthread_mutex_lock(&work->lock);
+    work->now.stage = BROWSE_STAGE_FAILED;
+    coffer_escape(err->message, strlen(err->message), work->now.trouble, sizeof work->now.trouble);
+    pthread_mutex_unlock(&work->lock);
+}
+
+/* The corner of the last two dimensions. Elements that share bytes are taken in a row, from the first on. */
+static coffer_status read_slice(browse_work *work, const coffer_tensor *tensor, size_t side, coffer_error *err)
+{
+    unsigned char bytes[BROWSE_SLICE_BYTES];
+    const uint32_t bits = coffer_dtype_bits(tensor->dtype);
+    const uint64_t elements = coffer_tensor_elements(tensor);
+    const bool flat = tensor->rank < 2 || bits % 8 != 0;
+    uint64_t columns = flat ? elements : tensor->shape[tensor->rank - 1];
+    uint64_t rows = flat ? (elements + BROWSE_SLICE - 1) / BROWSE_SLICE : tensor->shape[tensor->rank - 2];
+    coffer_status status = COFFER_OK;
+    if (elements == 0 || bits == 0) {
+        return COFFER_OK;
+    }
+    columns = columns < BROWSE_SLICE ? columns : BROWSE_SLICE;
+    rows = rows < BROWSE_SLICE ? rows : BROWSE_SLICE;
+    if (flat) {
+        const uint64_t size = (rows * columns * bits + 7) / 8;
+        status = read_bytes(&work->reading, side, tensor, 0, bytes, size < tensor->size ? size : tensor->size, err);
+    } else {
+        const uint64_t stride = tensor->shape[tensor->rank - 1] * bits / 8;
+        const uint64_t size = columns * bits / 8;
+        for (uint64_t i = 0; i < rows && status == COFFER_OK; i++) {
+            status = read_bytes(&work->reading, side, tensor, i * stride, bytes + i * size, size, err);
+        }
+    }
+    if (status == COFFER_OK) {
+        pthread_mutex_lock(&work->lock);
+        memcpy(work->now.slice, bytes, sizeof bytes);
+        work->now.slice_rows = (uint32_t)rows;
+        work->now.slice_columns = (uint32_t)columns;
+        pthread_mutex_unlock(&work->lock);
+    }
+    return status;
+}
+
+/* Adds a piece to what is known: its numbers, or, when `ends` are given, where they lie between them. */
+static void look_at_piece(browse_work *work, const coffer_tensor *tensor, const void *bytes, size_t count,
+                          const stats_numbers *ends)
+{
+    double values[2 * CLI_BLOCK_ELEMENTS];
+    const size_t parts = coffer_dtype_kind(tensor->dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
+    const double least_normal = coffer_dtype_least_normal(tensor->dtype);
+    stats_numbers numbers = { .count = 0 };
+    stats_histogram histogram = { .low = ends != NULL ? ends->min : 0, .high = ends != NULL ? ends->max : 0 };
+    for (size_t done = 0; done < count && !atomic_load(&work->reading.cancel); done += CLI_BLOCK_ELEMENTS) {
+        const size_t block = count - done < CLI_BLOCK_ELEMENTS ? count - done : CLI_BLOCK_ELEMENTS;
+        coffer_decode(tensor->dtype, bytes, done, block, values);
+        if (ends == NULL) {
+            stats_add(&numbers, values, block * parts, least_normal);
+        } else {
+            stats_count(&histogram, values, block * parts);
+        }
+    }
+    pthread_mutex_lock(&work->lock);
+    stats_merge(&work->now.numbers, &numbers);
+    work->now.histogram.low = histogram.low;
+    work->now.histogram.high = histogram.high;
+    for (size_t i = 0; i < STATS_BINS; i++) {
+        work->now.histogram.bins[i] += histogram.bins[i];
+    }
+    work->now.done += cli_elements_size(tensor->dtype, count);
+    pthread_mutex_unlock(&work->lock);
+}
+
+static coffer_status walk_tensor(browse_work *work, const coffer_tensor *tensor, size_t side, const stats_numbers *ends,
+                                 coffer_error *err)
+{
+    const uint64_t elements = coffer_tensor_elements(tensor);
+    const uint64_t most =
+        cli_elements_size(tensor->dtype, elements < CLI_PIECE_ELEMENTS ? elements : CLI_PIECE_ELEMENTS);
+    coffer_status status = COFFER_OK;
+    void *bytes = malloc((size_t)most + 1);
+    if (bytes == NULL) {
+        *err = (coffer_error){ .code = COFFER_ERR_MEMORY };
+        snprintf(err->message, sizeof err->message, "out of memory");
+        return COFFER_ERR_MEMORY;
+    }
+    for (uint64_t at = 0; at < elements && status == COFFER_OK; at += CLI_PIECE_ELEMENTS) {
+        const uint64_t left = elements - at;
+        const size_t count = (size_t)(left < CLI_PIECE_ELEMENTS ? left : CLI_PIECE_ELEMENTS);
+        status = read_bytes(&work->reading, side, tensor, cli_elements_size(tensor->dtype, at), bytes,
+                            cli_elements_size(tensor->dtype, count), err);
+        if (status == COFFER_OK) {
+            look_at_piece(work, tensor, bytes, count, ends);
+            tell_change(&work->reading);
+        }
+    }
+    free(bytes);
+    return status;
+}
+
+static void set_stage(browse_work *work, browse_stage stage)
+{
+    pthread_mutex_lock(&work->lock);
+    work->now.stage = stage;
+    work->now.done = 0;
+    if (stage == BROWSE_STAGE_DONE) {
+        work->cache[work->cached++ % BROWSE_CACHE] = work->now;
+    }
+    pthread_mutex_unlock(&work->lock);
+}
+
+static void run_reading(browse_work *work)
+{
+    coffer_error err;
+    size_t side = 0;
+    pthread_mutex_lock(&work->lock);
+    const uint32_t item = work->item;
+    memset(&work->now, 0, sizeof work->now);
+    work->now.item = item;
+    work->now.stage = item == BROWSE_NONE ? BROWSE_STAGE_NOTHING : BROWSE_STAGE_READING;
+    pthread_mutex_unlock(&work->lock);
+    if (item == BROWSE_NONE) {
+        return;
+    }
+    const coffer_tensor *tensor = tensor_of(work, item, &side);
+    coffer_status status = read_slice(work, tensor, side, &err);
+    tell_change(&work->reading);
+    if (status == COFFER_OK && tensor->dtype != COFFER_UNKNOWN_DTYPE) {
+        status = walk_tensor(work, tensor, side, NULL, &err);
+    }
+    if (status == COFFER_OK && work->now.numbers.finite > 0) {
+        const stats_numbers ends = work->now.numbers; /* nobody else writes them */
+        set_stage(work, BROWSE_STAGE_COUNTING);
+        status = walk_tensor(work, tensor, side, &ends, &err);
+    }
+    if (atomic_load(&work->reading.cancel)) {
+        return;
+    }
+    if (status == COFFER_OK) {
+        set_stage(work, BROWSE_STAGE_DONE);
+    } else {
+        set_trouble(work, &err);
+    }
+}
+
+static const browse_found *cached_of(const browse_work *work, uint32_t item)
+{
+    const size_t count = work->cached < BROWSE_CACHE ? work->cached : BROWSE_CACHE;
+    for (size_t i = 0; i < count; i++) {
+        if (work->cache[i].item == item) {
+            return &work->cache[i];
+        }
+    }
+    return NULL;
+}
+
+void browse_work_read(browse_work *work, uint32_t item)
+{
+    pthread_mutex_lock(&work->lock);
+    const bool known = item != BROWSE_NONE && cached_of(work, item) != NULL;
+    const bool current = work->item == item && (work->reading.wanted || work->reading.busy ||
+                                                work->now.stage == BROWSE_STAGE_FAILED || item == BROWSE_NONE);
+    if (!current) {
+        work->item = known ? BROWSE_NONE : item;
+        start_job(&work->reading);
+    }
+    pthread_mutex_unlock(&work->lock);
+}
+
+void browse_work_look(browse_work *work, uint32_t item, browse_found *found)
+{
+    pthread_mutex_lock(&work->lock);
+    const browse_found *known = item == BROWSE_NONE ? NULL : cached_of(work, item);
+    const bool current = work->now.item == item && work->now.stage != BROWSE_STAGE_NOTHING;
+    if (known != NULL || current) {
+        *found = known != NULL ? *known : work->now;
+    } else {
+        memset(found, 0, sizeof *found);
+        found->item = item;
+    }
+    pthread_mutex_unlock(&work->lock);
+}
+
+/* ---- Comparing bytes ---- */
+
+/* Whether the bytes of a pair are the same; false also when they cannot be read: then *status says so. */
+static bool compare_pair(browse_work *work, const browse_item *pair, unsigned char *bytes, coffer_status *status)
+{
+    unsigned char *others = bytes + PART_MOST;
+    coffer_error err;
+    for (uint64_t at = 0; at < pair->a->size; at += PART_MOST) {
+        const uint64_t left = pair->a->size - at;
+        const uint64_t size = left < PART_MOST ? left : PART_MOST;
+        *status = read_bytes(&work->comparing, 0, pair->a, at, bytes, size, &err);
+        if (*status == COFFER_OK) {
+            *status = read_bytes(&work->comparing, 1, pair->b, at, others, size, &err);
+        }
+        if (*status != COFFER_OK || memcmp(bytes, others, (size_t)size) != 0) {
+            return false;
+        }
+        pthread_mutex_lock(&work->lock);
+        work->progress.done += size;
+        pthread_mutex_unlock(&work->lock);
+        tell_change(&work->comparing);
+    }
+    return true;
+}
+
+/* What was skipped because a difference was found earlier counts as done. */
+static void note_pair(browse_work *work, uint32_t item, uint64_t done_before, browse_same same)
+{
+    const browse_item pair = browse_item_at(work->data, item);
+    atomic_store(&work->same[item], (unsigned char)same);
+    pthread_mutex_lock(&work->lock);
+    work->progress.done = done_before + pair.a->size;
+    work->progress.differing += same == BROWSE_DIFFERS;
+    work->progress.unreadable += same == BROWSE_UNREADABLE;
+    pthread_mutex_unlock(&work->lock);
+}
+
+static void compare_items(browse_work *work, const uint32_t *items, size_t count)
+{
+    unsigned char *bytes = malloc(2 * (size_t)PART_MOST);
+    uint64_t done = 0;
+    for (size_t i = 0; i < count && bytes != NULL && !atomic_load(&work->comparing.cancel); i++) {
+        const browse_item pair = browse_item_at(work->data, items[i]);
+        coffer_status status = COFFER_OK;
+        const bool same = compare_pair(work, &pair, bytes, &status);
+        if (atomic_load(&work->comparing.cancel)) {
+            break;
+        }
+        note_pair(work, items[i], done, same ? BROWSE_SAME : status == COFFER_OK ? BROWSE_DIFFERS : BROWSE_UNREADABLE);
+        done += pair.a->size;
+        tell_change(&work->comparing);
+    }
+    free(bytes);
+}
+
+static uint64_t bytes_of_items(const browse_work *work, const uint32_t *items, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += browse_item_at(work->data, items[i]).a->size;
+    }
+    return bytes;
+}
+
+static void run_comparing(browse_work *work)
+{
+    pthread_mutex_lock(&work->lock);
+    uint32_t *items = work->items;
+    const size_t count = work->item_count;
+    work->items = NULL;
+    work->progress = (browse_progress){ .running = items != NULL };
+    work->progress.total = items != NULL ? bytes_of_items(work, items, count) : 0;
+    pthread_mutex_unlock(&work->lock);
+    if (items != NULL) {
+        compare_items(work, items, count);
+    }
+    free(items);
+    pthread_mutex_lock(&work->lock);
+    work->progress.running = false;
+    pthread_mutex_unlock(&work->lock);
+}
+
+/* Only tensors that both models have, of one dtype and shape, can have the same bytes. */
+static size_t keep_alike(const browse_work *work, uint32_t *items, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (browse_difference_at(work->data, items[i]) == BROWSE_ALIKE) {
+            items[kept++] = items[i];
+        }
+    }
+    return kept;
+}
+
+void browse_work_compare(browse_work *work, uint32_t *items, size_t count)
+{
+    if (work->same == NULL) {
+        free(items);
+        return;
+    }
+    const size_t kept = items != NULL ? keep_alike(work, items, count) : 0;
+    pthread_mutex_lock(&work->lock);
+    free(work->items);
+    work->items = items;
+    work->item_count = kept;
+    start_job(&work->comparing);
+    pthread_mutex_unlock(&work->lock);
+}
+
+browse_progress browse_work_compared(browse_work *work)
+{
+    pthread_mutex_lock(&work->lock);
+    browse_progress progress = work->progress;
+    progress.running = progress.running || (work->comparing.wanted && work->items != NULL);
+    pthread_mutex_unlock(&work->lock);
+    return progress;
+}
+
+browse_same browse_work_same(const browse_work *work, uint32_t item)
+{
+    return work->same == NULL ? BROWSE_NOT_COMPARED : (browse_same)atomic_load(&work->same[item]);
+}
+
+/* ---- All of it ---- */
+
+browse_work *browse_work_new(const browse_data *data, void (*changed)(void))
+{
+    browse_work *work = calloc(1, sizeof *work);
+    if (work == NULL) {
+        return NULL;
+    }
+    work->data = data;
+    work->changed = changed;
+    work->item = BROWSE_NONE;
+    work->reading.work = work->comparing.work = work;
+    work->reading.run = run_reading;
+    work->comparing.run = run_comparing;
+    if (data->pairs != NULL) {
+        work->same = calloc(data->count + 1, sizeof *work->same);
+        if (work->same == NULL) {
+            free(work);
+            return NULL;
+        }
+    }
+    pthread_mutex_init(&work->lock, NULL);
+    pthread_cond_init(&work->more, NULL);
+    return work;
+}
+
+void browse_work_free(browse_work *work)
+{
+    if (work == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&work->lock);
+    work->ending = true;
+    atomic_store(&work->reading.cancel, true);
+    atomic_store(&work->comparing.cancel, true);
+    pthread_cond_broadcast(&work->more);
+    pthread_mutex_unlock(&work->lock);
+    end_lane(&work->reading);
+    end_lane(&work->comparing);
+    pthread_cond_destroy(&work->more);
+    pthread_mutex_destroy(&work->lock);
+    free(work->items);
+    free((void *)work->same);
+    free(work);
+}

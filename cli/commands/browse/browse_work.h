@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What takes time, on two threads of its own, so that keys never wait: reading the numbers of one tensor, and comparing
+ * the bytes of many. Each has one job at a time; another one, or none, cancels it, also in the middle of a read.
+ *
+ * Results are looked at as far as they have come; `changed` is called, on those threads, when there is more to see.
+ */
+#ifndef COFFER_BROWSE_WORK_H
+#define COFFER_BROWSE_WORK_H
+
+#include "browse_data.h"
+#include "stats_numbers.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define BROWSE_SLICE 16 /* rows and columns of the slice that is shown */
+#define BROWSE_SLICE_BYTES (BROWSE_SLICE * BROWSE_SLICE * 8)
+#define BROWSE_CACHE 16 /* results that are kept */
+
+typedef enum browse_stage {
+    BROWSE_STAGE_NOTHING = 0, /* nobody has asked */
+    BROWSE_STAGE_READING,     /* the numbers */
+    BROWSE_STAGE_COUNTING,    /* the histogram: the numbers are all there */
+    BROWSE_STAGE_DONE,
+    BROWSE_STAGE_FAILED /* `trouble` says why */
+} browse_stage;
+
+/* What is known about a tensor. */
+typedef struct browse_found {
+    uint32_t item;
+    browse_stage stage;
+    uint64_t done; /* bytes of this stage */
+    stats_numbers numbers;
+    stats_histogram histogram;
+    uint32_t slice_rows; /* 0: there is none */
+    uint32_t slice_columns;
+    unsigned char slice[BROWSE_SLICE_BYTES]; /* row by row, as the file has them */
+    char trouble[256];
+} browse_found;
+
+typedef enum browse_same { BROWSE_NOT_COMPARED = 0, BROWSE_SAME, BROWSE_DIFFERS, BROWSE_UNREADABLE } browse_same;
+
+/* How far a comparison has come. */
+typedef struct browse_progress {
+    bool running;
+    uint64_t done; /* bytes of one model */
+    uint64_t total;
+    uint64_t differing; /* tensors */
+    uint64_t unreadable;
+} browse_progress;
+
+typedef struct browse_work browse_work;
+
+/* Starts the threads when they are needed. NULL without memory. */
+browse_work *browse_work_new(const browse_data *data, void (*changed)(void));
+/* Cancels what is in progress and waits until it has ended. NULL is ignored. */
+void browse_work_free(browse_work *work);
+
+/* Reads the numbers of a tensor, unless it is being read or has been; BROWSE_NONE: reads nothing any more. */
+void browse_work_read(browse_work *work, uint32_t item);
+/* What is known about it. */
+void browse_work_look(browse_work *work, uint32_t item, browse_found *found);
+
+/* Compares the bytes of tensors that are alike in both models; `items` is taken, and freed. NULL: stops comparing. */
+void browse_work_compare(browse_work *work, uint32_t *items, size_t count);
+browse_progress browse_work_compared(browse_work *work);
+/* Whether the bytes of a tensor are the same in both models. */
+browse_same browse_work_same(const browse_work *work, uint32_t item);
+
+#endif

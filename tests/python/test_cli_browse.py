@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""coffer browse in a pseudo-terminal, of which pyte makes the screen that a person would see.
+
+Golden screens are tests/golden/browse/*.screens: prose, then steps.
+
+    80x24 browse m.safetensors       a terminal of that size, and the command in it
+    > jj\\r                           keys, as Python writes them
+    ~ infinite                       waits for a text, where something is read in the background
+    ~G infinite                      the same, going to the page's end again and again
+    = 120x30                         the terminal gets another size
+    | a line of the screen
+
+Needs COFFER_CLI. With --update-goldens the screens are rewritten; read them before you commit them.
+"""
+
+import json
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from model_files import make
+from screen import Program
+from web_server import Server
+
+COFFER = os.environ["COFFER_CLI"]
+SCREENS = Path(__file__).resolve().parents[1] / "golden" / "browse"
+ENVIRONMENT = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", "HOME": "/nonexistent"}
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\r\n\x00\x08.weight"
+
+
+def floats(count, seed=1):
+    numbers = random.Random(seed)
+    return struct.pack(f"<{count}f", *[round(numbers.uniform(-1, 1), 3) for _ in range(count)])
+
+
+def small_tensors():
+    tensors = {"model.embed_tokens.weight": ("F32", [32, 16], floats(512))}
+    for layer in range(4):
+        for name in ("q_proj", "k_proj"):
+            tensors[f"model.layers.{layer}.self_attn.{name}.weight"] = ("F32", [16, 16], floats(256, layer))
+        tensors[f"model.layers.{layer}.mlp.up.weight"] = ("BF16", [16, 8], b"\x80\x3f" * 128)
+    tensors["lm_head.weight"] = ("F32", [32, 16], floats(512, 9))
+    tensors["odd"] = ("F32", [2, 3], struct.pack("<6f", float("nan"), float("inf"), -2, 0, 0.5, 1e-40))
+    tensors["empty"] = ("F16", [0, 5], b"")
+    tensors["scalar"] = ("I64", [], struct.pack("<q", -7))
+    tensors["packed"] = ("F4", [4, 4], bytes(range(8)))
+    tensors["complex"] = ("C64", [2], struct.pack("<4f", 1, -2, 3, 4))
+    tensors["日本語のテンソル.weight"] = ("U8", [2], b"ab")
+    tensors["cafe\u0301"] = ("U8", [1], b"a")
+    tensors[HOSTILE] = ("U8", [3], b"abc")
+    return tensors
+
+
+METADATA = {"format": "pt", "config": json.dumps({"hidden": [1, 2, {"deep": "\x1b[31m"}], "layers": {"0": {"x": 1}}}),
+            "text": "two\nlines \x1b[31m and a long one: " + "word " * 40}
+
+
+@pytest.fixture(name="folder", scope="module")
+def fixture_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("browse")
+    tensors = small_tensors()
+    make(folder / "m.safetensors", tensors, METADATA)
+    del tensors["scalar"]
+    tensors["new"] = ("F32", [2], floats(2))
+    tensors["odd"] = ("F32", [6], tensors["odd"][2])
+    body = bytearray(tensors["lm_head.weight"][2])
+    body[100] ^= 1
+    tensors["lm_head.weight"] = ("F32", [32, 16], bytes(body))
+    make(folder / "other.safetensors", tensors, {"format": "np"})
+    make(folder / "none.safetensors", {})
+    return folder
+
+
+def browse(folder, *arguments, columns=80, rows=24, **environment):
+    return Program([COFFER, "browse", *arguments], columns, rows, cwd=folder, env={**ENVIRONMENT, **environment})
+
+
+# ---- Golden screens -------------------------------------------------------------------------------------------------
+
+
+def replay(text, folder):
+    lines, program = [], None
+    for line in text.splitlines():
+        start = re.fullmatch(r"(\d+)x(\d+) browse (.*)", line)
+        if line.startswith("|"):
+            continue
+        lines.append(line)
+        if start:
+            program = browse(folder, *start[3].split(), columns=int(start[1]), rows=int(start[2]))
+            program.__enter__().wait(lambda _, program=program: program.said.endswith(b"\x1b[?2026l"))
+        elif program is not None and line.startswith("> "):
+            program.press(line[2:].encode().decode("unicode_escape").encode("latin-1"))
+        elif program is not None and line.startswith("= "):
+            program.resize(*map(int, line[2:].split("x")))
+        elif program is not None and line.startswith("~ "):
+            program.wait(line[2:]).press("")
+        elif program is not None and line.startswith("~G "):
+            while line[3:] not in program.text():
+                program.press("G")
+        else:
+            continue
+        program.wait(lambda text: re.search("reading its|so far|comparing", text) is None)
+        lines += [f"| {shown}".rstrip() for shown in program.lines()]
+    if program is not None:
+        program.__exit__()
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("case", sorted(SCREENS.glob("*.screens")), ids=lambda path: path.stem)
+def test_screens(case, folder, pytestconfig):
+    expected = case.read_text(encoding="utf-8")
+    found = replay(expected, folder)
+    if pytestconfig.getoption("update_goldens") and found != expected:
+        case.write_text(found, encoding="utf-8")
+        expected = found
+    assert found == expected
+
+
+# ---- Input ----------------------------------------------------------------------------------------------------------
+
+
+def test_keys_that_come_byte_by_byte(folder):
+    with browse(folder, "m.safetensors") as program:
+        program.wait("1/")
+        for key in (b"\x1b[B", b"\x1b[1;5B", b"\x1bOB"):
+            for byte in key:
+                program.type(bytes([byte]))
+                time.sleep(0.02)
+        program.wait("4/")
+        for byte in b"\x1b[<0;5;3M\x1b[<0;5;3m":  # a click on the first row, which closes it
+            program.type(bytes([byte]))
+            program.read(0.09)
+        program.wait("1/").wait("▸ model")
+        assert program.type("q").end() == 0
+
+
+def test_the_mouse(folder):
+    with browse(folder, "m.safetensors", columns=120) as program:
+        program.wait("1/")
+        program.press("\x1b[<0;5;12M")
+        assert "nan" not in program.text() and "10/" in program.text()
+        program.press("\x1b[<64;5;5M")
+        assert "7/" in program.text()
+        program.press("\x1b[<65;5;5M\x1b[<65;5;5M")
+        assert "13/" in program.text()
+        program.press("\x1b[<0;100;5M\x1b[<65;100;5M")
+        assert "13/" in program.text()
+        assert program.type("qq").end() == 0
+
+
+def test_pasted_text_does_nothing_but_fill_a_prompt(folder):
+    with browse(folder, "m.safetensors") as program:
+        program.wait("1/")
+        program.press("\x1b[200~qmb?\x03\x1b[201~")
+        assert "1/" in program.text()
+        program.press("/\x1b[200~lm_head\r\x1b[201~")
+        assert program.lines()[-1].startswith("/lm_head")
+        program.press("\r")
+        assert re.search(r"\d+/\d+$", program.lines()[-1]) and "1/16" not in program.lines()[-1]
+        assert program.type("q").end() == 0
+
+
+def test_unknown_sequences_and_bytes_are_ignored(folder):
+    with browse(folder, "m.safetensors") as program:
+        program.wait("1/")
+        program.press(b"\x1b[15~\x1b[?62;c\x1b]11;rgb:ffff/ffff/ffff\x07\xff\xfe\xc3\x00\x1bP1$r\x1b\\\x1b[M !!")
+        assert "1/" in program.lines()[-1]
+        assert program.type("q").end() == 0
+
+
+def test_resizing(folder):
+    with browse(folder, "m.safetensors") as program:
+        program.wait("1/").press("/scalar\r")
+        for columns, rows in ((132, 43), (40, 10), (39, 10), (200, 60), (1, 1), (120, 20), (80, 24)):
+            program.resize(columns, rows)
+            small = columns < 40 or rows < 10
+            assert ("scalar" in program.text()) != small
+            assert ("too small"[:columns] in program.text()) == small
+        assert program.type("q").end() == 0
+
+
+# ---- Ends -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [b"q", b"\x03", b"/abc\x03", b"m\x03"], ids=["q", "ctrl-c", "in-search", "in-metadata"])
+def test_keys_that_end_it_restore_the_terminal(folder, keys):
+    with browse(folder, "m.safetensors") as program:
+        program.wait("1/").type(keys)
+        assert program.end() == (0 if keys == b"q" else -signal.SIGINT)
+        assert program.is_restored()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSEGV, signal.SIGQUIT, signal.SIGABRT],
+                         ids=lambda number: number.name)
+def test_signals_restore_the_terminal(folder, number):
+    with browse(folder, "m.safetensors") as program:
+        program.wait("1/").kill(number)
+        assert program.end() == -number
+        assert program.is_restored()
+
+
+def test_the_end_of_the_input_ends_it(folder):
+    with browse(folder, "m.safetensors") as program:
+        program.wait("1/")
+        os.close(program.slave)
+        os.close(program.master)
+        assert program.process.wait(60) in (0, 3, -signal.SIGHUP)
+
+
+def test_stopping_and_going_on(folder):
+    script = '"$0" browse m.safetensors; echo STOPPED $?; read -r line; fg > /dev/null; code=$?; echo; echo DONE $code'
+    with Program(["bash", "--norc", "-mc", script, COFFER], cwd=folder, env=ENVIRONMENT) as program:
+        program.wait("1/").type("\x1a").wait("STOPPED 148")
+        assert program.is_restored()
+        program.type("\n").wait("STOPPED", gone=True).wait("lm_head").type("j").wait("2/")
+        assert 1049 in program.screen.private
+        program.type("q").wait("DONE 0")
+        assert program.is_restored()
+
+
+def test_a_stop_from_outside(folder):
+    with browse(folder, "m.safetensors") as program:
+        program.wait("1/").kill(signal.SIGSTOP)
+        os.waitpid(program.process.pid, os.WUNTRACED)
+        program.kill(signal.SIGCONT).type("j").wait("2/")
+        assert program.type("q").end() == 0
+
+
+# ---- What is shown --------------------------------------------------------------------------------------------------
+
+
+def test_hostile_names_and_metadata_steer_nothing(folder):
+    with browse(folder, "m.safetensors", "other.safetensors", columns=132, rows=43) as program:
+        program.wait("1/")
+        for keys in ("t", "G", "/owned\r", "\t", "q", "m", "q", "b", "q", "f\x1b[200~" + "owned" + "\x1b[201~\r", "\x1b", "tG", "d", "?"):
+            program.press(keys)
+        sequences = set(re.findall(rb"\x1b(?:\[[0-9;?]*[a-zA-Z]|.)", program.said))
+        allowed = re.compile(rb"\x1b\[(\d+;\d+H|[0-9;]*m|2J|\?(2026|25|1049|7|1000|1006|2004)[hl])")
+        assert all(allowed.fullmatch(sequence) for sequence in sequences), sequences
+        assert not re.search(rb"[\x00-\x06\x08-\x1a\x1c-\x1f\x7f\x9b\x07]", program.said.replace(b"\xc2\x9b", b"!!"))
+        assert "\u202e" not in program.said.decode()
+        assert program.type("qq").end() == 0
+
+
+@pytest.mark.parametrize(("environment", "expected"), [
+    ({"TERM": "vt100"}, rb"\x1b\[[0-9;]*(3[0-7]|38;)"), ({"NO_COLOR": "1"}, rb"\x1b\[[0-9;]*(3[0-7]|38;)"),
+    ({"TERM": "xterm"}, rb"\x1b\[[0-9;]*[34]8;"), ({"TERM": "xterm-256color"}, rb"\x1b\[[0-9;]*[34]8;2;"),
+], ids=["vt100", "NO_COLOR", "16", "256"])
+def test_no_more_colours_than_there_are(folder, environment, expected):
+    with browse(folder, "m.safetensors", columns=120, **environment) as program:
+        program.wait("1/").press("j").wait("infinite").press("v")
+        assert not re.search(expected, program.said)
+        assert program.type("q").end() == 0
+
+
+def test_a_shade_has_16_million_colours(folder):
+    with browse(folder, "m.safetensors", columns=120, rows=40, COLORTERM="truecolor") as program:
+        program.wait("1/").press("j").wait("infinite").press("v")
+        assert re.search(rb"48;2;\d+;\d+;\d+m", program.said)
+        assert program.type("q").end() == 0
+
+
+def test_statistics_are_those_of_stats(folder):
+    stats = json.loads(subprocess.run([COFFER, "stats", "--json", "m.safetensors"], cwd=folder, check=True, capture_output=True,
+                                      env=ENVIRONMENT).stdout)
+    with browse(folder, "m.safetensors", columns=120, rows=40) as program:
+        program.wait("1/").press("t")
+        for tensor in stats["tensors"]:
+            if not tensor["count"] or not tensor["name"].isascii() or not tensor["name"].isprintable():
+                continue
+            program.press("g/" + tensor["name"] + "\r").wait("infinite").wait("so far", gone=True)
+            side = "\n".join(line[73:] for line in program.lines())
+            for field, label in (("min", "min"), ("max", "max"), ("mean", "mean"), ("std", "std")):
+                if tensor[field] is not None:
+                    assert re.search(rf"^ *{label} +{re.escape('%.6g' % tensor[field])}$", side, re.M), (tensor, side)
+            assert re.search(rf"^ *NaN +{tensor['nan']}\b", side, re.M)
+        assert program.type("q").end() == 0
+
+
+def test_comparing_bytes(folder):
+    with browse(folder, "m.safetensors", "other.safetensors") as program:
+        program.wait("1/").press("/lm_head\rc").wait("compared: 1 differ")
+        row = next(line for line in program.lines() if "lm_head" in line)
+        assert row.startswith("!")
+        program.press("g").press("c").wait("compared: 0 differ")
+        assert any(line.startswith(" =") and "q_proj" in line for line in program.lines())
+        assert program.type("q").end() == 0
+
+
+# ---- Large models ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="large", scope="module")
+def fixture_large(tmp_path_factory):
+    """92,160 tensors, as a mixture of experts has them, and as many without a pattern."""
+    folder = tmp_path_factory.mktemp("large")
+    header, end = {}, 0
+    for layer in range(60):
+        for expert in range(256):
+            for part in ("gate_proj", "up_proj", "down_proj"):
+                for name in ("weight", "weight_scale_inv"):
+                    header[f"model.layers.{layer}.mlp.experts.{expert}.{part}.{name}"] = {
+                        "dtype": "U8", "shape": [4], "data_offsets": [end, end + 4]}
+                    end += 4
+    text = json.dumps(header, separators=(",", ":")).encode()
+    (folder / "experts.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
+    return folder
+
+
+def test_92000_tensors(large):
+    with browse(large, "experts.safetensors") as program:
+        program.wait("92,160 tensors").press("/layers.42.mlp.experts.137.down")
+        program.wait("layers.42.mlp.experts.137").press("\r")
+        program.press("t")
+        program.wait("/92,160").press("s")
+        program.press("G")
+        assert "92,160/92,160" in program.text()
+        program.press("fexperts.99.up\r")
+        assert "/120" in program.text()
+        assert program.type("q").end() == 0
+
+
+# ---- Other places ---------------------------------------------------------------------------------------------------
+
+
+def test_a_url(folder):
+    content = (folder / "m.safetensors").read_bytes()
+    with Server({"/m.safetensors": content}) as server, \
+            browse(folder, server.url("/m.safetensors"), columns=120, rows=40) as program:
+        program.wait("1/").press("/embed\r").wait("r reads its")
+        requests = len(server.paths)
+        program.press("jkjk")
+        assert len(server.paths) == requests
+        program.press("r").wait("infinite").wait("so far", gone=True)
+        assert program.type("q").end() == 0
+
+
+def test_a_network_that_stalls_does_not_block_keys(tmp_path):
+    path = tmp_path / "m.safetensors"
+    make(path, {"large": ("F32", [1 << 18], bytes(1 << 20)), "small": ("U8", [1], b"a")}, {"format": "pt"})
+    content, stalls = path.read_bytes(), []
+
+    def behave(request):
+        return request.stall() if stalls else request.ranges(content)
+
+    with Server(behave=behave) as server, browse(tmp_path, server.url("/m.safetensors"), columns=120) as program:
+        program.wait("r reads its")
+        stalls.append(True)
+        program.press("r").press("j").press("k").press("r").press("m")
+        assert "format = pt" in program.text()
+        assert program.type("qq").end() == 0
+
+
+def test_a_folder_of_shards(folder, tmp_path):
+    tensors = small_tensors()
+    names = list(tensors)
+    files = {}
+    for number, part in enumerate((names[:8], names[8:]), 1):
+        file = f"model-0000{number}-of-00002.safetensors"
+        make(tmp_path / file, {name: tensors[name] for name in part}, {"format": "pt"})
+        files |= dict.fromkeys(part, file)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": files}))
+    with browse(tmp_path, ".", columns=120, rows=40) as program:
+        program.wait("1/").press("/lm_head\r").wait("model-00002-of-00002.safetensors")
+        program.press("b")
+        assert "model-00002-of-00002" in program.lines()[1] and "lm_head" in program.text()
+        program.press("qm")
+        assert "total_size" in program.text()
+        assert program.type("qq").end() == 0
+
+
+def test_a_file_that_shrinks_is_a_message(folder, tmp_path):
+    path = tmp_path / "m.safetensors"
+    path.write_bytes((folder / "m.safetensors").read_bytes())
+    with browse(tmp_path, "m.safetensors", columns=120, rows=30) as program:
+        program.wait("1/")
+        os.truncate(path, 3000)
+        program.press("/lm_head\r").wait("the file")
+        assert program.type("q").end() == 0
