@@ -17,6 +17,11 @@ void cli_output_init(cli_output *out, int fd)
     out->fd = fd;
     out->width = cli_terminal_width(fd);
     out->colour = cli_terminal_colour(fd);
+    out->before = NULL;
+    out->before_ctx = NULL;
+    out->take = NULL;
+    out->take_ctx = NULL;
+    out->in_markup = false;
     out->used = 0;
     out->error = 0;
     out->in_row = false;

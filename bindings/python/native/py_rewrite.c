@@ -163,10 +163,10 @@ static PyObject *rewrite_run(const py_state *state, const py_handle *handle, con
 
 PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "rules",          "edits",   "output",   "format",           "alignment",
-                             "max_shard_size", "digests", "sync",     "follow_links",     "force",
-                             "dry_run",        "threads", "progress", "ignore_unmatched", "mix",
-                             NULL };
+    static char *names[] = {
+        "rules",        "edits", "output",  "format",  "alignment", "max_shard_size",   "digests", "sync",
+        "follow_links", "force", "dry_run", "threads", "progress",  "ignore_unmatched", "mix",     NULL
+    };
     const py_state *state = py_state_of(self);
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     PyObject *given = NULL;
