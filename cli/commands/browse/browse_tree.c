@@ -112,7 +112,7 @@ static bool make_nodes(browse_tree *tree)
 static const coffer_tensor **choose_tensors(browse_tree *tree, const char *filter, size_t filter_len, size_t *count)
 {
     const browse_data *data = tree->data;
-    const coffer_tensor **tensors = malloc((data->count + 1) * sizeof *tensors);
+    const coffer_tensor **tensors = malloc((data->count + 1) * sizeof(const coffer_tensor *));
     tree->items = malloc((data->count + 1) * sizeof *tree->items);
     *count = 0;
     for (size_t i = 0; i < data->count && tensors != NULL && tree->items != NULL; i++) {
@@ -479,6 +479,9 @@ size_t browse_tree_find(browse_tree *tree, size_t from, bool back, bool here, co
     row_list all = { .rows = NULL };
     size_t found = SIZE_MAX;
     if (tree->row_count == 0 || !list_rows(tree, true, &all)) {
+        return SIZE_MAX;
+    }
+    if (all.count == 0) {
         return SIZE_MAX;
     }
     const size_t start = place_of(all.rows, all.count, &tree->rows[from < tree->row_count ? from : 0]) % all.count;
