@@ -15,7 +15,6 @@
 void cli_output_init(cli_output *out, int fd)
 {
     out->fd = fd;
-    out->take = NULL;
     out->width = cli_terminal_width(fd);
     out->colour = cli_terminal_colour(fd);
     out->before = NULL;
