@@ -142,7 +142,6 @@ bool cli_document_read(cli_document *document, const char *text, size_t text_len
     }
     if (!read_values(document)) {
         cli_document_free(document);
-        document->what = "out of memory";
         return false;
     }
     return true;
@@ -154,67 +153,6 @@ void cli_document_free(cli_document *document)
     document->nodes = NULL;
     document->count = 0;
     document->room = 0;
-}
-
-/* ---- Looking up ---- */
-
-const cli_node *cli_document_root(const cli_document *document)
-{
-    return document->count > 0 ? &document->nodes[0] : NULL;
-}
-
-const cli_node *cli_document_first(const cli_document *document, const cli_node *parent)
-{
-    if (parent == NULL || (parent->kind != '{' && parent->kind != '[')) {
-        return NULL;
-    }
-    const cli_node *child = parent + 1;
-    return child < document->nodes + parent->next ? child : NULL;
-}
-
-const cli_node *cli_document_after(const cli_document *document, const cli_node *parent, const cli_node *child)
-{
-    return child->next < parent->next ? &document->nodes[child->next] : NULL;
-}
-
-const cli_node *cli_document_member(const cli_document *document, const cli_node *object, const char *key)
-{
-    const cli_node *found = NULL;
-    const size_t len = strlen(key);
-    if (object == NULL || object->kind != '{') {
-        return NULL;
-    }
-    for (const cli_node *node = cli_document_first(document, object); node != NULL;
-         node = cli_document_after(document, object, node)) {
-        if (node->key_len == len && memcmp(document->text + node->key, key, len) == 0) {
-            found = node;
-        }
-    }
-    return found;
-}
-
-bool cli_document_is(const cli_document *document, const cli_node *node, const char *text)
-{
-    return node != NULL && node->kind == '"' && node->len == strlen(text) &&
-           memcmp(document->text + node->at, text, node->len) == 0;
-}
-
-bool cli_document_u64(const cli_document *document, const cli_node *node, uint64_t *number)
-{
-    uint64_t value = 0;
-    if (node == NULL || node->kind != '\0') {
-        return false;
-    }
-    for (size_t i = 0; i < node->len; i++) {
-        const char c = document->text[node->at + i];
-        const uint64_t digit = (uint64_t)(c - '0');
-        if (c < '0' || c > '9' || value > (UINT64_MAX - digit) / 10) {
-            return false;
-        }
-        value = 10 * value + digit;
-    }
-    *number = value;
-    return true;
 }
 
 /* ---- Strings ---- */
@@ -287,6 +225,79 @@ static char *unescape(const char *text, size_t len, size_t *out_len)
         *out_len = used;
     }
     return out;
+}
+
+/* Whether a string as it was written stands for that text. */
+static bool means(const char *written, size_t written_len, const char *text, size_t text_len)
+{
+    if (written_len < text_len || memchr(written, '\\', written_len) == NULL) {
+        return written_len == text_len && memcmp(written, text, text_len) == 0;
+    }
+    size_t len = 0;
+    char *undone = unescape(written, written_len, &len);
+    const bool same = undone != NULL && len == text_len && memcmp(undone, text, text_len) == 0;
+    free(undone);
+    return same;
+}
+
+/* ---- Looking up ---- */
+
+const cli_node *cli_document_root(const cli_document *document)
+{
+    return document->count > 0 ? &document->nodes[0] : NULL;
+}
+
+const cli_node *cli_document_first(const cli_document *document, const cli_node *parent)
+{
+    if (parent == NULL || (parent->kind != '{' && parent->kind != '[')) {
+        return NULL;
+    }
+    const cli_node *child = parent + 1;
+    return child < document->nodes + parent->next ? child : NULL;
+}
+
+const cli_node *cli_document_after(const cli_document *document, const cli_node *parent, const cli_node *child)
+{
+    return child->next < parent->next ? &document->nodes[child->next] : NULL;
+}
+
+const cli_node *cli_document_member(const cli_document *document, const cli_node *object, const char *key)
+{
+    const cli_node *found = NULL;
+    const size_t len = strlen(key);
+    if (object == NULL || object->kind != '{') {
+        return NULL;
+    }
+    for (const cli_node *node = cli_document_first(document, object); node != NULL;
+         node = cli_document_after(document, object, node)) {
+        if (means(document->text + node->key, node->key_len, key, len)) {
+            found = node;
+        }
+    }
+    return found;
+}
+
+bool cli_document_is(const cli_document *document, const cli_node *node, const char *text)
+{
+    return node != NULL && node->kind == '"' && means(document->text + node->at, node->len, text, strlen(text));
+}
+
+bool cli_document_u64(const cli_document *document, const cli_node *node, uint64_t *number)
+{
+    uint64_t value = 0;
+    if (node == NULL || node->kind != '\0') {
+        return false;
+    }
+    for (size_t i = 0; i < node->len; i++) {
+        const char c = document->text[node->at + i];
+        const uint64_t digit = (uint64_t)(c - '0');
+        if (c < '0' || c > '9' || value > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        value = 10 * value + digit;
+    }
+    *number = value;
+    return true;
 }
 
 char *cli_document_string(const cli_document *document, const cli_node *node, size_t *len)

@@ -6,7 +6,8 @@
  *     {"a": [1, 2], "b": 3}      0 object, next 5    1 "a": array, next 4    2 number    3 number    4 "b": number
  *
  * Nothing recurses, nesting is bounded (CLI_TOKENS_DEPTH), and memory is bounded by the text, which has fewer than 4 GiB: a
- * value takes at least two bytes of it, and 24 of memory. NaN and Infinity are numbers, as Python writes and reads them.
+ * value takes at least two bytes of it, and 24 of memory. What Python's json reads is read, and means the same, since that
+ * is what loaders have: NaN and Infinity are numbers, and of two members of one name the last one counts.
  */
 #ifndef COFFER_CLI_DOCUMENT_H
 #define COFFER_CLI_DOCUMENT_H
@@ -14,6 +15,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define CLI_CONFIG_MOST ((size_t)8 << 20) /* bytes of a config.json and its like that are read */
 
 /* A value. Places count in the text, whose bytes are those of the file: strings are without their quotes, and their
    escapes are as they were written. */
@@ -33,26 +36,27 @@ typedef struct cli_document {
     size_t count;
     size_t room;
     bool loose;       /* it has NaN or Infinity, which RFC 8259 does not know */
-    const char *what; /* what is wrong with it, or NULL … */
+    const char *what; /* what is wrong with it; NULL: nothing, or there was no memory … */
     size_t at;        /* … and at which byte */
 } cli_document;
 
 /* Whether a text is JSON, without keeping anything. Where it is not, *what says why and *at at which byte. *loose says
    whether it has NaN or Infinity. */
 bool cli_document_check(const char *text, size_t text_len, bool *loose, const char **what, size_t *at);
-/* Reads a text, which is borrowed until cli_document_free. False, with `what` and `at`, where it is not JSON or there is
-   no memory. Free it in any case. */
+/* Reads a text, which is borrowed until cli_document_free. False, with `what` and `at`, where it is not JSON; with `what`
+   NULL, where there is no memory. Free it in any case. */
 bool cli_document_read(cli_document *document, const char *text, size_t text_len);
 void cli_document_free(cli_document *document);
 
 /* The outermost value; NULL when nothing was read. */
 const cli_node *cli_document_root(const cli_document *document);
-/* The member of an object, of two of one name the last, as in Python; NULL when there is none, or no object. */
+/* The member of an object whose key is this one once its escapes are undone, of two the last; NULL when there is none, or
+   no object. */
 const cli_node *cli_document_member(const cli_document *document, const cli_node *object, const char *key);
 /* The first value in an object or array, and the one after it; NULL when there is none. */
 const cli_node *cli_document_first(const cli_document *document, const cli_node *parent);
 const cli_node *cli_document_after(const cli_document *document, const cli_node *parent, const cli_node *child);
-/* Whether a value is exactly this string; false for NULL. */
+/* Whether a value is this string once its escapes are undone; false for NULL. */
 bool cli_document_is(const cli_document *document, const cli_node *node, const char *text);
 /* A whole number that is not negative and fits; false for anything else, and for NULL. */
 bool cli_document_u64(const cli_document *document, const cli_node *node, uint64_t *number);

@@ -3,40 +3,51 @@
    for, so products are checked, and what is 0 or missing ends the estimate. */
 #include "cli_memory.h"
 
-#include "cli_text.h"
-
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define PATH_SIZE 96
+#define NAME_SIZE 64
+#define LARGEST_COUNT (UINT64_C(1) << 53) /* beyond it, other readers of JSON know no exact integers */
 
 /* A configuration, and the part of it that is about the language model. */
 typedef struct memory_source {
-    const cli_config *config;
-    const char *prefix; /* "" or "text_config." */
+    const cli_document *config;
+    const cli_node *part;
 } memory_source;
 
-/* The first of `names`, with spaces between them, that is a count. */
+/* Takes the first of `names`, which have spaces between them; false when none is left. */
+static bool next_name(const char **names, char name[NAME_SIZE])
+{
+    const size_t len = strcspn(*names, " ");
+    snprintf(name, NAME_SIZE, "%.*s", (int)len, *names);
+    *names += len + ((*names)[len] == ' ');
+    return len > 0;
+}
+
+/* The first of `names` that is a count. */
 static bool first_count(const memory_source *source, const char *names, uint64_t *count)
 {
-    char path[PATH_SIZE];
-    while (*names != '\0') {
-        const size_t len = strcspn(names, " ");
-        snprintf(path, sizeof path, "%s%.*s", source->prefix, (int)len, names);
-        if (cli_config_count(source->config, path, count) && *count > 0) {
+    char name[NAME_SIZE];
+    while (next_name(&names, name)) {
+        if (cli_document_u64(source->config, cli_document_member(source->config, source->part, name), count) &&
+            *count > 0 && *count <= LARGEST_COUNT) {
             return true;
         }
-        names += len + (names[len] == ' ');
     }
     *count = 0;
     return false;
 }
 
-static const char *text_at(const memory_source *source, const char *name)
+static bool is_true(const cli_document *config, const cli_node *part, const char *name)
 {
-    char path[PATH_SIZE];
-    snprintf(path, sizeof path, "%s%s", source->prefix, name);
-    return cli_config_text(source->config, path);
+    const cli_node *member = cli_document_member(config, part, name);
+    return member != NULL && member->kind == 't';
+}
+
+static bool is_text(const cli_node *node)
+{
+    return node != NULL && node->kind == '"';
 }
 
 static bool multiply(uint64_t *product, uint64_t factor)
@@ -51,10 +62,15 @@ static bool multiply(uint64_t *product, uint64_t factor)
 /* Models of several kinds of input keep what is about text in a part of its own. */
 static bool find_layers(memory_source *source, uint64_t *layers)
 {
-    static const char *const prefixes[] = { "", "text_config.", "llm_config.", "language_config.",
-                                            "thinker_config.text_config." };
-    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
-        source->prefix = prefixes[i];
+    static const char *const parts[] = { "", "text_config", "llm_config", "language_config",
+                                         "thinker_config text_config" };
+    char name[NAME_SIZE];
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const char *names = parts[i];
+        source->part = cli_document_root(source->config);
+        while (next_name(&names, name)) {
+            source->part = cli_document_member(source->config, source->part, name);
+        }
         if (first_count(source, "num_hidden_layers n_layer n_layers num_layers", layers)) {
             return true;
         }
@@ -70,12 +86,17 @@ static bool ends_with(const char *text, const char *ending)
 }
 
 /* Whether it generates text token by token, with one stack of layers. */
-static bool generates(const cli_config *config)
+static bool generates(const cli_document *config)
 {
-    const char *architecture = cli_config_text(config, "architectures.0");
-    return architecture != NULL && !cli_config_is_true(config, "is_encoder_decoder") &&
-           (ends_with(architecture, "ForCausalLM") || ends_with(architecture, "LMHeadModel") ||
-            ends_with(architecture, "ForConditionalGeneration"));
+    size_t len = 0;
+    const cli_node *root = cli_document_root(config);
+    const cli_node *architectures = cli_document_member(config, root, "architectures");
+    char *first = cli_document_string(config, cli_document_first(config, architectures), &len);
+    const bool text = first != NULL && !is_true(config, root, "is_encoder_decoder") &&
+                      (ends_with(first, "ForCausalLM") || ends_with(first, "LMHeadModel") ||
+                       ends_with(first, "ForConditionalGeneration"));
+    free(first);
+    return text;
 }
 
 /* Numbers of a token in a layer; false when that is not said. */
@@ -95,9 +116,7 @@ static bool find_numbers(const memory_source *source, uint64_t *numbers)
     }
     if (!first_count(source, "num_key_value_heads num_kv_heads n_head_kv num_query_groups multi_query_group_num",
                      &pairs)) {
-        char path[PATH_SIZE];
-        snprintf(path, sizeof path, "%smulti_query", source->prefix);
-        pairs = cli_config_is_true(source->config, path) ? 1 : heads;
+        pairs = is_true(source->config, source->part, "multi_query") ? 1 : heads;
     }
     if (!first_count(source, "head_dim", &size)) {
         if (!first_count(source, "hidden_size n_embd d_model dim", &width) || width % heads != 0) {
@@ -112,21 +131,17 @@ static bool find_numbers(const memory_source *source, uint64_t *numbers)
 /* Which layers keep what, where the configuration lists them. */
 static void sort_layers(const memory_source *source, cli_memory *memory)
 {
-    char path[PATH_SIZE];
-    const uint64_t all = memory->layers;
+    const cli_document *config = source->config;
+    const cli_node *kinds = cli_document_member(config, source->part, "layer_types");
+    const cli_node *kind = cli_document_first(config, kinds);
     uint64_t full = 0;
-    const char *kind = NULL;
-    if (text_at(source, "layer_types.0") == NULL) {
+    if (!is_text(kind)) {
         return;
     }
-    for (uint64_t i = 0; i < all; i++) {
-        snprintf(path, sizeof path, "layer_types.%llu", (unsigned long long)i);
-        kind = text_at(source, path);
-        if (kind == NULL) {
-            break;
-        }
-        full += strcmp(kind, "full_attention") == 0;
-        memory->sliding += strcmp(kind, "sliding_attention") == 0;
+    for (uint64_t i = 0; i < memory->layers && is_text(kind); i++) {
+        full += cli_document_is(config, kind, "full_attention");
+        memory->sliding += cli_document_is(config, kind, "sliding_attention");
+        kind = cli_document_after(config, kinds, kind);
     }
     memory->layers = full;
     if (!first_count(source, "sliding_window", &memory->window)) {
@@ -139,11 +154,16 @@ static void sort_layers(const memory_source *source, cli_memory *memory)
    16 bits. */
 static uint64_t find_number_size(const memory_source *source)
 {
-    const char *name = text_at(source, "torch_dtype");
-    name = name != NULL ? name : text_at(source, "dtype");
-    name = name != NULL ? name : cli_config_text(source->config, "torch_dtype");
-    name = name != NULL ? name : cli_config_text(source->config, "dtype");
-    return name != NULL && strcmp(name, "float32") == 0 ? 4 : 2;
+    const cli_document *config = source->config;
+    const cli_node *const parts[] = { source->part, cli_document_root(config) };
+    for (size_t i = 0; i < 2; i++) {
+        const cli_node *name = cli_document_member(config, parts[i], "torch_dtype");
+        name = is_text(name) ? name : cli_document_member(config, parts[i], "dtype");
+        if (is_text(name)) {
+            return cli_document_is(config, name, "float32") ? 4 : 2;
+        }
+    }
+    return 2;
 }
 
 static bool sum_up(cli_memory *memory)
@@ -158,30 +178,31 @@ static bool sum_up(cli_memory *memory)
     return multiply(&memory->cache, memory->numbers) && multiply(&memory->cache, memory->number_size);
 }
 
-bool cli_memory_estimate(cli_memory *memory, const cli_config *config, uint64_t context, char why[CLI_CONFIG_WHY_SIZE])
+bool cli_memory_estimate(cli_memory *memory, const cli_document *config, uint64_t context,
+                         char why[CLI_MEMORY_WHY_SIZE])
 {
-    memory_source source = { .config = config, .prefix = "" };
+    memory_source source = { .config = config };
     *memory = (cli_memory){ .layers = 0 };
     why[0] = '\0';
     if (!generates(config)) {
-        snprintf(why, CLI_CONFIG_WHY_SIZE, "is not of a model that generates text by one stack of layers");
+        snprintf(why, CLI_MEMORY_WHY_SIZE, "is not of a model that generates text by one stack of layers");
         return false;
     }
     if (!find_layers(&source, &memory->layers) || !find_numbers(&source, &memory->numbers)) {
-        snprintf(why, CLI_CONFIG_WHY_SIZE, "does not say how many layers and heads there are");
+        snprintf(why, CLI_MEMORY_WHY_SIZE, "does not say how many layers and heads there are");
         return false;
     }
     (void)first_count(&source, "max_position_embeddings n_positions n_ctx max_seq_len max_sequence_length seq_length",
                       &memory->most_context);
     memory->context = context != 0 ? context : memory->most_context;
     if (memory->context == 0) {
-        snprintf(why, CLI_CONFIG_WHY_SIZE, "does not say how long a context can be: --context");
+        snprintf(why, CLI_MEMORY_WHY_SIZE, "does not say how long a context can be: --context");
         return false;
     }
     memory->number_size = find_number_size(&source);
     sort_layers(&source, memory);
     if (!sum_up(memory)) {
-        snprintf(why, CLI_CONFIG_WHY_SIZE, "has numbers that no model has");
+        snprintf(why, CLI_MEMORY_WHY_SIZE, "has numbers that no model has");
         return false;
     }
     return true;

@@ -101,6 +101,29 @@ void cli_put_char(cli_output *out, char c)
     cli_put(out, &c, 1);
 }
 
+void cli_put_markup(cli_output *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        switch (*text) {
+        case '&':
+            cli_put_text(out, "&amp;");
+            break;
+        case '<':
+            cli_put_text(out, "&lt;");
+            break;
+        case '>':
+            cli_put_text(out, "&gt;");
+            break;
+        case '"':
+            cli_put_text(out, "&quot;");
+            break;
+        default:
+            cli_put_char(out, *text);
+            break;
+        }
+    }
+}
+
 void cli_put_repeat(cli_output *out, char c, size_t count)
 {
     while (count > 0) {

@@ -77,6 +77,8 @@ size_t cli_put_cut(cli_output *out, const char *text, size_t text_len, size_t wi
    first line are taken, and the others are indented. Ends no line. Returns the columns that the
    last line has then. */
 size_t cli_put_folded(cli_output *out, const char *text, size_t text_len, size_t used, size_t indent);
+/* Text that is safe already, in HTML or SVG: what is markup there stands for itself. */
+void cli_put_markup(cli_output *out, const char *text);
 /* What follows is in that style, until CLI_PLAIN. */
 void cli_put_style(cli_output *out, cli_style style);
 void cli_put_styled(cli_output *out, cli_style style, const char *text);

@@ -28,12 +28,12 @@ static void add_text(quoted_word *word, const char *text)
     add_bytes(word, text, strlen(text));
 }
 
-/* Characters that no shell takes for anything else, wherever they stand. */
+/* Characters that no shell takes for anything else, wherever they stand; = in an option, where it starts no word. */
 static bool is_plain_word(const char *text, size_t text_len)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@+,-";
     for (size_t i = 0; i < text_len; i++) {
-        if (text[i] == '\0' || strchr(plain, text[i]) == NULL) {
+        if (text[i] == '\0' || (strchr(plain, text[i]) == NULL && (text[i] != '=' || text[0] != '-'))) {
             return false;
         }
     }

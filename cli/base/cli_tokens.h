@@ -34,10 +34,6 @@ typedef enum cli_token {
 cli_token cli_tokens_next(cli_tokens *reader, cli_token last, size_t *start);
 /* Moves past a string that begins here; false where none does. */
 bool cli_tokens_skip_string(cli_tokens *reader);
-/* Writes what a string stands for that was read as a token, and that begins with its quote, to `out`, which has room for
-   as many bytes as the token has; no NUL. Stores the length; false when an escape names no character (half of a
-   surrogate pair). */
-bool cli_tokens_unescape(const char *token, char *out, size_t *out_len);
 /* The next character; NUL at the end. */
 char cli_tokens_peek(const cli_tokens *reader);
 

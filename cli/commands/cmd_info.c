@@ -2,6 +2,7 @@
 /* coffer info PATH...: what is in a file, on one screen; for several files, a line each. */
 #include "cli_columns.h"
 #include "cli_files.h"
+#include "cli_inputs.h"
 #include "cli_json.h"
 #include "cli_memory.h"
 #include "cli_models.h"
@@ -12,6 +13,7 @@
 #include "cli_sums.h"
 #include "cli_text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +41,8 @@ typedef struct found {
     cli_sums sums;
     coffer_parameters parameters;
     cli_memory memory;
-    bool has_memory; /* the estimate, else … */
-    char why
-        [CLI_CONFIG_WHY_SIZE]; /* … why there is none, of a model with a config.json; "" when there is no such file */
+    bool has_memory;               /* the estimate, else … */
+    char why[CLI_MEMORY_WHY_SIZE]; /* … why there is none; "" when there is no config.json */
 } found;
 
 static uint64_t sum_of(const uint64_t counts[32])
@@ -508,23 +509,31 @@ typedef struct asked {
     uint64_t context;
 } asked;
 
-/* The estimate by the text of a config.json. */
-static void estimate(found *all, const asked *what, const char *text, size_t text_len)
+/* The estimate by the config.json beside the model, whose text is kept. */
+static void estimate(found *all, const asked *what, const coffer *model, cli_input *text)
 {
-    cli_config config;
-    if (cli_config_read(&config, text, text_len, all->why)) {
-        all->has_memory = cli_memory_estimate(&all->memory, &config, what->context, all->why);
+    cli_document config;
+    const int error = cli_input_read_beside(model, "config.json", CLI_CONFIG_MOST, text);
+    if (error != 0) {
+        snprintf(all->why, sizeof all->why, "%s",
+                 error == ENOENT  ? ""
+                 : error == EFBIG ? "has more than 8 MiB"
+                                  : "cannot be read");
+        return;
     }
-    cli_config_free(&config);
+    if (cli_document_read(&config, text->bytes, text->size)) {
+        all->has_memory = cli_memory_estimate(&all->memory, &config, what->context, all->why);
+    } else if (config.what != NULL) {
+        snprintf(all->why, sizeof all->why, "is not JSON, at byte %zu: %s", config.at, config.what);
+    }
+    cli_document_free(&config);
 }
 
 /* A configuration that cannot be read is none: it is only asked what it says of the tensors. */
 static coffer_status count(void *ctx, cli_file *file)
 {
     const asked *what = ctx;
-    coffer_error ignored;
-    char *text = NULL;
-    size_t text_len = 0;
+    cli_input text = { .size = 0 };
     found *all = calloc(1, sizeof *all);
     file->result = all;
     if (all == NULL) {
@@ -532,11 +541,12 @@ static coffer_status count(void *ctx, cli_file *file)
     }
     all->sums = (cli_sums){ .tensors = 0 };
     cli_sums_of(file->model, &all->sums);
-    if (what->memory && cli_config_fetch(file->model, &text, &text_len, &ignored) == COFFER_OK && text != NULL) {
-        estimate(all, what, text, text_len);
+    if (what->memory) {
+        estimate(all, what, file->model, &text);
     }
-    const coffer_status status = coffer_count_parameters(file->model, text, text_len, &all->parameters, &file->err);
-    free(text);
+    const coffer_status status =
+        coffer_count_parameters(file->model, text.bytes, text.size, &all->parameters, &file->err);
+    cli_input_free(&text);
     return status;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Texts of the command that other programs read or have written: words that are pasted into a shell, which has to read
- * exactly the name, and config.json, of which every byte may be hostile.
+ * exactly the name, and JSON, of which every byte may be hostile.
  */
-#include "cli_config.h"
+#include "cli_document.h"
 #include "cli_memory.h"
 #include "cli_quote.h"
+#include "cli_tokens.h"
 #include "support_cmocka.h"
 
 #include <stdio.h>
@@ -27,6 +28,8 @@ static void test_words(void **state)
     (void)state;
     assert_word("model.layers.0.weight", "model.layers.0.weight");
     assert_word("hf://owner/name@main:5", "hf://owner/name@main:5");
+    assert_word("--include=a.b", "--include=a.b");
+    assert_word("=a", "'=a'");
     assert_word("", "''");
     assert_word("two words", "'two words'");
     assert_word("it's", "'it'\\''s'");
@@ -66,117 +69,121 @@ static void test_paths(void **state)
     assert_int_equal(cli_quote_path("a/b", word, sizeof word), 3);
 }
 
-/* ---- config.json ---- */
+/* ---- JSON ---- */
 
-static void assert_refused(const char *text, size_t text_len, const char *expected)
+static void assert_string(const cli_document *document, const cli_node *node, const char *expected)
 {
-    cli_config config;
-    char why[CLI_CONFIG_WHY_SIZE];
-    assert_false(cli_config_read(&config, text, text_len, why));
-    assert_string_equal(why, expected);
-    assert_null(config.members);
-    assert_null(cli_config_find(&config, "a"));
+    size_t len = 0;
+    char *string = cli_document_string(document, node, &len);
+    assert_non_null(string);
+    assert_string_equal(string, expected);
+    assert_int_equal(len, strlen(expected));
+    assert_true(cli_document_is(document, node, expected));
+    free(string);
 }
 
-static void test_members(void **state)
+static const cli_node *root_member(const cli_document *document, const char *key)
 {
-    static const char text[] = "{\"a\": {\"b\": [1, {\"c\": \"x\\u0041\\ud83d\\ude00\\n\"}, []], \"d.e\": null}, "
-                               "\"n\": 4096, \"t\": true, \"f\": false, \"r\": 1e3, \"m\": -1, \"\": {\"n\": 7}}";
-    cli_config config;
-    char why[CLI_CONFIG_WHY_SIZE];
-    uint64_t count = 0;
+    return cli_document_member(document, cli_document_root(document), key);
+}
+
+static void test_values(void **state)
+{
+    static const char text[] = "{\"a\": {\"b\": [1, {\"c\": \"x\\u0041\\ud83d\\ude00\\n\\/\"}, []], \"d.e\": null}, "
+                               "\"n\": 4096, \"t\": true, \"r\": 1e3, \"m\": -1, \"\": {\"n\": 7}}";
+    cli_document document;
+    uint64_t number = 0;
     (void)state;
-    assert_true(cli_config_read(&config, text, sizeof text - 1, why));
-    assert_int_equal(config.count, 14);
-    assert_string_equal(cli_config_text(&config, "a.b.1.c"), "xA\xF0\x9F\x98\x80\n");
-    assert_int_equal(cli_config_find(&config, "a")->kind, CLI_CONFIG_OBJECT);
-    assert_int_equal(cli_config_find(&config, "a.b.2")->kind, CLI_CONFIG_ARRAY);
-    assert_int_equal(cli_config_find(&config, "a.d\\.e")->kind, CLI_CONFIG_NULL);
-    assert_true(cli_config_count(&config, "a.b.0", &count) && count == 1);
-    assert_true(cli_config_count(&config, "n", &count) && count == 4096);
-    assert_true(cli_config_count(&config, ".n", &count) && count == 7);
-    assert_false(cli_config_count(&config, "r", &count) || cli_config_count(&config, "m", &count));
-    assert_false(cli_config_count(&config, "t", &count) || cli_config_count(&config, "absent", &count));
-    assert_true(cli_config_is_true(&config, "t"));
-    assert_false(cli_config_is_true(&config, "f") || cli_config_is_true(&config, "n"));
-    assert_null(cli_config_text(&config, "n"));
-    cli_config_free(&config);
-    cli_config_free(&config);
+    assert_true(cli_document_read(&document, text, sizeof text - 1));
+    assert_int_equal(document.count, 14);
+    assert_false(document.loose);
+    const cli_node *items = cli_document_member(&document, root_member(&document, "a"), "b");
+    const cli_node *item = cli_document_first(&document, items);
+    assert_true(cli_document_u64(&document, item, &number) && number == 1);
+    item = cli_document_after(&document, items, item);
+    assert_string(&document, cli_document_member(&document, item, "c"), "xA\xF0\x9F\x98\x80\n/");
+    item = cli_document_after(&document, items, item);
+    assert_int_equal(item->kind, '[');
+    assert_null(cli_document_first(&document, item));
+    assert_null(cli_document_after(&document, items, item));
+    assert_int_equal(cli_document_member(&document, root_member(&document, "a"), "d.e")->kind, 'n');
+    assert_true(cli_document_u64(&document, root_member(&document, "n"), &number) && number == 4096);
+    assert_true(cli_document_u64(&document, cli_document_member(&document, root_member(&document, ""), "n"), &number));
+    assert_int_equal(number, 7);
+    assert_false(cli_document_u64(&document, root_member(&document, "r"), &number));
+    assert_false(cli_document_u64(&document, root_member(&document, "m"), &number));
+    assert_false(cli_document_u64(&document, root_member(&document, "t"), &number));
+    assert_null(root_member(&document, "absent"));
+    assert_null(cli_document_member(&document, root_member(&document, "n"), "n"));
+    assert_false(cli_document_is(&document, NULL, ""));
+    cli_document_free(&document);
+    cli_document_free(&document);
+}
+
+/* What loaders, which are written in Python, make of it. */
+static void test_values_as_in_python(void **state)
+{
+    static const char text[] = "{\"a\":1,\"b\":\"\\ud800\\u0041\\udc00\",\"\\u0061\":2,\"c\":NaN,\"d\":-Infinity}";
+    cli_document document;
+    uint64_t number = 0;
+    (void)state;
+    assert_true(cli_document_read(&document, text, sizeof text - 1));
+    assert_true(document.loose);
+    assert_true(cli_document_u64(&document, root_member(&document, "a"), &number) && number == 2);
+    assert_string(&document, root_member(&document, "b"),
+                  "\xEF\xBF\xBD"
+                  "A\xEF\xBF\xBD");
+    assert_false(cli_document_u64(&document, root_member(&document, "c"), &number));
+    assert_int_equal(root_member(&document, "d")->kind, '\0');
+    cli_document_free(&document);
 }
 
 static void test_numbers_have_a_limit(void **state)
 {
-    static const char text[] = "{\"a\":9007199254740992,\"b\":9007199254740993,\"c\":99999999999999999999}";
-    cli_config config;
-    char why[CLI_CONFIG_WHY_SIZE];
-    uint64_t count = 0;
+    static const char text[] = "[18446744073709551615,18446744073709551616,99999999999999999999,0]";
+    cli_document document;
+    uint64_t number = 0;
     (void)state;
-    assert_true(cli_config_read(&config, text, sizeof text - 1, why));
-    assert_true(cli_config_count(&config, "a", &count));
-    assert_false(cli_config_count(&config, "b", &count) || cli_config_count(&config, "c", &count));
-    cli_config_free(&config);
+    assert_true(cli_document_read(&document, text, sizeof text - 1));
+    assert_true(cli_document_u64(&document, &document.nodes[1], &number) && number == UINT64_MAX);
+    assert_false(cli_document_u64(&document, &document.nodes[2], &number));
+    assert_false(cli_document_u64(&document, &document.nodes[3], &number));
+    assert_true(cli_document_u64(&document, &document.nodes[4], &number) && number == 0);
+    cli_document_free(&document);
 }
 
-#define REFUSE(text, why) assert_refused(text, sizeof(text) - 1, why)
-
-static void test_what_is_no_configuration(void **state)
+static void assert_refused(const char *text, const char *what, size_t at)
 {
-    (void)state;
-    REFUSE("", "is not a JSON object, at byte 0");
-    REFUSE("[1]", "is not a JSON object, at byte 1");
-    REFUSE("{\"a\":1", "is not JSON, at byte 6");
-    REFUSE("{\"a\":1}}", "is not JSON, at byte 7");
-    REFUSE("{\"a\":NaN}", "is not JSON, at byte 5");
-    REFUSE("{\"a\":\"\\ud800\"}", "is not JSON, at byte 13");
-    REFUSE("{\"a\":\"\\ud800\\u0041\"}", "is not JSON, at byte 19");
-    REFUSE("{\"a\":1,\"a\":2}", "has the key \"a\" twice");
-    REFUSE("{\"a\":{},\"a\":{\"b\":1}}", "has the key \"a\" twice");
-    REFUSE("{\"a\\u001b\":1,\"a\\u001b\":2}", "has the key \"a\\x1b\" twice");
-    REFUSE("{\"\xFF\":1}", "is not UTF-8");
+    cli_document document;
+    assert_false(cli_document_read(&document, text, strlen(text)));
+    assert_string_equal(document.what, what);
+    assert_int_equal(document.at, at);
+    assert_null(cli_document_root(&document));
+    cli_document_free(&document);
 }
 
-static void test_limits(void **state)
+static void test_what_is_no_json(void **state)
 {
-    char *text = malloc(CLI_CONFIG_MOST_BYTES + 2);
-    cli_config config;
-    char why[CLI_CONFIG_WHY_SIZE];
+    char deep[CLI_TOKENS_DEPTH + 2];
     (void)state;
-    assert_non_null(text);
-    memset(text, ' ', CLI_CONFIG_MOST_BYTES + 1);
-    assert_refused(text, CLI_CONFIG_MOST_BYTES + 1, "has more than 4 MiB");
-    /* Containers in containers. */
-    memset(text, '[', 100);
-    memcpy(text, "{\"a\":", 5);
-    assert_refused(text, 100, "is not JSON, at byte 68");
-    /* Values. */
-    size_t used = 5;
-    text[used++] = '[';
-    for (size_t i = 0; i <= CLI_CONFIG_MOST_MEMBERS; i++) {
-        used += (size_t)snprintf(text + used, 4, "0,");
-    }
-    memcpy(text + used - 1, "]}", 3);
-    assert_false(cli_config_read(&config, text, used + 1, why));
-    assert_memory_equal(why, "has more values than", 20);
-    /* A key that is too long is left out, with all below it. */
-    used = (size_t)snprintf(text, 8, "{\"");
-    memset(text + used, 'k', CLI_CONFIG_MOST_PATH + 1);
-    used += CLI_CONFIG_MOST_PATH + 1;
-    used += (size_t)snprintf(text + used, 64, "\":{\"x\":[1,2]},\"b\":5}");
-    assert_true(cli_config_read(&config, text, used, why));
-    assert_int_equal(config.count, 1);
-    assert_string_equal(config.members[0].path, "b");
-    cli_config_free(&config);
-    free(text);
+    assert_refused("", "it stops early", 0);
+    assert_refused("{\"a\":1", "it stops early", 6);
+    assert_refused("{\"a\":1}}", "something follows its end", 7);
+    assert_refused("{\"a\":nan}", "a value is expected", 5);
+    assert_refused("{\"\xFF\":1}", "it is not UTF-8", 2);
+    memset(deep, '[', sizeof deep - 1);
+    deep[sizeof deep - 1] = '\0';
+    assert_refused(deep, "it nests too deep", CLI_TOKENS_DEPTH);
 }
 
 /* ---- The memory that a model takes ---- */
 
-static bool estimate_of(cli_memory *memory, const char *text, uint64_t context, char why[CLI_CONFIG_WHY_SIZE])
+static bool estimate_of(cli_memory *memory, const char *text, uint64_t context, char why[CLI_MEMORY_WHY_SIZE])
 {
-    cli_config config;
-    assert_true(cli_config_read(&config, text, strlen(text), why));
+    cli_document config;
+    assert_true(cli_document_read(&config, text, strlen(text)));
     const bool known = cli_memory_estimate(memory, &config, context, why);
-    cli_config_free(&config);
+    cli_document_free(&config);
     assert_int_equal(known, why[0] == '\0');
     return known;
 }
@@ -184,7 +191,7 @@ static bool estimate_of(cli_memory *memory, const char *text, uint64_t context, 
 static void assert_cache(const char *text, uint64_t context, uint64_t expected)
 {
     cli_memory memory;
-    char why[CLI_CONFIG_WHY_SIZE];
+    char why[CLI_MEMORY_WHY_SIZE];
     if (!estimate_of(&memory, text, context, why)) {
         fail_msg("%s", why);
     }
@@ -194,7 +201,7 @@ static void assert_cache(const char *text, uint64_t context, uint64_t expected)
 static void assert_no_estimate(const char *text, const char *expected)
 {
     cli_memory memory;
-    char why[CLI_CONFIG_WHY_SIZE];
+    char why[CLI_MEMORY_WHY_SIZE];
     assert_false(estimate_of(&memory, text, 0, why));
     assert_non_null(strstr(why, expected));
 }
@@ -221,12 +228,20 @@ static void test_estimates(void **state)
         "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":8,\"sliding_window\":10,\"layer_types\":["
         "\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"linear_attention\"]}}",
         1000, (UINT64_C(1000) + 2 * 10) * 2 * 8 * 2);
+    /* The last of two members counts. */
+    assert_cache("{\"architectures\":[\"QForConditionalGeneration\"],\"thinker_config\":{\"text_config\":{"
+                 "\"num_hidden_layers\":9,\"num_hidden_layers\":3,\"num_attention_heads\":2,\"head_dim\":8,"
+                 "\"dtype\":\"float32\"}}}",
+                 5, UINT64_C(3) * 2 * 2 * 8 * 5 * 4);
 }
 
 static void test_configurations_without_an_estimate(void **state)
 {
     (void)state;
     assert_no_estimate("{}", "generates text");
+    assert_no_estimate("[1]", "generates text");
+    assert_no_estimate("{\"architectures\":[\"TForCausalLM\"],\"n_layer\":9007199254740993,\"n_head\":1,\"n_embd\":8}",
+                       "layers and heads");
     assert_no_estimate("{\"architectures\":[\"BertModel\"],\"num_hidden_layers\":2}", "generates text");
     assert_no_estimate("{\"architectures\":[\"TForConditionalGeneration\"],\"is_encoder_decoder\":true}",
                        "generates text");
@@ -247,10 +262,10 @@ int main(void)
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_words_without_room),
         cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_members),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_values_as_in_python),
         cmocka_unit_test(test_numbers_have_a_limit),
-        cmocka_unit_test(test_what_is_no_configuration),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_what_is_no_json),
         cmocka_unit_test(test_estimates),
         cmocka_unit_test(test_configurations_without_an_estimate),
     };

@@ -13,9 +13,9 @@
 
 #include "cli_command.h"
 #include "cli_document.h"
+#include "cli_inputs.h"
 #include "coffer.h"
 
-#define DOCTOR_CONFIG_MOST ((size_t)8 << 20) /* bytes of a config.json and its like */
 #define DOCTOR_INDEX_MOST ((size_t)32 << 20) /* bytes of an index that is taken apart */
 #define DOCTOR_JSON_MOST ((size_t)256 << 20) /* bytes of any other JSON, which is only read through */
 #define DOCTOR_SAME_MOST 10                  /* findings of one kind that are listed; the others are counted */
@@ -145,17 +145,12 @@ __attribute__((format(printf, 5, 6))) doctor_finding *doctor_add_in(const doctor
                                                                     const char *format, ...);
 bool doctor_ends(const char *name, const char *ending);
 
-typedef struct doctor_text {
-    char *bytes;
-    size_t size;
-} doctor_text;
-
 /* Reads a file of the folder whole, which is never a pipe. False without one, or, with a finding unless it is `told`, when
    it cannot be read or is larger than `most`. To be freed. */
-bool doctor_read(const doctor_folder *folder, const char *name, size_t most, doctor_text *text);
+bool doctor_read(const doctor_folder *folder, const char *name, size_t most, cli_input *text);
 /* The same as a document; *text is to be freed after it. False as before, and when
    it is not JSON. */
-bool doctor_read_json(const doctor_folder *folder, const char *name, doctor_text *text, cli_document *document);
+bool doctor_read_json(const doctor_folder *folder, const char *name, cli_input *text, cli_document *document);
 
 void doctor_add_broken_json(const doctor_folder *folder, const char *name, const char *what, size_t at);
 

@@ -114,7 +114,7 @@ static bool is_empty_object(const cli_document *config, const cli_node *node)
 static void check_adapter(doctor_folder *folder)
 {
     static const char weights[] = "adapter_model.safetensors";
-    doctor_text text;
+    cli_input text;
     cli_document config;
     coffer_error err;
     coffer *model = NULL;
@@ -169,7 +169,7 @@ static void check_part_of(const doctor_folder *folder, const cli_document *confi
 
 static void check_pipeline(const doctor_folder *folder)
 {
-    doctor_text text;
+    cli_input text;
     cli_document config;
     if (folder->input != NULL || !doctor_read_json(folder, "model_index.json", &text, &config)) {
         return;
@@ -203,7 +203,7 @@ static bool has_other_weights(const doctor_folder *folder)
 /* Whether config.json is that of a model: others use the name too, such as the parts of sentence-transformers. */
 static bool describes_model(const doctor_folder *folder)
 {
-    doctor_text text;
+    cli_input text;
     cli_document config;
     if (!doctor_read_json(folder, "config.json", &text, &config)) {
         return false;

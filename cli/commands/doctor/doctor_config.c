@@ -513,7 +513,7 @@ static void check_dtype(const config_check *check)
 
 void doctor_check_config(doctor_folder *folder, const char *name, const char *path, const coffer *model)
 {
-    doctor_text text;
+    cli_input text;
     cli_document config;
     if (!doctor_read_json(folder, "config.json", &text, &config)) {
         return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of findings, and the commands in it. */
+#include "cli_quote.h"
 #include "cli_report.h"
 #include "cli_text.h"
 #include "doctor.h"
@@ -182,80 +183,23 @@ void doctor_free_findings(doctor *d)
 
 /* ---- Commands ---- */
 
-static bool is_bare(char c)
+/* A word of the command, or && between two of them, with a space before it where something is there already. */
+static void add_word(char *command, size_t size, size_t *used, const char *word, bool quoted)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           strchr("_./:=@%+,-", c) != NULL;
+    if (*used > 0) {
+        command[(*used)++] = ' ';
+    }
+    *used += quoted ? cli_quote(word, strlen(word), command + *used, size - *used)
+                    : (size_t)snprintf(command + *used, size - *used, "%s", word);
 }
 
-static bool is_safe(const char *word)
-{
-    const size_t len = strlen(word);
-    for (size_t at = 0; at < len;) {
-        uint32_t code = 0;
-        const size_t size = cli_read_character(word + at, len - at, &code);
-        if (size == 0 || cli_is_unsafe(code)) {
-            return false;
-        }
-        at += size;
-    }
-    return true;
-}
-
-/* With $'...', which bash, zsh and ksh know, so that nothing in the name reaches the terminal as it is. */
-static void quote_bytes(char *out, size_t *used, const char *word)
-{
-    static const char digits[] = "0123456789abcdef";
-    out[(*used)++] = '$';
-    out[(*used)++] = '\'';
-    for (const char *next = word; *next != '\0'; next++) {
-        const unsigned char byte = (unsigned char)*next;
-        if (byte >= 0x20 && byte < 0x7F && byte != '\'' && byte != '\\') {
-            out[(*used)++] = *next;
-        } else {
-            const char escape[] = { '\\', 'x', digits[byte >> 4], digits[byte & 15] };
-            memcpy(out + *used, escape, sizeof escape);
-            *used += sizeof escape;
-        }
-    }
-    out[(*used)++] = '\'';
-}
-
-static void quote_text(char *out, size_t *used, const char *word)
-{
-    out[(*used)++] = '\'';
-    for (const char *next = word; *next != '\0'; next++) {
-        const bool quote = *next == '\'';
-        memcpy(out + *used, quote ? "'\\''" : next, quote ? 4 : 1);
-        *used += quote ? 4 : 1;
-    }
-    out[(*used)++] = '\'';
-}
-
-static void quote_word(char *out, size_t *used, const char *word)
-{
-    size_t bare = 0;
-    while (word[bare] != '\0' && is_bare(word[bare])) {
-        bare++;
-    }
-    if (bare > 0 && word[bare] == '\0') {
-        memcpy(out + *used, word, bare);
-        *used += bare;
-    } else if (is_safe(word)) {
-        quote_text(out, used, word);
-    } else {
-        quote_bytes(out, used, word);
-    }
-}
-
-/* No way of quoting needs more than four bytes for one, and three around a word. */
 static void add_command(doctor *d, doctor_finding *finding, const char *const *words)
 {
-    size_t size = finding->command != NULL ? strlen(finding->command) + 5 : 1;
-    for (size_t i = 0; words[i] != NULL; i++) {
-        size += 4 * strlen(words[i]) + 5;
-    }
     size_t used = finding->command != NULL ? strlen(finding->command) : 0;
+    size_t size = used + sizeof " &&";
+    for (size_t i = 0; words[i] != NULL; i++) {
+        size += cli_quote(words[i], strlen(words[i]), NULL, 0) + 1;
+    }
     char *command = realloc(finding->command, size);
     if (command == NULL) {
         d->failed = true;
@@ -263,16 +207,11 @@ static void add_command(doctor *d, doctor_finding *finding, const char *const *w
     }
     finding->command = command;
     if (used > 0) {
-        memcpy(command + used, " && ", 4);
-        used += 4;
+        add_word(command, size, &used, "&&", false);
     }
     for (size_t i = 0; words[i] != NULL; i++) {
-        if (i > 0) {
-            command[used++] = ' ';
-        }
-        quote_word(command, &used, words[i]);
+        add_word(command, size, &used, words[i], true);
     }
-    command[used] = '\0';
 }
 
 void doctor_mend(doctor *d, doctor_finding *finding, const char *const *words)

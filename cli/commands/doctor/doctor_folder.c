@@ -16,8 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define READ_FIRST ((size_t)1 << 16)
-
 bool doctor_ends(const char *name, const char *ending)
 {
     const size_t name_len = strlen(name);
@@ -173,64 +171,15 @@ bool doctor_has(const doctor_folder *folder, const char *name)
 
 /* ---- Reading ---- */
 
-/* Reads what there is, up to one byte more than `most`; an errno, or 0. */
-static int read_whole(int fd, size_t most, doctor_text *text)
+static bool read_local(const doctor_folder *folder, const char *name, size_t most, cli_input *text)
 {
-    size_t room = 0;
-    *text = (doctor_text){ NULL, 0 };
-    for (;;) {
-        if (text->size == room) {
-            room = room == 0 ? READ_FIRST : 2 * room;
-            char *bytes = realloc(text->bytes, room + 1);
-            if (bytes == NULL) {
-                return ENOMEM;
-            }
-            text->bytes = bytes;
-        }
-        const ssize_t got = read(fd, text->bytes + text->size, room - text->size);
-        if (got < 0 && (errno != EINTR || cli_interrupted())) {
-            return errno;
-        }
-        text->size += got > 0 ? (size_t)got : 0;
-        if (got == 0 || text->size > most) {
-            text->bytes[text->size] = '\0';
-            return 0;
-        }
-    }
-}
-
-static int read_regular(const char *path, size_t most, doctor_text *text, bool *too_large)
-{
-    struct stat about;
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0) {
-        return errno;
-    }
-    int error = fstat(fd, &about) != 0 ? errno : S_ISREG(about.st_mode) ? 0 : EINVAL;
-    *too_large = error == 0 && (uint64_t)about.st_size > most;
-    if (error == 0 && !*too_large) {
-        error = read_whole(fd, most, text);
-        *too_large = error == 0 && text->size > most;
-    }
-    close(fd);
-    return error;
-}
-
-static bool read_local(const doctor_folder *folder, const char *name, size_t most, doctor_text *text)
-{
-    bool too_large = false;
     char *path = joined(folder->path, name);
-    const int error = path != NULL ? read_regular(path, most, text, &too_large) : ENOMEM;
+    const int error = path != NULL ? cli_input_read_regular(path, most, text) : ENOMEM;
     free(path);
-    if (error == 0 && !too_large) {
-        return true;
+    if (error == 0 || folder->told) {
+        return error == 0;
     }
-    free(text->bytes);
-    *text = (doctor_text){ NULL, 0 };
-    if (folder->told) {
-        return false;
-    }
-    if (too_large) {
+    if (error == EFBIG) {
         doctor_add_in(folder, DOCTOR_ERROR, "too_large", name,
                       "the file has more than %zu bytes, too many for this kind of file; it was not read", most);
     } else {
@@ -240,7 +189,7 @@ static bool read_local(const doctor_folder *folder, const char *name, size_t mos
     return false;
 }
 
-static bool read_beside(const doctor_folder *folder, const char *name, size_t most, doctor_text *text)
+static bool read_beside(const doctor_folder *folder, const char *name, size_t most, cli_input *text)
 {
     coffer_error err;
     uint32_t file = 0;
@@ -262,7 +211,7 @@ static bool read_beside(const doctor_folder *folder, const char *name, size_t mo
     const coffer_status status = coffer_input_read(folder->input, file, 0, text->bytes, text->size, &err);
     if (status != COFFER_OK) {
         free(text->bytes);
-        *text = (doctor_text){ NULL, 0 };
+        *text = (cli_input){ .size = 0 };
         doctor_add_failure(folder->doctor, "unreadable", name, &err);
         return false;
     }
@@ -270,9 +219,9 @@ static bool read_beside(const doctor_folder *folder, const char *name, size_t mo
     return true;
 }
 
-bool doctor_read(const doctor_folder *folder, const char *name, size_t most, doctor_text *text)
+bool doctor_read(const doctor_folder *folder, const char *name, size_t most, cli_input *text)
 {
-    *text = (doctor_text){ NULL, 0 };
+    *text = (cli_input){ .size = 0 };
     if (folder->input != NULL) {
         return read_beside(folder, name, most, text);
     }
@@ -287,19 +236,21 @@ void doctor_add_broken_json(const doctor_folder *folder, const char *name, const
     }
 }
 
-bool doctor_read_json(const doctor_folder *folder, const char *name, doctor_text *text, cli_document *document)
+bool doctor_read_json(const doctor_folder *folder, const char *name, cli_input *text, cli_document *document)
 {
     *document = (cli_document){ .text = NULL };
-    if (!doctor_read(folder, name, DOCTOR_CONFIG_MOST, text)) {
+    if (!doctor_read(folder, name, CLI_CONFIG_MOST, text)) {
         return false;
     }
     if (cli_document_read(document, text->bytes, text->size)) {
         return true;
     }
-    if (!folder->told) {
+    if (document->what == NULL) {
+        folder->doctor->failed = true;
+    } else if (!folder->told) {
         doctor_add_broken_json(folder, name, document->what, document->at);
     }
     free(text->bytes);
-    *text = (doctor_text){ NULL, 0 };
+    *text = (cli_input){ .size = 0 };
     return false;
 }

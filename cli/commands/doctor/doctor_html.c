@@ -32,30 +32,6 @@ static const char HEAD[] =
     ".note { color: var(--note) } .fine { color: var(--fine); font-weight: 600 }\n"
     "</style>\n";
 
-/* Text that is safe for a terminal, in HTML. */
-static void html_text(cli_output *out, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '&':
-            cli_put_text(out, "&amp;");
-            break;
-        case '<':
-            cli_put_text(out, "&lt;");
-            break;
-        case '>':
-            cli_put_text(out, "&gt;");
-            break;
-        case '"':
-            cli_put_text(out, "&quot;");
-            break;
-        default:
-            cli_put_char(out, *text);
-            break;
-        }
-    }
-}
-
 /* A name of any bytes. */
 static void html_name(cli_output *out, const char *name, size_t name_len)
 {
@@ -63,7 +39,7 @@ static void html_name(cli_output *out, const char *name, size_t name_len)
     char *safe = malloc(size);
     if (safe != NULL) {
         coffer_escape(name, name_len, safe, size);
-        html_text(out, safe);
+        cli_put_markup(out, safe);
     }
     free(safe);
 }
@@ -137,14 +113,14 @@ static void html_finding(cli_output *out, const doctor_finding *finding)
         cli_put_text(out, "</code>");
     }
     cli_put_text(out, "</td><td>");
-    html_text(out, finding->reason);
+    cli_put_markup(out, finding->reason);
     if (finding->offset != COFFER_NO_OFFSET) {
         snprintf(number, sizeof number, " (byte %" PRIu64 ")", finding->offset);
         cli_put_text(out, number);
     }
     if (finding->command != NULL) {
         cli_put_text(out, finding->mends ? "<br>Mend: <code>" : "<br>Look: <code>");
-        html_text(out, finding->command);
+        cli_put_markup(out, finding->command);
         cli_put_text(out, "</code>");
     }
     if (finding->more > 0) {

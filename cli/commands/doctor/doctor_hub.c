@@ -48,7 +48,7 @@ static bool is_sha256(const char *text, size_t len)
 static bool read_metadata(const doctor_folder *folder, const char *name, char wanted[SHA256_DIGITS + 1])
 {
     char path[600];
-    doctor_text text;
+    cli_input text;
     doctor_entry file = { .type = DOCTOR_FILE };
     doctor_folder quiet = { .doctor = folder->doctor, .path = folder->path, .name = folder->name, .told = true };
     snprintf(path, sizeof path, HUB_DOWNLOADS "/%.400s.metadata", name);

@@ -164,7 +164,7 @@ static void check_parts(doctor_folder *folder, const index_lines *lines)
 
 void doctor_check_index(doctor_folder *folder, const char *name, const coffer_error *err)
 {
-    doctor_text text;
+    cli_input text;
     cli_document document = { .text = NULL };
     index_lines lines = { NULL, 0 };
     doctor *d = folder->doctor;
@@ -188,7 +188,7 @@ void doctor_check_index(doctor_folder *folder, const char *name, const coffer_er
 
 void doctor_check_foreign_index(const doctor_folder *folder, const char *name)
 {
-    doctor_text text;
+    cli_input text;
     cli_document document = { .text = NULL };
     index_lines lines = { NULL, 0 };
     if (!doctor_read(folder, name, DOCTOR_INDEX_MOST, &text)) {

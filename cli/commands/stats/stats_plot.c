@@ -21,22 +21,7 @@ static void put_text(cli_output *out, const char *text, size_t text_len)
 {
     char safe[80];
     const size_t need = coffer_escape(text, text_len, safe, sizeof safe);
-    for (const char *next = safe; *next != '\0'; next++) {
-        switch (*next) {
-        case '&':
-            cli_put_text(out, "&amp;");
-            break;
-        case '<':
-            cli_put_text(out, "&lt;");
-            break;
-        case '>':
-            cli_put_text(out, "&gt;");
-            break;
-        default:
-            cli_put_char(out, *next);
-            break;
-        }
-    }
+    cli_put_markup(out, safe);
     cli_put_text(out, need >= sizeof safe ? "..." : "");
 }
 
