@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -38,6 +39,13 @@ class Screen(pyte.Screen):
         super().reset_mode(*modes, **how)
 
 
+def own_terminal():
+    """In the new process. What starts the tests in the background may have them ignore signals, which programs inherit."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Program:
     """A program that runs in a terminal; as a context it is killed at its end, if it still runs."""
 
@@ -49,7 +57,7 @@ class Program:
         self.stream = pyte.ByteStream(self.screen)
         self.said = b""
         self.process = subprocess.Popen(command, stdin=self.slave, stdout=self.slave, stderr=self.slave, start_new_session=True,
-                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0), **options)
+                                        preexec_fn=own_terminal, **options)
 
     def __enter__(self):
         return self

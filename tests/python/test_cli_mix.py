@@ -213,7 +213,7 @@ def test_what_would_be_merged(small):
     tensors = pair("model.h.0.q", 6, 10) | {"head.weight": numbers(7, 6)}
     adapter = peft(folder / "adapter", tensors)
     arguments = ["merge-lora", folder / "base.safetensors", adapter, "-o", folder / "new.safetensors", "-n"]
-    assert run(*arguments).stdout == "model.h.0.q.weight: rank 4, scale 2\nhead.weight: replaced\n"
+    assert run(*arguments).stdout == "head.weight: replaced\nmodel.h.0.q.weight: rank 4, scale 2\n"
     report = json.loads(run(*arguments, "--json").stdout)
     assert [(change["name"], change["change"], change["adapters"]) for change in report["changes"]] == [
         ("model.h.0.q.weight", "merge", [{"path": str(adapter), "rank": 4, "scale": 2}]),

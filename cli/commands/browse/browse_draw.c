@@ -20,6 +20,7 @@
 #define LABEL_MOST 1024 /* bytes of a name that are drawn; no screen has room for more */
 
 static const cli_pen plain_pen = { .look = 0 };
+static const cli_pen bold_pen = { .look = CLI_PEN_BOLD };
 static const cli_pen dim_pen = { .look = CLI_PEN_DIM };
 static const cli_pen title_pen = { .look = CLI_PEN_REVERSE };
 static const cli_pen cyan_pen = { .ink = CLI_INK(6) };
@@ -387,8 +388,7 @@ static void draw_name(const browse *state, cli_screen *screen, const browse_row 
     row_text(&state->tree, row, text, &tail);
     const bool branch = row->leaf == BROWSE_NONE && state->tree.nodes[row->node].child != BROWSE_NONE;
     const size_t room = width > x ? width - x : 0;
-    const size_t used =
-        draw_cut(screen, x, y, room, text, tail, branch ? (cli_pen){ .look = CLI_PEN_BOLD } : plain_pen);
+    const size_t used = draw_cut(screen, x, y, room, text, tail, branch ? bold_pen : plain_pen);
     const bool whole = used == cli_text_width(text, strlen(text));
     if (whole && browse_finds(text, strlen(text), state->search.text, state->search.len, &at)) {
         cli_screen_mark(screen, x + cli_text_width(text, at), y, cli_text_width(text + at, state->search.len),

@@ -241,7 +241,10 @@ static void begin_prompt(browse *state, browse_prompt prompt)
     state->prompt = prompt;
     state->before = prompt == BROWSE_PROMPT_SEARCH ? state->search : state->filter;
     state->cursor_before = on_page(state) ? state->page_top : state->cursor;
-    state->input = prompt == BROWSE_PROMPT_SEARCH ? (browse_input){ .len = 0 } : state->filter;
+    state->input = state->filter;
+    if (prompt == BROWSE_PROMPT_SEARCH) {
+        state->input = (browse_input){ .len = 0 };
+    }
 }
 
 /* What was typed takes effect when it is seen, or before another key does: several letters that come together cost no more
