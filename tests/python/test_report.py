@@ -331,9 +331,10 @@ def test_a_command_with_a_page_needs_no_other_and_one_without_says_so(tmp_path):
     (tmp_path / "page.html").write_bytes(ALL_BYTES)
     (tmp_path / "m.safetensors").write_bytes(ONE)
     subprocess.run(["cmake", f"-DPAGE={tmp_path}/page.html", f"-DOUTPUT={tmp_path}/page.c", "-P", SOURCE / "cli/page.cmake"], check=True)
+    subprocess.run(["cmake", f"-DOUTPUT={tmp_path}/templates.c", "-P", SOURCE / "cli/templates.cmake"], check=True)
     cli = tmp_path / "cli"
     shutil.copytree(SOURCE / "cli", cli)
-    sources = [*cli.glob("base/*.c"), *cli.glob("commands/**/*.c"), cli / "cli_table.c", cli / "main.c", *cli.glob("system/*_posix.c")]
+    sources = [*cli.glob("base/*.c"), *cli.glob("commands/**/*.c"), cli / "cli_table.c", cli / "main.c", tmp_path / "templates.c", *cli.glob("system/*_posix.c")]
     rooms = {f"-I{path}" for path in [cli, cli / "base", cli / "system", *cli.glob("commands/**/")]}
     options = ["-std=c11", "-O0", "-D_DEFAULT_SOURCE", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64", f"-I{SOURCE / 'include'}", *rooms]
     program = tmp_path / "coffer"
