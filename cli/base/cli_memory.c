@@ -3,6 +3,8 @@
    for, so products are checked, and what is 0 or missing ends the estimate. */
 #include "cli_memory.h"
 
+#include "cli_text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,13 +80,6 @@ static bool find_layers(memory_source *source, uint64_t *layers)
     return false;
 }
 
-static bool ends_with(const char *text, const char *ending)
-{
-    const size_t len = strlen(text);
-    const size_t ending_len = strlen(ending);
-    return len >= ending_len && strcmp(text + len - ending_len, ending) == 0;
-}
-
 /* Whether it generates text token by token, with one stack of layers. */
 static bool generates(const cli_document *config)
 {
@@ -93,8 +88,8 @@ static bool generates(const cli_document *config)
     const cli_node *architectures = cli_document_member(config, root, "architectures");
     char *first = cli_document_string(config, cli_document_first(config, architectures), &len);
     const bool text = first != NULL && !is_true(config, root, "is_encoder_decoder") &&
-                      (ends_with(first, "ForCausalLM") || ends_with(first, "LMHeadModel") ||
-                       ends_with(first, "ForConditionalGeneration"));
+                      (cli_ends_in(first, "ForCausalLM") || cli_ends_in(first, "LMHeadModel") ||
+                       cli_ends_in(first, "ForConditionalGeneration"));
     free(first);
     return text;
 }

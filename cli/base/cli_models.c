@@ -4,6 +4,7 @@
 
 #include "cli_folder.h"
 #include "cli_report.h"
+#include "cli_text.h"
 #include "coffer.h"
 
 #include <stdio.h>
@@ -19,18 +20,11 @@ static const char *const MODELS_UNFINISHED[] = { ".index.json.coffer-ready", ".i
 static const char *const MODELS_FOREIGN[] = { ".bin", ".pt",  ".pth", ".ckpt",    ".gguf", ".ggml",       ".onnx",
                                               ".h5",  ".npz", ".npy", ".msgpack", ".pkl",  ".coffer-part" };
 
-static bool ends_in(const char *name, const char *ending)
-{
-    const size_t name_len = strlen(name);
-    const size_t len = strlen(ending);
-    return name_len > len && strcmp(name + name_len - len, ending) == 0;
-}
-
 static bool ends_in_any(const char *name, const char *const *endings, size_t count)
 {
     bool found = false;
     for (size_t i = 0; i < count && !found; i++) {
-        found = ends_in(name, endings[i]);
+        found = cli_ends_in(name, endings[i]);
     }
     return found;
 }
@@ -115,7 +109,7 @@ static bool leaves_out(const void *ctx, const char *name)
         }
     }
     return coffer_format_from_path(name) == COFFER_FORMAT_ANY && !ENDS_IN(name, MODELS_UNFINISHED) &&
-           !ends_in(name, MODELS_INDEX);
+           !cli_ends_in(name, MODELS_INDEX);
 }
 
 static int compare_paths(const void *key, const void *file)
@@ -167,7 +161,7 @@ static void count_unit(models_folder *folder, const char *name)
 {
     folder->units++;
     folder->nested = folder->nested || strchr(name, '/') != NULL || name[0] == '.' ||
-                     !(ends_in(name, ".safetensors") || ends_in(name, MODELS_INDEX));
+                     !(cli_ends_in(name, ".safetensors") || cli_ends_in(name, MODELS_INDEX));
 }
 
 /* What an index names that cannot be read shows when it is looked at. */
@@ -175,7 +169,7 @@ static void cover_by_indices(models_folder *folder)
 {
     coffer_error err;
     for (size_t i = 0; i < folder->files.count; i++) {
-        if (ends_in(folder->files.files[i].name, MODELS_INDEX)) {
+        if (cli_ends_in(folder->files.files[i].name, MODELS_INDEX)) {
             (void)coffer_list_files(folder->files.files[i].path, NULL, cover, folder, &err);
         }
     }
@@ -195,7 +189,7 @@ static void add_file(models_folder *folder, const cli_folder_file *file)
     count_unit(folder, file->name);
     if (ENDS_IN(file->name, MODELS_UNFINISHED)) {
         add_unfinished(folder, file);
-    } else if (ends_in(file->name, MODELS_INDEX)) {
+    } else if (cli_ends_in(file->name, MODELS_INDEX)) {
         folder->failed = folder->failed || !add(folder->models, cli_shown_path(file->path), false);
     } else {
         folder->absent = 0;

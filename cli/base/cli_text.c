@@ -229,6 +229,13 @@ bool cli_is_plain(const char *text, size_t text_len)
     return true;
 }
 
+bool cli_ends_in(const char *name, const char *ending)
+{
+    const size_t name_len = strlen(name);
+    const size_t len = strlen(ending);
+    return name_len > len && memcmp(name + name_len - len, ending, len) == 0;
+}
+
 size_t cli_cut_at_character(const char *text, size_t text_len, size_t most)
 {
     size_t len = text_len < most ? text_len : most;

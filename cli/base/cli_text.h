@@ -38,6 +38,9 @@ size_t cli_cut_at_character(const char *text, size_t text_len, size_t most);
 /* Columns that a name takes when it is escaped, each character counted as one. */
 size_t cli_escaped_width(const char *text, size_t text_len);
 
+/* Whether a name ends in that, and has something before it. */
+bool cli_ends_in(const char *name, const char *ending);
+
 /* How many letters must be changed, added, dropped or swapped with their neighbour to make one text of the other; more
    than `limit` is answered by limit + 1. */
 size_t cli_distance(const char *a, size_t a_len, const char *b, size_t b_len, size_t limit);

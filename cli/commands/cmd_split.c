@@ -27,18 +27,11 @@ typedef struct split_target {
 
 /* ---- Where ---- */
 
-static bool ends_in(const char *text, const char *ending)
-{
-    const size_t text_len = strlen(text);
-    const size_t ending_len = strlen(ending);
-    return text_len > ending_len && strcmp(text + text_len - ending_len, ending) == 0;
-}
-
 /* A folder, in which the model is called "model", or the whole path of the model. */
 static bool name_target(split_target *target, const char *output)
 {
     const size_t size = strlen(output) + sizeof "/" SPLIT_NAME ".index.json";
-    const bool whole = ends_in(output, SPLIT_ENDING);
+    const bool whole = cli_ends_in(output, SPLIT_ENDING);
     target->path = malloc(size);
     target->index = malloc(size);
     if (target->path == NULL || target->index == NULL) {
@@ -52,7 +45,7 @@ static bool name_target(split_target *target, const char *output)
 /* Remembers a folder that it made, so that a failure can remove it. */
 static int make_folder(cli *app, split_target *target, const char *output)
 {
-    if (ends_in(output, SPLIT_ENDING)) {
+    if (cli_ends_in(output, SPLIT_ENDING)) {
         return CLI_EXIT_OK;
     }
     if (mkdir(output, 0777) == 0) {

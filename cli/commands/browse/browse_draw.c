@@ -408,7 +408,8 @@ static void draw_row(const browse *state, cli_screen *screen, const list_columns
 {
     const browse_row *row = &state->tree.rows[index];
     const coffer_tensor *tensor = row_tensor(&state->tree, row);
-    const uint64_t bytes = row->leaf != BROWSE_NONE ? tensor->size : state->tree.nodes[row->node].bytes;
+    const bool leaf = row->leaf != BROWSE_NONE && tensor != NULL;
+    const uint64_t bytes = leaf ? tensor->size : state->tree.nodes[row->node].bytes;
     char shape[LS_SHAPE_SIZE] = "";
     char dtype[64] = "";
     char size[CLI_NUMBER_SIZE];

@@ -245,11 +245,17 @@ static size_t line_length(const browse_text *text, size_t line)
     return end - text->lines[line];
 }
 
+/* A text without bytes has no memory, and yet an empty line. */
+static const char *line_bytes(const browse_text *text, size_t line)
+{
+    return text->bytes == NULL ? "" : text->bytes + text->lines[line];
+}
+
 void browse_text_draw(const browse_text *text, cli_screen *screen, size_t x, size_t y, size_t rows, size_t top)
 {
     for (size_t i = 0; i < rows && top + i < text->line_count; i++) {
         const size_t line = top + i;
-        draw_line(screen, x, y + i, text->width, text->bytes + text->lines[line], line_length(text, line));
+        draw_line(screen, x, y + i, text->width, line_bytes(text, line), line_length(text, line));
     }
 }
 
@@ -257,7 +263,7 @@ size_t browse_text_find(const browse_text *text, size_t from, bool back, const c
 {
     for (size_t i = 0; i < text->line_count; i++) {
         const size_t line = (from + (back ? text->line_count - i : i)) % text->line_count;
-        if (browse_finds(text->bytes + text->lines[line], line_length(text, line), words, words_len, NULL)) {
+        if (browse_finds(line_bytes(text, line), line_length(text, line), words, words_len, NULL)) {
             return line;
         }
     }

@@ -177,7 +177,7 @@ static int check_html(cli *app, const cli_arguments *arguments, const char *html
     if (html == NULL) {
         return CLI_EXIT_OK;
     }
-    if (!doctor_ends(html, ".html") && !doctor_ends(html, ".htm")) {
+    if (!cli_ends_in(html, ".html") && !cli_ends_in(html, ".htm")) {
         return cli_usage_error(app, "--html writes a page, so that its name has to end in .html");
     }
     return cli_publish_check(app, html, cli_given(arguments, CLI_OPTION_FORCE));

@@ -143,7 +143,6 @@ char *doctor_name(const doctor_folder *folder, const char *name);
 __attribute__((format(printf, 5, 6))) doctor_finding *doctor_add_in(const doctor_folder *folder, doctor_weight weight,
                                                                     const char *kind, const char *name,
                                                                     const char *format, ...);
-bool doctor_ends(const char *name, const char *ending);
 
 /* Reads a file of the folder whole, which is never a pipe. False without one, or, with a finding unless it is `told`, when
    it cannot be read or is larger than `most`. To be freed. */

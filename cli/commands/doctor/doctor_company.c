@@ -3,6 +3,7 @@
    for, the parts of a pipeline. */
 #include "cli_files.h"
 #include "cli_folder.h"
+#include "cli_text.h"
 #include "doctor.h"
 #include "doctor_family.h"
 
@@ -192,7 +193,7 @@ static bool has_other_weights(const doctor_folder *folder)
                                            ".npz", ".msgpack", ".ot",  ".pkl",  ".bt",   ".keras", ".safetensors" };
     for (size_t i = 0; i < folder->count; i++) {
         for (size_t k = 0; k < sizeof endings / sizeof endings[0]; k++) {
-            if (doctor_ends(folder->entries[i].name, endings[k])) {
+            if (cli_ends_in(folder->entries[i].name, endings[k])) {
                 return true;
             }
         }

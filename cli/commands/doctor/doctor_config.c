@@ -385,7 +385,7 @@ static bool wants_head(const config_check *check)
     char *name = cli_document_string(check->config, cli_document_first(check->config, list), &len);
     bool wants = false;
     for (size_t i = 0; i < sizeof endings / sizeof endings[0] && name != NULL; i++) {
-        wants = wants || doctor_ends(name, endings[i]);
+        wants = wants || cli_ends_in(name, endings[i]);
     }
     free(name);
     return wants;

@@ -66,7 +66,7 @@ static char *recovered_name(const char *name)
 static void add_leftover(const doctor_folder *folder, const doctor_entry *entry, const leftover *left)
 {
     doctor *d = folder->doctor;
-    const bool blocks = doctor_ends(entry->name, ".coffer-undo") || doctor_ends(entry->name, ".coffer-ready");
+    const bool blocks = cli_ends_in(entry->name, ".coffer-undo") || cli_ends_in(entry->name, ".coffer-ready");
     doctor_finding *finding =
         doctor_add_in(folder, blocks ? DOCTOR_ERROR : DOCTOR_WARNING, "leftover", entry->name, "%s", left->what);
     if (left->cure == CURE_NONE) {
@@ -91,7 +91,7 @@ static bool check_leftover(const doctor_folder *folder, const doctor_entry *entr
         return true;
     }
     for (size_t i = 0; i < sizeof LEFTOVERS / sizeof LEFTOVERS[0]; i++) {
-        if (doctor_ends(entry->name, LEFTOVERS[i].ending)) {
+        if (cli_ends_in(entry->name, LEFTOVERS[i].ending)) {
             add_leftover(folder, entry, &LEFTOVERS[i]);
             return true;
         }
@@ -165,7 +165,7 @@ static bool may_be_pickle(const char *name)
     static const char *const endings[] = { ".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle" };
     bool may = false;
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        may = may || doctor_ends(name, endings[i]);
+        may = may || cli_ends_in(name, endings[i]);
     }
     return may;
 }
@@ -254,14 +254,14 @@ static void check_file(doctor_folder *folder, doctor_entry *entry)
         entry->covered = true; /* what it is was told: nobody opens it */
         return;
     }
-    const bool text = doctor_ends(entry->name, ".json") || doctor_ends(entry->name, ".txt") ||
-                      doctor_ends(entry->name, ".model") || may_be_pickle(entry->name);
+    const bool text = cli_ends_in(entry->name, ".json") || cli_ends_in(entry->name, ".txt") ||
+                      cli_ends_in(entry->name, ".model") || may_be_pickle(entry->name);
     if (!tensors && text && check_page(folder, entry, bytes, size)) {
         return;
     }
-    if (doctor_ends(entry->name, ".json") && !doctor_ends(entry->name, ".safetensors.index.json")) {
+    if (cli_ends_in(entry->name, ".json") && !cli_ends_in(entry->name, ".safetensors.index.json")) {
         check_json(folder, entry);
-        if (doctor_ends(entry->name, ".bin.index.json")) {
+        if (cli_ends_in(entry->name, ".bin.index.json")) {
             doctor_check_foreign_index(folder, entry->name);
         }
     } else if (may_be_pickle(entry->name)) {

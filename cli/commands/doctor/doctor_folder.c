@@ -16,13 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-bool doctor_ends(const char *name, const char *ending)
-{
-    const size_t name_len = strlen(name);
-    const size_t len = strlen(ending);
-    return name_len > len && memcmp(name + name_len - len, ending, len) == 0;
-}
-
 /* ---- Names ---- */
 
 static char *joined(const char *folder, const char *name)

@@ -141,7 +141,7 @@ static void check_incomplete(const doctor_folder *folder)
     for (int i = 0; i < count; i++) {
         char name[600];
         snprintf(name, sizeof name, HUB_DOWNLOADS "/%.400s", entries[i]->d_name);
-        if (doctor_ends(name, ".incomplete")) {
+        if (cli_ends_in(name, ".incomplete")) {
             doctor_finding *finding =
                 doctor_add_in(folder, DOCTOR_WARNING, "leftover", name,
                               "a download was interrupted; the same download resumes it, or the file can go");

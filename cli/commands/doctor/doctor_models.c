@@ -33,7 +33,7 @@ static bool is_tensors(const doctor_entry *entry)
 static bool is_index(const doctor_entry *entry)
 {
     char stem[300];
-    if (entry->type != DOCTOR_FILE || !doctor_ends(entry->name, INDEX_ENDING)) {
+    if (entry->type != DOCTOR_FILE || !cli_ends_in(entry->name, INDEX_ENDING)) {
         return false;
     }
     snprintf(stem, sizeof stem, "%.*s", (int)(strlen(entry->name) - strlen(INDEX_ENDING)), entry->name);
@@ -311,7 +311,7 @@ static void check_shadow(const doctor_folder *folder)
 /* Of what was named alone the name does not matter: it is opened, unless it is something else for sure. */
 static bool is_named(const doctor_folder *folder, const doctor_entry *entry)
 {
-    return folder->only != NULL && entry->type == DOCTOR_FILE && !entry->pickle && !doctor_ends(entry->name, ".json");
+    return folder->only != NULL && entry->type == DOCTOR_FILE && !entry->pickle && !cli_ends_in(entry->name, ".json");
 }
 
 static bool is_wanted(const doctor_folder *folder, const doctor_entry *entry)
