@@ -408,14 +408,14 @@ static void draw_row(const browse *state, cli_screen *screen, const list_columns
 {
     const browse_row *row = &state->tree.rows[index];
     const coffer_tensor *tensor = row_tensor(&state->tree, row);
-    const bool leaf = row->leaf != BROWSE_NONE && tensor != NULL;
-    const uint64_t bytes = leaf ? tensor->size : state->tree.nodes[row->node].bytes;
+    uint64_t bytes = row->leaf != BROWSE_NONE ? 0 : state->tree.nodes[row->node].bytes;
     char shape[LS_SHAPE_SIZE] = "";
     char dtype[64] = "";
     char size[CLI_NUMBER_SIZE];
     char share[CLI_NUMBER_SIZE] = "";
     if (tensor != NULL) {
         const char *name = coffer_tensor_dtype_name(tensor);
+        bytes = row->leaf != BROWSE_NONE ? tensor->size : bytes;
         ls_shape_text(shape, tensor);
         coffer_escape(name, strlen(name), dtype, sizeof dtype);
     }
