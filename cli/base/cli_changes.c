@@ -100,7 +100,7 @@ static bool find_changed(folding *all)
     while (coffer_rewrite_at(all->changes->rewrite, total) != NULL) {
         total++;
     }
-    all->changed = malloc((total + 1) * sizeof(void *));
+    all->changed = malloc((total + 1) * sizeof *all->changed);
     all->tensors = malloc((total + 1) * sizeof(void *));
     for (size_t i = 0; all->changed != NULL && all->tensors != NULL && i < total; i++) {
         tensor = coffer_rewrite_at(all->changes->rewrite, i);

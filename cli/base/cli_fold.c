@@ -207,7 +207,7 @@ static int compare_groups(const void *left, const void *right)
 static bool lay_out(gathering *all, cli_folds *tree, const coffer_tensor *const *tensors)
 {
     size_t place = 0;
-    leaf_group **by_number = malloc((all->group_count + 1) * sizeof(leaf_group *));
+    leaf_group **by_number = calloc(all->group_count + 1, sizeof(leaf_group *));
     if (by_number == NULL) {
         return false;
     }
@@ -249,7 +249,7 @@ static bool make_leaves(cli_folds *tree, const coffer_tensor *const *tensors)
     while (all.mask / 2 < tree->leaf_count) {
         all.mask = all.mask * 2 + 1;
     }
-    all.group_of = malloc((tree->leaf_count + 1) * sizeof *all.group_of);
+    all.group_of = calloc(tree->leaf_count + 1, sizeof *all.group_of);
     all.table = calloc(all.mask + 1, sizeof *all.table);
     const bool made =
         all.group_of != NULL && all.table != NULL && gather(&all, tree, tensors) && lay_out(&all, tree, tensors);
@@ -267,7 +267,7 @@ bool cli_folds_make(cli_folds *tree, const coffer_tensor *const *tensors, size_t
     }
     *tree = (cli_folds){ .leaf_count = count };
     tree->leaves = malloc((count + 1) * sizeof *tree->leaves);
-    tree->folds = malloc((count + 1) * sizeof *tree->folds);
+    tree->folds = calloc(count + 1, sizeof *tree->folds);
     tree->texts = malloc(size);
     if (tree->leaves == NULL || tree->folds == NULL || tree->texts == NULL || !make_leaves(tree, tensors)) {
         cli_folds_free(tree);
