@@ -11,6 +11,7 @@
 
 #define CHANGED_EVERY 0.1 /* seconds between two calls of `changed` while a job goes on */
 #define PART_MOST (UINT64_C(1) << 20)
+#define LANE_STACK ((size_t)1 << 20)
 
 /* One thread and its job. */
 typedef struct work_lane {
@@ -67,13 +68,26 @@ static void *run_lane(void *ctx)
     return NULL;
 }
 
+/* musl gives threads 128 KiB, which a block of numbers alone would half fill. */
+static bool start_thread(work_lane *lane)
+{
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0) {
+        return false;
+    }
+    const bool started = pthread_attr_setstacksize(&attributes, LANE_STACK) == 0 &&
+                         pthread_create(&lane->thread, &attributes, run_lane, lane) == 0;
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
 /* With the lock held. Without a thread there is no result, which is all that can be done about it. */
 static void start_job(work_lane *lane)
 {
     lane->wanted = true;
     atomic_store(&lane->cancel, true);
     if (!lane->started) {
-        lane->started = pthread_create(&lane->thread, NULL, run_lane, lane) == 0;
+        lane->started = start_thread(lane);
     }
     pthread_cond_broadcast(&lane->work->more);
 }
