@@ -78,7 +78,7 @@ struct coffer_load {
     bool own_window;
     coffer__inlets *inlets;
     coffer__feeds feeds;
-    coffer__pins pins;         /* the group's memory and a keeper's, registered with devices; guarded by the mutex */
+    coffer__pins pins;         /* the group's memory, registered with devices; guarded by the mutex */
     struct coffer__kept *kept; /* what a keeper has of the model; NULL: nothing */
     coffer__load_worker *workers;
     size_t worker_count;
