@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer average A B... -o FILE: models of the same tensors, averaged. */
 #include "cli_guard.h"
+#include "cli_misfits.h"
 #include "cli_options.h"
 #include "cli_output.h"
 #include "cli_recorded.h"
@@ -11,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define DIFFERENCES_SHOWN 20 /* that are told of one by one */
 
 /* The weights of a line are in one block, each rule's after those of the one before. */
 typedef struct averaging {
@@ -25,7 +24,6 @@ typedef struct averaging {
     coffer_average_rule *rules;
     double *weights;
     char *patterns;
-    size_t differences;
 } averaging;
 
 /* ---- weights ---- */
@@ -93,27 +91,17 @@ static int read_all_weights(averaging *run, const char *const *texts, size_t cou
 
 /* ---- telling ---- */
 
-static void tell_difference(void *ctx, size_t model, const coffer_tensor *tensor, const char *why)
-{
-    averaging *run = ctx;
-    char name[1024];
-    if (run->differences++ < DIFFERENCES_SHOWN) {
-        coffer_escape(tensor->name, tensor->name_len, name, sizeof name);
-        cli_say_path(run->app, run->paths[model], "\"%s\" %s", name, why);
-    }
-}
-
 static coffer_status plan_average(void *ctx, coffer_rewrite **rewrite, const coffer *model,
                                   const coffer_rewrite_options *options, coffer_error *err)
 {
     averaging *run = ctx;
+    cli_misfits misfits = { .app = run->app, .paths = run->paths, .between = " " };
+    coffer_average_options average = run->options;
     run->models[0] = model;
-    run->options.misfit = tell_difference;
-    run->options.misfit_ctx = run;
-    const coffer_status status = coffer_average_plan(rewrite, run->models, run->count, &run->options, options, err);
-    if (run->differences > DIFFERENCES_SHOWN) {
-        cli_say(run->app, "... and %zu more", run->differences - DIFFERENCES_SHOWN);
-    }
+    average.misfit = cli_misfits_tell;
+    average.misfit_ctx = &misfits;
+    const coffer_status status = coffer_average_plan(rewrite, run->models, run->count, &average, options, err);
+    cli_misfits_end(&misfits);
     return status;
 }
 

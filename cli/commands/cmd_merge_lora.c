@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer merge-lora BASE ADAPTER... -o FILE: adapters added to the model that they were trained on. */
 #include "cli_guard.h"
+#include "cli_misfits.h"
 #include "cli_options.h"
 #include "cli_output.h"
 #include "cli_publish.h"
@@ -11,15 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MISFITS_SHOWN 20 /* tensors without a place that are told of one by one */
-
 typedef struct merging {
     cli *app;
     const char *const *paths; /* of the adapters */
     coffer_adapter *adapters;
     coffer_lora **loras; /* the same, to be closed */
     size_t count;
-    size_t misfits;
 } merging;
 
 /* ---- adapters ---- */
@@ -75,28 +73,17 @@ static int open_adapters(const merging *run, const cli_arguments *arguments)
 
 /* ---- telling ---- */
 
-static void tell_misfit(void *ctx, size_t adapter, const coffer_tensor *tensor, const char *why)
-{
-    merging *run = ctx;
-    char name[1024];
-    if (run->misfits++ < MISFITS_SHOWN) {
-        coffer_escape(tensor->name, tensor->name_len, name, sizeof name);
-        cli_say_path(run->app, run->paths[adapter], "\"%s\": %s", name, why);
-    }
-}
-
 static coffer_status plan_merge(void *ctx, coffer_rewrite **rewrite, const coffer *model,
                                 const coffer_rewrite_options *options, coffer_error *err)
 {
-    merging *run = ctx;
+    const merging *run = ctx;
+    cli_misfits misfits = { .app = run->app, .paths = run->paths, .between = ": " };
     coffer_merge_lora_options merge = COFFER_MERGE_LORA_OPTIONS_INIT;
-    merge.misfit = tell_misfit;
-    merge.misfit_ctx = run;
+    merge.misfit = cli_misfits_tell;
+    merge.misfit_ctx = &misfits;
     const coffer_status status =
         coffer_merge_lora_plan(rewrite, model, run->adapters, run->count, &merge, options, err);
-    if (run->misfits > MISFITS_SHOWN) {
-        cli_say(run->app, "... and %zu more", run->misfits - MISFITS_SHOWN);
-    }
+    cli_misfits_end(&misfits);
     return status;
 }
 
