@@ -7,7 +7,7 @@ FLOOR is build/release/bench/floor_read. The device is COFFER_BENCH_DEVICE (cuda
 are loaded (16). It needs a torch that has the device; without one it says so, and measures nothing. Other loaders are measured where
 they are installed: the reference (safetensors), InstantTensor and fastsafetensors.
 
-A figure is the median of five runs. The time until a tensor can be used on the device counts, the release of what was loaded before does
+A figure is the median of five runs; a loader that takes five times as long as ours is run once. The time until a tensor can be used on the device counts, the release of what was loaded before does
 not. The first load of each loader is not counted: it is the one that pins memory.
 """
 
