@@ -69,15 +69,27 @@ static int compare_folds(const void *left, const void *right)
     return order != 0 ? order : a->first < b->first ? -1 : a->first > b->first;
 }
 
+/* Tensors of a fold lie in natural order in most files already. */
+static void order_leaves(cli_leaf *leaves, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (compare_names(&leaves[i - 1], &leaves[i]) > 0) {
+            qsort(leaves, count, sizeof *leaves, compare_names);
+            return;
+        }
+    }
+}
+
 static void fold_leaves(cli_folds *tree)
 {
     for (size_t first = 0; first < tree->leaf_count;) {
-        const cli_leaf *leaf = &tree->leaves[first];
+        cli_leaf *leaf = &tree->leaves[first];
         size_t count = 1;
         while (first + count < tree->leaf_count && same_pattern(leaf, leaf + count) &&
                compare_kinds(leaf->tensor, leaf[count].tensor) == 0) {
             count++;
         }
+        order_leaves(leaf, count);
         const bool before = first > 0 && same_pattern(leaf, leaf - 1);
         const bool behind = first + count < tree->leaf_count && same_pattern(leaf, leaf + count);
         const bool alone = count == 1 && !before && !behind;
@@ -203,44 +215,36 @@ static int compare_groups(const void *left, const void *right)
     return order != 0 ? order : a->number < b->number ? -1 : a->number > b->number;
 }
 
-/* Lays the leaves out, group by group. Of each, `count` becomes the place where its next leaf goes. */
+/* Where a group is after sorting, and where its next leaf goes. */
+typedef struct group_place {
+    size_t group;
+    size_t next;
+} group_place;
+
+/* Lays the leaves out, group by group. */
 static bool lay_out(gathering *all, cli_folds *tree, const coffer_tensor *const *tensors)
 {
-    size_t place = 0;
-    leaf_group **by_number = calloc(all->group_count + 1, sizeof(leaf_group *));
-    if (by_number == NULL) {
+    size_t next = 0;
+    group_place *places = calloc(all->group_count + 1, sizeof *places);
+    if (places == NULL) {
         return false;
     }
     if (all->group_count > 1) {
         qsort(all->groups, all->group_count, sizeof *all->groups, compare_groups);
     }
     for (size_t i = 0; i < all->group_count; i++) {
-        const size_t count = all->groups[i].count;
-        by_number[all->groups[i].number] = &all->groups[i];
-        all->groups[i].count = place;
-        place += count;
+        places[all->groups[i].number] = (group_place){ i, next };
+        next += all->groups[i].count;
     }
     for (size_t i = 0; i < tree->leaf_count; i++) {
-        leaf_group *group = by_number[all->group_of[i]];
-        cli_leaf *leaf = &tree->leaves[group->count++];
-        *leaf = group->first;
+        group_place *place = &places[all->group_of[i]];
+        cli_leaf *leaf = &tree->leaves[place->next++];
+        *leaf = all->groups[place->group].first;
         leaf->tensor = tensors[i];
         leaf->item = i;
     }
-    free(by_number);
+    free(places);
     return true;
-}
-
-/* Tensors of a fold lie in natural order in most files already. */
-static void order_fold(cli_folds *tree, const cli_fold *fold)
-{
-    cli_leaf *leaves = &tree->leaves[fold->first];
-    for (size_t i = 1; i < fold->count; i++) {
-        if (compare_names(&leaves[i - 1], &leaves[i]) > 0) {
-            qsort(leaves, fold->count, sizeof *leaves, compare_names);
-            return;
-        }
-    }
 }
 
 static bool make_leaves(cli_folds *tree, const coffer_tensor *const *tensors)
@@ -266,7 +270,7 @@ bool cli_folds_make(cli_folds *tree, const coffer_tensor *const *tensors, size_t
         size += tensors[i]->name_len;
     }
     *tree = (cli_folds){ .leaf_count = count };
-    tree->leaves = malloc((count + 1) * sizeof *tree->leaves);
+    tree->leaves = calloc(count + 1, sizeof *tree->leaves);
     tree->folds = calloc(count + 1, sizeof *tree->folds);
     tree->texts = malloc(size);
     if (tree->leaves == NULL || tree->folds == NULL || tree->texts == NULL || !make_leaves(tree, tensors)) {
@@ -274,9 +278,6 @@ bool cli_folds_make(cli_folds *tree, const coffer_tensor *const *tensors, size_t
         return false;
     }
     fold_leaves(tree);
-    for (size_t i = 0; i < tree->fold_count; i++) {
-        order_fold(tree, &tree->folds[i]);
-    }
     return true;
 }
 
