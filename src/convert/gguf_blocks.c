@@ -32,25 +32,12 @@
 #include "gguf_blocks.h"
 
 #include "bytes.h"
+#include "floats.h"
 #include "gguf_grids.h"
 
 #include <string.h>
 
 /* ---- Numbers ----------------------------------------------------------------------------------------------------- */
-
-static float gguf_from_bits(uint32_t bits)
-{
-    float value = 0;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t gguf_to_bits(float value)
-{
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 /* F16 at a place. A subnormal is its mantissa in units of 2^-24. A normal number keeps its mantissa and has its
    exponent moved from a bias of 15 to one of 127; infinities and NaNs keep their payload. All of F16 fits in F32
@@ -62,17 +49,17 @@ static float gguf_half(const uint8_t *bytes)
     const uint32_t exponent = half >> 10 & 31;
     const uint32_t mantissa = half & 0x3ff;
     if (exponent == 0) {
-        const float magnitude = (float)mantissa * gguf_from_bits(0x33800000u);
+        const float magnitude = (float)mantissa * coffer__float_of_bits(0x33800000u);
         return sign != 0 ? -magnitude : magnitude;
     }
-    return gguf_from_bits(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13);
+    return coffer__float_of_bits(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13);
 }
 
 /* 2^(e - 128): below the normal numbers for 0 and 1. It is made of its bits, since a function of the mathematical
    library would be one more dependency, and no faster. */
 static float gguf_power(unsigned e)
 {
-    return gguf_from_bits(e >= 2 ? (uint32_t)(e - 1) << 23 : 0x00200000u << e);
+    return coffer__float_of_bits(e >= 2 ? (uint32_t)(e - 1) << 23 : 0x00200000u << e);
 }
 
 /* A scale without a sign, four bits of exponent and three of mantissa; 0x7f, which would be NaN, counts as 0. */
@@ -83,9 +70,9 @@ static float gguf_small_scale(unsigned u)
         return 0;
     }
     if (exponent == 0) {
-        return (float)(u & 7) * gguf_from_bits(0x3b000000u);
+        return (float)(u & 7) * coffer__float_of_bits(0x3b000000u);
     }
-    return gguf_from_bits((exponent + 120) << 23 | (uint32_t)(u & 7) << 20);
+    return coffer__float_of_bits((exponent + 120) << 23 | (uint32_t)(u & 7) << 20);
 }
 
 /* The even one is the low half of its byte. */
@@ -559,95 +546,23 @@ const coffer__gguf_type *coffer__gguf_type_of(uint32_t number)
 
 /* ---- What is written --------------------------------------------------------------------------------------------- */
 
-/* Bits of numbers as files have them: little-endian. By bytes on a big-endian machine, so that the file is the same
-   everywhere. */
-static void gguf_store_halves(uint8_t *to, const uint16_t *halves, size_t count)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(to, halves, count * sizeof *halves);
-#else
-    for (size_t i = 0; i < count; i++) {
-        to[2 * i] = (uint8_t)halves[i];
-        to[2 * i + 1] = (uint8_t)(halves[i] >> 8);
-    }
-#endif
-}
-
-static void gguf_store_f32(uint8_t *to, const float *values, size_t count)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(to, values, count * sizeof *values);
-#else
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = gguf_to_bits(values[i]);
-        const uint16_t halves[2] = { (uint16_t)bits, (uint16_t)(bits >> 16) };
-        gguf_store_halves(to + 4 * i, halves, 2);
-    }
-#endif
-}
-
-/* The upper half, after what is below has been rounded away. A NaN stays one: F16, the format of d, has them. Adding
-   half of what is cut off, and one less where the kept part is even, rounds to nearest and ties to even. A NaN would
-   become infinity or wrap by that sum, so it is cut instead and a bit of its mantissa set. */
-static uint16_t gguf_bf16(float value)
-{
-    const uint32_t bits = gguf_to_bits(value);
-    const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-    return (uint16_t)(is_nan ? bits >> 16 | 0x40 : rounded);
-}
-
-static void gguf_store_bf16(uint8_t *to, const float *values, size_t count)
-{
-    uint16_t halves[COFFER__GGUF_BLOCK_MOST];
-    for (size_t i = 0; i < count; i++) {
-        halves[i] = gguf_bf16(values[i]);
-    }
-    gguf_store_halves(to, halves, count);
-}
-
-/* Above the largest F16 comes infinity; below its normal numbers a sum with 2^-1 lines the mantissa up with them, and
-   the machine rounds it. All ways are computed and one is chosen, without jumps, so that the loop around it can use
-   vector instructions; what the others give is then meaningless but harmless, as unsigned numbers wrap. */
-static uint16_t gguf_f16(float value)
-{
-    const uint32_t bits = gguf_to_bits(value);
-    const uint32_t magnitude = bits & 0x7fffffffu;
-    const uint32_t normal = (magnitude - 0x38000000u + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    const uint32_t subnormal = gguf_to_bits(gguf_from_bits(magnitude) + 0.5f) - 0x3f000000u;
-    uint32_t half = magnitude < 0x38800000u ? subnormal : normal;
-    half = magnitude >= 0x477ff000u ? 0x7c00u : half;
-    half = magnitude > 0x7f800000u ? 0x7e00u : half;
-    return (uint16_t)(bits >> 16 & 0x8000u) | (uint16_t)half;
-}
-
-static void gguf_store_f16(uint8_t *to, const float *values, size_t count)
-{
-    uint16_t halves[COFFER__GGUF_BLOCK_MOST];
-    for (size_t i = 0; i < count; i++) {
-        halves[i] = gguf_f16(values[i]);
-    }
-    gguf_store_halves(to, halves, count);
-}
-
-/* A block goes through F32 in memory that stays in the cache. The function that stores is chosen once and not for
-   each block. Nearly all tensors have no scale of their own, so one loop more is run only for those that have. */
+/* A block goes through F32 in memory that stays in the cache. As F32 the numbers are written to the bit, NaNs too. Nearly
+   all tensors have no scale of their own, so one loop more is run only for those that have. */
 void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, float scale,
                          coffer_dtype dtype, uint8_t *to)
 {
-    const bool scaled = gguf_to_bits(scale) != gguf_to_bits(1);
-    void (*store)(uint8_t * to, const float *values, size_t count) = gguf_store_f32;
-    size_t size = type->elements * sizeof(float);
-    if (dtype != COFFER_F32) {
-        store = dtype == COFFER_BF16 ? gguf_store_bf16 : gguf_store_f16;
-        size = type->elements * sizeof(uint16_t);
-    }
+    const bool scaled = coffer__float_bits(scale) != coffer__float_bits(1);
+    const size_t size = type->elements * (dtype == COFFER_F32 ? sizeof(float) : sizeof(uint16_t));
     float values[COFFER__GGUF_BLOCK_MOST];
     for (size_t b = 0; b < count; b++) {
         type->decode(blocks + b * type->size, values);
         for (size_t i = 0; scaled && i < type->elements; i++) {
             values[i] *= scale;
         }
-        store(to + b * size, values, type->elements);
+        if (dtype == COFFER_F32) {
+            coffer__floats_copy(values, type->elements, to + b * size);
+        } else {
+            coffer__floats_encode(dtype, values, type->elements, to + b * size, NULL);
+        }
     }
 }

@@ -11,6 +11,7 @@
 #include "bytes.h"
 #include "coffer.h"
 #include "dtype.h"
+#include "floats.h"
 
 #define VALUES_DOUBLE_MANTISSA 52
 #define VALUES_DOUBLE_BIAS 1023
@@ -119,10 +120,7 @@ static double values_signed(uint64_t code, unsigned bits)
 
 static double values_float32(uint64_t code)
 {
-    const uint32_t bits = (uint32_t)code;
-    float value = 0;
-    memcpy(&value, &bits, sizeof value);
-    return (double)value;
+    return (double)coffer__float_of_bits((uint32_t)code);
 }
 
 /* Decodes one code, except of complex numbers, which are two, and of F32, which has a loop of its own. */

@@ -9,8 +9,8 @@
 #include "alloc.h"
 #include "crew.h"
 #include "error.h"
+#include "floats.h"
 #include "os.h"
-#include "rewrite_floats.h"
 #include "rewriting.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@
 /* The bytes of one number in a piece, at most. */
 #define REWRITE_ELEMENT_SIZE 8
 /* How many elements are decoded at a time: as doubles they fit in the processor's cache and on the stack. */
-#define REWRITE_BLOCK_ELEMENTS COFFER__REWRITE_MOST_FLOATS
+#define REWRITE_BLOCK_ELEMENTS COFFER__FLOATS_MOST
 #define REWRITE_MOST_THREADS 64
 
 /* The tensor, the first element of it and how many; the counts of lost numbers are this piece's own
@@ -123,11 +123,11 @@ static void rewrite_compute_block(const rewrite_cast_worker *worker, rewrite_pie
     float values[REWRITE_BLOCK_ELEMENTS];
     const coffer_rewrite *rewrite = worker->job->rewrite;
     const coffer__computing *computing = &rewrite->computing;
-    coffer__rewrite_losses losses = { 0, 0 };
-    coffer__rewrite_get_floats(dtypes[0], worker->from + rewrite_elements_size(dtypes[0], done), count, values);
+    coffer__floats_losses losses = { 0, 0 };
+    coffer__floats_decode(dtypes[0], worker->from + rewrite_elements_size(dtypes[0], done), count, values);
     computing->change_floats(computing->ctx, worker->memory, rewrite->sources[piece->number], piece->first, done, count,
                              values);
-    coffer__rewrite_put_floats(dtypes[1], values, count, worker->to + rewrite_elements_size(dtypes[1], done), &losses);
+    coffer__floats_encode(dtypes[1], values, count, worker->to + rewrite_elements_size(dtypes[1], done), &losses);
     piece->overflowed += losses.overflowed;
     piece->vanished += losses.vanished;
 }
@@ -138,8 +138,8 @@ static void rewrite_cast_elements(const rewrite_cast_worker *worker, rewrite_pie
 {
     const coffer_dtype dtypes[] = { from, to };
     const coffer__computing *computing = rewrite_computing(worker->job->rewrite, piece);
-    const bool in_floats = computing != NULL && computing->change_floats != NULL && coffer__rewrite_has_floats(from) &&
-                           coffer__rewrite_has_floats(to);
+    const bool in_floats =
+        computing != NULL && computing->change_floats != NULL && coffer__floats_have(from) && coffer__floats_have(to);
     for (size_t done = 0; done < piece->count; done += REWRITE_BLOCK_ELEMENTS) {
         const size_t left = piece->count - done;
         const size_t count = left < REWRITE_BLOCK_ELEMENTS ? left : REWRITE_BLOCK_ELEMENTS;

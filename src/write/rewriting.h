@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of a rewrite (coffer/rewrite.h), in eight parts that know each other by this file:
+ * The inside of a rewrite (coffer/rewrite.h), in seven parts that know each other by this file:
  *
  *   rewrite_rules   what the rules make of one tensor: one tensor at a time, with rewrite_maps and rewrite_layers
  *   rewrite         the plan: declarations, the files that they go to, the built header of each. No tensor is read
  *   rewrite_names   what the new files are called
  *   rewrite_guard   which files the new model replaces or removes, and whether it may
  *   rewrite_cast    the numbers of tensors that get another dtype or are computed, piece by piece
- *   rewrite_floats  numbers of F16, BF16 and F32 as floats, for what is computed
  *   rewrite_run     the new files, written as any writer writes them
  *   rewrite_headers only metadata, edited in each file
  *

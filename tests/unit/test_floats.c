@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops of src/write/rewrite_floats.c beside coffer_decode and coffer_encode: every code of 16 bits, and the numbers at
+/* The loops of src/core/floats.c beside coffer_decode and coffer_encode: every code of 16 bits, and the numbers at
    and around every rounding. */
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "rewrite_floats.h"
+#include "floats.h"
 
 #include <math.h>
 #include <string.h>
 
-#define BLOCK COFFER__REWRITE_MOST_FLOATS
+#define BLOCK COFFER__FLOATS_MOST
 
 static const coffer_dtype dtypes[] = { COFFER_F16, COFFER_BF16, COFFER_F32 };
 
@@ -31,7 +31,7 @@ static void test_which_dtypes(void **state)
 {
     (void)state;
     for (int dtype = 0; dtype < COFFER_DTYPE_COUNT; dtype++) {
-        assert_int_equal(coffer__rewrite_has_floats((coffer_dtype)dtype),
+        assert_int_equal(coffer__floats_have((coffer_dtype)dtype),
                          dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32);
     }
 }
@@ -48,7 +48,7 @@ static void test_every_code_is_decoded(void **state)
                 bytes[2 * i] = (uint8_t)(code + i);
                 bytes[2 * i + 1] = (uint8_t)((code + i) >> 8);
             }
-            coffer__rewrite_get_floats(dtypes[d], bytes, BLOCK, values);
+            coffer__floats_decode(dtypes[d], bytes, BLOCK, values);
             assert_int_equal(coffer_decode(dtypes[d], bytes, 0, BLOCK, wanted), COFFER_OK);
             for (size_t i = 0; i < BLOCK; i++) {
                 assert_true(isnan(wanted[i]) ? isnan(values[i]) : bits_of(values[i]) == bits_of((float)wanted[i]));
@@ -64,12 +64,12 @@ static void check_block(coffer_dtype dtype, const float *values)
     uint8_t wanted[4 * BLOCK];
     double wide[BLOCK];
     double back[BLOCK];
-    coffer__rewrite_losses losses = { 0, 0 };
-    coffer__rewrite_losses lost = { 0, 0 };
+    coffer__floats_losses losses = { 0, 0 };
+    coffer__floats_losses lost = { 0, 0 };
     for (size_t i = 0; i < BLOCK; i++) {
         wide[i] = (double)values[i];
     }
-    coffer__rewrite_put_floats(dtype, values, BLOCK, found, &losses);
+    coffer__floats_encode(dtype, values, BLOCK, found, &losses);
     assert_int_equal(coffer_encode(dtype, wide, BLOCK, wanted), COFFER_OK);
     assert_int_equal(coffer_decode(dtype, wanted, 0, BLOCK, back), COFFER_OK);
     assert_memory_equal(found, wanted, BLOCK * coffer_dtype_bits(dtype) / 8);

@@ -4,7 +4,7 @@
  * bit is the step of those numbers: so the addition rounds as it should. Choices are made by masks, since a branch would
  * keep a loop from becoming one of vectors.
  */
-#include "rewrite_floats.h"
+#include "floats.h"
 
 #include <string.h>
 
@@ -15,23 +15,9 @@
 #define FLOATS_HALF_NORMAL UINT32_C(0x38800000) /* 2^-14, the least normal F16 */
 #define FLOATS_ONE_HALF UINT32_C(0x3F000000)
 
-bool coffer__rewrite_has_floats(coffer_dtype dtype)
+bool coffer__floats_have(coffer_dtype dtype)
 {
     return dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32;
-}
-
-static uint32_t floats_bits(float value)
-{
-    uint32_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float floats_of_bits(uint32_t bits)
-{
-    float value = 0;
-    memcpy(&value, &bits, sizeof value);
-    return value;
 }
 
 /* All ones where it holds, else zero. */
@@ -67,7 +53,7 @@ static void floats_store_16(const uint16_t *codes, size_t count, uint8_t *bytes)
 }
 
 /* There and back are the same. */
-static void floats_copy_32(const void *from, size_t count, void *to)
+void coffer__floats_copy(const void *from, size_t count, void *to)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     memcpy(to, from, count * 4);
@@ -85,31 +71,31 @@ static void floats_copy_32(const void *from, size_t count, void *to)
 static void floats_of_bf16(const uint16_t *codes, size_t count, float *values)
 {
     for (size_t i = 0; i < count; i++) {
-        values[i] = floats_of_bits((uint32_t)codes[i] << 16);
+        values[i] = coffer__float_of_bits((uint32_t)codes[i] << 16);
     }
 }
 
 /* Moved to its place, the exponent lacks the difference of the biases. A subnormal number is so many steps of 2^-24. */
 static void floats_of_f16(const uint16_t *codes, size_t count, float *values)
 {
-    const float step = floats_of_bits((UINT32_C(127) - 24) << 23);
+    const float step = coffer__float_of_bits((UINT32_C(127) - 24) << 23);
     for (size_t i = 0; i < count; i++) {
         const uint32_t code = codes[i];
         const uint32_t exponent = code & FLOATS_HALF_INFINITY;
         const uint32_t moved = (code & 0x7FFF) << 13;
-        const uint32_t subnormal = floats_bits((float)(int32_t)(code & 0x3FF) * step);
+        const uint32_t subnormal = coffer__float_bits((float)(int32_t)(code & 0x3FF) * step);
         const uint32_t special = floats_mask(exponent == FLOATS_HALF_INFINITY);
         const uint32_t small = floats_mask(exponent == 0);
         const uint32_t large = (moved + FLOATS_HALF_REBASE) | (FLOATS_INFINITY & special);
-        values[i] = floats_of_bits((subnormal & small) | (large & ~small) | (code & 0x8000) << 16);
+        values[i] = coffer__float_of_bits((subnormal & small) | (large & ~small) | (code & 0x8000) << 16);
     }
 }
 
-void coffer__rewrite_get_floats(coffer_dtype dtype, const uint8_t *bytes, size_t count, float *values)
+void coffer__floats_decode(coffer_dtype dtype, const uint8_t *bytes, size_t count, float *values)
 {
-    uint16_t codes[COFFER__REWRITE_MOST_FLOATS];
+    uint16_t codes[COFFER__FLOATS_MOST];
     if (dtype == COFFER_F32) {
-        floats_copy_32(bytes, count, values);
+        coffer__floats_copy(bytes, count, values);
         return;
     }
     floats_load_16(bytes, count, codes);
@@ -125,21 +111,21 @@ void coffer__rewrite_get_floats(coffer_dtype dtype, const uint8_t *bytes, size_t
 /* A NaN loses its payload, as in every other dtype. */
 static void floats_put_f32(const float *values, size_t count, uint8_t *bytes)
 {
-    uint32_t codes[COFFER__REWRITE_MOST_FLOATS];
+    uint32_t codes[COFFER__FLOATS_MOST];
     for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = floats_bits(values[i]);
+        const uint32_t bits = coffer__float_bits(values[i]);
         const uint32_t sign = bits & UINT32_C(0x80000000);
         const uint32_t nan = floats_mask((bits ^ sign) > FLOATS_INFINITY);
         codes[i] = (bits & ~nan) | ((sign | FLOATS_INFINITY | FLOATS_QUIET) & nan);
     }
-    floats_copy_32(codes, count, bytes);
+    coffer__floats_copy(codes, count, bytes);
 }
 
 /* A carry out of the mantissa makes the exponent one higher, at last that of infinity. */
 static void floats_to_bf16(const float *values, size_t count, uint16_t *codes)
 {
     for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = floats_bits(values[i]);
+        const uint32_t bits = coffer__float_bits(values[i]);
         const uint32_t rounded = bits + 0x7FFF + (bits >> 16 & 1);
         const uint32_t sign = bits & UINT32_C(0x80000000);
         const uint32_t nan = floats_mask((bits & ~UINT32_C(0x80000000)) > FLOATS_INFINITY);
@@ -149,13 +135,13 @@ static void floats_to_bf16(const float *values, size_t count, uint16_t *codes)
 
 static void floats_to_f16(const float *values, size_t count, uint16_t *codes)
 {
-    const float one_half = floats_of_bits(FLOATS_ONE_HALF);
+    const float one_half = coffer__float_of_bits(FLOATS_ONE_HALF);
     for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = floats_bits(values[i]);
+        const uint32_t bits = coffer__float_bits(values[i]);
         const uint32_t size = bits & ~UINT32_C(0x80000000);
         const uint32_t normal = (size - FLOATS_HALF_REBASE + 0xFFF + (size >> 13 & 1)) >> 13;
-        const float sum = floats_of_bits(size) + one_half;
-        const uint32_t subnormal = floats_bits(sum) - FLOATS_ONE_HALF;
+        const float sum = coffer__float_of_bits(size) + one_half;
+        const uint32_t subnormal = coffer__float_bits(sum) - FLOATS_ONE_HALF;
         const uint32_t small = floats_mask(size < FLOATS_HALF_NORMAL);
         const uint32_t large =
             floats_mask(size >= UINT32_C(0x47800000)); /* 65536 and more; what rounds to it is, too */
@@ -168,12 +154,12 @@ static void floats_to_f16(const float *values, size_t count, uint16_t *codes)
 
 /* Of codes whose exponent is all ones in `infinity`, and who have no other bits but the sign. */
 static void floats_count_losses(const float *values, const uint16_t *codes, size_t count, uint32_t infinity,
-                                coffer__rewrite_losses *losses)
+                                coffer__floats_losses *losses)
 {
     uint32_t overflowed = 0;
     uint32_t vanished = 0;
     for (size_t i = 0; i < count; i++) {
-        const uint32_t size = floats_bits(values[i]) & ~UINT32_C(0x80000000);
+        const uint32_t size = coffer__float_bits(values[i]) & ~UINT32_C(0x80000000);
         const uint32_t code = codes[i] & UINT32_C(0x7FFF);
         overflowed += floats_mask(code == infinity) & floats_mask(size < FLOATS_INFINITY) & 1;
         vanished += floats_mask(code == 0) & floats_mask(size != 0) & 1;
@@ -182,10 +168,10 @@ static void floats_count_losses(const float *values, const uint16_t *codes, size
     losses->vanished += vanished;
 }
 
-void coffer__rewrite_put_floats(coffer_dtype dtype, const float *values, size_t count, uint8_t *bytes,
-                                coffer__rewrite_losses *losses)
+void coffer__floats_encode(coffer_dtype dtype, const float *values, size_t count, uint8_t *bytes,
+                           coffer__floats_losses *losses)
 {
-    uint16_t codes[COFFER__REWRITE_MOST_FLOATS];
+    uint16_t codes[COFFER__FLOATS_MOST];
     if (dtype == COFFER_F32) {
         floats_put_f32(values, count, bytes);
         return;
@@ -195,6 +181,9 @@ void coffer__rewrite_put_floats(coffer_dtype dtype, const float *values, size_t 
     } else {
         floats_to_f16(values, count, codes);
     }
-    floats_count_losses(values, codes, count, dtype == COFFER_BF16 ? UINT32_C(0x7F80) : FLOATS_HALF_INFINITY, losses);
+    if (losses != NULL) {
+        const uint32_t infinity = dtype == COFFER_BF16 ? UINT32_C(0x7F80) : FLOATS_HALF_INFINITY;
+        floats_count_losses(values, codes, count, infinity, losses);
+    }
     floats_store_16(codes, count, bytes);
 }
