@@ -28,7 +28,7 @@
 
 #include <string.h>
 
-/* Storages of views that are read whole, and bands of the results of others. */
+/* Storages of views that are read whole, and bands of the results of others, at most. */
 #define VERIFY_VIEW ((uint64_t)16 << 20)
 
 /* A band is read in tiles that are small enough for the cache of one processor, so that several threads read one. */
@@ -46,7 +46,8 @@ typedef struct verify_comparison {
     size_t count;
     size_t plain_count;         /* whose bytes lie one after another in a file of the input */
     uint32_t *order;            /* of their rows in the plan */
-    uint8_t *view;              /* VERIFY_VIEW bytes, once a view needs them */
+    uint8_t *view;              /* `view_size` bytes, once a view needs them */
+    size_t view_size;           /* VERIFY_VIEW, or less where all storages and results are smaller */
     coffer__transfer_kept kept; /* by the transfers that read views */
 } verify_comparison;
 
@@ -62,7 +63,7 @@ static const coffer__plan_storage *verify_storage_of(const coffer__plan *plan, c
 static coffer_status verify_view_memory(verify_comparison *run, coffer_error *err)
 {
     if (run->view == NULL) {
-        run->view = coffer__alloc_pages(run->allocator, (size_t)VERIFY_VIEW);
+        run->view = coffer__alloc_pages(run->allocator, run->view_size);
     }
     return run->view != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");
 }
@@ -279,6 +280,17 @@ static void verify_find_holes(verify_comparison *run)
     }
 }
 
+/* Makes room for a row that is written, as far as it is worth it. */
+static void verify_make_room(verify_comparison *run, const coffer__plan_row *row)
+{
+    const uint64_t storage_size = verify_storage_of(run->plan, row)->size;
+    const uint64_t row_size = coffer__plan_row_size(run->plan, row);
+    const uint64_t larger = storage_size > row_size ? storage_size : row_size;
+    const size_t useful = larger < VERIFY_VIEW ? (size_t)larger : (size_t)VERIFY_VIEW;
+    run->view_size = useful > run->view_size ? useful : run->view_size;
+    run->crew.total += row_size;
+}
+
 /* As many tensors as rows, and each row is found by its name: so there are no others. */
 static coffer_status verify_find_all(verify_comparison *run, coffer_error *err)
 {
@@ -286,7 +298,7 @@ static coffer_status verify_find_all(verify_comparison *run, coffer_error *err)
         const coffer__plan_row *row = coffer__plan_rows(run->plan) + i;
         if (row->fate == COFFER_FATE_WRITTEN) {
             run->order[run->count++] = i;
-            run->crew.total += coffer__plan_row_size(run->plan, row);
+            verify_make_room(run, row);
             run->plain_count += verify_is_plain(run->plan, row);
         }
     }
@@ -308,8 +320,8 @@ static coffer_status verify_find_all(verify_comparison *run, coffer_error *err)
 /* The input is looked at once more at the end: if it was changed meanwhile, equal bytes prove nothing. */
 static coffer_status verify_all(verify_comparison *run, coffer_error *err)
 {
-    coffer_status status = verify_find_all(run, err);
-    if (status == COFFER_OK && run->plain_count > 0) {
+    coffer_status status = COFFER_OK;
+    if (run->plain_count > 0) {
         const coffer__verify_task plain = { .rows = run->rows, .count = run->plain_count, .to = UINT64_MAX };
         status = coffer__verify_crew_run(&run->crew, &plain, err);
     }
@@ -332,6 +344,9 @@ static coffer_status verify_import(verify_comparison *run, coffer_error *err)
     run->rows = coffer__alloc_array(run->allocator, rows, sizeof *run->rows, err);
     coffer_status status = run->order != NULL && run->rows != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
     if (status == COFFER_OK) {
+        status = verify_find_all(run, err);
+    }
+    if (status == COFFER_OK) {
         status = coffer__verify_crew_open(&run->crew, coffer__input_is_far(run->import->input), err);
     }
     if (status == COFFER_OK) {
@@ -339,7 +354,7 @@ static coffer_status verify_import(verify_comparison *run, coffer_error *err)
     }
     coffer__inflaters_close(&run->decoding.inflaters);
     coffer__transfer_forget(&run->kept, run->allocator);
-    coffer__free_pages(run->allocator, run->view, (size_t)VERIFY_VIEW);
+    coffer__free_pages(run->allocator, run->view, run->view_size);
     coffer__verify_crew_close(&run->crew);
     coffer__free_array(run->allocator, run->rows, rows, sizeof *run->rows);
     coffer__free_array(run->allocator, run->order, rows, sizeof *run->order);
@@ -360,6 +375,7 @@ coffer_status coffer__import_verify(coffer_import *import, const coffer *written
         .plan = &import->plan,
         .options = &known,
         .allocator = allocator,
+        .view_size = 1, /* of nothing, too */
         .decoding = { .plan = &import->plan, .input = import->input, .spool = spool, .allocator = allocator },
         .crew = { .written = written, .options = &known, .allocator = allocator }
     };

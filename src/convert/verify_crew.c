@@ -20,6 +20,8 @@
 #define VERIFY_BLOCK_NEAR ((size_t)512 << 10)
 /* What is worth a round trip. */
 #define VERIFY_BLOCK_FAR ((size_t)1 << 20)
+/* However little there is: a page. */
+#define VERIFY_BLOCK_LEAST ((size_t)4 << 10)
 #define VERIFY_MOST_WORKERS 8u
 #define VERIFY_FAR_WORKERS 4u
 /* What is worth a thread. */
@@ -262,6 +264,9 @@ coffer_status coffer__verify_crew_open(coffer__verify_crew *crew, bool far, coff
     const bool allocates = crew->written->shard_count > 0 && crew->written->shards[0].trusted != NULL;
     crew->workers = allocates ? 1 : wanted < most ? wanted : most;
     crew->block = far ? VERIFY_BLOCK_FAR : VERIFY_BLOCK_NEAR;
+    while (crew->block / 2 >= crew->total && crew->block > VERIFY_BLOCK_LEAST) {
+        crew->block /= 2;
+    }
     crew->memory = coffer__alloc_pages(crew->allocator, crew->workers * 2 * crew->block);
     return crew->memory != NULL ? COFFER_OK
                                 : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to verify what was written");

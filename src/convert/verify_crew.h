@@ -4,7 +4,7 @@
  * brings both sides into memory that stays in the processor's cache, and compares them there. Bytes are compared, never
  * numbers, since a NaN equals nothing.
  *
- * Memory: 2 blocks for each worker, 8 MiB at most, asked for once (coffer__verify_crew_open).
+ * Memory: 2 blocks for each worker, 8 MiB at most and less for little, asked for once (coffer__verify_crew_open).
  */
 #ifndef COFFER_CONVERT_VERIFY_CREW_H
 #define COFFER_CONVERT_VERIFY_CREW_H
@@ -33,8 +33,8 @@ typedef struct coffer__verify_crew {
     size_t workers; /* at most */
     size_t block;   /* bytes of each side that a worker has in memory */
     uint8_t *memory;
-    uint64_t done; /* bytes of tensors, as `progress` of the options is told … */
-    uint64_t total;
+    uint64_t done;  /* bytes of tensors, as `progress` of the options is told … */
+    uint64_t total; /* … and the crew is opened for */
 } coffer__verify_crew;
 
 /* One comparison: bytes from `from` to `to` of each of the rows. What should be there is where the first of these is
