@@ -168,6 +168,10 @@ int coffer__os_write_next(int fd, const void *bytes, size_t size, size_t *done);
    less than `size` without an error when the source ends. EOPNOTSUPP: the system cannot copy
    between these two, and the bytes from *done on have to be read and written. */
 int coffer__os_copy(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done);
+/* The same, but EOPNOTSUPP also where reading and writing take less time: a copy by the system pays where it shares blocks, or
+   where a server makes it. */
+int coffer__os_copy_that_pays(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size,
+                              uint64_t *done);
 /* Makes the whole of `to` share the blocks of `from`, atomically; fails where the file system
    cannot. */
 int coffer__os_clone(int from, int to);

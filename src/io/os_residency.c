@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operating system: which bytes of a file are in the page cache, and what kind of storage it is on.
+ * The operating system: which bytes of a file are in the page cache, what kind of storage it is on, and what follows from
+ * that for copies.
  *
  * Three calls know something of the page cache. cachestat (Linux 6.5) knows exactly and touches nothing, but answers only
  * those who may write the file. preadv2 with RWF_NOWAIT (4.14) answers everybody by reading what is there; of what is
@@ -29,45 +30,76 @@
 /* ---- kinds of storage -------------------------------------------------------------------------------------------- */
 
 #ifdef __linux__
-/* The numbers by which file systems call themselves. What is not listed is on a disk of this system. */
+/* Blocks that files share are that large in most file systems, and in the others they are larger. */
+#define OS_SHARED_BLOCK 4096u
+
+/* The numbers by which file systems call themselves, and whether their files can share blocks. What is not listed is on a
+   disk of this system. */
 static const struct os_storage_row {
     uint32_t magic;
     coffer__os_storage storage;
+    bool shares;
 } os_storage_rows[] = {
-    { 0x01021994, COFFER__OS_MEMORY },                                      /* tmpfs */
-    { 0x858458F6, COFFER__OS_MEMORY },                                      /* ramfs */
-    { 0x958458F6, COFFER__OS_MEMORY },                                      /* hugetlbfs */
-    { 0x6969, COFFER__OS_NETWORK },                                         /* NFS */
-    { 0x517B, COFFER__OS_NETWORK },                                         /* SMB, in three versions */
-    { 0xFF534D42, COFFER__OS_NETWORK },                                     /* CIFS */
-    { 0xFE534D42, COFFER__OS_NETWORK }, { 0x0BD00BD0, COFFER__OS_NETWORK }, /* Lustre */
-    { 0x00C36400, COFFER__OS_NETWORK },                                     /* Ceph */
-    { 0x47504653, COFFER__OS_NETWORK },                                     /* GPFS */
-    { 0x19830326, COFFER__OS_NETWORK },                                     /* BeeGFS */
-    { 0x01021997, COFFER__OS_NETWORK },                                     /* 9p */
-    { 0x5346414F, COFFER__OS_NETWORK },                                     /* AFS */
-    { 0xAAD7AAEA, COFFER__OS_NETWORK },                                     /* PanFS */
-    { 0x20030528, COFFER__OS_NETWORK },                                     /* OrangeFS */
-    { 0x786F4256, COFFER__OS_NETWORK },                                     /* shared folders of VirtualBox */
-    { 0x65735546, COFFER__OS_USER },                                        /* FUSE */
+    { 0x01021994, COFFER__OS_MEMORY, false },                                             /* tmpfs */
+    { 0x858458F6, COFFER__OS_MEMORY, false },                                             /* ramfs */
+    { 0x958458F6, COFFER__OS_MEMORY, false },                                             /* hugetlbfs */
+    { 0x9123683E, COFFER__OS_LOCAL, true },                                               /* Btrfs */
+    { 0x58465342, COFFER__OS_LOCAL, true },                                               /* XFS */
+    { 0xCA451A4E, COFFER__OS_LOCAL, true },                                               /* bcachefs */
+    { 0x7461636F, COFFER__OS_LOCAL, true },                                               /* OCFS2 */
+    { 0x2FC12FC1, COFFER__OS_LOCAL, true },                                               /* ZFS */
+    { 0x6969, COFFER__OS_NETWORK, false },                                                /* NFS */
+    { 0x517B, COFFER__OS_NETWORK, false },                                                /* SMB, in three versions */
+    { 0xFF534D42, COFFER__OS_NETWORK, false },                                            /* CIFS */
+    { 0xFE534D42, COFFER__OS_NETWORK, false }, { 0x0BD00BD0, COFFER__OS_NETWORK, false }, /* Lustre */
+    { 0x00C36400, COFFER__OS_NETWORK, false },                                            /* Ceph */
+    { 0x47504653, COFFER__OS_NETWORK, false },                                            /* GPFS */
+    { 0x19830326, COFFER__OS_NETWORK, false },                                            /* BeeGFS */
+    { 0x01021997, COFFER__OS_NETWORK, false },                                            /* 9p */
+    { 0x5346414F, COFFER__OS_NETWORK, false },                                            /* AFS */
+    { 0xAAD7AAEA, COFFER__OS_NETWORK, false },                                            /* PanFS */
+    { 0x20030528, COFFER__OS_NETWORK, false },                                            /* OrangeFS */
+    { 0x786F4256, COFFER__OS_NETWORK, false }, /* shared folders of VirtualBox */
+    { 0x65735546, COFFER__OS_USER, false },    /* FUSE */
 };
 
-coffer__os_storage coffer__os_storage_called(uint32_t magic)
+static struct os_storage_row os_storage_row_of(uint32_t magic)
 {
     for (size_t i = 0; i < sizeof os_storage_rows / sizeof os_storage_rows[0]; i++) {
         if (os_storage_rows[i].magic == magic) {
-            return os_storage_rows[i].storage;
+            return os_storage_rows[i];
         }
     }
-    return COFFER__OS_LOCAL;
+    return (struct os_storage_row){ magic, COFFER__OS_LOCAL, false };
 }
 
 /* The numbers are compared as 32 bits: the field is signed on some architectures, where the large ones would come out
    negative. */
-coffer__os_storage coffer__os_storage_of(int fd)
+static struct os_storage_row os_storage_row_at(int fd)
 {
     struct statfs info;
-    return fstatfs(fd, &info) == 0 ? coffer__os_storage_called((uint32_t)info.f_type) : COFFER__OS_LOCAL;
+    return os_storage_row_of(fstatfs(fd, &info) == 0 ? (uint32_t)info.f_type : 0);
+}
+
+coffer__os_storage coffer__os_storage_called(uint32_t magic)
+{
+    return os_storage_row_of(magic).storage;
+}
+
+coffer__os_storage coffer__os_storage_of(int fd)
+{
+    return os_storage_row_at(fd).storage;
+}
+
+/* Elsewhere the kernel moves page after page through a pipe, on one thread. */
+int coffer__os_copy_that_pays(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done)
+{
+    const struct os_storage_row row = os_storage_row_at(to);
+    const bool on_blocks = from_offset % OS_SHARED_BLOCK == 0 && to_offset % OS_SHARED_BLOCK == 0;
+    const bool by_server = row.storage == COFFER__OS_NETWORK || row.storage == COFFER__OS_USER;
+    *done = 0;
+    return by_server || (row.shares && on_blocks) ? coffer__os_copy(from, from_offset, to, to_offset, size, done)
+                                                  : EOPNOTSUPP;
 }
 #else
 coffer__os_storage coffer__os_storage_called(uint32_t magic)
@@ -80,6 +112,11 @@ coffer__os_storage coffer__os_storage_of(int fd)
 {
     (void)fd;
     return COFFER__OS_LOCAL;
+}
+
+int coffer__os_copy_that_pays(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done)
+{
+    return coffer__os_copy(from, from_offset, to, to_offset, size, done);
 }
 #endif
 

@@ -29,6 +29,11 @@ coffer__os_storage coffer__os_storage_of(int fd)
                : COFFER__OS_LOCAL;
 }
 
+int coffer__os_copy_that_pays(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done)
+{
+    return coffer__os_copy(from, from_offset, to, to_offset, size, done);
+}
+
 /* ---- the same file once more ------------------------------------------------------------------------------------- */
 
 static int win_open_once_more(int fd, DWORD flags, int *again)

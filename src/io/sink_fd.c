@@ -103,8 +103,9 @@ static int sink_fd_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64
 {
     const sink_fd_state *state = sink->state;
     *done = 0;
-    return state->positioned ? coffer__os_copy(from, from_offset, state->fd, state->start + offset, size, done)
-                             : EOPNOTSUPP;
+    return state->positioned
+               ? coffer__os_copy_that_pays(from, from_offset, state->fd, state->start + offset, size, done)
+               : EOPNOTSUPP;
 }
 
 static void sink_fd_release(coffer__sink *sink)

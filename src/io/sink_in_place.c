@@ -51,7 +51,7 @@ static int sink_in_place_copy_at(coffer__sink *sink, uint64_t offset, int from, 
                                  uint64_t *done)
 {
     const sink_in_place_state *state = sink->state;
-    return coffer__os_copy(from, from_offset, state->fd, offset, size, done);
+    return coffer__os_copy_that_pays(from, from_offset, state->fd, offset, size, done);
 }
 
 /* Also after publishing, which has closed the file already. */

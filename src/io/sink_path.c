@@ -144,8 +144,9 @@ static int sink_path_copy_at(coffer__sink *sink, uint64_t offset, int from, uint
                              uint64_t *done)
 {
     sink_path_state *state = sink->state;
-    const int os_error = sink->sparse ? sink_path_copy_sparse(state, offset, from, from_offset, size, done)
-                                      : coffer__os_copy(from, from_offset, state->temporary.fd, offset, size, done);
+    const int os_error = sink->sparse
+                             ? sink_path_copy_sparse(state, offset, from, from_offset, size, done)
+                             : coffer__os_copy_that_pays(from, from_offset, state->temporary.fd, offset, size, done);
     sink_path_wrote(state, (size_t)*done);
     return os_error;
 }

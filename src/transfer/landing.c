@@ -14,7 +14,7 @@
  *
  * The steps themselves are sequential: reading is parallel within a step, writing only for long runs. When the
  * system could not copy once, the rest is read and written, without asking again: the answer depends on
- * the two file systems, and would be the same for every run.
+ * the two file systems, and on whether tensors lie on whole blocks, which those of one file mostly have in common.
  */
 #include "landing.h"
 

@@ -15,6 +15,9 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #endif
+#ifdef __linux__
+#include <sys/vfs.h>
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -59,13 +62,20 @@ static struct {
     size_t most;          /* … and moves that many bytes at most; 0: as many as it can */
     unsigned interruptions;
     void (*before[FAULT_COUNT])(void); /* called before a call of the kind is made; NULL: nothing is */
-    time_t clock;   /* every file was changed at that second, whatever happens to it; 0: when it was */
-    ino_t stranger; /* the file of this inode is somebody else's; 0: none is */
+    time_t clock;         /* every file was changed at that second, whatever happens to it; 0: when it was */
+    ino_t stranger;       /* the file of this inode is somebody else's; 0: none is */
+    uint32_t file_system; /* where all files seem to be, also after faults_clear; 0: where they are */
 } faults;
+
+/* What file systems call themselves: one whose server copies, and one whose files share blocks. */
+#define FAULTY_NFS UINT32_C(0x6969)
+#define FAULTY_BTRFS UINT32_C(0x9123683E)
 
 static void faults_clear(void)
 {
+    const uint32_t file_system = faults.file_system;
     memset(&faults, 0, sizeof faults);
+    faults.file_system = file_system;
 }
 
 /* For cmocka: what runs before a test and after it, where the test has a directory of its own. */
@@ -299,6 +309,19 @@ ssize_t copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset, 
     faulty_find(&next, "copy_file_range");
     return faulty(FAULT_COPY) ? -1 : next(from, from_offset, to, to_offset, size, flags);
 }
+
+#ifdef __linux__
+int fstatfs(int fd, struct statfs *found)
+{
+    int (*next)(int fd, struct statfs *found);
+    faulty_find(&next, FAULTY_OFFSETS("fstatfs"));
+    const int result = next(fd, found);
+    if (result == 0 && faults.file_system != 0) {
+        found->f_type = (__typeof__(found->f_type))faults.file_system;
+    }
+    return result;
+}
+#endif
 
 int close(int fd)
 {

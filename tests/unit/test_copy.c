@@ -10,6 +10,7 @@
 
 #include "coffer.h"
 #include "faulty_calls.h"
+#include "os.h"
 #include "support_file.h"
 #include "support_memory.h"
 #include "support_model.h"
@@ -449,6 +450,36 @@ static void many_small_tensors_take_few_calls(void **state)
     assert_true(writes_counted <= MANY * 5000 / (1 << 20) + 1);
 }
 
+#ifdef __linux__
+/* How many bytes the system copies on a file system of that number, from one offset to another. */
+static uint64_t copied_on(uint32_t file_system, uint64_t from_offset, uint64_t to_offset)
+{
+    const uint32_t before = faults.file_system;
+    uint64_t done = 1;
+    const int from = open(work_path("source"), O_RDONLY | O_CLOEXEC);
+    const int to = open(work_path("target"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    faults.file_system = file_system;
+    const int os_error = coffer__os_copy_that_pays(from, from_offset, to, to_offset, 8192, &done);
+    faults.file_system = before;
+    assert_int_equal(os_error, done == 0 ? EOPNOTSUPP : 0);
+    assert_int_equal(close(from), 0);
+    assert_int_equal(close(to), 0);
+    assert_int_equal(unlink(work_path("target")), 0);
+    return done;
+}
+
+static void where_the_system_copies(void **state)
+{
+    (void)state;
+    const uint32_t ext4 = 0xEF53;
+    assert_int_equal(copied_on(ext4, 4096, 8192), 0);
+    assert_int_equal(copied_on(FAULTY_BTRFS, 4096, 8192), 8192);
+    assert_int_equal(copied_on(FAULTY_BTRFS, 4096, 8200), 0);
+    assert_int_equal(copied_on(FAULTY_BTRFS, 100, 100), 0);
+    assert_int_equal(copied_on(FAULTY_NFS, 100, 8200), 8192);
+}
+#endif
+
 /* ---- failing --------------------------------------------------------------------------------------------------------- */
 
 typedef struct watcher {
@@ -658,6 +689,9 @@ int main(void)
         TEST(pieces_and_copies_together),
         TEST(two_threads_share_a_writer),
         TEST(many_small_tensors_take_few_calls),
+#ifdef __linux__
+        TEST(where_the_system_copies),
+#endif
         TEST(progress_and_cancelling),
         TEST(progress_of_several_threads),
         TEST(calls_of_the_system_that_fail),
@@ -665,5 +699,6 @@ int main(void)
         TEST(memory_that_fails),
         TEST(wrong_calls),
     };
+    faults.file_system = FAULTY_NFS; /* so that the system copies where it can */
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -467,5 +467,6 @@ int main(void)
         TEST(test_nothing_to_do), TEST(test_within_header), TEST(test_rewrite_for_room), TEST(test_no_slack),
         TEST(test_rewrite),       TEST(test_progress),      TEST(test_file_shrinks),     TEST(test_limit_of_header),
     };
+    faults.file_system = FAULTY_NFS; /* so that the system copies where it can */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
