@@ -5,6 +5,7 @@
  */
 #include "average.h"
 
+#include "alike.h"
 #include "alloc.h"
 #include "checked.h"
 #include "error.h"
@@ -43,12 +44,6 @@ static void average_misfit(average_planning *planning, size_t model, const coffe
     }
 }
 
-static bool average_same_shape(const coffer_tensor *one, const coffer_tensor *other)
-{
-    return one->rank == other->rank &&
-           (one->rank == 0 || memcmp(one->shape, other->shape, one->rank * sizeof *one->shape) == 0);
-}
-
 /* Finds the tensors of a model that are like those of the first. */
 static void average_match(average_planning *planning, size_t model)
 {
@@ -61,7 +56,7 @@ static void average_match(average_planning *planning, size_t model)
         found += other != NULL;
         if (other == NULL) {
             average_misfit(planning, model, first, "is missing");
-        } else if (!average_same_shape(first, other)) {
+        } else if (!coffer__alike_shapes(first, other)) {
             average_misfit(planning, model, first, "has another shape");
         } else if (first->dtype != other->dtype) {
             average_misfit(planning, model, first, "has another dtype");

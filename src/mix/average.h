@@ -12,6 +12,7 @@
 #ifndef COFFER_MIX_AVERAGE_H
 #define COFFER_MIX_AVERAGE_H
 
+#include "alike.h"
 #include "coffer.h"
 
 typedef struct coffer__average {
@@ -32,8 +33,7 @@ static inline const coffer_tensor *coffer__average_tensor(const coffer__average 
 /* Whether the numbers are averaged; else the bytes have to be the same. */
 static inline bool coffer__average_computes(const coffer__average *average, size_t tensor)
 {
-    const coffer_dtype dtype = coffer__average_tensor(average, 0, tensor)->dtype;
-    return dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32 || dtype == COFFER_F64;
+    return coffer__alike_numbers(coffer__average_tensor(average, 0, tensor));
 }
 
 /* Compares what has to be equal, and with slerp finds the coefficients. */

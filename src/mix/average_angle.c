@@ -4,28 +4,17 @@
  * or dividing by three until a short series is as precise as a double.
  */
 #include "average.h"
+#include "root.h"
 
 #define AVERAGE_PI 3.14159265358979323846
 #define AVERAGE_NEARLY_PARALLEL 0.9995
 #define AVERAGE_LEAST_LENGTH 1e-8
 
-/* Newton's steps, from above; they end where rounding ends them. */
-static double average_root(double number)
-{
-    double root = number > 1 ? number : 1;
-    double next = (root + number / root) / 2;
-    while (next < root) {
-        root = next;
-        next = (root + number / root) / 2;
-    }
-    return root;
-}
-
 /* From 0 to 1. Halved twice, the tangent is below 0.2, where 12 terms are enough. */
 static double average_arctangent(double tangent)
 {
     for (unsigned i = 0; i < 2; i++) {
-        tangent = tangent / (1 + average_root(1 + tangent * tangent));
+        tangent = tangent / (1 + coffer__root(1 + tangent * tangent));
     }
     const double square = tangent * tangent;
     double sum = 0;
@@ -39,7 +28,7 @@ static double average_arctangent(double tangent)
 static double average_arccosine(double cosine)
 {
     const double size = cosine < 0 ? -cosine : cosine;
-    const double half = 2 * average_arctangent(average_root((1 - size) / (1 + size)));
+    const double half = 2 * average_arctangent(coffer__root((1 - size) / (1 + size)));
     return cosine < 0 ? AVERAGE_PI - half : half;
 }
 
@@ -58,7 +47,7 @@ static double average_sine(double angle)
 
 static double average_length(double square)
 {
-    const double length = average_root(square);
+    const double length = coffer__root(square);
     return length > AVERAGE_LEAST_LENGTH ? length : 1;
 }
 

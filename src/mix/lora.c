@@ -6,6 +6,7 @@
  */
 #include "lora.h"
 
+#include "alike.h"
 #include "alloc.h"
 #include "error.h"
 #include "model.h"
@@ -100,13 +101,6 @@ static coffer_status lora_fail_tensor(coffer_error *err, coffer_status status, c
     return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
 }
 
-/* Matrices come in these dtypes. Anything else is quantised, and stands for numbers that are not there. */
-static bool lora_is_number(const coffer_tensor *tensor)
-{
-    return tensor->dtype == COFFER_F16 || tensor->dtype == COFFER_BF16 || tensor->dtype == COFFER_F32 ||
-           tensor->dtype == COFFER_F64;
-}
-
 static coffer_status lora_take_tensors(lora_tensors *all, const coffer_lora *lora, coffer_error *err)
 {
     for (size_t i = 0; i < all->room; i++) {
@@ -119,7 +113,7 @@ static coffer_status lora_take_tensors(lora_tensors *all, const coffer_lora *lor
         if (status != COFFER_OK) {
             return status;
         }
-        if (!lora_is_number(tensor)) {
+        if (!coffer__alike_numbers(tensor)) {
             return lora_fail_tensor(err, COFFER_ERR_UNSUPPORTED, tensor,
                                     "is not F16, BF16, F32 or F64: save the adapter in one of these");
         }

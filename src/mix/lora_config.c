@@ -9,6 +9,7 @@
 #include "error.h"
 #include "json.h"
 #include "lora.h"
+#include "root.h"
 
 #include <math.h>
 #include <string.h>
@@ -401,19 +402,6 @@ static double lora_config_for(const coffer__lora_patterns *patterns, coffer__nam
     return otherwise;
 }
 
-/* The square root of a number from 1 on, by Newton's steps from above, which end where rounding ends them: so the library
-   needs no libm. */
-static double lora_root(double number)
-{
-    double root = number;
-    double next = (root + number / root) / 2;
-    while (next < root) {
-        root = next;
-        next = (root + number / root) / 2;
-    }
-    return root;
-}
-
 coffer_status coffer__lora_config_factor(const coffer__lora_config *config, coffer__name module, uint64_t rank,
                                          double *factor, coffer_error *err)
 {
@@ -426,6 +414,6 @@ coffer_status coffer__lora_config_factor(const coffer__lora_config *config, coff
                             "the two do not belong together",
                             module.text, module.len, rank);
     }
-    *factor = config->by_root ? alpha / lora_root((double)rank) : alpha / (double)rank;
+    *factor = config->by_root ? alpha / coffer__root((double)rank) : alpha / (double)rank;
     return COFFER_OK;
 }

@@ -4,6 +4,7 @@
  * tensor of the base which modules are added to it. Its matrices are read when it is carried out, all of them before the
  * first byte is written, laid out so that each product is one of rows by columns, whichever way round the base has it.
  */
+#include "alike.h"
 #include "alloc.h"
 #include "checked.h"
 #include "error.h"
@@ -105,12 +106,6 @@ static bool lora_is_matrix(const coffer_tensor *up)
     return true;
 }
 
-static bool lora_same_shape(const coffer_tensor *base, const coffer_tensor *whole)
-{
-    return base->rank == whole->rank &&
-           (base->rank == 0 || memcmp(base->shape, whole->shape, base->rank * sizeof *base->shape) == 0);
-}
-
 /* Whether the change fits its tensor; then it knows how. Where both ways fit, the configuration decides. */
 static bool lora_fits(const coffer_lora *lora, const coffer_tensor *base, lora_change *change)
 {
@@ -118,7 +113,7 @@ static bool lora_fits(const coffer_lora *lora, const coffer_tensor *base, lora_c
     const coffer_tensor *down = module->parts[COFFER__LORA_DOWN];
     const coffer_tensor *up = module->parts[COFFER__LORA_UP];
     if (module->parts[COFFER__LORA_WHOLE] != NULL) {
-        return lora_same_shape(base, module->parts[COFFER__LORA_WHOLE]);
+        return coffer__alike_shapes(base, module->parts[COFFER__LORA_WHOLE]);
     }
     if (!lora_is_matrix(up)) {
         return false;
@@ -144,12 +139,6 @@ static coffer_status lora_refuse_dtype(const coffer_tensor *base, coffer_error *
         "before it was quantised",
         base->name, (size_t)base->name_len, coffer_tensor_dtype_name(base));
     return coffer__fail_tensor(err, COFFER_ERR_DTYPE, base->name, base->name_len);
-}
-
-static bool lora_can_change(const coffer_tensor *base)
-{
-    return base->dtype == COFFER_F16 || base->dtype == COFFER_BF16 || base->dtype == COFFER_F32 ||
-           base->dtype == COFFER_F64;
 }
 
 /* Counts the tensors of a module that has no place, and tells of them. */
@@ -181,7 +170,7 @@ static coffer_status lora_place_module(lora_planning *planning, size_t adapter, 
         return COFFER_OK;
     }
     const coffer_tensor *base = coffer_at(merge->base, change.tensor);
-    if (!lora_can_change(base)) {
+    if (!coffer__alike_numbers(base)) {
         return lora_refuse_dtype(base, planning->err);
     }
     if (!lora_fits(from->lora, base, &change)) {
