@@ -124,8 +124,10 @@ static bool lora_fits(const coffer_lora *lora, const coffer_tensor *base, lora_c
     if (!change->update.transposed && !plainly) {
         return false;
     }
-    change->rows = base->shape[0];
-    change->columns = change->rows > 0 ? coffer_tensor_elements(base) / change->rows : 0;
+    /* Of the matrices, which may have numbers where the base has none. Down has rank rows, and is not without any. */
+    const uint64_t inner = coffer_tensor_elements(down) / module->rank;
+    change->rows = change->update.transposed ? inner : up->shape[0];
+    change->columns = change->update.transposed ? up->shape[0] : inner;
     return true;
 }
 

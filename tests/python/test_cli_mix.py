@@ -284,6 +284,13 @@ def test_adapters_that_cannot_be_merged(small, tensors, message):
         assert message in refused(folder, adapter)
 
 
+def test_an_empty_tensor_has_nothing_to_add_to(small):
+    folder, _ = small
+    make(folder / "base.safetensors", {"q.weight": ("F32", [0, 1000], b"")})
+    tensors = {"q.lora_A.weight": numbers(4, 1000), "q.lora_B.weight": np.zeros((0, 4), np.float32)}
+    merged(folder, peft(folder / "adapter", tensors))
+
+
 @pytest.mark.parametrize(("config", "message"), [
     ('{"r": 4, "lora_alpha": NaN}', "not valid JSON"),
     ('{"r": 4, "lora_alpha": 1e999}', "beyond what a double can hold"),
