@@ -94,7 +94,17 @@ static void put_scale(cli_output *out, double scale)
     cli_put_text(out, text);
 }
 
-/* "merged: rank 16, scale 2"; "replaced". Of several adapters each has its number. */
+/* What kinds are called: for people, who know what LoRA is, and for programs. */
+static const struct {
+    const char *text;
+    const char *json;
+} UPDATE_KINDS[] = {
+    [COFFER_ADAPTER_WHOLE] = { "replaced", "whole" }, [COFFER_ADAPTER_LORA] = { "", "lora" },
+    [COFFER_ADAPTER_DORA] = { "DoRA, ", "dora" },     [COFFER_ADAPTER_LOHA] = { "LoHa, ", "loha" },
+    [COFFER_ADAPTER_LOKR] = { "LoKr, ", "lokr" },
+};
+
+/* "rank 16, scale 2"; "DoRA, rank 16, scale 2"; "replaced". Of several adapters each has its number. */
 static void put_updates(const void *ctx, cli_output *out, const coffer_rewrite *rewrite, size_t i)
 {
     const merging *run = ctx;
@@ -106,13 +116,16 @@ static void put_updates(const void *ctx, cli_output *out, const coffer_rewrite *
             cli_put_number(out, update->adapter + 1);
             cli_put_text(out, ": ");
         }
-        if (update->rank == 0) {
-            cli_put_text(out, "replaced");
+        cli_put_text(out, UPDATE_KINDS[update->kind].text);
+        if (update->kind == COFFER_ADAPTER_WHOLE) {
             continue;
         }
-        cli_put_text(out, "rank ");
-        cli_put_number(out, update->rank);
-        cli_put_text(out, ", scale ");
+        if (update->rank > 0) {
+            cli_put_text(out, "rank ");
+            cli_put_number(out, update->rank);
+            cli_put_text(out, ", ");
+        }
+        cli_put_text(out, "scale ");
         put_scale(out, update->scale);
         cli_put_text(out, update->transposed ? ", transposed" : "");
     }
@@ -129,6 +142,8 @@ static void json_updates(const void *ctx, cli_output *out, const coffer_rewrite 
         cli_json_open(out, '{', false);
         cli_json_key(out, "path");
         cli_json_string(out, run->paths[update->adapter]);
+        cli_json_key(out, "kind");
+        cli_json_string(out, UPDATE_KINDS[update->kind].json);
         cli_json_key(out, "rank");
         cli_json_number(out, update->rank);
         cli_json_key(out, "scale");
@@ -201,14 +216,16 @@ const cli_command cli_merge_lora = {
     .about = "Writes the model BASE with adapters of low rank added to its tensors, in the same layout, dtypes and\n"
              "metadata, to FILE (-o). ADAPTER is a file, or a folder or URL of one: of PEFT, whose\n"
              "adapter_config.json has to be beside it; of kohya's scripts, whose names have underscores for dots; or\n"
-             "of diffusers. To each tensor scale * alpha / rank * B A is added, in F32, and the sum is rounded once.\n"
-             "--scale is given once for all adapters, or once for each. Tensors that PEFT saved whole\n"
-             "(modules_to_save, biases) replace those of the base. Every tensor of an adapter has to find its place\n"
-             "and shape, or all that do not are listed and nothing is written. DoRA, LoHa, LoKr and other kinds are\n"
-             "refused, and so are quantised models. Tensors that no adapter changes are copied as they are.\n"
+             "of diffusers. LoRA, DoRA, LoHa and LoKr are added, as PEFT and LyCORIS do it; of LoRA, to each tensor\n"
+             "scale * alpha / rank * B A is added, in F32, and the sum is rounded once. --scale is given once for all\n"
+             "adapters, or once for each; of DoRA it is how much of the product is added, while rows keep the\n"
+             "lengths that were trained. Tensors that PEFT saved whole (modules_to_save, biases) replace those of\n"
+             "the base. Every tensor of an adapter has to find its place and shape, or all that do not are listed\n"
+             "and nothing is written. Other kinds are refused, and so are quantised models. Tensors that no adapter\n"
+             "changes are copied as they are.\n"
              "\n"
-             "JSON: as of coffer align; of changes [{name, change, adapters: [{path, rank, scale}], from, to,\n"
-             "overflowed, vanished}]. Of a tensor that is replaced, rank is 0.\n",
+             "JSON: as of coffer align; of changes [{name, change, adapters: [{path, kind, rank, scale}], from, to,\n"
+             "overflowed, vanished}]. kind is lora, dora, loha, lokr, or whole for a tensor that is replaced.\n",
     .options = MERGE_LORA_OPTIONS,
     .examples = MERGE_LORA_EXAMPLES,
     .least_names = 2,

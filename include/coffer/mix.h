@@ -27,8 +27,8 @@ extern "C" {
 
 /* ---- Adapters ---------------------------------------------------------------------------------------------------- */
 
-/* An adapter of low rank (LoRA), opened: pairs of matrices, each for one tensor of a base model, and whole tensors that
-   replace others. Immutable; any thread may use it. */
+/* An adapter of low rank (LoRA, DoRA, LoHa, LoKr), opened: matrices, some for each tensor of a base model that it
+   changes, and whole tensors that replace others. Immutable; any thread may use it. */
 typedef struct coffer_lora coffer_lora;
 
 /* How an adapter is opened. */
@@ -53,20 +53,23 @@ typedef struct coffer_lora_options {
  * header and the configuration, no matrices. `open` says how the file is opened; NULL: as by default. Three kinds of
  * names are understood:
  *
- *   PEFT        base_model.model.NAME.lora_A.weight, lora_B, lora_embedding_A and _B; whole tensors, as modules_to_save
+ *   PEFT        base_model.model.NAME.lora_A.weight, lora_B, lora_embedding_A and _B, lora_magnitude_vector (DoRA);
+ *               NAME.hada_w1_a and others of LoHa, NAME.lokr_w1 and others of LoKr; whole tensors, as modules_to_save
  *               and trained biases are. adapter_config.json has to be there: the factor is lora_alpha / r, or
  *               lora_alpha / sqrt(r) with use_rslora, by rank_pattern and alpha_pattern (names or ends of names)
- *   kohya       lora_unet_NAME.lora_down.weight, lora_up and alpha, where the dots of the name are underscores; also
- *               lora_te_, lora_te1_, lora_te2_, lora_te3_ and lora_transformer_. The factor is alpha / rank, 1 without
+ *   kohya       lora_unet_NAME.lora_down.weight, lora_up, lora_mid and alpha, where the dots of the name are
+ *               underscores; also lora_te_, lora_te1_, lora_te2_, lora_te3_, lora_transformer_ and lycoris_; hada_w1_a
+ *               and lokr_w1 and their like of LyCORIS. The factor is alpha / rank, 1 without alpha or rank
  *   diffusers   unet.NAME.lora.down.weight, NAME.lora_A.weight, NAME.processor.to_q_lora.down.weight and their like,
  *               with alpha as in kohya's files
  *
- * COFFER_ERR_UNSUPPORTED for other kinds of adapters, by their names (LoHa, LoKr, DoRA, OFT, …), for what is not added
- * by a product (layer_replication, target_parameters, PiSSA and others that changed the base), and for matrices that
- * are no floats; COFFER_ERR_NO_TENSOR when nothing is selected, and for one matrix without the other;
- * COFFER_ERR_NOT_FOUND for PEFT's names without a configuration; COFFER_ERR_DUPLICATE_NAME for two matrices of one
- * place; COFFER_ERR_SIZE for matrices whose ranks differ or are 0; COFFER_ERR_JSON, COFFER_ERR_TYPE and
- * COFFER_ERR_NUMBER for the configuration. *lora is NULL on failure.
+ * COFFER_ERR_UNSUPPORTED for other kinds of adapters, by their names (OFT, VeRA, IA3, …; LyCORIS' dora_scale), for one
+ * that is of another kind than its configuration states, for what is not added by a product (layer_replication,
+ * target_parameters, PiSSA and others that changed the base), and for matrices that are no floats;
+ * COFFER_ERR_NO_TENSOR when nothing is selected, and for one matrix without the other; COFFER_ERR_NOT_FOUND for PEFT's
+ * names without a configuration; COFFER_ERR_DUPLICATE_NAME for two matrices of one place, or of two kinds;
+ * COFFER_ERR_SIZE for matrices whose ranks differ or are 0; COFFER_ERR_JSON, COFFER_ERR_TYPE and COFFER_ERR_NUMBER for
+ * the configuration. *lora is NULL on failure.
  */
 COFFER_API coffer_status coffer_lora_open(coffer_lora **lora, const char *path, const coffer_open_options *open,
                                           const coffer_lora_options *options, coffer_error *err);
@@ -77,7 +80,8 @@ COFFER_API void coffer_lora_close(coffer_lora *lora);
 
 /* ---- Merging ----------------------------------------------------------------------------------------------------- */
 
-/* An adapter, and how much of it is added. Whole tensors replace others whatever the scale is. */
+/* An adapter, and how much of it is added. Whole tensors replace others whatever the scale is, and rows that DoRA
+   changes get the lengths that were trained. */
 typedef struct coffer_adapter {
     const coffer_lora *lora;
     double scale; /* 1: as it was trained. Finite */
@@ -98,12 +102,22 @@ typedef struct coffer_merge_lora_options {
         sizeof(coffer_merge_lora_options), NULL, NULL                                                                  \
     }
 
-/* What an adapter does to a tensor. Handed out by pointer, and grows at its end in later versions. */
+/* What an adapter does to a tensor. Later versions may know further kinds. */
+typedef enum coffer_adapter_kind {
+    COFFER_ADAPTER_WHOLE = 0, /* a tensor that replaces another one */
+    COFFER_ADAPTER_LORA = 1,  /* a product of two thin matrices is added */
+    COFFER_ADAPTER_DORA = 2,  /* likewise, and then each row gets a length that was trained */
+    COFFER_ADAPTER_LOHA = 3,  /* two such products, multiplied element by element */
+    COFFER_ADAPTER_LOKR = 4   /* the Kronecker product of two matrices */
+} coffer_adapter_kind;
+
+/* The same of one tensor. Handed out by pointer, and grows at its end in later versions. */
 typedef struct coffer_lora_update {
     size_t adapter; /* its number among those that are merged */
-    uint64_t rank;  /* 0: the tensor is replaced */
+    uint64_t rank;  /* 0: the tensor is replaced, or what is added is made of no thin matrices, as LoKr may be */
     double scale;   /* all of it: the adapter's own factor times that of the merge */
     bool transposed;
+    coffer_adapter_kind kind;
 } coffer_lora_update;
 
 /*
@@ -117,8 +131,19 @@ typedef struct coffer_lora_update {
  *
  * and then w is rounded once to the dtype of the result, as by a cast. So the result does not depend on the number of
  * threads. Convolutions are matrices whose rows are their output channels; of embeddings, and with fan_in_fan_out
- * where the shape fits, the product is transposed. An adapter's matrices are in memory, as F32, while the plan is
- * carried out; a matrix with an infinity or a NaN is refused then (COFFER_ERR_NUMBER), before anything is written.
+ * where the shape fits, the product is transposed. A core C (lora_mid, hada_t1, …) is multiplied with A first: at row
+ * i, column c and element q of the kernel, that is the sum of C[i][j][q] * A[j][c] over j. With two matrices P and Q,
+ * each as such a sum or whole, and Q of m rows and n columns, instead of the sum in brackets it is
+ *
+ *     LoHa    P[i][j] * Q[i][j]
+ *     LoKr    P[i / m][j / n] * Q[i % m][j % n]
+ *
+ * With DoRA, w is then multiplied by the length that was trained for its row (its column, where the product is
+ * transposed), divided by the length of that row of the base with the adapter's own product added to it, whatever else
+ * is merged. Lengths are summed up in F64 before anything is written, for which those tensors are read once more.
+ *
+ * An adapter's matrices are in memory, as F32, while the plan is carried out. COFFER_ERR_NUMBER then, before anything
+ * is written, for a matrix with an infinity or a NaN, and for a row whose length is 0 or not finite.
  *
  * The name of an adapter's tensor is looked for as it is; else without its first component, or under further ones, if
  * exactly one tensor of the base has it so. Fails as coffer_rewrite_plan does, with COFFER_ERR_NO_TENSOR when tensors

@@ -94,13 +94,6 @@ static bool lora_is_selected(const coffer_lora_options *options, const coffer_te
     return options->select_count == 0;
 }
 
-static coffer_status lora_fail_tensor(coffer_error *err, coffer_status status, const coffer_tensor *tensor,
-                                      const char *what)
-{
-    coffer__fail(err, status, "tensor %q of the adapter %s", tensor->name, (size_t)tensor->name_len, what);
-    return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
-}
-
 static coffer_status lora_take_tensors(lora_tensors *all, const coffer_lora *lora, coffer_error *err)
 {
     for (size_t i = 0; i < all->room; i++) {
@@ -114,8 +107,8 @@ static coffer_status lora_take_tensors(lora_tensors *all, const coffer_lora *lor
             return status;
         }
         if (!coffer__alike_numbers(tensor)) {
-            return lora_fail_tensor(err, COFFER_ERR_UNSUPPORTED, tensor,
-                                    "is not F16, BF16, F32 or F64: save the adapter in one of these");
+            return coffer__lora_fail(err, COFFER_ERR_UNSUPPORTED, tensor,
+                                     "is not F16, BF16, F32 or F64: save the adapter in one of these");
         }
         all->tensors[all->count] = tensor;
         all->order[all->count] = (uint32_t)all->count;
@@ -149,11 +142,16 @@ static bool lora_before(const void *ctx, uint32_t a, uint32_t b)
 static coffer_status lora_add_part(coffer__lora_module *module, const coffer__lora_said *said,
                                    const coffer_tensor *tensor, coffer_error *err)
 {
+    if (module->kind != said->kind && module->kind != COFFER_ADAPTER_WHOLE && said->kind != COFFER_ADAPTER_WHOLE) {
+        return coffer__lora_fail(err, COFFER_ERR_DUPLICATE_NAME, tensor,
+                                 "is for the same place as a tensor of another kind of adapter: select one of them");
+    }
     if (module->parts[said->part] != NULL) {
-        return lora_fail_tensor(
+        return coffer__lora_fail(
             err, COFFER_ERR_DUPLICATE_NAME, tensor,
             "is for the same place as another one: the file holds two adapters; select one of them");
     }
+    module->kind = said->kind != COFFER_ADAPTER_WHOLE ? said->kind : module->kind;
     module->parts[said->part] = tensor;
     module->said.embedding = module->said.embedding || said->embedding;
     return COFFER_OK;
@@ -176,13 +174,14 @@ static coffer_status lora_make_modules(coffer_lora *lora, const lora_tensors *al
     return COFFER_OK;
 }
 
+/* The factor, by the adapter's own alpha. LyCORIS does not scale what has no rank. */
 static coffer_status lora_alpha(const coffer_lora *lora, coffer__lora_module *module, coffer_error *err)
 {
     const coffer_tensor *tensor = module->parts[COFFER__LORA_ALPHA];
     uint8_t bytes[8];
     double alpha = 0;
     if (coffer_tensor_elements(tensor) != 1) {
-        return lora_fail_tensor(err, COFFER_ERR_SIZE, tensor, "is not one number");
+        return coffer__lora_fail(err, COFFER_ERR_SIZE, tensor, "is not one number");
     }
     const coffer_status status = coffer_read(lora->model, tensor, bytes, tensor->size, NULL, err);
     if (status != COFFER_OK) {
@@ -190,29 +189,32 @@ static coffer_status lora_alpha(const coffer_lora *lora, coffer__lora_module *mo
     }
     (void)coffer_decode(tensor->dtype, bytes, 0, 1, &alpha);
     if (!isfinite(alpha)) {
-        return lora_fail_tensor(err, COFFER_ERR_NUMBER, tensor, "is infinite or not a number");
+        return coffer__lora_fail(err, COFFER_ERR_NUMBER, tensor, "is infinite or not a number");
     }
-    module->factor = alpha / (double)module->rank;
+    module->factor = module->rank > 0 ? alpha / (double)module->rank : 1;
     return COFFER_OK;
 }
 
-/* The two matrices, whose inner dimensions have to be the same. Outer ones are compared with the base's. */
-static coffer_status lora_check_pair(coffer__lora_module *module, coffer_error *err)
+/* What the configuration says of the adapter as a whole has to be so of each module. */
+static coffer_status lora_check_kind(const coffer_lora *lora, const coffer__lora_module *module, coffer_error *err)
 {
-    const coffer_tensor *down = module->parts[COFFER__LORA_DOWN];
-    const coffer_tensor *up = module->parts[COFFER__LORA_UP];
-    if (down == NULL || up == NULL) {
-        const coffer_tensor *lonely = down != NULL ? down : up != NULL ? up : module->parts[COFFER__LORA_ALPHA];
-        return lora_fail_tensor(err, COFFER_ERR_NO_TENSOR, lonely,
-                                down == NULL && up == NULL ? "is a factor without its two matrices"
-                                                           : "is without the other of its two matrices");
+    const coffer__lora_config *config = &lora->config;
+    const coffer_tensor *full = module->parts[COFFER__LORA_SECOND + COFFER__LORA_FULL];
+    const bool has_magnitude = module->parts[COFFER__LORA_MAGNITUDE] != NULL;
+    if (!config->present || module->said.flat) {
+        return COFFER_OK;
     }
-    if (down->rank < 2 || up->rank < 2 || down->shape[0] != up->shape[1] || down->shape[0] == 0) {
-        return lora_fail_tensor(err, COFFER_ERR_SIZE, down,
-                                "and its counterpart have no common rank above 0: the file is damaged");
+    if (config->kind != module->kind || config->by_magnitude != has_magnitude) {
+        return coffer__lora_fail(err, COFFER_ERR_UNSUPPORTED, coffer__lora_named(module),
+                                 "is of another kind than " LORA_CONFIG_NAME
+                                 " states (LoRA, DoRA, LoHa or LoKr): the two do not belong together");
     }
-    module->rank = down->shape[0];
-    return COFFER_OK;
+    /* There PEFT multiplies as if the kernel were the columns. */
+    return full == NULL || full->rank != 3
+               ? COFFER_OK
+               : coffer__lora_fail(err, COFFER_ERR_UNSUPPORTED, full,
+                                   "is for a convolution in one dimension, which PEFT computes in an order of its own: "
+                                   "merge the adapter with PEFT (merge_and_unload)");
 }
 
 /* The factor: stated by the adapter's own alpha, by the configuration, or 1. PEFT's names come with a configuration. */
@@ -221,14 +223,18 @@ static coffer_status lora_check_module(const coffer_lora *lora, coffer__lora_mod
     const coffer_tensor *whole = module->parts[COFFER__LORA_WHOLE];
     if (whole != NULL) {
         return lora->config.present ? COFFER_OK
-                                    : lora_fail_tensor(err, COFFER_ERR_UNSUPPORTED, whole,
-                                                       "belongs to no LoRA: name another file, select other "
-                                                       "tensors, or put adapter_config.json beside it");
+                                    : coffer__lora_fail(err, COFFER_ERR_UNSUPPORTED, whole,
+                                                        "belongs to no LoRA: name another file, select other "
+                                                        "tensors, or put adapter_config.json beside it");
     }
-    const coffer_status status = lora_check_pair(module, err);
+    coffer_status status = coffer__lora_measure(module, err);
+    if (status == COFFER_OK) {
+        status = lora_check_kind(lora, module, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }
+    module->kind = module->parts[COFFER__LORA_MAGNITUDE] != NULL ? COFFER_ADAPTER_DORA : module->kind;
     if (module->parts[COFFER__LORA_ALPHA] != NULL) {
         return lora_alpha(lora, module, err);
     }

@@ -242,7 +242,6 @@ static const struct {
     const char *key;
     const char *what;
 } lora_config_refused[] = {
-    { "use_dora", "DoRA" },
     { "use_qalora", "QALoRA" },
     { "use_bdlora", "block-diagonal LoRA" },
     { "kasa_config", "KaSA" },
@@ -276,6 +275,29 @@ static coffer_status lora_config_beginning(const lora_config_reader *reader, cof
     return COFFER_OK;
 }
 
+/* Which kind it is. LoRA and DoRA have the same, and differ by use_dora. */
+static coffer_status lora_config_kind(const lora_config_reader *reader, coffer__name value)
+{
+    static const struct {
+        const char *type;
+        coffer_adapter_kind kind;
+    } kinds[] = {
+        { "\"LORA\"", COFFER_ADAPTER_LORA },
+        { "\"LOHA\"", COFFER_ADAPTER_LOHA },
+        { "\"LOKR\"", COFFER_ADAPTER_LOKR },
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (lora_config_is(value, kinds[i].type)) {
+            reader->config->kind = kinds[i].kind;
+            return COFFER_OK;
+        }
+    }
+    return coffer__fail(reader->json.err, COFFER_ERR_UNSUPPORTED,
+                        "the adapter is of the kind %q, and only LoRA, LoHa and LoKr can be merged here: merge it with "
+                        "PEFT",
+                        value.text, value.len);
+}
+
 /* A member that is one value. */
 static coffer_status lora_config_take(lora_config_reader *reader, coffer__name key, coffer__name value)
 {
@@ -284,10 +306,16 @@ static coffer_status lora_config_take(lora_config_reader *reader, coffer__name k
         return lora_config_number(reader, "r", value, &config->rank);
     }
     if (lora_config_is(key, "lora_alpha")) {
-        return lora_config_number(reader, "lora_alpha", value, &config->alpha);
+        return lora_config_number(reader, "lora_alpha", value, &config->lora_alpha);
+    }
+    if (lora_config_is(key, "alpha")) {
+        return lora_config_number(reader, "alpha", value, &config->alpha);
     }
     if (lora_config_is(key, "use_rslora")) {
         return lora_config_bool(reader, "use_rslora", value, &config->by_root);
+    }
+    if (lora_config_is(key, "use_dora")) {
+        return lora_config_bool(reader, "use_dora", value, &config->by_magnitude);
     }
     if (lora_config_is(key, "fan_in_fan_out")) {
         return lora_config_bool(reader, "fan_in_fan_out", value, &config->fan_in_fan_out);
@@ -295,10 +323,8 @@ static coffer_status lora_config_take(lora_config_reader *reader, coffer__name k
     if (lora_config_is(key, "init_lora_weights")) {
         return lora_config_beginning(reader, value);
     }
-    if (lora_config_is(key, "peft_type") && !lora_config_is(value, "\"LORA\"")) {
-        return coffer__fail(reader->json.err, COFFER_ERR_UNSUPPORTED,
-                            "the adapter is of the kind %q, and only LoRA can be merged here: merge it with PEFT",
-                            value.text, value.len);
+    if (lora_config_is(key, "peft_type")) {
+        return lora_config_kind(reader, value);
     }
     for (size_t i = 0; i < sizeof lora_config_refused / sizeof lora_config_refused[0]; i++) {
         if (lora_config_is(key, lora_config_refused[i].key) && !lora_config_is_nothing(value)) {
@@ -361,7 +387,9 @@ coffer_status coffer__lora_config_read(coffer__lora_config *config, const char *
 {
     lora_config_reader reader = { .config = config, .allocator = allocator };
     memset(config, 0, sizeof *config);
-    /* PEFT's own default. */
+    /* PEFT's own defaults. */
+    config->kind = COFFER_ADAPTER_LORA;
+    config->lora_alpha = 8;
     config->alpha = 8;
     config->text = coffer__alloc_array(allocator, len + 1, 1, err);
     config->text_size = len + 1;
@@ -406,14 +434,15 @@ coffer_status coffer__lora_config_factor(const coffer__lora_config *config, coff
                                          double *factor, coffer_error *err)
 {
     const double stated = lora_config_for(&config->ranks, module, config->rank);
-    const double alpha = lora_config_for(&config->alphas, module, config->alpha);
-    if (stated != (double)rank) {
+    const double general = config->kind == COFFER_ADAPTER_LORA ? config->lora_alpha : config->alpha;
+    const double alpha = lora_config_for(&config->alphas, module, general);
+    if (rank > 0 ? stated != (double)rank : stated <= 0) {
         return coffer__fail(err, COFFER_ERR_SIZE,
                             "the matrices of %q have the rank %u, and " LORA_CONFIG_NOUN
                             " states another one for them: "
                             "the two do not belong together",
                             module.text, module.len, rank);
     }
-    *factor = config->by_root ? alpha / coffer__root((double)rank) : alpha / (double)rank;
+    *factor = alpha / (config->by_root ? coffer__root(stated) : stated);
     return COFFER_OK;
 }

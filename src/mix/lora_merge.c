@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Merging: a plan of a rewrite in which the numbers of some tensors are computed (rewriting.h). The plan knows for each
- * tensor of the base which modules are added to it. Its matrices are read when it is carried out, all of them before the
- * first byte is written, laid out so that each product is one of rows by columns, whichever way round the base has it.
+ * tensor of the base which modules are added to it. Their matrices are read when it is carried out.
  */
 #include "alike.h"
 #include "alloc.h"
-#include "checked.h"
 #include "error.h"
 #include "lora.h"
 #include "options.h"
@@ -15,123 +13,52 @@
 #include <math.h>
 #include <string.h>
 
-/* Elements of a matrix that are read at a time, and of those that are decoded at a time. */
-#define LORA_READ_ELEMENTS ((size_t)1 << 17)
-#define LORA_DECODE_ELEMENTS 512
 #define LORA_ELEMENT_SIZE 8 /* bytes, at most */
-
-/* A module at its place. */
-typedef struct lora_change {
-    size_t tensor;
-    const coffer__lora_module *module;
-    coffer_lora_update update;
-    uint64_t rows; /* of the product */
-    uint64_t columns;
-    const float *left; /* once it is prepared */
-    const float *right;
-} lora_change;
-
-typedef struct lora_merge {
-    coffer_allocator allocator;
-    const coffer *base;
-    coffer_adapter *adapters;
-    size_t adapter_count;
-    lora_change *changes;        /* by tensor, and then by adapter */
-    coffer_lora_update *updates; /* theirs */
-    size_t count;
-    size_t room;
-    size_t *first; /* of each tensor of the base, its first change; one more at the end */
-    size_t first_room;
-    float *matrices;
-    size_t matrices_count;
-    bool replaces; /* some change is a whole tensor */
-} lora_merge;
 
 /* What planning needs besides. */
 typedef struct lora_planning {
-    lora_merge *merge;
+    coffer__lora_merge *merge;
     const coffer_merge_lora_options *options;
     coffer__lora_places places;
     char *buffer; /* for names */
     size_t buffer_size;
-    lora_change *found; /* the changes in the order of the adapters */
+    coffer__lora_change *found; /* the changes in the order of the adapters */
     size_t misfits;
     const coffer_tensor *misfit; /* the first one, … */
     const char *why;             /* … and what is wrong with it */
     coffer_error *err;
 } lora_planning;
 
-/* ---- shapes ------------------------------------------------------------------------------------------------------ */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
-/* Dimensions from `from` on, without those of one element at the end. */
-static size_t lora_trimmed(const coffer_tensor *tensor)
+/* What is known of a product before its numbers are. */
+static void lora_describe(coffer__lora_product *product, const coffer_lora_update *update,
+                          const coffer__lora_module *module)
 {
-    size_t rank = tensor->rank;
-    while (rank > 0 && tensor->shape[rank - 1] == 1) {
-        rank--;
+    product->kind = update->kind;
+    product->scale = update->scale;
+    product->by_columns = update->transposed;
+    for (size_t i = 0; i < 2; i++) {
+        const coffer__lora_shape *shape = &module->shapes[i];
+        coffer__lora_matrix *matrix = &product->matrices[i];
+        matrix->rank = shape->rank;
+        matrix->rows = update->transposed ? shape->columns : shape->rows;
+        matrix->columns = update->transposed ? shape->rows : shape->columns;
     }
-    return rank;
+    product->columns = product->matrices[0].columns;
+    if (update->kind == COFFER_ADAPTER_LOKR) {
+        product->columns *= product->matrices[1].columns; /* which is the base's, as it fits */
+    }
 }
 
-/* The shape of the base is [rows of up, …those of down but its first], where dimensions of one element at the end are as
-   good as none: a linear layer and a convolution of one point are the same matrix. */
-static bool lora_fits_plainly(const coffer_tensor *base, const coffer_tensor *down, const coffer_tensor *up)
-{
-    const size_t rank = lora_trimmed(base) > 1 ? lora_trimmed(base) : 1;
-    const size_t own = lora_trimmed(down) > 1 ? lora_trimmed(down) : 1;
-    if (base->rank < 2 || rank != own || base->shape[0] != up->shape[0]) {
-        return false;
-    }
-    for (size_t i = 1; i < rank; i++) {
-        if (base->shape[i] != down->shape[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool lora_fits_transposed(const coffer_tensor *base, const coffer_tensor *down, const coffer_tensor *up)
-{
-    return base->rank == 2 && down->rank == 2 && base->shape[0] == down->shape[1] && base->shape[1] == up->shape[0];
-}
-
-/* `up` is a matrix, whatever else it has is of one element. */
-static bool lora_is_matrix(const coffer_tensor *up)
-{
-    for (size_t i = 2; i < up->rank; i++) {
-        if (up->shape[i] != 1) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Whether the change fits its tensor; then it knows how. Where both ways fit, the configuration decides. */
-static bool lora_fits(const coffer_lora *lora, const coffer_tensor *base, lora_change *change)
+/* Whether the change fits its tensor; then it knows how. */
+static bool lora_fits(const coffer_lora *lora, const coffer_tensor *base, coffer__lora_change *change)
 {
     const coffer__lora_module *module = change->module;
-    const coffer_tensor *down = module->parts[COFFER__LORA_DOWN];
-    const coffer_tensor *up = module->parts[COFFER__LORA_UP];
-    if (module->parts[COFFER__LORA_WHOLE] != NULL) {
-        return coffer__alike_shapes(base, module->parts[COFFER__LORA_WHOLE]);
-    }
-    if (!lora_is_matrix(up)) {
-        return false;
-    }
-    const bool prefers = module->said.embedding || (lora->config.present && lora->config.fan_in_fan_out);
-    const bool plainly = !module->said.embedding && lora_fits_plainly(base, down, up);
-    change->update.transposed = prefers && lora_fits_transposed(base, down, up);
-    if (!change->update.transposed && !plainly) {
-        return false;
-    }
-    /* Of the matrices, which may have numbers where the base has none. Down has rank rows, and is not without any. */
-    const uint64_t inner = coffer_tensor_elements(down) / module->rank;
-    change->rows = change->update.transposed ? inner : up->shape[0];
-    change->columns = change->update.transposed ? up->shape[0] : inner;
-    return true;
+    const bool prefers = lora->config.present && lora->config.fan_in_fan_out;
+    return module->kind == COFFER_ADAPTER_WHOLE ? coffer__alike_shapes(base, module->parts[COFFER__LORA_WHOLE])
+                                                : coffer__lora_fits(module, base, prefers, &change->update.transposed);
 }
-
-/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 static coffer_status lora_refuse_dtype(const coffer_tensor *base, coffer_error *err)
 {
@@ -161,9 +88,9 @@ static void lora_misfit(lora_planning *planning, size_t adapter, const coffer__l
 
 static coffer_status lora_place_module(lora_planning *planning, size_t adapter, const coffer__lora_module *module)
 {
-    lora_merge *merge = planning->merge;
+    coffer__lora_merge *merge = planning->merge;
     const coffer_adapter *from = &merge->adapters[adapter];
-    lora_change change = { .module = module };
+    coffer__lora_change change = { .module = module };
     change.tensor = coffer__lora_place(&planning->places, &module->said, planning->buffer);
     if (change.tensor == COFFER__LORA_NO_PLACE || change.tensor == COFFER__LORA_TWO_PLACES) {
         lora_misfit(planning, adapter, module,
@@ -179,10 +106,13 @@ static coffer_status lora_place_module(lora_planning *planning, size_t adapter, 
         lora_misfit(planning, adapter, module, "the base's tensor has another shape");
         return COFFER_OK;
     }
+    const bool replaces = module->kind == COFFER_ADAPTER_WHOLE;
     change.update.adapter = adapter;
     change.update.rank = module->rank;
-    change.update.scale = module->rank > 0 ? module->factor * from->scale : 1;
-    merge->replaces = merge->replaces || module->rank == 0;
+    change.update.scale = replaces ? 1 : module->factor * from->scale;
+    change.update.kind = module->kind;
+    lora_describe(&change.product, &change.update, module);
+    merge->replaces = merge->replaces || replaces;
     const float scale = (float)change.update.scale;
     if (!isfinite(scale)) {
         const coffer_tensor *named = coffer__lora_named(module);
@@ -197,7 +127,7 @@ static coffer_status lora_place_module(lora_planning *planning, size_t adapter, 
 /* All of them are looked at before any of them fails the plan, so that all misfits are told. */
 static coffer_status lora_place_all(lora_planning *planning)
 {
-    const lora_merge *merge = planning->merge;
+    const coffer__lora_merge *merge = planning->merge;
     for (size_t a = 0; a < merge->adapter_count; a++) {
         const coffer_lora *lora = merge->adapters[a].lora;
         for (size_t i = 0; i < lora->count; i++) {
@@ -224,7 +154,7 @@ static coffer_status lora_place_all(lora_planning *planning)
 /* Counts the changes of each tensor, and puts them there, in their order. */
 static void lora_sort_changes(const lora_planning *planning)
 {
-    lora_merge *merge = planning->merge;
+    coffer__lora_merge *merge = planning->merge;
     const size_t tensors = coffer_count(merge->base);
     for (size_t i = 0; i < merge->count; i++) {
         merge->first[planning->found[i].tensor + 1]++;
@@ -233,7 +163,7 @@ static void lora_sort_changes(const lora_planning *planning)
         merge->first[i + 1] += merge->first[i];
     }
     for (size_t i = 0; i < merge->count; i++) {
-        const lora_change *change = &planning->found[i];
+        const coffer__lora_change *change = &planning->found[i];
         const size_t at = merge->first[change->tensor]++;
         merge->changes[at] = *change;
         merge->updates[at] = change->update;
@@ -246,19 +176,19 @@ static void lora_sort_changes(const lora_planning *planning)
 }
 
 /* PEFT saves the base of a trained embedding together with its adapter. */
-static bool lora_adds_to_whole(const lora_change *one, const lora_change *other)
+static bool lora_adds_to_whole(const coffer__lora_change *one, const coffer__lora_change *other)
 {
-    return one->update.rank == 0 && other->update.rank > 0 && one->module->said.below &&
-           one->update.adapter == other->update.adapter;
+    return one->update.kind == COFFER_ADAPTER_WHOLE && other->update.kind != COFFER_ADAPTER_WHOLE &&
+           one->module->said.below && one->update.adapter == other->update.adapter;
 }
 
 /* Neighbours that change the same tensor must be of different adapters, and neither may replace it. */
-static coffer_status lora_check_twice(const lora_merge *merge, coffer_error *err)
+static coffer_status lora_check_twice(const coffer__lora_merge *merge, coffer_error *err)
 {
     for (size_t i = 1; i < merge->count; i++) {
-        const lora_change *one = &merge->changes[i - 1];
-        const lora_change *other = &merge->changes[i];
-        const bool replaces = one->update.rank == 0 || other->update.rank == 0;
+        const coffer__lora_change *one = &merge->changes[i - 1];
+        const coffer__lora_change *other = &merge->changes[i];
+        const bool replaces = one->update.kind == COFFER_ADAPTER_WHOLE || other->update.kind == COFFER_ADAPTER_WHOLE;
         if (one->tensor != other->tensor || (one->update.adapter != other->update.adapter && !replaces) ||
             lora_adds_to_whole(one, other)) {
             continue;
@@ -273,138 +203,18 @@ static coffer_status lora_check_twice(const lora_merge *merge, coffer_error *err
     return COFFER_OK;
 }
 
-/* ---- matrices ---------------------------------------------------------------------------------------------------- */
-
-/* A matrix on its way into memory: element i of the file goes to `to`, in the same order or transposed. */
-typedef struct lora_reading {
-    const coffer_lora *lora;
-    const coffer_tensor *tensor;
-    uint64_t rows; /* of the tensor as a matrix */
-    uint64_t columns;
-    bool transposed;
-    float *to;
-    uint8_t *buffer; /* LORA_READ_ELEMENTS of any dtype */
-    coffer_error *err;
-} lora_reading;
-
-static coffer_status lora_put_numbers(const lora_reading *reading, uint64_t first, size_t count)
-{
-    double values[LORA_DECODE_ELEMENTS];
-    for (size_t done = 0; done < count; done += LORA_DECODE_ELEMENTS) {
-        const size_t now = count - done < LORA_DECODE_ELEMENTS ? count - done : LORA_DECODE_ELEMENTS;
-        (void)coffer_decode(reading->tensor->dtype, reading->buffer, done, now, values);
-        for (size_t i = 0; i < now; i++) {
-            const float value = (float)values[i];
-            const uint64_t at = first + done + i;
-            if (!isfinite(value)) {
-                coffer__fail(reading->err, COFFER_ERR_NUMBER,
-                             "tensor %q of the adapter has an infinite number or a NaN, which merging would spread",
-                             reading->tensor->name, (size_t)reading->tensor->name_len);
-                return coffer__fail_tensor(reading->err, COFFER_ERR_NUMBER, reading->tensor->name,
-                                           reading->tensor->name_len);
-            }
-            reading->to[reading->transposed ? at % reading->columns * reading->rows + at / reading->columns : at] =
-                value;
-        }
-    }
-    return COFFER_OK;
-}
-
-static coffer_status lora_read_matrix(const lora_reading *reading)
-{
-    const coffer_tensor *tensor = reading->tensor;
-    const uint64_t size = coffer_dtype_bits(tensor->dtype) / 8;
-    const uint64_t elements = coffer_tensor_elements(tensor);
-    for (uint64_t first = 0; first < elements; first += LORA_READ_ELEMENTS) {
-        const uint64_t left = elements - first;
-        const size_t count = left < LORA_READ_ELEMENTS ? (size_t)left : LORA_READ_ELEMENTS;
-        coffer_status status = coffer_read_part(reading->lora->model, tensor, first * size, reading->buffer,
-                                                count * size, NULL, reading->err);
-        if (status == COFFER_OK) {
-            status = lora_put_numbers(reading, first, count);
-        }
-        if (status != COFFER_OK) {
-            return status;
-        }
-    }
-    return COFFER_OK;
-}
-
-/* Of a plain product, up is left and down is right; of a transposed one, down is left and up is right, both turned.
-   `reading` has the buffer. */
-static coffer_status lora_read_pair(const lora_merge *merge, lora_change *change, float **to, lora_reading reading)
-{
-    const bool turned = change->update.transposed;
-    const coffer_tensor *down = change->module->parts[COFFER__LORA_DOWN];
-    const coffer_tensor *up = change->module->parts[COFFER__LORA_UP];
-    const uint64_t rank = change->update.rank;
-    reading.lora = merge->adapters[change->update.adapter].lora;
-    reading.tensor = turned ? down : up;
-    reading.rows = turned ? rank : change->rows;
-    reading.columns = turned ? change->rows : rank;
-    reading.transposed = turned;
-    reading.to = *to;
-    change->left = *to;
-    *to += change->rows * rank;
-    coffer_status status = lora_read_matrix(&reading);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    reading.tensor = turned ? up : down;
-    reading.rows = turned ? change->columns : rank;
-    reading.columns = turned ? rank : change->columns;
-    reading.to = *to;
-    change->right = *to;
-    *to += rank * change->columns;
-    return lora_read_matrix(&reading);
-}
-
-/* How many numbers all matrices have. */
-static bool lora_count_numbers(const lora_merge *merge, size_t *count)
-{
-    uint64_t all = 0;
-    for (size_t i = 0; i < merge->count; i++) {
-        uint64_t left = 0;
-        uint64_t right = 0;
-        const lora_change *change = &merge->changes[i];
-        if (!coffer__mul_u64(change->rows, change->update.rank, &left) ||
-            !coffer__mul_u64(change->columns, change->update.rank, &right) || !coffer__add_u64(all, left, &all) ||
-            !coffer__add_u64(all, right, &all)) {
-            return false;
-        }
-    }
-    *count = (size_t)all;
-    return all <= SIZE_MAX / sizeof(float);
-}
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static coffer_status lora_prepare(void *ctx, const coffer_read_options *options, coffer_error *err)
 {
-    lora_merge *merge = ctx;
-    const size_t buffer_size = LORA_READ_ELEMENTS * LORA_ELEMENT_SIZE;
-    (void)options;
-    if (!lora_count_numbers(merge, &merge->matrices_count)) {
-        merge->matrices_count = 0;
-        return coffer__fail(err, COFFER_ERR_MEMORY, "the matrices of the adapters are larger than any memory");
-    }
-    merge->matrices = coffer__alloc_array(&merge->allocator, merge->matrices_count, sizeof *merge->matrices, err);
-    uint8_t *buffer = coffer__alloc_array(&merge->allocator, buffer_size, 1, err);
-    coffer_status status = merge->matrices != NULL && buffer != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
-    const lora_reading reading = { .buffer = buffer, .err = err };
-    float *to = merge->matrices;
-    for (size_t i = 0; i < merge->count && status == COFFER_OK; i++) {
-        if (merge->changes[i].update.rank > 0) {
-            status = lora_read_pair(merge, &merge->changes[i], &to, reading);
-        }
-    }
-    coffer__free_array(&merge->allocator, buffer, buffer_size, 1);
-    return status;
+    coffer__lora_merge *merge = ctx;
+    const coffer_status status = coffer__lora_load(merge, err);
+    return status == COFFER_OK ? coffer__lora_find_norms(merge, options, err) : status;
 }
-
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 static bool lora_wants(const void *ctx, size_t tensor)
 {
-    const lora_merge *merge = ctx;
+    const coffer__lora_merge *merge = ctx;
     return merge->first[tensor] < merge->first[tensor + 1];
 }
 
@@ -412,8 +222,8 @@ static bool lora_wants(const void *ctx, size_t tensor)
 static coffer_status lora_fetch(const void *ctx, uint8_t *memory, size_t tensor, uint64_t first, size_t count,
                                 coffer_error *err)
 {
-    const lora_merge *merge = ctx;
-    const lora_change *change = &merge->changes[merge->first[tensor]];
+    const coffer__lora_merge *merge = ctx;
+    const coffer__lora_change *change = &merge->changes[merge->first[tensor]];
     const coffer_tensor *whole = change->module->parts[COFFER__LORA_WHOLE];
     coffer_read_options alone = COFFER_READ_OPTIONS_INIT;
     alone.threads = 1;
@@ -421,29 +231,22 @@ static coffer_status lora_fetch(const void *ctx, uint8_t *memory, size_t tensor,
         return COFFER_OK;
     }
     const uint64_t size = coffer_dtype_bits(whole->dtype) / 8;
-    return coffer_read_part(merge->adapters[change->update.adapter].lora->model, whole, first * size, memory,
-                            count * size, &alone, err);
-}
-
-static coffer__lora_product lora_product(const lora_change *change)
-{
-    return (coffer__lora_product){ change->left, change->right, change->update.rank, change->columns,
-                                   change->update.scale };
+    return coffer_read_part(coffer__lora_model_of(merge, change), whole, first * size, memory, count * size, &alone,
+                            err);
 }
 
 /* In F64, where the base or the result is. */
 static void lora_change_numbers(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip,
                                 size_t count, double *values)
 {
-    const lora_merge *merge = ctx;
+    const coffer__lora_merge *merge = ctx;
     for (size_t i = merge->first[tensor]; i < merge->first[tensor + 1]; i++) {
-        const lora_change *change = &merge->changes[i];
+        const coffer__lora_change *change = &merge->changes[i];
         const coffer_tensor *whole = change->module->parts[COFFER__LORA_WHOLE];
-        const coffer__lora_product product = lora_product(change);
         if (whole != NULL) {
             (void)coffer_decode(whole->dtype, memory, skip, count, values);
         } else {
-            coffer__lora_add_wide(&product, first + skip, count, values);
+            coffer__lora_add_wide(&change->product, first + skip, count, values);
         }
     }
 }
@@ -451,11 +254,10 @@ static void lora_change_numbers(const void *ctx, const uint8_t *memory, size_t t
 static void lora_change_floats(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip,
                                size_t count, float *values)
 {
-    const lora_merge *merge = ctx;
+    const coffer__lora_merge *merge = ctx;
     for (size_t i = merge->first[tensor]; i < merge->first[tensor + 1]; i++) {
-        const lora_change *change = &merge->changes[i];
+        const coffer__lora_change *change = &merge->changes[i];
         const coffer_tensor *whole = change->module->parts[COFFER__LORA_WHOLE];
-        const coffer__lora_product product = lora_product(change);
         if (whole != NULL) {
             double numbers[COFFER__LORA_MOST_SUMS];
             (void)coffer_decode(whole->dtype, memory, skip, count, numbers);
@@ -463,7 +265,7 @@ static void lora_change_floats(const void *ctx, const uint8_t *memory, size_t te
                 values[k] = (float)numbers[k];
             }
         } else {
-            coffer__lora_add(&product, first + skip, count, values);
+            coffer__lora_add(&change->product, first + skip, count, values);
         }
     }
 }
@@ -472,9 +274,10 @@ static void lora_change_floats(const void *ctx, const uint8_t *memory, size_t te
 
 static void lora_release(void *ctx)
 {
-    lora_merge *merge = ctx;
+    coffer__lora_merge *merge = ctx;
     const coffer_allocator allocator = merge->allocator;
     coffer__free_array(&allocator, merge->matrices, merge->matrices_count, sizeof *merge->matrices);
+    coffer__free_array(&allocator, merge->factors, merge->factors_count, sizeof *merge->factors);
     coffer__free_array(&allocator, merge->changes, merge->room, sizeof *merge->changes);
     coffer__free_array(&allocator, merge->updates, merge->room, sizeof *merge->updates);
     coffer__free_array(&allocator, merge->first, merge->first_room, sizeof *merge->first);
@@ -498,7 +301,7 @@ static coffer_status lora_check_adapters(const coffer_adapter *adapters, size_t 
 /* Room for all that is known by the number of modules, and for the longest name. */
 static coffer_status lora_make_room(lora_planning *planning)
 {
-    lora_merge *merge = planning->merge;
+    coffer__lora_merge *merge = planning->merge;
     const coffer_allocator *allocator = &merge->allocator;
     for (size_t a = 0; a < merge->adapter_count; a++) {
         const coffer_lora *lora = merge->adapters[a].lora;
@@ -520,7 +323,8 @@ static coffer_status lora_make_room(lora_planning *planning)
                : COFFER_ERR_MEMORY;
 }
 
-static coffer_status lora_plan_with(lora_merge *merge, const coffer_merge_lora_options *options, coffer_error *err)
+static coffer_status lora_plan_with(coffer__lora_merge *merge, const coffer_merge_lora_options *options,
+                                    coffer_error *err)
 {
     lora_planning planning = { .merge = merge, .options = options, .err = err };
     coffer_status status = coffer__lora_places_open(&planning.places, merge->base, &merge->allocator, err);
@@ -541,11 +345,11 @@ static coffer_status lora_plan_with(lora_merge *merge, const coffer_merge_lora_o
 }
 
 /* Copies the list of adapters, which lives as long as the plan. */
-static coffer_status lora_merge_new(lora_merge **merge, const coffer *base, const coffer_adapter *adapters,
+static coffer_status lora_merge_new(coffer__lora_merge **merge, const coffer *base, const coffer_adapter *adapters,
                                     size_t count, const coffer_allocator *given, coffer_error *err)
 {
     const coffer_allocator *allocator = given != NULL ? given : coffer_libc_allocator();
-    lora_merge *made = coffer__alloc_zeroed(allocator, sizeof *made);
+    coffer__lora_merge *made = coffer__alloc_zeroed(allocator, sizeof *made);
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to plan the merging of adapters");
     }
@@ -566,7 +370,7 @@ coffer_status coffer_merge_lora_plan(coffer_rewrite **rewrite, const coffer *bas
                                      size_t count, const coffer_merge_lora_options *options,
                                      const coffer_rewrite_options *rewriting, coffer_error *err)
 {
-    lora_merge *merge = NULL;
+    coffer__lora_merge *merge = NULL;
     coffer_merge_lora_options known;
     coffer_rewrite_options where;
     if (rewrite == NULL || base == NULL) {
@@ -611,7 +415,7 @@ const coffer_lora_update *coffer_merge_lora_at(const coffer_rewrite *rewrite, si
     if (rewrite == NULL || rewrite->computing.wants != lora_wants || i >= rewrite->count) {
         return NULL;
     }
-    const lora_merge *merge = rewrite->computing.ctx;
+    const coffer__lora_merge *merge = rewrite->computing.ctx;
     const size_t count = merge->first[i + 1] - merge->first[i];
     return k < count ? &merge->updates[merge->first[i] + k] : NULL;
 }

@@ -18,25 +18,41 @@
 typedef struct lora_ending {
     const char *marker;
     const char *ending;
-    coffer__lora_part part;
+    unsigned part;
+    coffer_adapter_kind kind;
     bool named; /* the name of the adapter may stand between the two */
     bool embedding;
 } lora_ending;
 
 static const lora_ending lora_endings[] = {
-    { ".lora_A", ".weight", COFFER__LORA_DOWN, true, false },
-    { ".lora_B", ".weight", COFFER__LORA_UP, true, false },
-    { ".lora_embedding_A", "", COFFER__LORA_DOWN, true, true },
-    { ".lora_embedding_B", "", COFFER__LORA_UP, true, true },
-    { ".lora_down", ".weight", COFFER__LORA_DOWN, false, false },
-    { ".lora_up", ".weight", COFFER__LORA_UP, false, false },
-    { ".lora.down", ".weight", COFFER__LORA_DOWN, false, false },
-    { ".lora.up", ".weight", COFFER__LORA_UP, false, false },
-    { ".lora_linear_layer.down", ".weight", COFFER__LORA_DOWN, false, false },
-    { ".lora_linear_layer.up", ".weight", COFFER__LORA_UP, false, false },
-    { "_lora.down", ".weight", COFFER__LORA_DOWN, false, false },
-    { "_lora.up", ".weight", COFFER__LORA_UP, false, false },
-    { ".alpha", "", COFFER__LORA_ALPHA, false, false },
+    { ".lora_A", ".weight", COFFER__LORA_DOWN, COFFER_ADAPTER_LORA, true, false },
+    { ".lora_B", ".weight", COFFER__LORA_UP, COFFER_ADAPTER_LORA, true, false },
+    { ".lora_embedding_A", "", COFFER__LORA_DOWN, COFFER_ADAPTER_LORA, true, true },
+    { ".lora_embedding_B", "", COFFER__LORA_UP, COFFER_ADAPTER_LORA, true, true },
+    { ".lora_magnitude_vector", "", COFFER__LORA_MAGNITUDE, COFFER_ADAPTER_LORA, true, false },
+    { ".lora_down", ".weight", COFFER__LORA_DOWN, COFFER_ADAPTER_LORA, false, false },
+    { ".lora_up", ".weight", COFFER__LORA_UP, COFFER_ADAPTER_LORA, false, false },
+    { ".lora_mid", ".weight", COFFER__LORA_CORE, COFFER_ADAPTER_LORA, false, false },
+    { ".lora.down", ".weight", COFFER__LORA_DOWN, COFFER_ADAPTER_LORA, false, false },
+    { ".lora.up", ".weight", COFFER__LORA_UP, COFFER_ADAPTER_LORA, false, false },
+    { ".lora_linear_layer.down", ".weight", COFFER__LORA_DOWN, COFFER_ADAPTER_LORA, false, false },
+    { ".lora_linear_layer.up", ".weight", COFFER__LORA_UP, COFFER_ADAPTER_LORA, false, false },
+    { "_lora.down", ".weight", COFFER__LORA_DOWN, COFFER_ADAPTER_LORA, false, false },
+    { "_lora.up", ".weight", COFFER__LORA_UP, COFFER_ADAPTER_LORA, false, false },
+    { ".hada_w1_a", "", COFFER__LORA_UP, COFFER_ADAPTER_LOHA, true, false },
+    { ".hada_w1_b", "", COFFER__LORA_DOWN, COFFER_ADAPTER_LOHA, true, false },
+    { ".hada_t1", "", COFFER__LORA_CORE, COFFER_ADAPTER_LOHA, true, false },
+    { ".hada_w2_a", "", COFFER__LORA_SECOND + COFFER__LORA_UP, COFFER_ADAPTER_LOHA, true, false },
+    { ".hada_w2_b", "", COFFER__LORA_SECOND + COFFER__LORA_DOWN, COFFER_ADAPTER_LOHA, true, false },
+    { ".hada_t2", "", COFFER__LORA_SECOND + COFFER__LORA_CORE, COFFER_ADAPTER_LOHA, true, false },
+    { ".lokr_w1", "", COFFER__LORA_FULL, COFFER_ADAPTER_LOKR, true, false },
+    { ".lokr_w1_a", "", COFFER__LORA_UP, COFFER_ADAPTER_LOKR, true, false },
+    { ".lokr_w1_b", "", COFFER__LORA_DOWN, COFFER_ADAPTER_LOKR, true, false },
+    { ".lokr_w2", "", COFFER__LORA_SECOND + COFFER__LORA_FULL, COFFER_ADAPTER_LOKR, true, false },
+    { ".lokr_w2_a", "", COFFER__LORA_SECOND + COFFER__LORA_UP, COFFER_ADAPTER_LOKR, true, false },
+    { ".lokr_w2_b", "", COFFER__LORA_SECOND + COFFER__LORA_DOWN, COFFER_ADAPTER_LOKR, true, false },
+    { ".lokr_t2", "", COFFER__LORA_SECOND + COFFER__LORA_CORE, COFFER_ADAPTER_LOKR, true, false },
+    { ".alpha", "", COFFER__LORA_ALPHA, COFFER_ADAPTER_WHOLE, false, false },
 };
 
 /* Parts of other kinds, by a text that a name has, or with a `$` ends in; what the kind is called, and what merges it. */
@@ -45,15 +61,10 @@ static const struct {
     const char *kind;
     const char *tool;
 } lora_others[] = {
-    { ".lora_magnitude_vector", "DoRA", "PEFT (merge_and_unload)" },
-    { ".dora_scale", "DoRA", "the program that made it" },
+    { ".dora_scale", "DoRA as LyCORIS has it, of whose versions each has its own", "the program that made it" },
     { ".lora_E", "AdaLoRA", "PEFT (merge_and_unload)" },
     { ".lora_B.bias", "a LoRA with a bias of its own", "PEFT (merge_and_unload)" },
-    { ".lora_mid.", "a LoRA with a core (CP decomposition)", "LyCORIS" },
-    { ".hada_w", "LoHa", "PEFT (merge_and_unload) or LyCORIS" },
-    { ".hada_t", "LoHa", "PEFT (merge_and_unload) or LyCORIS" },
-    { ".lokr_w", "LoKr", "PEFT (merge_and_unload) or LyCORIS" },
-    { ".lokr_t", "LoKr", "PEFT (merge_and_unload) or LyCORIS" },
+    { ".lokr_t1", "a LoKr with a core of its first matrix", "the program that made it" },
     { ".oft_", "OFT", "PEFT (merge_and_unload) or LyCORIS" },
     { ".boft_", "BOFT", "PEFT (merge_and_unload)" },
     { ".ia3_l", "IA3", "PEFT (merge_and_unload)" },
@@ -65,9 +76,9 @@ static const struct {
 };
 
 /* Beginnings of kohya's names: which of the models that they are for stands before the module. */
-static const char *const lora_flat_beginnings[] = { "lora_unet_",     "lora_te_",        "lora_te1_",
-                                                    "lora_te2_",      "lora_te3_",       "lora_transformer_",
-                                                    "lora_prior_te_", "lora_prior_unet_" };
+static const char *const lora_flat_beginnings[] = { "lora_unet_",     "lora_te_",         "lora_te1_",
+                                                    "lora_te2_",      "lora_te3_",        "lora_transformer_",
+                                                    "lora_prior_te_", "lora_prior_unet_", "lycoris_" };
 
 static bool lora_ends(coffer__name name, const char *text)
 {
@@ -172,6 +183,7 @@ coffer_status coffer__lora_understand(coffer__name name, coffer__lora_said *said
     for (size_t i = 0; i < sizeof lora_endings / sizeof lora_endings[0]; i++) {
         if (lora_ends_as(name, &lora_endings[i], &said->module)) {
             said->part = lora_endings[i].part;
+            said->kind = lora_endings[i].kind;
             said->embedding = lora_endings[i].embedding;
             break;
         }

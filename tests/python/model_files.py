@@ -226,10 +226,11 @@ def make_adapter(folder, module, rows, columns, **config):
     """An adapter of rank 2 as PEFT saves it, for one module: small numbers, whose products are exact."""
     folder.mkdir(parents=True)
     name = f"base_model.model.{module}"
+    magnitudes = {f"{name}.lora_magnitude_vector": ("F32", [rows], floats(*(i + 1 for i in range(rows))))}
     make(folder / "adapter_model.safetensors", {
         f"{name}.lora_A.weight": ("F32", [2, columns], floats(*(i % 3 / 4 for i in range(2 * columns)))),
         f"{name}.lora_B.weight": ("F32", [rows, 2], floats(*(i % 5 / 8 for i in range(2 * rows)))),
-    }, {"format": "pt"})
+    } | (magnitudes if config.get("use_dora") else {}), {"format": "pt"})
     config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": [module.split(".")[-1]], **config}
     (folder / "adapter_config.json").write_text(json.dumps(config, indent=2))
 
@@ -247,7 +248,7 @@ def make_golden_files(folder):
     patterns    names for patterns and natural order
     wide        a tensor of 50 rows of 40 elements
     empty_tensor  a tensor without an element
-    adapters/   one: an adapter for model; other: one for another model; dora: one of another kind
+    adapters/   one: an adapter for model; other: one for another model; dora: one for model, of another kind
     kohya       an adapter whose names have the layers' numbers between underscores
     broken      layers.safetensors in small, with NaN and infinite numbers; sound: the same without
     short, html what downloads leave behind

@@ -63,6 +63,20 @@ def pair(name, rows, columns, rank=4):
     return {f"{name}.lora_A.weight": numbers(rank, columns), f"{name}.lora_B.weight": numbers(rows, rank)}
 
 
+def with_core(core, right):
+    """A core of rank x rank x kernel times the matrix on its right, as it is documented."""
+    rank = core.shape[0]
+    kernels = core.reshape(rank, rank, 1, -1)
+    sums = np.zeros((rank, right.shape[1], kernels.shape[3]), np.float32)
+    for j in range(rank):
+        sums += kernels[:, j] * right[j][None, :, None]
+    return sums.reshape(rank, -1)
+
+
+def kronecker(first, second):
+    return (first[:, None, :, None] * second[None, :, None, :]).reshape(first.shape[0] * second.shape[0], -1)
+
+
 @pytest.mark.parametrize("dtype", ["F16", "BF16", "F32", "F64"])
 @pytest.mark.parametrize("rank", [1, 4, 7, 64])
 def test_a_merge_is_that_of_numpy(tmp_path, dtype, rank):
@@ -184,6 +198,142 @@ def test_names_of_other_programs(small, names, alpha, target):
     assert_changed(merged(folder, adapter), arrays, {target: changed})
 
 
+# What LyCORIS calls the tensors of a module, and what of them is added to one of 6 x 10, or to a convolution of 6 x 3 x 3 x 3.
+LYCORIS = {
+    "LoHa": ("model_h_0_q", {"hada_w1_a": (6, 4), "hada_w1_b": (4, 10), "hada_w2_a": (6, 4), "hada_w2_b": (4, 10)}, 0.5,
+             lambda t: product(t["hada_w1_a"], t["hada_w1_b"]) * product(t["hada_w2_a"], t["hada_w2_b"])),
+    "LoHa, flat": ("model_conv", {"hada_w1_a": (6, 4), "hada_w1_b": (4, 27), "hada_w2_a": (6, 4), "hada_w2_b": (4, 27)}, 0.5,
+                   lambda t: product(t["hada_w1_a"], t["hada_w1_b"]) * product(t["hada_w2_a"], t["hada_w2_b"])),
+    "LoHa, cores": ("model_conv", {"hada_w1_a": (4, 6), "hada_w1_b": (4, 3), "hada_t1": (4, 4, 3, 3),
+                                   "hada_w2_a": (4, 6), "hada_w2_b": (4, 3), "hada_t2": (4, 4, 3, 3)}, 0.5,
+                    lambda t: product(t["hada_w1_a"].T, with_core(t["hada_t1"], t["hada_w1_b"])) *
+                    product(t["hada_w2_a"].T, with_core(t["hada_t2"], t["hada_w2_b"]))),
+    "LoKr": ("model_h_0_q", {"lokr_w1": (2, 5), "lokr_w2": (3, 2)}, 1, lambda t: kronecker(t["lokr_w1"], t["lokr_w2"])),
+    "LoKr, thin": ("model_h_0_q", {"lokr_w1_a": (2, 4), "lokr_w1_b": (4, 2), "lokr_w2_a": (3, 4), "lokr_w2_b": (4, 5)}, 0.5,
+                   lambda t: kronecker(product(t["lokr_w1_a"], t["lokr_w1_b"]), product(t["lokr_w2_a"], t["lokr_w2_b"]))),
+    "LoKr, half": ("model_point", {"lokr_w1": (2, 2), "lokr_w2_a": (3, 4), "lokr_w2_b": (4, 5)}, 0.5,
+                   lambda t: kronecker(t["lokr_w1"], product(t["lokr_w2_a"], t["lokr_w2_b"]))),
+    "LoKr, kernel": ("model_conv", {"lokr_w1": (3, 1), "lokr_w2": (2, 3, 3, 3)}, 1,
+                     lambda t: kronecker(t["lokr_w1"], t["lokr_w2"].reshape(2, -1))),
+    "LoKr, core": ("model_conv", {"lokr_w1": (3, 3), "lokr_w2_a": (4, 2), "lokr_w2_b": (4, 1), "lokr_t2": (4, 4, 3, 3)}, 0.5,
+                   lambda t: kronecker(t["lokr_w1"], product(t["lokr_w2_a"].T, with_core(t["lokr_t2"], t["lokr_w2_b"])))),
+    "LoRA, core": ("model_conv", {"lora_up.weight": (6, 4, 1, 1), "lora_down.weight": (4, 3, 1, 1),
+                                  "lora_mid.weight": (4, 4, 3, 3)}, 0.5,
+                   lambda t: product(t["lora_up.weight"][:, :, 0, 0],
+                                     with_core(t["lora_mid.weight"], t["lora_down.weight"][:, :, 0, 0]))),
+}
+
+
+@pytest.mark.parametrize("alpha", [True, False])
+@pytest.mark.parametrize("kind", LYCORIS)
+def test_every_kind_of_lycoris(small, kind, alpha):
+    folder, arrays = small
+    module, shapes, factor, delta = LYCORIS[kind]
+    tensors = {name: numbers(*shape) for name, shape in shapes.items()}
+    stored = {f"lycoris_{module}.{name}": entry(values) for name, values in tensors.items()}
+    if alpha:
+        stored[f"lycoris_{module}.alpha"] = ("BF16", [], to_bfloat16(np.float32([2])).tobytes())
+    target = next(name for name in arrays if name.replace(".", "_") == f"{module}_weight")
+    change = np.float32(1.5 * (factor if alpha else 1)) * delta(tensors).reshape(arrays[target].shape)
+    found = merged(folder, make(folder / "lycoris.safetensors", stored), "--scale", "1.5")
+    assert_changed(found, arrays, {target: arrays[target] + change})
+
+
+@pytest.mark.parametrize("dtype", ["F16", "BF16", "F32", "F64"])
+def test_large_tensors_of_loha_and_lokr(tmp_path, dtype):
+    """More than one piece, and rows of the second matrix that end anywhere in it."""
+    base = values_of(bytes_of(numbers(620, 777), dtype), dtype, (620, 777))
+    make(tmp_path / "base.safetensors", {"h.weight": entry(base, dtype), "k.weight": entry(base, dtype)})
+    tensors = {"hada_w1_a": numbers(620, 5), "hada_w1_b": numbers(5, 777), "hada_w2_a": numbers(620, 5), "hada_w2_b":
+               numbers(5, 777), "lokr_w1": numbers(20, 21), "lokr_w2_a": numbers(31, 5), "lokr_w2_b": numbers(5, 37)}
+    adapter = make(tmp_path / "a.safetensors", {f"lora_unet_{name[0]}.{name}".replace("unet_l.", "unet_k."): entry(values)
+                                                for name, values in tensors.items()})
+    found = {name: body for name, (_, body) in merged_bytes(tmp_path, adapter).items()}
+    hada = product(tensors["hada_w1_a"], tensors["hada_w1_b"]) * product(tensors["hada_w2_a"], tensors["hada_w2_b"])
+    lokr = kronecker(tensors["lokr_w1"], product(tensors["lokr_w2_a"], tensors["lokr_w2_b"]))
+    assert found["h.weight"] == added(base, hada, 1, dtype)
+    assert found["k.weight"] == added(base, lokr, 1, dtype)
+
+
+def merged_bytes(folder, *arguments):
+    run("merge-lora", folder / "base.safetensors", *arguments, "-o", folder / "new.safetensors", "-f")
+    return {name: (dtype, body) for name, (dtype, _, body, _) in tensors_of(folder / "new.safetensors")[1].items()}
+
+
+def dora(base, delta, magnitudes, axis):
+    """As it is documented, with lengths that numpy sums in F64 in an order of its own."""
+    base, delta = base.astype(np.float64), delta.astype(np.float64)
+    lengths = np.sqrt(np.square(base + delta).sum(axis=axis, keepdims=True))
+    return (base + delta) * magnitudes.reshape(lengths.shape) / lengths
+
+
+# Half a unit in the last place of each dtype, three of them in F32: the sum, the quotient and the product.
+DORA_NEAR = {"F16": 2.0**-10, "BF16": 2.0**-7, "F32": 2.0**-22, "F64": 2.0**-22}
+
+
+@pytest.mark.parametrize("dtype", DORA_NEAR)
+@pytest.mark.parametrize("turned", [False, True])
+def test_dora_is_that_of_numpy(tmp_path, dtype, turned):
+    # More than one piece, and several tensors, so that several threads look at them.
+    arrays = {f"h.{i}.q.weight": values_of(bytes_of(numbers(613, 771), dtype), dtype, (613, 771)) for i in range(3)}
+    make(tmp_path / "base.safetensors", {name: entry(values, dtype) for name, values in arrays.items()})
+    rows, columns = (771, 613) if turned else (613, 771)
+    tensors = {}
+    for i in range(3):
+        tensors |= pair(f"h.{i}.q", rows, columns) | {f"h.{i}.q.lora_magnitude_vector": np.abs(numbers(rows)) + 1}
+    adapter = peft(tmp_path / "adapter", tensors, use_dora=True, fan_in_fan_out=turned)
+    found = merged(tmp_path, adapter, "--scale", "0.5")
+    for name, base in arrays.items():
+        part = name.removesuffix(".weight")
+        delta = product(tensors[f"{part}.lora_B.weight"], tensors[f"{part}.lora_A.weight"])
+        wanted = dora(base, delta.T if turned else delta, tensors[f"{part}.lora_magnitude_vector"], 0 if turned else 1)
+        off = np.abs(found[name].astype(np.float64) - wanted)
+        assert (off <= DORA_NEAR[dtype] * (np.abs(wanted) + np.abs(base))).all()
+
+
+def test_a_scale_of_0_leaves_where_rows_point(small):
+    folder, arrays = small
+    tensors = pair("model.h.1.q", 6, 10) | {"model.h.1.q.lora_magnitude_vector": numbers(6)}
+    found = merged(folder, peft(folder / "adapter", tensors, use_dora=True), "--scale", "0")
+    name = "model.h.1.q.weight"
+    wanted = dora(arrays[name], np.zeros((6, 10)), tensors["model.h.1.q.lora_magnitude_vector"], 1)
+    assert np.abs(found[name] - wanted).max() < 1e-6
+
+
+def test_kinds_are_merged_together(small):
+    """Each length is that of the base with the adapter's own product, whatever was added before."""
+    folder, arrays = small
+    base = arrays["model.h.0.q.weight"]
+    plain = pair("model.h.0.q", 6, 10)
+    trained = pair("model.h.0.q", 6, 10) | {"model.h.0.q.lora_magnitude_vector": numbers(6)}
+    hada = {f"lora_unet_model_h_0_q.hada_{name}": numbers(*shape) for name, shape in
+            (("w1_a", (6, 4)), ("w1_b", (4, 10)), ("w2_a", (6, 4)), ("w2_b", (4, 10)))}
+    paths = [peft(folder / "plain", plain), peft(folder / "dora", trained, use_dora=True),
+             make(folder / "hada.safetensors", {name: entry(values) for name, values in hada.items()})]
+    first, second = (2 * product(t["model.h.0.q.lora_B.weight"], t["model.h.0.q.lora_A.weight"]).astype(np.float64)
+                     for t in (plain, trained))
+    w1_a, w1_b, w2_a, w2_b = hada.values()
+    lengths = np.linalg.norm(base + second, axis=1, keepdims=True)
+    wanted = (base + first + second) * trained["model.h.0.q.lora_magnitude_vector"][:, None] / lengths
+    wanted += product(w1_a, w1_b) * product(w2_a, w2_b)
+    found = merged(folder, *paths)["model.h.0.q.weight"]
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    said = run("merge-lora", folder / "base.safetensors", *paths, "-o", folder / "n.safetensors", "-n", "--json").stdout
+    assert [(update["kind"], update["rank"]) for update in json.loads(said)["changes"][0]["adapters"]] == [
+        ("lora", 4), ("dora", 4), ("loha", 4)]
+
+
+def test_an_embedding_of_dora_that_was_saved_with_its_base(small):
+    folder, arrays = small
+    saved = numbers(20, 6)
+    tensors = {"model.embed.lora_embedding_A": numbers(4, 20), "model.embed.lora_embedding_B": numbers(6, 4),
+               "model.embed.lora_magnitude_vector": numbers(6), "model.embed.base_layer.weight": saved}
+    found = merged(folder, peft(folder / "adapter", tensors, use_dora=True))["model.embed.weight"]
+    delta = 2 * product(tensors["model.embed.lora_embedding_B"], tensors["model.embed.lora_embedding_A"]).T
+    wanted = dora(saved, delta, tensors["model.embed.lora_magnitude_vector"], 0)
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
 def test_a_part_of_an_adapter_for_several_models(small):
     folder, arrays = small
     tensors = {f"{prefix}_h_0_q.lora_{part}.weight": entry(numbers(*shape))
@@ -216,8 +366,8 @@ def test_what_would_be_merged(small):
     assert run(*arguments).stdout == "head.weight: replaced\nmodel.h.0.q.weight: rank 4, scale 2\n"
     report = json.loads(run(*arguments, "--json").stdout)
     assert [(change["name"], change["change"], change["adapters"]) for change in report["changes"]] == [
-        ("model.h.0.q.weight", "merge", [{"path": str(adapter), "rank": 4, "scale": 2}]),
-        ("head.weight", "merge", [{"path": str(adapter), "rank": 0, "scale": 1}])]
+        ("model.h.0.q.weight", "merge", [{"path": str(adapter), "kind": "lora", "rank": 4, "scale": 2}]),
+        ("head.weight", "merge", [{"path": str(adapter), "kind": "whole", "rank": 0, "scale": 1}])]
     assert not (folder / "new.safetensors").exists()
 
 
@@ -268,9 +418,12 @@ def bad_pair(a=(4, 10), b=(6, 4), value=0.5):
     (bad_pair() | {"h.0.q.lora_A.weight": np.ones((4, 10), np.float32), "h.0.q.lora_B.weight": np.ones((6, 4), np.float32)},
      "are for the same tensor of the base"),
     (bad_pair() | {"model.h.0.q.weight": np.ones((6, 10), np.float32)}, "which would be replaced and changed"),
-    (bad_pair() | {"model.h.0.q.lora_magnitude_vector": np.ones(6, np.float32)}, "is a part of DoRA"),
-    ({"model.h.0.q.hada_w1_a": np.ones((6, 4), np.float32)}, "is a part of LoHa"),
-    ({"model.h.0.q.lokr_w1": np.ones((6, 4), np.float32)}, "is a part of LoKr"),
+    (bad_pair() | {"model.h.0.q.lora_magnitude_vector": np.ones(6, np.float32)}, "is of another kind than"),
+    (bad_pair() | {"model.h.0.q.dora_scale": np.ones((6, 1), np.float32)}, "DoRA as LyCORIS has it"),
+    (bad_pair() | {"model.h.0.q.hada_w1_a": np.ones((6, 4), np.float32)}, "of another kind of adapter"),
+    ({"model.h.0.q.lokr_t1": np.ones((6, 4), np.float32)}, "is a part of a LoKr with a core of its first matrix"),
+    ({"model.h.0.q.lora_magnitude_vector": np.ones(6, np.float32)}, "is without the matrices that it belongs to"),
+    ({"model.h.0.q.alpha": np.ones(1, np.float32)}, "is without the matrices that it belongs to"),
     ({"model.h.0.q.oft_blocks": np.ones((6, 4), np.float32)}, "is a part of OFT"),
     ({"model.h.0.q.diff": np.ones((6, 10), np.float32)}, "differences of whole tensors"),
     ({"prompt_embeddings": np.ones((6, 10), np.float32)}, "prompt tuning"),
@@ -282,6 +435,110 @@ def test_adapters_that_cannot_be_merged(small, tensors, message):
         merged(folder, adapter)
     else:
         assert message in refused(folder, adapter)
+
+
+def ones(**shapes):
+    return {f"lora_unet_model_h_0_q.{name}": np.ones(shape, np.float32) for name, shape in shapes.items()}
+
+
+LOHA = {"hada_w1_a": (6, 4), "hada_w1_b": (4, 10), "hada_w2_a": (6, 4), "hada_w2_b": (4, 10)}
+LOKR = {"lokr_w1": (2, 5), "lokr_w2_a": (3, 4), "lokr_w2_b": (4, 2)}
+CORES = LOHA | {"hada_t1": (4, 4, 1, 1), "hada_t2": (4, 4, 1, 1), "hada_w1_a": (4, 6), "hada_w2_a": (4, 6)}
+
+
+@pytest.mark.parametrize(("tensors", "message"), [
+    (ones(**LOHA), None),
+    (ones(**LOKR), None),
+    (ones(**CORES), None),
+    *((ones(**{other: shape for other, shape in LOHA.items() if other != name}), "is without the other of its two matrices")
+      for name in LOHA),
+    (ones(hada_w1_a=(6, 4), hada_w1_b=(4, 10)), "is without the matrices that it belongs to"),
+    (ones(**LOHA | {"hada_w2_a": (6, 5), "hada_w2_b": (5, 10)}), "differ in rank or shape"),
+    (ones(**LOHA | {"hada_w2_b": (4, 11)}), "differ in rank or shape"),
+    (ones(**LOHA | {"hada_w2_a": (7, 4)}), "differ in rank or shape"),
+    (ones(**LOHA | {"hada_w1_a": (6, 5)}), "no common rank above 0"),
+    (ones(**LOHA | {"hada_w1_a": (6,)}), "no common rank above 0"),
+    (ones(**LOHA | {"hada_w1_b": (4, 11), "hada_w2_b": (4, 11)}), "another shape"),
+    (ones(**LOHA | {"hada_w1_a": (0, 4), "hada_w2_a": (0, 4)}), "another shape"),
+    (ones(**LOHA | {"hada_w1_a": (6, 0), "hada_w1_b": (0, 10)}), "no common rank above 0"),
+    (ones(**LOHA | {"hada_w1_a": (6, 4, 2)}), "another shape"),
+    (ones(**LOHA | {"hada_t1": (4, 4, 1, 1)}), "no common rank above 0"),
+    (ones(**CORES | {"hada_t1": (4, 5, 1, 1)}), "is no core of its matrices"),
+    (ones(**CORES | {"hada_t1": (4, 4, 0)}), "is no core of its matrices"),
+    (ones(**CORES | {"hada_t1": (4,)}), "is no core of its matrices"),
+    (ones(**CORES | {"hada_t1": (4, 4, 2), "hada_t2": (4, 4, 2), "hada_w1_b": (4, 5), "hada_w2_b": (4, 5)}), "another shape"),
+    (ones(lokr_w1=(2, 5)), "is without the matrices that it belongs to"),
+    (ones(lokr_w1=(2, 5), lokr_w2=(3, 3)), "another shape"),
+    (ones(lokr_w1=(2, 5, 1, 2), lokr_w2=(3, 1)), "another shape"),
+    (ones(lokr_w1=(2, 5), lokr_w2=(6,)), "is no matrix"),
+    (ones(lokr_w1=(2, 0), lokr_w2=(3, 2)), "is no matrix"),
+    (ones(lokr_w1=(2**33, 0), lokr_w2=(2**33, 0)), "is no matrix"),
+    (ones(**LOKR | {"lokr_w2": (3, 2)}), "a factor of a matrix that is there as a whole"),
+    (ones(**LOKR | {"lokr_t2": (4, 4, 1, 1), "lokr_w2": (3, 2)}), "a factor of a matrix that is there as a whole"),
+    (ones(lokr_w1_a=(2, 3), lokr_w1_b=(3, 5), lokr_w2_a=(3, 4), lokr_w2_b=(4, 2)), "differ in rank or shape"),
+    (ones(**LOHA, **LOKR), "of another kind of adapter"),
+    (ones(**LOHA) | {"lora_unet_model_h_0_q.hada_w1_a.second": np.ones((6, 4), np.float32)}, "the file holds two adapters"),
+    (ones(**LOHA) | {"lora_unet_model_h_0_q.hada_w1_a": np.full((6, 4), np.nan, np.float32)}, "an infinite number or a NaN"),
+    (ones(**CORES) | {"lora_unet_model_h_0_q.hada_t2": np.full((4, 4, 1), np.inf, np.float32)}, "an infinite number or a NaN"),
+])
+def test_lycoris_that_cannot_be_merged(small, tensors, message):
+    folder, _ = small
+    adapter = make(folder / "lora.safetensors", {name: entry(values) for name, values in tensors.items()})
+    if message is None:
+        merged(folder, adapter)
+    else:
+        assert message in refused(folder, adapter)
+
+
+@pytest.mark.parametrize(("rows", "magnitudes", "message"), [
+    ({}, np.ones(6), None),
+    ({2: 0}, np.ones(6), "row 2 of tensor"),
+    ({5: 0}, np.zeros(6), "row 5 of tensor"),
+    ({0: np.nan}, np.ones(6), "row 0 of tensor"),
+    ({1: np.inf}, np.ones(6), "row 1 of tensor"),
+    ({}, np.ones(10), "the base's tensor has another shape"),
+    ({}, np.ones(1), "the base's tensor has another shape"),
+    ({}, np.ones((1, 6, 1, 1)), None),
+    ({}, np.full(6, np.inf), "an infinite number or a NaN"),
+    ({3: 1e-30}, np.full(6, 1e30), "row 3 of tensor"),
+])
+def test_dora_of_rows_without_a_length(small, rows, magnitudes, message):
+    folder, _ = small
+    base = numbers(6, 10)
+    tensors = pair("q", 6, 10) | {"q.lora_magnitude_vector": magnitudes.astype(np.float32)}
+    for row, value in rows.items():
+        base[row] = value
+        tensors["q.lora_B.weight"][row] = 0
+    make(folder / "base.safetensors", {"q.weight": entry(base)})
+    adapter = peft(folder / "adapter", tensors, use_dora=True)
+    if message is None:
+        merged(folder, adapter)
+    else:
+        assert message in refused(folder, adapter)
+
+
+def test_columns_without_a_length_are_called_so(small):
+    folder, arrays = small
+    arrays["model.embed.weight"][:, 4] = 0
+    make(folder / "base.safetensors", {name: entry(values) for name, values in arrays.items()})
+    tensors = {"model.embed.lora_embedding_A": numbers(4, 20), "model.embed.lora_embedding_B": numbers(6, 4),
+               "model.embed.lora_magnitude_vector": numbers(6)}
+    tensors["model.embed.lora_embedding_B"][4] = 0
+    assert "column 4 of tensor" in refused(folder, peft(folder / "adapter", tensors, use_dora=True))
+
+
+def test_pefts_lokr_has_the_factor_of_the_configuration(small):
+    folder, arrays = small
+    tensors = {"model.h.0.q.lokr_w1": numbers(2, 5), "model.h.0.q.lokr_w2": numbers(3, 2)}
+    adapter = peft(folder / "adapter", tensors, peft_type="LOKR", alpha=3)
+    change = np.float32(0.75) * kronecker(*tensors.values())
+    assert_changed(merged(folder, adapter), arrays, {"model.h.0.q.weight": arrays["model.h.0.q.weight"] + change})
+    said = run("merge-lora", folder / "base.safetensors", adapter, "-o", folder / "n.safetensors", "-n").stdout
+    assert said == "model.h.0.q.weight: LoKr, scale 0.75\n"
+    peft(folder / "adapter", tensors, peft_type="LOKR", alpha=3, rank_pattern={"q": 0})
+    assert "states another one" in refused(folder, adapter)
+    peft(folder / "adapter", tensors, peft_type="LOHA")
+    assert "is of another kind than" in refused(folder, adapter)
 
 
 def test_an_empty_tensor_has_nothing_to_add_to(small):
@@ -304,9 +561,11 @@ def test_an_empty_tensor_has_nothing_to_add_to(small):
     ('{"lora_alpha": 8}', "is missing, or not above 0"),
     ('[]', "an object should be here"),
     ('', "an object should be here"),
-    ('{"r": 4, "peft_type": "LOHA"}', "only LoRA can be merged"),
-    ('{"r": 4, "use_dora": true}', "DoRA"),
-    ('{"r": 4, "use_dora": 1}', "DoRA"),
+    ('{"r": 4, "peft_type": "VERA"}', "only LoRA, LoHa and LoKr can be merged"),
+    ('{"r": 4, "peft_type": "LOHA"}', "is of another kind than"),
+    ('{"r": 4, "use_dora": true}', "is of another kind than"),
+    ('{"r": 4, "use_dora": 1}', "must be true or false"),
+    ('{"r": 4, "alpha": "x"}', "must be a number"),
     ('{"r": 4, "use_rslora": "yes"}', "must be true or false"),
     ('{"r": 4, "layer_replication": [[0, 4]]}', "layers that are replicated"),
     ('{"r": 4, "init_lora_weights": "pissa_niter_4"}', "changed the base"),

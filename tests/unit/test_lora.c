@@ -90,6 +90,37 @@ static void write_files(void)
     file_write("adapter_config.json", lora_config, sizeof lora_config - 1);
 }
 
+/* A tensor for each other kind, the matrices of some of which have a core, and no configuration. */
+static const file_entry kind_bases[] = {
+    { "dora.weight", COFFER_F32, ROWS, COLUMNS, 1 },
+    { "dora.2.weight", COFFER_BF16, ROWS, COLUMNS, 2 },
+    { "loha.weight", COFFER_F32, ROWS, COLUMNS, 2 },
+    { "lokr.weight", COFFER_F64, ROWS, COLUMNS, 3 },
+};
+static const file_entry kind_entries[] = {
+    { "dora.lora_A.weight", COFFER_F32, RANK, COLUMNS, 3 },
+    { "dora.lora_B.weight", COFFER_F32, ROWS, RANK, 4 },
+    { "dora.lora_magnitude_vector", COFFER_F32, ROWS, 1, 0 },
+    { "dora.2.lora_A.weight", COFFER_F32, RANK, COLUMNS, 2 },
+    { "dora.2.lora_B.weight", COFFER_F32, ROWS, RANK, 5 },
+    { "dora.2.lora_magnitude_vector", COFFER_F32, ROWS, 1, 0 },
+    { "loha.hada_w1_a", COFFER_F32, ROWS, RANK, 5 },
+    { "loha.hada_w1_b", COFFER_F32, RANK, COLUMNS, 6 },
+    { "loha.hada_w2_a", COFFER_F16, RANK, ROWS, 0 },
+    { "loha.hada_w2_b", COFFER_BF16, RANK, COLUMNS, 4 },
+    { "loha.hada_t2", COFFER_F32, RANK, RANK, 0 },
+    { "lokr.lokr_w1", COFFER_F32, 7, 6, 3 },
+    { "lokr.lokr_w2_a", COFFER_F32, ROWS / 7, RANK, 5 },
+    { "lokr.lokr_w2_b", COFFER_F32, RANK, COLUMNS / 6, 6 },
+};
+enum { DORA = 0, LOHA = 6, LOKR = 11 };
+
+static void write_kinds(void)
+{
+    write_file("base.safetensors", kind_bases, sizeof kind_bases / sizeof kind_bases[0]);
+    write_file("adapter_model.safetensors", kind_entries, sizeof kind_entries / sizeof kind_entries[0]);
+}
+
 static coffer *open_base(const char *name)
 {
     coffer *model = NULL;
@@ -119,9 +150,70 @@ static double product_at(const file_entry *down, const file_entry *up, uint64_t 
 {
     double sum = 0;
     for (uint64_t k = 0; k < RANK; k++) {
-        sum += number(up->seed, i * RANK + k) * number(down->seed, k * COLUMNS + j);
+        sum += number(up->seed, i * RANK + k) * number(down->seed, k * down->columns + j);
     }
     return sum;
+}
+
+/* What is added to an element of each kind. LoHa's second matrix and its core are of ones: each of RANK products sums up a
+   column. */
+static double loha_at(uint64_t i, uint64_t j)
+{
+    double column = 0;
+    for (uint64_t k = 0; k < RANK; k++) {
+        column += number(kind_entries[LOHA + 3].seed, k * COLUMNS + j);
+    }
+    return product_at(&kind_entries[LOHA + 1], &kind_entries[LOHA], i, j) * column * RANK;
+}
+
+static double lokr_at(uint64_t i, uint64_t j)
+{
+    const file_entry *first = &kind_entries[LOKR];
+    const uint64_t rows = ROWS / first->rows;
+    const uint64_t columns = COLUMNS / first->columns;
+    return number(first->seed, i / rows * first->columns + j / columns) *
+           product_at(first + 2, first + 1, i % rows, j % columns);
+}
+
+static double dora_at(uint64_t i, uint64_t j)
+{
+    return number(kind_bases[0].seed, i * COLUMNS + j) + product_at(&kind_entries[DORA], &kind_entries[DORA + 1], i, j);
+}
+
+/* All its magnitudes are 1, so that the squares of a row sum up to 1. */
+static void check_dora_row(const double *dora, uint64_t i)
+{
+    double square = 0;
+    for (uint64_t j = 0; j < COLUMNS; j++) {
+        square += dora_at(i, j) * dora_at(i, j);
+    }
+    for (uint64_t j = 0; j < COLUMNS; j++) {
+        const double value = dora[i * COLUMNS + j];
+        assert_true(fabs(value * value * square - dora_at(i, j) * dora_at(i, j)) <= 1e-4);
+        assert_true(value * dora_at(i, j) >= 0);
+    }
+}
+
+static void check_kinds(const char *name)
+{
+    double *dora = NULL;
+    double *loha = NULL;
+    double *lokr = NULL;
+    coffer *model = open_base(name);
+    (void)numbers_of(model, "dora.weight", &dora);
+    (void)numbers_of(model, "loha.weight", &loha);
+    (void)numbers_of(model, "lokr.weight", &lokr);
+    for (uint64_t i = 0; i < ROWS; i += 13) {
+        check_dora_row(dora, i);
+        for (uint64_t j = 0; j < COLUMNS; j += 7) {
+            assert_true(loha[i * COLUMNS + j] == number(2, i * COLUMNS + j) + loha_at(i, j));
+            assert_true(lokr[i * COLUMNS + j] == number(3, i * COLUMNS + j) + lokr_at(i, j));
+        }
+    }
+    free(dora);
+    free(loha);
+    free(lokr);
+    coffer_close(model);
 }
 
 static void check_merged(const char *name, double scale)
@@ -187,13 +279,22 @@ static void test_names(void **state)
     static const struct {
         const char *name;
         const char *module;
-        coffer__lora_part part;
+        unsigned part;
         bool flat;
     } cases[] = {
         { "base_model.model.a.lora_A.weight", "a", COFFER__LORA_DOWN, false },
         { "base_model.model.a.lora_B.default.weight", "a", COFFER__LORA_UP, false },
         { "a.lora_embedding_A", "a", COFFER__LORA_DOWN, false },
         { "a.lora_embedding_B.default", "a", COFFER__LORA_UP, false },
+        { "a.lora_magnitude_vector", "a", COFFER__LORA_MAGNITUDE, false },
+        { "a.lora_magnitude_vector.default", "a", COFFER__LORA_MAGNITUDE, false },
+        { "base_model.model.a.hada_w1_a", "a", COFFER__LORA_UP, false },
+        { "a.hada_w2_b.default", "a", COFFER__LORA_SECOND + COFFER__LORA_DOWN, false },
+        { "lora_unet_a.hada_t2", "a", COFFER__LORA_SECOND + COFFER__LORA_CORE, true },
+        { "lycoris_a.lokr_w1", "a", COFFER__LORA_FULL, true },
+        { "a.lokr_w1_b", "a", COFFER__LORA_DOWN, false },
+        { "a.lokr_w2", "a", COFFER__LORA_SECOND + COFFER__LORA_FULL, false },
+        { "a.lora_mid.weight", "a", COFFER__LORA_CORE, false },
         { "lora_unet_a_b.lora_down.weight", "a_b", COFFER__LORA_DOWN, true },
         { "lora_te1_a_b.alpha", "a_b", COFFER__LORA_ALPHA, true },
         { "a.processor.to_q_lora.up.weight", "a.processor.to_q", COFFER__LORA_UP, false },
@@ -255,6 +356,25 @@ static void test_a_merge_with_any_number_of_threads(void **state)
     }
 }
 
+static void test_every_kind_with_any_number_of_threads(void **state)
+{
+    uint8_t *bytes[2] = { NULL, NULL };
+    size_t sizes[2] = { 0, 0 };
+    (void)state;
+    write_kinds();
+    for (uint32_t i = 0; i < 2; i++) {
+        coffer_read_options how = COFFER_READ_OPTIONS_INIT;
+        how.threads = 1 + 3 * i;
+        assert_int_equal(merge(work_path("new.safetensors"), 1, NULL, &how), COFFER_OK);
+        check_kinds("new.safetensors");
+        bytes[i] = file_read("new.safetensors", &sizes[i]);
+    }
+    assert_int_equal(sizes[0], sizes[1]);
+    assert_memory_equal(bytes[0], bytes[1], sizes[0]);
+    free(bytes[0]);
+    free(bytes[1]);
+}
+
 static void test_a_merge_in_place(void **state)
 {
     (void)state;
@@ -286,6 +406,7 @@ static void test_what_a_plan_says(void **state)
         assert_true((update == NULL) == stays);
         assert_null(coffer_merge_lora_at(rewrite, i, 1));
         assert_true(stays || (update->rank == (replaced ? 0 : RANK) && update->scale == (replaced ? 1 : 2)));
+        assert_true(stays || update->kind == (replaced ? COFFER_ADAPTER_WHOLE : COFFER_ADAPTER_LORA));
         assert_true(stays || update->transposed == (strcmp(change->from->name, "model.k.weight") == 0));
     }
     assert_null(coffer_merge_lora_at(rewrite, 99, 0));
@@ -316,23 +437,56 @@ static void test_cancelling_leaves_nothing(void **state)
     assert_int_equal(work_dir_count(), 3);
 }
 
-static void test_without_memory_nothing_happens(void **state)
+/* `files` is how many there are before. */
+static void fail_each_allocation(size_t files)
 {
     memory_meter meter = { .held = 0 };
     const coffer_allocator allocator = metered_allocator(&meter);
     coffer_read_options how = COFFER_READ_OPTIONS_INIT;
     coffer_status status = COFFER_ERR_MEMORY;
-    (void)state;
-    write_files();
     how.threads = 1;
     for (size_t request = 1; status != COFFER_OK; request++) {
         meter = (memory_meter){ .fail_at = request };
         status = merge(work_path("new.safetensors"), 1, &allocator, &how);
         assert_true(status == COFFER_OK || status == COFFER_ERR_MEMORY);
         assert_int_equal(meter.blocks, 0);
-        assert_int_equal(work_dir_count(), status == COFFER_OK ? 4 : 3);
+        assert_int_equal(work_dir_count(), files + (status == COFFER_OK));
     }
+}
+
+static void test_without_memory_nothing_happens(void **state)
+{
+    (void)state;
+    write_files();
+    fail_each_allocation(3);
     check_merged("new.safetensors", 1);
+}
+
+static void test_without_memory_for_other_kinds(void **state)
+{
+    (void)state;
+    write_kinds();
+    fail_each_allocation(2);
+    check_kinds("new.safetensors");
+}
+
+/* Before anything is written, while lengths are found. */
+static int cancel_at_once(void *ctx, uint64_t done, uint64_t total)
+{
+    (void)ctx;
+    (void)done;
+    (void)total;
+    return 1;
+}
+
+static void test_cancelling_before_anything_is_written(void **state)
+{
+    coffer_read_options how = COFFER_READ_OPTIONS_INIT;
+    (void)state;
+    write_kinds();
+    how.progress = cancel_at_once;
+    assert_int_equal(merge(work_path("new.safetensors"), 1, NULL, &how), COFFER_ERR_CANCELLED);
+    assert_int_equal(work_dir_count(), 2);
 }
 
 static void test_calls_that_are_wrong(void **state)
@@ -373,10 +527,15 @@ int main(void)
         cmocka_unit_test(test_numbers_of_json),
         cmocka_unit_test(test_names),
         cmocka_unit_test_setup_teardown(test_a_merge_with_any_number_of_threads, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_every_kind_with_any_number_of_threads, work_dir_set_up,
+                                        work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_a_merge_in_place, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_what_a_plan_says, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_cancelling_leaves_nothing, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory_nothing_happens, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_without_memory_for_other_kinds, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_cancelling_before_anything_is_written, work_dir_set_up,
+                                        work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_calls_that_are_wrong, work_dir_set_up, work_dir_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

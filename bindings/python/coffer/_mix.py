@@ -33,13 +33,14 @@ def merge_lora(
     threads: int = 0,
     progress: Progress | None = None,
 ) -> Rewrite:
-    """Adds adapters of low rank (LoRA) to the model that they were trained on, and writes the result. Returns what was done.
+    """Adds adapters of low rank (LoRA, DoRA, LoHa, LoKr) to the model that they were trained on, and writes the result. Returns what was done.
 
     base            a path, a URL, or what coffer.open gave
     adapters        one or several, each a file, a folder or a URL: of PEFT with its adapter_config.json beside it, of kohya's scripts or
                     of diffusers. A mapping has the scale of each
     output          the new file, which for several files has to end in NAME.safetensors; layout, dtypes and metadata are those of the base
-    scale           how much of each adapter is added, where they are no mapping; 1 as it was trained
+    scale           how much of each adapter is added, where they are no mapping; 1 as it was trained. DoRA's rows get the lengths that
+                    were trained whatever it is
     select          patterns of the adapters' tensors that count, of a file for several models; all without
     max_shard_size, digests, sync, force, dry_run, threads, progress   as of coffer.rewrite
 

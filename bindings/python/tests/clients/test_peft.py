@@ -70,10 +70,10 @@ CASES = {
 
 def save_base(model, folder):
     folder.mkdir()
-    if isinstance(model, Convolutions):
-        save_file(model.state_dict(), folder / "model.safetensors")
-    else:
+    if hasattr(model, "save_pretrained"):
         model.save_pretrained(folder)
+    else:
+        save_file(model.state_dict(), folder / "model.safetensors")
 
 
 def adapted(model, options):
@@ -175,10 +175,11 @@ def test_what_was_merged_loads_and_computes_the_same(tmp_path):
         torch.testing.assert_close(loaded(tokens).logits, model(tokens).logits, rtol=1e-4, atol=1e-3)
 
 
-def test_dora_is_refused(tmp_path):
+def test_other_kinds_are_refused(tmp_path):
     model = llama()
     save_base(model, tmp_path / "base")
-    adapted(model, {"target_modules": ["q_proj"], "use_dora": True}).save_pretrained(tmp_path / "adapter")
+    config = peft.VeraConfig(r=4, target_modules=["q_proj"])
+    peft.get_peft_model(model, config).save_pretrained(tmp_path / "adapter")
     with pytest.raises(subprocess.CalledProcessError) as failure:
         merge(tmp_path)
-    assert b"DoRA" in failure.value.stderr
+    assert b"VERA" in failure.value.stderr
