@@ -20,10 +20,7 @@ if [[ $preset == *tsan* ]] && setarch -R true 2>/dev/null; then
     # Older ThreadSanitizers cannot live with the randomness of addresses that newer kernels have.
     run=(setarch -R)
 fi
-# Once in some hundred times Wine 8 starts a program that ends with 1 before it has done or said anything.
-again=()
-[ "$preset" != port-windows ] || again=(--repeat until-pass:3)
 # CTest's report keeps all that a test said, as its last line has the number of its cases.
-"${run[@]}" ctest --test-dir "build/$preset" --output-on-failure --no-tests=error "${again[@]}" --parallel "${JOBS:-$(nproc)}" \
+"${run[@]}" ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --parallel "${JOBS:-$(nproc)}" \
     --exclude-regex "^($(python3 tools/platforms.py left-out "$preset"))\$" --output-junit tests.xml --test-output-size-passed 1048576 "$@"
 [ $# -gt 0 ] || python3 tools/platforms.py record "$preset"

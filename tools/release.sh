@@ -32,6 +32,7 @@ wheel_targets=(
     'aarch64-linux-musl musllinux_1_2_aarch64'
     'aarch64-macos.11.0 macosx_11_0_arm64'
     'x86_64-macos.11.0 macosx_11_0_x86_64'
+    'x86_64-windows-gnu win_amd64'
 )
 command_targets=(x86_64-linux-musl aarch64-linux-musl)
 
@@ -65,6 +66,16 @@ borrow_headers() {
     [ ! -f "$numbers" ] || cp "$numbers" "$work/python/pyconfig.h"
 }
 
+# Those for Windows, where the numbers are others, and what extensions are linked with there.
+borrow_windows() {
+    cp -r "$work/python" "$work/python-windows"
+    printf '#define %s\n' MS_WINDOWS MS_WIN32 MS_WIN64 HAVE_DECLSPEC_DLL Py_ENABLE_SHARED 'SIZEOF_SHORT 2' 'SIZEOF_INT 4' \
+        'SIZEOF_LONG 4' 'SIZEOF_LONG_LONG 8' 'SIZEOF_VOID_P 8' 'SIZEOF_SIZE_T 8' 'SIZEOF_TIME_T 8' 'SIZEOF_WCHAR_T 2' \
+        >"$work/python-windows/pyconfig.h"
+    python tools/limited_api.py >"$work/python3.def"
+    build/zig-venv/bin/zig-dlltool -m i386:x86-64 -d "$work/python3.def" -l "$work/python3.lib"
+}
+
 # Quoted, as a folder may have a space in its name: the shell of the build reads it.
 cross_flags="-fno-sanitize=all '-ffile-prefix-map=$root=.' '-ffile-prefix-map=$work=.'"
 
@@ -87,15 +98,17 @@ part_sdist() {
 
 # From the sdist, as users would: so it is known to be complete.
 part_wheels() {
-    local target zig platform wheel
+    local target zig platform python wheel
     [ -f "$dist/libcoffer-$version.tar.gz" ] || part_sdist
     tar -C "$work" -xf "$dist/libcoffer-$version.tar.gz"
     for target in "${wheel_targets[@]}"; do
         read -r zig platform <<<"$target"
+        python=(-Ccmake.define.Python_INCLUDE_DIR="$work/python")
+        [ "$platform" != win_amd64 ] || python=(-Ccmake.define.Python_INCLUDE_DIR="$work/python-windows"
+            -Ccmake.define.Python_SABI_LIBRARY="$work/python3.lib")
         _PYTHON_HOST_PLATFORM=$platform CMAKE_TOOLCHAIN_FILE=$root/cmake/toolchain-zig.cmake CFLAGS=$cross_flags LDFLAGS=-s \
             python -m build --wheel --no-isolation --outdir "$dist" -Cinstall.strip=false \
-            -Ccmake.define.COFFER_ZIG_TARGET="$zig" -Ccmake.define.Python_INCLUDE_DIR="$work/python" \
-            "$work/libcoffer-$version" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+            -Ccmake.define.COFFER_ZIG_TARGET="$zig" "${python[@]}" "$work/libcoffer-$version" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
     done
     abi3audit --strict --summary "$dist"/*.whl
     # auditwheel knows the symbols of each glibc, of this machine's processor.
@@ -192,6 +205,7 @@ parts=("$@")
 rm -rf "$dist"
 mkdir "$dist"
 borrow_headers
+borrow_windows
 for part in "${parts[@]}"; do
     started=$SECONDS
     "part_$part"

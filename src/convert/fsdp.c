@@ -14,6 +14,7 @@
 #include "alloc.h"
 #include "assembly.h"
 #include "error.h"
+#include "paths.h"
 #include "pickle_rows.h"
 #include "pickle_walk.h"
 #include "readers.h"
@@ -83,10 +84,7 @@ static bool fsdp_word(const char *text, size_t len, size_t *at, const char *word
 /* Takes "…_world_size_8_rank_0…" apart, which comes last in a path. */
 static bool fsdp_read_name(const char *path, size_t path_len, fsdp_name *name)
 {
-    size_t first = path_len;
-    while (first > 0 && path[first - 1] != '/') {
-        first--;
-    }
+    const size_t first = coffer__path_name_at(path);
     const char *text = path + first;
     const size_t len = path_len - first;
     for (size_t i = 0; i < len && len <= FSDP_MOST_NAME; i++) {

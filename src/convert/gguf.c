@@ -24,6 +24,7 @@
 #include "gguf_keys.h"
 #include "gguf_scales.h"
 #include "gguf_values.h"
+#include "paths.h"
 #include "readers.h"
 #include "shard_name.h"
 #include "sort.h"
@@ -615,10 +616,7 @@ static coffer_status gguf_read_set(gguf_reading *gguf, const coffer__input *inpu
 static coffer_status gguf_read_files(gguf_reading *gguf, const coffer__input *input, coffer_error *err)
 {
     coffer__shard_name parts;
-    const char *own = input->path;
-    for (size_t i = 0; i < input->path_len; i++) {
-        own = input->path[i] == '/' ? input->path + i + 1 : own;
-    }
+    const char *own = input->path + coffer__path_name_at(input->path);
     const size_t own_len = input->path_len - (size_t)(own - input->path);
     if (coffer__shard_name_read_ending(&parts, own, own_len, ".gguf") && parts.total > 1) {
         return gguf_read_set(gguf, input, own, &parts, err);

@@ -14,6 +14,7 @@
 #include "dtype.h"
 #include "error.h"
 #include "npy_header.h"
+#include "paths.h"
 #include "pickle_scan.h"
 #include "readers.h"
 #include "text.h"
@@ -363,10 +364,7 @@ static bool npy_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
 static void npy_name(const coffer__input *input, numpy_array *array)
 {
     size_t end = input->path_len;
-    size_t begin = end;
-    while (begin > 0 && input->path[begin - 1] != '/') {
-        begin--;
-    }
+    const size_t begin = coffer__path_name_at(input->path);
     if (end - begin > 4 && memcmp(input->path + end - 4, ".npy", 4) == 0) {
         end -= 4;
     }

@@ -17,6 +17,7 @@
 #include "disjoint.h"
 #include "dtype.h"
 #include "error.h"
+#include "paths.h"
 #include "readers.h"
 #include "sort.h"
 #include "text.h"
@@ -536,12 +537,8 @@ static coffer_status tf_look_at_entry(void *ctx, const coffer__tf_entry *entry, 
 static coffer_status tf_set_prefix(tf_reading *tf, coffer_error *err)
 {
     static const char ending[] = ".index";
-    const char *path = tf->input->path;
-    size_t begin = 0;
-    for (size_t i = 0; i < tf->input->path_len; i++) {
-        begin = path[i] == '/' ? i + 1 : begin;
-    }
-    tf->prefix = path + begin;
+    const size_t begin = coffer__path_name_at(tf->input->path);
+    tf->prefix = tf->input->path + begin;
     tf->prefix_len = tf->input->path_len - begin;
     if (!coffer__text_ends(tf->prefix, tf->prefix_len, ending)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,

@@ -21,6 +21,7 @@
 #include "alloc.h"
 #include "checked.h"
 #include "error.h"
+#include "paths.h"
 #include "pickle_rows.h"
 #include "place_name.h"
 #include "readers.h"
@@ -767,10 +768,7 @@ static void zero_free_files(const zero_reading *in, zero_file *files, size_t cou
 
 static const char *zero_own_name(const coffer__input *input, size_t *len)
 {
-    size_t first = input->path_len;
-    while (first > 0 && input->path[first - 1] != '/') {
-        first--;
-    }
+    const size_t first = coffer__path_name_at(input->path);
     *len = input->path_len - first;
     return input->path + first;
 }

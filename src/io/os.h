@@ -125,7 +125,9 @@ int coffer__os_inspect_fd(int fd, coffer__os_info *info);
 bool coffer__os_exists(const char *path);
 /* Calls `see` for every name in a folder, in no order, without "." and ".."; it returns false to end. */
 int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name), void *ctx);
-/* The name without any symbolic link in it, absolute. ENAMETOOLONG when `size` bytes do not hold it. */
+/* What separates the parts of a path: '/', and whatever else the system takes for it. */
+extern const char coffer__os_separators[];
+/* The name without any symbolic link in it, absolute and separated by '/'. ENAMETOOLONG when `size` bytes do not hold it. */
 int coffer__os_real_path(const char *path, char *out, size_t size);
 
 /* ---- opening and closing ----------------------------------------------------------------------------------------- */

@@ -156,6 +156,8 @@ int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name)
     return os_error;
 }
 
+const char coffer__os_separators[] = "/";
+
 /* realpath allocates with malloc, as the one way that has no limit of its own. */
 int coffer__os_real_path(const char *path, char *out, size_t size)
 {

@@ -190,19 +190,24 @@ int coffer__os_list(const char *folder, bool (*see)(void *ctx, const char *name)
     return 0;
 }
 
-/* The system gives it with the prefix for long paths, which the API does not need. */
+const char coffer__os_separators[] = "/\\";
+
+/* The system gives it with the prefix for long paths, which the API does not need, and with backslashes. */
 static int win_without_prefix(wchar_t *whole, char *out, size_t size)
 {
     static const wchar_t share[] = L"\\\\?\\UNC\\";
     static const wchar_t prefix[] = L"\\\\?\\";
     const size_t share_length = sizeof share / sizeof share[0] - 1;
     const size_t length = sizeof prefix / sizeof prefix[0] - 1;
+    wchar_t *from = wcsncmp(whole, prefix, length) == 0 ? whole + length : whole;
     if (wcsncmp(whole, share, share_length) == 0) {
-        wchar_t *from = whole + share_length - 2;
+        from = whole + share_length - 2;
         from[0] = L'\\';
-        return coffer__os_narrow(from, out, size);
     }
-    return coffer__os_narrow(wcsncmp(whole, prefix, length) == 0 ? whole + length : whole, out, size);
+    for (wchar_t *sign = wcschr(from, L'\\'); sign != NULL; sign = wcschr(sign, L'\\')) {
+        *sign = L'/';
+    }
+    return coffer__os_narrow(from, out, size);
 }
 
 int coffer__os_real_path(const char *path, char *out, size_t size)

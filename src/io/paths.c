@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "paths.h"
 
+#include "os.h"
 #include "text.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@ bool coffer__text_append(char *text, size_t size, const char *more, size_t more_
 size_t coffer__path_name_at(const char *path)
 {
     size_t at = coffer__text_len(path);
-    while (at > 0 && path[at - 1] != '/') {
+    while (at > 0 && strchr(coffer__os_separators, path[at - 1]) == NULL) {
         at--;
     }
     return at;

@@ -31,8 +31,8 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
     while (path[len] != '\0' && !(is_url && path[len] == '?')) {
         len++;
     }
-    size_t from = len;
-    while (from > 0 && path[from - 1] != '/') {
+    size_t from = is_url ? len : coffer__path_name_at(path);
+    while (is_url && from > 0 && path[from - 1] != '/') {
         from--;
     }
     const coffer_status status = coffer__place_check_name(path + from, len - from, 0, NULL);

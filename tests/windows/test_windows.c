@@ -2,6 +2,7 @@
 /* The port to Windows: names, rights, locks, sharing, positions and digests, as os.h and hash.h promise them. */
 #include "hash.h"
 #include "os_windows.h"
+#include "paths.h"
 #include "sha256_bcrypt.h"
 #include "support_cmocka.h"
 #include "support_file.h"
@@ -46,6 +47,30 @@ static void names_are_utf8(void **state)
     assert_false(coffer__os_exists(path));
     assert_int_equal(coffer__os_unlink(work_path("short")), 0);
     assert_int_equal(coffer__os_inspect("\xFF", true, &info), EILSEQ);
+}
+
+/* Callers give either; what the library gives out has the one that it joins paths by. */
+static void both_slashes_separate(void **state)
+{
+    (void)state;
+    coffer__path folder;
+    char real[COFFER__PATH_SIZE];
+    char path[COFFER__PATH_SIZE];
+    int fd = -1;
+    assert_int_equal(coffer__path_name_at("C:\\models\\name"), 10);
+    assert_int_equal(coffer__path_name_at("C:\\models/name"), 10);
+    assert_true(coffer__path_directory(&folder, "C:\\models\\name"));
+    assert_string_equal(folder.text, "C:\\models\\");
+
+    assert_int_equal(coffer__os_create(work_path("name"), false, &fd), 0);
+    assert_int_equal(coffer__os_close(fd), 0);
+    (void)snprintf(path, sizeof path, "%s", work_path("name"));
+    for (char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash, '/')) {
+        *slash = '\\';
+    }
+    assert_int_equal(coffer__os_real_path(path, real, sizeof real), 0);
+    assert_null(strchr(real, '\\'));
+    assert_string_equal(real + coffer__path_name_at(real), "name");
 }
 
 /* Longer than the 260 characters that a path has without a prefix. */
@@ -284,6 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(names_are_utf8, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(both_slashes_separate, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(paths_may_be_long, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(an_open_file_can_be_deleted, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(an_open_file_is_replaced_or_kept, work_dir_set_up, work_dir_tear_down),

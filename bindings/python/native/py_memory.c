@@ -12,8 +12,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
+#ifndef _WIN32
+#include <sys/mman.h>
+#endif
 
 #define MEMORY_HUGE_PAGE ((size_t)2 << 20)
 #define MEMORY_SMALL_PAGE ((size_t)4096)

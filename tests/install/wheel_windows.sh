@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs the Python package for Windows beside a Python for Windows, which tools/setup.sh makes, and runs its tests by Wine, but
+# those that tests/windows/python.txt names.
+#
+#   tests/install/wheel_windows.sh WHEEL
+set -euo pipefail
+
+wheel=$(realpath "$1")
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+tools/setup.sh windows-python
+root=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+there() { # there PATH: as Windows' programs call it
+    echo "Z:${1//\//\\}"
+}
+
+# Wine cannot say which file the input or output of a program is, which Python asks: so neither is a file.
+python() {
+    tools/wine.sh build/windows-python/python.exe "$@" </dev/null 2>&1 | cat
+}
+
+# Those of whole files, and cases of others as pytest calls them.
+files=" $(echo bindings/python/tests/test_*.py) "
+cases=()
+for test in $(sed -n 's/^\([a-z].*\): .*/\1/p' tests/windows/python.txt); do
+    case $test in
+    *::*) cases+=("--deselect=tests/test_${test/::/.py::}") ;;
+    *) files=${files/ bindings\/python\/tests\/test_$test.py / } ;;
+    esac
+done
+
+build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --only-binary=:all: \
+    --python-version 3.11 --platform win_amd64 --target "$work/installed" "$wheel"
+PYTHONPATH="$(there "$work/installed");$(there "$root/build/windows-python/packages")"
+export PYTHONPATH PYTHONDONTWRITEBYTECODE=1 PYTHONUTF8=1
+export COFFER_SOURCE_DIR=$(there "$root") COFFER_VECTORS=$(there "$root/tests/vectors")
+python -c 'import coffer, sys; print(f"coffer {coffer.__version__}, Python {sys.version}")'
+python -m coffer check tests/vectors/ok_*.safetensors >/dev/null
+if python -m coffer check tests/vectors/err_*.safetensors >/dev/null; then
+    echo 'python -m coffer check: no error in broken vectors' >&2
+    exit 1
+fi
+python -m pytest -p no:cacheprovider --basetemp "$(there "$work/tmp")" -c bindings/python/pyproject.toml --rootdir bindings/python \
+    -q --tb=short "${cases[@]}" $files
