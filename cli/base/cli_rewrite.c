@@ -218,7 +218,7 @@ static void way_text(const rewriting *run, char *text, size_t size)
     if (summary->way == COFFER_REWRITE_HEADERS) {
         lacking_text(run, text, size);
     } else if (summary->reason == COFFER_REWRITE_FOR_SEVERAL) {
-        snprintf(text, size, "; copied %s: files of such names cannot be changed together in their place", bytes);
+        snprintf(text, size, "; copied %s: the files get other names, too", bytes);
     } else if (summary->reason == COFFER_REWRITE_FOR_DIGESTS) {
         snprintf(text, size, "; copied %s: digests are recorded, and those of tensors are of their names, too", bytes);
     }

@@ -129,7 +129,7 @@ typedef enum coffer_rewrite_reason {
     COFFER_REWRITE_FOR_DATA = 2,    /* tensors are left out, cast, moved, or divided among files in another way */
     COFFER_REWRITE_FOR_FORMAT = 3,  /* another format, or one in which names cannot be changed in place */
     COFFER_REWRITE_FOR_DIGESTS = 4, /* digests are recorded, and that of a tensor is of its name, too */
-    COFFER_REWRITE_FOR_SEVERAL = 5  /* names change in several files, whose own names cannot be kept */
+    COFFER_REWRITE_FOR_SEVERAL = 5  /* names change in several files, which get other names themselves */
 } coffer_rewrite_reason;
 
 /* What is to be done, in numbers. Handed out by pointer, and grows at its end in later versions. */
