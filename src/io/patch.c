@@ -106,7 +106,7 @@ void coffer__undo_forget(const char *path)
 coffer_status coffer__undo_fail(coffer_error *err, const char *path)
 {
     coffer__fail(err, COFFER_ERR_UNDO,
-                 "an edit of this file was interrupted, or is in progress: its undo file is beside it; restore the old "
+                 "an edit of this file was interrupted, or is in progress: its undo file is beside it; restore the "
                  "header with: coffer meta --recover %p",
                  path);
     return coffer__fail_path(err, COFFER_ERR_UNDO, path);
@@ -470,7 +470,7 @@ static coffer_status undo_put_back(const undo_reader *undo, coffer_error *err)
         os_error = coffer__os_sync(undo->target);
     }
     return os_error == 0 ? undo_remove(undo->path, err)
-                         : coffer__trouble(err, "restore the old header (the undo file is kept)", undo->path, os_error);
+                         : coffer__trouble(err, "restore the header (the undo file is kept)", undo->path, os_error);
 }
 
 /* Compares a part of the recorded new bytes with what inserting `shift` bytes would make of the
@@ -595,8 +595,7 @@ coffer_status coffer__patch_prepare(int fd, const char *path, const char *ready,
     const coffer__patch forward = {
         .file_size = patch->file_size, .old = patch->fresh, .fresh = patch->old, .size = patch->size
     };
-    int os_error = undo_write(ready, path, fd, &forward);
-    os_error = os_error == 0 ? undo_sync_names(path) : os_error;
+    const int os_error = undo_write(ready, path, fd, &forward);
     if (os_error == 0) {
         return COFFER_OK;
     }

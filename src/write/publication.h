@@ -84,7 +84,7 @@ coffer_status coffer__publication_begin(coffer__publication *publication, const 
 /* The name under which a file of the model is written, FILE.coffer-new; false if it is too long. */
 bool coffer__publication_name(coffer__path *out, const char *file);
 /* The name under which the new header of a file is kept that is patched instead, FILE.coffer-head; false if it is too
-   long. A save with such a header is durable (COFFER_SYNC_REPLACE at least), since the file itself is written to. */
+   long. A save with such a header has to be durable (COFFER_SYNC_ALWAYS), since the file itself is written to. */
 bool coffer__publication_head_name(coffer__path *out, const char *file);
 /* Publishes the files, each of which is complete under its temporary name. After a failure either the old model is
    there, or the error is COFFER_ERR_UNFINISHED and the next open finishes the save. COFFER_ERR_SHADOWED if a model
