@@ -146,6 +146,8 @@ SCENARIOS = [
     Scenario("split over one file", ["split", "-qf", "{new}", "-o", "{folder}", "--max-shard-size", "10KB"], put(model_bytes("old"))),
     Scenario("join over files", ["split", "-qf", "{new}", "-o", "{folder}"], split("old", "10KB")),
     Scenario("record digests", ["hash", "-q", "--write", "{folder}"], split_recorded),
+    Scenario("names in files", ["rename", "-q", "{folder}", "t*=u*", "--in-place"], split("old", "10KB")),
+    Scenario("names without room", ["rename", "-q", "{folder}", "t0=" + 99 * "x", "t*=u*", "--in-place"], split("old", "10KB")),
 ]
 
 # ---- running ----------------------------------------------------------------------------------------------------------------

@@ -111,7 +111,8 @@ typedef enum cli_option_id {
     CLI_OPTION_SCALE,
     CLI_OPTION_WEIGHT,
     CLI_OPTION_SLERP,
-    CLI_OPTION_HTML
+    CLI_OPTION_HTML,
+    CLI_OPTION_AGAINST
 } cli_option_id;
 
 typedef struct cli_option {

@@ -19,7 +19,7 @@
 
 #define CHANGES_SIZE 4096 /* of a text that says which change */
 #define LINES_MOST 20     /* of changes before a question */
-#define WAY_SIZE 256      /* of a text that says why a file was copied */
+#define WAY_SIZE 256      /* of a text that says what is copied, and why */
 
 typedef struct rewriting {
     cli *app;
@@ -183,9 +183,52 @@ static int show_nothing(const rewriting *run, const char *nothing)
     return CLI_EXIT_OK;
 }
 
+/* Headers that have no room: what came of that or, before the rewrite has run, what may. Empty where all have. */
+static void lacking_text(const rewriting *run, char *text, size_t size)
+{
+    const coffer_rewrite_summary *summary = coffer_rewrite_summarize(run->rewrite);
+    char whose[80] = "the new header is";
+    char bytes[CLI_NUMBER_SIZE];
+    char lacking[CLI_NUMBER_SIZE];
+    cli_bytes_text(bytes, summary->lacking_size);
+    cli_bytes_text(lacking, summary->lacking);
+    if (summary->file_count > 1) {
+        snprintf(whose, sizeof whose, "the new headers of %zu of %zu files are up to", summary->lacking_count,
+                 summary->file_count);
+    }
+    if (!run->changes.done && summary->lacking > 0) {
+        snprintf(text, size,
+                 "; %s %s longer than the space before the data: %s are cloned if the file system can, else copied",
+                 whose, lacking, bytes);
+    } else if (summary->edited == COFFER_EDITED_REWRITE && summary->lacking > 0) {
+        snprintf(text, size,
+                 "; copied %s: %s %s longer than the space before the data, which now has room for the next change",
+                 bytes, whose, lacking);
+    }
+}
+
+/* Why tensors are copied though none of them changes: "; copied 5.0 GB: ...". Empty where that needs no reason: of a
+   tensor that is dropped or cast everybody knows why. */
+static void way_text(const rewriting *run, char *text, size_t size)
+{
+    const coffer_rewrite_summary *summary = coffer_rewrite_summarize(run->rewrite);
+    char bytes[CLI_NUMBER_SIZE];
+    text[0] = '\0';
+    cli_bytes_text(bytes, summary->size);
+    if (summary->way == COFFER_REWRITE_HEADERS) {
+        lacking_text(run, text, size);
+    } else if (summary->reason == COFFER_REWRITE_FOR_SEVERAL) {
+        snprintf(text, size, "; copied %s: the files get other names, too", bytes);
+    } else if (summary->reason == COFFER_REWRITE_FOR_DIGESTS) {
+        snprintf(text, size, "; copied %s: digests are recorded, and those of tensors are of their names, too", bytes);
+    }
+}
+
 static int show_plan(const rewriting *run)
 {
     char sum[4 * CLI_NUMBER_SIZE];
+    char changes[CHANGES_SIZE];
+    char way[WAY_SIZE] = "";
     if (run->app->json) {
         show_json(run, "dry_run");
     } else {
@@ -193,8 +236,12 @@ static int show_plan(const rewriting *run)
     }
     sum_up(run, sum, sizeof sum);
     const bool edited = coffer_rewrite_summarize(run->rewrite)->way == COFFER_REWRITE_HEADERS;
+    cli_changes_text(&run->changes, changes, sizeof changes);
+    if (changes[0] != '\0') {
+        way_text(run, way, sizeof way);
+    }
     cli_remark_path(run->app, new_name(run),
-                    edited ? "would be edited, without its tensors: %s" : "would be written: %s", sum);
+                    edited ? "would be edited, without its tensors: %s%s" : "would be written: %s%s", sum, way);
     return CLI_EXIT_OK;
 }
 
@@ -223,31 +270,6 @@ static const char *verb_of(const rewriting *run)
     const coffer_rewrite_summary *summary = coffer_rewrite_summarize(run->rewrite);
     const bool edited = summary->way == COFFER_REWRITE_HEADERS && summary->edited != COFFER_EDITED_REWRITE;
     return edited ? "edited in place" : "written";
-}
-
-/* Why tensors were copied though none of them changed: "; copied 5.0 GB: ...". Empty where that needs no reason. */
-static void way_text(const rewriting *run, char *text, size_t size)
-{
-    const coffer_rewrite_summary *summary = coffer_rewrite_summarize(run->rewrite);
-    char bytes[CLI_NUMBER_SIZE];
-    char lacking[CLI_NUMBER_SIZE];
-    text[0] = '\0';
-    cli_bytes_text(bytes, summary->size);
-    if (summary->way == COFFER_REWRITE_HEADERS && summary->edited == COFFER_EDITED_REWRITE && summary->lacking > 0) {
-        cli_bytes_text(lacking, summary->lacking);
-        snprintf(
-            text, size,
-            "; copied %s: the new header is %s longer than the space before the data, and now has room for the next "
-            "change",
-            bytes, lacking);
-    }
-    /* Of a tensor that was dropped or cast everybody knows why. */
-    if (summary->way == COFFER_REWRITE_FILES && summary->reason == COFFER_REWRITE_FOR_SEVERAL) {
-        snprintf(text, size, "; copied %s: names in several files and their index change together, or not at all",
-                 bytes);
-    } else if (summary->way == COFFER_REWRITE_FILES && summary->reason == COFFER_REWRITE_FOR_DIGESTS) {
-        snprintf(text, size, "; copied %s: digests are recorded, and those of tensors are of their names, too", bytes);
-    }
 }
 
 static int show_done(rewriting *run)

@@ -28,6 +28,10 @@
  * insertion alone produces: zeros, and then the first bytes of the file. Restoring the "old" bytes thus
  * completes the insertion.
  *
+ * A patch that is prepared (coffer__patch_prepare) is the same file under a name of the caller's, likewise in the other
+ * direction: its old bytes are those that are to be there in the end. To apply it, it gets the name of the undo file,
+ * and "restoring" completes it.
+ *
  * An undo file belongs to a file that has the recorded size and whose first bytes have, each of them, either
  * the old or the new value. That is what an interrupted write leaves. Another file, or one that was written
  * again since, is very unlikely to look like that. Device and inode numbers would tell less: they change
@@ -102,7 +106,7 @@ void coffer__undo_forget(const char *path)
 coffer_status coffer__undo_fail(coffer_error *err, const char *path)
 {
     coffer__fail(err, COFFER_ERR_UNDO,
-                 "an edit of this file was interrupted, or is in progress: its undo file is beside it; restore the old "
+                 "an edit of this file was interrupted, or is in progress: its undo file is beside it; restore the "
                  "header with: coffer meta --recover %p",
                  path);
     return coffer__fail_path(err, COFFER_ERR_UNDO, path);
@@ -466,7 +470,7 @@ static coffer_status undo_put_back(const undo_reader *undo, coffer_error *err)
         os_error = coffer__os_sync(undo->target);
     }
     return os_error == 0 ? undo_remove(undo->path, err)
-                         : coffer__trouble(err, "restore the old header (the undo file is kept)", undo->path, os_error);
+                         : coffer__trouble(err, "restore the header (the undo file is kept)", undo->path, os_error);
 }
 
 /* Compares a part of the recorded new bytes with what inserting `shift` bytes would make of the
@@ -580,4 +584,34 @@ coffer_status coffer__patch_recover(int fd, const char *path, const coffer_alloc
     }
     coffer__free(allocator, undo.pieces, 3 * UNDO_PIECE);
     return status;
+}
+
+/* ---- prepared patches -------------------------------------------------------------------------------------------- */
+
+/* The texts are exchanged here and nowhere else. */
+coffer_status coffer__patch_prepare(int fd, const char *path, const char *ready, const coffer__patch *patch,
+                                    coffer_error *err)
+{
+    const coffer__patch forward = {
+        .file_size = patch->file_size, .old = patch->fresh, .fresh = patch->old, .size = patch->size
+    };
+    const int os_error = undo_write(ready, path, fd, &forward);
+    if (os_error == 0) {
+        return COFFER_OK;
+    }
+    (void)coffer__os_unlink(ready);
+    return coffer__trouble(err, "write the new header beside the file", path, os_error);
+}
+
+/* The name is durable before the first byte is written: from then on readers of the file are told. */
+coffer_status coffer__patch_finish(int fd, const char *path, const char *ready, const coffer_allocator *allocator,
+                                   coffer_error *err)
+{
+    coffer__path undo;
+    int os_error =
+        coffer__path_beside(&undo, path, "", COFFER__UNDO_SUFFIX) ? coffer__os_rename(ready, undo.text) : ENAMETOOLONG;
+    /* ENOENT: an earlier run has renamed it. */
+    os_error = os_error == 0 || os_error == ENOENT ? undo_sync_names(path) : os_error;
+    return os_error == 0 ? coffer__patch_recover(fd, path, allocator, err)
+                         : coffer__trouble(err, "begin to write the new header", path, os_error);
 }

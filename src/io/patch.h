@@ -42,6 +42,16 @@ void coffer__patch_changes(const coffer__patch *patch, size_t *first, size_t *en
    which the caller has locked. The change is durable when it returns COFFER_OK. After a failure the
    file is as it was, or the error is COFFER_ERR_UNDO and the undo file tells how to restore it. */
 coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch *patch, coffer_error *err);
+/* Makes a patch ready in the file `ready` beside `path`, which is open in `fd`; the file itself stays as it is. `ready`
+   is an undo file with the two texts exchanged, so that restoring from it is applying the patch. After COFFER_OK its
+   bytes are durable, and its name is once the folder is synced; after a failure it is not there. */
+coffer_status coffer__patch_prepare(int fd, const char *path, const char *ready, const coffer__patch *patch,
+                                    coffer_error *err);
+/* Applies what was prepared: `ready` becomes the undo file, by which any recovery of the file finishes what a crash
+   stops here. May be repeated after a crash or a failure, also when `ready` is the undo file already. The file is open
+   for reading and writing, and locked. Fails as coffer__patch_recover does. */
+coffer_status coffer__patch_finish(int fd, const char *path, const char *ready, const coffer_allocator *allocator,
+                                   coffer_error *err);
 /* Lets the file system insert `size` bytes before everything else, and writes the patch's `old`
    over them and what follows, which completes the file. `fresh` is what the insertion alone
    produces, and file_size the size after it. Until it is done the undo file has `old`, so that

@@ -57,10 +57,11 @@ typedef struct edit_job {
     coffer_edit_options options;
     const coffer__os_info *only;         /* the one file that may be edited, as it was read; NULL: any */
     const coffer__edit_renames *renames; /* NULL: none */
+    const coffer__edit_aside *aside;     /* NULL: the file itself is edited */
     coffer_allocator allocator;
     coffer__path path; /* of the file itself: no symbolic link */
     int fd;            /* the file, locked */
-    bool by_new_file;  /* the descriptor cannot be written to */
+    bool by_new_file;  /* the file itself is not written to */
     coffer__os_info info;
     coffer_table *table;
     uint8_t *old; /* the first bytes of the file, … */
@@ -163,19 +164,29 @@ coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_inf
                                                                   : edit_lost_its_place("nothing was edited", err);
 }
 
+/* Whether the file that was found is the one that the caller has read. */
+static coffer_status edit_is_wanted(const edit_job *job, coffer_error *err)
+{
+    return job->only == NULL || coffer__os_unchanged(job->only, &job->info)
+               ? COFFER_OK
+               : coffer__fail(err, COFFER_ERR_CHANGED,
+                              "the file was changed, or replaced by another one, since it was read: try again");
+}
+
 /* Locks the file, and checks that it is the one that the caller has read, if the caller says which.
    The comparison comes after the lock is held. Before it, an editor could still change the file
    between the look and the lock. */
 static coffer_status edit_lock(edit_job *job, coffer_error *err)
 {
     const coffer_status status = coffer__edit_lock(job->fd, &job->path, &job->info, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    return job->only == NULL || coffer__os_unchanged(job->only, &job->info)
-               ? COFFER_OK
-               : coffer__fail(err, COFFER_ERR_CHANGED,
-                              "the file was changed, or replaced by another one, since it was read: try again");
+    return status == COFFER_OK ? edit_is_wanted(job, err) : status;
+}
+
+/* Whether a file that is published with others gets no patch: that would reach it under its other names, too, while those
+   of its files that are replaced keep the old state there. */
+static bool edit_is_never_patched(const edit_job *job)
+{
+    return job->aside != NULL && (job->aside->head == NULL || job->info.links > 1);
 }
 
 /* Opens and locks the file. edit_deinit closes it, also after a failure. A file that cannot be
@@ -198,6 +209,7 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
         return coffer__trouble(err, "open the file to read and write", NULL, os_error);
     }
     status = edit_lock(job, err);
+    job->by_new_file = job->by_new_file || edit_is_never_patched(job);
     if (status == COFFER_OK && job->info.links > 1 && !job->options.follow_links) {
         return coffer__edit_linked(true, err);
     }
@@ -212,6 +224,8 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
 {
     job->only = NULL;
     job->renames = NULL;
+    job->aside = NULL;
+    job->info = (coffer__os_info){ .kind = COFFER__OS_OTHER };
     job->fd = -1;
     job->by_new_file = false;
     job->table = NULL;
@@ -482,6 +496,12 @@ static int edit_clone_fill(const edit_job *job, coffer__temporary *clone, size_t
     return os_error == 0 ? coffer__temporary_settle(clone) : os_error;
 }
 
+/* The name that a new file gets. */
+static const char *edit_target(const edit_job *job)
+{
+    return job->aside != NULL ? job->aside->fresh : job->path.text;
+}
+
 /* Makes the rename durable, which is a change of the directory and not of the file. Only
    COFFER_SYNC_ALWAYS asks for it: without it a power cut may bring the old file back, which is
    whole. */
@@ -508,7 +528,9 @@ static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *cl
         return coffer__trouble(err, "write the header into a clone of the file", NULL, os_error);
     }
     bool changed = false;
-    *done = coffer__temporary_replace_only(clone, job->path.text, &job->info, true, &changed) == 0;
+    os_error = job->aside != NULL ? coffer__temporary_replace(clone, job->aside->fresh, true)
+                                  : coffer__temporary_replace_only(clone, job->path.text, &job->info, true, &changed);
+    *done = os_error == 0;
     coffer__temporary_discard(clone);
     if (changed) {
         return edit_lost_its_place("nothing was edited", err);
@@ -532,7 +554,7 @@ static coffer_status edit_by_clone(const edit_job *job, bool *done, coffer_error
     size_t first = 0;
     size_t end = 0;
     *done = false;
-    if (coffer__temporary_open(&clone, job->path.text, true) != 0) {
+    if (coffer__temporary_open(&clone, edit_target(job), true) != 0) {
         return COFFER_OK;
     }
     if (coffer__os_clone(job->fd, clone.fd) != 0) {
@@ -571,6 +593,9 @@ static coffer_status edit_within_header(edit_job *job, coffer_edit_way *way, cof
         return edit_lost_its_place("nothing was edited", err);
     }
     const coffer__patch patch = edit_patch(job);
+    if (job->aside != NULL) {
+        return coffer__patch_prepare(job->fd, job->path.text, job->aside->head, &patch, err);
+    }
     status = coffer__patch_apply(job->fd, job->path.text, &patch, err);
     return status == COFFER_OK && edit_has_lost_its_place(job)
                ? edit_lost_its_place("the edit was lost with the old one", err)
@@ -621,7 +646,8 @@ static coffer_status edit_by_shared_blocks(edit_job *job, bool *done, coffer_err
     /* Blocks are shared whole, so sharing begins at the boundary before the data. */
     const uint64_t from = job->old_size / EDIT_BLOCK_SIZE * EDIT_BLOCK_SIZE;
     *done = false;
-    if (job->info.links != 1 || !edit_shift(job, &shift) || coffer__temporary_open(&clone, job->path.text, true) != 0) {
+    if (job->info.links != 1 || !edit_shift(job, &shift) ||
+        coffer__temporary_open(&clone, edit_target(job), true) != 0) {
         return COFFER_OK;
     }
     if (coffer__os_clone_range(job->fd, from, clone.fd, from + shift) != 0) {
@@ -834,11 +860,13 @@ static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
         return status;
     }
     coffer__sink sink;
-    status = coffer__sink_path(&sink, &job->allocator, job->path.text, job->options.sync, false, err);
+    status = coffer__sink_path(&sink, &job->allocator, edit_target(job), job->options.sync, false, err);
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__sink_path_only(&sink, &job->info);
+    if (job->aside == NULL) {
+        coffer__sink_path_only(&sink, &job->info);
+    }
     status = edit_fill_sink(job, &sink, err);
     if (status != COFFER_OK) {
         sink.ops->discard(&sink);
@@ -906,6 +934,12 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
     return job->options.mode == COFFER_EDIT_IN_PLACE ? edit_no_slack(job, err) : edit_with_more_room(job, way, err);
 }
 
+/* In bytes. Known once the text is planned. */
+static uint64_t edit_lacking(const edit_job *job)
+{
+    return job->text.size > job->old_size ? job->text.size - job->old_size : 0;
+}
+
 /* An undo file beside the file means that an earlier edit was interrupted. The header may then
    be half old and half new, so an edit fails until that is repaired. It is looked for under the
    lock: before that, it might belong to an editor that is still at work. Every failure from
@@ -922,13 +956,46 @@ coffer_status coffer__edit_only(const char *path, const coffer__edit_wanted *wan
     }
     job.only = wanted->only;
     job.renames = wanted->renames;
+    job.aside = wanted->aside;
     status = edit_open(&job, path, err);
     if (status == COFFER_OK && coffer__undo_look(job.path.text) == COFFER__UNDO_COUNTS) {
         status = coffer__undo_fail(err, path);
     }
     if (status == COFFER_OK) {
         status = edit_run(&job, wanted->edits, wanted->count, &told->way, err);
-        told->lacking = job.text.size > job.old_size ? job.text.size - job.old_size : 0;
+        told->lacking = edit_lacking(&job);
+    }
+    edit_deinit(&job);
+    return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);
+}
+
+/* The file is only read, and so need not be one that may be edited. */
+static coffer_status edit_open_to_read(edit_job *job, const char *path, coffer_error *err)
+{
+    int os_error = coffer__os_open(path, COFFER__OS_READ, false, &job->fd);
+    os_error = os_error == 0 ? coffer__os_inspect_fd(job->fd, &job->info) : os_error;
+    if (os_error != 0) {
+        return coffer__trouble(err, "read the file's header", NULL, os_error);
+    }
+    return edit_is_wanted(job, err);
+}
+
+/* Without a lock an editor may come in between; then a later edit fails, or finds that it needs other room. */
+coffer_status coffer__edit_measure(const char *path, const coffer__edit_wanted *wanted,
+                                   const coffer_edit_options *options, coffer__edit_told *told, coffer_error *err)
+{
+    edit_job job;
+    *told = (coffer__edit_told){ .way = COFFER_EDITED_NOTHING };
+    coffer_status status = edit_init(&job, path, options, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    job.only = wanted->only;
+    job.renames = wanted->renames;
+    status = edit_open_to_read(&job, path, err);
+    if (status == COFFER_OK) {
+        status = edit_read_and_plan(&job, wanted->edits, wanted->count, err);
+        told->lacking = edit_lacking(&job);
     }
     edit_deinit(&job);
     return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);

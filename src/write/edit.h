@@ -28,6 +28,13 @@ coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_inf
 bool coffer__edit_names(const coffer_edit *edits, size_t count, const char *key, size_t key_len,
                         const coffer_edit **found);
 
+/* Where the new state of a file goes that stays as it is for now, because it is published with others
+   (publication.h). */
+typedef struct coffer__edit_aside {
+    const char *fresh; /* the name of a new file, … */
+    const char *head;  /* … and that of a prepared patch, where the new header fits; NULL: never a patch */
+} coffer__edit_aside;
+
 /* What is to become of a file. */
 typedef struct coffer__edit_wanted {
     const coffer_edit *edits;
@@ -36,6 +43,7 @@ typedef struct coffer__edit_wanted {
     /* The file as it was read: COFFER_ERR_CHANGED if another one is there now, or if a program has written to it since.
        NULL: whatever file is there. */
     const coffer__os_info *only;
+    const coffer__edit_aside *aside; /* NULL: the file itself is edited, or replaced */
 } coffer__edit_wanted;
 
 /* What was done. */
@@ -47,5 +55,9 @@ typedef struct coffer__edit_told {
 /* Does what coffer_edit_metadata does, and gives tensors other names. `told` counts only after success. */
 coffer_status coffer__edit_only(const char *path, const coffer__edit_wanted *wanted, const coffer_edit_options *options,
                                 coffer__edit_told *told, coffer_error *err);
+/* Says of such an edit how many bytes its new header lacks room for; told->way stays
+   COFFER_EDITED_NOTHING. Nothing is locked or written. */
+coffer_status coffer__edit_measure(const char *path, const coffer__edit_wanted *wanted,
+                                   const coffer_edit_options *options, coffer__edit_told *told, coffer_error *err);
 
 #endif

@@ -411,7 +411,7 @@ size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i)
 
 /* The path of a file: where it is written (`temporary`), or where it will be published. False if
    it is too long. */
-static bool model_writer_path(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path)
+bool coffer__model_writer_file(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path)
 {
     coffer__path file;
     if (!coffer__path_sibling(&file, writer->publication.path.text, coffer_model_writer_shard_name(writer, shard))) {
@@ -431,7 +431,7 @@ static coffer_status model_writer_open_file(coffer_model_writer *writer, size_t 
     if (file->writer != NULL) {
         return COFFER_OK;
     }
-    if (!model_writer_path(writer, shard, true, &path)) {
+    if (!coffer__model_writer_file(writer, shard, true, &path)) {
         return model_writer_too_long(writer->publication.path.text, err);
     }
     coffer_status status = coffer_header_new(&file->header, &writer->allocator, err);
@@ -449,8 +449,8 @@ static coffer_status model_writer_file_fail(const coffer_model_writer *writer, s
 {
     coffer__path named;
     coffer__path temporary;
-    const bool known =
-        model_writer_path(writer, shard, false, &named) && model_writer_path(writer, shard, true, &temporary);
+    const bool known = coffer__model_writer_file(writer, shard, false, &named) &&
+                       coffer__model_writer_file(writer, shard, true, &temporary);
     const bool is_file = known && err != NULL && strcmp(err->path, temporary.text) == 0;
     return is_file ? coffer__fail_path(err, status, named.text) : status;
 }
@@ -712,6 +712,14 @@ coffer_status coffer_model_writer_copy(coffer_model_writer *writer, const coffer
     }
     model_writer_free_copies(&sorted);
     return status;
+}
+
+void coffer__model_writer_adopt(coffer_model_writer *writer, size_t shard)
+{
+    coffer__os_mutex_lock(&writer->mutex);
+    writer->files[shard].left = 0;
+    writer->files[shard].complete = true;
+    coffer__os_mutex_unlock(&writer->mutex);
 }
 
 const char *coffer__model_writer_path(const coffer_model_writer *writer)

@@ -6,6 +6,7 @@
 
 #include "coffer.h"
 #include "index_members.h"
+#include "paths.h"
 
 /* All of it is borrowed as long as there is a writer; NULL is allowed everywhere. */
 typedef struct coffer__model_writer_keeps {
@@ -29,6 +30,13 @@ coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coff
 coffer_status coffer__model_writer_enter(coffer_model_writer *writer, size_t shard, coffer_error *err);
 coffer_status coffer__model_writer_leave(coffer_model_writer *writer, size_t shard, uint64_t size, coffer_status status,
                                          coffer_error *err);
+/*
+ * For files that are not written by a writer: the path under which a file is to lie complete, FILE.coffer-new, or FILE
+ * itself; false when it is too long. Then coffer__model_writer_adopt counts it as complete, whether it lies there, or
+ * there is a header for it (coffer__publication_head_name), or it stays as it is. Nothing of it may have been written.
+ */
+bool coffer__model_writer_file(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path);
+void coffer__model_writer_adopt(coffer_model_writer *writer, size_t shard);
 /* What the model would be called as one file. */
 const char *coffer__model_writer_path(const coffer_model_writer *writer);
 /* The header that declares all tensors. */

@@ -19,6 +19,7 @@
 #include "error.h"
 #include "index.h"
 #include "os.h"
+#include "patch.h"
 #include "place.h"
 #include "saved.h"
 #include "shards.h"
@@ -31,6 +32,7 @@
 #include <string.h>
 
 #define PUBLICATION_FORCED ".coffer-force"
+#define PUBLICATION_HEAD ".coffer-head"
 /* Bytes of .coffer-force; publication.h has the layout. */
 #define PUBLICATION_FORCED_SIZE 32
 
@@ -41,6 +43,11 @@ static const char publication_magic[8] = { 'C', 'O', 'F', 'F', 'O', 'R', 'C', 'E
 bool coffer__publication_name(coffer__path *out, const char *file)
 {
     return coffer__path_beside(out, file, "", COFFER__SAVED_NEW);
+}
+
+bool coffer__publication_head_name(coffer__path *out, const char *file)
+{
+    return coffer__path_beside(out, file, "", PUBLICATION_HEAD);
 }
 
 /* Makes all names at once, before anything is touched: a path that is too long must fail here
@@ -227,45 +234,82 @@ static int publication_take_rights(const coffer__publication *publication, const
     return os_error;
 }
 
-/* Gives one new file its name. A temporary file that is gone while the target exists means that an earlier run got
-   this far, so that counts as done. The temporary name is checked again here, as this may be the recovery of a save
-   whose index somebody has changed. */
-static coffer_status publication_rename(const coffer__publication *publication, const coffer__name *file,
-                                        coffer_error *err)
+/* Gives one new file its name. The undo file of an interrupted edit goes before what it belongs to: it could not be
+   told from that of a header which an earlier run began to write. */
+static coffer_status publication_rename(const coffer__publication *publication, const char *temporary,
+                                        const char *target, coffer_error *err)
+{
+    const coffer_status status = publication_check_own(publication, temporary, false, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    int os_error = publication_take_rights(publication, temporary, target);
+    if (os_error == 0) {
+        coffer__undo_forget(target);
+        os_error = coffer__os_rename(temporary, target);
+    }
+    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "give a file its name", target, os_error);
+}
+
+/* Writes the new header of one file into it, or finishes that. Editors keep out by the lock of the file; one that came
+   before has changed the file, which the patch notices. */
+static coffer_status publication_patch(const coffer__publication *publication, const char *head, const char *target,
+                                       coffer_error *err)
+{
+    int fd = -1;
+    coffer_status status = publication_check_own(publication, head, false, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    int os_error = coffer__os_open(target, COFFER__OS_EDIT, false, &fd);
+    os_error = os_error == 0 ? coffer__os_lock(fd) : os_error;
+    status = os_error == 0 ? coffer__patch_finish(fd, target, head, &publication->allocator, err)
+                           : coffer__trouble(err, "open and lock the file to write its header", target, os_error);
+    if (fd >= 0) {
+        (void)coffer__os_close(fd);
+    }
+    return status;
+}
+
+/* Makes one file that of the new model. Where nothing waits for it, an earlier run got this far, or the file stays as it
+   was. The names are checked again here, as this may be the recovery of a save whose index somebody has changed. */
+static coffer_status publication_place(const coffer__publication *publication, const coffer__name *file,
+                                       coffer_error *err)
 {
     coffer__path target;
     coffer__path temporary;
+    coffer__path head;
     if (!publication_file(&target, publication->path.text, file) ||
         !coffer__publication_name(&temporary, target.text)) {
         return coffer__trouble(err, "give a file its name", publication->path.text, EINVAL);
     }
-    const coffer_status status = publication_check_own(publication, temporary.text, false, err);
-    if (status != COFFER_OK) {
-        return status;
+    if (coffer__os_exists(temporary.text)) {
+        return publication_rename(publication, temporary.text, target.text, err);
     }
-    int os_error = publication_take_rights(publication, temporary.text, target.text);
-    os_error = os_error == 0 ? coffer__os_rename(temporary.text, target.text) : os_error;
-    /* The temporary file may be gone because an earlier run has renamed it. */
-    const bool done = os_error == 0 || (os_error == ENOENT && coffer__os_exists(target.text));
-    return done ? COFFER_OK : coffer__trouble(err, "give a file its name", target.text, os_error);
+    if (coffer__publication_head_name(&head, target.text) &&
+        (coffer__os_exists(head.text) || coffer__undo_look(target.text) == COFFER__UNDO_COUNTS)) {
+        return publication_patch(publication, head.text, target.text, err);
+    }
+    return coffer__os_exists(target.text) ? COFFER_OK
+                                          : coffer__trouble(err, "give a file its name", target.text, ENOENT);
 }
 
-/* Gives all new files their names. An empty list is that of a model without tensors, which is
+/* Makes all files those of the new model. An empty list is that of a model without tensors, which is
    one file with the name `path`. Stops at the first failure: those before it have their names,
    and the next repair skips them. A loader finds no model during that, unless the new model is
    one file. */
-static coffer_status publication_rename_all(const coffer__publication *publication, const publication_list *list,
-                                            coffer_error *err)
+static coffer_status publication_place_all(const coffer__publication *publication, const publication_list *list,
+                                           coffer_error *err)
 {
     const char *path = publication->path.text;
     if (list->index.shard_count == 0) {
         const char *name = path + coffer__path_name_at(path);
         const coffer__name only = { name, coffer__text_len(name) };
-        return publication_rename(publication, &only, err);
+        return publication_place(publication, &only, err);
     }
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < list->index.shard_count && status == COFFER_OK; i++) {
-        status = publication_rename(publication, &list->index.shards[i].file, err);
+        status = publication_place(publication, &list->index.shards[i].file, err);
     }
     return status;
 }
@@ -431,7 +475,7 @@ static coffer_status publication_settle(const coffer__publication *publication, 
         status = publication->meanwhile(publication->meanwhile_ctx, err);
     }
     if (status == COFFER_OK) {
-        status = publication_rename_all(publication, &list, err);
+        status = publication_place_all(publication, &list, err);
     }
     publication_free_list(&list);
     if (status != COFFER_OK) {
@@ -453,12 +497,13 @@ static coffer_status publication_settle(const coffer__publication *publication, 
     return COFFER_OK;
 }
 
-/* Removes the temporary file of `file`. A name that is too long cannot have one, so that counts
-   as removed. */
+/* Removes the temporary file of `file`, or its new header. A name that is too long cannot have one, so that counts as
+   removed. */
 static bool publication_unlink_new(const char *file)
 {
-    coffer__path temporary;
-    return !coffer__publication_name(&temporary, file) || publication_unlink(temporary.text);
+    coffer__path name;
+    const bool header = !coffer__publication_head_name(&name, file) || publication_unlink(name.text);
+    return (!coffer__publication_name(&name, file) || publication_unlink(name.text)) && header;
 }
 
 /* Removes the new files, whichever of them exist, and then the list of them. The list goes only

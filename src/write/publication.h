@@ -10,13 +10,15 @@
  *   NAME.safetensors.index.json.coffer-old     the old index, or an empty file where there was none
  *   NAME.safetensors.coffer-old                an old model of one file, which loaders would prefer to an index
  *   FILE.coffer-new                            the new FILE
+ *   FILE.coffer-head                           or, where only its header changes and has the room: that header (patch.h)
  *
  * A save takes these steps, in this order:
  *
- *   1. the new index is written as .coffer-new, then the new files as FILE.coffer-new
+ *   1. the new index is written as .coffer-new, then the new files as FILE.coffer-new, or headers as FILE.coffer-head
  *   2. the index is renamed to .coffer-ready: this is the decision
  *   3. the old model moves aside to .coffer-old
- *   4. the new files get their names
+ *   4. the new files get their names; each FILE.coffer-head becomes the undo file of FILE, from which its header is
+ *      written, so that recovering FILE by itself goes forward, too
  *   5. the index gets its name
  *   6. files that only the old index named are removed, then what was moved aside; .coffer-old goes last
  *
@@ -81,6 +83,9 @@ coffer_status coffer__publication_begin(coffer__publication *publication, const 
                                         coffer_error *err);
 /* The name under which a file of the model is written, FILE.coffer-new; false if it is too long. */
 bool coffer__publication_name(coffer__path *out, const char *file);
+/* The name under which the new header of a file is kept that is patched instead, FILE.coffer-head; false if it is too
+   long. A save with such a header has to be durable (COFFER_SYNC_ALWAYS), since the file itself is written to. */
+bool coffer__publication_head_name(coffer__path *out, const char *file);
 /* Publishes the files, each of which is complete under its temporary name. After a failure either the old model is
    there, or the error is COFFER_ERR_UNFINISHED and the next open finishes the save. COFFER_ERR_SHADOWED if a model
    of one file was put there in the meantime. */

@@ -676,8 +676,8 @@ static bool rewrite_records_names(const coffer_rewrite *rewrite)
     return false;
 }
 
-/* Why new files have to be written, in the order of the reasons. Names alone can change where the tensors stay; but not in
-   several files one after the other, between which no index would fit them all. */
+/* Why new files have to be written, in the order of the reasons. Names alone can change where the tensors stay; in several
+   files only if these keep their own names, by which the index and a publication find them. */
 static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
 {
     const coffer *model = rewrite->model;
@@ -694,21 +694,34 @@ static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
     if (rewrite_has_other_digests(rewrite) || (rewrite->renamed && rewrite_records_names(rewrite))) {
         return COFFER_REWRITE_FOR_DIGESTS;
     }
-    return rewrite->renamed && model->several != NULL ? COFFER_REWRITE_FOR_SEVERAL : COFFER_REWRITE_NO_REASON;
+    return rewrite->renamed && model->several != NULL && !rewrite->keeps_names ? COFFER_REWRITE_FOR_SEVERAL
+                                                                               : COFFER_REWRITE_NO_REASON;
 }
 
 /* In this order because each way costs less than the one before: new files, only headers, nothing.
    When only headers change, no tensor is copied, so the summary must not promise it. */
 static void rewrite_choose_way(coffer_rewrite *rewrite)
 {
-    rewrite->summary.reason = rewrite_reason(rewrite);
-    if (rewrite->summary.reason != COFFER_REWRITE_NO_REASON) {
-        rewrite->summary.way = COFFER_REWRITE_FILES;
+    coffer_rewrite_summary *summary = &rewrite->summary;
+    summary->reason = rewrite_reason(rewrite);
+    if (summary->reason != COFFER_REWRITE_NO_REASON) {
+        summary->way = COFFER_REWRITE_FILES;
         return;
     }
-    rewrite->summary.way =
-        rewrite->renamed || rewrite_has_edits(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
-    rewrite->summary.copied = 0;
+    summary->way = rewrite->renamed || rewrite_has_edits(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
+    summary->copied = 0;
+    /* An index names the tensors, so it changes with them; with metadata it does not. */
+    rewrite->publishes_headers = rewrite->renamed && rewrite->model->several != NULL;
+}
+
+/* What the way needs: the names of new files must be free, and a header must have room. */
+static coffer_status rewrite_check_way(coffer_rewrite *rewrite, coffer_error *err)
+{
+    const bool headers = rewrite->summary.way == COFFER_REWRITE_HEADERS;
+    const coffer_status status = rewrite->summary.way == COFFER_REWRITE_FILES || rewrite->publishes_headers
+                                     ? coffer__rewrite_guard(rewrite, err)
+                                     : COFFER_OK;
+    return status == COFFER_OK && headers ? coffer__rewrite_measure_headers(rewrite, err) : status;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
@@ -763,7 +776,7 @@ static coffer_status rewrite_make_plan(coffer_rewrite *rewrite, coffer_error *er
     rewrite_place_tensors(rewrite);
     rewrite_sum_up(rewrite);
     rewrite_choose_way(rewrite);
-    return rewrite->summary.way == COFFER_REWRITE_FILES ? coffer__rewrite_guard(rewrite, err) : COFFER_OK;
+    return rewrite_check_way(rewrite, err);
 }
 
 /* *rewrite is NULL after any failure. The options are copied, but what they point to is borrowed

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rewrite that changes only metadata, or names in a single file: every file is edited by itself, and no tensor is
- * touched. Edits of several files cannot be published together, so a failure in the middle takes back what was done:
- * the files before it get the values again that they had when the model was opened. That fits wherever the new values
- * did, or into the room that the edit has made.
+ * A rewrite that changes only metadata or names: every file is edited by itself, and no tensor is touched.
+ *
+ * Names in several files change together with the index that has them: the new headers are made ready beside the files,
+ * and a publication brings them in (publication.h).
+ *
+ * Other edits of several files are made one after the other, so a failure in the middle takes back what was done: the
+ * files before it get the values again that they had when the model was opened. That fits wherever the new values did,
+ * or into the room that the edit has made.
  */
 #include "alloc.h"
 #include "edit.h"
 #include "error.h"
 #include "model.h"
+#include "model_writer.h"
 #include "os.h"
+#include "publication.h"
 #include "rewriting.h"
 
 #include <string.h>
@@ -79,40 +85,46 @@ static coffer_status rewrite_fail_headers(rewrite_edits *edits, size_t shard, co
     return coffer__fail_errno(err, cause->code, cause->os_error);
 }
 
-/* The tensors of a single file are numbered as those of its table. */
+/* The tensors of a model are numbered file by file, and those of a file as those of its table; ctx has the changes from the
+   first of the file on. */
 static coffer__name rewrite_new_name(const void *ctx, const coffer_tensor *tensor, size_t i)
 {
-    const coffer_rewrite *rewrite = ctx;
+    const coffer_rewrite_change *changes = ctx;
     (void)tensor;
-    return (coffer__name){ rewrite->changes[i].to->name, rewrite->changes[i].to->name_len };
+    return (coffer__name){ changes[i].to->name, changes[i].to->name_len };
 }
 
-/* Keeps what took longest. */
-static void rewrite_note_way(rewrite_edits *edits, const coffer__edit_told *told)
+/* What is to become of file `shard`, whose first tensor is number `first` of the model. */
+static coffer__edit_wanted rewrite_wanted(const coffer_rewrite *rewrite, size_t shard, size_t first,
+                                          coffer__edit_renames *renames)
 {
-    /* By time: nothing, a clone, in place, a rewrite. An insertion is never asked for here. */
-    coffer_rewrite_summary *summary = edits->summary;
-    summary->edited = told->way > summary->edited ? told->way : summary->edited;
-    summary->lacking = told->lacking > summary->lacking ? told->lacking : summary->lacking;
+    const coffer_rewrite_options *options = &rewrite->options;
+    *renames = (coffer__edit_renames){ rewrite_new_name, rewrite->changes + first };
+    return (coffer__edit_wanted){ .edits = options->edits,
+                                  .count = options->edit_count,
+                                  .renames = rewrite->renamed ? renames : NULL,
+                                  .only = coffer__source_seen(&rewrite->model->shards[shard].source) };
 }
 
-/* In order of their names. Each file has to be the one that was read. */
+/* Keeps what took longest: nothing, a clone, in place, a rewrite. An insertion is never asked for here. */
+static void rewrite_note_way(coffer_rewrite_summary *summary, const coffer__edit_told *told)
+{
+    summary->edited = told->way > summary->edited ? told->way : summary->edited;
+}
+
+/* In order of their names. Each file has to be the one that was read. Names change here in a single file only. */
 static coffer_status rewrite_edit_files(rewrite_edits *edits, coffer_error *err)
 {
     coffer_error cause;
     coffer__edit_told told;
     const coffer *model = edits->rewrite->model;
-    const coffer_rewrite_options *options = &edits->rewrite->options;
-    const coffer__edit_renames renames = { rewrite_new_name, edits->rewrite };
+    coffer__edit_renames renames;
     for (size_t i = 0; i < model->shard_count; i++) {
-        const coffer__edit_wanted wanted = { .edits = options->edits,
-                                             .count = options->edit_count,
-                                             .renames = edits->rewrite->renamed ? &renames : NULL,
-                                             .only = coffer__source_seen(&model->shards[i].source) };
+        const coffer__edit_wanted wanted = rewrite_wanted(edits->rewrite, i, 0, &renames);
         if (coffer__edit_only(model->shards[i].path, &wanted, &edits->options, &told, &cause) != COFFER_OK) {
             return rewrite_fail_headers(edits, i, &cause, err);
         }
-        rewrite_note_way(edits, &told);
+        rewrite_note_way(edits->summary, &told);
         /* What cannot be looked at cannot be taken back: nothing is like it. */
         if (coffer__os_inspect(model->shards[i].path, true, &edits->seen[i]) != 0) {
             edits->seen[i] = (coffer__os_info){ .kind = COFFER__OS_OTHER };
@@ -121,23 +133,85 @@ static coffer_status rewrite_edit_files(rewrite_edits *edits, coffer_error *err)
     return COFFER_OK;
 }
 
+/* Mode, slack and the rest have their defaults, so a header without room is made longer as by any edit. */
+static coffer_edit_options rewrite_edit_options(const coffer_rewrite *rewrite, const coffer_read_options *read)
+{
+    coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
+    options.allocator = &rewrite->allocator;
+    options.max_header_size = rewrite->options.max_header_size;
+    options.follow_links = rewrite->options.follow_links;
+    /* A rewrite replaces files whatever their mode; with new names, as with new files. */
+    options.read_only = rewrite->renamed;
+    options.sync = rewrite->options.sync;
+    options.progress = read->progress;
+    options.progress_ctx = read->progress_ctx;
+    return options;
+}
+
+coffer_status coffer__rewrite_measure_headers(coffer_rewrite *rewrite, coffer_error *err)
+{
+    coffer__edit_told told;
+    coffer__edit_renames renames;
+    size_t first = 0;
+    const coffer *model = rewrite->model;
+    coffer_rewrite_summary *summary = &rewrite->summary;
+    const coffer_read_options unwatched = COFFER_READ_OPTIONS_INIT;
+    const coffer_edit_options options = rewrite_edit_options(rewrite, &unwatched);
+    for (size_t i = 0; i < model->shard_count; i++) {
+        const coffer__edit_wanted wanted = rewrite_wanted(rewrite, i, first, &renames);
+        const coffer_status status = coffer__edit_measure(model->shards[i].path, &wanted, &options, &told, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        summary->lacking = told.lacking > summary->lacking ? told.lacking : summary->lacking;
+        summary->lacking_count += told.lacking > 0;
+        summary->lacking_size += told.lacking > 0 ? coffer_shard_size(model, i) : 0;
+        first += coffer_table_count(model->shards[i].table);
+    }
+    return COFFER_OK;
+}
+
+/* The model writer has locked the folder, has written the new index, and publishes all of it in the end. */
+coffer_status coffer__rewrite_fill_headers(coffer_rewrite *rewrite, coffer_model_writer *files,
+                                           const coffer_read_options *read, coffer_error *err)
+{
+    coffer__edit_told told;
+    coffer__edit_renames renames;
+    coffer__path file;
+    coffer__path fresh;
+    coffer__path head;
+    size_t first = 0;
+    const coffer *model = rewrite->model;
+    coffer_edit_options options = rewrite_edit_options(rewrite, read);
+    options.sync = COFFER_SYNC_ALWAYS; /* as the publication */
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
+        coffer__edit_wanted wanted = rewrite_wanted(rewrite, i, first, &renames);
+        /* The names fit, or the model writer would not have been opened; that of a patch is longer by one. */
+        (void)coffer__model_writer_file(files, i, false, &file);
+        (void)coffer__model_writer_file(files, i, true, &fresh);
+        const coffer__edit_aside aside = { .fresh = fresh.text,
+                                           .head = coffer__publication_head_name(&head, file.text) ? head.text : NULL };
+        wanted.aside = &aside;
+        status = coffer__edit_only(model->shards[i].path, &wanted, &options, &told, err);
+        if (status == COFFER_OK) {
+            rewrite_note_way(&rewrite->summary, &told);
+            coffer__model_writer_adopt(files, i);
+        }
+        first += coffer_table_count(model->shards[i].table);
+    }
+    return status;
+}
+
 /* Between giving up the lock and the edit another editor may come first; then the edit fails with COFFER_ERR_CHANGED
    and that editor's work stays. All files are looked at before the first is edited, so that a model which was
    changed as a whole is left alone. Memory for the way back is taken before there is anything to take back. */
 coffer_status coffer__rewrite_headers(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err)
 {
     const coffer_rewrite_options *options = &rewrite->options;
-    rewrite_edits edits = { .rewrite = rewrite, .summary = &rewrite->summary, .options = COFFER_EDIT_OPTIONS_INIT };
-    /* Mode, slack and the rest have their defaults, so a header without room is made longer as by
-       any edit. */
-    edits.options.allocator = &rewrite->allocator;
-    edits.options.max_header_size = options->max_header_size;
-    edits.options.follow_links = options->follow_links;
-    /* A rewrite replaces files whatever their mode; with new names, as with new files. */
-    edits.options.read_only = rewrite->renamed;
-    edits.options.sync = options->sync;
-    edits.options.progress = read->progress;
-    edits.options.progress_ctx = read->progress_ctx;
+    rewrite_edits edits = { .rewrite = rewrite,
+                            .summary = &rewrite->summary,
+                            .options = rewrite_edit_options(rewrite, read) };
     /* The edit takes the lock itself. It checks that the file is the one that was planned for. */
     if (rewrite->lock >= 0) {
         (void)coffer__os_close(rewrite->lock);

@@ -2,7 +2,7 @@
 /*
  * A plan carried out, as coffer/rewrite.h promises. What stays as it is, is copied in one call, so that the system does
  * it where it can; then comes what is cast. One file is published by its writer, several by a publication of all of
- * them together.
+ * them together, also where only their headers are new.
  */
 #include "alloc.h"
 #include "error.h"
@@ -47,7 +47,8 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     files.max_header_size = rewrite->layout.max_header_size;
     files.empty_metadata = rewrite->layout.empty_metadata;
     files.format = rewrite->layout.format;
-    files.sync = options->sync;
+    /* Headers are written into files that others have, which is durable in any case. */
+    files.sync = rewrite->publishes_headers ? COFFER_SYNC_ALWAYS : options->sync;
     files.digests = rewrite->digests;
     model.files = &files;
     model.max_shard_size = options->max_shard_size;
@@ -97,6 +98,9 @@ static coffer_status rewrite_copy(const coffer_rewrite *rewrite, const coffer__r
 static coffer_status rewrite_fill(coffer_rewrite *rewrite, const coffer__rewrite_target *target,
                                   const coffer_read_options *options, coffer_error *err)
 {
+    if (rewrite->publishes_headers) {
+        return coffer__rewrite_fill_headers(rewrite, target->files, options, err);
+    }
     const coffer_rewrite_summary *summary = &rewrite->summary;
     coffer__parts parts = { .total = summary->copied + summary->cast };
     coffer_read_options part = *options;
@@ -163,7 +167,8 @@ coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_opti
     case COFFER_REWRITE_FILES:
         return rewrite_files(rewrite, &known, err);
     case COFFER_REWRITE_HEADERS:
-        return coffer__rewrite_headers(rewrite, &known, err);
+        return rewrite->publishes_headers ? rewrite_files(rewrite, &known, err)
+                                          : coffer__rewrite_headers(rewrite, &known, err);
     case COFFER_REWRITE_NOTHING:
         break;
     }

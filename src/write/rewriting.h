@@ -8,7 +8,7 @@
  *   rewrite_guard   which files the new model replaces or removes, and whether it may
  *   rewrite_cast    the numbers of tensors that get another dtype or are computed, piece by piece
  *   rewrite_run     the new files, written as any writer writes them
- *   rewrite_headers only metadata, edited in each file
+ *   rewrite_headers only metadata, or names, edited in each file
  *
  * A plan is one header that declares every tensor of the new model, and a built header for each of its files, which
  * says where each tensor goes and how large the file is. A single file is written from its built header. Several files
@@ -115,6 +115,7 @@ struct coffer_rewrite {
     coffer_rewrite_summary summary;
     bool changed;                   /* a tensor is left out, cast or moved */
     bool renamed;                   /* a tensor has another name */
+    bool publishes_headers;         /* names change in several files: their headers change with their index */
     coffer__path target;            /* of the new file or model */
     coffer__os_info index_seen;     /* of several files that are replaced: their index, as it was planned for */
     bool owns_target;               /* the model is replaced, and one of its files has that name */
@@ -170,6 +171,11 @@ coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrit
 
 /* Fails with COFFER_ERR_CHANGED when a file of the model that is replaced, or its index, is not the one that was read. */
 coffer_status coffer__rewrite_check_unchanged(const coffer_rewrite *rewrite, coffer_error *err);
+/* Sets in the summary which files lack room for their new headers. Reads the headers again. */
+coffer_status coffer__rewrite_measure_headers(coffer_rewrite *rewrite, coffer_error *err);
+/* Makes the new headers ready for a publication, each beside its file or in a new one, or leaves a file as it is. */
+coffer_status coffer__rewrite_fill_headers(coffer_rewrite *rewrite, coffer_model_writer *files,
+                                           const coffer_read_options *read, coffer_error *err);
 /* Edits the metadata of each file. After a failure the files that were edited before it have their old values again; where
    that fails, too, err->message says which file has the new ones. */
 coffer_status coffer__rewrite_headers(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err);

@@ -10,6 +10,7 @@
 
 #include "coffer.h"
 #include "support_file.h"
+#include "support_model.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -453,6 +454,42 @@ static void other_names_keep_the_old_file(void **state)
     assert_model("none");
 }
 
+/* Names in several files: each becomes a clone, one with its header where it was, one with its data moved. */
+static void files_of_a_model_are_cloned(void **state)
+{
+    (void)state;
+    static const char index[] = "model.safetensors.index.json";
+    const coffer_rewrite_rule rules[] = {
+        { .kind = COFFER_REWRITE_RENAME,
+          .pattern = "t0",
+          .name = "a name that the header of its file has no room for" },
+        { .kind = COFFER_REWRITE_RENAME, .pattern = "t*", .name = "u*" },
+    };
+    coffer *model = NULL;
+    coffer_rewrite *rewrite = NULL;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    const coffer_model_writer_options several = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    options.rules = rules;
+    options.rule_count = 2;
+    world.clones = true;
+    world.whole = true;
+    assert_int_equal(unlink(work_path("model")), 0);
+    assert_int_equal(model_save(6, 1, 90, &several, coffer_libc_allocator(), NULL), COFFER_OK);
+    assert_int_equal(coffer_open(&model, work_path(index), NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_summarize(rewrite)->edited, COFFER_EDITED_CLONE);
+    assert_int_equal(coffer_rewrite_summarize(rewrite)->lacking_count, 1);
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    model_assert_whole(index, 6, 3, 1);
+    assert_int_equal(work_dir_count(), 4);
+    assert_int_equal(coffer_open(&model, work_path(index), NULL, NULL), COFFER_OK);
+    assert_non_null(tensor_named(model, rules[0].name));
+    assert_non_null(tensor_named(model, "u5"));
+    coffer_close(model);
+}
+
 static void a_clone_that_is_not_to_be_had(void **state)
 {
     (void)state;
@@ -476,6 +513,7 @@ int main(void)
         TEST(stopped_before),
         TEST(blocks_are_shared),
         TEST(other_names_keep_the_old_file),
+        TEST(files_of_a_model_are_cloned),
         TEST(a_clone_that_is_not_to_be_had),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

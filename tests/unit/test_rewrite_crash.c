@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model of several files is rewritten in its place, and names in one file are changed in its header, by a process that is killed
- * before each of its system calls: the old model or the new one is there, or what recovering makes one of the two.
+ * A model of several files is rewritten in its place, and names in one file or in several are changed in their headers, by a
+ * process that is killed before each of its system calls: the old model or the new one is there, or what recovering makes one
+ * of the two.
  */
 #include "support_cmocka.h"
 
@@ -11,6 +12,9 @@
 #include "support_model.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define INDEX "model.safetensors.index.json"
 #define SEED 7
@@ -21,12 +25,12 @@ static const coffer_rewrite_rule rules[] = {
     { .kind = COFFER_REWRITE_DROP, .pattern = "t0" },
 };
 
-static int run_rules(const char *name, size_t count)
+static int run_given(const char *name, const coffer_rewrite_rule *given, size_t count)
 {
     coffer *model = NULL;
     coffer_rewrite *rewrite = NULL;
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
-    options.rules = rules;
+    options.rules = given;
     options.rule_count = count;
     coffer_status status = coffer_open(&model, work_path(name), NULL, NULL);
     if (status == COFFER_OK) {
@@ -43,13 +47,25 @@ static int run_rules(const char *name, size_t count)
 static int run_several(void *ctx)
 {
     (void)ctx;
-    return run_rules(INDEX, sizeof rules / sizeof rules[0]);
+    return run_given(INDEX, rules, sizeof rules / sizeof rules[0]);
+}
+
+/* Short names fit, a long one in the first file does not. */
+static const coffer_rewrite_rule names[] = {
+    { .kind = COFFER_REWRITE_RENAME, .pattern = "t0", .name = "a name that is longer than the header has room for" },
+    { .kind = COFFER_REWRITE_RENAME, .pattern = "t*", .name = "u*" },
+};
+
+static int run_several_names(void *ctx)
+{
+    (void)ctx;
+    return run_given(INDEX, names, 2);
 }
 
 static int run_names(void *ctx)
 {
     (void)ctx;
-    return run_rules("one", 1);
+    return run_given("one", rules, 1);
 }
 
 static void test_kills(void **state)
@@ -110,11 +126,182 @@ static void test_kills_while_names_change(void **state)
     image_free(&file);
 }
 
+static const char *const shards[] = { "model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+                                      "model-00003-of-00003.safetensors" };
+
+/* Before anything is recovered: a reader gets the old model, the new one, or is told. */
+static void assert_no_mixture(void)
+{
+    coffer *model = NULL;
+    const coffer_status status = coffer_open(&model, work_path(INDEX), NULL, NULL);
+    assert_true(status == COFFER_OK || status == COFFER_ERR_UNFINISHED || status == COFFER_ERR_UNDO ||
+                status == COFFER_ERR_NOT_FOUND);
+    if (status == COFFER_OK) {
+        assert_int_equal(coffer_count(model), TENSORS);
+        assert_true((coffer_find(model, "u1", 2) == NULL) == (coffer_find(model, "t0", 2) != NULL));
+        assert_true((coffer_find(model, "u1", 2) == NULL) == (coffer_find(model, "t5", 2) != NULL));
+    }
+    coffer_close(model);
+}
+
+/* The files one by one, as somebody would who is told of them; then the model. */
+static void recover_all(bool files_first)
+{
+    for (size_t i = 0; i < 3 && files_first; i++) {
+        const coffer_status status = coffer_recover(work_path(shards[i]), NULL, NULL);
+        assert_true(status == COFFER_OK || status == COFFER_ERR_NO_UNDO);
+    }
+    const coffer_status status = coffer_recover(work_path("model.safetensors"), NULL, NULL);
+    assert_true(status == COFFER_OK || status == COFFER_ERR_NOT_FOUND);
+}
+
+static void kill_while_several_names_change(bool files_first)
+{
+    bool killed = true;
+    size_t olds = 0;
+    size_t news = 0;
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    assert_int_equal(model_save(TENSORS, SEED, 90, &options, coffer_libc_allocator(), NULL), COFFER_OK);
+    snapshot before = snapshot_take();
+    for (unsigned k = 1; killed; k++) {
+        (void)child_run_killed(run_several_names, NULL, k, &killed);
+        assert_no_mixture();
+        recover_all(files_first);
+        model_assert_whole(INDEX, TENSORS, 3, SEED);
+        coffer *model = NULL;
+        assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, NULL), COFFER_OK);
+        const bool is_new = coffer_find(model, "u1", 2) != NULL;
+        assert_true(is_new == (coffer_find(model, names[0].name, strlen(names[0].name)) != NULL));
+        assert_true(is_new != (coffer_find(model, "t5", 2) != NULL));
+        coffer_close(model);
+        news += is_new;
+        olds += !is_new;
+        snapshot after = snapshot_take();
+        /* One file without a name of ours may stay, as after any kill. */
+        assert_true(after.count <= before.count + 1);
+        snapshot_free(&after);
+        snapshot_restore(&before);
+    }
+    assert_true(olds > 20 && news > 20);
+    snapshot_free(&before);
+}
+
+static void test_kills_while_names_change_in_several(void **state)
+{
+    (void)state;
+    kill_while_several_names_change(false);
+}
+
+static void test_kills_and_files_that_are_recovered_first(void **state)
+{
+    (void)state;
+    kill_while_several_names_change(true);
+}
+
+static int run_recover(void *ctx)
+{
+    (void)ctx;
+    return (int)coffer_recover(work_path("model.safetensors"), NULL, NULL);
+}
+
+/* Kills the renaming before one system call after another until all of these files are there. False: they never were. */
+static bool kill_until(const char *const *files, size_t count)
+{
+    bool killed = true;
+    bool met = false;
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    assert_int_equal(model_save(TENSORS, SEED, 90, &options, coffer_libc_allocator(), NULL), COFFER_OK);
+    snapshot before = snapshot_take();
+    for (unsigned k = 1; killed && !met; k++) {
+        snapshot_restore(&before);
+        (void)child_run_killed(run_several_names, NULL, k, &killed);
+        met = true;
+        for (size_t i = 0; i < count; i++) {
+            met = met && access(work_path(files[i]), F_OK) == 0;
+        }
+    }
+    snapshot_free(&before);
+    return met;
+}
+
+/* After the decision: one header is being written and another one waits. */
+static void test_kills_while_it_is_finished(void **state)
+{
+    (void)state;
+    static const char *const files[] = { INDEX ".coffer-ready", "model-00002-of-00003.safetensors.coffer-undo",
+                                         "model-00003-of-00003.safetensors.coffer-head" };
+    bool killed = true;
+    if (!kill_until(files, 3)) {
+        skip(); /* this file system clones */
+    }
+    snapshot halfway = snapshot_take();
+    for (unsigned k = 1; killed; k++) {
+        (void)child_run_killed(run_recover, NULL, k, &killed);
+        assert_no_mixture();
+        recover_all(k % 2 == 0);
+        model_assert_whole(INDEX, TENSORS, 3, SEED);
+        coffer *model = NULL;
+        assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, NULL), COFFER_OK);
+        assert_non_null(coffer_find(model, "u5", 2));
+        coffer_close(model);
+        snapshot after = snapshot_take();
+        assert_int_equal(after.count, 4);
+        snapshot_free(&after);
+        snapshot_restore(&halfway);
+    }
+    snapshot_free(&halfway);
+}
+
+/* Anybody could have put the header there that waits for a file. */
+static void test_a_header_that_is_not_trusted(void **state)
+{
+    (void)state;
+    static const char *const files[] = { INDEX ".coffer-ready", "model-00003-of-00003.safetensors.coffer-head" };
+    if (!kill_until(files, 2)) {
+        skip(); /* this file system clones */
+    }
+    coffer_error err;
+    assert_int_equal(chmod(work_path(files[1]), 0666), 0);
+    assert_int_equal(coffer_recover(work_path("model.safetensors"), NULL, &err), COFFER_ERR_UNFINISHED);
+    assert_string_equal(err.path, work_path(files[1]));
+    assert_int_equal(chmod(work_path(files[1]), 0600), 0);
+    recover_all(false);
+    model_assert_whole(INDEX, TENSORS, 3, SEED);
+}
+
+/* Somebody edits a file after the decision, and before its header is written. */
+static void test_a_file_that_is_no_longer_the_one(void **state)
+{
+    (void)state;
+    static const char *const files[] = { INDEX ".coffer-ready", "model-00003-of-00003.safetensors.coffer-head" };
+    const coffer_edit edit = { "key", 3, "value", 5 };
+    if (!kill_until(files, 2)) {
+        skip(); /* this file system clones */
+    }
+    assert_int_equal(coffer_edit_metadata(work_path(shards[2]), &edit, 1, NULL, NULL, NULL), COFFER_OK);
+    /* Nothing is lost: what waits for the file does not fit it, and its name is told. */
+    coffer *model = NULL;
+    coffer_error err;
+    assert_int_equal(coffer_recover(work_path("model.safetensors"), NULL, &err), COFFER_ERR_NO_UNDO);
+    assert_string_equal(err.path, work_path(shards[2]));
+    assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, NULL), COFFER_ERR_UNFINISHED);
+    /* The user decides that the file counts. The index then disagrees with it, which opening says. */
+    assert_int_equal(unlink(work_path("model-00003-of-00003.safetensors.coffer-undo")), 0);
+    assert_int_equal(coffer_recover(work_path("model.safetensors"), NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, NULL), COFFER_ERR_NOT_IN_SHARD);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_kills, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_kills_while_names_change, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_kills_while_names_change_in_several, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_kills_and_files_that_are_recovered_first, work_dir_set_up,
+                                        work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_kills_while_it_is_finished, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_a_header_that_is_not_trusted, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_a_file_that_is_no_longer_the_one, work_dir_set_up, work_dir_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

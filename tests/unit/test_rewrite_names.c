@@ -553,11 +553,125 @@ static void test_names_that_are_too_long(void **state)
     assert_data("model");
 }
 
+#define INDEX "model.safetensors.index.json"
+
+static size_t size_of(const char *name)
+{
+    size_t size = 0;
+    free(file_read(name, &size));
+    return size;
+}
+
+static void save_several(void)
+{
+    coffer_model_writer_options several = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    assert_int_equal(model_save(6, 1, 90, &several, coffer_libc_allocator(), NULL), COFFER_OK);
+}
+
+/* The headers have room for names of the same length: no file becomes larger, and no other file stays. */
+static void test_only_names_change_in_several_files(void **state)
+{
+    const coffer_rewrite_rule rule = RENAME(RENAME, "t*", "u*");
+    const coffer_rewrite_rule back = RENAME(RENAME, "u*", "t*");
+    const coffer_edit edit = { "made by", 7, "a test", 6 };
+    coffer_rewrite_options options = by_rules(&rule, 1);
+    (void)state;
+    save_several();
+    snapshot before = snapshot_take();
+    const outcome found = rewrite_it(INDEX, &options);
+    assert_int_equal(found.status, COFFER_OK);
+    assert_int_equal(found.summary.way, COFFER_REWRITE_HEADERS);
+    assert_true(found.summary.edited == COFFER_EDITED_IN_PLACE || found.summary.edited == COFFER_EDITED_CLONE);
+    assert_int_equal(found.summary.lacking_count, 0);
+    assert_int_equal(found.summary.copied, 0);
+    assert_names(INDEX, "u0 u1 u2 u3 u4 u5");
+    model_assert_whole(INDEX, 6, 3, 1);
+    snapshot after = snapshot_take();
+    assert_int_equal(after.count, before.count);
+    for (size_t i = 0; i < before.count; i++) {
+        assert_int_equal(size_of(before.files[i].name), before.files[i].size);
+    }
+    snapshot_free(&before);
+    snapshot_free(&after);
+    /* Metadata change with the names, in the index, too. */
+    options.rules = &back;
+    options.edits = &edit;
+    options.edit_count = 1;
+    assert_int_equal(rewrite_it(INDEX, &options).status, COFFER_OK);
+    assert_names(INDEX, "t0 t1 t2 t3 t4 t5");
+    model_assert_whole(INDEX, 6, 3, 1);
+    char index[1024];
+    size_t size = 0;
+    uint8_t *bytes = file_read(INDEX, &size);
+    snprintf(index, sizeof index, "%.*s", (int)size, (const char *)bytes);
+    assert_non_null(strstr(index, "\"made by\": \"a test\""));
+    free(bytes);
+}
+
+/* Each file goes its own way, and one whose names stay is not touched. */
+static void test_one_of_several_files_lacks_room(void **state)
+{
+    const coffer_rewrite_rule rule = RENAME(RENAME_EXACT, "t0", "a name that the header of its file has no room for");
+    coffer_rewrite_options options = by_rules(&rule, 1);
+    (void)state;
+    save_several();
+    snapshot before = snapshot_take();
+    const outcome found = rewrite_it(INDEX, &options);
+    assert_int_equal(found.status, COFFER_OK);
+    assert_int_equal(found.summary.way, COFFER_REWRITE_HEADERS);
+    assert_true(found.summary.edited == COFFER_EDITED_REWRITE || found.summary.edited == COFFER_EDITED_CLONE);
+    assert_true(found.summary.lacking > 0);
+    assert_int_equal(found.summary.lacking_count, 1);
+    model_assert_whole(INDEX, 6, 3, 1);
+    for (size_t i = 0; i < before.count; i++) {
+        size_t size = 0;
+        const char *name = before.files[i].name;
+        uint8_t *bytes = file_read(name, &size);
+        const bool lacked = strstr(name, "00001") != NULL;
+        const bool same = size == before.files[i].size && memcmp(bytes, before.files[i].bytes, size) == 0;
+        assert_true(same != (lacked || strcmp(name, INDEX) == 0));
+        assert_true(!lacked || found.summary.lacking_size == before.files[i].size);
+        free(bytes);
+    }
+    snapshot_free(&before);
+}
+
+/* A file that is renamed in its place would be renamed under its other name as well, which is not of the model. */
+static void test_other_names_of_files_keep_the_old_state(void **state)
+{
+    const coffer_rewrite_rule rule = RENAME(RENAME, "t*", "u*");
+    coffer_rewrite_options options = by_rules(&rule, 1);
+    (void)state;
+    save_several();
+    assert_int_equal(link(work_path("model-00001-of-00003.safetensors"), work_path("other")), 0);
+    assert_int_equal(rewrite_it(INDEX, &options).status, COFFER_ERR_LINKED);
+    options.follow_links = true;
+    assert_int_equal(rewrite_it(INDEX, &options).status, COFFER_OK);
+    assert_names(INDEX, "u0 u1 u2 u3 u4 u5");
+    assert_names("other", "t0 t1");
+    model_assert_whole(INDEX, 6, 3, 1);
+}
+
+/* A single-file model beside the index, which loaders would take. */
+static void test_a_stranger_beside_the_index(void **state)
+{
+    const coffer_rewrite_rule rule = RENAME(RENAME, "t*", "u*");
+    coffer_rewrite_options options = by_rules(&rule, 1);
+    (void)state;
+    save_several();
+    write_odd("model.safetensors", 64);
+    snapshot before = snapshot_take();
+    assert_int_equal(rewrite_it(INDEX, &options).status, COFFER_ERR_SHADOWED);
+    assert_true(snapshot_is_there(&before));
+    snapshot_free(&before);
+}
+
 static void test_where_names_alone_need_new_files(void **state)
 {
     const coffer_rewrite_rule rule = RENAME(RENAME, "*", "x.*");
     coffer_rewrite_options options = by_rules(&rule, 1);
-    coffer_model_writer_options several = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    static const char index[] =
+        "{\"weight_map\": {\"a.0\": \"some.st\", \"b.1\": \"some.st\", \"c\\\"\\\\\": \"some.st\"}}";
     (void)state;
     options.output = work_path("new");
     write_odd("model", 64);
@@ -572,8 +686,10 @@ static void test_where_names_alone_need_new_files(void **state)
     assert_int_equal(rewrite_it("model", &options).summary.reason, COFFER_REWRITE_FOR_DIGESTS);
     options.digests = COFFER_NO_ALGORITHM;
     assert_int_equal(rewrite_it("model", &options).summary.reason, COFFER_REWRITE_FOR_DIGESTS);
-    assert_int_equal(model_save(6, 1, 90, &several, coffer_libc_allocator(), NULL), COFFER_OK);
-    assert_int_equal(rewrite_it("model.safetensors.index.json", &options).summary.reason, COFFER_REWRITE_FOR_SEVERAL);
+    /* Its file has no name that a publication would find. */
+    write_odd("some.st", 64);
+    file_write(INDEX, index, sizeof index - 1);
+    assert_int_equal(rewrite_it(INDEX, &options).summary.reason, COFFER_REWRITE_FOR_SEVERAL);
 }
 
 /* ---- collisions, and memory -------------------------------------------------------------------------------------- */
@@ -640,6 +756,10 @@ int main(void)
         TEST(test_layers_that_cannot_be),
         TEST(test_only_names_change),
         TEST(test_names_that_are_too_long),
+        TEST(test_only_names_change_in_several_files),
+        TEST(test_one_of_several_files_lacks_room),
+        TEST(test_other_names_of_files_keep_the_old_state),
+        TEST(test_a_stranger_beside_the_index),
         TEST(test_where_names_alone_need_new_files),
         TEST(test_collisions_are_told),
         TEST(test_without_memory),

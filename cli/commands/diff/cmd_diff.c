@@ -138,7 +138,7 @@ static int fail_no_match(const diff *d)
 
 static int compare(diff *d)
 {
-    const int says = diff_record_says(d);
+    const int says = diff_record_says(d->a, d->b);
     size_t count = 0;
     int code = match(d);
     if (code == CLI_EXIT_OK && cli_given(d->arguments, CLI_OPTION_FILTER) &&

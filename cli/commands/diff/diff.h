@@ -53,7 +53,7 @@ int diff_compare_data(diff *d);
 size_t diff_show_metadata(const diff *d);
 /* What the digests that both files record of their tensors say, unverified: 1 that the tensors are the same, -1 that they are
    not, 0 nothing. */
-int diff_record_says(const diff *d);
+int diff_record_says(const coffer *first, const coffer *second);
 /* Tells what the record says before everything is read, and after it whether it is wrong. */
 void diff_tell_record(const diff *d, int says);
 void diff_judge_record(const diff *d, int says);

@@ -61,16 +61,16 @@ size_t diff_show_metadata(const diff *d)
 /* ---- Recorded digests ---- */
 
 /* Nothing is passed over for it: it is told before everything is read, and held against what comes out. */
-int diff_record_says(const diff *d)
+int diff_record_says(const coffer *first, const coffer *second)
 {
     size_t a_len = 0;
     size_t b_len = 0;
-    const coffer_table *a = coffer_shard_table(d->a, 0);
-    const coffer_table *b = coffer_shard_table(d->b, 0);
+    const coffer_table *a = coffer_shard_table(first, 0);
+    const coffer_table *b = coffer_shard_table(second, 0);
     const char *in_a = coffer_table_metadata_get(a, COFFER_DIGESTS_KEY, strlen(COFFER_DIGESTS_KEY), &a_len);
     const char *in_b = coffer_table_metadata_get(b, COFFER_DIGESTS_KEY, strlen(COFFER_DIGESTS_KEY), &b_len);
-    if (in_a == NULL || in_b == NULL || coffer_shard_count(d->a) != 1 || coffer_shard_count(d->b) != 1 ||
-        coffer_recorded_algorithm(d->a, 0) != coffer_recorded_algorithm(d->b, 0)) {
+    if (in_a == NULL || in_b == NULL || coffer_shard_count(first) != 1 || coffer_shard_count(second) != 1 ||
+        coffer_recorded_algorithm(first, 0) != coffer_recorded_algorithm(second, 0)) {
         return 0;
     }
     return a_len == b_len && memcmp(in_a, in_b, a_len) == 0 ? 1 : -1;

@@ -209,40 +209,52 @@ static int show(const doctor *d, const char *html)
     return cli_worse(code, verdict_of(d));
 }
 
+/* Everything is looked at before it is compared, so that what cannot be is known by then. */
+static int look(doctor *d, const coffer *other)
+{
+    int code = CLI_EXIT_OK;
+    if (strstr(d->path, "://") != NULL) {
+        code = look_at_url(d);
+    } else if (cli_is_folder(d->path)) {
+        look_at_folder(d);
+    } else {
+        code = look_at_one(d);
+    }
+    if (code == CLI_EXIT_OK && other != NULL && !d->failed && !cli_interrupted()) {
+        doctor_check_against(d, other);
+    }
+    return d->failed ? cli_fail_memory(d->app, d->path) : code;
+}
+
 static int run_doctor(cli *app, const cli_arguments *arguments)
 {
     const char *html = cli_value(arguments, CLI_OPTION_HTML);
     doctor d = { .app = app,
                  .path = arguments->names[0],
+                 .against = cli_value(arguments, CLI_OPTION_AGAINST),
                  .data = cli_given(arguments, CLI_OPTION_DATA),
                  .strict = cli_given(arguments, CLI_OPTION_STRICT) };
-    if (strcmp(d.path, "-") == 0 || d.path[0] == '\0') {
+    const bool other_named = d.against == NULL || (strcmp(d.against, "-") != 0 && d.against[0] != '\0');
+    if (strcmp(d.path, "-") == 0 || d.path[0] == '\0' || !other_named) {
         return cli_usage_error(app, "a doctor looks at files: name a folder, a file or a URL");
     }
     int code = check_html(app, arguments, html);
-    if (code != CLI_EXIT_OK) {
-        return code;
-    }
-    if (strstr(d.path, "://") != NULL) {
-        code = look_at_url(&d);
-    } else if (cli_is_folder(d.path)) {
-        look_at_folder(&d);
-    } else {
-        code = look_at_one(&d);
-    }
-    if (d.failed) {
-        code = cli_fail_memory(app, d.path);
+    coffer *other = code == CLI_EXIT_OK && d.against != NULL ? cli_open(app, d.against, false, &code) : NULL;
+    if (code == CLI_EXIT_OK) {
+        code = look(&d, other);
     }
     if (code == CLI_EXIT_OK) {
         code = show(&d, html);
     }
     doctor_free_findings(&d);
+    coffer_close(other);
     return code;
 }
 
 static const cli_option DOCTOR_OPTIONS[] = {
     { CLI_OPTION_DATA, 0, "data", NULL, "read everything: NaN, infinity, zeros, and digests where there are any",
       NULL },
+    { CLI_OPTION_AGAINST, 0, "against", "OTHER", "also compare the model with another one", NULL },
     { CLI_OPTION_STRICT, 0, "strict", NULL, "warnings are failures too", NULL },
     { CLI_OPTION_HTML, 0, "html", "FILE", "also write what was found as a page of HTML", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
@@ -254,6 +266,8 @@ static const cli_example DOCTOR_EXAMPLES[] = {
     { "coffer doctor gpt2", "is everything there, and does it fit together?" },
     { "coffer doctor gpt2 --data --strict && echo fit to publish", "also by its bytes, and without a warning" },
     { "coffer doctor hf://openai-community/gpt2", "before it is downloaded" },
+    { "coffer doctor tuned --against base", "does it still fit what it was trained from?" },
+    { "coffer doctor backup --against hf://openai-community/gpt2 --data", "is the copy the same, to the byte?" },
     { "coffer doctor gpt2 --html gpt2.html", "a page to send to somebody" },
     { NULL, NULL },
 };
@@ -275,6 +289,8 @@ const cli_command cli_doctor = {
         "  company    tokenizer, generation_config.json, adapters of PEFT, the parts of pipelines of diffusers\n"
         "  data       with --data: NaN, infinity, tensors of zeros; recorded digests, and the SHA-256 that the\n"
         "             Hub's tools keep, are verified\n"
+        "  another    with --against OTHER, a file, a folder or a URL: its tensors, dtypes and shapes, what its\n"
+        "             config.json says of sizes and positions, its tokenizer; with --data also its numbers\n"
         "\n"
         "An error keeps a model from being loaded, or from being the one that was saved; a warning is to be\n"
         "looked at; a note is good to know. Nothing is ever changed. At a URL, without --data, only headers and\n"
@@ -285,10 +301,10 @@ const cli_command cli_doctor = {
         "Exit codes: 0 no errors, 1 errors (with --strict warnings too), 2 wrong usage, 3 something could not be\n"
         "read.\n"
         "\n"
-        "JSON: path, ok, errors, warnings, notes (how many), data, models [{file, type, files, tensors, size}],\n"
-        "findings [{weight (\"error\", \"warning\", \"note\"), kind, file, tensor, offset, reason, command, mends,\n"
-        "more}]. file is below path, and \"\" is path itself; tensor, offset and command may be null. A path that\n"
-        "cannot be opened has path and error (see coffer help info).\n",
+        "JSON: path, against (OTHER or null), ok, errors, warnings, notes (how many), data, models [{file, type,\n"
+        "files, tensors, size}], findings [{weight (\"error\", \"warning\", \"note\"), kind, file, tensor, offset,\n"
+        "reason, command, mends, more}]. file is below path, and \"\" is path itself; tensor, offset and command may\n"
+        "be null. A path that cannot be opened has path and error (see coffer help info).\n",
     .options = DOCTOR_OPTIONS,
     .examples = DOCTOR_EXAMPLES,
     .least_names = 1,

@@ -3,7 +3,7 @@
  * The parts of coffer doctor. What is named (cmd_doctor.c) is one folder or many, a file, an index or a URL; of each folder
  * the files are listed and looked at (doctor_folder.c, doctor_files.c), then each model in it (doctor_models.c,
  * doctor_index.c, doctor_data.c), and the one that loaders would take is compared with config.json (doctor_config.c), by the
- * table of families (doctor_families.c). Everything ends in one list of findings (doctor_findings.c), which is shown
+ * table of families (doctor_families.c), or with another model (doctor_against.c). Everything ends in one list of findings (doctor_findings.c), which is shown
  * as text, JSON (doctor_show.c) or HTML (doctor_html.c).
  *
  * Everything but the command line comes from strangers. Reasons are safe for a terminal; names in findings are as they are.
@@ -56,6 +56,7 @@ typedef struct doctor_kind {
 typedef struct doctor {
     cli *app;
     const char *path;
+    const char *against; /* the model that it is compared with; NULL: none */
     bool data;
     bool strict;
     doctor_finding *findings;
@@ -91,6 +92,9 @@ void doctor_free_findings(doctor *d);
 /* The name as it is safe to show, cut after about 160 bytes. */
 #define DOCTOR_SHOWN 200
 const char *doctor_shown(char shown[DOCTOR_SHOWN], const char *name, size_t name_len);
+/* The shape, of which four dimensions are shown: "[8, 24]". */
+#define DOCTOR_SHAPE 120
+void doctor_put_shape(char text[DOCTOR_SHAPE], const coffer_tensor *tensor);
 /* A tensor's name as a pattern that only it matches, to be freed; NULL where no command line can have it. */
 char *doctor_pattern(const char *name, size_t name_len);
 /* "error", "warning", "note". */
@@ -178,6 +182,8 @@ void doctor_check_config(doctor_folder *folder, const char *name, const char *pa
 /* The quantisation that config.json states, against the tensors; whether there is any. */
 bool doctor_check_quantisation(const doctor_folder *folder, const char *name, const cli_document *config,
                                const cli_node *root, const cli_node *scope, const coffer *model);
+/* The model that `path` stands for, compared with `other`, that of d->against: tensors, config.json and tokenizers. */
+void doctor_check_against(doctor *d, const coffer *other);
 /* What else belongs into a folder with a config.json, an adapter or a pipeline; `has_model`: weights were found. */
 void doctor_check_company(doctor_folder *folder, bool has_model);
 

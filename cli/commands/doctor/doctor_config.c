@@ -147,17 +147,6 @@ static int compare_shape(const config_check *check, const coffer_tensor *tensor,
     return dimension == tensor->rank ? answer : 2;
 }
 
-static void put_shape(char *text, size_t size, const coffer_tensor *tensor)
-{
-    size_t used = (size_t)snprintf(text, size, "[");
-    for (uint32_t i = 0; i < tensor->rank && i < 4 && used < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, i > 0 ? ", " : "", tensor->shape[i]);
-    }
-    if (used < size) {
-        snprintf(text + used, size - used, tensor->rank > 4 ? ", ...]" : "]");
-    }
-}
-
 static void put_wanted(char *text, size_t size, const config_check *check, const char *shape)
 {
     size_t used = (size_t)snprintf(text, size, "[");
@@ -234,11 +223,11 @@ static void look_at_tensor(config_check *check, const coffer_tensor *tensor)
 
 static void tell_shape(const config_check *check, const doctor_rule *rule, const rule_seen *seen)
 {
-    char has[120];
+    char has[DOCTOR_SHAPE];
     char wanted[300];
     char more[60] = "";
     const coffer_tensor *tensor = seen->first_wrong;
-    put_shape(has, sizeof has, tensor);
+    doctor_put_shape(has, tensor);
     put_wanted(wanted, sizeof wanted, check, rule->shape);
     if (seen->wrong > 1) {
         snprintf(more, sizeof more, " (and %" PRIu64 " more tensors like it)", seen->wrong - 1);

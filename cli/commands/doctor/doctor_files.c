@@ -34,6 +34,7 @@ static const leftover LEFTOVERS[] = {
     { ".index.json.coffer-old", "a save was interrupted while it tidied up", CURE_RECOVER },
     { ".index.json.coffer-force", "a save was interrupted", CURE_RECOVER },
     { ".coffer-new", "a file of a save that was interrupted", CURE_NONE },
+    { ".coffer-head", "a header of a save that was interrupted", CURE_NONE },
     { ".coffer-old", "a file that an interrupted save moved aside", CURE_NONE },
     { ".coffer-fetched",
       "a download was interrupted while its files got their names; the same coffer fetch finishes it", CURE_NONE },

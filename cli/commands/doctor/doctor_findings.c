@@ -30,6 +30,18 @@ const char *doctor_shown(char shown[DOCTOR_SHOWN], const char *name, size_t name
     return shown;
 }
 
+void doctor_put_shape(char text[DOCTOR_SHAPE], const coffer_tensor *tensor)
+{
+    const size_t size = DOCTOR_SHAPE;
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (uint32_t i = 0; i < tensor->rank && i < 4 && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, i > 0 ? ", " : "", tensor->shape[i]);
+    }
+    if (used < size) {
+        snprintf(text + used, size - used, tensor->rank > 4 ? ", ...]" : "]");
+    }
+}
+
 /* ---- Adding ---- */
 
 static doctor_kind *kind_of(doctor *d, const char *kind)

@@ -140,6 +140,11 @@ static void html_page(const doctor *d, cli_output *out)
     cli_put_text(out, "</title>\n</head>\n<body>\n<h1>");
     html_name(out, d->path, strlen(d->path));
     cli_put_text(out, "</h1>\n");
+    if (d->against != NULL) {
+        cli_put_text(out, "<p>Against ");
+        html_name(out, d->against, strlen(d->against));
+        cli_put_text(out, "</p>\n");
+    }
     html_verdict(d, out);
     html_models(d, out);
     if (d->count > 0) {

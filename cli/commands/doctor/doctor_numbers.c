@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NaN and infinity are what has all bits of its exponent set. Whether a block has any is found out by loops without branches,
+ * NaN and infinity are what has all bits of its exponent set. Whether a block has any is found out by a loop without branches,
  * which compilers make vectors of; only the blocks that have some are decoded and counted.
  *
- * The bytes are those of a file, little-endian. A mask is made of such bytes too, so the comparison is the same on every
+ * The bytes are those of a file, little-endian. A mask is made of such bytes too, so the answer is the same on every
  * machine: both sides are turned or neither is.
  */
 #include "doctor_numbers.h"
@@ -15,66 +15,60 @@
 
 #define BLOCK CLI_BLOCK_ELEMENTS
 
-static bool any_16(const unsigned char *bytes, size_t count, const unsigned char exponent[2])
+/* A dtype as eight bytes of it: the bits of the exponents, and of each element all bits but one, as the machine has them. */
+typedef struct exponents {
+    coffer_dtype dtype;
+    unsigned char mask[8];
+    uint64_t low;
+} exponents;
+
+#define LOW_16 UINT64_C(0x7FFF7FFF7FFF7FFF)
+#define LOW_32 UINT64_C(0x7FFFFFFF7FFFFFFF)
+#define LOW_64 UINT64_C(0x7FFFFFFFFFFFFFFF)
+
+static const exponents EXPONENTS[] = {
+    { COFFER_F16, { 0, 0x7C, 0, 0x7C, 0, 0x7C, 0, 0x7C }, LOW_16 },
+    { COFFER_BF16, { 0x80, 0x7F, 0x80, 0x7F, 0x80, 0x7F, 0x80, 0x7F }, LOW_16 },
+    { COFFER_F32, { 0, 0, 0x80, 0x7F, 0, 0, 0x80, 0x7F }, LOW_32 },
+    { COFFER_C64, { 0, 0, 0x80, 0x7F, 0, 0, 0x80, 0x7F }, LOW_32 },
+    { COFFER_F64, { 0, 0, 0, 0, 0, 0, 0xF0, 0x7F }, LOW_64 },
+};
+
+/* Of each element, whether a bit of its exponent is not set: the answer is its highest bit. Adding cannot carry into the next
+   element, whatever the order of the bytes makes of the mask. */
+static uint64_t is_finite(uint64_t elements, uint64_t mask, uint64_t low)
 {
-    uint16_t mask = 0;
-    uint16_t found = 0;
-    memcpy(&mask, exponent, sizeof mask);
-    for (size_t i = 0; i < count; i++) {
-        uint16_t value = 0;
-        memcpy(&value, bytes + 2 * i, sizeof value);
-        found = (uint16_t)(found | ((value & mask) == mask));
-    }
-    return found != 0;
+    const uint64_t unset = ~elements & mask;
+    return ((unset & low) + low) | unset;
 }
 
-static bool any_32(const unsigned char *bytes, size_t count, const unsigned char exponent[4])
-{
-    uint32_t mask = 0;
-    uint32_t found = 0;
-    memcpy(&mask, exponent, sizeof mask);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t value = 0;
-        memcpy(&value, bytes + 4 * i, sizeof value);
-        found |= (value & mask) == mask;
-    }
-    return found != 0;
-}
-
-static bool any_64(const unsigned char *bytes, size_t count, const unsigned char exponent[8])
+/* What is left of the last eight bytes is filled with zeros, which are finite. */
+static bool any_odd(const exponents *dtype, const unsigned char *bytes, size_t size)
 {
     uint64_t mask = 0;
-    uint64_t found = 0;
-    memcpy(&mask, exponent, sizeof mask);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t value = 0;
-        memcpy(&value, bytes + 8 * i, sizeof value);
-        found |= (value & mask) == mask;
+    uint64_t elements = 0;
+    uint64_t finite = UINT64_MAX;
+    const size_t whole = size / sizeof elements * sizeof elements;
+    memcpy(&mask, dtype->mask, sizeof mask);
+    for (size_t at = 0; at < whole; at += sizeof elements) {
+        memcpy(&elements, bytes + at, sizeof elements);
+        finite &= is_finite(elements, mask, dtype->low);
     }
-    return found != 0;
+    elements = 0;
+    memcpy(&elements, bytes + whole, size - whole);
+    finite &= is_finite(elements, mask, dtype->low);
+    return (finite | dtype->low) != UINT64_MAX;
 }
 
 /* Whether a block may have a number that is not finite; of the small dtypes, whether they know any. */
-static bool may_be_odd(coffer_dtype dtype, const unsigned char *bytes, size_t count)
+static bool may_be_odd(coffer_dtype dtype, const unsigned char *bytes, size_t size)
 {
-    static const unsigned char f16[] = { 0x00, 0x7C };
-    static const unsigned char bf16[] = { 0x80, 0x7F };
-    static const unsigned char f32[] = { 0x00, 0x00, 0x80, 0x7F };
-    static const unsigned char f64[] = { 0, 0, 0, 0, 0, 0, 0xF0, 0x7F };
-    switch (dtype) {
-    case COFFER_F16:
-        return any_16(bytes, count, f16);
-    case COFFER_BF16:
-        return any_16(bytes, count, bf16);
-    case COFFER_F32:
-        return any_32(bytes, count, f32);
-    case COFFER_C64:
-        return any_32(bytes, 2 * count, f32);
-    case COFFER_F64:
-        return any_64(bytes, count, f64);
-    default:
-        return coffer_dtype_kind(dtype) == COFFER_KIND_FLOAT && coffer_dtype_bits(dtype) == 8;
+    for (size_t i = 0; i < sizeof EXPONENTS / sizeof EXPONENTS[0]; i++) {
+        if (EXPONENTS[i].dtype == dtype) {
+            return any_odd(&EXPONENTS[i], bytes, size);
+        }
     }
+    return coffer_dtype_kind(dtype) == COFFER_KIND_FLOAT && coffer_dtype_bits(dtype) == 8;
 }
 
 static void count_odd(doctor_numbers *numbers, coffer_dtype dtype, const void *bytes, size_t count)
@@ -103,7 +97,7 @@ void doctor_numbers_add(doctor_numbers *numbers, coffer_dtype dtype, const void 
         const size_t block = left < BLOCK ? left : BLOCK;
         const size_t size = (size_t)cli_elements_size(dtype, block);
         numbers->filled = numbers->filled || any_byte(next, size);
-        if (may_be_odd(dtype, next, block)) {
+        if (may_be_odd(dtype, next, size)) {
             count_odd(numbers, dtype, next, block);
         }
         next += size;

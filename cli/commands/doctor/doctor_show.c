@@ -22,6 +22,10 @@ static void put_verdict(const doctor *d)
     const uint64_t errors = d->totals[DOCTOR_ERROR];
     const uint64_t warnings = d->totals[DOCTOR_WARNING];
     cli_put_escaped(out, d->path, strlen(d->path), 0);
+    if (d->against != NULL) {
+        cli_put_text(out, " against ");
+        cli_put_escaped(out, d->against, strlen(d->against), 0);
+    }
     cli_put_text(out, ": ");
     cli_put_style(out, errors > 0 ? CLI_RED : warnings > 0 ? CLI_YELLOW : CLI_GREEN);
     if (errors == 0 && warnings == 0) {
@@ -168,6 +172,8 @@ void doctor_show_json(const doctor *d)
     cli_output *out = &d->app->out;
     cli_json_open(out, '{', true);
     cli_json_put_string(out, "path", d->path);
+    cli_json_text_or_null(out, "against", d->against != NULL ? d->against : "",
+                          d->against != NULL ? strlen(d->against) : 0);
     cli_json_put_bool(out, "ok", d->totals[DOCTOR_ERROR] == 0 && !(d->strict && d->totals[DOCTOR_WARNING] > 0));
     cli_json_put_number(out, "errors", d->totals[DOCTOR_ERROR]);
     cli_json_put_number(out, "warnings", d->totals[DOCTOR_WARNING]);

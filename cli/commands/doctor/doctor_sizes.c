@@ -26,6 +26,11 @@ static const struct {
     { 'P', "num_nextn_predict_layers", "num_nextn_predict_layers" },
 };
 
+const char *doctor_size_keys(size_t i)
+{
+    return i < sizeof SIZES / sizeof SIZES[0] ? SIZES[i].keys : NULL;
+}
+
 const char *doctor_size_name(char letter)
 {
     for (size_t i = 0; i < sizeof SIZES / sizeof SIZES[0]; i++) {

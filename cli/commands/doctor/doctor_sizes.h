@@ -19,6 +19,8 @@ void doctor_read_sizes(const doctor_folder *folder, const cli_document *config, 
                        bool nested, doctor_sizes *sizes);
 /* A dimension of a rule: "2I". 0: not known. */
 uint64_t doctor_dimension(const doctor_sizes *sizes, const char *text, size_t len);
+/* The keys of a size in config.json, of which a family has one, with spaces between them; NULL after the last. */
+const char *doctor_size_keys(size_t i);
 /* What a dimension is called: "num_attention_heads x head_dim". */
 const char *doctor_size_name(char letter);
 

@@ -333,10 +333,10 @@ const cli_command cli_rename = {
              "unet-peft, peft-transformer, transformer-peft, diffusers-old, kohya-diffusers, diffusers-kohya,\n"
              "diffusers-kohya-xl. Of layers that are not the model's only stack, LIST is STACK=0-15,20.\n"
              "\n"
-             "Names in a single file without digests change in its header, in milliseconds where they fit; else\n"
-             "the file is copied, and the command says why. Before PATH itself is rewritten, the command asks on a\n"
+             "In files without digests names change in the header, in milliseconds where they fit; else the file\n"
+             "is copied, and the command says why. Before PATH itself is rewritten, the command asks on a\n"
              "terminal; otherwise --in-place or -f allows it. PATH is a file, or an index or folder: then all\n"
-             "files of the model are rewritten, and replaced together.\n"
+             "files of the model and their index change together.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change, to}].\n",
     .options = RENAME_OPTIONS,
