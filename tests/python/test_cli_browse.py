@@ -5,6 +5,7 @@ Golden screens are tests/golden/browse/*.screens: prose, then steps.
 
     80x24 browse m.safetensors       a terminal of that size, and the command in it
     > jj\\r                           keys, as Python writes them
+    > jj ~ infinite                  the same, and what is waited for before the screen is written
     ~ infinite                       waits for a text, where something is read in the background
     ~G infinite                      the same, going to the page's end again and again
     = 120x30                         the terminal gets another size
@@ -57,6 +58,16 @@ def small_tensors():
     return tensors
 
 
+def slices():
+    """Tensors of which no screen shows all, each number of which tells where it is."""
+    return {
+        "conv": ("F32", [3, 2, 20, 12], struct.pack("<1440f", *range(1440))),
+        "vector": ("I64", [200], struct.pack("<200q", *range(199), -2**63)),
+        "packed": ("F4", [3, 41, 2], bytes(i % 256 for i in range(123))),
+        "none": ("F32", [3, 0], b""),
+    }
+
+
 METADATA = {"format": "pt", "config": json.dumps({"hidden": [1, 2, {"deep": "\x1b[31m"}], "layers": {"0": {"x": 1}}}),
             "text": "two\nlines \x1b[31m and a long one: " + "word " * 40}
 
@@ -74,6 +85,7 @@ def fixture_folder(tmp_path_factory):
     tensors["lm_head.weight"] = ("F32", [32, 16], bytes(body))
     make(folder / "other.safetensors", tensors, {"format": "np"})
     make(folder / "none.safetensors", {})
+    make(folder / "slices.safetensors", slices())
     return folder
 
 
@@ -95,9 +107,11 @@ def replay(text, folder):
             program = browse(folder, *start[3].split(), columns=int(start[1]), rows=int(start[2]))
             program.__enter__().wait(lambda _, program=program: program.said.endswith(b"\x1b[?2026l"))
         elif program is not None and line.startswith("> "):
-            program.press(line[2:].encode().decode("unicode_escape").encode("latin-1"))
+            keys, _, wanted = line[2:].partition(" ~ ")
+            program.press(keys.encode().decode("unicode_escape").encode("latin-1")).wait(wanted).press("")
         elif program is not None and line.startswith("= "):
-            program.resize(*map(int, line[2:].split("x")))
+            size, _, wanted = line[2:].partition(" ~ ")
+            program.resize(*map(int, size.split("x"))).wait(wanted).press("")
         elif program is not None and line.startswith("~ "):
             program.wait(line[2:]).press("")
         elif program is not None and line.startswith("~G "):
