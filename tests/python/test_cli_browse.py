@@ -358,6 +358,17 @@ def test_statistics_are_those_of_stats(folder):
         assert program.type("q").end() == 0
 
 
+def test_what_has_been_read_is_not_read_again(folder):
+    with browse(folder, "m.safetensors", columns=120, rows=40) as program:
+        program.wait("1/").press("j").wait("infinite").press("k").wait("Enter opens").press("j").wait("infinite")
+        frames = [0]
+        while frames[-1] != program.said.count(b"\x1b[?2026l") and len(frames) < 100:  # until it waits for keys
+            frames.append(program.said.count(b"\x1b[?2026l"))
+            program.read(0.3)
+        assert len(frames) < 100
+        assert program.type("q").end() == 0
+
+
 def test_comparing_bytes(folder):
     with browse(folder, "m.safetensors", "other.safetensors") as program:
         program.wait("1/").press("/lm_head\rc").wait("compared: 1 differ")

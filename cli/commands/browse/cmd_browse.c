@@ -62,12 +62,17 @@ static void measure_again(browse_run *run)
 
 /* ---- Work ---- */
 
-static void begin_work(browse_run *run)
+static void read_what_is_seen(browse_run *run)
 {
     const browse_part part = browse_seen_part(&run->state);
+    browse_work_read_part(run->work, &part);
+}
+
+static void begin_work(browse_run *run)
+{
     run->asked = browse_wanted(&run->state);
     browse_work_read(run->work, run->asked);
-    browse_work_read_part(run->work, &part);
+    read_what_is_seen(run);
 }
 
 /* What the cursor has left is not read any more, and what it has rested on is, whatever other keys come; from then on,
@@ -88,7 +93,11 @@ static int see_to_work(browse_run *run)
     if (wanted == BROWSE_NONE || run->state.asks) {
         return -1;
     }
-    const double left = run->asked == wanted ? 0 : run->due - cli_seconds();
+    if (run->asked == wanted) {
+        read_what_is_seen(run);
+        return -1;
+    }
+    const double left = run->due - cli_seconds();
     if (left > 0) {
         return (int)(left * 1000) + 1;
     }
