@@ -5,7 +5,7 @@
 # table.json and chart.svg.
 #
 #   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, load, edit, copy, split, hash, cli,
-#                                         python, convert, mix, part, hub, fetch; all of them when none is given
+#                                         python, convert, mix, part, browse, hub, fetch; all of them when none is given
 #   tools/bench.sh --publish              measures nothing: puts the last run's table and chart into docs
 #
 # A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
@@ -36,12 +36,12 @@ names=("$@")
 part=1
 if [ ${#names[@]} -eq 0 ]; then
     part=0
-    names=(header bintensors open read write slice load edit copy split hash cli python convert mix part hub fetch)
+    names=(header bintensors open read write slice load edit copy split hash cli python convert mix part browse hub fetch)
 fi
 
 export COFFER_BENCH_DIR=${COFFER_BENCH_DIR:-$PWD/$out/data}
 mkdir -p "$out" "$COFFER_BENCH_DIR"
-made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,load,edit,copy,copy-source,hash,split-whole,split-merged,split-copied,list,diff-before,diff-after}.safetensors,write-bare.safetensors.part,source,fetched,convert.safetensors,convert-{mixed,turned}.pt,part{,-model}.safetensors,part-tenth.bin,mix})
+made=("$COFFER_BENCH_DIR"/{header.bin,open.bt,{open,read,write,write-bare,write-reference,slice,load,edit,copy,copy-source,hash,browse,split-whole,split-merged,split-copied,list,diff-before,diff-after}.safetensors,write-bare.safetensors.part,source,fetched,convert.safetensors,convert-{mixed,turned}.pt,part{,-model}.safetensors,part-tenth.bin,mix})
 trap 'rm -rf "${made[@]}" "$out/rows" "$out/python"; rmdir "$COFFER_BENCH_DIR" 2>/dev/null || true' EXIT
 
 if .venv/bin/python -c 'import bintensors, numpy, safetensors' 2>/dev/null; then
@@ -79,6 +79,11 @@ bench_part() {
     .venv/bin/python bench/bench_part.py build/release/coffer "$COFFER_BENCH_DIR" "${quick[@]}"
 }
 
+# Beside sft-cli.
+bench_browse() {
+    .venv/bin/python bench/bench_browse.py build/release/coffer "$COFFER_BENCH_DIR" "${quick[@]}"
+}
+
 # Beside the Hub's own clients.
 bench_hub() {
     install_package
@@ -103,7 +108,7 @@ load=$(cut -d ' ' -f 1 /proc/loadavg)
 for name in "${names[@]}"; do
     printf 'bench: %s\n' "$name" >&2
     case $name in
-    python | convert | mix | part | hub | fetch) "bench_$name" >>"$out/rows" ;;
+    python | convert | mix | part | browse | hub | fetch) "bench_$name" >>"$out/rows" ;;
     *) "build/release/bench/bench_$name" >>"$out/rows" ;;
     esac
 done

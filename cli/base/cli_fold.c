@@ -80,8 +80,20 @@ static void order_leaves(cli_leaf *leaves, size_t count)
     }
 }
 
+/* Mostly they are in order all the same. */
+static void order_folds(cli_folds *tree)
+{
+    for (size_t i = 1; i < tree->fold_count; i++) {
+        if (compare_folds(&tree->folds[i - 1], &tree->folds[i]) > 0) {
+            qsort(tree->folds, tree->fold_count, sizeof *tree->folds, compare_folds);
+            return;
+        }
+    }
+}
+
 static void fold_leaves(cli_folds *tree)
 {
+    bool moved = false; /* a fold may lie where its pattern would, and is called by a name */
     for (size_t first = 0; first < tree->leaf_count;) {
         cli_leaf *leaf = &tree->leaves[first];
         size_t count = 1;
@@ -100,14 +112,11 @@ static void fold_leaves(cli_folds *tree)
             .count = count,
             .whole = !before && !behind,
         };
+        moved = moved || (alone && leaf->number_count > 0);
         first += count;
     }
-    /* Mostly they are in order by now: only names without a pattern may have moved. */
-    for (size_t i = 1; i < tree->fold_count; i++) {
-        if (compare_folds(&tree->folds[i - 1], &tree->folds[i]) > 0) {
-            qsort(tree->folds, tree->fold_count, sizeof *tree->folds, compare_folds);
-            return;
-        }
+    if (moved) {
+        order_folds(tree);
     }
 }
 
@@ -131,7 +140,7 @@ void cli_folds_free(cli_folds *tree)
 typedef struct leaf_group {
     cli_leaf first;
     size_t count;
-    size_t number; /* before sorting */
+    size_t next; /* where its next leaf goes */
 } leaf_group;
 
 typedef struct gathering {
@@ -181,7 +190,7 @@ static size_t find_group(gathering *all, const cli_leaf *leaf)
         return SIZE_MAX;
     }
     const size_t number = all->group_count++;
-    all->groups[number] = (leaf_group){ .first = *leaf, .number = number };
+    all->groups[number] = (leaf_group){ .first = *leaf };
     if (all->table[place] == 0) {
         all->table[place] = (uint32_t)number + 1;
     }
@@ -206,44 +215,80 @@ static bool gather(gathering *all, cli_folds *tree, const coffer_tensor *const *
     return true;
 }
 
+/* What groups are sorted by: sorting moves little, and looks at the groups themselves only where keys are the same. */
+typedef struct group_key {
+    uint64_t key;
+    leaf_group *group;
+} group_key;
+
 static int compare_groups(const void *left, const void *right)
 {
-    const leaf_group *a = left;
-    const leaf_group *b = right;
-    int order = cli_compare_names(a->first.pattern, a->first.pattern_len, b->first.pattern, b->first.pattern_len);
-    order = order != 0 ? order : compare_kinds(a->first.tensor, b->first.tensor);
-    return order != 0 ? order : a->number < b->number ? -1 : a->number > b->number;
+    const group_key *a = left;
+    const group_key *b = right;
+    if (a->key != b->key) {
+        return a->key < b->key ? -1 : 1;
+    }
+    const cli_leaf *first = &a->group->first;
+    const cli_leaf *second = &b->group->first;
+    int order = cli_compare_names(first->pattern, first->pattern_len, second->pattern, second->pattern_len);
+    order = order != 0 ? order : compare_kinds(first->tensor, second->tensor);
+    return order != 0 ? order : a->group < b->group ? -1 : a->group > b->group;
 }
 
-/* Where a group is after sorting, and where its next leaf goes. */
-typedef struct group_place {
-    size_t group;
-    size_t next;
-} group_place;
+/* How far all patterns agree, but not into a number: what keys need not tell. */
+static size_t common_beginning(const gathering *all)
+{
+    const cli_leaf *first = &all->groups[0].first;
+    size_t end = first->pattern_len;
+    for (size_t i = 1; i < all->group_count; i++) {
+        const cli_leaf *leaf = &all->groups[i].first;
+        size_t same = 0;
+        while (same < end && same < leaf->pattern_len && leaf->pattern[same] == first->pattern[same]) {
+            same++;
+        }
+        end = same;
+    }
+    while (end > 0 && first->pattern[end - 1] >= '0' && first->pattern[end - 1] <= '9') {
+        end--;
+    }
+    return end;
+}
+
+/* Says where the leaves of each group begin; false without memory. */
+static bool place_groups(gathering *all)
+{
+    size_t next = 0;
+    group_key *keys = malloc(all->group_count * sizeof *keys);
+    if (keys == NULL) {
+        return false;
+    }
+    const size_t start = common_beginning(all);
+    for (size_t i = 0; i < all->group_count; i++) {
+        const cli_leaf *leaf = &all->groups[i].first;
+        keys[i] = (group_key){ cli_name_key(leaf->pattern + start, leaf->pattern_len - start), &all->groups[i] };
+    }
+    qsort(keys, all->group_count, sizeof *keys, compare_groups);
+    for (size_t i = 0; i < all->group_count; i++) {
+        keys[i].group->next = next;
+        next += keys[i].group->count;
+    }
+    free(keys);
+    return true;
+}
 
 /* Lays the leaves out, group by group. */
 static bool lay_out(gathering *all, cli_folds *tree, const coffer_tensor *const *tensors)
 {
-    size_t next = 0;
-    group_place *places = calloc(all->group_count + 1, sizeof *places);
-    if (places == NULL) {
+    if (all->group_count > 0 && !place_groups(all)) {
         return false;
     }
-    if (all->group_count > 1) {
-        qsort(all->groups, all->group_count, sizeof *all->groups, compare_groups);
-    }
-    for (size_t i = 0; i < all->group_count; i++) {
-        places[all->groups[i].number] = (group_place){ i, next };
-        next += all->groups[i].count;
-    }
     for (size_t i = 0; i < tree->leaf_count; i++) {
-        group_place *place = &places[all->group_of[i]];
-        cli_leaf *leaf = &tree->leaves[place->next++];
-        *leaf = all->groups[place->group].first;
+        leaf_group *group = &all->groups[all->group_of[i]];
+        cli_leaf *leaf = &tree->leaves[group->next++];
+        *leaf = group->first;
         leaf->tensor = tensors[i];
         leaf->item = i;
     }
-    free(places);
     return true;
 }
 

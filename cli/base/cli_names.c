@@ -64,6 +64,51 @@ int cli_compare_names(const char *a, size_t a_len, const char *b, size_t b_len)
     return (i < a_len) - (k < b_len);
 }
 
+#define KEY_SIZE 8
+#define KEY_DIGITS 9 /* of a number that a key has as a whole */
+
+/* A number in a key: how many digits it has, since a longer one is larger, then these, then whether zeros come before it.
+   It begins with a digit, so that beside anything else it is ordered as its first digit is. Returns the bytes; *last: the
+   key tells nothing after it. */
+static size_t put_number(unsigned char *key, const char *digits, size_t count, bool *last)
+{
+    size_t zeros = 0;
+    while (zeros + 1 < count && digits[zeros] == '0') {
+        zeros++;
+    }
+    const size_t len = count - zeros;
+    *last = zeros > 0 || len > KEY_DIGITS;
+    if (len > KEY_DIGITS) {
+        key[0] = '9';
+        return 1;
+    }
+    key[0] = (unsigned char)('0' + len - 1);
+    memcpy(key + 1, digits + zeros, len);
+    key[1 + len] = zeros > 0;
+    return len + 2;
+}
+
+uint64_t cli_name_key(const char *name, size_t name_len)
+{
+    unsigned char bytes[KEY_SIZE + KEY_DIGITS + 2] = { 0 };
+    uint64_t key = 0;
+    size_t used = 0;
+    bool last = false;
+    for (size_t at = 0; at < name_len && used < KEY_SIZE && !last;) {
+        const size_t digits = digits_at(name, name_len, at);
+        if (digits > 0) {
+            used += put_number(bytes + used, name + at, digits, &last);
+            at += digits;
+        } else {
+            bytes[used++] = (unsigned char)name[at++];
+        }
+    }
+    for (size_t i = 0; i < KEY_SIZE; i++) {
+        key = key << 8 | bytes[i];
+    }
+    return key;
+}
+
 /* ---- Parts ---- */
 
 size_t cli_part_end(const char *name, size_t name_len, size_t start)
@@ -86,6 +131,9 @@ size_t cli_number_at(const char *name, size_t name_len, size_t at)
 {
     const size_t digits = digits_at(name, name_len, at);
     const size_t end = at + digits;
+    if (digits == 0) {
+        return 0;
+    }
     const bool is_part = (at == 0 || is_edge(name, name_len, at - 1)) && is_edge(name, name_len, end);
     const bool is_word = at > 0 && name[at - 1] == '_' && end < name_len && name[end] == '_';
     return is_part || is_word ? digits : 0;

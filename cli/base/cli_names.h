@@ -5,10 +5,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Natural order: numbers within names count as numbers, so that layer 2 comes before layer 10.
    Below, at or above 0. Names that begin alike up to a dot are neighbours in it. */
 int cli_compare_names(const char *a, size_t a_len, const char *b, size_t b_len);
+/* How a name begins, as a number: names of different keys are in the order of their keys, so that sorting many seldom has to
+   look at two names. */
+uint64_t cli_name_key(const char *name, size_t name_len);
 
 /* Where the part of a name that begins at `start` ends: at the next dot or slash, or at the name's end. */
 size_t cli_part_end(const char *name, size_t name_len, size_t start);

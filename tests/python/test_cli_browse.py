@@ -5,6 +5,7 @@ Golden screens are tests/golden/browse/*.screens: prose, then steps.
 
     80x24 browse m.safetensors       a terminal of that size, and the command in it
     > jj\\r                           keys, as Python writes them
+    > jj ~ infinite                  the same, and what is waited for before the screen is written
     ~ infinite                       waits for a text, where something is read in the background
     ~G infinite                      the same, going to the page's end again and again
     = 120x30                         the terminal gets another size
@@ -57,6 +58,16 @@ def small_tensors():
     return tensors
 
 
+def slices():
+    """Tensors of which no screen shows all, each number of which tells where it is."""
+    return {
+        "conv": ("F32", [3, 2, 20, 12], struct.pack("<1440f", *range(1440))),
+        "vector": ("I64", [200], struct.pack("<200q", *range(199), -2**63)),
+        "packed": ("F4", [3, 41, 2], bytes(i % 256 for i in range(123))),
+        "none": ("F32", [3, 0], b""),
+    }
+
+
 METADATA = {"format": "pt", "config": json.dumps({"hidden": [1, 2, {"deep": "\x1b[31m"}], "layers": {"0": {"x": 1}}}),
             "text": "two\nlines \x1b[31m and a long one: " + "word " * 40}
 
@@ -74,6 +85,7 @@ def fixture_folder(tmp_path_factory):
     tensors["lm_head.weight"] = ("F32", [32, 16], bytes(body))
     make(folder / "other.safetensors", tensors, {"format": "np"})
     make(folder / "none.safetensors", {})
+    make(folder / "slices.safetensors", slices())
     return folder
 
 
@@ -95,9 +107,11 @@ def replay(text, folder):
             program = browse(folder, *start[3].split(), columns=int(start[1]), rows=int(start[2]))
             program.__enter__().wait(lambda _, program=program: program.said.endswith(b"\x1b[?2026l"))
         elif program is not None and line.startswith("> "):
-            program.press(line[2:].encode().decode("unicode_escape").encode("latin-1"))
+            keys, _, wanted = line[2:].partition(" ~ ")
+            program.press(keys.encode().decode("unicode_escape").encode("latin-1")).wait(wanted).press("")
         elif program is not None and line.startswith("= "):
-            program.resize(*map(int, line[2:].split("x")))
+            size, _, wanted = line[2:].partition(" ~ ")
+            program.resize(*map(int, size.split("x"))).wait(wanted).press("")
         elif program is not None and line.startswith("~ "):
             program.wait(line[2:]).press("")
         elif program is not None and line.startswith("~G "):
@@ -235,17 +249,78 @@ def test_a_stop_from_outside(folder):
 # ---- What is shown --------------------------------------------------------------------------------------------------
 
 
-def test_hostile_names_and_metadata_steer_nothing(folder):
-    with browse(folder, "m.safetensors", "other.safetensors", columns=132, rows=43) as program:
+HOSTILE_NAMES = {
+    "controls": HOSTILE, "c1": "\x9b31m\x85\x90q\x9c", "direction": "\u202ea\u2066b\u200f\u2069.c", "lines": "a\u2028b\u2029c\x0bd\x0ce",
+    "wide": "日本語のテンソル" * 60, "marks": "e" + "\u0301" * 600, "joined": "👩\u200d👩\u200d👧🏴\u200d☠\ufe0f" * 40,
+    "nothing": "\u200b\ufeff\u00ad\U000e0041",
+    "long": "word_" * 4000, "deep": "part." * 900 + "end", "escapes": "\\x1b[2J\\n\"'", "no characters": "\ufffe\ufdd0\U0010ffff",
+}
+
+
+@pytest.fixture(name="hostile", scope="module")
+def fixture_hostile(tmp_path_factory):
+    """Two models whose names, metadata and file names are hostile. Bytes that are no UTF-8 can come in file names alone."""
+    folder = tmp_path_factory.mktemp("hostile")
+    tensors = {name: ("F32", [2, 2], floats(4)) for name in HOSTILE_NAMES.values()}
+    metadata = {name: json.dumps({name: [name]}) if kind in ("controls", "deep") else name * 2 for kind, name in HOSTILE_NAMES.items()}
+    files = [b"a\xff\xc3\x1b[2J.safetensors", "b\u202e日本\x9b.safetensors".encode()]
+    make(folder / os.fsdecode(files[0]), tensors, metadata)
+    make(folder / os.fsdecode(files[1]), {name + ".b" * (i % 2): tensor for i, (name, tensor) in enumerate(tensors.items())}, metadata)
+    return folder, files
+
+
+def steers_nothing(said):
+    """Nothing but text, colours, places and modes came to the terminal."""
+    sequences = set(re.findall(rb"\x1b(?:\[[0-9;?]*[a-zA-Z]|.)", said))
+    allowed = re.compile(rb"\x1b\[(\d+;\d+H|[0-9;]*m|2J|\?(2026|25|1049|7|1000|1006|2004)[hl])")
+    text = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", said).decode()
+    unsafe = re.search("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", text)
+    return all(allowed.fullmatch(sequence) for sequence in sequences) and not unsafe
+
+
+def paste(text):
+    """As much of it as a terminal's queue takes at once, which is more than a prompt has room for."""
+    return f"\x1b[200~{text[:500]}\x1b[201~"
+
+
+EACH = len(HOSTILE_NAMES)
+PAGES = {
+    "tree": ["e"] + ["j"] * EACH,
+    "flat list": ["t", "G", "ssss", "g"],
+    "details": ["tg\t", "G"] + ["qj\t", "G"] * (EACH - 1),
+    "numbers": ["tg\r\r"] + ["qqj\r\r"] * (EACH - 1),
+    "metadata": ["m", "G", *(["\x02"] * 4)],
+    "map": ["b", "G", "qjb"],
+    "help": ["?", "G"],
+    "search": [f"/{paste(name)}" + end for name in HOSTILE_NAMES.values() for end in ("", "\r", "n")],
+    "search on a page": ["m", *(f"/{paste(name)}\r" for name in HOSTILE_NAMES.values())],
+    "filter": [f"f\x15{paste(name)}" + end for name in HOSTILE_NAMES.values() for end in ("", "\r")],
+    "comparison": ["c", "d", "tg\t", *(["qj\t"] * (EACH // 2)), "q", "m", "G"],
+}
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(40, 10), (132, 43)])
+@pytest.mark.parametrize("page", PAGES)
+def test_hostile_names_steer_nothing(hostile, page, columns, rows):
+    folder, files = hostile
+    with browse(folder, *files[:2 if page == "comparison" else 1], columns=columns, rows=rows) as program:
         program.wait("1/")
-        for keys in ("t", "G", "/owned\r", "\t", "q", "m", "q", "b", "q", "f\x1b[200~" + "owned" + "\x1b[201~\r", "\x1b", "tG", "d", "?"):
+        for keys in PAGES[page]:
             program.press(keys)
-        sequences = set(re.findall(rb"\x1b(?:\[[0-9;?]*[a-zA-Z]|.)", program.said))
-        allowed = re.compile(rb"\x1b\[(\d+;\d+H|[0-9;]*m|2J|\?(2026|25|1049|7|1000|1006|2004)[hl])")
-        assert all(allowed.fullmatch(sequence) for sequence in sequences), sequences
-        assert not re.search(rb"[\x00-\x06\x08-\x1a\x1c-\x1f\x7f\x9b\x07]", program.said.replace(b"\xc2\x9b", b"!!"))
-        assert "\u202e" not in program.said.decode()
-        assert program.type("qq").end() == 0
+            assert len(program.lines()) == rows
+            assert "tensors" in program.lines()[0]
+        assert steers_nothing(program.said)
+        assert program.type("\x03").end() == -signal.SIGINT
+
+
+def test_hostile_names_shift_no_column(hostile):
+    folder, files = hostile
+    with browse(folder, *files) as program:
+        program.wait("1/").press("t")
+        rows = [line for line in program.lines()[2:-1] if line]
+        assert len(rows) == EACH + EACH // 2
+        assert all(re.search(r"F32 +\[2, 2\] +16 B +\d+\.\d %$", row) for row in rows)
+        assert program.type("q").end() == 0
 
 
 @pytest.mark.parametrize(("environment", "expected"), [
@@ -280,6 +355,17 @@ def test_statistics_are_those_of_stats(folder):
                 if tensor[field] is not None:
                     assert re.search(rf"^ *{label} +{re.escape('%.6g' % tensor[field])}$", side, re.M), (tensor, side)
             assert re.search(rf"^ *NaN +{tensor['nan']}\b", side, re.M)
+        assert program.type("q").end() == 0
+
+
+def test_what_has_been_read_is_not_read_again(folder):
+    with browse(folder, "m.safetensors", columns=120, rows=40) as program:
+        program.wait("1/").press("j").wait("infinite").press("k").wait("Enter opens").press("j").wait("infinite")
+        frames = [0]
+        while frames[-1] != program.said.count(b"\x1b[?2026l") and len(frames) < 100:  # until it waits for keys
+            frames.append(program.said.count(b"\x1b[?2026l"))
+            program.read(0.3)
+        assert len(frames) < 100
         assert program.type("q").end() == 0
 
 

@@ -248,6 +248,12 @@ static void test_wishes(void **unused)
 
 /* ---- Work ---- */
 
+static uint32_t next_random(uint32_t *seed)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
 static atomic_uint changes;
 
 static void count_change(void)
@@ -300,6 +306,117 @@ static void test_numbers_are_read(void **unused)
     end_data(&data);
 }
 
+static void await_slice(browse_work *work, const browse_part *part, browse_slice *slice)
+{
+    for (size_t i = 0; i < 6000; i++) {
+        browse_work_look_at_part(work, part, slice);
+        if (browse_part_same(&slice->part, part) && slice->stage >= BROWSE_STAGE_DONE) {
+            return;
+        }
+        usleep(10000);
+    }
+    fail();
+}
+
+/* Every element of a part is that of the tensor which lies there. */
+static void check_slice(const coffer_tensor *tensor, const unsigned char *bytes, const browse_slice *slice)
+{
+    const browse_part *part = &slice->part;
+    const bool rows = browse_part_has_rows(tensor);
+    const uint64_t columns = rows ? tensor->shape[tensor->rank - 1] : part->columns;
+    const uint64_t first =
+        rows ? (part->matrix * tensor->shape[tensor->rank - 2] + part->row) * columns + part->column : part->row;
+    for (uint32_t row = 0; row < part->rows; row++) {
+        for (uint32_t i = 0; i < browse_part_row_length(part, tensor, row); i++) {
+            double found[2] = { 0, 0 };
+            double wanted[2] = { 0, 0 };
+            coffer_decode(tensor->dtype, slice->bytes, browse_part_index(part, tensor, row) + i, 1, found);
+            coffer_decode(tensor->dtype, bytes, first + row * columns + i, 1, wanted);
+            assert_memory_equal(found, wanted, sizeof found);
+        }
+    }
+}
+
+static void test_parts_are_read(void **unused)
+{
+    static small_file file;
+    static browse_slice slice;
+    static char text[4096];
+    browse_data data;
+    uint32_t seed = 3;
+    size_t end = 0;
+    (void)unused;
+    strcpy(text, "{");
+    add_tensor(text, sizeof text, "matrices", "U16", "[3,2,70,9]", &end, 7560);
+    add_tensor(text, sizeof text, "vector", "F32", "[300]", &end, 1200);
+    add_tensor(text, sizeof text, "scalar", "C64", "[]", &end, 8);
+    add_tensor(text, sizeof text, "halves", "F4", "[3,25,6]", &end, 225);
+    add_tensor(text, sizeof text, "of six", "F6_E2M3", "[4,41]", &end, 123);
+    strcat(text, "}");
+    open_small(&file, text, end);
+    assert_true(browse_data_make(&data, file.model, "m", NULL, NULL));
+    browse_work *work = browse_work_new(&data, count_change);
+    assert_non_null(work);
+    for (size_t i = 0; i < 400; i++) {
+        const uint32_t item = next_random(&seed) % (uint32_t)data.count;
+        const coffer_tensor *tensor = browse_tensor_at(&data, item);
+        browse_part part = { .item = item,
+                             .rows = 1 + next_random(&seed) % 80,
+                             .columns = 1 + next_random(&seed) % 80,
+                             .matrix = next_random(&seed) % 8,
+                             .row = next_random(&seed) % 400,
+                             .column = next_random(&seed) % 12 };
+        browse_part_fit(&part, tensor);
+        browse_part_move(&part, tensor, (browse_axis)(next_random(&seed) % 3), next_random(&seed) % 5, i % 2 == 0);
+        browse_work_read_part(work, &part);
+        await_slice(work, &part, &slice);
+        assert_int_equal(slice.stage, BROWSE_STAGE_DONE);
+        check_slice(tensor, file.bytes + tensor->offset, &slice);
+    }
+    browse_work_free(work);
+    end_data(&data);
+}
+
+static void test_moving_over_a_tensor(void **unused)
+{
+    static small_file file;
+    static char text[1024];
+    browse_data data;
+    browse state;
+    size_t end = 0;
+    (void)unused;
+    strcpy(text, "{");
+    add_tensor(text, sizeof text, "x", "F32", "[2,3,40,30]", &end, 28800);
+    strcat(text, "}");
+    open_small(&file, text, end);
+    assert_true(browse_data_make(&data, file.model, "m", NULL, NULL));
+    assert_true(browse_begin(&state, &data, 120, 24));
+    type_keys(&state, "\r\r");
+    assert_int_equal(state.view, BROWSE_VIEW_SLICE);
+    const browse_part first = browse_seen_part(&state);
+    type_keys(&state, "jl.");
+    assert_int_equal(state.place.row, 1);
+    assert_int_equal(state.place.column, 1);
+    assert_int_equal(state.place.matrix, 1);
+    type_keys(&state, "\x1b[A\x1b[D,hk,");
+    assert_true(browse_part_same(&state.place, &first));
+    type_keys(&state, "G$..........");
+    assert_int_equal(state.place.row, 40 - first.rows);
+    assert_int_equal(state.place.column, 30 - first.columns);
+    assert_int_equal(state.place.matrix, 5);
+    type_keys(&state, "g\x1b[6~0\t");
+    assert_int_equal(state.place.row, first.rows);
+    assert_int_equal(state.place.column, first.columns);
+    browse_resize(&state, 200, 60);
+    assert_int_equal(browse_seen_part(&state).rows, 40);
+    type_keys(&state, "q");
+    assert_int_equal(state.view, BROWSE_VIEW_LIST);
+    assert_true(state.focus);
+    assert_int_equal(browse_seen_part(&state).matrix, 5);
+    browse_free(&state);
+    end_data(&data);
+}
+
 static void test_bytes_are_compared(void **unused)
 {
     static small_file a;
@@ -331,12 +448,6 @@ static void test_bytes_are_compared(void **unused)
 }
 
 /* ---- Any keys ---- */
-
-static uint32_t next_random(uint32_t *seed)
-{
-    *seed = *seed * 1664525u + 1013904223u;
-    return *seed >> 8;
-}
 
 static void check_state(browse *state, cli_screen *screen)
 {
@@ -394,6 +505,12 @@ static void try_keys(const browse_data *data, browse_work *work, uint32_t *seed,
                                         "\x1b[5~",
                                         "\x1b[F",
                                         "zz",
+                                        ",",
+                                        ".",
+                                        "0",
+                                        "$",
+                                        "\x1b[C",
+                                        "\r\r\r",
                                         "日" };
     browse state;
     cli_screen screen;
@@ -411,6 +528,9 @@ static void try_keys(const browse_data *data, browse_work *work, uint32_t *seed,
         type_keys(&state, keys[dice / 41 % (sizeof keys / sizeof keys[0])]);
         browse_work_look(work, browse_wanted(&state), &state.found);
         browse_work_read(work, browse_wanted(&state));
+        const browse_part part = browse_seen_part(&state);
+        browse_work_read_part(work, &part);
+        browse_work_look_at_part(work, &part, &state.slice);
         check_state(&state, &screen);
     }
     browse_free(&state);
@@ -450,6 +570,8 @@ int main(void)
         cmocka_unit_test(test_two_models),
         cmocka_unit_test(test_wishes),
         cmocka_unit_test(test_numbers_are_read),
+        cmocka_unit_test(test_parts_are_read),
+        cmocka_unit_test(test_moving_over_a_tensor),
         cmocka_unit_test(test_bytes_are_compared),
         cmocka_unit_test(test_any_keys),
     };

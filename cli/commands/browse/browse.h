@@ -5,7 +5,8 @@
  *   browse_data     what is browsed: one model, or two whose tensors are matched by name
  *   browse_tree     the tree of it, and which rows are visible
  *   browse          what the user sees and does: the state (below), changed by events (browse_keys.c)
- *   browse_draw     the state as cells of a screen; browse_pages.c and browse_details.c write its pages
+ *   browse_draw     the state as cells of a screen; browse_pages.c, browse_details.c and browse_slice.c write its pages
+ *   browse_part     which numbers of a tensor are seen
  *   browse_work     what takes time, on a thread of its own
  *   cmd_browse.c    the terminal, and all of that together
  *
@@ -28,6 +29,7 @@
 typedef enum browse_view {
     BROWSE_VIEW_LIST = 0,
     BROWSE_VIEW_DETAILS, /* as a page; beside the list it is shown where there is room */
+    BROWSE_VIEW_SLICE,   /* the numbers of a tensor, opened from its details */
     BROWSE_VIEW_METADATA,
     BROWSE_VIEW_MAP,
     BROWSE_VIEW_HELP
@@ -75,7 +77,9 @@ typedef struct browse {
     browse_view page_view; /* what is written on it, … */
     size_t page_width;     /* … and for which width; 0: nothing yet */
     size_t page_top;
-    browse_found found;       /* about the tensor under the cursor, as far as it is known */
+    browse_found found; /* about the tensor under the cursor, as far as it is known */
+    browse_part place;  /* where the user has gone in a tensor; its size is that of what is seen: browse_seen_part */
+    browse_slice slice; /* the numbers there */
     browse_progress compared; /* how far a comparison has come */
     bool asks;                /* numbers are read only when they are asked for: they come over a network */
     char message[256];        /* in the last line, until the next key */
@@ -90,6 +94,8 @@ void browse_resize(browse *state, size_t columns, size_t rows);
 browse_wish browse_handle(browse *state, const cli_event *event);
 /* The tensor whose details are shown, and so are wanted; BROWSE_NONE: none. */
 uint32_t browse_wanted(const browse *state);
+/* The part of that tensor whose numbers are shown. */
+browse_part browse_seen_part(const browse *state);
 /* All items below the cursor, to be freed; NULL without memory, or when there is nothing. */
 uint32_t *browse_items_below(const browse *state, size_t *count);
 /* Draws all of it. */
@@ -102,6 +108,8 @@ size_t browse_list_rows(const browse *state);
 /* Columns of the list, and of the details beside it; those are 0 where there is no room. */
 size_t browse_list_columns(const browse *state);
 size_t browse_side_columns(const browse *state);
+/* Columns of the page that is shown. */
+size_t browse_page_columns(const browse *state);
 /* Whether the screen is too small for anything. */
 bool browse_is_small(const browse *state);
 /* Lets what was typed in a prompt take effect. */
@@ -111,6 +119,11 @@ void browse_settle(browse *state);
 /* Writes the page of the view, in so many columns. */
 void browse_write_page(browse *state, size_t width);
 void browse_write_details(browse *state, browse_text *page);
+void browse_write_slice(const browse *state, browse_text *page);
+/* The numbers that are seen, after a line that says where they are. */
+void browse_put_slice(const browse *state, browse_text *page, const coffer_tensor *tensor);
+/* Moves what is seen of the tensor: see browse_part_move. */
+void browse_move_slice(browse *state, browse_axis axis, uint64_t steps, bool back);
 __attribute__((format(printf, 2, 3))) void browse_say(browse *state, const char *format, ...);
 
 #endif

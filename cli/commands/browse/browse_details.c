@@ -3,16 +3,13 @@
 #include "browse.h"
 
 #include "cli_text.h"
-#include "cli_values.h"
 #include "ls.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #define FIELD_COLUMNS 10 /* of a label */
-#define VALUE_COLUMNS 10 /* of a number of the slice */
 #define PLOT_ROWS 5
 
 static void put_field(browse_text *page, const char *label, const char *value)
@@ -198,95 +195,6 @@ static void put_histogram(browse_text *page, const stats_histogram *histogram)
     browse_put_style(page, CLI_PLAIN);
 }
 
-/* ---- The slice ---- */
-
-/* The shade of a number: the middle one is zero, and the ends are the largest of the slice. */
-static unsigned shade_of(double value, double most)
-{
-    const unsigned middle = BROWSE_SHADES / 2;
-    if (!(most > 0) || isnan(value)) {
-        return middle;
-    }
-    const double share = value / most;
-    const double bounded = share > 1 ? 1 : share < -1 ? -1 : share;
-    return (unsigned)((bounded + 1) * middle + 0.5);
-}
-
-/* Of a complex number its size. */
-static double value_at(const coffer_tensor *tensor, const browse_found *found, uint64_t index)
-{
-    double values[2] = { 0, 0 };
-    coffer_decode(tensor->dtype, found->slice, index, 1, values);
-    return coffer_dtype_kind(tensor->dtype) == COFFER_KIND_COMPLEX ? hypot(values[0], values[1]) : values[0];
-}
-
-static void put_shades(browse_text *page, const coffer_tensor *tensor, const browse_found *found, uint32_t columns)
-{
-    double most = 0;
-    for (uint64_t i = 0; i < (uint64_t)found->slice_rows * found->slice_columns; i++) {
-        const double size = fabs(value_at(tensor, found, i));
-        most = isfinite(size) && size > most ? size : most;
-    }
-    for (uint32_t row = 0; row < found->slice_rows; row++) {
-        for (uint32_t i = 0; i < columns; i++) {
-            const double value = value_at(tensor, found, (uint64_t)row * found->slice_columns + i);
-            if (isnan(value)) {
-                browse_put_text(page, "? ");
-            } else {
-                browse_put_shade(page, shade_of(value, most));
-            }
-        }
-        browse_put_text(page, "\n");
-    }
-}
-
-static void put_values(browse_text *page, const coffer_tensor *tensor, const browse_found *found, uint32_t columns,
-                       size_t width)
-{
-    for (uint32_t row = 0; row < found->slice_rows; row++) {
-        for (uint32_t i = 0; i < columns; i++) {
-            char text[CLI_VALUE_SIZE];
-            const uint64_t index = (uint64_t)row * found->slice_columns + i;
-            const size_t len = cli_value_text(text, tensor->dtype, found->slice, index, false);
-            const bool real = coffer_dtype_kind(tensor->dtype) == COFFER_KIND_FLOAT;
-            if (len >= width && real) { /* the shortest that reads back is too long here */
-                snprintf(text, sizeof text, "%.*g", width > 9 ? 3 : 2, value_at(tensor, found, index));
-            }
-            browse_putf(page, "%*s", (int)width, text);
-        }
-        browse_put_text(page, "\n");
-    }
-}
-
-static void put_slice(const browse *state, browse_text *page, const coffer_tensor *tensor)
-{
-    const browse_found *found = &state->found;
-    const bool complex_numbers = coffer_dtype_kind(tensor->dtype) == COFFER_KIND_COMPLEX;
-    const size_t width = state->shades ? 2 : complex_numbers ? 2 * VALUE_COLUMNS : VALUE_COLUMNS;
-    const size_t fit = page->width / width;
-    const uint32_t columns = found->slice_columns < fit ? found->slice_columns : (uint32_t)fit;
-    if (found->slice_rows == 0 || tensor->dtype == COFFER_UNKNOWN_DTYPE) {
-        return;
-    }
-    browse_put_style(page, CLI_DIM);
-    if (tensor->rank >= 2 && coffer_dtype_bits(tensor->dtype) % 8 == 0) {
-        browse_put_text(page, "\n[");
-        for (uint32_t i = 0; i + 2 < tensor->rank; i++) {
-            browse_put_text(page, "0, ");
-        }
-        browse_putf(page, "0:%" PRIu32 ", 0:%" PRIu32 "]   v: %s\n", found->slice_rows, columns,
-                    state->shades ? "numbers" : "shades");
-    } else {
-        browse_putf(page, "\nthe first elements   v: %s\n", state->shades ? "numbers" : "shades");
-    }
-    browse_put_style(page, CLI_PLAIN);
-    if (state->shades) {
-        put_shades(page, tensor, found, columns);
-    } else {
-        put_values(page, tensor, found, columns, width);
-    }
-}
-
 /* ---- The page ---- */
 
 static void put_found(const browse *state, browse_text *page, const coffer_tensor *tensor)
@@ -321,7 +229,10 @@ static void put_found(const browse *state, browse_text *page, const coffer_tenso
     if (found->stage == BROWSE_STAGE_DONE) {
         put_histogram(page, &found->histogram);
     }
-    put_slice(state, page, tensor);
+    if (tensor->dtype != COFFER_UNKNOWN_DTYPE) {
+        browse_put_text(page, "\n");
+        browse_put_slice(state, page, tensor);
+    }
 }
 
 void browse_write_details(browse *state, browse_text *page)

@@ -106,6 +106,12 @@ static const char *hints(const browse *state)
     if (state->view == BROWSE_VIEW_HELP) {
         return wide ? "j k scroll   q back" : "q back";
     }
+    if (state->view == BROWSE_VIEW_METADATA || state->view == BROWSE_VIEW_MAP) {
+        return wide ? "j k scroll  / search  q back  ? keys" : "j k scroll  q back  ? keys";
+    }
+    if (state->view == BROWSE_VIEW_SLICE) {
+        return wide ? "h j k l move  , . other dimensions  v shades  q back  ? keys" : "h j k l , .  q back  ? keys";
+    }
     if (state->view == BROWSE_VIEW_LIST && !state->focus) {
         return state->data->pairs == NULL
                    ? (wide ? "/ search  f filter  s sort  t flat  m metadata  b bytes  ? keys  q quit"
@@ -113,7 +119,8 @@ static const char *hints(const browse *state)
                    : (wide ? "/ search  f filter  d differing  c compare bytes  ? keys  q quit"
                            : "/ f d c  ? keys  q quit");
     }
-    return wide ? "j k scroll  / search  v shades  q back  ? keys" : "j k scroll  q back  ? keys";
+    return wide ? "j k scroll  / search  Enter numbers  v shades  q back  ? keys"
+                : "j k scroll  Enter numbers  q back  ?";
 }
 
 static void draw_prompt(const browse *state, cli_screen *screen, size_t y)
@@ -447,9 +454,10 @@ static void draw_list(const browse *state, cli_screen *screen)
 
 /* ---- All of it ---- */
 
-static void draw_page(browse *state, cli_screen *screen, size_t x, size_t width)
+static void draw_page(browse *state, cli_screen *screen, size_t x)
 {
     const size_t rows = browse_list_rows(state) + 1;
+    const size_t width = browse_page_columns(state);
     browse_write_page(state, width);
     const size_t last = state->page.line_count > rows ? state->page.line_count - rows : 0;
     state->page_top = state->page_top < last ? state->page_top : last;
@@ -483,7 +491,7 @@ void browse_draw(browse *state, cli_screen *screen)
     const size_t side = browse_side_columns(state);
     draw_title(state, screen);
     if (state->view != BROWSE_VIEW_LIST) {
-        draw_page(state, screen, 1, state->columns - 2);
+        draw_page(state, screen, 1);
     } else {
         draw_list(state, screen);
     }
@@ -492,7 +500,7 @@ void browse_draw(browse *state, cli_screen *screen)
         for (size_t y = 1; y + 1 < state->rows; y++) {
             draw_words(screen, x, y, 1, "│", state->focus ? cyan_pen : dim_pen);
         }
-        draw_page(state, screen, x + 2, side - 2);
+        draw_page(state, screen, x + 2);
     }
     draw_last_line(state, screen);
 }

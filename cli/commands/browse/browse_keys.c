@@ -42,9 +42,17 @@ static bool on_page(const browse *state)
     return state->view != BROWSE_VIEW_LIST || state->focus;
 }
 
+/* How many rows are seen. */
+static size_t page_rows(const browse *state)
+{
+    return state->view == BROWSE_VIEW_SLICE ? browse_seen_part(state).rows : browse_list_rows(state);
+}
+
 static void move(browse *state, size_t rows, bool up)
 {
-    if (on_page(state)) {
+    if (state->view == BROWSE_VIEW_SLICE) {
+        browse_move_slice(state, BROWSE_AXIS_ROWS, rows, up);
+    } else if (on_page(state)) {
         scroll_page(state, rows, up);
     } else {
         move_cursor(state, rows, up);
@@ -98,11 +106,23 @@ static void open_details(browse *state)
     }
 }
 
+static void open_slice(browse *state)
+{
+    if (browse_seen_part(state).item == BROWSE_NONE) {
+        browse_say(state, "there are no numbers to show");
+        return;
+    }
+    state->view = BROWSE_VIEW_SLICE;
+    state->page_top = 0;
+}
+
 static void press_enter(browse *state)
 {
     const browse_row *row = row_here(state);
     if (can_open(state, row)) {
         set_open(state, row->node, !state->tree.nodes[row->node].open);
+    } else if (row != NULL && state->focus) {
+        open_slice(state);
     } else if (row != NULL) {
         open_details(state);
     }
@@ -357,11 +377,21 @@ static void show_view(browse *state, browse_view view)
     state->page_top = 0;
 }
 
-/* One step back: from a page to the list, then what the list is narrowed by. False: there is nothing to leave. */
+/* From the numbers of a tensor to its details, from any other page to the list. */
+static void leave_page(browse *state)
+{
+    const bool slice = state->view == BROWSE_VIEW_SLICE;
+    show_view(state, BROWSE_VIEW_LIST);
+    if (slice) {
+        open_details(state);
+    }
+}
+
+/* One step back: from a page, then what the list is narrowed by. False: there is nothing to leave. */
 static bool step_back(browse *state)
 {
     if (state->view != BROWSE_VIEW_LIST) {
-        show_view(state, BROWSE_VIEW_LIST);
+        leave_page(state);
     } else if (state->focus) {
         state->focus = false;
     } else if (state->compared.running || state->search.len > 0) {
@@ -375,9 +405,11 @@ static bool step_back(browse *state)
     return true;
 }
 
-static void press_tab(browse *state)
+static void press_tab(browse *state, bool back)
 {
-    if (state->view == BROWSE_VIEW_DETAILS) {
+    if (state->view == BROWSE_VIEW_SLICE) {
+        browse_move_slice(state, BROWSE_AXIS_COLUMNS, browse_seen_part(state).columns, back);
+    } else if (state->view == BROWSE_VIEW_DETAILS) {
         state->view = BROWSE_VIEW_LIST;
     } else if (state->view == BROWSE_VIEW_LIST) {
         if (state->focus) {
@@ -416,7 +448,9 @@ static void press_mouse(browse *state, const cli_event *event)
 static void turn_wheel(browse *state, const cli_event *event)
 {
     const bool up = event->key == CLI_KEY_WHEEL_UP;
-    if (state->view != BROWSE_VIEW_LIST || event->x > browse_list_columns(state)) {
+    if (state->view == BROWSE_VIEW_SLICE) {
+        browse_move_slice(state, BROWSE_AXIS_ROWS, 3, up);
+    } else if (state->view != BROWSE_VIEW_LIST || event->x > browse_list_columns(state)) {
         scroll_page(state, 3, up);
     } else {
         move_cursor(state, 3, up);
@@ -427,7 +461,7 @@ static void turn_wheel(browse *state, const cli_event *event)
 
 static browse_wish handle_control(browse *state, uint32_t letter)
 {
-    const size_t page = browse_list_rows(state);
+    const size_t page = page_rows(state);
     switch (letter) {
     case 'c':
         return BROWSE_WISH_INTERRUPT;
@@ -497,17 +531,40 @@ static bool handle_list_key(browse *state, uint32_t code)
     }
 }
 
+/* What moves to the side; rows are moved as the lines of any page. */
+static bool handle_slice_key(browse *state, uint32_t code)
+{
+    if (state->view != BROWSE_VIEW_SLICE) {
+        return false;
+    }
+    switch (code) {
+    case 'h':
+    case 'l':
+        browse_move_slice(state, BROWSE_AXIS_COLUMNS, 1, code == 'h');
+        return true;
+    case '0':
+    case '$':
+        browse_move_slice(state, BROWSE_AXIS_COLUMNS, UINT64_MAX, code == '0');
+        return true;
+    case ',':
+    case '.':
+        browse_move_slice(state, BROWSE_AXIS_MATRICES, 1, code == ',');
+        return true;
+    default:
+        return false;
+    }
+}
+
 static browse_wish handle_character(browse *state, uint32_t code)
 {
     browse_wish wish = BROWSE_WISH_NONE;
-    if (handle_list_key(state, code)) {
+    if (handle_list_key(state, code) || handle_slice_key(state, code)) {
         return wish;
     }
     switch (code) {
     case 'q':
         wish = on_page(state) ? BROWSE_WISH_NONE : BROWSE_WISH_QUIT;
-        state->view = BROWSE_VIEW_LIST;
-        state->focus = false;
+        leave_page(state);
         break;
     case 'j':
     case 'k':
@@ -518,7 +575,7 @@ static browse_wish handle_character(browse *state, uint32_t code)
         move(state, SIZE_MAX, code == 'g');
         break;
     case ' ':
-        move(state, browse_list_rows(state), false);
+        move(state, page_rows(state), false);
         break;
     case '/':
         begin_prompt(state, BROWSE_PROMPT_SEARCH);
@@ -553,7 +610,7 @@ static browse_wish handle_character(browse *state, uint32_t code)
 
 static void handle_other_key(browse *state, const cli_event *event)
 {
-    const size_t page = browse_list_rows(state);
+    const size_t page = page_rows(state);
     switch (event->key) {
     case CLI_KEY_UP:
     case CLI_KEY_DOWN:
@@ -569,14 +626,17 @@ static void handle_other_key(browse *state, const cli_event *event)
         break;
     case CLI_KEY_LEFT:
     case CLI_KEY_RIGHT:
-        handle_list_key(state, event->key == CLI_KEY_LEFT ? 'h' : 'l');
+        handle_character(state, event->key == CLI_KEY_LEFT ? 'h' : 'l');
         break;
     case CLI_KEY_ENTER:
+        if (state->view == BROWSE_VIEW_DETAILS) {
+            open_slice(state);
+        }
         handle_list_key(state, ' ');
         break;
     case CLI_KEY_TAB:
     case CLI_KEY_BACK_TAB:
-        press_tab(state);
+        press_tab(state, event->key == CLI_KEY_BACK_TAB);
         break;
     case CLI_KEY_PRESS:
         press_mouse(state, event);

@@ -192,7 +192,7 @@ static const char help_text[] =
     "  Ctrl-D Ctrl-U      half a page; Ctrl-F Ctrl-B and Page keys a whole one\n"
     "  g G, Home End      the first, the last\n"
     "  l h, right left    open or enter; close or leave\n"
-    "  Enter, Space       open or close; of a tensor, its details\n"
+    "  Enter, Space       open or close; of a tensor, its details; there its numbers\n"
     "  e E                open all branches; close all\n"
     "  Tab                between the list and the details\n"
     "  mouse              a click moves the cursor, or opens; the wheel scrolls\n"
@@ -206,8 +206,13 @@ static const char help_text[] =
     "Looking\n"
     "  m                  metadata, JSON in it spread out\n"
     "  b                  the map of the file's bytes\n"
-    "  v                  a slice as shades; again: as numbers\n"
+    "  v                  numbers as shades; again: as numbers\n"
     "  r                  read a tensor's numbers from the network\n"
+    "\n"
+    "Numbers of a tensor, a screen of them\n"
+    "  j k h l, arrows    a row or a column further; Page keys and Tab a screen of them\n"
+    "  g G, 0 $           the first and the last row; column\n"
+    "  , .                back and forth in the dimensions before the last two\n"
     "\n"
     "Two models\n"
     "  d                  only what differs: A or B alone has it, ~ another dtype or shape\n"
@@ -221,7 +226,7 @@ static const char help_text[] =
 void browse_write_page(browse *state, size_t width)
 {
     browse_text *page = &state->page;
-    const bool lasting = state->view > BROWSE_VIEW_DETAILS; /* it stays as it is while the view does */
+    const bool lasting = state->view > BROWSE_VIEW_SLICE; /* it stays as it is while the view does */
     if (lasting && state->page_view == state->view && state->page_width == width) {
         return;
     }
@@ -234,6 +239,9 @@ void browse_write_page(browse *state, size_t width)
         break;
     case BROWSE_VIEW_MAP:
         write_map(state, page);
+        break;
+    case BROWSE_VIEW_SLICE:
+        browse_write_slice(state, page);
         break;
     case BROWSE_VIEW_HELP:
         page->indent = 21;

@@ -63,6 +63,12 @@ size_t browse_list_columns(const browse *state)
     return side > 0 ? state->columns - side - 1 : state->columns;
 }
 
+size_t browse_page_columns(const browse *state)
+{
+    const size_t columns = state->view == BROWSE_VIEW_LIST ? browse_side_columns(state) : state->columns;
+    return columns > 2 ? columns - 2 : 0;
+}
+
 void browse_settle(browse *state)
 {
     const size_t rows = browse_list_rows(state);
@@ -96,8 +102,8 @@ void browse_resize(browse *state, size_t columns, size_t rows)
 
 uint32_t browse_wanted(const browse *state)
 {
-    const bool seen =
-        state->view == BROWSE_VIEW_DETAILS || (state->view == BROWSE_VIEW_LIST && browse_side_columns(state) > 0);
+    const bool seen = state->view == BROWSE_VIEW_DETAILS || state->view == BROWSE_VIEW_SLICE ||
+                      (state->view == BROWSE_VIEW_LIST && browse_side_columns(state) > 0);
     if (!seen || browse_is_small(state) || state->cursor >= state->tree.row_count) {
         return BROWSE_NONE;
     }

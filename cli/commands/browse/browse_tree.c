@@ -135,7 +135,9 @@ static void open_some(browse_tree *tree, size_t most)
     for (size_t i = 0; i < tree->node_count; i++) {
         rows += tree->nodes[i].parent == BROWSE_NONE;
     }
-    for (uint32_t depth = 0; depth < DEPTH_MOST; depth++) {
+    bool opened = true; /* a branch of the level above */
+    for (uint32_t depth = 0; depth < DEPTH_MOST && opened; depth++) {
+        opened = false;
         for (size_t i = 0; i < tree->node_count; i++) {
             browse_node *node = &tree->nodes[i];
             if (node->depth != depth || node->child == BROWSE_NONE ||
@@ -147,7 +149,7 @@ static void open_some(browse_tree *tree, size_t most)
                 children++;
             }
             if (rows + children <= most) {
-                node->open = true;
+                node->open = opened = true;
                 rows += children;
             }
         }

@@ -3,9 +3,9 @@
 #include "browse_work.h"
 
 #include "cli_pieces.h"
+#include "cli_report.h"
 #include "cli_text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,9 +32,11 @@ struct browse_work {
     pthread_cond_t more;
     bool ending;
     work_lane reading;
+    work_lane looking;
     work_lane comparing;
     uint32_t item; /* that is to be read */
     browse_found now;
+    browse_slice slice;
     browse_found cache[BROWSE_CACHE];
     size_t cached; /* how many were put there */
     uint32_t *items;
@@ -117,13 +119,19 @@ static int stop_when_cancelled(void *ctx, uint64_t done, uint64_t total)
     return atomic_load(&lane->cancel);
 }
 
-static coffer_status read_bytes(work_lane *lane, size_t side, const coffer_tensor *tensor, uint64_t offset, void *bytes,
-                                uint64_t size, coffer_error *err)
+static coffer_read_options options_of(work_lane *lane)
 {
     coffer_read_options options = COFFER_READ_OPTIONS_INIT;
     options.threads = 1;
     options.progress = stop_when_cancelled;
     options.progress_ctx = lane;
+    return options;
+}
+
+static coffer_status read_bytes(work_lane *lane, size_t side, const coffer_tensor *tensor, uint64_t offset, void *bytes,
+                                uint64_t size, coffer_error *err)
+{
+    const coffer_read_options options = options_of(lane);
     return coffer_read_part(lane->work->data->models[side], tensor, offset, bytes, size, &options, err);
 }
 
@@ -137,47 +145,10 @@ static const coffer_tensor *tensor_of(const browse_work *work, uint32_t item, si
     return pair.a != NULL ? pair.a : pair.b;
 }
 
-static void set_trouble(browse_work *work, const coffer_error *err)
+/* With the lock held. */
+static void set_trouble(char trouble[256], const coffer_error *err)
 {
-    pthread_mutex_lock(&work->lock);
-    work->now.stage = BROWSE_STAGE_FAILED;
-    coffer_escape(err->message, strlen(err->message), work->now.trouble, sizeof work->now.trouble);
-    pthread_mutex_unlock(&work->lock);
-}
-
-/* The corner of the last two dimensions. Elements that share bytes are taken in a row, from the first on. */
-static coffer_status read_slice(browse_work *work, const coffer_tensor *tensor, size_t side, coffer_error *err)
-{
-    unsigned char bytes[BROWSE_SLICE_BYTES];
-    const uint32_t bits = coffer_dtype_bits(tensor->dtype);
-    const uint64_t elements = coffer_tensor_elements(tensor);
-    const bool flat = tensor->rank < 2 || bits % 8 != 0;
-    uint64_t columns = flat ? elements : tensor->shape[tensor->rank - 1];
-    uint64_t rows = flat ? (elements + BROWSE_SLICE - 1) / BROWSE_SLICE : tensor->shape[tensor->rank - 2];
-    coffer_status status = COFFER_OK;
-    if (elements == 0 || bits == 0) {
-        return COFFER_OK;
-    }
-    columns = columns < BROWSE_SLICE ? columns : BROWSE_SLICE;
-    rows = rows < BROWSE_SLICE ? rows : BROWSE_SLICE;
-    if (flat) {
-        const uint64_t size = (rows * columns * bits + 7) / 8;
-        status = read_bytes(&work->reading, side, tensor, 0, bytes, size < tensor->size ? size : tensor->size, err);
-    } else {
-        const uint64_t stride = tensor->shape[tensor->rank - 1] * bits / 8;
-        const uint64_t size = columns * bits / 8;
-        for (uint64_t i = 0; i < rows && status == COFFER_OK; i++) {
-            status = read_bytes(&work->reading, side, tensor, i * stride, bytes + i * size, size, err);
-        }
-    }
-    if (status == COFFER_OK) {
-        pthread_mutex_lock(&work->lock);
-        memcpy(work->now.slice, bytes, sizeof bytes);
-        work->now.slice_rows = (uint32_t)rows;
-        work->now.slice_columns = (uint32_t)columns;
-        pthread_mutex_unlock(&work->lock);
-    }
-    return status;
+    coffer_escape(err->message, strlen(err->message), trouble, 256);
 }
 
 /* Adds a piece to what is known: its numbers, or, when `ends` are given, where they lie between them. */
@@ -218,9 +189,7 @@ static coffer_status walk_tensor(browse_work *work, const coffer_tensor *tensor,
     coffer_status status = COFFER_OK;
     void *bytes = malloc((size_t)most + 1);
     if (bytes == NULL) {
-        *err = (coffer_error){ .code = COFFER_ERR_MEMORY };
-        snprintf(err->message, sizeof err->message, "out of memory");
-        return COFFER_ERR_MEMORY;
+        return cli_no_memory(err);
     }
     for (uint64_t at = 0; at < elements && status == COFFER_OK; at += CLI_PIECE_ELEMENTS) {
         const uint64_t left = elements - at;
@@ -261,9 +230,8 @@ static void run_reading(browse_work *work)
         return;
     }
     const coffer_tensor *tensor = tensor_of(work, item, &side);
-    coffer_status status = read_slice(work, tensor, side, &err);
-    tell_change(&work->reading);
-    if (status == COFFER_OK && tensor->dtype != COFFER_UNKNOWN_DTYPE) {
+    coffer_status status = COFFER_OK;
+    if (tensor->dtype != COFFER_UNKNOWN_DTYPE) {
         status = walk_tensor(work, tensor, side, NULL, &err);
     }
     if (status == COFFER_OK && work->now.numbers.finite > 0) {
@@ -276,9 +244,12 @@ static void run_reading(browse_work *work)
     }
     if (status == COFFER_OK) {
         set_stage(work, BROWSE_STAGE_DONE);
-    } else {
-        set_trouble(work, &err);
+        return;
     }
+    pthread_mutex_lock(&work->lock);
+    work->now.stage = BROWSE_STAGE_FAILED;
+    set_trouble(work->now.trouble, &err);
+    pthread_mutex_unlock(&work->lock);
 }
 
 static const browse_found *cached_of(const browse_work *work, uint32_t item)
@@ -315,6 +286,102 @@ void browse_work_look(browse_work *work, uint32_t item, browse_found *found)
     } else {
         memset(found, 0, sizeof *found);
         found->item = item;
+    }
+    pthread_mutex_unlock(&work->lock);
+}
+
+/* ---- Reading a part ---- */
+
+static coffer_index index_range(uint64_t start, uint64_t count)
+{
+    return (coffer_index){ .kind = COFFER_INDEX_RANGE,
+                           .has_start = true,
+                           .has_stop = true,
+                           .start = (int64_t)start,
+                           .stop = (int64_t)(start + count),
+                           .step = 1 };
+}
+
+/* Rows of a matrix, which lie apart. */
+static coffer_status read_rows(browse_work *work, const browse_part *part, void *bytes, coffer_error *err)
+{
+    size_t side = 0;
+    const coffer_tensor *tensor = tensor_of(work, part->item, &side);
+    const coffer_read_options options = options_of(&work->looking);
+    const uint64_t size = (uint64_t)part->rows * part->columns * coffer_dtype_bits(tensor->dtype) / 8;
+    coffer_index *indices = calloc(tensor->rank, sizeof *indices);
+    if (indices == NULL) {
+        return cli_no_memory(err);
+    }
+    uint64_t rest = part->matrix;
+    for (uint32_t i = tensor->rank - 2; i > 0; i--) {
+        indices[i - 1] = (coffer_index){ .kind = COFFER_INDEX_AT, .start = (int64_t)(rest % tensor->shape[i - 1]) };
+        rest /= tensor->shape[i - 1];
+    }
+    indices[tensor->rank - 2] = index_range(part->row, part->rows);
+    indices[tensor->rank - 1] = index_range(part->column, part->columns);
+    const coffer_status status =
+        coffer_read_slice(work->data->models[side], tensor, indices, tensor->rank, bytes, size, &options, err);
+    free(indices);
+    return status;
+}
+
+/* Elements one after the other, and those that share bytes with them. */
+static coffer_status read_line(browse_work *work, const browse_part *part, void *bytes, coffer_error *err)
+{
+    size_t side = 0;
+    const coffer_tensor *tensor = tensor_of(work, part->item, &side);
+    const uint64_t first = part->row / 8 * 8;
+    const uint64_t end = (part->row + (uint64_t)part->rows * part->columns + 7) / 8 * 8;
+    const uint64_t elements = coffer_tensor_elements(tensor);
+    return read_bytes(&work->looking, side, tensor, cli_elements_size(tensor->dtype, first), bytes,
+                      cli_elements_size(tensor->dtype, (end < elements ? end : elements) - first), err);
+}
+
+static void run_looking(browse_work *work)
+{
+    unsigned char bytes[BROWSE_PART_BYTES] = { 0 };
+    coffer_error err;
+    size_t side = 0;
+    pthread_mutex_lock(&work->lock);
+    const browse_part part = work->slice.part;
+    pthread_mutex_unlock(&work->lock);
+    if (part.item == BROWSE_NONE) {
+        return;
+    }
+    const bool rows = browse_part_has_rows(tensor_of(work, part.item, &side));
+    const coffer_status status = rows ? read_rows(work, &part, bytes, &err) : read_line(work, &part, bytes, &err);
+    pthread_mutex_lock(&work->lock);
+    if (!atomic_load(&work->looking.cancel)) {
+        memcpy(work->slice.bytes, bytes, sizeof bytes);
+        work->slice.stage = status == COFFER_OK ? BROWSE_STAGE_DONE : BROWSE_STAGE_FAILED;
+        if (status != COFFER_OK) {
+            set_trouble(work->slice.trouble, &err);
+        }
+    }
+    pthread_mutex_unlock(&work->lock);
+}
+
+void browse_work_read_part(browse_work *work, const browse_part *part)
+{
+    pthread_mutex_lock(&work->lock);
+    if (!browse_part_same(&work->slice.part, part)) {
+        work->slice.part = *part;
+        work->slice.stage = part->item == BROWSE_NONE ? BROWSE_STAGE_NOTHING : BROWSE_STAGE_READING;
+        start_job(&work->looking);
+    }
+    pthread_mutex_unlock(&work->lock);
+}
+
+void browse_work_look_at_part(browse_work *work, const browse_part *part, browse_slice *slice)
+{
+    pthread_mutex_lock(&work->lock);
+    const bool lasts = slice->part.item == part->item && slice->stage == BROWSE_STAGE_DONE;
+    if (!browse_part_same(&work->slice.part, part)) {
+        slice->part = *part;
+        slice->stage = BROWSE_STAGE_NOTHING;
+    } else if (work->slice.stage != BROWSE_STAGE_READING || !lasts) {
+        *slice = work->slice;
     }
     pthread_mutex_unlock(&work->lock);
 }
@@ -452,9 +519,10 @@ browse_work *browse_work_new(const browse_data *data, void (*changed)(void))
     }
     work->data = data;
     work->changed = changed;
-    work->item = BROWSE_NONE;
-    work->reading.work = work->comparing.work = work;
+    work->item = work->slice.part.item = BROWSE_NONE;
+    work->reading.work = work->looking.work = work->comparing.work = work;
     work->reading.run = run_reading;
+    work->looking.run = run_looking;
     work->comparing.run = run_comparing;
     if (data->pairs != NULL) {
         work->same = calloc(data->count + 1, sizeof *work->same);
@@ -476,10 +544,12 @@ void browse_work_free(browse_work *work)
     pthread_mutex_lock(&work->lock);
     work->ending = true;
     atomic_store(&work->reading.cancel, true);
+    atomic_store(&work->looking.cancel, true);
     atomic_store(&work->comparing.cancel, true);
     pthread_cond_broadcast(&work->more);
     pthread_mutex_unlock(&work->lock);
     end_lane(&work->reading);
+    end_lane(&work->looking);
     end_lane(&work->comparing);
     pthread_cond_destroy(&work->more);
     pthread_mutex_destroy(&work->lock);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What takes time, on two threads of its own, so that keys never wait: reading the numbers of one tensor, and comparing
- * the bytes of many. Each has one job at a time; another one, or none, cancels it, also in the middle of a read.
+ * What takes time, on threads of its own, so that keys never wait: reading all numbers of one tensor, reading the part of
+ * it that is seen, and comparing the bytes of many. Each has one job at a time; another one, or none, cancels it, also in
+ * the middle of a read.
  *
  * Results are looked at as far as they have come; `changed` is called, on those threads, when there is more to see.
  */
@@ -9,13 +10,12 @@
 #define COFFER_BROWSE_WORK_H
 
 #include "browse_data.h"
+#include "browse_part.h"
 #include "stats_numbers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define BROWSE_SLICE 16 /* rows and columns of the slice that is shown */
-#define BROWSE_SLICE_BYTES (BROWSE_SLICE * BROWSE_SLICE * 8)
 #define BROWSE_CACHE 16 /* results that are kept */
 
 typedef enum browse_stage {
@@ -33,11 +33,16 @@ typedef struct browse_found {
     uint64_t done; /* bytes of this stage */
     stats_numbers numbers;
     stats_histogram histogram;
-    uint32_t slice_rows; /* 0: there is none */
-    uint32_t slice_columns;
-    unsigned char slice[BROWSE_SLICE_BYTES]; /* row by row, as the file has them */
     char trouble[256];
 } browse_found;
+
+/* The elements of a part of a tensor. */
+typedef struct browse_slice {
+    browse_part part;
+    browse_stage stage;                     /* no numbers are counted */
+    unsigned char bytes[BROWSE_PART_BYTES]; /* as the file has them; see browse_part_index */
+    char trouble[256];
+} browse_slice;
 
 typedef enum browse_same { BROWSE_NOT_COMPARED = 0, BROWSE_SAME, BROWSE_DIFFERS, BROWSE_UNREADABLE } browse_same;
 
@@ -61,6 +66,11 @@ void browse_work_free(browse_work *work);
 void browse_work_read(browse_work *work, uint32_t item);
 /* What is known about it. */
 void browse_work_look(browse_work *work, uint32_t item, browse_found *found);
+
+/* Reads a part of a tensor, unless it is being read or has been last; with the item BROWSE_NONE as above. */
+void browse_work_read_part(browse_work *work, const browse_part *part);
+/* What is known of it. While it is read, what *slice has of another part of that tensor stays there: nothing flickers. */
+void browse_work_look_at_part(browse_work *work, const browse_part *part, browse_slice *slice);
 
 /* Compares the bytes of tensors that are alike in both models; `items` is taken, and freed. NULL: stops comparing. */
 void browse_work_compare(browse_work *work, uint32_t *items, size_t count);

@@ -37,7 +37,9 @@ typedef struct browse_run {
 static void show(browse_run *run)
 {
     size_t size = 0;
+    const browse_part part = browse_seen_part(&run->state);
     browse_work_look(run->work, browse_wanted(&run->state), &run->state.found);
+    browse_work_look_at_part(run->work, &part, &run->state.slice);
     run->state.compared = browse_work_compared(run->work);
     browse_draw(&run->state, &run->screen);
     const char *bytes = cli_screen_render(&run->screen, &size);
@@ -60,26 +62,39 @@ static void measure_again(browse_run *run)
 
 /* ---- Work ---- */
 
+static void read_what_is_seen(browse_run *run)
+{
+    const browse_part part = browse_seen_part(&run->state);
+    browse_work_read_part(run->work, &part);
+}
+
 static void begin_work(browse_run *run)
 {
     run->asked = browse_wanted(&run->state);
     browse_work_read(run->work, run->asked);
+    read_what_is_seen(run);
 }
 
-/* What the cursor has left is not read any more, and what it has rested on is, whatever other keys come. Returns how many
-   milliseconds are left until then; negative: there is nothing to read. */
+/* What the cursor has left is not read any more, and what it has rested on is, whatever other keys come; from then on,
+   what is seen of it is read at once. Returns how many milliseconds are left until then; negative: there is nothing to
+   read. */
 static int see_to_work(browse_run *run)
 {
     const uint32_t wanted = browse_wanted(&run->state);
     if (run->asked != BROWSE_NONE && run->asked != wanted) {
         browse_work_read(run->work, BROWSE_NONE);
+        browse_work_read_part(run->work, &(browse_part){ .item = BROWSE_NONE });
         run->asked = BROWSE_NONE;
     }
     if (run->rested != wanted) {
         run->rested = wanted;
         run->due = cli_seconds() + REST / 1000.0;
     }
-    if (wanted == BROWSE_NONE || run->asked == wanted || run->state.asks) {
+    if (wanted == BROWSE_NONE || run->state.asks) {
+        return -1;
+    }
+    if (run->asked == wanted) {
+        read_what_is_seen(run);
         return -1;
     }
     const double left = run->due - cli_seconds();
@@ -277,8 +292,8 @@ const cli_command cli_browse = {
     .about =
         "Shows the tree of names, equal layers folded, with dtype, shape, size and share of the whole. What is under\n"
         "the cursor has its details beside it (from 100 columns on; else Enter shows them): where it is, statistics,\n"
-        "a histogram and a corner of its numbers, read in the background. Of a URL they are read only when r is\n"
-        "pressed.\n"
+        "a histogram and a part of its numbers, read in the background; Enter there shows a screen of them, to move\n"
+        "over all dimensions. Of a URL they are read only when r is pressed.\n"
         "\n"
         "With OTHER, two models whose tensors are matched by name: A and B mark what only one has, ~ another dtype or\n"
         "shape; c compares the bytes below the cursor.\n"
