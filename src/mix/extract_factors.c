@@ -125,7 +125,7 @@ static coffer_status factor_make_room(factoring *f)
 
 /* ---- passes ------------------------------------------------------------------------------------------------------ */
 
-/* The user is told of the item as a share of its elements; a pass may be the last one. */
+/* While an item lasts nothing is done that counts, and the user is only asked. */
 static int factor_tell(void *ctx, uint64_t done, uint64_t total)
 {
     const coffer__extract_progress *progress = ctx;
@@ -134,7 +134,7 @@ static int factor_tell(void *ctx, uint64_t done, uint64_t total)
     return progress->call(progress->ctx, progress->done, progress->total);
 }
 
-/* Rows of D in the tile, scaled by nothing yet. */
+/* Brings rows of D into the tile. Where these are all that there are, they stay. */
 static coffer_status factor_fill(factoring *f, size_t first, size_t rows)
 {
     if (f->tile_is_all) {
@@ -158,13 +158,12 @@ static coffer_status factor_pass(factoring *f)
         const coffer__lapack_matrix turned = { f->tile, f->columns, true };
         const coffer__lapack_matrix left = { f->left + first, f->rows, false };
         const coffer__lapack_matrix right = { f->right, f->columns, false };
-        const coffer__lapack_matrix next = { f->next, f->columns, false };
         const coffer__lapack_product forth = { rows, f->width, f->columns, f->scale, 0 };
         const coffer__lapack_product back = { f->columns, f->width, rows, f->scale, first == 0 ? 0 : 1 };
         status = factor_fill(f, first, rows);
         if (status == COFFER_OK) {
-            coffer__lapack_multiply(lapack, &forth, &turned, &right, &left);
-            coffer__lapack_multiply(lapack, &back, &tile, &left, &next);
+            coffer__lapack_multiply(lapack, &forth, &turned, &right, f->left + first, f->rows);
+            coffer__lapack_multiply(lapack, &back, &tile, &left, f->next, f->columns);
         }
     }
     return status;
@@ -245,23 +244,21 @@ static coffer_status factor_decompose(factoring *f)
 }
 
 /* What has a row for each of the rank: basis times turn, column-major, of which the other side sees the rows. */
-static void factor_put_down(const factoring *f, float *basis, size_t rows, float *turn, float *to)
+static void factor_put_down(const factoring *f, const float *basis, size_t rows, const float *turn, float *to)
 {
     const coffer__lapack_product product = { rows, f->rank, f->width, 1, 0 };
     const coffer__lapack_matrix a = { basis, rows, false };
     const coffer__lapack_matrix b = { turn, f->width, false };
-    const coffer__lapack_matrix c = { to, rows, false };
-    coffer__lapack_multiply(&f->extraction->lapack, &product, &a, &b, &c);
+    coffer__lapack_multiply(&f->extraction->lapack, &product, &a, &b, to, rows);
 }
 
 /* What has a column for each of the rank: the same the other way round. */
-static void factor_put_up(const factoring *f, float *basis, size_t rows, float *turn, float *to)
+static void factor_put_up(const factoring *f, const float *basis, size_t rows, const float *turn, float *to)
 {
     const coffer__lapack_product product = { f->rank, rows, f->width, 1, 0 };
     const coffer__lapack_matrix a = { turn, f->width, true };
     const coffer__lapack_matrix b = { basis, rows, true };
-    const coffer__lapack_matrix c = { to, f->rank, false };
-    coffer__lapack_multiply(&f->extraction->lapack, &product, &a, &b, &c);
+    coffer__lapack_multiply(&f->extraction->lapack, &product, &a, &b, to, f->rank);
 }
 
 /* Of a tensor that its adapter has turned, down is of the rows. */

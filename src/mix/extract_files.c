@@ -83,8 +83,8 @@ static coffer_status extract_declare(const coffer__extract_files *files, const c
 static coffer_status extract_declare_pair(const coffer__extract_files *files, const coffer__extract_item *item,
                                           coffer_error *err)
 {
-    uint64_t down[COFFER__EXTRACT_MOST_DIMENSIONS];
-    uint64_t up[COFFER__EXTRACT_MOST_DIMENSIONS];
+    uint64_t down[COFFER__EXTRACT_MOST_DIMENSIONS] = { 0 };
+    uint64_t up[COFFER__EXTRACT_MOST_DIMENSIONS] = { 0 };
     for (size_t i = 0; i < item->base->rank; i++) {
         down[i] = item->base->shape[i];
         up[i] = 1;

@@ -64,7 +64,7 @@ static double extract_square(const float *values, size_t count)
 static double extract_numbers(const coffer__extract_item *item, const uint8_t *base, const uint8_t *tuned, size_t count,
                               float *to)
 {
-    float block[COFFER__FLOATS_MOST];
+    float block[COFFER__FLOATS_MOST] = { 0 };
     const bool narrow = coffer__floats_have(item->base->dtype) && coffer__floats_have(item->tuned->dtype);
     double square = 0;
     for (size_t done = 0; done < count; done += COFFER__FLOATS_MOST) {
@@ -193,7 +193,7 @@ coffer_status coffer__extract_subtract(const coffer_extraction *extraction, cons
                                        uint64_t first, size_t count, float *to, const coffer_read_options *reading,
                                        coffer_error *err)
 {
-    extract_stretch stretch = { extraction, item, first, count, to };
+    extract_stretch stretch = { .extraction = extraction, .item = item, .first = first, .count = count };
     const coffer__survey survey = { .allocator = &extraction->allocator,
                                     .tensor_count = 1,
                                     .length = extract_stretch_length,
@@ -201,5 +201,6 @@ coffer_status coffer__extract_subtract(const coffer_extraction *extraction, cons
                                     .ctx = &stretch,
                                     .piece_length = EXTRACT_PIECE,
                                     .memory_size = 2 * EXTRACT_PIECE * EXTRACT_ELEMENT_SIZE };
+    stretch.to = to;
     return coffer__survey_run(&survey, reading, err);
 }

@@ -98,17 +98,16 @@ static coffer_status lapack_answer(const coffer__fortran_integer *info, const ch
 }
 
 void coffer__lapack_multiply(const coffer__lapack *lapack, const coffer__lapack_product *product,
-                             const coffer__lapack_matrix *a, const coffer__lapack_matrix *b,
-                             const coffer__lapack_matrix *c)
+                             const coffer__lapack_matrix *a, const coffer__lapack_matrix *b, float *c, size_t stride)
 {
     const coffer__fortran_integer m = lapack_integer(product->rows);
     const coffer__fortran_integer n = lapack_integer(product->columns);
     const coffer__fortran_integer k = lapack_integer(product->inner);
     const coffer__fortran_integer lda = lapack_integer(a->stride);
     const coffer__fortran_integer ldb = lapack_integer(b->stride);
-    const coffer__fortran_integer ldc = lapack_integer(c->stride);
+    const coffer__fortran_integer ldc = lapack_integer(stride);
     lapack->sgemm(a->turned ? "T" : "N", b->turned ? "T" : "N", &m, &n, &k, &product->alpha, a->at, &lda, b->at, &ldb,
-                  &product->beta, c->at, &ldc, 1, 1);
+                  &product->beta, c, &ldc, 1, 1);
 }
 
 /* sgeqrf and sorgqr want a block of columns; sgesdd of a square matrix wants 4 * n * n + 7 * n, in some versions 5 * n

@@ -49,16 +49,16 @@ coffer_status coffer__lapack_open(coffer__lapack *lapack, coffer_error *err);
 /* Can be called for what was never opened, if it began as zeros. */
 void coffer__lapack_close(coffer__lapack *lapack);
 
-/* A matrix, or some of its neighbouring rows or columns: its columns are `stride` apart. With `turned` it stands for
-   the transposed one. */
+/* A matrix, or some of its neighbouring rows or columns: its columns are `stride` apart. With `turned` it stands for the
+   transposed one. */
 typedef struct coffer__lapack_matrix {
-    float *at;
+    const float *at;
     size_t stride;
     bool turned;
 } coffer__lapack_matrix;
 
-/* c = alpha * a * b + beta * c, where a is of rows x inner, b of inner x columns, and c is not turned. With beta 0,
-   what was in c does not matter. */
+/* c = alpha * a * b + beta * c, where a is of rows x inner and b of inner x columns; the columns of c are `stride` apart.
+   With beta 0, what was in c does not matter. */
 typedef struct coffer__lapack_product {
     size_t rows;
     size_t columns;
@@ -67,8 +67,7 @@ typedef struct coffer__lapack_product {
     float beta;
 } coffer__lapack_product;
 void coffer__lapack_multiply(const coffer__lapack *lapack, const coffer__lapack_product *product,
-                             const coffer__lapack_matrix *a, const coffer__lapack_matrix *b,
-                             const coffer__lapack_matrix *c);
+                             const coffer__lapack_matrix *a, const coffer__lapack_matrix *b, float *c, size_t stride);
 
 /* Numbers that the two below need to work with, for matrices of at most so many columns. */
 size_t coffer__lapack_work(size_t columns);

@@ -17,6 +17,13 @@ RANDOM = np.random.default_rng(30)
 PREFIX = "base_model.model."
 
 
+@pytest.fixture(autouse=True)
+def one_thread_for_the_algebra(monkeypatch):
+    """The matrices are small, and OpenBLAS's threads wait for each other by turning in circles, which takes long while other tests
+    run beside these."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+
+
 def extract(folder, base, tuned, *arguments):
     """The told tensors by name, the adapter's tensors, and its configuration."""
     told = json.loads(run("extract-lora", base, tuned, "-o", folder, "-f", "--json", "-q", *arguments).stdout)
