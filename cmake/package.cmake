@@ -27,8 +27,9 @@ set(coffer_runtime_package libcoffer${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_M
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${coffer_runtime_package})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_RUNTIME_DESCRIPTION "library for safetensors files\n${coffer_about}\n.\nThis package holds the shared library.")
-# What it loads only where a digest needs it.
+# What it loads only where a digest or a URL needs it, and where an adapter is extracted.
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "libssl3, libcurl4 | libcurl3-gnutls")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libopenblas0 | liblapack3")
 # What programs that link with it depend on, and that the linker's cache has to know it.
 file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs
      "libcoffer ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} ${coffer_runtime_package} (>= ${PROJECT_VERSION})\n")

@@ -10,7 +10,7 @@
  *   coffer/write.h       writing: declare every tensor, push bodies in any order, publish atomically
  *   coffer/edit.h        editing: metadata of a file changed in place
  *   coffer/rewrite.h     models written again: renamed, cast, aligned, without some tensors, in another format
- *   coffer/mix.h         models computed from others: adapters merged, averages
+ *   coffer/mix.h         models computed from others: adapters merged and extracted, averages
  *   coffer/convert.h     files of other programs: read without running anything of them, written as safetensors
  *   coffer/integrity.h   digests of tensors and models: computing, recording, verifying
  *   coffer/manifest.h    digests of files, kept beside them, signed or not

@@ -9,10 +9,10 @@
  *
  *   - Failure: every function that can fail throws cofferpp::error, which carries all that a coffer_error has. Nothing
  *     else is thrown but std::bad_alloc. An object whose constructor threw left nothing behind.
- *   - Ownership: model, header, writer, model_writer, rewrite, lora, input, imported, hasher, manifest, device, plan,
- *     window, load, loaded, keeper and buffer own what they hold; they can be moved and not copied, and one that was
- *     moved from can only be assigned to or go. A tensor and every span are borrowed, from the model that they came
- *     from, which may be moved in the meantime, but must outlive them.
+ *   - Ownership: model, header, writer, model_writer, rewrite, lora, extraction, input, imported, hasher, manifest,
+ *     device, plan, window, load, loaded, keeper and buffer own what they hold; they can be moved and not copied, and
+ *     one that was moved from can only be assigned to or go. A tensor and every span are borrowed, from the model that
+ *     they came from, which may be moved in the meantime, but must outlive them.
  *   - Threads: as in coffer.h. Callbacks given in options or in a coffer_source must not throw.
  *   - Numbers: the bytes of a file are little-endian. Functions that take or give numbers of a type T exist where the
  *     machine is, too; they refuse a T that is not the tensor's dtype, but for std::byte, char and unsigned char, which
@@ -982,6 +982,32 @@ public:
 
 private:
     detail::handle<coffer_lora, coffer_lora_close> self_;
+};
+
+/* An adapter that makes one model of another: planned when it is made, and carried out by run(). Both models must
+   outlive it. */
+class extraction
+{
+public:
+    extraction(const model &base, const model &tuned, const coffer_extract_lora_options &options,
+               const coffer_read_options *reading = nullptr)
+        : self_(detail::make(coffer_extract_lora_plan, base.get(), tuned.get(), &options, reading))
+    {
+    }
+
+    std::size_t size() const noexcept { return coffer_extraction_count(get()); }
+    /* What becomes of one of the tensors that differ; nullptr when there is none of that number. */
+    const coffer_extracted *at(std::size_t i) const noexcept { return coffer_extraction_at(get(), i); }
+    void run(const std::string &folder, const coffer_writer_options *writing = nullptr,
+             const coffer_read_options *reading = nullptr)
+    {
+        detail::call(coffer_extract_lora_run, get(), folder.c_str(), writing, reading);
+    }
+
+    coffer_extraction *get() const noexcept { return self_.get(); }
+
+private:
+    detail::handle<coffer_extraction, coffer_extraction_free> self_;
 };
 
 /* ---- Rewriting

@@ -77,6 +77,10 @@ has_libcrypto() { # loaded at run time, where digests are wanted
     ! is_debian || [ -n "$(find /usr/lib /usr/local/lib -name 'libcrypto.so.3' -print -quit 2>/dev/null)" ]
 }
 
+has_lapack() { # loaded at run time, where an adapter is extracted
+    ! is_debian || [ -n "$(find /usr/lib /usr/local/lib '(' -name libopenblas.so.0 -o -name liblapack.so.3 ')' -print -quit 2>/dev/null)" ]
+}
+
 has_simdjson() { # a yardstick of the benchmarks, which do without if it is not available
     ! is_debian || [ -n "$(find /usr/lib /usr/local/lib -name 'simdjson-config.cmake' -print -quit 2>/dev/null)" ]
 }
@@ -163,6 +167,7 @@ find_missing() {
     need has_xxhash "xxHash's header, 0.8 or newer" libxxhash-dev
     need has_libcrypto "OpenSSL's libcrypto" libssl3
     need has_libcurl libcurl libcurl4
+    need has_lapack 'LAPACK, with its BLAS' libopenblas0
     case $goal in
     test | mutate | crash)
         need has_cmocka 'cmocka, with its headers' pkg-config libcmocka-dev

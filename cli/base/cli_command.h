@@ -111,6 +111,8 @@ typedef enum cli_option_id {
     CLI_OPTION_SCALE,
     CLI_OPTION_WEIGHT,
     CLI_OPTION_SLERP,
+    CLI_OPTION_DTYPE,
+    CLI_OPTION_FAN_IN_FAN_OUT,
     CLI_OPTION_HTML,
     CLI_OPTION_AGAINST
 } cli_option_id;
@@ -214,6 +216,7 @@ extern const cli_command cli_convert;
 extern const cli_command cli_split;
 extern const cli_command cli_merge;
 extern const cli_command cli_merge_lora;
+extern const cli_command cli_extract_lora;
 extern const cli_command cli_average;
 extern const cli_command cli_hash;
 extern const cli_command cli_verify;

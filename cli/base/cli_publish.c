@@ -116,6 +116,17 @@ int cli_publish_check(cli *app, const char *path, bool force)
     return cli_fail(app, path, &err);
 }
 
+int cli_publish_folder(cli *app, const char *path, bool *made)
+{
+    *made = mkdir(path, 0777) == 0;
+    if (*made || errno == EEXIST) {
+        return CLI_EXIT_OK;
+    }
+    coffer_error err = { .code = COFFER_ERR_IO, .os_error = errno, .offset = COFFER_NO_OFFSET };
+    snprintf(err.message, sizeof err.message, "cannot make the folder: %s", strerror(errno));
+    return cli_fail(app, path, &err);
+}
+
 int cli_publish_open(cli *app, cli_publish *file, const char *path)
 {
     struct stat about;

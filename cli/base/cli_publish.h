@@ -23,6 +23,9 @@ int cli_publish_check_name(cli *app, const char *path);
 /* Whether a file may be written: one that is there already, or a link to nowhere, only with
    --force, /dev/stdout and its like never. If not, reports it and returns the exit code. */
 int cli_publish_check(cli *app, const char *path, bool force);
+/* Makes a folder for new files, unless it is there; *made, so that a failure can remove it. On failure reports it and
+   returns the exit code. */
+int cli_publish_folder(cli *app, const char *path, bool *made);
 /* Begins a file. On failure reports it and returns the exit code. */
 int cli_publish_open(cli *app, cli_publish *file, const char *path);
 /* Ends it: publishes it when `code` is CLI_EXIT_OK and every byte could be written, else leaves nothing behind. Returns

@@ -10,7 +10,7 @@
 
 #define TEXT_WIDTH 100 /* what the texts in the tables are broken for */
 #define OPTION_WIDTH 26
-#define COMMAND_WIDTH 14 /* the longest name with space around it */
+#define COMMAND_WIDTH 16 /* the longest name with space around it */
 #define NARROW 60        /* below this, what an option does stands on a line of its own */
 
 /* Lines as they are or, on a terminal that is narrower, whole paragraphs folded. */
@@ -41,7 +41,7 @@ static void show_text(cli_output *out, const char *text)
 static void show_entry(cli_output *out, const char *head, size_t width, const char *text)
 {
     const size_t used = strlen(head);
-    const bool below = out->width > 0 && out->width < NARROW && width > 14;
+    const bool below = out->width > 0 && out->width < NARROW && width > COMMAND_WIDTH;
     const size_t indent = below ? 8 : width;
     cli_put_text(out, head);
     if (below) {

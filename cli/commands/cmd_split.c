@@ -7,11 +7,9 @@
 #include "cli_report.h"
 #include "cli_text.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define SPLIT_ENDING ".safetensors"
@@ -48,16 +46,10 @@ static int make_folder(cli *app, split_target *target, const char *output)
     if (cli_ends_in(output, SPLIT_ENDING)) {
         return CLI_EXIT_OK;
     }
-    if (mkdir(output, 0777) == 0) {
-        target->folder = strdup(output);
-        return target->folder != NULL ? CLI_EXIT_OK : cli_fail_memory(app, output);
-    }
-    if (errno == EEXIST) {
-        return CLI_EXIT_OK;
-    }
-    coffer_error err = { .code = COFFER_ERR_IO, .os_error = errno, .offset = COFFER_NO_OFFSET };
-    snprintf(err.message, sizeof err.message, "cannot make the folder: %s", strerror(errno));
-    return cli_fail(app, output, &err);
+    bool made = false;
+    const int code = cli_publish_folder(app, output, &made);
+    target->folder = made ? strdup(output) : NULL;
+    return made && target->folder == NULL ? cli_fail_memory(app, output) : code;
 }
 
 /* What is there already is replaced only when told to. */

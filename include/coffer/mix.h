@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer/mix.h - models computed from others: averages, and adapters (LoRA) merged into what they were trained on.
+ * coffer/mix.h - models computed from others: averages, and adapters (LoRA) merged into what they were trained on, or
+ * extracted from what they were merged into.
  *
  *     coffer_lora *lora;
  *     coffer_lora_open(&lora, "adapter/", NULL, NULL, &err);
@@ -158,6 +159,87 @@ COFFER_API coffer_status coffer_merge_lora_plan(coffer_rewrite **rewrite, const 
 /* Update `k` of what is done to coffer_at(base, i), from 0 on in the order of the adapters; NULL when there are no
    more, and for a plan that merges no adapters. Borrowed from the plan. */
 COFFER_API const coffer_lora_update *coffer_merge_lora_at(const coffer_rewrite *rewrite, size_t i, size_t k);
+
+/* ---- Extracting -------------------------------------------------------------------------------------------------- */
+
+/* An adapter of what one model has and another has not: which tensors it changes, and then their matrices. For one
+   thread at a time. */
+typedef struct coffer_extraction coffer_extraction;
+
+/* What an extraction makes of a tensor. Handed out by pointer, and grows at its end in later versions. */
+typedef struct coffer_extracted {
+    const coffer_tensor *tensor; /* of the base; borrowed */
+    uint64_t rank;               /* of its two matrices; 0: the tuned tensor itself is written */
+    bool transposed;             /* the product is the transposed difference, as in embeddings */
+    /* The share of the difference that stays: 1 less the squared length of what is lost by that of the difference. 0
+       until it is computed; 1 of a tensor that is written itself. */
+    double kept;
+} coffer_extracted;
+
+/* Called for what the two models do not have in common; `model` is 0 for the base and 1 for the other, and `why` says
+   in a few words what is wrong: "is missing". Both are borrowed for the call. */
+typedef void (*coffer_extract_misfit)(void *ctx, size_t model, const coffer_tensor *tensor, const char *why);
+
+/* How an adapter is extracted. */
+typedef struct coffer_extract_lora_options {
+    size_t struct_size;
+    const coffer_allocator *allocator; /* NULL: coffer_libc_allocator() */
+    uint64_t rank;                     /* of all pairs of matrices; at least 1, and has to be given */
+    coffer_dtype dtype;                /* of the matrices: F32, BF16 or F16; COFFER_UNKNOWN_DTYPE: F32 */
+    /* Patterns (coffer_match) for names of tensors: only those that match one of them are compared. */
+    const char *const *select;
+    size_t select_count; /* 0: all */
+    /* Matrices are stored as [in, out], as GPT-2's are (Conv1D). The adapter's configuration says it, too. */
+    bool fan_in_fan_out;
+    coffer_extract_misfit misfit; /* called for each of them before planning fails; NULL: the error names the first */
+    void *misfit_ctx;
+} coffer_extract_lora_options;
+#define COFFER_EXTRACT_LORA_OPTIONS_INIT                                                                               \
+    {                                                                                                                  \
+        sizeof(coffer_extract_lora_options), NULL, 0, COFFER_UNKNOWN_DTYPE, NULL, 0, false, NULL, NULL                 \
+    }
+
+/*
+ * Plans the adapter that makes `tuned` of `base`: reads and compares both, by several threads with 4 MiB each, and
+ * writes nothing; progress counts elements. Of each tensor that differs it becomes
+ *
+ *   two matrices   of `rank`, where its name ends in .weight, it has 2 dimensions or more, and they are smaller than
+ *                  it. Convolutions are matrices whose rows are their output channels; the product of embeddings, known
+ *                  by their names (embed_tokens, wte, *embeddings, …), is transposed
+ *   the tensor     of `tuned` itself, in any other case, as biases and norms
+ *
+ * Both models are borrowed until the plan is freed. COFFER_ERR_NO_TENSOR when the models do not have the same tensors,
+ * by name and shape, among those that are selected, when none is, or when no tensor that has two matrices differs;
+ * COFFER_ERR_DTYPE when a tensor differs that is none of F16, BF16, F32 and F64; COFFER_ERR_NUMBER for an infinity or a
+ * NaN in a tensor that gets two matrices; COFFER_ERR_UNSUPPORTED when the system has no LAPACK, which is loaded here,
+ * and says what to install. err->tensor names the tensor. *extraction is NULL on failure.
+ */
+COFFER_API coffer_status coffer_extract_lora_plan(coffer_extraction **extraction, const coffer *base,
+                                                  const coffer *tuned, const coffer_extract_lora_options *options,
+                                                  const coffer_read_options *reading, coffer_error *err);
+/* How many tensors differ. */
+COFFER_API size_t coffer_extraction_count(const coffer_extraction *extraction);
+/* What becomes of one of them, in the order of the base; NULL when i is not below the count. Borrowed from the plan. */
+COFFER_API const coffer_extracted *coffer_extraction_at(const coffer_extraction *extraction, size_t i);
+/*
+ * Carries the plan out, once: writes adapter_model.safetensors, with PEFT's names, and adapter_config.json into a
+ * folder, which has to be there. lora_alpha is the rank, so the adapter is added as it is. New files appear when both
+ * are complete; older ones are replaced, and no crash leaves the matrices of one adapter with the configuration of
+ * another.
+ *
+ * The difference is computed in F32 (in F64 where a tensor is, and then rounded). What is lost of it exceeds what the
+ * best matrices of that rank would lose by no more than about a hundredth. The result does not depend on the number of
+ * threads, and does on the LAPACK. Memory is 64 MiB (one row of the tensor, if that is more) for a part of the
+ * difference, and about 4 * (rank + 16) * (2 * rows + 3 * columns) bytes besides. `writing` says how the file of
+ * matrices is written, without `replaces` and `in_place`; NULL: as by default. `reading` is for both models; progress
+ * counts elements. COFFER_ERR_NUMBER when numbers are too large for the matrices' dtype. After a failure the plan can
+ * only be freed.
+ */
+COFFER_API coffer_status coffer_extract_lora_run(coffer_extraction *extraction, const char *folder,
+                                                 const coffer_writer_options *writing,
+                                                 const coffer_read_options *reading, coffer_error *err);
+/* Releases the plan; NULL is allowed. */
+COFFER_API void coffer_extraction_free(coffer_extraction *extraction);
 
 /* ---- Averages ---------------------------------------------------------------------------------------------------- */
 

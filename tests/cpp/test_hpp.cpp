@@ -688,6 +688,29 @@ void test_mixing()
     unlink("g.safetensors");
 }
 
+void test_extracting()
+{
+    write_matrices("e.safetensors", { { "q.weight", 20, 30, 1.0F } });
+    write_matrices("f.safetensors", { { "q.weight", 20, 30, 3.0F } });
+    const cofferpp::model base("e.safetensors");
+    const cofferpp::model tuned("f.safetensors");
+    coffer_extract_lora_options options = COFFER_EXTRACT_LORA_OPTIONS_INIT;
+    EXPECT(thrown_by([&] { return cofferpp::extraction(base, tuned, options); }).code() == COFFER_ERR_ARGUMENT);
+    options.rank = 1;
+    try {
+        cofferpp::extraction adapter(base, tuned, options);
+        EXPECT(adapter.size() == 1 && adapter.at(0)->rank == 1 && adapter.at(1) == nullptr);
+        adapter.run(".");
+        EXPECT(adapter.at(0)->kept > 0.999);
+        unlink("adapter_model.safetensors");
+        unlink("adapter_config.json");
+    } catch (const cofferpp::error &error) {
+        EXPECT(error.code() == COFFER_ERR_UNSUPPORTED); /* a system without LAPACK */
+    }
+    unlink("e.safetensors");
+    unlink("f.safetensors");
+}
+
 void test_hashing()
 {
     cofferpp::hasher hasher(COFFER_SHA256);
@@ -957,6 +980,7 @@ int main()
     test_editing();
     test_rewriting();
     test_mixing();
+    test_extracting();
     test_hashing();
     test_digests();
     test_verifying();

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models computed from others: adapters merged into what they were trained on, and averages."""
+"""Models computed from others: adapters merged into what they were trained on, or extracted again, and averages."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from ._dtypes import FORMAT
 from ._models import Source, _opened
 from ._options import Sync, size_of
 from ._rewrite import Rewrite, _patterns, _told
@@ -63,6 +64,69 @@ def merge_lora(
             mix=("lora", tuple((path, float(each)) for path, each in scales.items()), tuple(_patterns(select))),
         )
     return _told(told)
+
+
+class Extracted(NamedTuple):
+    """What an adapter has of a tensor. `rank` 0: the tensor itself. `transposed`: the product of its matrices is the transposed
+    difference. `kept`: the share of the difference's squares that stays; None when it was not computed."""
+
+    name: str
+    rank: int
+    transposed: bool
+    kept: float | None
+
+
+def extract_lora(
+    base: Source,
+    tuned: Source,
+    output: Path,
+    rank: int,
+    *,
+    select: str | Iterable[str] = (),
+    dtype: str = "F32",
+    fan_in_fan_out: bool = False,
+    digests: Algorithm | None = None,
+    sync: Sync = "replace",
+    dry_run: bool = False,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> list[Extracted]:
+    """Writes what differs between two models as an adapter of low rank (LoRA), which PEFT loads and merge_lora merges. Returns what it
+    has of each tensor that differs.
+
+    base, tuned     paths, URLs, or what coffer.open gave, with the same tensors among those that are selected
+    output          the folder of the adapter, which is made if it is not there
+    rank            of all its matrices
+    select          patterns of the tensors that count; all without
+    dtype           of the matrices: F32, BF16 or F16, as files or as frameworks call them
+    fan_in_fan_out  matrices are stored as [in, out], as those of GPT-2
+    digests, sync, dry_run, threads   as of coffer.rewrite
+    progress        called with the elements done and in all, first of comparing, then of extracting
+
+    It needs OpenBLAS or another LAPACK. What becomes of which tensor is in docs/mixing.md.
+    """
+    with _opened(base, verify=True) as one, _opened(tuned, verify=True) as other:
+        made = not dry_run and not os.path.isdir(output)
+        if made:
+            os.mkdir(output)
+        try:
+            told = one._model.extract_lora(
+                other._model,
+                rank,
+                _patterns(select),
+                FORMAT.get(dtype, dtype),
+                fan_in_fan_out,
+                folder=None if dry_run else output,
+                digests=digests,
+                sync=sync,
+                threads=threads,
+                progress=progress,
+            )
+        except BaseException:
+            if made and not os.listdir(output):
+                os.rmdir(output)
+            raise
+    return [Extracted(*tensor) for tensor in told]
 
 
 def average(

@@ -210,6 +210,23 @@ class Model:
         the new model's files and tensors, bytes of the files before and afterwards, bytes of tensors that are copied and cast, and what
         becomes of each tensor. `mix` is what is computed from other models: ("lora", paths with scales, patterns), or ("average", the other
         models, weights, patterns with weights, whether they are t of slerp)."""
+    def extract_lora(
+        self,
+        tuned: Model,
+        rank: int,
+        select: Iterable[str],
+        dtype: str,
+        fan_in_fan_out: bool,
+        *,
+        folder: str | bytes | os.PathLike[str] | os.PathLike[bytes] | None = None,
+        digests: Algorithm | None = None,
+        sync: Sync = "replace",
+        threads: int = 0,
+        progress: Progress | None = None,
+    ) -> list[tuple[str, int, bool, float | None]]:
+        """Writes the adapter that makes another model of it into a folder that exists; None: only plans it. Of each tensor that differs
+        its name, the rank (0: the tensor itself), whether the product is transposed, and how much of the difference is kept (None:
+        not computed)."""
     def parameters(self, config: str | None = None) -> tuple[dict[str, int], dict[str, int], dict[str, int], str]:
         """How many, by dtype: elements as stored, weights as trained, as @huggingface/hub counts; and what was assumed of the
         quantisation. By the text of a config.json; None: by the one beside the file, if there is one; "": by none."""

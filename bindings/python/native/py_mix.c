@@ -28,8 +28,7 @@ static PyObject *mix_tuple(py_mix *mix, PyObject *sequence)
     return mix_keep(mix, tuple) < 0 ? NULL : tuple;
 }
 
-/* A str as C has it, kept by the tuple that it is in. */
-static const char *mix_text(PyObject *text)
+const char *py_pattern_text(PyObject *text)
 {
     Py_ssize_t size = 0;
     const char *found = PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : NULL;
@@ -85,7 +84,7 @@ static int mix_lora_from(py_mix *mix, PyObject *adapters, PyObject *select)
         ready = mix_adapter(mix, i, PyTuple_GetItem(all, (Py_ssize_t)i));
     }
     for (size_t i = 0; i < mix->lora.select_count && ready == 0; i++) {
-        mix->select[i] = mix_text(PyTuple_GetItem(patterns, (Py_ssize_t)i));
+        mix->select[i] = py_pattern_text(PyTuple_GetItem(patterns, (Py_ssize_t)i));
         ready = mix->select[i] == NULL ? -1 : 0;
     }
     mix->lora.select = mix->select;
@@ -118,7 +117,7 @@ static int mix_rule(const py_state *state, py_mix *mix, size_t i, PyObject *pair
     if (py_unpack(pair, "a rule is a pattern and its weights", items, 2) < 0) {
         return -1;
     }
-    mix->rules[i].pattern = mix_text(items[0]);
+    mix->rules[i].pattern = py_pattern_text(items[0]);
     mix->rules[i].weights = mix->rules[i].pattern == NULL ? NULL : mix_numbers(state, mix, items[1]);
     return mix->rules[i].weights == NULL ? -1 : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rewrite computes from other models (py_mix.c). */
+/* What a rewrite computes from other models (py_mix.c), and what extracting shares with it. */
 #ifndef PY_MIX_H
 #define PY_MIX_H
 
@@ -22,6 +22,8 @@ typedef struct py_mix {
     coffer_average_options average;
 } py_mix;
 
+/* A pattern that is a str, as C has it, kept by the tuple that it is in; NULL and an exception for anything else. */
+const char *py_pattern_text(PyObject *text);
 /* From what Python says; None or NULL for nothing. py_mix_deinit follows in any case. */
 int py_mix_init(const py_state *state, py_mix *mix, PyObject *given);
 /* Plans it, without the GIL. Adapters are opened here, and released after the plan. */

@@ -681,6 +681,8 @@ static PyMethodDef model_methods[] = {
       "Downloads the model, or some tensors of it, into a folder." },
     { "rewrite", (PyCFunction)(void (*)(void))py_model_rewrite, METH_VARARGS | METH_KEYWORDS,
       "Writes the model again by rules, or only tells what that would do." },
+    { "extract_lora", (PyCFunction)(void (*)(void))py_model_extract_lora, METH_VARARGS | METH_KEYWORDS,
+      "Writes an adapter that makes another model of it, or only tells what that would be." },
     { "parameters", (PyCFunction)(void (*)(void))py_model_parameters, METH_VARARGS | METH_KEYWORDS,
       "How many parameters, by dtype: (plain, trained, compatible, assumed)." },
     { NULL, NULL, 0, NULL },

@@ -43,6 +43,7 @@ PyObject *py_model_digests(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_fetch(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_parameters(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *py_model_extract_lora(PyObject *self, PyObject *args, PyObject *kwargs);
 
 /* What the headers say, file by file (py_model_headers.c). */
 int py_model_add_metadata(PyObject *dict, const coffer_table *table);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coffer.merge_lora and coffer.average: what they write, what they say, and what they refuse."""
+"""coffer.merge_lora, coffer.extract_lora and coffer.average: what they write, what they say, and what they refuse."""
 
 from __future__ import annotations
 
@@ -127,3 +127,60 @@ def test_averages_that_are_refused(three, tmp_path):
         coffer.average(three, new)
     assert "the models differ in 2 tensors" in str(failure.value)
     assert not new.exists()
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two models, one of which has more by a product of rank 2."""
+    paths = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
+    change = np.outer(np.arange(20), np.arange(30)) + np.outer(np.ones(20), np.arange(30) % 3)
+    weight = np.ones((20, 30), np.float32)
+    coffer.numpy.save_file({"q.weight": weight, "q.bias": np.ones(20), "ids": np.arange(3)}, paths[0])
+    coffer.numpy.save_file({"q.weight": weight + change.astype(np.float32), "q.bias": np.zeros(20), "ids": np.arange(3)}, paths[1])
+    return paths
+
+
+def test_an_adapter_is_extracted(two, tmp_path):
+    seen = []
+    told = coffer.extract_lora(*two, tmp_path / "new", 2, progress=lambda *numbers: seen.append(numbers))
+    assert {one.name: (one.rank, one.transposed) for one in told} == {"q.weight": (2, False), "q.bias": (0, False)}
+    assert all(one.kept == pytest.approx(1) for one in told)
+    assert seen[-1] == (620, 620)
+    coffer.merge_lora(two[0], tmp_path / "new", tmp_path / "again.safetensors")
+    assert np.allclose(loaded(tmp_path / "again.safetensors")["q.weight"], loaded(two[1])["q.weight"], rtol=1e-5, atol=1e-3)
+    assert np.array_equal(loaded(tmp_path / "again.safetensors")["q.bias"], np.zeros(20))
+    with coffer.open(two[0]) as one:
+        coffer.extract_lora(one, two[1], tmp_path / "new", 1, dtype="bfloat16", select="*.weight", digests="xxh3-128")
+    with coffer.open(tmp_path / "new" / "adapter_model.safetensors") as file:
+        assert {name: tensor.dtype for name, tensor in file.items()} == {
+            "base_model.model.q.lora_A.weight": "BF16", "base_model.model.q.lora_B.weight": "BF16"
+        }  # fmt: skip
+    assert json.loads((tmp_path / "new" / "adapter_config.json").read_text())["target_modules"] == ["q"]
+
+
+def test_an_adapter_that_is_only_planned(two, tmp_path):
+    assert coffer.extract_lora(*two, tmp_path / "new", 2, fan_in_fan_out=True, dry_run=True) == [
+        ("q.bias", 0, False, 1.0), ("q.weight", 2, True, None)
+    ]  # fmt: skip
+    assert not (tmp_path / "new").exists()
+
+
+def test_extractions_that_are_refused(two, tmp_path):
+    new = tmp_path / "new"
+    for rank, options in ((0, {}), (2, {"dtype": "F64"}), (2, {"dtype": "x"}), (2, {"select": "nothing"}), (2, {"digests": "md5"})):
+        with pytest.raises(coffer.Error):
+            coffer.extract_lora(*two, new, rank, **options)
+    for rank, options in ((-1, {}), (2, {"select": "a\0b"})):
+        with pytest.raises(ValueError):
+            coffer.extract_lora(*two, new, rank, **options)
+    with pytest.raises(TypeError):
+        coffer.extract_lora(*two, new, 2, select=[1])
+    with pytest.raises(KeyboardInterrupt):
+        coffer.extract_lora(*two, new, 2, progress=interrupt)
+    with pytest.raises(FileNotFoundError):
+        coffer.extract_lora(two[0], tmp_path / "missing", new, 2)
+    assert not new.exists()
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt

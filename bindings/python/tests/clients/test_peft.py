@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adapters that peft saves, merged by peft (merge_and_unload) and by `coffer merge-lora`.
+"""Adapters that peft saves, merged by peft (merge_and_unload) and by `coffer merge-lora`; and those that `coffer extract-lora`
+makes, which peft loads.
 
 Where every product and sum is exact, both have to agree to the last bit. Otherwise they differ by rounding: peft sums along the
 rank in the order that the processor's matrix product has, and rounds the product to F16 or BF16 before it adds it. The bounds
 are those of docs/mixing.md."""
 
+import json
 import subprocess
 import sys
 
@@ -173,6 +175,60 @@ def test_what_was_merged_loads_and_computes_the_same(tmp_path):
     tokens = torch.arange(8).unsqueeze(0)
     with torch.no_grad():
         torch.testing.assert_close(loaded(tokens).logits, model(tokens).logits, rtol=1e-4, atol=1e-3)
+
+
+EXTRACTED = {
+    "llama": (llama, [], 12),
+    "gpt2": (gpt2, ["--fan-in-fan-out", "--select", "transformer.h.*"], 5),
+    "bert": (bert, [], 7),
+    "convolutions": (Convolutions, [], 3),
+}  # fmt: skip
+
+
+def changed(model, dtype):
+    """The model with other numbers in every tensor, as a full training leaves it."""
+    made = model.to(dtype)
+    with torch.no_grad():
+        for tensor in made.parameters():
+            tensor.add_(torch.randn_like(tensor) / 8)
+    return made
+
+
+def least_loss(difference, rank):
+    values = torch.linalg.svdvals(difference.double().flatten(1))
+    return values[rank:].square().sum().sqrt()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("case", EXTRACTED)
+def test_what_is_extracted_loads_in_peft(case, dtype, tmp_path, recwarn):
+    torch.manual_seed(5)
+    make, options, rank = EXTRACTED[case]
+    model = make().to(dtype)
+    save_base(model, tmp_path / "base")
+    base = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    save_base(changed(model, dtype), tmp_path / "tuned")
+    tuned = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    told = json.loads(
+        subprocess.run(
+            [sys.executable, "-m", "coffer", "extract-lora", tmp_path / "base", tmp_path / "tuned", "--rank", str(rank), "-o",
+             tmp_path / "adapter", "--json", *options], check=True, capture_output=True,
+        ).stdout
+    )  # fmt: skip
+    ranks = {one["name"]: one["rank"] for one in told["tensors"]}
+    assert {one for one in ranks.values()} == {0, rank}
+    model.load_state_dict(base)
+    loaded = peft.PeftModel.from_pretrained(model, tmp_path / "adapter")
+    assert not [one for one in recwarn if "missing" in str(one.message).lower()]
+    found = loaded.merge_and_unload().state_dict()
+    for name, wanted in tuned.items():
+        stored = base[name] if name not in ranks else wanted
+        if ranks.get(name, 0) == 0:
+            assert torch.equal(found[name], stored), name
+            continue
+        rounding = 4 * STEP[dtype] * (wanted.double().norm() + base[name].double().norm())
+        loss = (found[name].double() - wanted.double()).norm()
+        assert loss <= 1.01 * least_loss(wanted.double() - base[name].double(), rank) + rounding, name
 
 
 def test_other_kinds_are_refused(tmp_path):

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coffer extract-lora BASE TUNED -o FOLDER --rank R: the adapter that makes one model of another. */
+#include "cli_guard.h"
+#include "cli_json.h"
+#include "cli_misfits.h"
+#include "cli_options.h"
+#include "cli_output.h"
+#include "cli_progress.h"
+#include "cli_publish.h"
+#include "cli_recorded.h"
+#include "cli_report.h"
+#include "cli_rewrite.h"
+#include "cli_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PERCENT_SIZE 32
+
+/* What is written into the folder, by PEFT's names. */
+static const char *const FILES[] = { "adapter_model.safetensors", "adapter_config.json" };
+
+#define FILE_COUNT (sizeof FILES / sizeof FILES[0])
+
+typedef struct extracting {
+    cli *app;
+    const char *const *paths; /* of the two models */
+    const char *output;
+    coffer *models[2];
+    coffer_extraction *extraction;
+    double started;
+} extracting;
+
+/* ---- what is wanted ---- */
+
+static int read_options(extracting *run, const cli_arguments *arguments, coffer_extract_lora_options *options)
+{
+    size_t rank = 0;
+    const char *text = cli_value(arguments, CLI_OPTION_RANK);
+    const char *dtype = cli_value(arguments, CLI_OPTION_DTYPE);
+    if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
+        return cli_usage_error(run->app, "name the folder of the adapter: -o FOLDER");
+    }
+    if (text == NULL || !cli_read_count(text, &rank) || rank == 0) {
+        return cli_usage_error(run->app, "the adapter needs a rank: --rank 16");
+    }
+    options->rank = rank;
+    options->dtype = dtype != NULL ? coffer_dtype_from_name(dtype, strlen(dtype)) : COFFER_F32;
+    options->fan_in_fan_out = cli_given(arguments, CLI_OPTION_FAN_IN_FAN_OUT);
+    return CLI_EXIT_OK;
+}
+
+/* Neither file may be one of the models', or there already, unless that is what the user wants. */
+static int check_file(const extracting *run, const char *path, bool force)
+{
+    int code = cli_publish_check(run->app, path, force);
+    for (size_t i = 0; i < 2 && code == CLI_EXIT_OK; i++) {
+        code = cli_guard_model(run->app, path, run->paths[i], run->models[i]);
+    }
+    return code;
+}
+
+static int check_files(const extracting *run, bool force)
+{
+    const size_t size = strlen(run->output) + 64;
+    char *path = malloc(size);
+    int code = path != NULL ? CLI_EXIT_OK : cli_fail_memory(run->app, run->output);
+    for (size_t i = 0; i < FILE_COUNT && code == CLI_EXIT_OK; i++) {
+        snprintf(path, size, "%s/%s", run->output, FILES[i]);
+        code = check_file(run, path, force);
+    }
+    free(path);
+    return code;
+}
+
+/* ---- telling ---- */
+
+/* A share in percent, of which more digits would say nothing. */
+static void percent_text(char text[PERCENT_SIZE], double share)
+{
+    snprintf(text, PERCENT_SIZE, "%.4g %%", 100 * share);
+}
+
+/* "rank 16, keeps 97.3 %"; "whole" */
+static void put_tensor(cli_output *out, const coffer_extracted *told, bool done)
+{
+    char share[PERCENT_SIZE];
+    cli_put_escaped(out, told->tensor->name, told->tensor->name_len, 0);
+    if (told->rank == 0) {
+        cli_put_text(out, ": whole\n");
+        return;
+    }
+    cli_put_text(out, ": rank ");
+    cli_put_number(out, told->rank);
+    cli_put_text(out, told->transposed ? ", transposed" : "");
+    if (done) {
+        percent_text(share, told->kept);
+        cli_put_text(out, ", keeps ");
+        cli_put_text(out, share);
+    }
+    cli_put_char(out, '\n');
+}
+
+static void json_tensor(cli_output *out, const coffer_extracted *told, bool done)
+{
+    char share[PERCENT_SIZE];
+    snprintf(share, sizeof share, "%.17g", told->kept);
+    cli_json_open(out, '{', false);
+    cli_json_key(out, "name");
+    cli_json_string_n(out, told->tensor->name, told->tensor->name_len);
+    cli_json_put_number(out, "rank", told->rank);
+    cli_json_put_bool(out, "transposed", told->transposed);
+    cli_json_key(out, "kept");
+    cli_json_raw(out, done || told->rank == 0 ? share : "null");
+    cli_json_close(out, '}');
+}
+
+static void show_tensors(const extracting *run, bool done)
+{
+    cli_output *out = &run->app->out;
+    const coffer_extracted *told = NULL;
+    for (size_t i = 0; (told = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
+        put_tensor(out, told, done);
+    }
+}
+
+static void show_json(const extracting *run, bool done)
+{
+    cli_output *out = &run->app->out;
+    const coffer_extracted *told = NULL;
+    cli_json_open(out, '{', true);
+    cli_json_put_string(out, "base", run->paths[0]);
+    cli_json_put_string(out, "tuned", run->paths[1]);
+    cli_json_put_string(out, "output", run->output);
+    cli_json_put_string(out, "done", done ? "written" : "dry_run");
+    cli_json_key(out, "tensors");
+    cli_json_open(out, '[', true);
+    for (size_t i = 0; (told = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
+        json_tensor(out, told, done);
+    }
+    cli_json_close(out, ']');
+    cli_json_seconds(out, cli_seconds() - run->started);
+    cli_json_close(out, '}');
+}
+
+/* The tensor of which the least is kept, NULL if all of each is. */
+static const coffer_extracted *worst_of(const extracting *run)
+{
+    const coffer_extracted *told = NULL;
+    const coffer_extracted *worst = NULL;
+    for (size_t i = 0; (told = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
+        if (told->kept < (worst != NULL ? worst->kept : 1)) {
+            worst = told;
+        }
+    }
+    return worst;
+}
+
+static void sum_up(const extracting *run)
+{
+    char loss[512] = "";
+    char name[256];
+    char share[PERCENT_SIZE];
+    char took[CLI_NUMBER_SIZE];
+    const size_t count = coffer_extraction_count(run->extraction);
+    const coffer_extracted *worst = worst_of(run);
+    if (worst != NULL) {
+        coffer_escape(worst->tensor->name, worst->tensor->name_len, name, sizeof name);
+        percent_text(share, worst->kept);
+        snprintf(loss, sizeof loss, "; the least is kept of %s, %s", name, share);
+    }
+    cli_duration_text(took, cli_seconds() - run->started);
+    cli_remark_path(run->app, run->output, "written: the adapter of %zu of %zu tensors%s (%s)", count,
+                    coffer_count(run->models[0]), loss, took);
+}
+
+static int show(const extracting *run, bool done)
+{
+    if (run->app->json) {
+        show_json(run, done);
+    } else {
+        show_tensors(run, done);
+    }
+    if (done) {
+        sum_up(run);
+    } else {
+        cli_remark_path(run->app, run->output, "would be written: the adapter of %zu of %zu tensors",
+                        coffer_extraction_count(run->extraction), coffer_count(run->models[0]));
+    }
+    return CLI_EXIT_OK;
+}
+
+/* ---- the whole ---- */
+
+static int fail(const extracting *run, const coffer_error *err)
+{
+    return cli_fail(run->app, err->path[0] != '\0' ? err->path : run->paths[0], err);
+}
+
+static int plan(extracting *run, const coffer_extract_lora_options *options)
+{
+    coffer_error err;
+    cli_progress progress;
+    cli_progress_part part = { &progress, 0 };
+    cli_misfits misfits = { .app = run->app, .paths = run->paths, .between = " " };
+    coffer_extract_lora_options wanted = *options;
+    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
+    wanted.misfit = cli_misfits_tell;
+    wanted.misfit_ctx = &misfits;
+    reading.progress = cli_progress_call;
+    reading.progress_ctx = &part;
+    cli_progress_begin_count(&progress, run->app, "comparing", 0);
+    const coffer_status status =
+        coffer_extract_lora_plan(&run->extraction, run->models[0], run->models[1], &wanted, &reading, &err);
+    cli_progress_end(&progress);
+    cli_misfits_end(&misfits);
+    return status == COFFER_OK ? CLI_EXIT_OK : fail(run, &err);
+}
+
+static int write_adapter(const extracting *run, const cli_arguments *arguments)
+{
+    coffer_error err;
+    cli_progress progress;
+    cli_progress_part part = { &progress, 0 };
+    coffer_writer_options writing = COFFER_WRITER_OPTIONS_INIT;
+    coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
+    bool made = false;
+    const int code = cli_publish_folder(run->app, run->output, &made);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    writing.digests = cli_recorded_wanted(arguments, run->models[1]);
+    reading.progress = cli_progress_call;
+    reading.progress_ctx = &part;
+    cli_progress_begin_count(&progress, run->app, "extracting", 0);
+    const coffer_status status = coffer_extract_lora_run(run->extraction, run->output, &writing, &reading, &err);
+    cli_progress_end(&progress);
+    if (status != COFFER_OK && made) {
+        (void)rmdir(run->output);
+    }
+    return status == COFFER_OK ? show(run, true) : fail(run, &err);
+}
+
+static int extract_with(extracting *run, const cli_arguments *arguments, const coffer_extract_lora_options *options)
+{
+    int code = CLI_EXIT_OK;
+    for (size_t i = 0; i < 2 && code == CLI_EXIT_OK; i++) {
+        run->models[i] = cli_recorded_open(run->app, run->paths[i], &code);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = check_files(run, cli_given(arguments, CLI_OPTION_FORCE));
+    }
+    if (code == CLI_EXIT_OK) {
+        code = plan(run, options);
+    }
+    if (code == CLI_EXIT_OK) {
+        code = cli_given(arguments, CLI_OPTION_DRY_RUN) ? show(run, false) : write_adapter(run, arguments);
+    }
+    coffer_extraction_free(run->extraction);
+    coffer_close(run->models[0]);
+    coffer_close(run->models[1]);
+    return code;
+}
+
+static int run_extract_lora(cli *app, const cli_arguments *arguments)
+{
+    extracting run = { .app = app,
+                       .paths = arguments->names,
+                       .output = cli_value(arguments, CLI_OPTION_OUTPUT),
+                       .started = cli_seconds() };
+    coffer_extract_lora_options options = COFFER_EXTRACT_LORA_OPTIONS_INIT;
+    int code = read_options(&run, arguments, &options);
+    if (code != CLI_EXIT_OK) {
+        return code;
+    }
+    const char **patterns = cli_values_of(arguments, CLI_OPTION_SELECT, &options.select_count);
+    options.select = patterns;
+    code = extract_with(&run, arguments, &options);
+    free(patterns);
+    return code;
+}
+
+static const cli_option EXTRACT_LORA_OPTIONS[] = {
+    { CLI_OPTION_OUTPUT, 'o', "output", "FOLDER", "where the adapter goes", NULL },
+    { CLI_OPTION_RANK, 0, "rank", "R", "the rank of its matrices", NULL },
+    { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors whose names match; repeatable", NULL },
+    { CLI_OPTION_DTYPE, 0, "dtype", "DTYPE", "of the matrices: F32 (if not given), BF16 or F16", "F32|BF16|F16" },
+    { CLI_OPTION_FAN_IN_FAN_OUT, 0, "fan-in-fan-out", NULL, "matrices are stored as [in, out], as those of GPT-2",
+      NULL },
+    CLI_OPTION_ROW_DRY_RUN,
+    { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an adapter that is there", NULL },
+    CLI_OPTION_ROW_DIGEST,
+    CLI_OPTION_ROW_JSON,
+    CLI_OPTION_ROW_END,
+};
+
+static const cli_example EXTRACT_LORA_EXAMPLES[] = {
+    { "coffer extract-lora base/ tuned/ -o adapter --rank 16", "what training has changed, as an adapter of PEFT" },
+    { "coffer extract-lora base/ tuned/ -o adapter --rank 64 --dtype BF16 --select '*_proj.weight'",
+      "only of some layers, in half the size" },
+    { "coffer extract-lora base/ tuned/ -o adapter --rank 16 -n", "which tensors differ" },
+    { NULL, NULL },
+};
+
+const cli_command cli_extract_lora = {
+    .name = "extract-lora",
+    .run = run_extract_lora,
+    .summary = "write what differs between two models as an adapter (LoRA)",
+    .usage = "BASE TUNED",
+    .about = "Writes the adapter that makes TUNED of BASE to adapter_model.safetensors and adapter_config.json in\n"
+             "FOLDER (-o), as PEFT has them. Of each tensor that differs it has two matrices of rank R, whose product\n"
+             "is nearly the best that there is, if they are smaller than the tensor and its name ends in .weight;\n"
+             "else, as of biases and norms, the tensor of TUNED itself. For each it shows how much of the difference\n"
+             "is kept, as a share of its squares. coffer merge-lora BASE FOLDER gives TUNED back, but for the rest.\n"
+             "\n"
+             "Models have to have the same tensors, by name and shape, among those that --select chooses; else all\n"
+             "that differ are listed, and nothing is written. Numbers that are infinite or NaN are refused, and so\n"
+             "are quantised tensors that differ. It needs OpenBLAS or another LAPACK (on Debian: apt install\n"
+             "libopenblas0).\n"
+             "\n"
+             "JSON: base, tuned, output, done (written or dry_run), tensors [{name, rank (0: the tensor itself),\n"
+             "transposed, kept (null if it was not computed)}], seconds.\n",
+    .options = EXTRACT_LORA_OPTIONS,
+    .examples = EXTRACT_LORA_EXAMPLES,
+    .least_names = 2,
+    .most_names = 2,
+};
