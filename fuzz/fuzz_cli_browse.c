@@ -24,6 +24,7 @@
 #define MOST_NAME 8192
 #define MOST_DATA 4096 /* bytes of a tensor */
 #define MOST_FILE ((size_t)4 << 20)
+#define MOST_INPUT 2048 /* each byte that is typed is a screen */
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -228,7 +229,7 @@ static void browse_models(fuzz_input *in, const coffer *a, const coffer *b, cli_
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static uint8_t files[2][MOST_FILE];
-    fuzz_input in = { bytes, size, 0 };
+    fuzz_input in = { bytes, size < MOST_INPUT ? size : MOST_INPUT, 0 };
     cli_screen screen;
     memset(&screen, 0, sizeof screen);
     const size_t columns = 1 + (size_t)next_byte(&in);
