@@ -116,7 +116,7 @@ def test_format_and_alignment(model, tmp_path):
 
 def test_several_files(several):
     done = coffer.rewrite(several, rename={"*": "model.*"})
-    assert (done.way, done.shards) == ("files", 2)
+    assert (done.way, done.shards) == ("headers", 2)
     found = loaded(several)
     assert all(np.array_equal(found[f"model.{name}"], array) for name, array in TENSORS.items())
     assert coffer.rewrite(several, rename={"model.*": "*"}, max_shard_size="1GB").shards == 1
