@@ -41,7 +41,7 @@ class TensorRewrite:
 class Rewrite:
     """What a rewrite does, or has done.
 
-    way      "nothing": the model is that way already. "headers": only metadata change, or names in one file, in place where they fit.
+    way      "nothing": the model is that way already. "headers": only metadata or names change, in place where they fit.
              "files": new files
     shards   files of the new model
     tensors  what becomes of each, in the order of the file
