@@ -7,6 +7,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "os.h"
 #include "support_child.h"
 #include "support_file.h"
 #include "support_model.h"
@@ -204,6 +205,21 @@ static int run_recover(void *ctx)
     return (int)coffer_recover(work_path("model.safetensors"), NULL, NULL);
 }
 
+/* Leaves the test where the file system clones, since headers then never wait. Anywhere else they have to. */
+static void skip_where_files_are_cloned(void)
+{
+    file_write("cloned", "", 0);
+    file_write("clone", "", 0);
+    int from = -1;
+    int to = -1;
+    assert_int_equal(coffer__os_open(work_path("cloned"), COFFER__OS_READ, false, &from), 0);
+    assert_int_equal(coffer__os_open(work_path("clone"), COFFER__OS_EDIT, false, &to), 0);
+    assert_int_equal(coffer__os_clone(from, to), 0);
+    assert_int_equal(coffer__os_close(from), 0);
+    assert_int_equal(coffer__os_close(to), 0);
+    skip();
+}
+
 /* Kills the renaming before one system call after another until all of these files are there. False: they never were. */
 static bool kill_until(const char *const *files, size_t count)
 {
@@ -232,7 +248,7 @@ static void test_kills_while_it_is_finished(void **state)
                                          "model-00003-of-00003.safetensors.coffer-head" };
     bool killed = true;
     if (!kill_until(files, 3)) {
-        skip(); /* this file system clones */
+        skip_where_files_are_cloned();
     }
     snapshot halfway = snapshot_take();
     for (unsigned k = 1; killed; k++) {
@@ -258,7 +274,7 @@ static void test_a_header_that_is_not_trusted(void **state)
     (void)state;
     static const char *const files[] = { INDEX ".coffer-ready", "model-00003-of-00003.safetensors.coffer-head" };
     if (!kill_until(files, 2)) {
-        skip(); /* this file system clones */
+        skip_where_files_are_cloned();
     }
     coffer_error err;
     assert_int_equal(chmod(work_path(files[1]), 0666), 0);
@@ -276,7 +292,7 @@ static void test_a_file_that_is_no_longer_the_one(void **state)
     static const char *const files[] = { INDEX ".coffer-ready", "model-00003-of-00003.safetensors.coffer-head" };
     const coffer_edit edit = { "key", 3, "value", 5 };
     if (!kill_until(files, 2)) {
-        skip(); /* this file system clones */
+        skip_where_files_are_cloned();
     }
     assert_int_equal(coffer_edit_metadata(work_path(shards[2]), &edit, 1, NULL, NULL, NULL), COFFER_OK);
     /* Nothing is lost: what waits for the file does not fit it, and its name is told. */
