@@ -155,6 +155,8 @@ static void show_json(const rewriting *run, const char *done)
     cli_json_number(out, summary->tensor_count);
     cli_json_key(out, "size");
     cli_json_number(out, new_size(summary));
+    cli_json_put_number(out, "lacking_files", summary->lacking_count);
+    cli_json_put_number(out, "lacking_size", summary->lacking_size);
     cli_json_seconds(out, cli_seconds() - run->started);
     cli_json_close(out, '}');
 }

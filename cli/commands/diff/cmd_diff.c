@@ -15,7 +15,7 @@
 
 /* ---- Matching ---- */
 
-static bool same_shape(const coffer_tensor *a, const coffer_tensor *b)
+bool diff_same_shape(const coffer_tensor *a, const coffer_tensor *b)
 {
     return a->rank == b->rank && (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0);
 }
@@ -26,7 +26,7 @@ static void add_pair(diff *d, const coffer_tensor *a, const coffer_tensor *b)
     const bool complex_a = coffer_dtype_kind(a->dtype) == COFFER_KIND_COMPLEX;
     const bool complex_b = coffer_dtype_kind(b->dtype) == COFFER_KIND_COMPLEX;
     *pair = (diff_pair){ .a = a, .b = b };
-    pair->comparable = same_shape(a, b) && complex_a == complex_b;
+    pair->comparable = diff_same_shape(a, b) && complex_a == complex_b;
     pair->alike = pair->comparable && a->dtype == b->dtype;
 }
 

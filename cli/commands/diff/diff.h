@@ -41,6 +41,7 @@ typedef struct diff {
     bool summary; /* layer by layer */
 } diff;
 
+bool diff_same_shape(const coffer_tensor *a, const coffer_tensor *b);
 /* Whether a pair counts as different: by its dtypes and shapes, or by its numbers with regard to the tolerance. */
 bool diff_pair_differs(const diff *d, const diff_pair *pair);
 /* Numbers of a pair that can be compared: a complex one counts as two. */

@@ -117,16 +117,11 @@ static void tell_alone(const against *both, const coffer_tensor *tensor, bool mi
     about_tensor(both, finding, tensor, false);
 }
 
-static bool same_shape(const coffer_tensor *a, const coffer_tensor *b)
-{
-    return a->rank == b->rank && (a->rank == 0 || memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) == 0);
-}
-
 static void compare_pair(const against *both, const coffer_tensor *here, const coffer_tensor *there)
 {
     char shapes[2][DOCTOR_SHAPE];
     doctor_finding *finding = NULL;
-    if (!same_shape(here, there)) {
+    if (!diff_same_shape(here, there)) {
         doctor_put_shape(shapes[0], here);
         doctor_put_shape(shapes[1], there);
         finding = doctor_add(both->d, DOCTOR_ERROR, "against_shape", "", "the shape is %s, and %s in %s", shapes[0],
@@ -190,7 +185,7 @@ static bool find_alike(const against *both, alike *pairs)
     for (size_t i = 0; i + 1 < most; i++) {
         const coffer_tensor *here = coffer_at(both->here.model, i);
         const coffer_tensor *there = coffer_find(both->there.model, here->name, here->name_len);
-        if (there != NULL && here->dtype == there->dtype && same_shape(here, there)) {
+        if (there != NULL && here->dtype == there->dtype && diff_same_shape(here, there)) {
             pairs->here[pairs->count] = here;
             pairs->there[pairs->count++] = there;
             pairs->size += here->size;
