@@ -9,6 +9,7 @@
 #include "alloc.h"
 #include "checked.h"
 #include "error.h"
+#include "misfits.h"
 #include "options.h"
 #include "rewriting.h"
 
@@ -22,27 +23,11 @@
 typedef struct average_planning {
     coffer__average *average;
     const coffer_average_options *options;
-    size_t misfits;
-    const coffer_tensor *misfit; /* the first one, … */
-    size_t model;                /* … of which model … */
-    const char *why;             /* … and what is wrong with it */
+    coffer__misfits misfits;
     coffer_error *err;
 } average_planning;
 
 /* ---- models that agree ------------------------------------------------------------------------------------------- */
-
-static void average_misfit(average_planning *planning, size_t model, const coffer_tensor *tensor, const char *why)
-{
-    const coffer_average_options *options = planning->options;
-    if (planning->misfits++ == 0) {
-        planning->misfit = tensor;
-        planning->model = model;
-        planning->why = why;
-    }
-    if (options->misfit != NULL) {
-        options->misfit(options->misfit_ctx, model, tensor, why);
-    }
-}
 
 /* Finds the tensors of a model that are like those of the first. */
 static void average_match(average_planning *planning, size_t model)
@@ -55,18 +40,18 @@ static void average_match(average_planning *planning, size_t model)
         average->tensors[model * average->tensor_count + i] = other;
         found += other != NULL;
         if (other == NULL) {
-            average_misfit(planning, model, first, "is missing");
+            coffer__misfits_add(&planning->misfits, model, first, "is missing");
         } else if (!coffer__alike_shapes(first, other)) {
-            average_misfit(planning, model, first, "has another shape");
+            coffer__misfits_add(&planning->misfits, model, first, "has another shape");
         } else if (first->dtype != other->dtype) {
-            average_misfit(planning, model, first, "has another dtype");
+            coffer__misfits_add(&planning->misfits, model, first, "has another dtype");
         }
     }
     const size_t count = coffer_count(average->models[model]);
     for (size_t i = 0; i < count && found < count; i++) {
         const coffer_tensor *own = coffer_at(average->models[model], i);
         if (coffer_find(average->models[0], own->name, own->name_len) == NULL) {
-            average_misfit(planning, model, own, "is in no other model");
+            coffer__misfits_add(&planning->misfits, model, own, "is in no other model");
         }
     }
 }
@@ -76,15 +61,15 @@ static coffer_status average_match_all(average_planning *planning)
     for (size_t m = 1; m < planning->average->model_count; m++) {
         average_match(planning, m);
     }
-    const coffer_tensor *misfit = planning->misfit;
+    const coffer_tensor *misfit = planning->misfits.first;
     if (misfit == NULL) {
         return COFFER_OK;
     }
     coffer__fail(planning->err, COFFER_ERR_NO_TENSOR,
                  "the models differ in %u tensors, %q for one, which in model %u %s: only models with the same tensors "
                  "can be averaged",
-                 (uint64_t)planning->misfits, misfit->name, (size_t)misfit->name_len, (uint64_t)planning->model + 1,
-                 planning->why);
+                 (uint64_t)planning->misfits.count, misfit->name, (size_t)misfit->name_len,
+                 (uint64_t)planning->misfits.model + 1, planning->misfits.why);
     return coffer__fail_tensor(planning->err, COFFER_ERR_NO_TENSOR, misfit->name, misfit->name_len);
 }
 
@@ -286,7 +271,9 @@ static coffer_status average_fill(coffer__average *average, const coffer *const 
 static coffer_status average_plan_with(coffer__average *average, const coffer *const *models, size_t count,
                                        const coffer_average_options *options, coffer_error *err)
 {
-    average_planning planning = { .average = average, .options = options, .err = err };
+    average_planning planning = {
+        .average = average, .options = options, .misfits = { options->misfit, options->misfit_ctx }, .err = err
+    };
     average->slerp = options->slerp;
     coffer_status status = average_fill(average, models, count, err);
     if (status == COFFER_OK) {

@@ -9,6 +9,7 @@
 #include "alloc.h"
 #include "checked.h"
 #include "error.h"
+#include "misfits.h"
 #include "options.h"
 
 #include <math.h>
@@ -26,10 +27,7 @@ static const char *const extract_embeddings[] = { "*embed_tokens", "*embed_in", 
 typedef struct extract_planning {
     coffer_extraction *extraction;
     const coffer_extract_lora_options *options;
-    size_t misfits;
-    const coffer_tensor *misfit; /* the first one, … */
-    size_t model;                /* … of which model … */
-    const char *why;             /* … and what is wrong with it */
+    coffer__misfits misfits;
     coffer_error *err;
 } extract_planning;
 
@@ -52,30 +50,17 @@ static bool extract_is_selected(const coffer_extract_lora_options *options, cons
     return options->select_count == 0;
 }
 
-static void extract_misfit(extract_planning *planning, size_t model, const coffer_tensor *tensor, const char *why)
-{
-    const coffer_extract_lora_options *options = planning->options;
-    if (planning->misfits++ == 0) {
-        planning->misfit = tensor;
-        planning->model = model;
-        planning->why = why;
-    }
-    if (options->misfit != NULL) {
-        options->misfit(options->misfit_ctx, model, tensor, why);
-    }
-}
-
 /* Numbers may be of two dtypes; anything else has to be the same. */
 static void extract_match(extract_planning *planning, const coffer_tensor *base)
 {
     coffer_extraction *extraction = planning->extraction;
     const coffer_tensor *tuned = coffer_find(extraction->tuned, base->name, base->name_len);
     if (tuned == NULL) {
-        extract_misfit(planning, 1, base, "is missing");
+        coffer__misfits_add(&planning->misfits, 1, base, "is missing");
     } else if (!coffer__alike_shapes(base, tuned)) {
-        extract_misfit(planning, 1, base, "has another shape");
+        coffer__misfits_add(&planning->misfits, 1, base, "has another shape");
     } else if (base->dtype != tuned->dtype && !(coffer__alike_numbers(base) && coffer__alike_numbers(tuned))) {
-        extract_misfit(planning, 1, base, "has another dtype");
+        coffer__misfits_add(&planning->misfits, 1, base, "has another dtype");
     } else {
         extraction->items[extraction->count++] = (coffer__extract_item){ .base = base, .tuned = tuned };
     }
@@ -97,10 +82,10 @@ static coffer_status extract_match_all(extract_planning *planning)
         if (extract_is_selected(planning->options, tuned) &&
             coffer_find(extraction->base, tuned->name, tuned->name_len) == NULL) {
             selected++;
-            extract_misfit(planning, 0, tuned, "is missing");
+            coffer__misfits_add(&planning->misfits, 0, tuned, "is missing");
         }
     }
-    const coffer_tensor *misfit = planning->misfit;
+    const coffer_tensor *misfit = planning->misfits.first;
     if (misfit == NULL) {
         return selected > 0 ? COFFER_OK
                             : coffer__fail(planning->err, COFFER_ERR_NO_TENSOR, "no tensor matches what is selected");
@@ -108,8 +93,8 @@ static coffer_status extract_match_all(extract_planning *planning)
     coffer__fail(planning->err, COFFER_ERR_NO_TENSOR,
                  "the models differ in %u tensors, %q for one, which in the %s model %s: take models with the same "
                  "tensors, or select those that they have in common",
-                 (uint64_t)planning->misfits, misfit->name, (size_t)misfit->name_len,
-                 planning->model == 0 ? "base" : "tuned", planning->why);
+                 (uint64_t)planning->misfits.count, misfit->name, (size_t)misfit->name_len,
+                 planning->misfits.model == 0 ? "base" : "tuned", planning->misfits.why);
     return coffer__fail_tensor(planning->err, COFFER_ERR_NO_TENSOR, misfit->name, misfit->name_len);
 }
 
@@ -225,7 +210,9 @@ static coffer_status extract_check_options(const coffer_extract_lora_options *op
 static coffer_status extract_plan_with(coffer_extraction *extraction, const coffer_extract_lora_options *options,
                                        const coffer_read_options *reading, coffer_error *err)
 {
-    extract_planning planning = { .extraction = extraction, .options = options, .err = err };
+    extract_planning planning = {
+        .extraction = extraction, .options = options, .misfits = { options->misfit, options->misfit_ctx }, .err = err
+    };
     extraction->room = coffer_count(extraction->base);
     extraction->items = coffer__alloc_array(&extraction->allocator, extraction->room, sizeof *extraction->items, err);
     if (extraction->items == NULL) {

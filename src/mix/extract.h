@@ -87,6 +87,8 @@ typedef struct coffer__extract_files {
     const coffer_extraction *extraction;
     coffer_header *header;
     coffer_writer *writer;
+    uint32_t *pairs; /* numbers of the items that have two matrices, by the names of their layers */
+    size_t pair_count;
     size_t number; /* of the next tensor of the declaration */
     coffer__sink config;
     bool config_open;

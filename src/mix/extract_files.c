@@ -11,13 +11,17 @@
  * a list of modules_to_save would need all tensors of a module.
  *
  * An adapter that is replaced loses its configuration first, so that nobody finds new matrices with old factors:
- * without a configuration none loads. After a failure, the old one comes back.
+ * without a configuration none loads. If the matrices cannot be replaced, the old one comes back.
  */
 #include "alloc.h"
 #include "error.h"
 #include "extract.h"
 #include "floats.h"
+#include "lora.h"
 #include "options.h"
+#include "saved.h"
+#include "sort.h"
+#include "text.h"
 #include "trouble.h"
 #include "writing.h"
 
@@ -25,33 +29,53 @@
 #include <string.h>
 
 #define EXTRACT_PREFIX "base_model.model."
-#define EXTRACT_MODEL "adapter_model.safetensors"
-#define EXTRACT_CONFIG "adapter_config.json"
 #define EXTRACT_ENCODE_ELEMENTS ((size_t)1 << 18) /* that are written at a time */
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* Whether the layer that a tensor belongs to has two matrices. */
-static bool extract_is_beside_pair(const coffer_extraction *extraction, coffer__name layer)
+static bool extract_layer_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    for (size_t i = 0; i < extraction->count; i++) {
-        const coffer__extract_item *item = &extraction->items[i];
-        if (item->told.rank > 0 && item->module.len == layer.len &&
-            memcmp(item->module.text, layer.text, layer.len) == 0) {
-            return true;
-        }
-    }
-    return false;
+    const coffer_extraction *extraction = ctx;
+    const coffer__name one = extraction->items[a].module;
+    const coffer__name other = extraction->items[b].module;
+    return coffer__compare_names(one.text, one.len, other.text, other.len) < 0;
 }
 
-static void extract_write_whole_name(coffer__writing *out, const coffer_extraction *extraction,
+/* Lists the items that have two matrices, by the names of their layers. */
+static coffer_status extract_list_pairs(coffer__extract_files *files, coffer_error *err)
+{
+    const coffer_extraction *extraction = files->extraction;
+    files->pairs = coffer__alloc_array(&extraction->allocator, extraction->count, sizeof *files->pairs, err);
+    if (files->pairs == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    for (size_t i = 0; i < extraction->count; i++) {
+        if (extraction->items[i].told.rank > 0) {
+            files->pairs[files->pair_count++] = (uint32_t)i;
+        }
+    }
+    coffer__sort(files->pairs, files->pair_count, extract_layer_before, extraction);
+    return COFFER_OK;
+}
+
+static int extract_compare_layer(const void *ctx, size_t i, const void *wanted)
+{
+    const coffer__extract_files *files = ctx;
+    const coffer__name *layer = wanted;
+    const coffer__name own = files->extraction->items[files->pairs[i]].module;
+    return coffer__compare_names(own.text, own.len, layer->text, layer->len);
+}
+
+static void extract_write_whole_name(coffer__writing *out, const coffer__extract_files *files,
                                      const coffer_tensor *tensor)
 {
     size_t layer = tensor->name_len;
+    size_t found = 0;
     while (layer > 0 && tensor->name[layer - 1] != '.') {
         layer--;
     }
-    const bool beside = layer > 1 && extract_is_beside_pair(extraction, (coffer__name){ tensor->name, layer - 1 });
+    const coffer__name name = { tensor->name, layer > 0 ? layer - 1 : 0 };
+    const bool beside = coffer__find_sorted(files->pair_count, extract_compare_layer, files, &name, &found);
     coffer__write(out, tensor->name, layer);
     coffer__write_text(out, beside ? "base_layer." : "");
     coffer__write(out, tensor->name + layer, tensor->name_len - layer);
@@ -67,7 +91,7 @@ static coffer_status extract_declare(const coffer__extract_files *files, const c
     const coffer_dtype dtype = ending != NULL ? files->extraction->dtype : item->tuned->dtype;
     coffer__write_text(&name, EXTRACT_PREFIX);
     if (ending == NULL) {
-        extract_write_whole_name(&name, files->extraction, item->base);
+        extract_write_whole_name(&name, files, item->base);
     } else {
         coffer__write(&name, item->module.text, item->module.len);
         coffer__write_text(&name, ending);
@@ -114,27 +138,18 @@ static coffer_status extract_declare_all(const coffer__extract_files *files, cof
 
 /* ---- configuration ----------------------------------------------------------------------------------------------- */
 
-static void extract_write_number(coffer__writing *out, uint64_t number)
-{
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    coffer__write(out, digits + at, sizeof digits - at);
-}
-
 /* lora_alpha / r is 1. Modules are listed by their whole names. */
 static void extract_write_config(coffer__writing *out, const coffer_extraction *extraction)
 {
     bool first = true;
+    char rank[20];
+    const size_t rank_len = coffer__write_u64(rank, extraction->rank);
     coffer__write_text(out, "{\n  \"base_model_name_or_path\": null,\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": ");
     coffer__write_text(out, extraction->fan_in_fan_out ? "true" : "false");
     coffer__write_text(out, ",\n  \"inference_mode\": true,\n  \"lora_alpha\": ");
-    extract_write_number(out, extraction->rank);
+    coffer__write(out, rank, rank_len);
     coffer__write_text(out, ",\n  \"lora_dropout\": 0.0,\n  \"peft_type\": \"LORA\",\n  \"r\": ");
-    extract_write_number(out, extraction->rank);
+    coffer__write(out, rank, rank_len);
     coffer__write_text(out, ",\n  \"target_modules\": [");
     for (size_t i = 0; i < extraction->count; i++) {
         const coffer__extract_item *item = &extraction->items[i];
@@ -171,9 +186,9 @@ static coffer_status extract_open_config(coffer__extract_files *files, coffer_sy
 static bool extract_make_paths(coffer__extract_files *files, const char *folder, coffer__path *model)
 {
     return coffer__path_copy(model, folder) && coffer__path_append(model, "/", 1) &&
-           coffer__path_sibling(&files->config_path, model->text, EXTRACT_CONFIG) &&
-           coffer__path_beside(&files->old_path, files->config_path.text, "", ".coffer-old") &&
-           coffer__path_append(model, EXTRACT_MODEL, sizeof EXTRACT_MODEL - 1);
+           coffer__path_sibling(&files->config_path, model->text, COFFER__LORA_CONFIG_NAME) &&
+           coffer__path_beside(&files->old_path, files->config_path.text, "", COFFER__SAVED_OLD) &&
+           coffer__path_append(model, COFFER__LORA_FILE_NAME, sizeof COFFER__LORA_FILE_NAME - 1);
 }
 
 coffer_status coffer__extract_open(coffer__extract_files *files, const coffer_extraction *extraction,
@@ -195,6 +210,9 @@ coffer_status coffer__extract_open(coffer__extract_files *files, const coffer_ex
         return coffer__trouble(err, "write an adapter", folder, ENAMETOOLONG);
     }
     status = coffer_header_new(&files->header, &extraction->allocator, err);
+    if (status == COFFER_OK) {
+        status = extract_list_pairs(files, err);
+    }
     if (status == COFFER_OK) {
         status = extract_declare_all(files, err);
     }
@@ -290,4 +308,7 @@ void coffer__extract_close(coffer__extract_files *files)
     }
     coffer_writer_free(files->writer);
     coffer_header_free(files->header);
+    if (files->pairs != NULL) {
+        coffer__free_array(&files->extraction->allocator, files->pairs, files->extraction->count, sizeof *files->pairs);
+    }
 }

@@ -20,8 +20,6 @@
 #include <math.h>
 #include <string.h>
 
-#define LORA_CONFIG_NAME "adapter_config.json"
-#define LORA_FILE_NAME "adapter_model.safetensors"
 #define LORA_MOST_CONFIG ((uint64_t)16 << 20)
 
 /* The tensors that count, on their way to modules. */
@@ -42,9 +40,10 @@ static coffer_status lora_open_file(coffer_lora *lora, const char *path, const c
 {
     coffer__path file;
     coffer__os_info info;
-    const bool is_folder = !coffer__url_is(path) && coffer__os_inspect(path, true, &info) == 0 &&
-                           info.kind == COFFER__OS_DIRECTORY && coffer__path_copy(&file, path) &&
-                           coffer__path_append(&file, "/" LORA_FILE_NAME, sizeof "/" LORA_FILE_NAME - 1);
+    const bool is_folder =
+        !coffer__url_is(path) && coffer__os_inspect(path, true, &info) == 0 && info.kind == COFFER__OS_DIRECTORY &&
+        coffer__path_copy(&file, path) &&
+        coffer__path_append(&file, "/" COFFER__LORA_FILE_NAME, sizeof "/" COFFER__LORA_FILE_NAME - 1);
     const bool is_there = is_folder && coffer__os_inspect(file.text, true, &info) == 0;
     return coffer_open(&lora->model, is_there ? file.text : path, open, err);
 }
@@ -64,7 +63,7 @@ static coffer_status lora_find_config(coffer_lora *lora, coffer_error *err)
 {
     coffer__place place;
     coffer__whole whole = { .bytes = NULL };
-    const coffer__name name = { LORA_CONFIG_NAME, sizeof LORA_CONFIG_NAME - 1 };
+    const coffer__name name = { COFFER__LORA_CONFIG_NAME, sizeof COFFER__LORA_CONFIG_NAME - 1 };
     if (lora->model->shards->path == NULL || coffer__model_place(lora->model, &place, NULL) != COFFER_OK) {
         return COFFER_OK;
     }
@@ -75,8 +74,8 @@ static coffer_status lora_find_config(coffer_lora *lora, coffer_error *err)
     if (status == COFFER_OK) {
         coffer__path path;
         const bool joined = coffer__place_join(&place, name, &path);
-        status =
-            lora_read_config(lora, (const char *)whole.bytes, whole.size, joined ? path.text : LORA_CONFIG_NAME, err);
+        status = lora_read_config(lora, (const char *)whole.bytes, whole.size,
+                                  joined ? path.text : COFFER__LORA_CONFIG_NAME, err);
     }
     coffer__place_forget(&whole, &lora->allocator);
     return status;
@@ -206,7 +205,7 @@ static coffer_status lora_check_kind(const coffer_lora *lora, const coffer__lora
     }
     if (config->kind != module->kind || config->by_magnitude != has_magnitude) {
         return coffer__lora_fail(err, COFFER_ERR_UNSUPPORTED, coffer__lora_named(module),
-                                 "is of another kind than " LORA_CONFIG_NAME
+                                 "is of another kind than " COFFER__LORA_CONFIG_NAME
                                  " states (LoRA, DoRA, LoHa or LoKr): the two do not belong together");
     }
     /* There PEFT multiplies as if the kernel were the columns. */
@@ -225,7 +224,7 @@ static coffer_status lora_check_module(const coffer_lora *lora, coffer__lora_mod
         return lora->config.present ? COFFER_OK
                                     : coffer__lora_fail(err, COFFER_ERR_UNSUPPORTED, whole,
                                                         "belongs to no LoRA: name another file, select other "
-                                                        "tensors, or put adapter_config.json beside it");
+                                                        "tensors, or put " COFFER__LORA_CONFIG_NAME " beside it");
     }
     coffer_status status = coffer__lora_measure(module, err);
     if (status == COFFER_OK) {
@@ -243,7 +242,7 @@ static coffer_status lora_check_module(const coffer_lora *lora, coffer__lora_mod
     }
     return !module->said.prefixed ? COFFER_OK
                                   : coffer__fail(err, COFFER_ERR_NOT_FOUND,
-                                                 "the adapter has PEFT's names, and no " LORA_CONFIG_NAME
+                                                 "the adapter has PEFT's names, and no " COFFER__LORA_CONFIG_NAME
                                                  " is beside it to say by which factor it is added: put it there");
 }
 
@@ -275,9 +274,9 @@ static coffer_status lora_read_with(coffer_lora *lora, lora_tensors *all, coffer
 static coffer_status lora_read(coffer_lora *lora, const coffer_lora_options *options, coffer_error *err)
 {
     lora_tensors all = { .options = options };
-    coffer_status status = options->config != NULL
-                               ? lora_read_config(lora, options->config, options->config_len, LORA_CONFIG_NAME, err)
-                               : lora_find_config(lora, err);
+    coffer_status status = options->config != NULL ? lora_read_config(lora, options->config, options->config_len,
+                                                                      COFFER__LORA_CONFIG_NAME, err)
+                                                   : lora_find_config(lora, err);
     if (status != COFFER_OK) {
         return status;
     }

@@ -23,6 +23,10 @@
 
 #include <stddef.h>
 
+/* What PEFT calls the two files of an adapter. */
+#define COFFER__LORA_FILE_NAME "adapter_model.safetensors"
+#define COFFER__LORA_CONFIG_NAME "adapter_config.json"
+
 /* ---- configuration ----------------------------------------------------------------------------------------------- */
 
 /* A number for modules whose names match: an entry of rank_pattern or alpha_pattern. */

@@ -14,8 +14,6 @@
 #include <math.h>
 #include <string.h>
 
-#define LORA_CONFIG_NOUN "adapter_config.json"
-
 typedef struct lora_config_reader {
     coffer__json json;
     coffer__scratch scratch;
@@ -127,8 +125,8 @@ static bool lora_config_is_nothing(coffer__name value)
 
 static coffer_status lora_config_wrong(const lora_config_reader *reader, const char *key, const char *wanted)
 {
-    return coffer__fail(reader->json.err, COFFER_ERR_TYPE, "in " LORA_CONFIG_NOUN ", %q must be %s", key, strlen(key),
-                        wanted);
+    return coffer__fail(reader->json.err, COFFER_ERR_TYPE, "in " COFFER__LORA_CONFIG_NAME ", %q must be %s", key,
+                        strlen(key), wanted);
 }
 
 static coffer_status lora_config_number(const lora_config_reader *reader, const char *key, coffer__name value,
@@ -137,8 +135,8 @@ static coffer_status lora_config_number(const lora_config_reader *reader, const 
     const bool is = coffer__lora_number(value.text, value.len, number);
     if (!is && value.len > 0 && (value.text[0] == '-' || (value.text[0] >= '0' && value.text[0] <= '9'))) {
         return coffer__fail(reader->json.err, COFFER_ERR_NUMBER,
-                            "in " LORA_CONFIG_NOUN ", the number %q is too large or too small for a double", value.text,
-                            value.len);
+                            "in " COFFER__LORA_CONFIG_NAME ", the number %q is too large or too small for a double",
+                            value.text, value.len);
     }
     return is ? COFFER_OK : lora_config_wrong(reader, key, "a number");
 }
@@ -197,7 +195,8 @@ static coffer_status lora_config_pattern(lora_config_reader *reader, const char 
     made.key = lora_config_trim(made.key);
     if (!lora_config_is_plain(made.key)) {
         return coffer__fail(reader->json.err, COFFER_ERR_UNSUPPORTED,
-                            "in " LORA_CONFIG_NOUN ", %q of %q is a regular expression, and only names are understood: "
+                            "in " COFFER__LORA_CONFIG_NAME
+                            ", %q of %q is a regular expression, and only names are understood: "
                             "write out the names of the modules",
                             made.key.text, made.key.len, which, strlen(which));
     }
@@ -377,9 +376,10 @@ static coffer_status lora_config_object(lora_config_reader *reader)
     if (coffer__json_peek(json) != 0 || json->in.position < json->in.length) {
         return coffer__json_error(json, "nothing should follow the object");
     }
-    return reader->config->rank > 0 ? COFFER_OK
-                                    : coffer__fail(json->err, COFFER_ERR_NUMBER,
-                                                   "in " LORA_CONFIG_NOUN ", the rank `r` is missing, or not above 0");
+    return reader->config->rank > 0
+               ? COFFER_OK
+               : coffer__fail(json->err, COFFER_ERR_NUMBER,
+                              "in " COFFER__LORA_CONFIG_NAME ", the rank `r` is missing, or not above 0");
 }
 
 coffer_status coffer__lora_config_read(coffer__lora_config *config, const char *text, size_t len,
@@ -397,8 +397,9 @@ coffer_status coffer__lora_config_read(coffer__lora_config *config, const char *
         return COFFER_ERR_MEMORY;
     }
     reader.scratch.allocator = allocator;
-    reader.json =
-        (coffer__json){ .in = { .base = (const uint8_t *)text, .length = len }, .err = err, .noun = LORA_CONFIG_NOUN };
+    reader.json = (coffer__json){ .in = { .base = (const uint8_t *)text, .length = len },
+                                  .err = err,
+                                  .noun = COFFER__LORA_CONFIG_NAME };
     const coffer_status status = lora_config_object(&reader);
     coffer__scratch_free(&reader.scratch);
     config->present = status == COFFER_OK;
@@ -438,7 +439,7 @@ coffer_status coffer__lora_config_factor(const coffer__lora_config *config, coff
     const double alpha = lora_config_for(&config->alphas, module, general);
     if (rank > 0 ? stated != (double)rank : stated <= 0) {
         return coffer__fail(err, COFFER_ERR_SIZE,
-                            "the matrices of %q have the rank %u, and " LORA_CONFIG_NOUN
+                            "the matrices of %q have the rank %u, and " COFFER__LORA_CONFIG_NAME
                             " states another one for them: "
                             "the two do not belong together",
                             module.text, module.len, rank);

@@ -7,6 +7,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "lora.h"
+#include "misfits.h"
 #include "options.h"
 #include "rewriting.h"
 
@@ -18,14 +19,11 @@
 /* What planning needs besides. */
 typedef struct lora_planning {
     coffer__lora_merge *merge;
-    const coffer_merge_lora_options *options;
     coffer__lora_places places;
     char *buffer; /* for names */
     size_t buffer_size;
     coffer__lora_change *found; /* the changes in the order of the adapters */
-    size_t misfits;
-    const coffer_tensor *misfit; /* the first one, … */
-    const char *why;             /* … and what is wrong with it */
+    coffer__misfits misfits;
     coffer_error *err;
 } lora_planning;
 
@@ -70,18 +68,12 @@ static coffer_status lora_refuse_dtype(const coffer_tensor *base, coffer_error *
     return coffer__fail_tensor(err, COFFER_ERR_DTYPE, base->name, base->name_len);
 }
 
-/* Counts the tensors of a module that has no place, and tells of them. */
+/* All tensors of a module that has no place. */
 static void lora_misfit(lora_planning *planning, size_t adapter, const coffer__lora_module *module, const char *why)
 {
-    const coffer_merge_lora_options *options = planning->options;
     for (size_t i = 0; i < COFFER__LORA_PARTS; i++) {
-        const coffer_tensor *tensor = module->parts[i];
-        if (tensor != NULL && planning->misfits++ == 0) {
-            planning->misfit = tensor;
-            planning->why = why;
-        }
-        if (tensor != NULL && options->misfit != NULL) {
-            options->misfit(options->misfit_ctx, adapter, tensor, why);
+        if (module->parts[i] != NULL) {
+            coffer__misfits_add(&planning->misfits, adapter, module->parts[i], why);
         }
     }
 }
@@ -137,7 +129,7 @@ static coffer_status lora_place_all(lora_planning *planning)
             }
         }
     }
-    const coffer_tensor *misfit = planning->misfit;
+    const coffer_tensor *misfit = planning->misfits.first;
     if (misfit == NULL) {
         return COFFER_OK;
     }
@@ -145,7 +137,7 @@ static coffer_status lora_place_all(lora_planning *planning)
         planning->err, COFFER_ERR_NO_TENSOR,
         "%u of the adapter's tensors have no place in the base, %q for one: %s; take the base that the adapter "
         "was trained on, or select what is for this one",
-        (uint64_t)planning->misfits, misfit->name, (size_t)misfit->name_len, planning->why);
+        (uint64_t)planning->misfits.count, misfit->name, (size_t)misfit->name_len, planning->misfits.why);
     return coffer__fail_tensor(planning->err, COFFER_ERR_NO_TENSOR, misfit->name, misfit->name_len);
 }
 
@@ -326,7 +318,7 @@ static coffer_status lora_make_room(lora_planning *planning)
 static coffer_status lora_plan_with(coffer__lora_merge *merge, const coffer_merge_lora_options *options,
                                     coffer_error *err)
 {
-    lora_planning planning = { .merge = merge, .options = options, .err = err };
+    lora_planning planning = { .merge = merge, .misfits = { options->misfit, options->misfit_ctx }, .err = err };
     coffer_status status = coffer__lora_places_open(&planning.places, merge->base, &merge->allocator, err);
     if (status == COFFER_OK) {
         status = lora_make_room(&planning);
