@@ -93,6 +93,15 @@ bool snapshot_is_there(const snapshot *taken)
 
 /* ---- saving ---------------------------------------------------------------------------------------------------------- */
 
+coffer *model_open(const char *name)
+{
+    coffer *model = NULL;
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.access = COFFER_READ;
+    assert_int_equal(coffer_open(&model, work_path(name), &options, NULL), COFFER_OK);
+    return model;
+}
+
 const coffer_tensor *tensor_named(const coffer *model, const char *name)
 {
     return coffer_find(model, name, strlen(name));

@@ -33,6 +33,8 @@ void snapshot_restore(const snapshot *taken);
 /* Whether these files are all there with their bytes; others may be, too. */
 bool snapshot_is_there(const snapshot *taken);
 
+/* The model of that name, open to be read and not mapped. */
+coffer *model_open(const char *name);
 /* The tensor of that name, NULL when there is none; names with a NUL are coffer_find's. */
 const coffer_tensor *tensor_named(const coffer *model, const char *name);
 

@@ -48,18 +48,9 @@ static void write_model(const char *name, size_t model)
     free(wide);
 }
 
-static coffer *open_model(const char *name)
-{
-    coffer *model = NULL;
-    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    options.access = COFFER_READ;
-    assert_int_equal(coffer_open(&model, work_path(name), &options, NULL), COFFER_OK);
-    return model;
-}
-
 static double *new_numbers(void)
 {
-    coffer *model = open_model("mean.safetensors");
+    coffer *model = model_open("mean.safetensors");
     const coffer_tensor *tensor = tensor_named(model, "w");
     uint8_t *bytes = malloc((size_t)tensor->size);
     double *values = calloc(COUNT, sizeof *values);
@@ -78,8 +69,8 @@ static coffer_status average(const coffer_average_options *options, const coffer
 {
     coffer_rewrite *rewrite = NULL;
     coffer_rewrite_options where = COFFER_REWRITE_OPTIONS_INIT;
-    coffer *first = open_model("a.safetensors");
-    coffer *second = open_model("b.safetensors");
+    coffer *first = model_open("a.safetensors");
+    coffer *second = model_open("b.safetensors");
     const coffer *models[] = { first, second };
     where.output = work_path("mean.safetensors");
     where.allocator = allocator;
@@ -228,7 +219,7 @@ static void test_calls_that_are_wrong(void **state)
     const coffer_average_rule rules[] = { { "nothing", weights }, { NULL, weights }, { "w", NULL } };
     (void)state;
     write_models();
-    coffer *model = open_model("a.safetensors");
+    coffer *model = model_open("a.safetensors");
     const coffer *models[COFFER_AVERAGE_MOST_MODELS + 1];
     for (size_t i = 0; i <= COFFER_AVERAGE_MOST_MODELS; i++) {
         models[i] = model;

@@ -58,15 +58,6 @@ static void write_model(const char *name, size_t model)
     coffer_header_free(header);
 }
 
-static coffer *open_model(const char *name)
-{
-    coffer *model = NULL;
-    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    options.access = COFFER_READ;
-    assert_int_equal(coffer_open(&model, work_path(name), &options, NULL), COFFER_OK);
-    return model;
-}
-
 /* ---- extracting ------------------------------------------------------------------------------------------------- */
 
 static void write_models(void)
@@ -88,8 +79,8 @@ static coffer_status extract_with(const coffer_allocator *allocator, const coffe
 {
     coffer_extraction *extraction = NULL;
     coffer_extract_lora_options options = COFFER_EXTRACT_LORA_OPTIONS_INIT;
-    coffer *base = open_model("a.safetensors");
-    coffer *tuned = open_model("b.safetensors");
+    coffer *base = model_open("a.safetensors");
+    coffer *tuned = model_open("b.safetensors");
     options.allocator = allocator;
     options.rank = 4;
     coffer_status status = coffer_extract_lora_plan(&extraction, base, tuned, &options, planning, NULL);
@@ -224,8 +215,8 @@ static void test_calls_that_are_wrong(void **state)
     coffer_writer_options writing = COFFER_WRITER_OPTIONS_INIT;
     (void)state;
     write_models();
-    coffer *base = open_model("a.safetensors");
-    coffer *tuned = open_model("b.safetensors");
+    coffer *base = model_open("a.safetensors");
+    coffer *tuned = model_open("b.safetensors");
     assert_int_equal(coffer_extract_lora_plan(&extraction, base, tuned, &options, NULL, NULL), COFFER_ERR_ARGUMENT);
     options.rank = 4;
     assert_int_equal(coffer_extract_lora_plan(NULL, base, tuned, &options, NULL, NULL), COFFER_ERR_ARGUMENT);
