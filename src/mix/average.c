@@ -271,9 +271,10 @@ static coffer_status average_fill(coffer__average *average, const coffer *const 
 static coffer_status average_plan_with(coffer__average *average, const coffer *const *models, size_t count,
                                        const coffer_average_options *options, coffer_error *err)
 {
-    average_planning planning = {
-        .average = average, .options = options, .misfits = { options->misfit, options->misfit_ctx }, .err = err
-    };
+    average_planning planning = { .average = average,
+                                  .options = options,
+                                  .misfits = { .tell = options->misfit, .ctx = options->misfit_ctx },
+                                  .err = err };
     average->slerp = options->slerp;
     coffer_status status = average_fill(average, models, count, err);
     if (status == COFFER_OK) {

@@ -210,9 +210,10 @@ static coffer_status extract_check_options(const coffer_extract_lora_options *op
 static coffer_status extract_plan_with(coffer_extraction *extraction, const coffer_extract_lora_options *options,
                                        const coffer_read_options *reading, coffer_error *err)
 {
-    extract_planning planning = {
-        .extraction = extraction, .options = options, .misfits = { options->misfit, options->misfit_ctx }, .err = err
-    };
+    extract_planning planning = { .extraction = extraction,
+                                  .options = options,
+                                  .misfits = { .tell = options->misfit, .ctx = options->misfit_ctx },
+                                  .err = err };
     extraction->room = coffer_count(extraction->base);
     extraction->items = coffer__alloc_array(&extraction->allocator, extraction->room, sizeof *extraction->items, err);
     if (extraction->items == NULL) {

@@ -318,7 +318,9 @@ static coffer_status lora_make_room(lora_planning *planning)
 static coffer_status lora_plan_with(coffer__lora_merge *merge, const coffer_merge_lora_options *options,
                                     coffer_error *err)
 {
-    lora_planning planning = { .merge = merge, .misfits = { options->misfit, options->misfit_ctx }, .err = err };
+    lora_planning planning = { .merge = merge,
+                               .misfits = { .tell = options->misfit, .ctx = options->misfit_ctx },
+                               .err = err };
     coffer_status status = coffer__lora_places_open(&planning.places, merge->base, &merge->allocator, err);
     if (status == COFFER_OK) {
         status = lora_make_room(&planning);
