@@ -81,12 +81,6 @@ static unsigned gguf_nibble(const uint8_t *bytes, size_t k)
     return (unsigned)bytes[k / 2] >> (4 * (k % 2)) & 15u;
 }
 
-static unsigned gguf_plane(const uint8_t *bytes, size_t i)
-{
-    const size_t r = i % 128;
-    return (unsigned)bytes[32 * (i / 128) + r % 32] >> (2 * (r / 32)) & 3u;
-}
-
 /* Where the planes of elements 16 k to 16 k + 15 are, which are in 16 bytes at one shift: for loops without conditions. */
 static const uint8_t *gguf_planes(const uint8_t *bytes, size_t k, unsigned *shift)
 {
@@ -117,14 +111,26 @@ static void gguf_q4_1(const uint8_t *restrict block, float *restrict values)
     }
 }
 
-/* The fifth bits of all elements are one number, that of element i at bit i, in either half. */
+/* The fifth bits of all 32 elements, that of the first the lowest, each at its place in a byte of its own. They are found
+   by masks: shifts by as many different counts would keep the loop from becoming one of vectors. */
+static void gguf_fifth_bits(const uint8_t *restrict bytes, uint8_t *restrict fifths)
+{
+    static const uint8_t masks[8] = { 1, 2, 4, 8, 16, 32, 64, 128 };
+    for (size_t k = 0; k < 4; k++) {
+        for (size_t i = 0; i < 8; i++) {
+            fifths[8 * k + i] = (bytes[k] & masks[i]) != 0 ? 16 : 0;
+        }
+    }
+}
+
 static void gguf_q5_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
-    const uint32_t high = coffer__load_u32le(block + 2);
+    uint8_t fifths[32];
+    gguf_fifth_bits(block + 2, fifths);
     for (size_t j = 0; j < 16; j++) {
-        values[j] = d * (float)((int)((block[6 + j] & 15u) | (high >> j & 1) << 4) - 16);
-        values[j + 16] = d * (float)((int)((uint32_t)(block[6 + j] >> 4) | (high >> (j + 16) & 1) << 4) - 16);
+        values[j] = d * (float)(((block[6 + j] & 15) | fifths[j]) - 16);
+        values[j + 16] = d * (float)((block[6 + j] >> 4 | fifths[j + 16]) - 16);
     }
 }
 
@@ -132,10 +138,11 @@ static void gguf_q5_1(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block);
     const float m = gguf_half(block + 2);
-    const uint32_t high = coffer__load_u32le(block + 4);
+    uint8_t fifths[32];
+    gguf_fifth_bits(block + 4, fifths);
     for (size_t j = 0; j < 16; j++) {
-        values[j] = d * (float)((block[8 + j] & 15u) | (high >> j & 1) << 4) + m;
-        values[j + 16] = d * (float)((uint32_t)(block[8 + j] >> 4) | (high >> (j + 16) & 1) << 4) + m;
+        values[j] = d * (float)((block[8 + j] & 15) | fifths[j]) + m;
+        values[j + 16] = d * (float)(block[8 + j] >> 4 | fifths[j + 16]) + m;
     }
 }
 
@@ -244,34 +251,35 @@ static void gguf_q3_k(const uint8_t *restrict block, float *restrict values)
     }
 }
 
-/* Scale and minimum k of Q4_K and Q5_K, six bits each, times d and dmin. The first four of each are in the low six bits of eight bytes.
-   Of the last four the low bits share the nibbles of four more bytes, and the high two are what the first eight bytes
-   have left. */
-static void gguf_q4_scales(const uint8_t *block, size_t k, float *scale, float *least)
+/* The eight scales and minima of Q4_K and Q5_K, six bits each, times d and dmin. The first four of each are in the low six
+   bits of eight bytes. Of the last four the low bits share the nibbles of four more bytes, and the high two are what the
+   first eight bytes have left. */
+static void gguf_q4_scales(const uint8_t *restrict block, float *restrict scales, float *restrict leasts)
 {
-    const uint8_t *scales = block + 4;
-    if (k < 4) {
-        *scale = (float)(scales[k] & 63);
-        *least = (float)(scales[k + 4] & 63);
-    } else {
-        *scale = (float)((scales[k + 4] & 15) | scales[k - 4] >> 6 << 4);
-        *least = (float)(scales[k + 4] >> 4 | scales[k] >> 6 << 4);
+    const float d = gguf_half(block);
+    const float dmin = gguf_half(block + 2);
+    const uint8_t *first = block + 4;
+    const uint8_t *second = block + 8;
+    const uint8_t *rest = block + 12;
+    for (size_t k = 0; k < 4; k++) {
+        scales[k] = d * (float)(first[k] & 63);
+        leasts[k] = dmin * (float)(second[k] & 63);
+        scales[k + 4] = d * (float)((rest[k] & 15) | first[k] >> 6 << 4);
+        leasts[k + 4] = dmin * (float)(rest[k] >> 4 | second[k] >> 6 << 4);
     }
-    *scale *= gguf_half(block);
-    *least *= gguf_half(block + 2);
 }
 
 /* Two groups of 32 share 32 bytes, one in each nibble. */
 static void gguf_q4_k(const uint8_t *restrict block, float *restrict values)
 {
+    float scales[8];
+    float leasts[8];
+    gguf_q4_scales(block, scales, leasts);
     for (size_t k = 0; k < 8; k++) {
-        float scale = 0;
-        float least = 0;
-        gguf_q4_scales(block, k, &scale, &least);
         const uint8_t *bytes = block + 16 + 32 * (k / 2);
         const unsigned shift = 4 * (k % 2);
         for (size_t j = 0; j < 32; j++) {
-            values[32 * k + j] = scale * (float)(bytes[j] >> shift & 15) - least;
+            values[32 * k + j] = scales[k] * (float)(bytes[j] >> shift & 15) - leasts[k];
         }
     }
 }
@@ -279,15 +287,15 @@ static void gguf_q4_k(const uint8_t *restrict block, float *restrict values)
 /* The fifth bits of group k are bit k of the same 32 bytes. */
 static void gguf_q5_k(const uint8_t *restrict block, float *restrict values)
 {
+    float scales[8];
+    float leasts[8];
+    gguf_q4_scales(block, scales, leasts);
     for (size_t k = 0; k < 8; k++) {
-        float scale = 0;
-        float least = 0;
-        gguf_q4_scales(block, k, &scale, &least);
         const uint8_t *bytes = block + 48 + 32 * (k / 2);
         const unsigned shift = 4 * (k % 2);
         for (size_t j = 0; j < 32; j++) {
             const unsigned fifth = block[16 + j] >> k & 1u;
-            values[32 * k + j] = scale * (float)((bytes[j] >> shift & 15u) | fifth << 4) - least;
+            values[32 * k + j] = scales[k] * (float)((bytes[j] >> shift & 15u) | fifth << 4) - leasts[k];
         }
     }
 }
@@ -350,12 +358,15 @@ static void gguf_tq1_0(const uint8_t *restrict block, float *restrict values)
     }
 }
 
-/* The conversion to int comes before the subtraction, which would wrap on an unsigned number. */
 static void gguf_tq2_0(const uint8_t *restrict block, float *restrict values)
 {
     const float d = gguf_half(block + 64);
-    for (size_t i = 0; i < 256; i++) {
-        values[i] = d * (float)((int)gguf_plane(block, i) - 1);
+    for (size_t k = 0; k < 16; k++) {
+        unsigned shift = 0;
+        const uint8_t *planes = gguf_planes(block, k, &shift);
+        for (size_t j = 0; j < 16; j++) {
+            values[16 * k + j] = d * (float)((planes[j] >> shift & 3) - 1);
+        }
     }
 }
 
@@ -546,23 +557,66 @@ const coffer__gguf_type *coffer__gguf_type_of(uint32_t number)
 
 /* ---- What is written --------------------------------------------------------------------------------------------- */
 
-/* A block goes through F32 in memory that stays in the cache. As F32 the numbers are written to the bit, NaNs too. Nearly
-   all tensors have no scale of their own, so one loop more is run only for those that have. */
+typedef void gguf_round_function(coffer_dtype dtype, const float *values, size_t count, uint8_t *to);
+
+/* Rounds at most COFFER__FLOATS_MOST values to F16 or BF16. */
+COFFER__FLOATS_LOOP void gguf_round(coffer_dtype dtype, const float *values, size_t count, uint8_t *to)
+{
+    uint16_t codes[COFFER__FLOATS_MOST];
+    if (dtype == COFFER_BF16) {
+        coffer__floats_to_bf16(values, count, codes);
+    } else {
+        coffer__floats_to_f16(values, count, codes);
+    }
+    coffer__floats_store_16(codes, count, to);
+}
+
+static void gguf_round_anywhere(coffer_dtype dtype, const float *values, size_t count, uint8_t *to)
+{
+    gguf_round(dtype, values, count, to);
+}
+
+/* The same with vectors of eight, and the same results. Not on Windows, where gcc does not align the stack for them. */
+#if defined(__x86_64__) && !defined(_WIN32)
+__attribute__((target("avx2"))) static void gguf_round_by_eights(coffer_dtype dtype, const float *values, size_t count,
+                                                                 uint8_t *to)
+{
+    gguf_round(dtype, values, count, to);
+}
+#endif
+
+static gguf_round_function *gguf_round_here(void)
+{
+#if defined(__x86_64__) && !defined(_WIN32)
+    return __builtin_cpu_supports("avx2") ? gguf_round_by_eights : gguf_round_anywhere;
+#else
+    return gguf_round_anywhere;
+#endif
+}
+
+/* Blocks go through F32 in memory that stays in the cache, as many as are rounded at once: small ones by themselves would cost
+   more for the calls than for the numbers. As F32 the numbers are written to the bit, NaNs too. Nearly all tensors have no
+   scale of their own, so one loop more is run only for those that have. */
 void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, size_t count, float scale,
                          coffer_dtype dtype, uint8_t *to)
 {
     const bool scaled = coffer__float_bits(scale) != coffer__float_bits(1);
     const size_t size = type->elements * (dtype == COFFER_F32 ? sizeof(float) : sizeof(uint16_t));
-    float values[COFFER__GGUF_BLOCK_MOST];
-    for (size_t b = 0; b < count; b++) {
-        type->decode(blocks + b * type->size, values);
-        for (size_t i = 0; scaled && i < type->elements; i++) {
+    float values[COFFER__FLOATS_MOST];
+    for (size_t done = 0; done < count;) {
+        const size_t room = COFFER__FLOATS_MOST / type->elements;
+        const size_t some = count - done < room ? count - done : room;
+        for (size_t b = 0; b < some; b++) {
+            type->decode(blocks + (done + b) * type->size, values + b * type->elements);
+        }
+        for (size_t i = 0; scaled && i < some * type->elements; i++) {
             values[i] *= scale;
         }
         if (dtype == COFFER_F32) {
-            coffer__floats_copy(values, type->elements, to + b * size);
+            coffer__floats_copy(values, some * type->elements, to + done * size);
         } else {
-            coffer__floats_encode(dtype, values, type->elements, to + b * size, NULL);
+            gguf_round_here()(dtype, values, some * type->elements, to + done * size);
         }
+        done += some;
     }
 }

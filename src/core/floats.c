@@ -8,22 +8,9 @@
 
 #include <string.h>
 
-#define FLOATS_INFINITY UINT32_C(0x7F800000)
-#define FLOATS_QUIET UINT32_C(0x00400000)
-#define FLOATS_HALF_INFINITY UINT32_C(0x7C00)
-#define FLOATS_HALF_REBASE UINT32_C(0x38000000) /* the difference of the biases, 112, as an exponent */
-#define FLOATS_HALF_NORMAL UINT32_C(0x38800000) /* 2^-14, the least normal F16 */
-#define FLOATS_ONE_HALF UINT32_C(0x3F000000)
-
 bool coffer__floats_have(coffer_dtype dtype)
 {
     return dtype == COFFER_F16 || dtype == COFFER_BF16 || dtype == COFFER_F32;
-}
-
-/* All ones where it holds, else zero. */
-static uint32_t floats_mask(bool holds)
-{
-    return (uint32_t)0 - (uint32_t)holds;
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
@@ -36,18 +23,6 @@ static void floats_load_16(const uint8_t *bytes, size_t count, uint16_t *codes)
 #else
     for (size_t i = 0; i < count; i++) {
         codes[i] = (uint16_t)(bytes[2 * i] | bytes[2 * i + 1] << 8);
-    }
-#endif
-}
-
-static void floats_store_16(const uint16_t *codes, size_t count, uint8_t *bytes)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(bytes, codes, count * sizeof *codes);
-#else
-    for (size_t i = 0; i < count; i++) {
-        bytes[2 * i] = (uint8_t)codes[i];
-        bytes[2 * i + 1] = (uint8_t)(codes[i] >> 8);
     }
 #endif
 }
@@ -81,12 +56,12 @@ static void floats_of_f16(const uint16_t *codes, size_t count, float *values)
     const float step = coffer__float_of_bits((UINT32_C(127) - 24) << 23);
     for (size_t i = 0; i < count; i++) {
         const uint32_t code = codes[i];
-        const uint32_t exponent = code & FLOATS_HALF_INFINITY;
+        const uint32_t exponent = code & COFFER__FLOATS_HALF_INFINITY;
         const uint32_t moved = (code & 0x7FFF) << 13;
         const uint32_t subnormal = coffer__float_bits((float)(int32_t)(code & 0x3FF) * step);
-        const uint32_t special = floats_mask(exponent == FLOATS_HALF_INFINITY);
-        const uint32_t small = floats_mask(exponent == 0);
-        const uint32_t large = (moved + FLOATS_HALF_REBASE) | (FLOATS_INFINITY & special);
+        const uint32_t special = coffer__floats_mask(exponent == COFFER__FLOATS_HALF_INFINITY);
+        const uint32_t small = coffer__floats_mask(exponent == 0);
+        const uint32_t large = (moved + COFFER__FLOATS_HALF_REBASE) | (COFFER__FLOATS_INFINITY & special);
         values[i] = coffer__float_of_bits((subnormal & small) | (large & ~small) | (code & 0x8000) << 16);
     }
 }
@@ -115,41 +90,10 @@ static void floats_put_f32(const float *values, size_t count, uint8_t *bytes)
     for (size_t i = 0; i < count; i++) {
         const uint32_t bits = coffer__float_bits(values[i]);
         const uint32_t sign = bits & UINT32_C(0x80000000);
-        const uint32_t nan = floats_mask((bits ^ sign) > FLOATS_INFINITY);
-        codes[i] = (bits & ~nan) | ((sign | FLOATS_INFINITY | FLOATS_QUIET) & nan);
+        const uint32_t nan = coffer__floats_mask((bits ^ sign) > COFFER__FLOATS_INFINITY);
+        codes[i] = (bits & ~nan) | ((sign | COFFER__FLOATS_INFINITY | COFFER__FLOATS_QUIET) & nan);
     }
     coffer__floats_copy(codes, count, bytes);
-}
-
-/* A carry out of the mantissa makes the exponent one higher, at last that of infinity. */
-static void floats_to_bf16(const float *values, size_t count, uint16_t *codes)
-{
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = coffer__float_bits(values[i]);
-        const uint32_t rounded = bits + 0x7FFF + (bits >> 16 & 1);
-        const uint32_t sign = bits & UINT32_C(0x80000000);
-        const uint32_t nan = floats_mask((bits & ~UINT32_C(0x80000000)) > FLOATS_INFINITY);
-        codes[i] = (uint16_t)(((rounded & ~nan) | ((sign | FLOATS_INFINITY | FLOATS_QUIET) & nan)) >> 16);
-    }
-}
-
-static void floats_to_f16(const float *values, size_t count, uint16_t *codes)
-{
-    const float one_half = coffer__float_of_bits(FLOATS_ONE_HALF);
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = coffer__float_bits(values[i]);
-        const uint32_t size = bits & ~UINT32_C(0x80000000);
-        const uint32_t normal = (size - FLOATS_HALF_REBASE + 0xFFF + (size >> 13 & 1)) >> 13;
-        const float sum = coffer__float_of_bits(size) + one_half;
-        const uint32_t subnormal = coffer__float_bits(sum) - FLOATS_ONE_HALF;
-        const uint32_t small = floats_mask(size < FLOATS_HALF_NORMAL);
-        const uint32_t large =
-            floats_mask(size >= UINT32_C(0x47800000)); /* 65536 and more; what rounds to it is, too */
-        const uint32_t nan = floats_mask(size > FLOATS_INFINITY);
-        uint32_t code = (normal & ~small) | (subnormal & small);
-        code = (code & ~large) | (FLOATS_HALF_INFINITY & large) | (UINT32_C(0x200) & nan);
-        codes[i] = (uint16_t)(code | bits >> 31 << 15);
-    }
 }
 
 /* Of codes whose exponent is all ones in `infinity`, and who have no other bits but the sign. */
@@ -161,8 +105,8 @@ static void floats_count_losses(const float *values, const uint16_t *codes, size
     for (size_t i = 0; i < count; i++) {
         const uint32_t size = coffer__float_bits(values[i]) & ~UINT32_C(0x80000000);
         const uint32_t code = codes[i] & UINT32_C(0x7FFF);
-        overflowed += floats_mask(code == infinity) & floats_mask(size < FLOATS_INFINITY) & 1;
-        vanished += floats_mask(code == 0) & floats_mask(size != 0) & 1;
+        overflowed += coffer__floats_mask(code == infinity) & coffer__floats_mask(size < COFFER__FLOATS_INFINITY) & 1;
+        vanished += coffer__floats_mask(code == 0) & coffer__floats_mask(size != 0) & 1;
     }
     losses->overflowed += overflowed;
     losses->vanished += vanished;
@@ -177,13 +121,13 @@ void coffer__floats_encode(coffer_dtype dtype, const float *values, size_t count
         return;
     }
     if (dtype == COFFER_BF16) {
-        floats_to_bf16(values, count, codes);
+        coffer__floats_to_bf16(values, count, codes);
     } else {
-        floats_to_f16(values, count, codes);
+        coffer__floats_to_f16(values, count, codes);
     }
     if (losses != NULL) {
-        const uint32_t infinity = dtype == COFFER_BF16 ? UINT32_C(0x7F80) : FLOATS_HALF_INFINITY;
+        const uint32_t infinity = dtype == COFFER_BF16 ? UINT32_C(0x7F80) : COFFER__FLOATS_HALF_INFINITY;
         floats_count_losses(values, codes, count, infinity, losses);
     }
-    floats_store_16(codes, count, bytes);
+    coffer__floats_store_16(codes, count, bytes);
 }
