@@ -314,7 +314,7 @@ int cli_fail(cli *app, const char *path, const coffer_error *err)
         return CLI_EXIT_UNREADABLE; /* by Ctrl-C, of which the process is about to die: cli_finish says so */
     }
     cli_error_place(err, path, false, place, sizeof place);
-    if (err->code == COFFER_ERR_NOT_FOUND) {
+    if (err->code == COFFER_ERR_NOT_FOUND && file_of_model(err, path) == NULL) {
         suggest_file(path, place, sizeof place);
     }
     cli_say_path(app, path, "%s%s%s", err->message, suggest_option(app, err), place);

@@ -53,12 +53,12 @@ typedef struct coffer_input_functions {
     bool far;         /* as in coffer_source */
 } coffer_input_functions;
 
-/* Opens a path or a URL (docs/network.md). Of a folder that a distributed training has saved, that is the file in it
-   by which a reader finds the others; COFFER_ERR_DIRECTORY when there is none. Of the options, the allocator, the
-   token, the timeout and the progress are used, the last also while coffer_input_read and readers wait for a server;
-   NULL: the default. Files beside it are looked for as the files of an index are: nowhere but in its folder and below
-   it, also where that has links (the Hub's cache). Fails as coffer_open does for what is not there. *input is NULL on
-   failure. */
+/* Opens a path or a URL (docs/network.md). Of a folder that a distributed training or TensorFlow has saved, that is the
+   file in it by which a reader finds the others; COFFER_ERR_DIRECTORY when there is none. Of the options, the
+   allocator, the token, the timeout and the progress are used, the last also while coffer_input_read and readers wait
+   for a server; NULL: the default. Files beside it are looked for as the files of an index are: nowhere but in its
+   folder and below it, also where that has links (the Hub's cache). Fails as coffer_open does for what is not there.
+   *input is NULL on failure. */
 COFFER_API coffer_status coffer_input_open(coffer_input **input, const char *path, const coffer_open_options *options,
                                            coffer_error *err);
 /* The same by the caller's functions. `allocator` NULL: coffer_libc_allocator(). */

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders that distributed trainings save. Which file is read of one:
+ * Folders that trainings and frameworks save. Which file is read of one:
  *
  *   .metadata                         the description of a distributed checkpoint of PyTorch
  *   mp_rank_00_model_states.pt        the first rank of DeepSpeed, of stages 1 and 2, …
  *   zero_pp_rank_0_mp_rank_00_model_states.pt      … and of stage 3
+ *   variables.index                   the index of a SavedModel of TensorFlow, in its folder of variables, …
+ *   variables/variables.index         … or in the whole
+ *   manifest.ocdbt                    of Orbax, …
+ *   Data/com.apple.CoreML/model.mlmodel            … and of Core ML: they have no reader, and the message says so
  *   latest                            the name of a folder of DeepSpeed in this one, in which the above is looked for
+ *   checkpoint                        says which of TensorFlow's checkpoints in this folder is the latest
  *
  * The others are found by the readers.
  */
@@ -17,10 +22,13 @@
 
 #include <string.h>
 
-#define FOLDER_LATEST "latest"
-
-static const char *const folder_files[] = { ".metadata", "mp_rank_00_model_states.pt",
-                                            "zero_pp_rank_0_mp_rank_00_model_states.pt" };
+static const char *const folder_files[] = { ".metadata",
+                                            "mp_rank_00_model_states.pt",
+                                            "zero_pp_rank_0_mp_rank_00_model_states.pt",
+                                            "variables.index",
+                                            "variables/variables.index",
+                                            "manifest.ocdbt",
+                                            "Data/com.apple.CoreML/model.mlmodel" };
 
 /* Joins a name to a folder; false when that is too long. */
 static bool folder_join(const char *folder, const char *name, coffer__path *path)
@@ -42,28 +50,62 @@ static bool folder_look(const char *folder, coffer__path *path)
     return false;
 }
 
-/* The folder that `latest` names, as a line of text. It has to be one in this folder. */
-static bool folder_latest(const char *folder, coffer__path *path)
+/* The first line of a file of the folder, without what ends it. A line may be a path of another machine, and is as long as one at
+   most. */
+static bool folder_line(const char *folder, const char *called, coffer__path *line)
 {
-    char name[COFFER__PATH_MAX_NAME + 1];
     coffer__source source;
-    if (!folder_join(folder, FOLDER_LATEST, path) || !coffer__os_exists(path->text) ||
-        coffer__source_path(&source, path->text, NULL) != COFFER_OK) {
+    if (!folder_join(folder, called, line) || !coffer__os_exists(line->text) ||
+        coffer__source_path(&source, line->text, NULL) != COFFER_OK) {
         return false;
     }
-    size_t len = source.size < sizeof name - 1 ? (size_t)source.size : sizeof name - 1;
-    const bool read = len > 0 && coffer__source_read(&source, 0, name, len, NULL) == COFFER_OK;
+    size_t len = source.size < sizeof line->text - 1 ? (size_t)source.size : sizeof line->text - 1;
+    const bool read = len > 0 && coffer__source_read(&source, 0, line->text, len, NULL) == COFFER_OK;
     source.ops->close(&source);
-    while (len > 0 && (name[len - 1] == '\n' || name[len - 1] == '\r' || name[len - 1] == ' ')) {
+    line->text[len] = '\0';
+    len = strcspn(line->text, "\r\n");
+    while (len > 0 && line->text[len - 1] == ' ') {
         len--;
     }
-    name[len] = '\0';
-    return read && coffer__place_check_name(name, len, COFFER_NO_OFFSET, NULL) == COFFER_OK &&
+    line->text[len] = '\0';
+    return read;
+}
+
+/* The file or folder of a name that was read in this folder, in which it has to be. */
+static bool folder_named(const char *folder, const char *name, coffer__path *path)
+{
+    return coffer__place_check_name(name, strlen(name), COFFER_NO_OFFSET, NULL) == COFFER_OK &&
            folder_join(folder, name, path);
+}
+
+/* The folder that `latest` names. */
+static bool folder_latest(const char *folder, coffer__path *path)
+{
+    coffer__path line;
+    return folder_line(folder, "latest", &line) && folder_named(folder, line.text, path);
+}
+
+/* The checkpoint that TensorFlow calls the latest. It is there under its last name, whatever folders come before that: those of
+   the machine where it was saved. */
+static bool folder_checkpoint(const char *folder, coffer__path *path)
+{
+    static const char key[] = "model_checkpoint_path: \"";
+    coffer__path line;
+    if (!folder_line(folder, "checkpoint", &line) || strncmp(line.text, key, sizeof key - 1) != 0) {
+        return false;
+    }
+    char *name = line.text + sizeof key - 1;
+    char *quote = strrchr(name, '"');
+    if (quote == NULL || quote[1] != '\0') {
+        return false;
+    }
+    *quote = '\0';
+    return folder_named(folder, name + coffer__path_name_at(name), path) && coffer__path_append(path, ".index", 6);
 }
 
 bool coffer__input_in_folder(const char *path, coffer__path *file)
 {
     coffer__path latest;
-    return folder_look(path, file) || (folder_latest(path, &latest) && folder_look(latest.text, file));
+    return folder_look(path, file) || (folder_latest(path, &latest) && folder_look(latest.text, file)) ||
+           folder_checkpoint(path, file);
 }

@@ -8,6 +8,8 @@
  *   OCDBT         0c db 3a 2a                                OpenVINO          XML whose element is "net"
  *   Core ML       a message whose field 1 is a version, called .mlmodel; de ad be ef, reversed, at byte 64
  *   .pdiparams    u32 0, u64 0, u32 0, i32 size of a message, whose first field is a type
+ *
+ * Of a checkpoint of TensorFlow its other files are known, too: its text, its data by their name, and the graph of a SavedModel.
  */
 #include "kinds.h"
 
@@ -37,6 +39,9 @@ static const struct kinds_row {
     { "\x0c\xdb\x3a\x2a", 4, 0, false,
       "this is an OCDBT database, as Orbax keeps checkpoints in: load it with orbax.checkpoint, and write it with "
       "safetensors.flax.save_file" },
+    { "model_checkpoint_path: ", 23, 0, false,
+      "this is a list of checkpoints of TensorFlow: convert its folder, for the latest of them, or the .index file of "
+      "one" },
 };
 
 static bool kinds_are_at(const uint8_t *bytes, size_t size, size_t at, const char *magic, size_t magic_size)
@@ -76,6 +81,29 @@ static bool kinds_is_paddle(const uint8_t *head, size_t size)
            coffer__load_u32le(head + 16) >= 2 && coffer__load_u32le(head + 16) < 1024 && head[20] == 8 && head[21] < 64;
 }
 
+static bool kinds_is_saved_model(const uint8_t *head, size_t size, const char *path, size_t path_len)
+{
+    return size >= 3 && head[0] == 8 && head[1] == 1 && head[2] == 0x12 &&
+           coffer__text_ends(path, path_len, "saved_model.pb");
+}
+
+/* PREFIX.data-00000-of-00001, whatever is in it. */
+static bool kinds_is_tensorflow_data(const char *path, size_t path_len)
+{
+    static const char form[] = ".data-00000-of-00000";
+    const size_t len = sizeof form - 1;
+    if (path_len < len) {
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        const char c = path[path_len - len + i];
+        if (form[i] == '0' ? c < '0' || c > '9' : c != form[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 const char *coffer__kind_of(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size,
                             const char *path, size_t path_len)
 {
@@ -106,6 +134,13 @@ const char *coffer__kind_of(const uint8_t *head, size_t head_size, const uint8_t
         return "these are parameters of Paddle without their names (.pdiparams): paddle.jit.load reads them with the "
                "model "
                "beside them, and paddle.save writes their state_dict as .pdparams, which can be converted";
+    }
+    if (kinds_is_saved_model(head, head_size, path, path_len)) {
+        return "this is the graph of a SavedModel of TensorFlow: convert its folder, or variables/variables.index in "
+               "it";
+    }
+    if (kinds_is_tensorflow_data(path, path_len)) {
+        return "these are data of a checkpoint of TensorFlow: convert the .index file beside them";
     }
     return NULL;
 }

@@ -20,6 +20,9 @@ KINDS = {
     "weight.bin": (struct.pack("<II", 1, 2) + bytes(56) + struct.pack("<I", 0xdeadbeef) + bytes(100), "a Core ML model or its weights"),
     "m.pdiparams": (struct.pack("<IQIi", 0, 0, 0, 6) + b"\x08\x05\x10\x03\x10\x02" + bytes(24), "parameters of Paddle without their names"),
     "manifest.ocdbt": (b"\x0c\xdb\x3a\x2a" + bytes(100), "an OCDBT database"),
+    "checkpoint": (b'model_checkpoint_path: "m-2"\nall_model_checkpoint_paths: "m-1"\n', "a list of checkpoints of TensorFlow"),
+    "m.data-00000-of-00012": (bytes(range(200)), "data of a checkpoint of TensorFlow"),
+    "saved_model.pb": (b"\x08\x01\x12\x20" + bytes(100), "the graph of a SavedModel"),
 }
 
 

@@ -126,7 +126,7 @@ def convert(
     safetensors or bintensors (of a file of another program, make that first), and of the options only `to`, `arch`, `sidecar`, `tensor`,
     `bytes_as`, `tied`, `sync`, `token`, `threads` and `progress` mean something.
 
-    source            a path or a URL, also the folder of a distributed checkpoint of PyTorch; several of files of other programs become one model, in their order, and no tensor may be in
+    source            a path or a URL, also the folder of a distributed checkpoint of PyTorch, or of TensorFlow's; several of files of other programs become one model, in their order, and no tensor may be in
                       two of them
     output            the new file; None: write nothing, only tell
     to                what the new file is, whatever its name ends in

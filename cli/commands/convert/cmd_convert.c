@@ -255,6 +255,8 @@ const cli_command cli_convert = {
         "  GGUF          models of llama.cpp (.gguf); quantised ones with --dequantize or --raw\n"
         "  ONNX          .onnx, with external data\n"
         "  flax          MessagePack (.msgpack)\n"
+        "  Keras         .h5, .weights.h5, .keras\n"
+        "  TensorFlow    a checkpoint (.index) or its folder, or that of a SavedModel\n"
         "  Arrow         tensors, and columns of numbers (.arrow)\n"
         "  safetensors   also an index or a folder; and bintensors\n"
         "\n"
