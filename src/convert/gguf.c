@@ -207,6 +207,16 @@ static coffer_status gguf_read_dimensions(gguf_reading *gguf, gguf_tensor *tenso
     return COFFER_OK;
 }
 
+/* A type that no published program has written; `at` is the byte that shows it. */
+static coffer_status gguf_fail_type(const gguf_reading *gguf, const gguf_tensor *tensor, uint64_t at, uint64_t number,
+                                    const char *what, coffer_error *err)
+{
+    size_t name_len = 0;
+    const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
+    coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, at, "a tensor of GGUF's type %u, which %s", number, what);
+    return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, name, name_len);
+}
+
 /* An unknown type is not skipped: its size is unknown as well, and with it whether other tensors lie over it. */
 static coffer_status gguf_read_type_of(gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
 {
@@ -216,14 +226,9 @@ static coffer_status gguf_read_type_of(gguf_reading *gguf, gguf_tensor *tensor, 
         return status;
     }
     tensor->type = coffer__gguf_type_of((uint32_t)number);
-    if (tensor->type == NULL) {
-        size_t name_len = 0;
-        const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
-        coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, coffer__gguf_at(&gguf->in) - 4,
-                        "a tensor of GGUF's type %u, which no published version of the format has in files", number);
-        return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, name, name_len);
-    }
-    return COFFER_OK;
+    return tensor->type != NULL ? COFFER_OK
+                                : gguf_fail_type(gguf, tensor, coffer__gguf_at(&gguf->in) - 4, number,
+                                                 "no published version of the format has in files", err);
 }
 
 static coffer_status gguf_read_tensor(gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
@@ -277,6 +282,14 @@ static bool gguf_before(const void *ctx, uint32_t a, uint32_t b)
     return tensors[a].offset < tensors[b].offset;
 }
 
+/* Whether nothing but padding lies between a tensor of blocks and the next one. Some forks give a number another meaning, and
+   write larger blocks, whose first bytes would pass for numbers. Gaps after plain tensors, and bytes after the last one, do no harm. */
+static bool gguf_type_fits(const gguf_reading *gguf, const gguf_tensor *tensor, uint64_t next)
+{
+    const uint64_t end = tensor->offset + tensor->size;
+    return tensor->type->decode == NULL || next < end || next - end < gguf->alignment;
+}
+
 /* Each tensor lies within the file, on the alignment, and none over another. `begin` is where the data begin. In
    order of offsets one comparison with the end of the one before is enough. Tensors without bytes have a place
    too, but cannot share any, so they do not move that end. The sum does not overflow, as both were compared with
@@ -297,6 +310,13 @@ static coffer_status gguf_check_places(const gguf_reading *gguf, uint64_t begin,
         }
         if (tensor->offset > room || tensor->size > room - tensor->offset) {
             return gguf_fail_tensor(gguf, tensor, "a tensor lies beyond the end of the file", err);
+        }
+        const uint64_t next = i + 1 < gguf->tensor_count ? gguf->tensors[order[i + 1]].offset : 0;
+        if (!gguf_type_fits(gguf, tensor, next)) {
+            return gguf_fail_type(gguf, tensor, begin + tensor->offset, tensor->type->number,
+                                  "has more bytes than the blocks of that type take: another program gives this number "
+                                  "another meaning",
+                                  err);
         }
         end = tensor->size > 0 ? tensor->offset + tensor->size : end;
     }

@@ -95,6 +95,8 @@ def gguf_attacks():
         yield f"offset-{called}", gguf_two(offset)
     for called, kind in (("removed", 4), ("of-programs", 9), ("unknown", 43), ("2^32", 2**32 - 1), ("blocks", 12)):
         yield f"type-{called}", gguf_good(kind=kind)
+    for size in (66, 142):
+        yield f"type-of-a-fork-{size}", gguf_file(GGUF_KEYS, [GgufTensor("w", (64, 1), 42, bytes(size)), GgufTensor("x", (2,), 0, bytes(8))])
     yield "rows-not-blocks", gguf_good(kind=2, data=bytes(18), dimensions=(16, 2))
     yield "name-twice", gguf_file(GGUF_KEYS, [GgufTensor("w", (2,), 0, bytes(8)), GgufTensor("w", (2,), 0, bytes(8))])
     yield "name-no-utf-8", gguf_good(name=b"w\xff")

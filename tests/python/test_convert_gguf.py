@@ -160,6 +160,14 @@ def test_types_that_nobody_published_are_refused(tmp_path):
     assert "GGUF's type 99" in convert(path, "--skip-unsupported", code=3)
 
 
+@pytest.mark.parametrize("option", [["--raw"], ["--dequantize", "f32"], ["--skip-unsupported"]])
+def test_numbers_with_another_meaning_are_refused(tmp_path, option):
+    """Forks write type 42 in blocks of 66 bytes, where the published one takes 18; the next tensor tells."""
+    path = write(tmp_path / "m.gguf", (), [GgufTensor("w", (64,), 42, bytes(66)), GgufTensor("v", (2,), 30, b"abcd")])
+    assert "GGUF's type 42, which has more bytes" in convert(path, *option, code=3)
+    convert(write(tmp_path / "m.gguf", (), [GgufTensor("w", (64,), 42, bytes(18)), GgufTensor("v", (2,), 30, b"abcd")]), *option)
+
+
 def test_options_contradict(tmp_path):
     path = write(tmp_path / "m.gguf", (), [GgufTensor("w", (32,), 8, Q8_0)])
     assert "contradict" in run("convert", path, "-o", tmp_path / "o.safetensors", "--raw", "--dequantize", "f32", code=2).stderr
