@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFWriter
 from gguf.quants import dequantize
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import coffer
 
@@ -118,3 +120,39 @@ def test_gguf_reads_what_goes_back(model, tmp_path):
     }
     coffer.convert(tmp_path / "o.safetensors", tmp_path / "other.gguf", arch="gpt2")
     assert gguf.GGUFReader(tmp_path / "other.gguf").get_field("general.architecture").contents() == "gpt2"
+
+
+SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PLAIN + BLOCKS), SHAPES), min_size=1, max_size=12), st.integers(0, 5), st.integers(0, 2**32))
+def test_what_gguf_writes(tmp_path_factory, tensors, together, seed):
+    """Tensors of any types and shapes, in one file or in several of so many tensors, whichever of them is named."""
+    folder = tmp_path_factory.mktemp("gguf")
+    random = np.random.default_rng(seed)
+    writer = GGUFWriter(folder / "m.gguf", "llama", split_max_tensors=together)
+    wanted = {}
+    for i, (name, shape) in enumerate(tensors):
+        elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[name]]
+        rows = random.integers(0, 256, (*shape[:-1], shape[-1] * size), np.uint8)
+        writer.add_tensor(f"t{i}", rows, raw_dtype=GGMLQuantizationType[name])
+        wanted[f"t{i}"] = name, (*shape[:-1], shape[-1] * elements), rows
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    path = random.choice(sorted(folder.glob("m*.gguf")))
+    coffer.convert(path, folder / "raw.safetensors", raw=True)
+    with coffer.open(folder / "raw.safetensors") as opened:
+        assert {name: opened[name].tobytes() for name in opened} == {name: rows.tobytes() for name, (_, _, rows) in wanted.items()}
+    coffer.convert(path, folder / "o.safetensors", dequantize="F32")
+    with coffer.open(folder / "o.safetensors") as opened, np.errstate(all="ignore"):
+        for name, (kind, shape, rows) in wanted.items():
+            assert tuple(opened[name].shape) == shape
+            if kind in BLOCKS:
+                expected = dequantize(rows, GGMLQuantizationType[kind]).astype(np.float32).reshape(shape)
+                assert same(np.frombuffer(opened[name].tobytes(), "<f4").reshape(shape), expected), kind
+    coffer.convert(folder / "raw.safetensors", folder / "back.gguf")
+    assert {tensor.name: (tensor.tensor_type.name, tuple(tensor.shape.tolist()[::-1]), np.ascontiguousarray(tensor.data).tobytes())
+            for tensor in gguf.GGUFReader(folder / "back.gguf").tensors} == {name: (kind, shape, rows.tobytes()) for name, (kind, shape, rows) in wanted.items()}

@@ -171,6 +171,7 @@ def test_objects(trained):
     assert all(value[2] == theirs[name] for name, value in found.items())
     everything = read(trained / "m-1.index", trained / "o.safetensors", root="all")
     assert {name: value[2] for name, value in everything.items()} == theirs
+    assert read(trained, trained / "o.safetensors") == found
     below = read(trained / "m-1.index", trained / "o.safetensors", root="model.parts")
     assert set(below) == {"a/b", "c.d"}
 
@@ -180,6 +181,7 @@ def test_saved_model(trained):
     found = read(trained / "saved" / "variables" / "variables.index", trained / "o.safetensors")
     assert {name: value[2] for name, value in found.items()} == {
         plain(name): value.tobytes() for name, value in theirs.items() if isinstance(value, np.ndarray | np.generic) and value.dtype != object}
+    assert read(trained / "saved", trained / "o.safetensors") == found
 
 
 @pytest.mark.parametrize("seed", range(8))
