@@ -113,20 +113,20 @@ static coffer_status rewrite_hold_file(coffer_rewrite *rewrite, coffer_error *er
 }
 
 /* One of several files has to be a file itself: where a link leads to, others may have it under
-   other names. *info is what lies at the path now, for the caller to compare later. A single file
-   may be replaced through a link, because its target is resolved; the files of a set are published
-   by renames in one folder, which would replace the links themselves. */
-static coffer_status rewrite_check_plain(const char *path, bool follow, coffer__os_info *info, coffer_error *err)
+   other names. A single file may be replaced through a link, because its target is resolved; the
+   files of a set are published by renames in one folder, which would replace the links themselves. */
+static coffer_status rewrite_check_plain(const char *path, bool follow, coffer_error *err)
 {
-    const int os_error = coffer__os_inspect(path, false, info);
+    coffer__os_info info;
+    const int os_error = coffer__os_inspect(path, false, &info);
     if (os_error != 0) {
         return coffer__trouble(err, "look at a file of the model", path, os_error);
     }
-    if (info->kind == COFFER__OS_REGULAR && info->links > 1 && !follow) {
+    if (info.kind == COFFER__OS_REGULAR && info.links > 1 && !follow) {
         coffer__edit_linked(true, err);
         return coffer__fail_path(err, COFFER_ERR_LINKED, path);
     }
-    if (info->kind != COFFER__OS_LINK) {
+    if (info.kind != COFFER__OS_LINK) {
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_LINKED,
@@ -146,7 +146,6 @@ static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *e
     const coffer *model = rewrite->model;
     const char *index = model->several->index_path;
     const bool follow = rewrite->options.follow_links;
-    coffer__os_info info;
     coffer__path file;
     if (model->web != NULL || index == NULL || !coffer__path_copy(&rewrite->target, index)) {
         return rewrite_no_place(err);
@@ -167,11 +166,9 @@ static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *e
                             "the model's index is not named NAME.safetensors.index.json, so it cannot be rewritten in "
                             "its place: name another one (output; -o on the command line)");
     }
-    coffer_status status = rewrite_check_plain(index, follow, &rewrite->index_seen, err);
-    /* Only the index is remembered in the plan; the shards' sources remember what they saw
-       themselves. */
+    coffer_status status = rewrite_check_plain(index, follow, err);
     for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
-        status = rewrite_check_plain(model->shards[i].path, follow, &info, err);
+        status = rewrite_check_plain(model->shards[i].path, follow, err);
     }
     return status;
 }
@@ -676,7 +673,13 @@ static bool rewrite_records_names(const coffer_rewrite *rewrite)
     return false;
 }
 
-/* Why new files have to be written, in the order of the reasons. Names alone can change where the tensors stay; in several
+/* Whether headers change, be it in names or in metadata. */
+static bool rewrite_has_new_headers(const coffer_rewrite *rewrite)
+{
+    return rewrite->renamed || rewrite_has_edits(rewrite);
+}
+
+/* Why new files have to be written, in the order of the reasons. Headers alone can change where the tensors stay; in several
    files only if these keep their own names, by which the index and a publication find them. */
 static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
 {
@@ -694,8 +697,9 @@ static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
     if (rewrite_has_other_digests(rewrite) || (rewrite->renamed && rewrite_records_names(rewrite))) {
         return COFFER_REWRITE_FOR_DIGESTS;
     }
-    return rewrite->renamed && model->several != NULL && !rewrite->keeps_names ? COFFER_REWRITE_FOR_SEVERAL
-                                                                               : COFFER_REWRITE_NO_REASON;
+    return model->several != NULL && !rewrite->keeps_names && rewrite_has_new_headers(rewrite)
+               ? COFFER_REWRITE_FOR_SEVERAL
+               : COFFER_REWRITE_NO_REASON;
 }
 
 /* In this order because each way costs less than the one before: new files, only headers, nothing.
@@ -708,10 +712,9 @@ static void rewrite_choose_way(coffer_rewrite *rewrite)
         summary->way = COFFER_REWRITE_FILES;
         return;
     }
-    summary->way = rewrite->renamed || rewrite_has_edits(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
+    summary->way = rewrite_has_new_headers(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
     summary->copied = 0;
-    /* An index names the tensors, so it changes with them; with metadata it does not. */
-    rewrite->publishes_headers = rewrite->renamed && rewrite->model->several != NULL;
+    rewrite->publishes_headers = summary->way == COFFER_REWRITE_HEADERS && rewrite->model->several != NULL;
 }
 
 /* What the way needs: the names of new files must be free, and a header must have room. */

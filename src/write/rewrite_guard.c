@@ -282,5 +282,5 @@ coffer_status coffer__rewrite_check_unchanged(const coffer_rewrite *rewrite, cof
         }
     }
     return model->several == NULL ? COFFER_OK
-                                  : rewrite_look_again(model->several->index_path, &rewrite->index_seen, err);
+                                  : rewrite_look_again(model->several->index_path, &model->several->index.seen, err);
 }
