@@ -294,6 +294,9 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     if ((recovers || edits || rewrites) && strcmp(arguments->names[0], "-") == 0) {
         return cli_usage_error(app, "standard input can only be shown, not edited; name the file");
     }
+    if ((recovers || edits || rewrites) && strstr(arguments->names[0], "://") != NULL) {
+        return cli_usage_error(app, "what is behind a URL can only be shown, not edited; coffer fetch brings it");
+    }
     if (cli_given(arguments, CLI_OPTION_DRY_RUN) && !edits) {
         return cli_usage_error(app, "--dry-run needs --set or --unset");
     }
