@@ -135,38 +135,62 @@ static coffer_status rewrite_check_plain(const char *path, bool follow, coffer_e
     return coffer__fail_path(err, COFFER_ERR_LINKED, path);
 }
 
-/* Several files: the name that they would have as one, from the name of their index. The index must
-   have the name that a publication would give to it: otherwise the old index would stay beside the
-   new one and still name the old files. All files must be open, because those that are not are
-   unknown and would be removed with the old model. No lock is taken here: the publication locks the
-   folder when it is opened, and what changes before that is found by rewrite_check_unchanged. */
-static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *err)
+/* The name that the files of a set without an index would have as one: PREFIX.safetensors. */
+static bool rewrite_name_set(coffer__path *target, const char *first)
+{
+    coffer__shard_name parts;
+    const size_t at = coffer__path_name_at(first);
+    if (!coffer__shard_name_read(&parts, first + at, strlen(first + at)) || !coffer__path_copy(target, first)) {
+        return false;
+    }
+    target->text[at + parts.prefix_len - 1] = '\0';
+    return coffer__path_append(target, COFFER__FILE_SUFFIX, sizeof COFFER__FILE_SUFFIX - 1);
+}
+
+/* The name that the files of an index would have as one. The index must have the name that a
+   publication would give to it: otherwise the old index would stay beside the new one and still
+   name the old files. */
+static bool rewrite_name_indexed(coffer__path *target, const char *index)
 {
     static const char ending[] = ".index.json";
+    coffer__path file;
+    const size_t len = coffer__text_len(index);
+    if (!coffer__path_copy(target, index)) {
+        return false;
+    }
+    /* Cut the ending off. A name that is too short for it becomes empty, and the comparison below
+       refuses it. */
+    target->text[len < sizeof ending ? 0 : len - (sizeof ending - 1)] = '\0';
+    return coffer__saved_index_name(&file, target->text, "") && strcmp(file.text, index) == 0;
+}
+
+/* Several files, which get an index if they have none. All that an index names must be open,
+   because those that are not are unknown and would be removed with the old model. No lock is taken
+   here: the publication locks the folder when it is opened, and what changes before that is found by
+   rewrite_check_unchanged. */
+static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *err)
+{
     const coffer *model = rewrite->model;
     const char *index = model->several->index_path;
     const bool follow = rewrite->options.follow_links;
-    coffer__path file;
-    if (model->web != NULL || index == NULL || !coffer__path_copy(&rewrite->target, index)) {
+    coffer__path *target = &rewrite->target;
+    if (model->web != NULL) {
         return rewrite_no_place(err);
     }
-    if (model->shard_count != model->several->file_count) {
+    if (index != NULL && model->shard_count != model->several->file_count) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                             "only %u of the %u files of the model are open, and the others would be lost: open all of "
                             "them, or name another place for the new model (output)",
                             (uint64_t)model->shard_count, (uint64_t)model->several->file_count);
     }
-    const size_t len = coffer__text_len(index);
-    /* Cut the ending off. A name that is too short for it becomes empty, and the comparison below
-       refuses it. */
-    rewrite->target.text[len < sizeof ending ? 0 : len - (sizeof ending - 1)] = '\0';
-    if (!coffer__saved_index_name(&file, rewrite->target.text, "") || strcmp(file.text, index) != 0 ||
-        !coffer__shards_path_fits(rewrite->target.text)) {
+    const bool named =
+        index != NULL ? rewrite_name_indexed(target, index) : rewrite_name_set(target, model->shards->path);
+    if (!named || !coffer__shards_path_fits(target->text)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                             "the model's index is not named NAME.safetensors.index.json, so it cannot be rewritten in "
                             "its place: name another one (output; -o on the command line)");
     }
-    coffer_status status = rewrite_check_plain(index, follow, err);
+    coffer_status status = index != NULL ? rewrite_check_plain(index, follow, err) : COFFER_OK;
     for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
         status = rewrite_check_plain(model->shards[i].path, follow, err);
     }
@@ -717,10 +741,23 @@ static void rewrite_choose_way(coffer_rewrite *rewrite)
     rewrite->publishes_headers = summary->way == COFFER_REWRITE_HEADERS && rewrite->model->several != NULL;
 }
 
+/* Of a set without an index, whose files get other names: a publication removes what an old index
+   names, so the old files would stay beside the new ones. */
+static bool rewrite_leaves_files(const coffer_rewrite *rewrite)
+{
+    const coffer__several *several = rewrite->model->several;
+    return rewrite->options.output == NULL && several != NULL && several->index_path == NULL && !rewrite->keeps_names;
+}
+
 /* What the way needs: the names of new files must be free, and a header must have room. */
 static coffer_status rewrite_check_way(coffer_rewrite *rewrite, coffer_error *err)
 {
     const bool headers = rewrite->summary.way == COFFER_REWRITE_HEADERS;
+    if (rewrite->summary.way == COFFER_REWRITE_FILES && rewrite_leaves_files(rewrite)) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "the new files would have other names, and the model has no index by which the old ones "
+                            "are removed: name another place for the new model (output; -o on the command line)");
+    }
     const coffer_status status = rewrite->summary.way == COFFER_REWRITE_FILES || rewrite->publishes_headers
                                      ? coffer__rewrite_guard(rewrite, err)
                                      : COFFER_OK;

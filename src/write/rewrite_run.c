@@ -40,7 +40,8 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     const coffer__model_writer_keeps keeps = { .shard_of = options->max_shard_size == 0 ? rewrite->shard_of : NULL,
                                                .names = rewrite->keeps_names ? rewrite->model : NULL,
-                                               .keeps_index = rewrite->publishes_headers && !rewrite->renamed,
+                                               .keeps_index = rewrite->publishes_headers && !rewrite->renamed &&
+                                                              coffer_index_text(rewrite->model, NULL) != NULL,
                                                .members = &rewrite->members };
     /* The layout of the plan, field by field: the writer's options are not those of a header. */
     files.alignment = rewrite->layout.alignment;

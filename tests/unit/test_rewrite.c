@@ -916,6 +916,38 @@ static void test_edits_leave_the_index_as_it_is(void **state)
     coffer_close(model);
 }
 
+/* Files that only their names make one model are replaced together as well, and get an index. */
+static void test_a_set_without_an_index_gets_one(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_rewrite *rewrite = NULL;
+    const coffer_rewrite_rule rule = { .kind = COFFER_REWRITE_DROP, .pattern = "u[23]" };
+    coffer_rewrite_options options = with_license();
+    save_several(COFFER_NO_ALGORITHM);
+    assert_int_equal(unlink(work_path(INDEX)), 0);
+    assert_rewritten("", &options);
+    assert_licensed();
+    assert_int_equal(unlink(work_path(INDEX)), 0);
+    options = with_rules(&other_names, 1, NULL);
+    assert_rewritten("", &options);
+    assert_licensed();
+    assert_int_equal(work_dir_count(), 4);
+    /* Files that nobody would remove, and an index that somebody made meanwhile. */
+    assert_int_equal(unlink(work_path(INDEX)), 0);
+    options = with_rules(&rule, 1, NULL);
+    assert_stays("", &options, NULL, COFFER_ERR_UNSUPPORTED, "");
+    coffer *model = open_model("");
+    options = with_rules(NULL, 0, NULL);
+    options.digests = COFFER_SHA256;
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, &err), COFFER_OK);
+    file_write(INDEX, "{}", 2);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, &err), COFFER_ERR_CHANGED);
+    assert_non_null(strstr(err.path, INDEX));
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+}
+
 /* ---- what goes wrong ---------------------------------------------------------------------------------------------------- */
 
 typedef struct told {
@@ -1095,6 +1127,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_index_that_somebody_changed_stays, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_no_file_is_edited_without_the_others, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_edits_leave_the_index_as_it_is, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_a_set_without_an_index_gets_one, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_progress_and_cancelling, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory_nothing_happens, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_calls_that_fail, faults_set_up, faults_tear_down),
