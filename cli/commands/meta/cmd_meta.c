@@ -344,8 +344,8 @@ const cli_command cli_meta = {
              "nobody else may have the file open, and a power cut in these milliseconds may destroy it. Standard\n"
              "error says how it was done. - is standard input, which can only be shown.\n"
              "\n"
-             "Of an index or a folder all files of the model change together: after a crash it is the old model, the\n"
-             "new one, or what --recover makes one of the two.\n",
+             "Of an index or a folder all files of the model change together: after a crash it is the old model,\n"
+             "the new one, or what --recover makes one of the two.\n",
     .options = META_OPTIONS,
     .examples = META_EXAMPLES,
     .least_names = 1,
