@@ -134,20 +134,30 @@ static const coffer_rewrite_change *folded_change(const folding *all, size_t i)
     return coffer_rewrite_at(all->changes->rewrite, all->changed[i]);
 }
 
+/* Whether a change of the same kind is told in the same words of two tensors. What moves has numbers of its own. */
+static bool told_alike(const folding *all, change made, size_t i, size_t other)
+{
+    const cli_computed *computed = all->changes->computed;
+    return made == COMPUTED ? computed->same(computed->ctx, all->changes->rewrite, all->changed[i], all->changed[other])
+                            : made != MOVED;
+}
+
 /* How many tensors of a fold, from the first of `fold` on, one line is true of: the same change, to the same dtype and the
-   same pattern of names, which is left in patterns[0]. What moves, or is computed, has a line of its own. */
+   same pattern of names, which is left in patterns[0]. */
 static size_t uniform_count(const folding *all, const cli_folds *tree, const cli_fold *fold, size_t *pattern_len)
 {
-    const coffer_rewrite_change *first = folded_change(all, tree->leaves[fold->first].item);
+    const size_t item = tree->leaves[fold->first].item;
+    const coffer_rewrite_change *first = folded_change(all, item);
     const change made = change_of(all->changes, first);
     size_t count = 1;
     *pattern_len = new_pattern(all, 0, first);
-    for (; count < fold->count && made != MOVED && made != COMPUTED; count++) {
-        const coffer_rewrite_change *next = folded_change(all, tree->leaves[fold->first + count].item);
+    for (; count < fold->count; count++) {
+        const size_t other = tree->leaves[fold->first + count].item;
+        const coffer_rewrite_change *next = folded_change(all, other);
         const size_t len = new_pattern(all, 1, next);
         if (change_of(all->changes, next) != made || len != *pattern_len ||
             memcmp(all->patterns[0], all->patterns[1], len) != 0 ||
-            (next->to != NULL && next->to->dtype != first->to->dtype)) {
+            (next->to != NULL && next->to->dtype != first->to->dtype) || !told_alike(all, made, item, other)) {
             break;
         }
     }

@@ -13,6 +13,8 @@ typedef struct cli_computed {
     const char *word; /* "12 of 160 tensors merged" */
     void (*put)(const void *ctx, cli_output *out, const coffer_rewrite *rewrite, size_t i);
     void (*json)(const void *ctx, cli_output *out, const coffer_rewrite *rewrite, size_t i); /* members */
+    bool (*same)(const void *ctx, const coffer_rewrite *rewrite, size_t i,
+                 size_t other); /* `put` says the same of both */
     const void *ctx;
 } cli_computed;
 

@@ -6,6 +6,8 @@
 #include "cli_report.h"
 #include "cli_text.h"
 
+#include <stdio.h>
+
 static const char *way_name(coffer_edit_way way)
 {
     switch (way) {
@@ -61,4 +63,26 @@ int cli_report_change(cli *app, const char *path, const char *name, const char *
 int cli_report_edit(cli *app, const char *path, coffer_edit_way way, const char *changes, double seconds)
 {
     return cli_report_change(app, path, way_name(way), way_text(way), changes, seconds);
+}
+
+void cli_lacking_text(const coffer_rewrite_summary *summary, bool done, char *text, size_t size)
+{
+    char whose[80] = "the new header is";
+    char bytes[CLI_NUMBER_SIZE];
+    char lacking[CLI_NUMBER_SIZE];
+    cli_bytes_text(bytes, summary->lacking_size);
+    cli_bytes_text(lacking, summary->lacking);
+    if (summary->file_count > 1) {
+        snprintf(whose, sizeof whose, "the new headers of %zu of %zu files are up to", summary->lacking_count,
+                 summary->file_count);
+    }
+    if (!done && summary->lacking > 0) {
+        snprintf(text, size,
+                 "; %s %s longer than the space before the data: %s are cloned if the file system can, else copied",
+                 whose, lacking, bytes);
+    } else if (summary->edited == COFFER_EDITED_REWRITE && summary->lacking > 0) {
+        snprintf(text, size,
+                 "; copied %s: %s %s longer than the space before the data, which now has room for the next change",
+                 bytes, whose, lacking);
+    }
 }

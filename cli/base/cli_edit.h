@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What commands that edit a file's metadata say of it. */
+/* What commands that edit headers say of it. */
 #ifndef COFFER_CLI_EDIT_H
 #define COFFER_CLI_EDIT_H
 
@@ -12,5 +12,9 @@ int cli_report_edit(cli *app, const char *path, coffer_edit_way way, const char 
 /* The same for what was done in another way: `name` is for programs. */
 int cli_report_change(cli *app, const char *path, const char *name, const char *text, const char *changes,
                       double seconds);
+
+/* What came of headers that have no room for what is new or, unless a rewrite is `done`, what may: "; the new header is
+   12 B longer than ...". `text` stays as it is where all of them have room. */
+void cli_lacking_text(const coffer_rewrite_summary *summary, bool done, char *text, size_t size);
 
 #endif

@@ -3,6 +3,7 @@
 #include "cli_rewrite.h"
 
 #include "cli_consent.h"
+#include "cli_edit.h"
 #include "cli_files.h"
 #include "cli_guard.h"
 #include "cli_json.h"
@@ -185,30 +186,6 @@ static int show_nothing(const rewriting *run, const char *nothing)
     return CLI_EXIT_OK;
 }
 
-/* Headers that have no room: what came of that or, before the rewrite has run, what may. Empty where all have. */
-static void lacking_text(const rewriting *run, char *text, size_t size)
-{
-    const coffer_rewrite_summary *summary = coffer_rewrite_summarize(run->rewrite);
-    char whose[80] = "the new header is";
-    char bytes[CLI_NUMBER_SIZE];
-    char lacking[CLI_NUMBER_SIZE];
-    cli_bytes_text(bytes, summary->lacking_size);
-    cli_bytes_text(lacking, summary->lacking);
-    if (summary->file_count > 1) {
-        snprintf(whose, sizeof whose, "the new headers of %zu of %zu files are up to", summary->lacking_count,
-                 summary->file_count);
-    }
-    if (!run->changes.done && summary->lacking > 0) {
-        snprintf(text, size,
-                 "; %s %s longer than the space before the data: %s are cloned if the file system can, else copied",
-                 whose, lacking, bytes);
-    } else if (summary->edited == COFFER_EDITED_REWRITE && summary->lacking > 0) {
-        snprintf(text, size,
-                 "; copied %s: %s %s longer than the space before the data, which now has room for the next change",
-                 bytes, whose, lacking);
-    }
-}
-
 /* Why tensors are copied though none of them changes: "; copied 5.0 GB: ...". Empty where that needs no reason: of a
    tensor that is dropped or cast everybody knows why. */
 static void way_text(const rewriting *run, char *text, size_t size)
@@ -218,7 +195,7 @@ static void way_text(const rewriting *run, char *text, size_t size)
     text[0] = '\0';
     cli_bytes_text(bytes, summary->size);
     if (summary->way == COFFER_REWRITE_HEADERS) {
-        lacking_text(run, text, size);
+        cli_lacking_text(summary, run->changes.done, text, size);
     } else if (summary->reason == COFFER_REWRITE_FOR_SEVERAL) {
         snprintf(text, size, "; copied %s: the files get other names, too", bytes);
     } else if (summary->reason == COFFER_REWRITE_FOR_DIGESTS) {

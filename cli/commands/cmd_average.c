@@ -123,6 +123,15 @@ static void json_averaged(const void *ctx, cli_output *out, const coffer_rewrite
     (void)i;
 }
 
+static bool same_average(const void *ctx, const coffer_rewrite *rewrite, size_t i, size_t other)
+{
+    (void)ctx;
+    (void)rewrite;
+    (void)i;
+    (void)other;
+    return true;
+}
+
 /* ---- the whole ---- */
 
 static int open_others(const averaging *run, const char *output)
@@ -142,7 +151,7 @@ static int average_all(averaging *run, const cli_arguments *arguments)
 {
     const cli_rewrite_planner planner = { plan_average,
                                           run,
-                                          { "average", "averaged", put_averaged, json_averaged, run } };
+                                          { "average", "averaged", put_averaged, json_averaged, same_average, run } };
     size_t count = 0;
     char *patterns = NULL;
     const char **texts = cli_values_of(arguments, run->options.slerp ? CLI_OPTION_SLERP : CLI_OPTION_WEIGHT, &count);
@@ -206,6 +215,7 @@ static const cli_option AVERAGE_OPTIONS[] = {
       NULL },
     CLI_OPTION_ROW_SHARD_SIZE,
     CLI_OPTION_ROW_DRY_RUN,
+    CLI_OPTION_ROW_ALL_CHANGES,
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
     CLI_OPTION_ROW_DIGEST,
     CLI_OPTION_ROW_JSON,

@@ -154,11 +154,29 @@ static void json_updates(const void *ctx, cli_output *out, const coffer_rewrite 
     cli_json_close(out, ']');
 }
 
+static bool same_updates(const void *ctx, const coffer_rewrite *rewrite, size_t i, size_t other)
+{
+    (void)ctx;
+    for (size_t k = 0;; k++) {
+        const coffer_lora_update *a = coffer_merge_lora_at(rewrite, i, k);
+        const coffer_lora_update *b = coffer_merge_lora_at(rewrite, other, k);
+        if (a == NULL || b == NULL) {
+            return a == b;
+        }
+        if (a->adapter != b->adapter || a->kind != b->kind || a->rank != b->rank || a->scale != b->scale ||
+            a->transposed != b->transposed) {
+            return false;
+        }
+    }
+}
+
 /* ---- the whole ---- */
 
 static int merge_all(merging *run, const cli_arguments *arguments)
 {
-    const cli_rewrite_planner planner = { plan_merge, run, { "merge", "merged", put_updates, json_updates, run } };
+    const cli_rewrite_planner planner = { plan_merge,
+                                          run,
+                                          { "merge", "merged", put_updates, json_updates, same_updates, run } };
     int code = read_scales(run, arguments);
     if (code == CLI_EXIT_OK) {
         code = open_adapters(run, arguments);
@@ -191,6 +209,7 @@ static const cli_option MERGE_LORA_OPTIONS[] = {
     { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors of the adapters whose names match; repeatable", NULL },
     CLI_OPTION_ROW_SHARD_SIZE,
     CLI_OPTION_ROW_DRY_RUN,
+    CLI_OPTION_ROW_ALL_CHANGES,
     { CLI_OPTION_FORCE, 'f', "force", NULL, "overwrite FILE", NULL },
     CLI_OPTION_ROW_DIGEST,
     CLI_OPTION_ROW_JSON,

@@ -186,7 +186,7 @@ COFFER_API coffer_note coffer_model_note(const coffer *model, coffer_note_kind k
    is no index. Borrowed. Since 0.2. */
 COFFER_API const char *coffer_index_metadata(const coffer *model, size_t *len);
 /* The whole text of the index, byte for byte as it was read, *len bytes (when `len` is not NULL); no NUL follows. NULL
-   when there is no index, and with `select`. Borrowed. Since 0.2. */
+   when there is no index, and where `select` leaves files out. Borrowed. Since 0.2. */
 COFFER_API const void *coffer_index_text(const coffer *model, size_t *len);
 /* The path of the index, as it was given or found in a folder; "" when there is none. Borrowed. Since 0.2. */
 COFFER_API const char *coffer_index_path(const coffer *model);

@@ -116,8 +116,8 @@ COFFER_API const char *coffer_rewrite_map_at(size_t i, const char **about);
 typedef enum coffer_rewrite_way {
     COFFER_REWRITE_NOTHING = 0, /* the model is that way already, and there is no output */
     /* Only metadata or names change: each file is edited as by coffer_edit_metadata, and tensors stay where they are,
-       in the order that they have. Of several files, metadata change in one after the other; names change in all of
-       them and in their index together, and a crash leaves what coffer_recover finishes or undoes. */
+       in the order that they have. Several files change together, with their index where names do, and a crash leaves
+       what coffer_recover finishes or undoes. */
     COFFER_REWRITE_HEADERS = 1,
     COFFER_REWRITE_FILES = 2 /* new files are written, and take their places together when all of them are complete */
 } coffer_rewrite_way;
@@ -129,7 +129,7 @@ typedef enum coffer_rewrite_reason {
     COFFER_REWRITE_FOR_DATA = 2,    /* tensors are left out, cast, moved, or divided among files in another way */
     COFFER_REWRITE_FOR_FORMAT = 3,  /* another format, or one in which names cannot be changed in place */
     COFFER_REWRITE_FOR_DIGESTS = 4, /* digests are recorded, and that of a tensor is of its name, too */
-    COFFER_REWRITE_FOR_SEVERAL = 5  /* names change in several files, which get other names themselves */
+    COFFER_REWRITE_FOR_SEVERAL = 5  /* headers change of several files, which get other names themselves */
 } coffer_rewrite_reason;
 
 /* What is to be done, in numbers. Handed out by pointer, and grows at its end in later versions. */
@@ -187,10 +187,8 @@ COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *
  * the nearest, of two that are as near to the even one, beyond the largest to infinity, by several threads with at most
  * 4 MiB each.
  * Until the new files are complete nothing is touched: after any failure the old model is there as it was, and
- * COFFER_ERR_CHANGED means that somebody saved another one meanwhile, which stays. A rewrite of the metadata of several
- * files edits them in turn: after a failure those before it get their old values again, and where that fails, too,
- * err->message names the file with the new ones; a crash can leave some files edited. Names in several files, and new
- * files, take their places together: COFFER_ERR_UNFINISHED says that all is decided and coffer_recover has to finish.
+ * COFFER_ERR_CHANGED means that somebody saved another one meanwhile, which stays. Several files, or their new headers,
+ * take their places together: COFFER_ERR_UNFINISHED says that all is decided and coffer_recover has to finish.
  * `progress` counts the bytes of tensors (of an edit, those of coffer_edit_metadata). After a failure the plan can only
  * be freed.
  */

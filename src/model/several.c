@@ -124,8 +124,8 @@ done:
 }
 
 /* Opens the model of an index as it is now. *read tells whether the index was read, from the file
-   *seen. The text goes to the model if all its files are open, for coffer_fetch; with a selection
-   it is released. `seen` means nothing at a URL. */
+   *seen. The text goes to the model if all its files are open, for those that pass it on; else it is
+   released. `seen` means nothing at a URL. */
 static coffer_status several_open_now(coffer **model, const char *path, const coffer__location *at,
                                       const coffer_open_options *options, bool *read, coffer__os_info *seen,
                                       coffer_error *err)
@@ -138,11 +138,11 @@ static coffer_status several_open_now(coffer **model, const char *path, const co
         return coffer__fail_path(err, status, path);
     }
     status = several_open_text(model, path, at == NULL ? NULL : at->web, &text, options, err);
-    if (status != COFFER_OK || options->select_count > 0) {
+    if (status != COFFER_OK || (*model)->shard_count != (*model)->several->file_count) {
         coffer__place_forget(&text, options->allocator);
         return status;
     }
-    (*model)->several->index = text; /* coffer_fetch passes it on byte for byte */
+    (*model)->several->index = text;
     return COFFER_OK;
 }
 

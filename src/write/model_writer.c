@@ -268,6 +268,10 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, coffer_erro
 {
     coffer__content nothing;
     const coffer_algorithm algorithm = writer->options.digests;
+    if (writer->keeps.keeps_index) {
+        const coffer__whole *index = &writer->keeps.names->several->index;
+        return coffer__publication_begin(&writer->publication, index->bytes, index->size, err);
+    }
     /* The empty file still is the list by which a crash is undone. */
     if (writer->shards.tensor_count == 0) {
         return coffer__publication_begin(&writer->publication, "", 0, err);

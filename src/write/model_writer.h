@@ -8,12 +8,13 @@
 #include "index_members.h"
 #include "paths.h"
 
-/* All of it is borrowed as long as there is a writer; NULL is allowed everywhere. */
+/* All of it is borrowed as long as there is a writer; zeros are allowed everywhere. */
 typedef struct coffer__model_writer_keeps {
     const uint32_t *shard_of; /* files as coffer__shards_keep plans them, and not by the limit */
     const coffer *names;      /* the model whose files, as many, have the names that the new ones get; then there is an
                                              index even of one file */
-    const coffer__index_members *members; /* of the index's metadata */
+    bool keeps_index;         /* which is that of the same model, byte for byte */
+    const coffer__index_members *members; /* of the metadata of another index */
 } coffer__model_writer_keeps;
 
 /* coffer_model_writer_open with what is kept; `keeps` itself is copied. The folder is locked

@@ -113,20 +113,20 @@ static coffer_status rewrite_hold_file(coffer_rewrite *rewrite, coffer_error *er
 }
 
 /* One of several files has to be a file itself: where a link leads to, others may have it under
-   other names. *info is what lies at the path now, for the caller to compare later. A single file
-   may be replaced through a link, because its target is resolved; the files of a set are published
-   by renames in one folder, which would replace the links themselves. */
-static coffer_status rewrite_check_plain(const char *path, bool follow, coffer__os_info *info, coffer_error *err)
+   other names. A single file may be replaced through a link, because its target is resolved; the
+   files of a set are published by renames in one folder, which would replace the links themselves. */
+static coffer_status rewrite_check_plain(const char *path, bool follow, coffer_error *err)
 {
-    const int os_error = coffer__os_inspect(path, false, info);
+    coffer__os_info info;
+    const int os_error = coffer__os_inspect(path, false, &info);
     if (os_error != 0) {
         return coffer__trouble(err, "look at a file of the model", path, os_error);
     }
-    if (info->kind == COFFER__OS_REGULAR && info->links > 1 && !follow) {
+    if (info.kind == COFFER__OS_REGULAR && info.links > 1 && !follow) {
         coffer__edit_linked(true, err);
         return coffer__fail_path(err, COFFER_ERR_LINKED, path);
     }
-    if (info->kind != COFFER__OS_LINK) {
+    if (info.kind != COFFER__OS_LINK) {
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_LINKED,
@@ -135,43 +135,64 @@ static coffer_status rewrite_check_plain(const char *path, bool follow, coffer__
     return coffer__fail_path(err, COFFER_ERR_LINKED, path);
 }
 
-/* Several files: the name that they would have as one, from the name of their index. The index must
-   have the name that a publication would give to it: otherwise the old index would stay beside the
-   new one and still name the old files. All files must be open, because those that are not are
-   unknown and would be removed with the old model. No lock is taken here: the publication locks the
-   folder when it is opened, and what changes before that is found by rewrite_check_unchanged. */
-static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *err)
+/* The name that the files of a set without an index would have as one: PREFIX.safetensors. */
+static bool rewrite_name_set(coffer__path *target, const char *first)
+{
+    coffer__shard_name parts;
+    const size_t at = coffer__path_name_at(first);
+    if (!coffer__shard_name_read(&parts, first + at, strlen(first + at)) || !coffer__path_copy(target, first)) {
+        return false;
+    }
+    target->text[at + parts.prefix_len - 1] = '\0';
+    return coffer__path_append(target, COFFER__FILE_SUFFIX, sizeof COFFER__FILE_SUFFIX - 1);
+}
+
+/* The name that the files of an index would have as one. The index must have the name that a
+   publication would give to it: otherwise the old index would stay beside the new one and still
+   name the old files. */
+static bool rewrite_name_indexed(coffer__path *target, const char *index)
 {
     static const char ending[] = ".index.json";
+    coffer__path file;
+    const size_t len = coffer__text_len(index);
+    if (!coffer__path_copy(target, index)) {
+        return false;
+    }
+    /* Cut the ending off. A name that is too short for it becomes empty, and the comparison below
+       refuses it. */
+    target->text[len < sizeof ending ? 0 : len - (sizeof ending - 1)] = '\0';
+    return coffer__saved_index_name(&file, target->text, "") && strcmp(file.text, index) == 0;
+}
+
+/* Several files, which get an index if they have none. All that an index names must be open,
+   because those that are not are unknown and would be removed with the old model. No lock is taken
+   here: the publication locks the folder when it is opened, and what changes before that is found by
+   rewrite_check_unchanged. */
+static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *err)
+{
     const coffer *model = rewrite->model;
     const char *index = model->several->index_path;
     const bool follow = rewrite->options.follow_links;
-    coffer__os_info info;
-    coffer__path file;
-    if (model->web != NULL || index == NULL || !coffer__path_copy(&rewrite->target, index)) {
+    coffer__path *target = &rewrite->target;
+    if (model->web != NULL) {
         return rewrite_no_place(err);
     }
-    if (model->shard_count != model->several->file_count) {
+    if (index != NULL && model->shard_count != model->several->file_count) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                             "only %u of the %u files of the model are open, and the others would be lost: open all of "
                             "them, or name another place for the new model (output)",
                             (uint64_t)model->shard_count, (uint64_t)model->several->file_count);
     }
-    const size_t len = coffer__text_len(index);
-    /* Cut the ending off. A name that is too short for it becomes empty, and the comparison below
-       refuses it. */
-    rewrite->target.text[len < sizeof ending ? 0 : len - (sizeof ending - 1)] = '\0';
-    if (!coffer__saved_index_name(&file, rewrite->target.text, "") || strcmp(file.text, index) != 0 ||
-        !coffer__shards_path_fits(rewrite->target.text)) {
+    const bool named =
+        index != NULL ? rewrite_name_indexed(target, index) : rewrite_name_set(target, model->shards->path);
+    if (!named || !coffer__shards_path_fits(target->text)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                             "the model's index is not named NAME.safetensors.index.json, so it cannot be rewritten in "
                             "its place: name another one (output; -o on the command line)");
     }
-    coffer_status status = rewrite_check_plain(index, follow, &rewrite->index_seen, err);
-    /* Only the index is remembered in the plan; the shards' sources remember what they saw
-       themselves. */
+    coffer_status status = index != NULL ? rewrite_check_plain(index, follow, err) : COFFER_OK;
     for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
-        status = rewrite_check_plain(model->shards[i].path, follow, &info, err);
+        status = rewrite_check_plain(model->shards[i].path, follow, err);
     }
     return status;
 }
@@ -676,7 +697,13 @@ static bool rewrite_records_names(const coffer_rewrite *rewrite)
     return false;
 }
 
-/* Why new files have to be written, in the order of the reasons. Names alone can change where the tensors stay; in several
+/* Whether headers change, be it in names or in metadata. */
+static bool rewrite_has_new_headers(const coffer_rewrite *rewrite)
+{
+    return rewrite->renamed || rewrite_has_edits(rewrite);
+}
+
+/* Why new files have to be written, in the order of the reasons. Headers alone can change where the tensors stay; in several
    files only if these keep their own names, by which the index and a publication find them. */
 static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
 {
@@ -694,8 +721,9 @@ static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
     if (rewrite_has_other_digests(rewrite) || (rewrite->renamed && rewrite_records_names(rewrite))) {
         return COFFER_REWRITE_FOR_DIGESTS;
     }
-    return rewrite->renamed && model->several != NULL && !rewrite->keeps_names ? COFFER_REWRITE_FOR_SEVERAL
-                                                                               : COFFER_REWRITE_NO_REASON;
+    return model->several != NULL && !rewrite->keeps_names && rewrite_has_new_headers(rewrite)
+               ? COFFER_REWRITE_FOR_SEVERAL
+               : COFFER_REWRITE_NO_REASON;
 }
 
 /* In this order because each way costs less than the one before: new files, only headers, nothing.
@@ -708,16 +736,28 @@ static void rewrite_choose_way(coffer_rewrite *rewrite)
         summary->way = COFFER_REWRITE_FILES;
         return;
     }
-    summary->way = rewrite->renamed || rewrite_has_edits(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
+    summary->way = rewrite_has_new_headers(rewrite) ? COFFER_REWRITE_HEADERS : COFFER_REWRITE_NOTHING;
     summary->copied = 0;
-    /* An index names the tensors, so it changes with them; with metadata it does not. */
-    rewrite->publishes_headers = rewrite->renamed && rewrite->model->several != NULL;
+    rewrite->publishes_headers = summary->way == COFFER_REWRITE_HEADERS && rewrite->model->several != NULL;
+}
+
+/* Of a set without an index, whose files get other names: a publication removes what an old index
+   names, so the old files would stay beside the new ones. */
+static bool rewrite_leaves_files(const coffer_rewrite *rewrite)
+{
+    const coffer__several *several = rewrite->model->several;
+    return rewrite->options.output == NULL && several != NULL && several->index_path == NULL && !rewrite->keeps_names;
 }
 
 /* What the way needs: the names of new files must be free, and a header must have room. */
 static coffer_status rewrite_check_way(coffer_rewrite *rewrite, coffer_error *err)
 {
     const bool headers = rewrite->summary.way == COFFER_REWRITE_HEADERS;
+    if (rewrite->summary.way == COFFER_REWRITE_FILES && rewrite_leaves_files(rewrite)) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "the new files would have other names, and the model has no index by which the old ones "
+                            "are removed: name another place for the new model (output; -o on the command line)");
+    }
     const coffer_status status = rewrite->summary.way == COFFER_REWRITE_FILES || rewrite->publishes_headers
                                      ? coffer__rewrite_guard(rewrite, err)
                                      : COFFER_OK;

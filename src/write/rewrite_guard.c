@@ -264,6 +264,22 @@ static coffer_status rewrite_look_again(const char *path, const coffer__os_info 
     return coffer__fail_path(err, COFFER_ERR_CHANGED, path);
 }
 
+/* The same of the index of several files; of those that had none, whether there is none yet. */
+static coffer_status rewrite_look_at_index_again(const coffer_rewrite *rewrite, coffer_error *err)
+{
+    coffer__path index;
+    const coffer__several *several = rewrite->model->several;
+    if (several->index_path != NULL) {
+        return rewrite_look_again(several->index_path, &several->index.seen, err);
+    }
+    if (!coffer__saved_index_name(&index, rewrite->target.text, "") || !coffer__os_exists(index.text)) {
+        return COFFER_OK;
+    }
+    coffer__fail(err, COFFER_ERR_CHANGED,
+                 "an index was put beside the files since they were read: nothing was rewritten");
+    return coffer__fail_path(err, COFFER_ERR_CHANGED, index.text);
+}
+
 /* Whether the files of a model that is replaced, its index too, are still those that were read. (A
    single file's writer looks at it itself.) It narrows the window in which a save of another
    program could be lost. Other saves by this library are kept out by the lock of the folder, but an
@@ -281,6 +297,5 @@ coffer_status coffer__rewrite_check_unchanged(const coffer_rewrite *rewrite, cof
             return status;
         }
     }
-    return model->several == NULL ? COFFER_OK
-                                  : rewrite_look_again(model->several->index_path, &rewrite->index_seen, err);
+    return model->several == NULL ? COFFER_OK : rewrite_look_at_index_again(rewrite, err);
 }

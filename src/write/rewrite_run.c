@@ -40,6 +40,8 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     const coffer__model_writer_keeps keeps = { .shard_of = options->max_shard_size == 0 ? rewrite->shard_of : NULL,
                                                .names = rewrite->keeps_names ? rewrite->model : NULL,
+                                               .keeps_index = rewrite->publishes_headers && !rewrite->renamed &&
+                                                              coffer_index_text(rewrite->model, NULL) != NULL,
                                                .members = &rewrite->members };
     /* The layout of the plan, field by field: the writer's options are not those of a header. */
     files.alignment = rewrite->layout.alignment;
@@ -49,7 +51,8 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     files.format = rewrite->layout.format;
     /* Headers are written into files that others have, which is durable in any case. */
     files.sync = rewrite->publishes_headers ? COFFER_SYNC_ALWAYS : options->sync;
-    files.digests = rewrite->digests;
+    /* Those of tensors stay where only headers change, and so do the index's. */
+    files.digests = rewrite->publishes_headers ? COFFER_NO_ALGORITHM : rewrite->digests;
     model.files = &files;
     model.max_shard_size = options->max_shard_size;
     /* owns_target: the file that would be removed is one of the model's own (rewrite_guard.c). */
@@ -168,7 +171,7 @@ coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_opti
         return rewrite_files(rewrite, &known, err);
     case COFFER_REWRITE_HEADERS:
         return rewrite->publishes_headers ? rewrite_files(rewrite, &known, err)
-                                          : coffer__rewrite_headers(rewrite, &known, err);
+                                          : coffer__rewrite_header(rewrite, &known, err);
     case COFFER_REWRITE_NOTHING:
         break;
     }

@@ -115,9 +115,8 @@ struct coffer_rewrite {
     coffer_rewrite_summary summary;
     bool changed;                   /* a tensor is left out, cast or moved */
     bool renamed;                   /* a tensor has another name */
-    bool publishes_headers;         /* names change in several files: their headers change with their index */
+    bool publishes_headers;         /* of several files, which change together */
     coffer__path target;            /* of the new file or model */
-    coffer__os_info index_seen;     /* of several files that are replaced: their index, as it was planned for */
     bool owns_target;               /* the model is replaced, and one of its files has that name */
     bool keeps_names;               /* the new files have the names of the old ones */
     coffer__index_members members;  /* of the old index's metadata, which the new one has, too */
@@ -176,8 +175,7 @@ coffer_status coffer__rewrite_measure_headers(coffer_rewrite *rewrite, coffer_er
 /* Makes the new headers ready for a publication, each beside its file or in a new one, or leaves a file as it is. */
 coffer_status coffer__rewrite_fill_headers(coffer_rewrite *rewrite, coffer_model_writer *files,
                                            const coffer_read_options *read, coffer_error *err);
-/* Edits the metadata of each file. After a failure the files that were edited before it have their old values again; where
-   that fails, too, err->message says which file has the new ones. */
-coffer_status coffer__rewrite_headers(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err);
+/* Edits the header of a single file, and gives up its lock before. */
+coffer_status coffer__rewrite_header(coffer_rewrite *rewrite, const coffer_read_options *read, coffer_error *err);
 
 #endif

@@ -371,6 +371,19 @@ def test_what_would_be_merged(small):
     assert not (folder / "new.safetensors").exists()
 
 
+def test_what_would_be_merged_is_folded_where_it_is_the_same(tmp_path):
+    """Layers of another rank have a line of their own."""
+    names = [f"h.{i}.q" for i in range(6)]
+    make(tmp_path / "base.safetensors", {f"{name}.weight": entry(numbers(6, 10)) for name in names})
+    tensors = {}
+    for i, name in enumerate(names):
+        tensors |= pair(name, 6, 10, 2 if i == 5 else 4)
+    folder = peft(tmp_path / "adapter", tensors, rank_pattern={"h.5.q": 2})
+    words = ["merge-lora", tmp_path / "base.safetensors", folder, "-o", tmp_path / "new.safetensors", "-n"]
+    assert run(*words).stdout.splitlines() == ["h.#.q.weight × 5 (0-4): rank 4, scale 2", "h.5.q.weight: rank 2, scale 4"]
+    assert len(run(*words, "--all").stdout.splitlines()) == 6
+
+
 def test_numbers_that_become_infinite_are_counted(small):
     folder, _ = small
     base = numbers(6, 10)

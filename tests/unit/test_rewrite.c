@@ -581,7 +581,7 @@ static void test_metadata_that_contradict_each_other(void **state)
         assert_string_equal(coffer_table_metadata_get(coffer_shard_table(model, s), "format", 6, NULL), "np");
     }
     coffer_close(model);
-    /* Alone, they are edited file by file. */
+    /* Alone, they change in the headers. */
     const coffer_edit gone = { "format", 6, NULL, 0 };
     options = (coffer_rewrite_options)COFFER_REWRITE_OPTIONS_INIT;
     options.edits = &gone;
@@ -848,76 +848,104 @@ static void test_an_index_that_somebody_changed_stays(void **state)
     assert_index_says(INDEX, "{\n    \"note\": 1, \"total_size\": 255\n  }");
 }
 
-/* What has failed in the middle leaves all files as they were. */
-static void test_edits_of_several_files_are_taken_back(void **state)
+static const coffer_edit license = { "license", 7, "mit", 3 };
+
+static coffer_rewrite_options with_license(void)
+{
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.edits = &license;
+    options.edit_count = 1;
+    return options;
+}
+
+/* Metadata of several files change together, so one file that somebody edits keeps all of them from it. */
+static void test_no_file_is_edited_without_the_others(void **state)
 {
     (void)state;
-    coffer_error err;
-    const coffer_edit edit = { "license", 7, "mit", 3 };
-    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
-    options.edits = &edit;
-    options.edit_count = 1;
+    const coffer_rewrite_options options = with_license();
     save_several(COFFER_NO_ALGORITHM);
     const int fd = open(work_path(SECOND), O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
-    assert_int_equal(rewrite_model(INDEX, &options, &err), COFFER_ERR_LOCKED);
+    assert_stays(INDEX, &options, NULL, COFFER_ERR_LOCKED, SECOND);
     close(fd);
-    assert_non_null(strstr(err.path, SECOND));
-    assert_non_null(strstr(err.message, "no file of the model has new metadata"));
-    coffer *model = open_model(INDEX);
-    for (size_t i = 0; i < 3; i++) {
-        const char *value = coffer_table_metadata_get(coffer_shard_table(model, i), "license", 7, NULL);
-        assert_null(value);
-    }
-    coffer_close(model);
     assert_rewritten(INDEX, &options);
 }
 
-/* How many files have the key. */
-static size_t count_edited(const char *key)
+static void assert_licensed(void)
 {
+    model_assert_whole(INDEX, TENSORS, 3, SEED);
     coffer *model = open_model(INDEX);
-    size_t edited = 0;
     for (size_t i = 0; i < coffer_shard_count(model); i++) {
-        edited += coffer_table_metadata_get(coffer_shard_table(model, i), key, strlen(key), NULL) != NULL;
+        assert_string_equal(coffer_table_metadata_get(coffer_shard_table(model, i), "license", 7, NULL), "mit");
     }
     coffer_close(model);
-    return edited;
 }
 
-/* Whichever call fails, all files have the new metadata, or none. */
-static void test_edits_that_fail_are_taken_back(void **state)
+/* What an index says is of its tensors, so it stays to the byte, with digests and what nobody knows; also where the model was
+   opened by a selection of all files. */
+static void test_edits_leave_the_index_as_it_is(void **state)
 {
     (void)state;
-    const coffer_edit edit = { "license", 7, "mit", 3 };
-    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
-    coffer_status status = COFFER_ERR_IO;
-    bool came_to_it = true;
-    options.edits = &edit;
-    options.edit_count = 1;
+    static const char *const all[] = { "t*" };
+    coffer_open_options chosen = COFFER_OPEN_OPTIONS_INIT;
+    coffer_rewrite *rewrite = NULL;
+    coffer *model = NULL;
+    size_t sizes[2];
+    const coffer_rewrite_options options = with_license();
+    chosen.select = all;
+    chosen.select_count = 1;
+    save_several(COFFER_SHA256);
+    replace_in_file(INDEX, "\"weight_map\"", "\"odd\" : [1e3, null],  \"weight_map\"");
+    uint8_t *before = file_read(INDEX, &sizes[0]);
+    assert_int_equal(coffer_open(&model, work_path(INDEX), &chosen, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_rewrite_summarize(rewrite)->way, COFFER_REWRITE_HEADERS);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, NULL), COFFER_OK);
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
+    uint8_t *after = file_read(INDEX, &sizes[1]);
+    assert_int_equal(sizes[0], sizes[1]);
+    assert_memory_equal(before, after, sizes[0]);
+    free(before);
+    free(after);
+    assert_licensed();
+    assert_int_equal(work_dir_count(), 4);
+    model = open_model(INDEX);
+    assert_int_equal(coffer_recorded_content(model), COFFER_SHA256);
+    assert_int_equal(coffer_verify(model, NULL, coffer_count(model), NULL, NULL, NULL), COFFER_OK);
+    coffer_close(model);
+}
+
+/* Files that only their names make one model are replaced together as well, and get an index. */
+static void test_a_set_without_an_index_gets_one(void **state)
+{
+    (void)state;
+    coffer_error err;
+    coffer_rewrite *rewrite = NULL;
+    const coffer_rewrite_rule rule = { .kind = COFFER_REWRITE_DROP, .pattern = "u[23]" };
+    coffer_rewrite_options options = with_license();
     save_several(COFFER_NO_ALGORITHM);
-    snapshot before = snapshot_take();
-    for (unsigned k = 1; came_to_it; k++) {
-        coffer *model = open_model(INDEX);
-        coffer_rewrite *rewrite = NULL;
-        faults_clear();
-        faults.error = EIO;
-        faults.fail_at = k;
-        faults.spare_clean_up = true;
-        status = coffer_rewrite_plan(&rewrite, model, &options, NULL);
-        if (status == COFFER_OK) {
-            status = coffer_rewrite_run(rewrite, NULL, NULL);
-        }
-        came_to_it = faults.calls >= k;
-        faults_clear();
-        coffer_rewrite_free(rewrite);
-        coffer_close(model);
-        assert_int_equal(count_edited("license"), status == COFFER_OK ? 3 : 0);
-        snapshot_restore(&before);
-        assert_true(k < 2000);
-    }
-    assert_int_equal(status, COFFER_OK);
-    snapshot_free(&before);
+    assert_int_equal(unlink(work_path(INDEX)), 0);
+    assert_rewritten("", &options);
+    assert_licensed();
+    assert_int_equal(unlink(work_path(INDEX)), 0);
+    options = with_rules(&other_names, 1, NULL);
+    assert_rewritten("", &options);
+    assert_licensed();
+    assert_int_equal(work_dir_count(), 4);
+    /* Files that nobody would remove, and an index that somebody made meanwhile. */
+    assert_int_equal(unlink(work_path(INDEX)), 0);
+    options = with_rules(&rule, 1, NULL);
+    assert_stays("", &options, NULL, COFFER_ERR_UNSUPPORTED, "");
+    coffer *model = open_model("");
+    options = with_rules(NULL, 0, NULL);
+    options.digests = COFFER_SHA256;
+    assert_int_equal(coffer_rewrite_plan(&rewrite, model, &options, &err), COFFER_OK);
+    file_write(INDEX, "{}", 2);
+    assert_int_equal(coffer_rewrite_run(rewrite, NULL, &err), COFFER_ERR_CHANGED);
+    assert_non_null(strstr(err.path, INDEX));
+    coffer_rewrite_free(rewrite);
+    coffer_close(model);
 }
 
 /* ---- what goes wrong ---------------------------------------------------------------------------------------------------- */
@@ -1012,11 +1040,9 @@ static void test_without_memory_nothing_happens(void **state)
 }
 
 /* After a call of the system failed, the old model or the new one is there. */
-static void test_calls_that_fail(void **state)
+static void fail_every_call(const coffer_rewrite_options *options, void (*assert_new)(void))
 {
-    (void)state;
     coffer_status status = COFFER_ERR_IO;
-    const coffer_rewrite_options options = with_rules(several_rules, 2, NULL);
     save_several(COFFER_NO_ALGORITHM);
     snapshot before = snapshot_take();
     for (unsigned k = 1; status != COFFER_OK && k < 2000; k++) {
@@ -1026,7 +1052,7 @@ static void test_calls_that_fail(void **state)
         faults.error = EIO;
         faults.fail_at = k;
         faults.spare_clean_up = true;
-        status = coffer_rewrite_plan(&rewrite, model, &options, NULL);
+        status = coffer_rewrite_plan(&rewrite, model, options, NULL);
         if (status == COFFER_OK) {
             status = coffer_rewrite_run(rewrite, NULL, NULL);
         }
@@ -1041,12 +1067,31 @@ static void test_calls_that_fail(void **state)
         if (status == COFFER_ERR_UNFINISHED) {
             assert_int_equal(coffer_recover(work_path("model.safetensors"), NULL, NULL), COFFER_OK);
         }
-        model_assert_whole(INDEX, TENSORS - 1, 3, SEED);
+        assert_new();
         snapshot_restore(&before);
         status = came_to_it ? COFFER_ERR_IO : COFFER_OK;
     }
     assert_int_equal(status, COFFER_OK);
     snapshot_free(&before);
+}
+
+static void assert_one_is_dropped(void)
+{
+    model_assert_whole(INDEX, TENSORS - 1, 3, SEED);
+}
+
+static void test_calls_that_fail(void **state)
+{
+    (void)state;
+    const coffer_rewrite_options options = with_rules(several_rules, 2, NULL);
+    fail_every_call(&options, assert_one_is_dropped);
+}
+
+static void test_calls_that_fail_while_metadata_change(void **state)
+{
+    (void)state;
+    const coffer_rewrite_options options = with_license();
+    fail_every_call(&options, assert_licensed);
 }
 
 int main(void)
@@ -1080,11 +1125,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_only_file_of_an_index_keeps_it, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_several_files_with_second_names_stay, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_an_index_that_somebody_changed_stays, faults_set_up, faults_tear_down),
-        cmocka_unit_test_setup_teardown(test_edits_of_several_files_are_taken_back, faults_set_up, faults_tear_down),
-        cmocka_unit_test_setup_teardown(test_edits_that_fail_are_taken_back, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_no_file_is_edited_without_the_others, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_edits_leave_the_index_as_it_is, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_a_set_without_an_index_gets_one, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_progress_and_cancelling, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory_nothing_happens, faults_set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(test_calls_that_fail, faults_set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(test_calls_that_fail_while_metadata_change, faults_set_up, faults_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

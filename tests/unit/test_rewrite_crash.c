@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model of several files is rewritten in its place, and names in one file or in several are changed in their headers, by a
- * process that is killed before each of its system calls: the old model or the new one is there, or what recovering makes one
- * of the two.
+ * A model of several files is rewritten in its place, and names in one file or in several, or metadata in several, are changed in
+ * their headers, by a process that is killed before each of its system calls: the old model or the new one is there, or what
+ * recovering makes one of the two.
  */
 #include "support_cmocka.h"
 
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define INDEX "model.safetensors.index.json"
+#define WHOLE "" /* the folder */
 #define SEED 7
 #define TENSORS 6 /* of 40 to 45 bytes: three files of two each */
 
@@ -26,16 +27,13 @@ static const coffer_rewrite_rule rules[] = {
     { .kind = COFFER_REWRITE_DROP, .pattern = "t0" },
 };
 
-static int run_given(const char *name, const coffer_rewrite_rule *given, size_t count)
+static int run_options(const char *name, const coffer_rewrite_options *options)
 {
     coffer *model = NULL;
     coffer_rewrite *rewrite = NULL;
-    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
-    options.rules = given;
-    options.rule_count = count;
     coffer_status status = coffer_open(&model, work_path(name), NULL, NULL);
     if (status == COFFER_OK) {
-        status = coffer_rewrite_plan(&rewrite, model, &options, NULL);
+        status = coffer_rewrite_plan(&rewrite, model, options, NULL);
     }
     if (status == COFFER_OK) {
         status = coffer_rewrite_run(rewrite, NULL, NULL);
@@ -43,6 +41,14 @@ static int run_given(const char *name, const coffer_rewrite_rule *given, size_t 
     coffer_rewrite_free(rewrite);
     coffer_close(model);
     return (int)status;
+}
+
+static int run_given(const char *name, const coffer_rewrite_rule *given, size_t count)
+{
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.rules = given;
+    options.rule_count = count;
+    return run_options(name, &options);
 }
 
 static int run_several(void *ctx)
@@ -61,6 +67,16 @@ static int run_several_names(void *ctx)
 {
     (void)ctx;
     return run_given(INDEX, names, 2);
+}
+
+static int run_edits(void *ctx)
+{
+    (void)ctx;
+    const coffer_edit edit = { "license", 7, "longer than the padding of a header", 35 };
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    options.edits = &edit;
+    options.edit_count = 1;
+    return run_options(WHOLE, &options);
 }
 
 static int run_names(void *ctx)
@@ -130,17 +146,36 @@ static void test_kills_while_names_change(void **state)
 static const char *const shards[] = { "model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
                                       "model-00003-of-00003.safetensors" };
 
+/* Whether it is the new model. It is never a mixture of both. */
+typedef bool judge(const coffer *model);
+
+static bool has_new_names(const coffer *model)
+{
+    const bool is_new = coffer_find(model, "u1", 2) != NULL;
+    assert_true(is_new == (coffer_find(model, names[0].name, strlen(names[0].name)) != NULL));
+    assert_true(is_new != (coffer_find(model, "t5", 2) != NULL));
+    return is_new;
+}
+
+static bool has_new_metadata(const coffer *model)
+{
+    const bool is_new = coffer_table_metadata_get(coffer_shard_table(model, 0), "license", 7, NULL) != NULL;
+    for (size_t i = 1; i < 3; i++) {
+        assert_true(is_new == (coffer_table_metadata_get(coffer_shard_table(model, i), "license", 7, NULL) != NULL));
+    }
+    return is_new;
+}
+
 /* Before anything is recovered: a reader gets the old model, the new one, or is told. */
-static void assert_no_mixture(void)
+static void assert_no_mixture(judge *is_new)
 {
     coffer *model = NULL;
-    const coffer_status status = coffer_open(&model, work_path(INDEX), NULL, NULL);
+    const coffer_status status = coffer_open(&model, work_path(WHOLE), NULL, NULL);
     assert_true(status == COFFER_OK || status == COFFER_ERR_UNFINISHED || status == COFFER_ERR_UNDO ||
                 status == COFFER_ERR_NOT_FOUND);
     if (status == COFFER_OK) {
         assert_int_equal(coffer_count(model), TENSORS);
-        assert_true((coffer_find(model, "u1", 2) == NULL) == (coffer_find(model, "t0", 2) != NULL));
-        assert_true((coffer_find(model, "u1", 2) == NULL) == (coffer_find(model, "t5", 2) != NULL));
+        (void)is_new(model);
     }
     coffer_close(model);
 }
@@ -156,30 +191,27 @@ static void recover_all(bool files_first)
     assert_true(status == COFFER_OK || status == COFFER_ERR_NOT_FOUND);
 }
 
-static void kill_while_several_names_change(bool files_first)
+/* The new model may have one file more than the old one: an index. */
+static void kill_while_headers_change(int (*run)(void *), judge *is_new, bool files_first, size_t more)
 {
     bool killed = true;
     size_t olds = 0;
     size_t news = 0;
-    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
-    assert_int_equal(model_save(TENSORS, SEED, 90, &options, coffer_libc_allocator(), NULL), COFFER_OK);
     snapshot before = snapshot_take();
     for (unsigned k = 1; killed; k++) {
-        (void)child_run_killed(run_several_names, NULL, k, &killed);
-        assert_no_mixture();
+        (void)child_run_killed(run, NULL, k, &killed);
+        assert_no_mixture(is_new);
         recover_all(files_first);
-        model_assert_whole(INDEX, TENSORS, 3, SEED);
+        model_assert_whole(WHOLE, TENSORS, 3, SEED);
         coffer *model = NULL;
-        assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, NULL), COFFER_OK);
-        const bool is_new = coffer_find(model, "u1", 2) != NULL;
-        assert_true(is_new == (coffer_find(model, names[0].name, strlen(names[0].name)) != NULL));
-        assert_true(is_new != (coffer_find(model, "t5", 2) != NULL));
+        assert_int_equal(coffer_open(&model, work_path(WHOLE), NULL, NULL), COFFER_OK);
+        const bool found_new = is_new(model);
         coffer_close(model);
-        news += is_new;
-        olds += !is_new;
+        news += found_new;
+        olds += !found_new;
         snapshot after = snapshot_take();
         /* One file without a name of ours may stay, as after any kill. */
-        assert_true(after.count <= before.count + 1);
+        assert_true(after.count <= before.count + 1 + (found_new ? more : 0));
         snapshot_free(&after);
         snapshot_restore(&before);
     }
@@ -187,16 +219,44 @@ static void kill_while_several_names_change(bool files_first)
     snapshot_free(&before);
 }
 
+static void save_several(void)
+{
+    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
+    assert_int_equal(model_save(TENSORS, SEED, 90, &options, coffer_libc_allocator(), NULL), COFFER_OK);
+}
+
 static void test_kills_while_names_change_in_several(void **state)
 {
     (void)state;
-    kill_while_several_names_change(false);
+    save_several();
+    kill_while_headers_change(run_several_names, has_new_names, false, 0);
+}
+
+/* One file has room in its header, which waits beside it; the others are new. */
+static void test_kills_while_metadata_change_in_several(void **state)
+{
+    (void)state;
+    coffer_edit_options roomy = COFFER_EDIT_OPTIONS_INIT;
+    const coffer_edit edit = { "key", 3, "value", 5 };
+    roomy.mode = COFFER_EDIT_REWRITE;
+    save_several();
+    assert_int_equal(coffer_edit_metadata(work_path(shards[0]), &edit, 1, &roomy, NULL, NULL), COFFER_OK);
+    kill_while_headers_change(run_edits, has_new_metadata, false, 0);
+}
+
+static void test_kills_while_a_set_gets_an_index(void **state)
+{
+    (void)state;
+    save_several();
+    assert_int_equal(unlink(work_path(INDEX)), 0);
+    kill_while_headers_change(run_edits, has_new_metadata, false, 1);
 }
 
 static void test_kills_and_files_that_are_recovered_first(void **state)
 {
     (void)state;
-    kill_while_several_names_change(true);
+    save_several();
+    kill_while_headers_change(run_several_names, has_new_names, true, 0);
 }
 
 static int run_recover(void *ctx)
@@ -225,8 +285,7 @@ static bool kill_until(const char *const *files, size_t count)
 {
     bool killed = true;
     bool met = false;
-    coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
-    assert_int_equal(model_save(TENSORS, SEED, 90, &options, coffer_libc_allocator(), NULL), COFFER_OK);
+    save_several();
     snapshot before = snapshot_take();
     for (unsigned k = 1; killed && !met; k++) {
         snapshot_restore(&before);
@@ -253,7 +312,7 @@ static void test_kills_while_it_is_finished(void **state)
     snapshot halfway = snapshot_take();
     for (unsigned k = 1; killed; k++) {
         (void)child_run_killed(run_recover, NULL, k, &killed);
-        assert_no_mixture();
+        assert_no_mixture(has_new_names);
         recover_all(k % 2 == 0);
         model_assert_whole(INDEX, TENSORS, 3, SEED);
         coffer *model = NULL;
@@ -313,6 +372,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kills, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_kills_while_names_change, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_kills_while_names_change_in_several, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_kills_while_metadata_change_in_several, work_dir_set_up,
+                                        work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_kills_while_a_set_gets_an_index, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_kills_and_files_that_are_recovered_first, work_dir_set_up,
                                         work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_kills_while_it_is_finished, work_dir_set_up, work_dir_tear_down),

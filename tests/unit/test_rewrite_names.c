@@ -690,6 +690,15 @@ static void test_where_names_alone_need_new_files(void **state)
     write_odd("some.st", 64);
     file_write(INDEX, index, sizeof index - 1);
     assert_int_equal(rewrite_it(INDEX, &options).summary.reason, COFFER_REWRITE_FOR_SEVERAL);
+    /* Neither has it for metadata. */
+    const coffer_edit edit = { "made by", 7, "a test", 6 };
+    assert_int_equal(unlink(work_path("model.safetensors")), 0);
+    write_odd("some.st", 64);
+    file_write(INDEX, index, sizeof index - 1);
+    options.rule_count = 0;
+    options.edits = &edit;
+    options.edit_count = 1;
+    assert_int_equal(rewrite_it(INDEX, &options).summary.reason, COFFER_REWRITE_FOR_SEVERAL);
 }
 
 /* ---- collisions, and memory -------------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #define REWRITE_WORTH_SAYING UINT64_C(100000000) /* bytes */
 #define TOLD_MOST 60                             /* bytes of a key or a value, in what is said of an edit */
 #define EDITS_TOLD 4                             /* edits of which something is said */
+#define WAY_SIZE 256                             /* of a text that says what is copied, and why */
 #define CHANGES_SIZE (EDITS_TOLD * (8 * TOLD_MOST + 32) + 32)
 
 /* ---- Changing ---- */
@@ -150,16 +151,33 @@ static int change_file(changing *run)
                            cli_seconds() - run->started);
 }
 
+/* What is copied though no tensor changes, and why; empty where nothing is. */
+static void way_text(const coffer_rewrite_summary *summary, bool dry_run, char *text, size_t size)
+{
+    char bytes[CLI_NUMBER_SIZE];
+    text[0] = '\0';
+    if (summary->way == COFFER_REWRITE_HEADERS) {
+        cli_lacking_text(summary, !dry_run, text, size);
+        return;
+    }
+    cli_bytes_text(bytes, summary->size);
+    snprintf(text, size, "; copied %s: %s", bytes,
+             summary->reason == COFFER_REWRITE_FOR_SEVERAL ? "the files get other names, too"
+                                                           : "digests are recorded in all files, as in some of them");
+}
+
 /* "edited 3 files", which one word serves for a dry run and for what was done. */
 static int report_files(const changing *run, const coffer_rewrite_summary *summary, bool dry_run)
 {
-    char text[2 * CLI_NUMBER_SIZE + 32];
+    char way[WAY_SIZE];
+    char text[WAY_SIZE + 2 * CLI_NUMBER_SIZE + 32];
     const bool nothing = summary->way == COFFER_REWRITE_NOTHING;
     if (nothing) {
         return cli_report_edit(run->app, run->path, COFFER_EDITED_NOTHING, "", cli_seconds() - run->started);
     }
-    snprintf(text, sizeof text, "%sedited %zu file%s", dry_run ? "would have " : "", summary->file_count,
-             summary->file_count == 1 ? "" : "s");
+    way_text(summary, dry_run, way, sizeof way);
+    snprintf(text, sizeof text, "%sedited %zu file%s%s", dry_run ? "would have " : "", summary->file_count,
+             summary->file_count == 1 ? "" : "s", way);
     return cli_report_change(run->app, run->path, dry_run ? "dry_run" : "edited", text, run->changes,
                              cli_seconds() - run->started);
 }
@@ -176,9 +194,9 @@ static int change_files(changing *run, const coffer *model, bool dry_run)
     options.edit_count = run->count;
     options.follow_links = run->asked->follow_links;
     cli_progress_begin(&progress, run->app, "rewriting", 0);
-    rewriting told = { run->app, run->path, false, false, { &progress, 0 } };
-    read.progress = tell_rewriting;
-    read.progress_ctx = &told;
+    cli_progress_part part = { &progress, 0 };
+    read.progress = cli_progress_call;
+    read.progress_ctx = &part;
     coffer_status status = coffer_rewrite_plan(&rewrite, model, &options, &err);
     if (status == COFFER_OK && !dry_run) {
         status = coffer_rewrite_run(rewrite, &read, &err);
@@ -276,6 +294,9 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     if ((recovers || edits || rewrites) && strcmp(arguments->names[0], "-") == 0) {
         return cli_usage_error(app, "standard input can only be shown, not edited; name the file");
     }
+    if ((recovers || edits || rewrites) && strstr(arguments->names[0], "://") != NULL) {
+        return cli_usage_error(app, "what is behind a URL can only be shown, not edited; coffer fetch brings it");
+    }
     if (cli_given(arguments, CLI_OPTION_DRY_RUN) && !edits) {
         return cli_usage_error(app, "--dry-run needs --set or --unset");
     }
@@ -323,8 +344,8 @@ const cli_command cli_meta = {
              "nobody else may have the file open, and a power cut in these milliseconds may destroy it. Standard\n"
              "error says how it was done. - is standard input, which can only be shown.\n"
              "\n"
-             "Of an index or a folder all files of the model are edited, one after the other; if one fails, those\n"
-             "before it get their old values again.\n",
+             "Of an index or a folder all files of the model change together: after a crash it is the old model,\n"
+             "the new one, or what --recover makes one of the two.\n",
     .options = META_OPTIONS,
     .examples = META_EXAMPLES,
     .least_names = 1,
