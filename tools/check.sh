@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The whole test run: stages, each with its name and time, up to the first that fails. Once the library is built and its unit tests
-# pass, two rows of stages run side by side. What a stage says goes to build/check/STAGE.log and is shown when it fails. WITHOUT="STAGE..." leaves stages out, such as ports, which is long. In
-# the end the runners' own summaries are shown once more.
+# The whole test run: stages, each with its name and time, up to the first that fails. Once the library is built, two rows of stages
+# run side by side. What a stage says goes to build/check/STAGE.log and is shown when it fails.
+# WITHOUT="STAGE..." leaves stages out, such as ports, which is long. In the end the runners' own summaries are shown once more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -158,13 +158,14 @@ side_by_side() { # side_by_side ROW ROW
 
 cat <<END
 make check installs what is missing (compilers, analysers, emulators, shells and, for the Python package, every framework: up to
-5 GB) and then runs every test: about 20 to 45 minutes on two processors. make test is the quick run. Logs: $logs/STAGE.log
+5 GB) and then runs every test: about an hour on two processors. make test is the quick run. Logs: $logs/STAGE.log
 END
 
 # First, and not as a stage: it may ask for a password, and it is the one part that uses the network.
 tools/setup.sh check
 
 compiling() {
+    stage ctest tools/ctest.sh check-gcc
     stage clang-asan build_and_test check-clang-asan
     stage clang-tidy stage_clang_tidy
     stage gcc-asan build_and_test check-gcc-asan
@@ -196,7 +197,6 @@ using() {
 }
 
 stage gcc-build tools/build.sh check-gcc
-stage ctest tools/ctest.sh check-gcc
 side_by_side compiling using
 
 echo

@@ -57,12 +57,13 @@ test_wheel() {
     run_tests "$out/installed"
 }
 
-# Installed as users do it, and as those who work on it: then files lie elsewhere than with --target, the command's too.
+# Installed as users do it, and as those who work on it: then files lie elsewhere than with --target, the command's too. Where they
+# lie is all that differs, so what the latter get is not optimised.
 test_command() {
     local kind
     (
         cd "$package"
-        PYTHONPATH=build_backend python -c 'import backend, sys; backend.build_editable(sys.argv[1])' "$out/editable"
+        PYTHONPATH=build_backend python -c 'import backend, sys; backend.build_editable(sys.argv[1], {"cmake.build-type": "Debug"})' "$out/editable"
     )
     for kind in dist editable; do
         python -m venv --without-pip "$out/venv-$kind"
@@ -73,9 +74,10 @@ test_command() {
 }
 
 test_sanitized() {
-    local flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g -O1'
+    local flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1'
     CFLAGS=$flags python -m pip install --quiet --no-build-isolation --no-deps --target "$out/sanitized" \
-        --config-settings=cmake.build-type=Debug --config-settings=install.strip=false "$package"
+        --config-settings=cmake.build-type=Debug --config-settings=cmake.define.CMAKE_C_FLAGS_DEBUG=-g1 \
+        --config-settings=install.strip=false "$package"
     # The interpreter and its packages were built without: what they leak at the end is not looked at.
     LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
         run_tests "$out/sanitized"

@@ -188,8 +188,7 @@ write_notes() {
 write_sums() {
     (
         cd "$dist"
-        rm -f SHA256SUMS coffer.sig
-        find . -type f -printf '%P\n' | sort | xargs -d '\n' sha256sum >SHA256SUMS
+        find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs -d '\n' sha256sum >SHA256SUMS
     )
     if [ -n "${COFFER_SIGN_KEY:-}" ]; then
         build/release/coffer hash "$dist" --sign "$COFFER_SIGN_KEY" -o "$dist/coffer.sig"

@@ -447,6 +447,7 @@ make_modules() { # make_modules FOLDER REQUIREMENTS: what the file pins, by the 
     cp "$2" "$1/requirements.txt"
 }
 
+# Nothing is compiled to bytecode before it is imported: most of the frameworks never is.
 make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with what the file pins, and before it the package
     if pins_of "$2" | cmp -s - "$1/requirements.txt"; then
         return
@@ -454,8 +455,8 @@ make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with wha
     echo "setup: making $1 with what $2 pins"
     rm -rf "$1"
     python3 -m venv "$1"
-    [ $# -lt 3 ] || "$1/bin/python" -m pip install --quiet --disable-pip-version-check "$3"
-    "$1/bin/python" -m pip install --quiet --disable-pip-version-check -r "$2"
+    [ $# -lt 3 ] || "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$3"
+    "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -r "$2"
     # Written last: its presence says that the environment is complete.
     pins_of "$2" >"$1/requirements.txt"
 }
@@ -526,7 +527,8 @@ windows-python)
 check | bench)
     make_venv .venv tests/requirements.txt
     make_venv build/python-venv bindings/python/tests/requirements.txt
-    make_venv build/frameworks-venv bindings/python/tests/requirements-frameworks.txt torch==2.13.0
+    make_venv build/frameworks-venv bindings/python/tests/requirements-frameworks.txt torch==2.13.0 &
+    frameworks=$!
     ;;&
 bench)
     make_modules build/hub-client bench/hub_client.txt
@@ -545,3 +547,5 @@ check | release | web)
     make_js_modules web
     ;;
 esac
+# It takes as long as all others together, so it was made beside them.
+[ -z "${frameworks:-}" ] || wait "$frameworks"

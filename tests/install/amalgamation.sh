@@ -34,7 +34,7 @@ serves() { # serves WHAT PROGRAM
 strict=(-std=c11 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wvla)
 for compiler in gcc clang; do
     for level in -O0 -O2 -O3; do
-        silently "$compiler" "${strict[@]}" "$level" -c coffer.c -o strict.o
+        silently "$compiler" "${strict[@]}" "$level" -fPIC -c coffer.c -o "$compiler$level.o"
     done
     silently "$compiler" -c coffer.c
     silently "$compiler" -std=c11 -pedantic -Wall -Wextra -I. "$here/consumer.c" coffer.o -pthread -o from-c
@@ -43,20 +43,19 @@ for compiler in gcc clang; do
     serves "one file by $compiler, from C++17" from-c++
 done
 
-gcc -O2 -fPIC -shared coffer.c -o libone.so
+gcc -shared gcc-O2.o -o libone.so
 nm -D -P --defined-only libone.so | cut -d ' ' -f 1 | sort >exported
 sed 's/(.*//; s/.*[ *]//' "$checkout/tests/abi/functions.txt" | sort >recorded
 diff recorded exported
 echo "ok: one file exports the $(wc -l <recorded) functions of the library and nothing else"
 
 export COFFER_SOURCE_DIR=$checkout COFFER_VECTORS=$checkout/tests/vectors COFFER_CLI=$build/coffer COFFER_FAKES=$build/tests/fakes
-gcc -O2 -c coffer.c
 support=$(find "$build/tests" -name 'support*.c.o')
 count=0
 # But those of the command's own files, which are no part of the library.
 for object in $(find "$build/tests" -name 'test_*.c.o' ! -name 'test_cli_*' | sort); do
     # What find printed are words, one each.
-    gcc "$object" $support coffer.o -o unit -lcmocka -pthread -lm
+    gcc "$object" $support gcc-O2.o -o unit -lcmocka -pthread -lm
     ./unit >said 2>&1 || { cat said >&2; echo "one file fails $(basename "$object" .c.o)" >&2; exit 1; }
     count=$((count + 1))
 done

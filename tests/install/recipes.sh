@@ -20,9 +20,10 @@ quietly() { # quietly COMMAND...: shows what it said when it fails
 }
 
 # ---- The oldest CMake -------------------------------------------------------------------------------------------------
+# Both libraries are made of the same objects, in one folder.
 
-install_by_oldest() { # install_by_oldest SHARED(ON|OFF) LIBRARY NOT_THERE
-    local build=$work/oldest-$1 prefix=$work/prefix-$1
+install_by_oldest() { # install_by_oldest SHARED(ON|OFF) LIBRARY NOT_THERE TARGET
+    local build=$work/oldest prefix=$work/prefix-$1
     quietly "$tools/cmake" -S . -B "$build" -DBUILD_TESTING=OFF -DBUILD_SHARED_LIBS="$1" -DCOFFER_BUILD_CLI=OFF \
         -DCOFFER_BUILD_EXAMPLES=OFF -DCOFFER_BUILD_BENCH=OFF -DCOFFER_BUILD_FUZZ=OFF -DCMAKE_INSTALL_PREFIX="$prefix"
     quietly "$tools/cmake" --build "$build" --parallel "${JOBS:-$(nproc)}" --target install
@@ -67,12 +68,13 @@ quietly ninja -C "$work/meson/build" consumer
 echo "ok: Meson $("$tools/meson" --version)"
 
 # ---- Conan ------------------------------------------------------------------------------------------------------------
+# A debug build, as it is the recipe that is tried.
 
 export CONAN_HOME=$work/conan
 quietly "$tools/conan" profile detect
 cp -r packaging/conan "$work/recipe"
 for shared in True False; do
-    quietly "$tools/conan" create packaging/conan --test-folder "$work/recipe/test_package" -o "coffer/*:shared=$shared"
+    quietly "$tools/conan" create packaging/conan --test-folder "$work/recipe/test_package" -s build_type=Debug -o "coffer/*:shared=$shared"
     grep -q "^coffer $version\$" "$work/log"
     echo "ok: $("$tools/conan" --version), shared=$shared"
 done

@@ -67,9 +67,10 @@ expect_version 'the installed command' sh -c '"$1" --version | head -n 1' sh "$p
 
 # ---- CMake ------------------------------------------------------------------------------------------------------------
 
+# Not optimised, as what is tried is how the parts find each other.
 consume_by_cmake() { # consume_by_cmake WAY TARGET SHARED(yes|no) [COMPONENTS]
     local folder=$work/$1-${2//:/-}${4:+-${4/;/-}}
-    cmake --no-warn-unused-cli -G Ninja -S "$here" -B "$folder" -DCMAKE_BUILD_TYPE=Release -DCOFFER_WAY="$1" -DCOFFER_TARGET="$2" \
+    cmake --no-warn-unused-cli -G Ninja -S "$here" -B "$folder" -DCMAKE_BUILD_TYPE=Debug -DCOFFER_WAY="$1" -DCOFFER_TARGET="$2" \
         -DCOFFER_CHECKOUT="$checkout" -DCOFFER_COMPONENTS="${4:-}" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
     cmake --build "$folder" --target consumer >"$work/log" || { cat "$work/log"; exit 1; }
     expect_version "$1, $2${4:+, components $4}" "$folder/consumer"

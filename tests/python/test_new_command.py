@@ -82,10 +82,16 @@ def programs(tmp_path_factory):
     shared = [folder / "templates.c", *cli.glob("base/*.c"), *cli.glob("commands/**/*.c"), cli / "cli_table.c", cli / "main.c", *cli.glob("system/cli_[!s]*_posix.c")]
     rooms = {f"-I{path}" for path in [cli, cli / "base", cli / "system", cli / "generate", *cli.glob("commands/**/")]}
     options = ["-std=c11", "-O0", "-D_DEFAULT_SOURCE", "-D_FILE_OFFSET_BITS=64", "-D_TIME_BITS=64", f"-I{SOURCE / 'include'}", *rooms]
-    for name, own in (("coffer", [cli / "system/cli_start_posix.c"]), ("generate", cli.glob("generate/*.c"))):
-        command = [CC, *options, *shared, *own, BUILD / "libcoffer.a", "-pthread", "-lm", "-o", folder / name]
-        done = subprocess.run(command, capture_output=True, text=True)
+    objects = folder / "objects"
+    objects.mkdir()
+
+    def compiler(*words):
+        done = subprocess.run([CC, *options, *words], cwd=objects, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+    compiler("-c", *shared)
+    for name, own in (("coffer", [cli / "system/cli_start_posix.c"]), ("generate", cli.glob("generate/*.c"))):
+        compiler(*own, *objects.glob("*.o"), BUILD / "libcoffer.a", "-pthread", "-lm", "-o", folder / name)
     return folder
 
 
