@@ -328,6 +328,7 @@ def loads() -> None:
                 compare_fresh(what, LARGE, code, before, bound=1)
     make(TINY, iter([("x", (1000, 250))]))
     compare("Python: coffer.load of 1 MB", lambda: dict(coffer.load(TINY)), lambda: safetensors.numpy.load_file(TINY))
+    compare("Python: numpy load_file of 1 MB", lambda: coffer.numpy.load_file(TINY), lambda: safetensors.numpy.load_file(TINY))
 
 
 def small_slices() -> None:

@@ -370,6 +370,9 @@ int coffer__os_shared_seal(int fd, bool constant);
 int coffer__os_shared_check(int fd, bool constant, uint64_t *size);
 /* Maps all of it, to read and write. coffer__os_map_range maps it to read. */
 int coffer__os_shared_map(int fd, uint64_t size, coffer__os_map *map);
+/* Takes a range of it, whole huge pages that nobody has used, as huge pages, where the system can. Disks read to small ones
+   in small pieces, and every process maps each of them by itself. */
+void coffer__os_shared_huge(const coffer__os_map *map, uint64_t offset, uint64_t size);
 /* Gives back the memory of a range of whole pages, which reads as zeros from then on. */
 void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size);
 

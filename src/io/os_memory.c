@@ -78,19 +78,17 @@ void coffer__os_unmap(const coffer__os_map *map)
     }
 }
 
-static void *os_pages(size_t size)
+static void *os_pages(size_t size, int protection)
 {
-    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *pages = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return pages == MAP_FAILED ? NULL : pages;
 }
 
 /* mmap aligns to small pages. So this maps a huge page more than is wanted, and gives back what is
-   before the first multiple of a huge page and what is after the end. The madvise matters where
-   huge pages are used on request only, which is the default of many systems; if it fails, the pages
-   are small. */
-static void *os_huge_pages(size_t size)
+   before the first multiple of a huge page and what is after the end. */
+void *coffer__os_pages_aligned(size_t size, int protection)
 {
-    char *pages = os_pages(size + COFFER__OS_HUGE_PAGE);
+    char *pages = os_pages(size + COFFER__OS_HUGE_PAGE, protection);
     if (pages == NULL) {
         return NULL;
     }
@@ -102,15 +100,25 @@ static void *os_huge_pages(size_t size)
     if (before < COFFER__OS_HUGE_PAGE) {
         (void)munmap(pages + before + size, COFFER__OS_HUGE_PAGE - before);
     }
-#ifdef MADV_HUGEPAGE
-    (void)madvise(pages + before, size, MADV_HUGEPAGE);
-#endif
     return pages + before;
+}
+
+/* The madvise matters where huge pages are used on request only, which is the default of many
+   systems; if it fails, the pages are small. */
+static void *os_huge_pages(size_t size)
+{
+    void *pages = coffer__os_pages_aligned(size, PROT_READ | PROT_WRITE);
+#ifdef MADV_HUGEPAGE
+    if (pages != NULL) {
+        (void)madvise(pages, size, MADV_HUGEPAGE);
+    }
+#endif
+    return pages;
 }
 
 void *coffer__os_pages_new(size_t size)
 {
-    return size < COFFER__OS_HUGE_PAGE ? os_pages(size) : os_huge_pages(size);
+    return size < COFFER__OS_HUGE_PAGE ? os_pages(size, PROT_READ | PROT_WRITE) : os_huge_pages(size);
 }
 
 void coffer__os_pages_free(void *pages, size_t size)

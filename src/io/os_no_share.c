@@ -38,6 +38,13 @@ int coffer__os_shared_map(int fd, uint64_t size, coffer__os_map *map)
     return EOPNOTSUPP;
 }
 
+void coffer__os_shared_huge(const coffer__os_map *map, uint64_t offset, uint64_t size)
+{
+    (void)map;
+    (void)offset;
+    (void)size;
+}
+
 void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size)
 {
     (void)fd;

@@ -85,6 +85,8 @@ int coffer__os_thread_create(pthread_t *thread, const pthread_attr_t *attributes
 int coffer__os_open_with(const char *path, int flags, mode_t mode, int *fd);
 /* os_files.c: whether the end of the range is within the system's offsets. */
 bool coffer__os_offset_fits(uint64_t offset, uint64_t size);
+/* os_memory.c: private memory that begins at a multiple of a huge page; NULL: there is none. */
+void *coffer__os_pages_aligned(size_t size, int protection);
 /* os_residency.c: one preadv2 with a flag of Linux, as pread otherwise; -1 with EOPNOTSUPP elsewhere. */
 #define COFFER__OS_READ_NOWAIT 0x08    /* only what is cached */
 #define COFFER__OS_READ_DONTCACHE 0x80 /* and leave nothing in the cache */

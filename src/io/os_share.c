@@ -27,6 +27,7 @@
 /* How many processes may wait to be answered, and how many descriptors a dishonest answer may carry at most. */
 #define OS_BACKLOG 64
 #define OS_MOST_PASSED 8
+#define OS_COLLAPSE 25 /* MADV_COLLAPSE (Linux 6.1) */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -77,18 +78,36 @@ int coffer__os_shared_check(int fd, bool constant, uint64_t *size)
     return 0;
 }
 
-/* Half of the address space is more than any system gives, and keeps differences of pointers within ptrdiff_t. */
+/* Half of the address space is more than any system gives, and keeps differences of pointers within ptrdiff_t. Huge
+   pages can only be mapped as such where they are aligned, so the place is found first, and mapped over. */
 int coffer__os_shared_map(int fd, uint64_t size, coffer__os_map *map)
 {
     if (size == 0 || size > SIZE_MAX / 2) {
         return EFBIG;
     }
-    void *base = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *place = coffer__os_pages_aligned((size_t)size, PROT_NONE);
+    if (place == NULL) {
+        return ENOMEM;
+    }
+    void *base = mmap(place, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
     if (base == MAP_FAILED) {
-        return errno;
+        const int os_error = errno;
+        (void)munmap(place, (size_t)size);
+        return os_error;
     }
     *map = (coffer__os_map){ base, (size_t)size };
     return 0;
+}
+
+/* Of most systems such memory has small pages, whatever is advised: only this call makes huge ones of them. It does so
+   where a first page is there. The whole range goes by one call, since each makes the system wait for all processors. */
+void coffer__os_shared_huge(const coffer__os_map *map, uint64_t offset, uint64_t size)
+{
+    volatile uint8_t *first = (uint8_t *)map->base + offset;
+    for (uint64_t i = 0; i < size; i += COFFER__OS_HUGE_PAGE) {
+        first[i] = 0;
+    }
+    (void)madvise((uint8_t *)map->base + offset, (size_t)size, OS_COLLAPSE);
 }
 
 /* The memory keeps its size, which is sealed, and reads as zeros there. It is only a saving, so a failure is nobody's

@@ -91,7 +91,8 @@ static void share_lose(coffer__share *share)
 }
 
 /* The memory is made when the name is this process's already: those who call meanwhile wait for it. It is sealed
-   against further seals before anybody has it, so no peer can add one that keeps the others from writing. */
+   against further seals before anybody has it, so no peer can add one that keeps the others from writing. The buffers
+   that the slots begin with are used over and over, so it pays to have them in huge pages. */
 static share_outcome share_make(share_entry *entry)
 {
     coffer__share *share = entry->share;
@@ -105,6 +106,7 @@ static share_outcome share_make(share_entry *entry)
     }
     coffer__share_view(&share->table, &entry->shape, share->map.base);
     coffer__share_begin(&share->table, share->me);
+    coffer__os_shared_huge(&share->map, share->table.bytes_from, entry->shape.slots * COFFER__CELL);
     coffer__share_step(share, "make");
     return share_take_place(entry);
 }

@@ -660,6 +660,67 @@ static void a_caller_that_talks_disturbs_nobody(void **state)
     group_end(&g);
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+#define HUGE_PAGE ((size_t)COFFER__OS_HUGE_PAGE)
+
+/* Bytes of the map at an address that are huge pages of shared memory. */
+static uint64_t huge_bytes(const void *base)
+{
+    char line[256];
+    char begin[32];
+    unsigned long kilobytes = 0;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    assert_non_null(maps);
+    snprintf(begin, sizeof begin, "%lx-", (unsigned long)(uintptr_t)base);
+    for (int found = 0; found < 2 && fgets(line, sizeof line, maps) != NULL;) {
+        const bool here = found == 0 && strncmp(line, begin, strlen(begin)) == 0;
+        found += here || (found == 1 && sscanf(line, "ShmemPmdMapped: %lu kB", &kilobytes) == 1);
+    }
+    (void)fclose(maps);
+    return (uint64_t)kilobytes * 1024;
+}
+
+/* Whether the system makes huge pages of small ones when it is asked to, and has one now. */
+static bool has_huge_pages(void)
+{
+    const int collapse = 25;
+    char *pages = coffer__os_pages_new(HUGE_PAGE);
+    assert_non_null(pages);
+    pages[0] = 1;
+    const bool has = madvise(pages, HUGE_PAGE, collapse) == 0;
+    coffer__os_pages_free(pages, HUGE_PAGE);
+    return has;
+}
+
+static void memory_is_in_huge_pages(void **state)
+{
+    (void)state;
+    const size_t size = 3 * HUGE_PAGE + 4096;
+    coffer__os_map map;
+    coffer__os_map other;
+    int fd = -1;
+    assert_int_equal(coffer__os_shared_new("huge", size, &fd), 0);
+    assert_int_equal(coffer__os_shared_map(fd, size, &map), 0);
+    assert_int_equal(coffer__os_shared_map(fd, size, &other), 0);
+    assert_int_equal((uintptr_t)map.base % HUGE_PAGE, 0);
+    assert_int_equal((uintptr_t)other.base % HUGE_PAGE, 0);
+    memset(map.base, 7, HUGE_PAGE);
+    coffer__os_shared_huge(&map, HUGE_PAGE, 2 * HUGE_PAGE);
+    const uint8_t *bytes = other.base;
+    for (size_t i = 0; i < size; i++) {
+        assert_int_equal(bytes[i], i < HUGE_PAGE ? 7 : 0);
+    }
+    if (has_huge_pages()) {
+        assert_int_equal(huge_bytes(other.base), 2 * HUGE_PAGE);
+    } else {
+        print_message("not run: this system makes no huge pages on demand\n");
+    }
+    coffer__os_unmap(&other);
+    coffer__os_unmap(&map);
+    (void)close(fd);
+}
+
 /* ---- who lives --------------------------------------------------------------------------------------------------- */
 
 static int byte_shows(void *ctx)
@@ -710,6 +771,7 @@ int main(void)
         cmocka_unit_test_setup(sessions_follow_each_other, set_up),
         cmocka_unit_test_setup(nonsense_means_no_group, set_up),
         cmocka_unit_test_setup(a_caller_that_talks_disturbs_nobody, set_up),
+        cmocka_unit_test_setup(memory_is_in_huge_pages, set_up),
         cmocka_unit_test_setup(a_byte_is_held_until_it_is_let_go, set_up),
         cmocka_unit_test_setup(a_late_rank_harms_nobody, set_up),
         cmocka_unit_test_setup(a_killed_rank_harms_nobody, set_up),
