@@ -52,6 +52,9 @@ struct coffer__device_ops {
     coffer_status (*room)(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err);
     coffer_status (*allocate)(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err);
     void (*release)(coffer_device *device, uint64_t address, uint64_t size);
+    /* The end of the allocation in which an address lies, beyond which no copy to it may go; the address itself where that
+       is not known. */
+    coffer_status (*end_of)(coffer_device *device, uint64_t address, uint64_t *end, coffer_error *err);
     /* Makes host memory fit for fast copies by every device of the kind. *mine is false when it was registered before, for another device perhaps: then it is not to be
        forgotten. COFFER_ERR_UNSUPPORTED when it cannot be done, which does not forbid copies: the driver then moves the
        bytes through memory of its own. */

@@ -66,6 +66,7 @@ static const coffer__driver_symbol cuda_symbols[] = {
     { "cuMemGetInfo_v2", CUDA_COMMON(room) },
     { "cuMemAlloc_v2", CUDA_COMMON(allocate) },
     { "cuMemFree_v2", CUDA_COMMON(release) },
+    { "cuMemGetAddressRange_v2", CUDA_COMMON(range) },
     { "cuMemHostRegister_v2", CUDA_COMMON(host_register) },
     { "cuMemHostUnregister", CUDA_COMMON(host_unregister) },
     { "cuStreamCreate", CUDA_COMMON(stream_new) },

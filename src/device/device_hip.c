@@ -34,6 +34,7 @@ static const coffer__driver_symbol hip_symbols[] = {
     { "hipMemGetInfo", HIP_COMMON(room) },
     { "hipMalloc", HIP_COMMON(allocate) },
     { "hipFree", HIP_COMMON(release) },
+    { "hipMemGetAddressRange", HIP_COMMON(range) },
     { "hipHostRegister", HIP_COMMON(host_register) },
     { "hipHostUnregister", HIP_COMMON(host_unregister) },
     { "hipStreamCreateWithFlags", HIP_COMMON(stream_new) },

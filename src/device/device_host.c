@@ -64,6 +64,16 @@ static void host_release(coffer_device *device, uint64_t address, uint64_t size)
     coffer_buffer_free(host_address(address), (size_t)size);
 }
 
+/* To memcpy all memory is one. */
+static coffer_status host_end_of(coffer_device *device, uint64_t address, uint64_t *end, coffer_error *err)
+{
+    (void)device;
+    (void)address;
+    (void)err;
+    *end = UINT64_MAX;
+    return COFFER_OK;
+}
+
 /* Nothing has to be registered for memcpy. *mine stays false, so that nothing will be forgotten either. */
 static coffer_status host_register(coffer_device *device, void *memory, size_t size, bool *mine, coffer_error *err)
 {
@@ -183,6 +193,7 @@ static const coffer__device_ops host_ops = {
     .room = host_room,
     .allocate = host_allocate,
     .release = host_release,
+    .end_of = host_end_of,
     .register_host = host_register,
     .forget_host = host_forget,
     .lane_new = host_lane_new,

@@ -359,6 +359,24 @@ static void driver_release(coffer_device *device, uint64_t address, uint64_t siz
     }
 }
 
+/* Memory may come from an interface that this one does not speak of, which is no failure of the device. */
+static coffer_status driver_end_of(coffer_device *device, uint64_t address, uint64_t *end, coffer_error *err)
+{
+    const coffer__driver *driver = device->state;
+    uintptr_t base = 0;
+    size_t size = 0;
+    *end = address;
+    const coffer_status status = driver_usable(device, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    const int code = driver->calls.range(&base, &size, (uintptr_t)address);
+    if (code == 0) {
+        *end = (uint64_t)base + size;
+    }
+    return driver_is_final(code) ? driver_result(device, code, "ask for an allocation", err) : COFFER_OK;
+}
+
 /* Whatever stands in the way (limits on locked memory, WSL2, a map of a file system that cannot do it), copies work
    without it. So every failure is one answer, unless the device is lost by it. Memory that is registered already
    serves as well, but its owner will release it: *mine stays false, or it would be released twice. */
@@ -561,6 +579,7 @@ static const coffer__device_ops driver_ops = {
     .room = driver_room,
     .allocate = driver_allocate,
     .release = driver_release,
+    .end_of = driver_end_of,
     .register_host = driver_register_host,
     .forget_host = driver_forget_host,
     .lane_new = driver_lane_new,

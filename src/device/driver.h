@@ -38,6 +38,7 @@ typedef struct coffer__driver_calls {
     int (*room)(size_t *free, size_t *total);
     int (*allocate)(uintptr_t *address, size_t size);
     int (*release)(uintptr_t address);
+    int (*range)(uintptr_t *base, size_t *size, uintptr_t address);
     int (*host_register)(void *memory, size_t size, unsigned flags);
     int (*host_unregister)(void *memory);
     int (*stream_new)(void **stream, unsigned flags);

@@ -40,7 +40,8 @@ void coffer__outlet_close(coffer__outlet *outlet);
    however often this is called for it. */
 coffer_status coffer__outlet_after(coffer__outlet *outlet, uint64_t stream, coffer_error *err);
 /* Queues the copy of a line. `bytes` is the first run; they must not change until a ticket that was taken afterwards
-   was reached. Narrow runs may be gathered into the outlet's own memory first. */
+   was reached, and what was sent after the last ticket is done only if another one is taken. Narrow runs may be gathered
+   into the outlet's own memory first. */
 coffer_status coffer__outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                   coffer_error *err);
 /* A ticket for everything that was sent so far. Tickets ascend. */

@@ -3,7 +3,10 @@
  * Lines to a device. They are queued on the outlet's lane; a ticket is the number of a mark on it. Marks are used in turn, so
  * no more than OUTLET_MARKS tickets can be open; older ones are waited for.
  *
- * Most lines are copied as they are, as a run or a box of runs. Two sorts are gathered first, in memory of the outlet:
+ * Most lines are copied as they are, as a run or a box of runs. A run is kept back until the next line is known: small
+ * tensors that follow each other in the file mostly do so on the device, and then go there as one, since a device is
+ * asked for tens of thousands of copies no faster than it is for gigabytes. Two sorts are gathered first, in memory of the
+ * outlet:
  *
  *   - narrow runs that go to contiguous bytes, since a device takes about as long for a short run as for a long one;
  *   - runs that go backwards, since boxes do not.
@@ -40,6 +43,8 @@ struct coffer__outlet {
     uint64_t issued;                   /* the last ticket; 0: none */
     uint64_t reached;                  /* all up to this one */
     bool sent;                         /* something that no ticket covers */
+    coffer__copy kept;                 /* one run that is not queued yet; no rows: none */
+    uint64_t kept_end;                 /* of the allocation that it goes to; 0: was not asked */
     uint64_t *streams;                 /* of the caller's, that the lane waits for */
     size_t stream_count;
     size_t stream_room;
@@ -120,20 +125,35 @@ static coffer_status outlet_wait(coffer__outlet *outlet, uint64_t ticket, bool w
     return status;
 }
 
+/* A copy that failed may have been queued in part, so it counts as sent in any case. */
+static coffer_status outlet_copy(coffer__outlet *outlet, const coffer__copy *copy, coffer_error *err)
+{
+    outlet->sent = true;
+    return outlet->device->ops->copy(outlet->device, outlet->lane, copy, err);
+}
+
+/* Queues the run that was kept back. */
+static coffer_status outlet_send_kept(coffer__outlet *outlet, coffer_error *err)
+{
+    const coffer__copy kept = outlet->kept;
+    outlet->kept.rows = 0;
+    return kept.rows == 0 ? COFFER_OK : outlet_copy(outlet, &kept, err);
+}
+
 /* Where nothing was sent since the last ticket that one says as much, and no mark is spent. A mark can only be set
    again when what it was set for before has been reached, or a wait for the old ticket would become one for the
    new. */
 static coffer_status outlet_mark(coffer__outlet *outlet, uint64_t *ticket, coffer_error *err)
 {
     coffer_device *device = outlet->device;
-    coffer_status status = COFFER_OK;
+    coffer_status status = outlet_send_kept(outlet, err);
     if (!outlet->sent) {
         *ticket = outlet->issued;
         return COFFER_OK;
     }
     const uint64_t number = outlet->issued + 1;
     coffer__mark **mark = &outlet->marks[number % OUTLET_MARKS];
-    if (number > OUTLET_MARKS) {
+    if (status == COFFER_OK && number > OUTLET_MARKS) {
         status = outlet_wait(outlet, number - OUTLET_MARKS, true, err);
     }
     if (status == COFFER_OK && *mark == NULL) {
@@ -232,13 +252,6 @@ coffer_status coffer__outlet_after(coffer__outlet *outlet, uint64_t stream, coff
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
-
-/* A copy that failed may have been queued in part, so it counts as sent in any case. */
-static coffer_status outlet_copy(coffer__outlet *outlet, const coffer__copy *copy, coffer_error *err)
-{
-    outlet->sent = true;
-    return outlet->device->ops->copy(outlet->device, outlet->lane, copy, err);
-}
 
 /* A box, or its runs one by one where the driver would refuse the box. */
 static coffer_status outlet_box(coffer__outlet *outlet, coffer__copy box, coffer_error *err)
@@ -353,12 +366,46 @@ static coffer_status outlet_backwards(coffer__outlet *outlet, const coffer__line
     return status;
 }
 
+/* Whether a line is a run that goes on where the one that was kept back ends. */
+static bool outlet_continues(const coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes)
+{
+    const coffer__copy *kept = &outlet->kept;
+    return kept->rows == 1 && line->runs == 1 && bytes == kept->from + kept->width &&
+           line->to == kept->to + kept->width;
+}
+
+/* Makes it a part of that, unless another allocation begins there. The driver is asked each time, as memory that was
+   there before may have been given back. */
+static coffer_status outlet_join(coffer__outlet *outlet, const coffer__line *line, bool *joined, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    if (outlet->kept_end == 0) {
+        status = outlet->device->ops->end_of(outlet->device, outlet->kept.to, &outlet->kept_end, err);
+    }
+    *joined = status == COFFER_OK && line->to < outlet->kept_end;
+    outlet->kept.width += *joined ? line->width : 0;
+    return status;
+}
+
 /* The questions go from the usual case to the rare ones: most tensors are one run. */
 static coffer_status outlet_send(coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes,
                                  coffer_error *err)
 {
+    bool joined = false;
+    coffer_status status = COFFER_OK;
+    if (outlet_continues(outlet, line, bytes)) {
+        status = outlet_join(outlet, line, &joined, err);
+    }
+    if (status == COFFER_OK && !joined) {
+        status = outlet_send_kept(outlet, err);
+    }
+    if (status != COFFER_OK || joined) {
+        return status;
+    }
     if (line->runs == 1) {
-        return outlet_copy(outlet, &(coffer__copy){ line->to, 0, bytes, 0, line->width, 1 }, err);
+        outlet->kept = (coffer__copy){ line->to, 0, bytes, 0, line->width, 1 };
+        outlet->kept_end = 0;
+        return COFFER_OK;
     }
     if (line->to_step < 0 && line->width > OUTLET_PART) {
         return outlet_backwards(outlet, line, bytes, err);

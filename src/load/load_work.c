@@ -631,11 +631,38 @@ static coffer_status work_next(coffer__load_worker *worker, bool wait, coffer__c
     return status;
 }
 
-/* Waits for a chunk of the feed. Of a file that is partly in the page cache it uses that time for what is there, if
-   nothing came yet. */
+/* What is held has to be hashed after what other workers have. They wake this one when they have hashed something,
+   but it may have been just before, so the wait is short. */
+static void work_wait_for_others(coffer__load_worker *worker)
+{
+    coffer__os_mutex_lock(&worker->load->mutex);
+    (void)coffer__os_condition_wait(&worker->load->room, &worker->load->mutex, 1);
+    coffer__os_mutex_unlock(&worker->load->mutex);
+}
+
+/* In a group what is held keeps slots that the other ranks wait for, and what this worker waits for may be theirs to
+   bring. So it waits for what is held, and never for the feed before that was released. */
+static coffer_status work_await_in_group(coffer__load_worker *worker, coffer__chunk **come, coffer_error *err)
+{
+    bool some = false;
+    coffer_status status = work_next(worker, false, come, err);
+    if (status == COFFER_OK && *come == NULL) {
+        status = work_collect(worker, true, &some, err);
+        if (status == COFFER_OK && !some) {
+            work_wait_for_others(worker);
+        }
+    }
+    return status;
+}
+
+/* Waits for a chunk of the feed; *come NULL: there was something else to do. Of a file that is partly in the page cache it
+   uses that time for what is there, if nothing came yet. */
 static coffer_status work_await(coffer__load_worker *worker, coffer__chunk **come, coffer_error *err)
 {
     *come = NULL;
+    if (worker->held != NULL && worker->load->window->options.ranks > 1) {
+        return work_await_in_group(worker, come, err);
+    }
     if (worker->mixed && !worker->at_hand) {
         work_begun begun = WORK_BEGUN;
         coffer_status status = work_next(worker, false, come, err);
@@ -704,15 +731,6 @@ static void work_starve(coffer__load_worker *worker)
             return;
         }
     }
-}
-
-/* What is held has to be hashed after what other workers have. They wake this one when they have hashed something,
-   but it may have been just before, so the wait is short. */
-static void work_wait_for_others(coffer__load_worker *worker)
-{
-    coffer__os_mutex_lock(&worker->load->mutex);
-    (void)coffer__os_condition_wait(&worker->load->room, &worker->load->mutex, 1);
-    coffer__os_mutex_unlock(&worker->load->mutex);
 }
 
 /* One round: as many chunks as the feed has room for are begun, and one that came is delivered. A device is only

@@ -48,6 +48,7 @@ FAKE_API int cuCtxPopCurrent_v2(void **context);
 FAKE_API int cuMemGetInfo_v2(size_t *free, size_t *total);
 FAKE_API int cuMemAlloc_v2(uintptr_t *address, size_t size);
 FAKE_API int cuMemFree_v2(uintptr_t address);
+FAKE_API int cuMemGetAddressRange_v2(uintptr_t *base, size_t *size, uintptr_t address);
 FAKE_API int cuMemHostRegister_v2(void *memory, size_t size, unsigned flags);
 FAKE_API int cuMemHostUnregister(void *memory);
 FAKE_API int cuMemcpyHtoDAsync_v2(uintptr_t to, const void *from, size_t size, void *stream);
@@ -190,6 +191,11 @@ int cuMemAlloc_v2(uintptr_t *address, size_t size)
 int cuMemFree_v2(uintptr_t address)
 {
     return fake_release(__func__, address);
+}
+
+int cuMemGetAddressRange_v2(uintptr_t *base, size_t *size, uintptr_t address)
+{
+    return fake_range(__func__, base, size, address);
 }
 
 int cuMemHostRegister_v2(void *memory, size_t size, unsigned flags)

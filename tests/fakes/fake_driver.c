@@ -459,6 +459,25 @@ int fake_release(const char *name, uintptr_t address)
     return code;
 }
 
+int fake_range(const char *name, uintptr_t *base, size_t *size, uintptr_t address)
+{
+    lock();
+    int code = enter_current(name);
+    const block *at = machine.blocks;
+    while (at != NULL && (address < at->address || address - at->address >= at->size)) {
+        at = at->next;
+    }
+    if (code == 0 && at == NULL) {
+        blame("the range of an address is asked that is in no memory of the device");
+        code = FAKE_INVALID;
+    } else if (code == 0) {
+        *base = at->address;
+        *size = at->size;
+    }
+    unlock();
+    return code;
+}
+
 static pinned *pin_over(const uint8_t *memory, size_t size)
 {
     for (pinned *at = machine.pins; at != NULL; at = at->next) {

@@ -65,6 +65,7 @@ bool fake_retained(int device);
 int fake_room(const char *name, size_t *free, size_t *total);
 int fake_allocate(const char *name, uintptr_t *address, size_t size);
 int fake_release(const char *name, uintptr_t address);
+int fake_range(const char *name, uintptr_t *base, size_t *size, uintptr_t address);
 int fake_register(const char *name, void *memory, size_t size, unsigned flags);
 int fake_unregister(const char *name, void *memory);
 int fake_copy(const char *name, const fake_box *box, void *stream);

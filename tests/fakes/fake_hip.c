@@ -15,6 +15,7 @@ FAKE_API int hipSetDevice(int device);
 FAKE_API int hipMemGetInfo(size_t *free, size_t *total);
 FAKE_API int hipMalloc(uintptr_t *address, size_t size);
 FAKE_API int hipFree(uintptr_t address);
+FAKE_API int hipMemGetAddressRange(uintptr_t *base, size_t *size, uintptr_t address);
 FAKE_API int hipHostRegister(void *memory, size_t size, unsigned flags);
 FAKE_API int hipHostUnregister(void *memory);
 FAKE_API int hipMemcpyAsync(void *to, const void *from, size_t size, int kind, void *stream);
@@ -94,6 +95,11 @@ int hipMalloc(uintptr_t *address, size_t size)
 int hipFree(uintptr_t address)
 {
     return fake_release(__func__, address);
+}
+
+int hipMemGetAddressRange(uintptr_t *base, size_t *size, uintptr_t address)
+{
+    return fake_range(__func__, base, size, address);
 }
 
 int hipHostRegister(void *memory, size_t size, unsigned flags)

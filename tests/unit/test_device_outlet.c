@@ -271,6 +271,86 @@ static void test_many_tickets(void **state)
     assert_clean();
 }
 
+/* Sends runs of 1,000 bytes that follow each other in memory, to one address after the other, and returns how many copies that
+   took. */
+static uint64_t copies_of_runs(coffer_device *device, const uint64_t *addresses, size_t count)
+{
+    static uint8_t bytes[8 * 1000];
+    coffer_error err;
+    coffer__outlet *outlet = NULL;
+    uint64_t ticket = 0;
+    const uint64_t before = control->counts().copies;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (uint8_t)(i * 7 + i / 1000);
+    }
+    assert_true(count <= 8);
+    assert_int_equal(coffer__outlet_open(&outlet, device, coffer_libc_allocator(), &err), COFFER_OK);
+    for (size_t i = 0; i < count; i++) {
+        const coffer__line line = { .to = addresses[i], .width = 1000, .runs = 1 };
+        assert_int_equal(coffer__outlet_send(outlet, &line, bytes + i * 1000, &err), COFFER_OK);
+    }
+    assert_int_equal(coffer__outlet_ticket(outlet, &ticket, &err), COFFER_OK);
+    assert_int_equal(coffer__outlet_reached(outlet, ticket, true, &err), COFFER_OK);
+    for (size_t i = 0; i < count; i++) {
+        assert_memory_equal(control->bytes(addresses[i], 1000), bytes + i * 1000, 1000);
+    }
+    coffer__outlet_close(outlet);
+    return control->counts().copies - before;
+}
+
+static void test_runs_that_follow_each_other_go_together(void **state)
+{
+    (void)state;
+    coffer_error err;
+    uint64_t address = 0;
+    set_up_fake("libcuda.so.1", "");
+    coffer_device *device = open_device("cuda:0");
+    assert_int_equal(coffer_device_allocate(device, 8000, &address, &err), COFFER_OK);
+    const uint64_t dense[] = { address, address + 1000, address + 2000, address + 3000, address + 4000 };
+    const uint64_t gap[] = { address, address + 1000, address + 2001, address + 3001 };
+    const uint64_t backwards[] = { address + 2000, address + 1000, address };
+    assert_int_equal(copies_of_runs(device, dense, 5), 1);
+    assert_int_equal(control->calls("cuMemGetAddressRange_v2"), 1);
+    assert_int_equal(copies_of_runs(device, gap, 4), 2);
+    assert_int_equal(copies_of_runs(device, backwards, 3), 3);
+    /* Memory that the driver's own interface does not know. */
+    control->break_call("cuMemGetAddressRange_v2", 1, 1);
+    assert_int_equal(copies_of_runs(device, dense, 2), 2);
+    coffer_device_release(device, address, 8000);
+    coffer_device_close(device);
+    assert_clean();
+}
+
+/* Allocations may touch each other, and yet no copy goes from one into the next. */
+static void test_runs_stay_in_their_allocation(void **state)
+{
+    (void)state;
+    enum { count = 64, size = 4000 * 1024 };
+    coffer_error err;
+    uint64_t blocks[count];
+    set_up_fake("libcuda.so.1", "memory=400000000");
+    coffer_device *device = open_device("cuda:0");
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(coffer_device_allocate(device, size, &blocks[i], &err), COFFER_OK);
+    }
+    size_t touching = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < count; k++) {
+            if (blocks[k] == blocks[i] + size) {
+                const uint64_t across[] = { blocks[k] - 2000, blocks[k] - 1000, blocks[k], blocks[k] + 1000 };
+                assert_int_equal(copies_of_runs(device, across, 4), 2);
+                touching++;
+            }
+        }
+    }
+    assert_true(touching > 0);
+    for (size_t i = 0; i < count; i++) {
+        coffer_device_release(device, blocks[i], size);
+    }
+    coffer_device_close(device);
+    assert_clean();
+}
+
 /* More goes through the outlet's own memory than that has room for, while nothing is waited for from outside. */
 static void test_pieces_are_used_again(void **state)
 {
@@ -402,6 +482,8 @@ int main(void)
         cmocka_unit_test(test_lines_from_memory_that_cannot_be_registered),
         cmocka_unit_test(test_lines_when_something_fails),
         cmocka_unit_test(test_many_tickets),
+        cmocka_unit_test(test_runs_that_follow_each_other_go_together),
+        cmocka_unit_test(test_runs_stay_in_their_allocation),
         cmocka_unit_test(test_pieces_are_used_again),
         cmocka_unit_test(test_the_caller_s_stream_comes_first),
         cmocka_unit_test(test_steps_that_are_too_long_for_a_box),

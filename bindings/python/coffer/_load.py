@@ -7,15 +7,16 @@ import operator
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsIndex
 
 from . import _native
+from ._dtypes import framework_shape
 from ._errors import ArgumentError, build, no_tensor, wrong_argument, wrong_type
 from ._file import File
 from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, is_host
-from ._places import Place, Rooms, reaches
+from ._places import Item, Place, Rooms, reaches
 from ._plan import Plan, plan_of
 from ._progress import Shown, shown
 
@@ -76,8 +77,11 @@ class Load(Iterator[tuple[str, Any]]):
         return self
 
     def __next__(self) -> tuple[str, Any]:
-        number, tensor = next(self.numbered())
-        return self._names[number], tensor
+        found = self._native.next()
+        if found is None:
+            raise StopIteration
+        number, memory, _ = found
+        return self._names[number], self._made(number, memory)
 
     def numbered(self) -> Iterator[tuple[int, Any]]:
         """The same pairs with the number of each item in the plan in place of its name, which a plan may have more than once."""
@@ -165,25 +169,25 @@ class Destination:
         self._mover = framework if isinstance(framework, ViewFramework) and not framework.on_host else None
         self._there: dict[int, Any] = dict(plan._outs)
         self._rooms: Rooms | None = None  # of tensors that are made on a device
-        self.items = plan._native.items()
-        self._places: dict[int, Place] = plan._places(self.items)
-        for dtype in {item[1] for number, item in enumerate(self.items) if number not in self._there}:
-            framework.dtype(dtype)
+        self._plan = plan._native
+        self._places: dict[int, Place] = plan._places(self.items) if self._there else {}
+        made = [number for number in range(len(plan)) if number not in self._there]
+        self._dtypes = {dtype: framework.dtype(dtype) for dtype in self._plan.dtypes(made)}
         if self._mover is not None and isinstance(framework, TorchFramework) and reaches(self._mover.device):
-            self._make_room(self._mover.device)
+            self._rooms = Rooms(self._plan, made, self._mover.device)
             self._mover = None
         elif isinstance(self._mover, TorchFramework):
             self._mover.moved(_nothing_of(self._mover))  # a device that torch does not have is an error before anything is read
 
-    def _make_room(self, device: Any) -> None:
-        """Makes room on the device, where bytes are copied to as they come."""
-        dtypes = {dtype: self._framework.dtype(dtype) for dtype in {item[1] for item in self.items}}
-        self._rooms = Rooms(self.items, (i for i in range(len(self.items)) if i not in self._there), dtypes, device)
+    @cached_property
+    def items(self) -> list[Item]:
+        """As `Plan.items` of the extension has them, when they are first asked for: with many of them that is when the load runs."""
+        return self._plan.items()
 
     def place(self, number: int) -> Place | None:
         """Where an item goes; None: to memory that the load makes."""
         if self._rooms is not None and number in self._rooms:
-            return self._rooms.place(number)
+            return self._rooms.place(number, self.items[number][3])
         return self._places.get(number)
 
     def placed(self, plan: Plan) -> _native.Plan:
@@ -203,7 +207,8 @@ class Destination:
         if memory is None:
             # Nothing else keeps it from now on: who drops it has its memory back.
             if self._rooms is not None and number in self._rooms:
-                return self._rooms.pop(number)
+                _, dtype, shape, _, _ = self.items[number]
+                return self._rooms.pop(number, self._dtypes[dtype], framework_shape(dtype, shape))
             self._places.pop(number, None)
             return self._there.pop(number)
         _, dtype, shape, _, _ = self.items[number]
@@ -306,12 +311,10 @@ def everything_on(framework: TorchFramework, model: _native.Model, progress: Sho
     """Every tensor of a model, in the order of the file, on the framework's device; None when no driver of Coffer's reaches it."""
     if not reaches(framework.device):
         return None
-    plan = Plan(File(model))
-    for name in model.offset_keys():
-        plan.add(name)
+    plan = Plan(File(model)).all()
     with started(plan, Destination(framework, plan), None, progress=progress) as load:
         found = dict(load)
-    return {name: found[name] for name in load.names()}
+    return {name: found[name] for name in model.offset_keys()}
 
 
 @cache

@@ -367,8 +367,9 @@ class Plan:
         self, name: str, index: object = None, *, place: PlanPlace | None = None, device: Device | None = None
     ) -> int:
         """Adds a tensor, or what an index takes of it; the item's number."""
-    def add_many(self, names: list[str], addresses: list[int], device: Device | None, stream: int) -> None:
-        """Adds whole tensors, each to contiguous bytes at an address."""
+    def add_items(self, plan: Plan, addresses: list[int], device: Device | None, stream: int, /) -> bool:
+        """Adds the items of another plan of the model, each to contiguous bytes at an address. False, and nothing is added, where
+        they are not all whole tensors."""
     def shard(
         self,
         name: str,
@@ -387,6 +388,8 @@ class Plan:
         """Adds every tensor as a rank takes it by rules, each a pattern and a dimension (-1: none); None: the usual ones."""
     def items(self) -> list[tuple[str, str, tuple[int, ...], int, bool]]:
         """Name, dtype, shape of the result, its bytes, and whether it is all of the tensor, of each item."""
+    def dtypes(self, numbers: list[int], /) -> set[str]:
+        """Of the items of those numbers."""
     def cost(self, shard: int | None, /) -> tuple[int, int, int, int]:
         """Items, bytes needed, bytes read, and requests, of a file or of all."""
 
@@ -480,6 +483,13 @@ def record_digests(
     """Records digests of a file's tensors in its metadata: in place where they fit, else by writing the file anew. Of a model of
     several files every file gets those of its tensors, and the index those of the whole. What was recorded before is replaced,
     without being verified."""
+
+def lay_out(
+    plan: Plan, numbers: list[int], small: int, slab: int, alignment: int, /
+) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Lays the items of those numbers out in slabs, in their order: first those of less than `small` bytes, then the others. A slab
+    has at most `slab` bytes, or one item. Returns the bytes and the number of items of each slab, the slab of each item, and where
+    in it the item begins, which is a multiple of `alignment`, a power of two."""
 
 def copy_tensors(
     tensors: Iterable[tuple[str, Tensor]],

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from . import _native
@@ -148,77 +148,52 @@ def stream_of(device: Any) -> int:
 # Tensors that are smaller share slabs of their own: a tensor keeps the slab that it is in.
 _SMALL = 1 << 20
 _SLAB = 256 << 20
-# Where a tensor begins, so that kernels find it aligned.
-_ALIGNMENT = 512
+# Where a tensor begins, so that kernels find it aligned, as in memory that CUDA allocates. What fills its last 256 bytes, as weights do,
+# is followed by the next one as it is in the file, and is copied with it.
+_ALIGNMENT = 256
 
 
 class Rooms:
     """Torch tensors on a device, in few slabs of its memory: torch knows of them, so that its statistics and limits hold.
 
-    items    as `Plan.items` of the extension has them
+    plan     what is loaded
     numbers  those of the items that get room
-    dtypes   torch's, of those of the file
+    device   torch's
 
     A tensor is made when it is asked for: making it takes torch longer than a device needs to fill it, so that the caller does that
     while bytes are on their way. A slab lives as long as a tensor of it, or one that was not asked for yet. Until then numbers are
     all that there is of a tensor: of tens of thousands, objects would keep Python's garbage collector busy.
     """
 
-    def __init__(self, items: Sequence[Item], numbers: Iterable[int], dtypes: Mapping[str, Any], device: Any) -> None:
-        self._items = items
-        self._dtypes = dtypes
+    def __init__(self, plan: _native.Plan, numbers: list[int], device: Any) -> None:
+        self._plan = plan
         self._engine = engine_device(device)
         self._stream = 0 if self._engine is None else stream_of(device)
-        self._slabs: list[_Slab | None] = []
-        self._slab_of: dict[int, int] = {}
-        self._begin: dict[int, int] = {}
-        small: list[int] = []
-        large: list[int] = []
-        for number in numbers:
-            (small if items[number][3] < _SMALL else large).append(number)
-        for together in (small, large):
-            self._lay_out(together, device)
-
-    def _lay_out(self, numbers: Iterable[int], device: Any) -> None:
-        """In their order, as many together as a slab has room for."""
-        count, end = 0, 0
-        for number in numbers:
-            size = self._items[number][3]
-            size += -size % _ALIGNMENT
-            if end + size > _SLAB and count > 0:
-                self._slabs.append(_Slab(end, count, device))
-                count, end = 0, 0
-            self._slab_of[number], self._begin[number] = len(self._slabs), end
-            count += 1
-            end += size
-        if count > 0:
-            self._slabs.append(_Slab(end, count, device))
+        slabs, slab_of, begins = _native.lay_out(plan, numbers, _SMALL, _SLAB, _ALIGNMENT)
+        self._slabs: list[_Slab | None] = [_Slab(size, count, device) for size, count in slabs]
+        self._slab_of = dict(zip(numbers, slab_of, strict=True))
+        self._begin = dict(zip(numbers, begins, strict=True))
 
     def __contains__(self, number: int) -> bool:
         return number in self._begin
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int, size: int) -> Place:
         slab = self._slab(number)
-        where = (slab.address + self._begin[number], self._items[number][3], None, self._stream)
-        return Place(where, self._engine, slab.bytes)
+        return Place((slab.address + self._begin[number], size, None, self._stream), self._engine, slab.bytes)
 
-    def put_all(self, plan: _native.Plan) -> bool:
-        """Adds all items to a plan at once, where all of them are whole tensors that have room here."""
-        if len(self._begin) != len(self._items) or not all(item[4] for item in self._items):
+    def put_all(self, placed: _native.Plan) -> bool:
+        """Adds all items of the plan to another one at once, where all of them are whole tensors that have room here."""
+        if len(self._begin) != len(self._plan):
             return False
         firsts = [0 if slab is None else slab.address for slab in self._slabs]
-        addresses = [firsts[self._slab_of[i]] + self._begin[i] for i in range(len(self._items))]
-        plan.add_many([item[0] for item in self._items], addresses, self._engine, self._stream)
-        return True
+        addresses = [firsts[of] + begin for of, begin in zip(self._slab_of.values(), self._begin.values(), strict=True)]
+        return placed.add_items(self._plan, addresses, self._engine, self._stream)
 
-    def pop(self, number: int) -> Any:
-        """The tensor of that number, once. It is one view of its slab: slicing, and a view of that, would take three times as
-        long."""
+    def pop(self, number: int, dtype: Any, shape: tuple[int, ...]) -> Any:
+        """The tensor of that number, once, of torch's dtype and shape. It is one view of its slab: slicing, and a view of that, would
+        take three times as long."""
         slab, index = self._slab(number), self._slab_of.pop(number)
-        _, dtype, shape, _, _ = self._items[number]
-        kind = self._dtypes[dtype]
-        wanted = framework_shape(dtype, shape)
-        tensor = slab.of(kind).as_strided(wanted, _dense(wanted), self._begin.pop(number) // kind.itemsize)
+        tensor = slab.of(dtype).as_strided(shape, _dense(shape), self._begin.pop(number) // dtype.itemsize)
         slab.left -= 1
         if slab.left == 0:
             self._slabs[index] = None
@@ -252,12 +227,10 @@ class _Slab:
         return view
 
 
-def _dense(shape: Sequence[int]) -> list[int]:
+@lru_cache(maxsize=1024)  # a model has tens of thousands of tensors, of few shapes
+def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of a tensor without gaps, in elements."""
-    if len(shape) < 2:
-        return [1] * len(shape)
-    strides = [1]
-    for length in reversed(shape[1:]):
-        strides.append(strides[-1] * (length or 1))
-    strides.reverse()
-    return strides
+    strides = [1] * len(shape)
+    for dim in range(len(shape) - 1, 0, -1):
+        strides[dim - 1] = strides[dim] * (shape[dim] or 1)
+    return tuple(strides)

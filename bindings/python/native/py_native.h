@@ -67,6 +67,9 @@ PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_export_format(PyObject *module, PyObject *path);
 /* coffer._native.record_digests (py_model_digest.c). */
 PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);
+/* coffer._native.lay_out (py_slabs.c). */
+PyObject *py_lay_out(PyObject *module, PyObject *args);
+
 /* coffer._native.copy_tensors (py_copy.c), edit_metadata and recover (py_edit.c), compare (py_compare.c). */
 PyObject *py_copy_tensors(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_edit_metadata(PyObject *module, PyObject *args, PyObject *kwargs);

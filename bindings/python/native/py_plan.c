@@ -203,15 +203,11 @@ static PyObject *plan_add(PyObject *object, PyObject *args, PyObject *kwargs)
     return added;
 }
 
-/* One tensor of many, whole, to the address of its number. */
-static int plan_add_whole(PyObject *object, PyObject *name, PyObject *address, const plan_target *target)
+/* One item of another plan, a whole tensor, to contiguous bytes at an address. */
+static int plan_add_whole(PyObject *object, const coffer_tensor *tensor, PyObject *address, const plan_target *target)
 {
     coffer_error err;
     coffer_place place = target->given;
-    const coffer_tensor *tensor = py_find(py_state_of(object), ((plan_object *)object)->handle, name);
-    if (tensor == NULL) {
-        return -1;
-    }
     place.device = target->device;
     place.address = PyLong_AsUnsignedLongLong(address);
     place.size = tensor->size;
@@ -225,30 +221,43 @@ static int plan_add_whole(PyObject *object, PyObject *name, PyObject *address, c
     return 0;
 }
 
-/* The lists stay as they are meanwhile: nothing that is called here runs code of theirs. */
-static PyObject *plan_add_many(PyObject *object, PyObject *args, PyObject *kwargs)
+/* Whether all items are whole tensors. */
+static bool plan_is_whole(const coffer_plan *plan)
 {
-    static char *keys[] = { "names", "addresses", "device", "stream", NULL };
-    PyObject *names = NULL;
+    coffer_plan_item item;
+    size_t i = 0;
+    while (coffer_plan_at(plan, i, &item) && item.whole) {
+        i++;
+    }
+    return i == coffer_plan_count(plan);
+}
+
+/* Nothing that is called here runs code that could change the list or the other plan. */
+static PyObject *plan_add_items(PyObject *object, PyObject *args)
+{
+    PyObject *other = NULL;
     PyObject *addresses = NULL;
     PyObject *device = NULL;
     unsigned long long stream = 0;
     plan_target target;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!OK:add_many", keys, &PyList_Type, &names, &PyList_Type,
-                                     &addresses, &device, &stream) ||
+    if (!PyArg_ParseTuple(args, "O!O!OK:add_items", Py_TYPE(object), &other, &PyList_Type, &addresses, &device,
+                          &stream) ||
         plan_changed(object) == NULL || plan_target_init(object, &target, Py_None, device) < 0) {
         return NULL;
     }
+    const coffer_plan *plan = ((const plan_object *)other)->plan;
     target.given.stream = stream;
-    if (PyList_Size(names) != PyList_Size(addresses)) {
-        return py_fail(py_state_of(object), COFFER_ERR_ARGUMENT, "as many addresses are wanted as names");
+    if ((size_t)PyList_Size(addresses) != coffer_plan_count(plan)) {
+        return py_fail(py_state_of(object), COFFER_ERR_ARGUMENT, "as many addresses are wanted as items");
     }
-    for (Py_ssize_t i = 0; i < PyList_Size(names); i++) {
-        if (plan_add_whole(object, PyList_GetItem(names, i), PyList_GetItem(addresses, i), &target) < 0) {
+    const bool whole = plan_is_whole(plan);
+    coffer_plan_item item;
+    for (size_t i = 0; whole && coffer_plan_at(plan, i, &item); i++) {
+        if (plan_add_whole(object, item.tensor, PyList_GetItem(addresses, (Py_ssize_t)i), &target) < 0) {
             return NULL;
         }
     }
-    return Py_NewRef(Py_None);
+    return PyBool_FromLong(whole);
 }
 
 static PyObject *plan_shard(PyObject *object, PyObject *args, PyObject *kwargs)
@@ -374,6 +383,25 @@ static PyObject *plan_items(PyObject *object, PyObject *unused)
     return list;
 }
 
+/* The dtypes of the items of those numbers. */
+static PyObject *plan_dtypes(PyObject *object, PyObject *numbers)
+{
+    const coffer_plan *plan = ((plan_object *)object)->plan;
+    PyObject *set = PySet_New(NULL);
+    for (Py_ssize_t i = 0; set != NULL && i < PyList_Size(numbers); i++) {
+        coffer_plan_item item;
+        const size_t number = PyLong_AsSize_t(PyList_GetItem(numbers, i));
+        PyObject *dtype = PyErr_Occurred() == NULL && coffer_plan_at(plan, number, &item)
+                              ? py_dtype_name(py_state_of(object), item.tensor)
+                              : NULL;
+        if (dtype == NULL || PySet_Add(set, dtype) < 0) {
+            Py_CLEAR(set);
+        }
+        Py_XDECREF(dtype);
+    }
+    return set;
+}
+
 /* (items, needed, read, requests) of a shard, or of all for None. */
 static PyObject *plan_cost(PyObject *object, PyObject *shard)
 {
@@ -393,13 +421,15 @@ static PyObject *plan_cost(PyObject *object, PyObject *shard)
 static PyMethodDef plan_methods[] = {
     { "add", (PyCFunction)(void (*)(void))plan_add, METH_VARARGS | METH_KEYWORDS,
       "Adds a tensor, or what an index takes of it; the item's number." },
-    { "add_many", (PyCFunction)(void (*)(void))plan_add_many, METH_VARARGS | METH_KEYWORDS,
-      "Adds whole tensors, each to contiguous bytes at an address." },
+    { "add_items", plan_add_items, METH_VARARGS,
+      "Adds the items of another plan, each to contiguous bytes at an address; False: they are not all whole "
+      "tensors." },
     { "shard", (PyCFunction)(void (*)(void))plan_shard, METH_VARARGS | METH_KEYWORDS,
       "Adds a rank's part of a tensor that is split; the item's number." },
     { "all", (PyCFunction)(void (*)(void))plan_all, METH_VARARGS | METH_KEYWORDS,
       "Adds every tensor as a rank takes it by rules; None: the usual ones." },
     { "items", plan_items, METH_NOARGS, "Name, dtype, shape, bytes and whether it is whole, of each item." },
+    { "dtypes", plan_dtypes, METH_O, "The dtypes of the items of those numbers, a list." },
     { "cost", plan_cost, METH_O, "Items, bytes needed, bytes read and requests, of a file or of all (None)." },
     { NULL, NULL, 0, NULL },
 };

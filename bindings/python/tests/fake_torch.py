@@ -97,9 +97,9 @@ class Tensor:
     def view(self, to: Dtype) -> Tensor:
         return Tensor(self.block, self.address, to, (self.shape[0] * self.dtype.itemsize // to.itemsize,))
 
-    def as_strided(self, shape: tuple[int, ...], strides: list[int], first: int) -> Tensor:
+    def as_strided(self, shape: tuple[int, ...], strides: tuple[int, ...], first: int) -> Tensor:
         found = Tensor(self.block, self.address + first * self.dtype.itemsize, self.dtype, shape)
-        assert tuple(strides) == found.stride()
+        assert strides == found.stride()
         return found
 
     def tobytes(self) -> bytes:

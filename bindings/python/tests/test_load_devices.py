@@ -210,3 +210,36 @@ def test_a_driver_that_fails(run):
         with coffer.load(path, "cuda:0") as load:
             check(dict(load))
     """)
+
+
+def test_ranks_that_load_to_one_device(driver, tmp_path):
+    """Each byte is read once, as in host memory: what waits for the device holds up nobody."""
+    rng = np.random.default_rng(5)
+    array = rng.integers(0, 255, (1 << 18, 192), dtype=np.uint8)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(array_file({"a": array}))
+    script = """
+        import json, sys
+        import numpy as np
+        import fake_torch
+        fake_torch.install()
+        import coffer
+        path, rank = sys.argv[1], int(sys.argv[2])
+        window = coffer.Window(memory=4 << 20, ranks=3, rank=rank)
+        plan = coffer.Plan(path).all(rank, 3, rules={"*": 1})
+        with coffer.load(plan, "cuda:0", window=window) as load:
+            found = dict(load)["a"]
+            read = load.stats().read
+        wanted = np.frombuffer(open(path, "rb").read()[-(192 << 18):], np.uint8).reshape(-1, 192)[:, 64 * rank : 64 * rank + 64]
+        assert found.tobytes() == wanted.tobytes()
+        print(read)
+    """
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(driver), "COFFER_FAKE_DRIVER": "strict=0"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", textwrap.dedent(script), path, str(rank)], env=environment, stdout=subprocess.PIPE)
+        for rank in range(3)
+    ]
+    read = [int(rank.communicate(timeout=120)[0]) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0, 0]
+    assert array.nbytes <= sum(read) < 1.2 * array.nbytes
