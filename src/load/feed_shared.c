@@ -402,7 +402,7 @@ static coffer_status shared_round(shared_feed *feed, bool wait, coffer__chunk **
     if (busy) {
         status = shared_reap(feed, wait, chunk, &any, err);
     }
-    *again = feed->parting != NULL || any || (wait && (busy || feed->waiting_count > 0));
+    *again = any || (wait && (busy || feed->parting != NULL || feed->waiting_count > 0));
     if (status == COFFER_OK && wait && !busy && feed->parting == NULL && feed->waiting_count > 0) {
         coffer__share_wait(feed->share, seen, blamed);
     }

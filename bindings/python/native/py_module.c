@@ -142,7 +142,8 @@ static PyMethodDef module_functions[] = {
     { "list_facilities", py_list_facilities, METH_O,
       "What loading may use, and what not: name, whether it can be used, what it is or why not, and what to change." },
     { "lay_out", py_lay_out, METH_VARARGS,
-      "Lays items of a plan out in slabs: the size and the items of each slab, and the slab and the offset of each item." },
+      "Lays items of a plan out in slabs: the size and the items of each slab, and the slab and the offset of each "
+      "item." },
     { "compare", py_compare, METH_VARARGS, "How far the numbers of two tensors are apart." },
     { NULL, NULL, 0, NULL },
 };
