@@ -3,7 +3,7 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web
+#   tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|arm64-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web
 #   tools/setup.sh node    tells the folder of the Node that is used
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
@@ -16,7 +16,7 @@
 # that qemu plays in build/cross; for `check` and `ports` cmocka's sources in build/port-cmocka, and in build/port-libraries
 # what tests/requirements-musl.txt pins; for `check`, `ports` and `release` it makes build/zig-venv, with the compiler that
 # tests/requirements-ports.txt pins; for these and `windows` it copies xxHash's header into build/port-headers; for `windows-python`
-# it makes build/windows-python, with what tests/windows/packages.txt pins.
+# it makes build/windows-python, with what tests/windows/packages.txt pins, and for `arm64-python` build/arm64-python, likewise.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -58,6 +58,10 @@ has_mpi() { # which examples/mpi_load.c is built with and run by
 
 has_nginx() { # where ordinary users do not have it in their PATH
     has nginx || [ -x /usr/sbin/nginx ]
+}
+
+has_arm64_python() {
+    [ -x build/arm64-python/system/usr/bin/python3.11 ]
 }
 
 has_mkfs() { # has_mkfs KIND: likewise
@@ -184,12 +188,16 @@ find_missing() {
         need has_musl 'musl, its shared library' musl
         is_debian || need has_cmocka_source "cmocka's sources, unpacked in build/port-cmocka"
         ;;&
-    windows | windows-python)
+    windows | windows-python | arm64-python)
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;&
     check | ports | windows | windows-python)
         need 'has_cross_compiler x86_64-w64-mingw32' 'gcc and headers for Windows' gcc-mingw-w64-x86-64
         need has_wine 'Wine, for 64 bits' wine64
+        ;;&
+    arm64-python)
+        need_command qemu-aarch64 qemu-user
+        is_debian || need has_arm64_python "Debian's Python 3.11 for arm64, unpacked in build/arm64-python/system"
         ;;&
     check | cross)
         need 'has_cross_compiler s390x-linux-gnu' 'gcc and libc for s390x' gcc-s390x-linux-gnu libc6-dev-s390x-cross
@@ -321,15 +329,21 @@ apt_get() { # apt_get ARGUMENTS...
     done
 }
 
-# The system is not told of these machines: apt-get looks into lists of its own for them, and what it finds is only unpacked.
-unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
-    local machine folder=$PWD/build/cross/new
-    local apt=(apt-get -qq -o Dir::State="$folder" -o Dir::State::status=/dev/null -o Dir::Cache="$folder"
+# The system is not told of other machines: apt-get looks into lists of its own for them, and what it finds is only unpacked.
+look_into_lists() { # look_into_lists FOLDER MACHINE...: into the array apt, a command that has them in that folder
+    local folder=$1
+    shift
+    apt=(apt-get -qq -o Dir::State="$folder" -o Dir::State::status=/dev/null -o Dir::Cache="$folder"
         -o APT::Sandbox::User=root -o APT::Architecture="$1" "${@/#/-oAPT::Architectures::=}" -o Acquire::Languages=none)
-    echo "setup: unpacking cmocka, libcrypto and xxHash for $* in build/cross"
     rm -rf "$folder"
     mkdir -p "$folder"/{lists,archives}/partial
     "${apt[@]}" update
+}
+
+unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
+    local machine apt folder=$PWD/build/cross/new
+    echo "setup: unpacking cmocka, libcrypto and xxHash for $* in build/cross"
+    look_into_lists "$folder" "$@"
     for machine in "$@"; do
         (cd "$folder" && "${apt[@]}" download {libcmocka0,libcmocka-dev,libssl3,libxxhash-dev}":$machine")
         for package in "$folder"/*_"$machine".deb; do
@@ -408,6 +422,28 @@ make_windows_python() {
     cp tests/windows/packages.txt $folder/requirements.txt
 }
 
+# Debian's Python 3.11 for arm64, with all that it and the libraries need that are loaded at run time, and what its tests use.
+make_arm64_python() {
+    local apt package folder=$PWD/build/arm64-python
+    if cmp -s tests/arm64/packages.txt "$folder/requirements.txt"; then
+        return
+    fi
+    echo "setup: making build/arm64-python with what tests/arm64/packages.txt pins"
+    if is_debian; then
+        rm -rf "$folder"
+        look_into_lists "$folder/lists" arm64
+        "${apt[@]}" -y --download-only --no-install-recommends install python3.11-minimal libpython3.11-stdlib libstdc++6 libcurl4 \
+            libopenblas0-pthread
+        for package in "$folder"/lists/archives/*.deb; do
+            dpkg-deb -x "$package" "$folder/system"
+        done
+        rm -rf "$folder/lists"
+    fi
+    build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.11 \
+        --platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 --target "$folder/packages" -r tests/arm64/packages.txt
+    cp tests/arm64/packages.txt "$folder/requirements.txt"
+}
+
 # Zig's clang, with the headers and libraries of other systems. What CMake calls has to be one word.
 make_zig() {
     make_venv build/zig-venv tests/requirements-ports.txt
@@ -482,13 +518,13 @@ make_js_modules() { # make_js_modules FOLDER: what its package-lock.json pins
 }
 
 case $goal in
-build | test | format | check | cross | ports | windows | windows-python | bench | fuzz | prove | mutate | crash | coverage | amalgamation | release | js | web) ;;
+build | test | format | check | cross | ports | windows | windows-python | arm64-python | bench | fuzz | prove | mutate | crash | coverage | amalgamation | release | js | web) ;;
 node)
     node_folder
     exit
     ;;
 *)
-    echo "usage: tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web" >&2
+    echo "usage: tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|arm64-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web" >&2
     exit 2
     ;;
 esac
@@ -518,11 +554,14 @@ check | ports)
     has_cmocka_source || unpack_cmocka
     make_musl_libraries
     ;;&
-check | release | windows-python)
+check | release | windows-python | arm64-python)
     make_venv build/python-venv bindings/python/tests/requirements.txt
     ;;&
 windows-python)
     make_windows_python
+    ;;
+arm64-python)
+    make_arm64_python
     ;;
 check | bench)
     make_venv .venv tests/requirements.txt

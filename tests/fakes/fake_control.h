@@ -13,6 +13,7 @@
  *   attributes=…     bits: 1 integrated, 2 registers host memory (set unless named), 4 registers read-only maps
  *   locked=0         bytes of host memory that can be registered at once; 0: any number
  *   seed=1           of the delays before each copy
+ *   touching=0       bytes of memory in which allocations of whole pages follow each other; 0: they lie anywhere
  *   lazy=0           1: streams do nothing until somebody waits for one, so copies are as late as they can be
  *   strict=0         1: a copy from memory that is not registered is a mistake
  *   rate=0           not 0: time is virtual; bytes that a device copies in one unit of it

@@ -89,6 +89,7 @@ static struct {
     int lost; /* the code of it; 0: not */
     bool initialised;
     bool held;
+    uint8_t *touching;   /* where the next block of those lies that touch each other; NULL: there is none yet */
     unsigned waiting;    /* threads that wait for something of a stream */
     unsigned generation; /* resets so far */
     size_t contexts[DEVICES];
@@ -120,7 +121,7 @@ static const struct {
     long long value;
 } defaults[] = {
     { "devices", 1 }, { "memory", 1000000000 }, { "version", 0 }, { "init", 0 }, { "attributes", 2 }, { "locked", 0 },
-    { "seed", 1 },    { "strict", 0 },          { "lazy", 0 },    { "rate", 0 },
+    { "seed", 1 },    { "strict", 0 },          { "lazy", 0 },    { "rate", 0 }, { "touching", 0 },
 };
 
 static void start(void)
@@ -384,10 +385,30 @@ int fake_room(const char *name, size_t *free, size_t *total)
     return code;
 }
 
+static void *pages_new(size_t size)
+{
+    return mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+/* With the setting "touching" blocks of whole pages follow each other, up to so many bytes. */
+static void *block_pages(size_t size)
+{
+    const size_t most = (size_t)setting("touching");
+    if (most == 0) {
+        return pages_new(size);
+    }
+    if (machine.touching == NULL) {
+        machine.touching = pages_new(most);
+    }
+    void *pages = machine.touching;
+    machine.touching += size;
+    return pages;
+}
+
 static int block_make(uintptr_t *address, size_t size)
 {
     block *made = calloc(1, sizeof *made);
-    void *pages = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *pages = block_pages(size);
     made->bytes = pages == MAP_FAILED ? NULL : malloc(size);
     if (made->bytes == NULL) {
         free(made);
@@ -1032,6 +1053,7 @@ static void control_reset(const char *settings)
     machine.generation++;
     snprintf(machine.settings, sizeof machine.settings, "%s", settings);
     machine.blocks = NULL;
+    machine.touching = NULL;
     machine.pins = NULL;
     machine.events = NULL;
     machine.counters = NULL;

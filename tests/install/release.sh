@@ -97,6 +97,8 @@ command=$work/coffer-$version-x86_64-windows/coffer.exe
 [ "$(tools/wine.sh "$command" --version </dev/null)" = "coffer $version" ]
 tools/wine.sh "$command" check tests/vectors/ok_*.safetensors </dev/null >/dev/null
 echo 'ok: the command for Windows, by Wine'
+tests/install/wheel_arm64.sh "$dist"/*manylinux*_aarch64.whl
+echo 'ok: the wheel for arm64, by qemu'
 tests/install/wheel_windows.sh "$dist"/*-win_amd64.whl
 echo 'ok: the wheel for Windows, by Wine'
 

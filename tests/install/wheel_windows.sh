@@ -9,6 +9,7 @@ set -euo pipefail
 
 wheel=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. tests/install/python_tests.sh
 tools/setup.sh windows-python
 root=$PWD
 work=$(mktemp -d)
@@ -23,16 +24,6 @@ python() {
     tools/wine.sh build/windows-python/python.exe "$@" </dev/null 2>&1 | cat
 }
 
-# Those of whole files, and cases of others as pytest calls them.
-files=" $(echo bindings/python/tests/test_*.py) "
-cases=()
-for test in $(sed -n 's/^\([a-z].*\): .*/\1/p' tests/windows/python.txt); do
-    case $test in
-    *::*) cases+=("--deselect=tests/test_${test/::/.py::}") ;;
-    *) files=${files/ bindings\/python\/tests\/test_$test.py / } ;;
-    esac
-done
-
 build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps --only-binary=:all: \
     --python-version 3.11 --platform win_amd64 --target "$work/installed" "$wheel"
 PYTHONPATH="$(there "$work/installed");$(there "$root/build/windows-python/packages")"
@@ -44,5 +35,6 @@ if python -m coffer check tests/vectors/err_*.safetensors >/dev/null; then
     echo 'python -m coffer check: no error in broken vectors' >&2
     exit 1
 fi
+select_tests tests/windows/python.txt
 python -m pytest -p no:cacheprovider --basetemp "$(there "$work/tmp")" -c bindings/python/pyproject.toml --rootdir bindings/python \
-    -q --tb=short "${cases[@]}" $files
+    -q --tb=short "${cases[@]}" "${files[@]}"

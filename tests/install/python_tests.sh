@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Sourced by scripts that run the Python package's tests on other machines: which of them that are.
+
+# Those of whole files, and cases of others as pytest calls them, but what a list names in lines of `TEST...: why`.
+select_tests() { # select_tests LIST: into the arrays files and cases
+    local test left=()
+    read -ra left <<<"$(sed -n 's/^\([a-z].*\): .*/\1/p' "$1" | tr '\n' ' ')"
+    files=(bindings/python/tests/test_*.py)
+    cases=()
+    for test in "${left[@]}"; do
+        case $test in
+        *::*) cases+=("--deselect=tests/test_${test/::/.py::}") ;;
+        *) files=("${files[@]/#bindings\/python\/tests\/test_$test.py/}") ;;
+        esac
+    done
+    # What was taken out has left empty words.
+    read -ra files <<<"${files[*]}"
+}
