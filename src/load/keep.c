@@ -19,6 +19,7 @@
 
 /* How often the caller's progress is asked while the files are read, in milliseconds. */
 #define KEEP_MOMENT 50
+#define KEEP_STEP ((uint64_t)1 << 30) /* bytes that become huge pages at once */
 /* Before callers who could not be let in are tried again, in milliseconds; well below how long they wait (kept.c). */
 #define KEEP_PAUSE 20
 
@@ -113,7 +114,7 @@ static coffer_status keep_answer(coffer_keeper *keeper, coffer_error *err)
 
 /* Another keeper is noticed before anything is read. This test is only a courtesy, which spares reading all of a
    model for nothing; keep_listen decides. The memory is mapped to be written here, and the map goes before it is
-   sealed. In huge pages it is filled, and later copied, in less than half of the time. */
+   sealed. */
 static coffer_status keep_memory(keep_file *file, const coffer__shard *shard, coffer_error *err)
 {
     const coffer__os_info *seen = coffer__source_seen(&shard->source);
@@ -133,10 +134,30 @@ static coffer_status keep_memory(keep_file *file, const coffer__shard *shard, co
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "this system has no memory that can be sealed");
     }
     os_error = os_error != 0 ? os_error : coffer__os_shared_map(file->fd, file->size, &file->map);
-    if (os_error == 0) {
-        coffer__os_shared_huge(&file->map, 0, file->size / COFFER__OS_HUGE_PAGE * COFFER__OS_HUGE_PAGE);
-    }
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make memory for a file", shard->path, os_error);
+}
+
+static coffer_status keep_cancelled(coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
+}
+
+/* In huge pages memory is filled, and later copied, in less than half of the time. Making them takes a while, which
+   nothing interrupts: so it goes by steps. */
+static coffer_status keep_in_huge_pages(const coffer_keeper *keeper, coffer_progress progress, void *progress_ctx,
+                                        coffer_error *err)
+{
+    for (size_t i = 0; i < keeper->count; i++) {
+        const keep_file *file = &keeper->files[i];
+        const uint64_t whole = file->size / COFFER__OS_HUGE_PAGE * COFFER__OS_HUGE_PAGE;
+        for (uint64_t at = 0; at < whole; at += KEEP_STEP) {
+            if (progress != NULL && progress(progress_ctx, 0, keeper->bytes) != 0) {
+                return keep_cancelled(err);
+            }
+            coffer__os_shared_huge(&file->map, at, whole - at < KEEP_STEP ? whole - at : KEEP_STEP);
+        }
+    }
+    return COFFER_OK;
 }
 
 /* A whole tensor goes to where it is in the file. The places are apart because tensors of a file never overlap, and
@@ -166,7 +187,7 @@ static coffer_status keep_wait(coffer_load *load, coffer_progress progress, void
         coffer_load_stats_of(load, &stats);
         if ((status == COFFER_OK || status == COFFER_NEED_MORE) && progress != NULL &&
             progress(progress_ctx, stats.done, stats.wanted) != 0) {
-            return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
+            return keep_cancelled(err);
         }
     }
     return status;
@@ -230,6 +251,9 @@ static coffer_status keep_files(coffer_keeper *keeper, const coffer *model, coff
     for (size_t i = 0; status == COFFER_OK && i < keeper->count; i++) {
         status = keep_memory(&keeper->files[i], &model->shards[i], err);
         keeper->bytes += keeper->files[i].size;
+    }
+    if (status == COFFER_OK) {
+        status = keep_in_huge_pages(keeper, progress, progress_ctx, err);
     }
     if (status == COFFER_OK) {
         status = keep_load(keeper, model, progress, progress_ctx, err);
