@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer extract-lora BASE TUNED -o FOLDER --rank R: the adapter that makes one model of another. */
+#include "cli_fold.h"
 #include "cli_guard.h"
 #include "cli_json.h"
 #include "cli_misfits.h"
@@ -28,6 +29,7 @@ typedef struct extracting {
     cli *app;
     const char *const *paths; /* of the two models */
     const char *output;
+    bool all; /* every tensor has a line of its own, also before anything is computed */
     coffer *models[2];
     coffer_extraction *extraction;
     double started;
@@ -84,10 +86,9 @@ static void percent_text(char text[PERCENT_SIZE], double share)
 }
 
 /* "rank 16, keeps 97.3 %"; "whole" */
-static void put_tensor(cli_output *out, const coffer_extracted *told, bool done)
+static void put_told(cli_output *out, const coffer_extracted *told, bool done)
 {
     char share[PERCENT_SIZE];
-    cli_put_escaped(out, told->tensor->name, told->tensor->name_len, 0);
     if (told->rank == 0) {
         cli_put_text(out, ": whole\n");
         return;
@@ -122,8 +123,36 @@ static void show_tensors(const extracting *run, bool done)
     cli_output *out = &run->app->out;
     const coffer_extracted *told = NULL;
     for (size_t i = 0; (told = coffer_extraction_at(run->extraction, i)) != NULL; i++) {
-        put_tensor(out, told, done);
+        cli_put_escaped(out, told->tensor->name, told->tensor->name_len, 0);
+        put_told(out, told, done);
     }
+}
+
+/* Without what is kept, which is not known yet: by shape, type and name all tensors of a fold are told alike. */
+static int show_folded(const extracting *run)
+{
+    cli_output *out = &run->app->out;
+    const size_t count = coffer_extraction_count(run->extraction);
+    const coffer_tensor **tensors = malloc((count + 1) * sizeof(void *));
+    cli_folds tree;
+    for (size_t i = 0; tensors != NULL && i < count; i++) {
+        tensors[i] = coffer_extraction_at(run->extraction, i)->tensor;
+    }
+    if (tensors == NULL || !cli_folds_make(&tree, tensors, count)) {
+        free(tensors);
+        return cli_fail_memory(run->app, run->paths[0]);
+    }
+    for (size_t i = 0; i < tree.fold_count; i++) {
+        char tail[CLI_FOLD_TAIL_SIZE];
+        const cli_fold *fold = &tree.folds[i];
+        cli_fold_tail(&tree, fold, tail);
+        cli_put_escaped(out, fold->name, fold->name_len, 0);
+        cli_put_text(out, tail);
+        put_told(out, coffer_extraction_at(run->extraction, tree.leaves[fold->first].item), false);
+    }
+    cli_folds_free(&tree);
+    free(tensors);
+    return CLI_EXIT_OK;
 }
 
 static void show_json(const extracting *run, bool done)
@@ -178,10 +207,13 @@ static void sum_up(const extracting *run)
 
 static int show(const extracting *run, bool done)
 {
+    int code = CLI_EXIT_OK;
     if (run->app->json) {
         show_json(run, done);
-    } else {
+    } else if (done || run->all) {
         show_tensors(run, done);
+    } else {
+        code = show_folded(run);
     }
     if (done) {
         sum_up(run);
@@ -189,7 +221,7 @@ static int show(const extracting *run, bool done)
         cli_remark_path(run->app, run->output, "would be written: the adapter of %zu of %zu tensors",
                         coffer_extraction_count(run->extraction), coffer_count(run->models[0]));
     }
-    return CLI_EXIT_OK;
+    return code;
 }
 
 /* ---- the whole ---- */
@@ -269,6 +301,7 @@ static int run_extract_lora(cli *app, const cli_arguments *arguments)
     extracting run = { .app = app,
                        .paths = arguments->names,
                        .output = cli_value(arguments, CLI_OPTION_OUTPUT),
+                       .all = cli_given(arguments, CLI_OPTION_ALL),
                        .started = cli_seconds() };
     coffer_extract_lora_options options = COFFER_EXTRACT_LORA_OPTIONS_INIT;
     int code = read_options(&run, arguments, &options);
@@ -290,6 +323,7 @@ static const cli_option EXTRACT_LORA_OPTIONS[] = {
     { CLI_OPTION_FAN_IN_FAN_OUT, 0, "fan-in-fan-out", NULL, "matrices are stored as [in, out], as those of GPT-2",
       NULL },
     CLI_OPTION_ROW_DRY_RUN,
+    CLI_OPTION_ROW_ALL_CHANGES,
     { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an adapter that is there", NULL },
     CLI_OPTION_ROW_DIGEST,
     CLI_OPTION_ROW_JSON,

@@ -291,6 +291,19 @@ def test_a_dry_run_writes_nothing(tmp_path):
     assert not (tmp_path / "a").exists()
 
 
+def test_a_dry_run_folds_layers(tmp_path):
+    before, after = {}, {}
+    for layer in range(3):
+        for name, shape in (("up.weight", (30, 40)), ("up.bias", (30,))):
+            before[f"layers.{layer}.{name}"] = entry(numbers(*shape))
+            after[f"layers.{layer}.{name}"] = entry(numbers(*shape))
+    paths = pair_of(tmp_path, before, after)
+    call = ["extract-lora", *paths, "-o", tmp_path / "a", "--rank", 4, "-n"]
+    assert run(*call).stdout.splitlines() == ["layers.#.up.bias × 3: whole", "layers.#.up.weight × 3: rank 4"]
+    alone = [f"layers.{layer}.up.{told}" for layer in range(3) for told in ("bias: whole", "weight: rank 4")]
+    assert sorted(run(*call, "--all").stdout.splitlines()) == alone
+
+
 # ---- the library -----------------------------------------------------------------------------------------------------
 
 
