@@ -17,6 +17,11 @@ from conftest import SERVED, array_file
 import coffer
 import coffer.numpy
 
+
+def pressed_too_late(signum: int, frame: object) -> None:
+    """Where the machine has much else to do, Ctrl-C may come once more when the call has ended."""
+
+
 def interrupted(call: Callable[[], object], begun: threading.Event) -> None:
     """Makes the call and, once it has begun, presses Ctrl-C until it ends."""
     ended = threading.Event()
@@ -35,8 +40,9 @@ def interrupted(call: Callable[[], object], begun: threading.Event) -> None:
             try:
                 call()
             finally:
-                ended.set()
+                signal.signal(signal.SIGINT, pressed_too_late)
     finally:
+        signal.signal(signal.SIGINT, pressed_too_late)
         ended.set()
         begun.set()
         pressing.join()
