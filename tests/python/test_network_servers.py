@@ -104,6 +104,10 @@ class Nginx:
     def secure_url(self, name):
         return "https://localhost:%d/%s" % (self.secure, name)
 
+    def single_url(self, name):
+        """There every request has a connection of its own."""
+        return "https://localhost:%d/%s" % (self.single, name)
+
     def log(self, name, least=1):
         """What was asked of a file, as dicts. nginx writes a line when it has sent the answer, which may be a moment after that came."""
         pattern = re.compile(r"(?P<method>\S+) /(?P<name>\S+) (?P<protocol>\S+) (?P<status>\d+) (?P<range>\S+) (?P<connection>\d+)")
@@ -230,14 +234,14 @@ def test_a_file_of_authorities_that_is_not_there(nginx, monkeypatch):
 
 
 def test_the_authorities_are_read_once_for_all_connections(nginx, tmp_path, monkeypatch):
-    """From a pipe, which has them once: who looks again waits for ever. Every request has a connection of its own."""
+    """From a pipe, which has them once: who looks again waits for ever."""
     (nginx.files / "once").mkdir()
     files, _ = make_model(5)
     for name, content in files.items():
         (nginx.files / "once" / name).write_bytes(content)
     os.mkfifo(tmp_path / "authorities")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authorities"))
-    command = [os.environ["COFFER_CLI"], "ls", "https://localhost:%d/once/%s" % (nginx.single, INDEX)]
+    command = [os.environ["COFFER_CLI"], "ls", nginx.single_url("once/" + INDEX)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         (tmp_path / "authorities").write_bytes((nginx.folder / "ca.pem").read_bytes())
         assert process.wait(60) == 0, process.stderr.read()
