@@ -375,8 +375,9 @@ def test_interrupts_and_cancelling(slow):
     """What waits for a server that is silent ends at once, by Ctrl-C and from another thread."""
     url, asked = slow
     with coffer.load(url) as load:
-        threading.Thread(target=lambda: (asked.wait(), signal.raise_signal(signal.SIGINT))).start()
+        pressing = threading.Timer(0.3, lambda: (asked.wait(), signal.raise_signal(signal.SIGINT)))
         with pytest.raises(KeyboardInterrupt):
+            pressing.start()
             load.take("a")
         threading.Timer(0.05, load.cancel).start()
         with pytest.raises(coffer.Error) as raised:
