@@ -43,8 +43,8 @@ struct coffer__outlet {
     uint64_t issued;                   /* the last ticket; 0: none */
     uint64_t reached;                  /* all up to this one */
     bool sent;                         /* something that no ticket covers */
-    coffer__copy kept;                 /* one run that is not queued yet; no rows: none */
-    uint64_t kept_end;                 /* of the allocation that it goes to; 0: was not asked */
+    coffer__copy pending;              /* one run that is not queued yet; no rows: none */
+    uint64_t pending_end;              /* of the allocation that it goes to; 0: was not asked */
     uint64_t *streams;                 /* of the caller's, that the lane waits for */
     size_t stream_count;
     size_t stream_room;
@@ -133,11 +133,11 @@ static coffer_status outlet_copy(coffer__outlet *outlet, const coffer__copy *cop
 }
 
 /* Queues the run that was kept back. */
-static coffer_status outlet_send_kept(coffer__outlet *outlet, coffer_error *err)
+static coffer_status outlet_send_pending(coffer__outlet *outlet, coffer_error *err)
 {
-    const coffer__copy kept = outlet->kept;
-    outlet->kept.rows = 0;
-    return kept.rows == 0 ? COFFER_OK : outlet_copy(outlet, &kept, err);
+    const coffer__copy pending = outlet->pending;
+    outlet->pending.rows = 0;
+    return pending.rows == 0 ? COFFER_OK : outlet_copy(outlet, &pending, err);
 }
 
 /* Where nothing was sent since the last ticket that one says as much, and no mark is spent. A mark can only be set
@@ -146,7 +146,7 @@ static coffer_status outlet_send_kept(coffer__outlet *outlet, coffer_error *err)
 static coffer_status outlet_mark(coffer__outlet *outlet, uint64_t *ticket, coffer_error *err)
 {
     coffer_device *device = outlet->device;
-    coffer_status status = outlet_send_kept(outlet, err);
+    coffer_status status = outlet_send_pending(outlet, err);
     if (!outlet->sent) {
         *ticket = outlet->issued;
         return COFFER_OK;
@@ -369,9 +369,9 @@ static coffer_status outlet_backwards(coffer__outlet *outlet, const coffer__line
 /* Whether a line is a run that goes on where the one that was kept back ends. */
 static bool outlet_continues(const coffer__outlet *outlet, const coffer__line *line, const uint8_t *bytes)
 {
-    const coffer__copy *kept = &outlet->kept;
-    return kept->rows == 1 && line->runs == 1 && bytes == kept->from + kept->width &&
-           line->to == kept->to + kept->width;
+    const coffer__copy *pending = &outlet->pending;
+    return pending->rows == 1 && line->runs == 1 && bytes == pending->from + pending->width &&
+           line->to == pending->to + pending->width;
 }
 
 /* Makes it a part of that, unless another allocation begins there. The driver is asked each time, as memory that was
@@ -379,11 +379,11 @@ static bool outlet_continues(const coffer__outlet *outlet, const coffer__line *l
 static coffer_status outlet_join(coffer__outlet *outlet, const coffer__line *line, bool *joined, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
-    if (outlet->kept_end == 0) {
-        status = outlet->device->ops->end_of(outlet->device, outlet->kept.to, &outlet->kept_end, err);
+    if (outlet->pending_end == 0) {
+        status = outlet->device->ops->end_of(outlet->device, outlet->pending.to, &outlet->pending_end, err);
     }
-    *joined = status == COFFER_OK && line->to < outlet->kept_end;
-    outlet->kept.width += *joined ? line->width : 0;
+    *joined = status == COFFER_OK && line->to < outlet->pending_end;
+    outlet->pending.width += *joined ? line->width : 0;
     return status;
 }
 
@@ -397,14 +397,14 @@ static coffer_status outlet_send(coffer__outlet *outlet, const coffer__line *lin
         status = outlet_join(outlet, line, &joined, err);
     }
     if (status == COFFER_OK && !joined) {
-        status = outlet_send_kept(outlet, err);
+        status = outlet_send_pending(outlet, err);
     }
     if (status != COFFER_OK || joined) {
         return status;
     }
     if (line->runs == 1) {
-        outlet->kept = (coffer__copy){ line->to, 0, bytes, 0, line->width, 1 };
-        outlet->kept_end = 0;
+        outlet->pending = (coffer__copy){ line->to, 0, bytes, 0, line->width, 1 };
+        outlet->pending_end = 0;
         return COFFER_OK;
     }
     if (line->to_step < 0 && line->width > OUTLET_PART) {

@@ -75,7 +75,8 @@ typedef struct coffer__feed_ops {
        releases what it gets, before it tries this chunk again. */
     coffer_status (*submit)(coffer__feed *feed, coffer__chunk *chunk, coffer_error *err);
     /* Gives back a chunk whose bytes are there, in any order. *chunk NULL: nothing is in progress, or, without `wait`,
-       nothing is done yet. After a failure nothing but release and close may be called. */
+       nothing is done yet. With `wait`, in a group, nothing may be unreleased: other processes may wait for its slot before
+       they bring what this waits for. After a failure nothing but release and close may be called. */
     coffer_status (*next)(coffer__feed *feed, bool wait, coffer__chunk **chunk, coffer_error *err);
     /* The bytes are not needed any more. */
     void (*release)(coffer__feed *feed, coffer__chunk *chunk);
