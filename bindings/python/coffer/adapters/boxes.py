@@ -9,6 +9,7 @@ strides there.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -51,10 +52,11 @@ def slices(ranges: Ranges) -> tuple[slice, ...]:
     return tuple(slice(*entry) for entry in ranges)
 
 
-def box_of(shape: Sequence[int], sizes: Sequence[int], strides: Sequence[int], offset: int) -> Box:
+@lru_cache(maxsize=4096)  # layers have the same views
+def box_of(shape: tuple[int, ...], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Box:
     """The box that has all of a view's elements; nearly always these alone."""
     if 0 in sizes:
-        return Box(tuple((0, 0, 1) for _ in shape), 0, tuple(strides))
+        return Box(tuple((0, 0, 1) for _ in shape), 0, strides)
     steps = row_strides(shape)
     first = _position(offset, steps)
     walked = _walked(shape, steps, first, sizes, strides)
