@@ -230,6 +230,11 @@ find_missing() {
     check | bench)
         need_command xxhsum xxhash
         ;;&
+    check | crash)
+        need 'has_mkfs ext4' mkfs.ext4 e2fsprogs
+        need 'has_mkfs xfs' mkfs.xfs xfsprogs
+        need 'has_mkfs btrfs' mkfs.btrfs btrfs-progs
+        ;;&
     check)
         need has_curl_headers "libcurl's headers" libcurl4-openssl-dev
         need has_nginx nginx nginx-light
@@ -238,6 +243,7 @@ find_missing() {
         need_command clang-tidy clang-tidy
         need_command cppcheck cppcheck
         need_command strace strace
+        need_command bindfs bindfs
         need_command valgrind valgrind
         need_command rustc rustc
         need_command go golang-go
@@ -269,9 +275,6 @@ find_missing() {
         ;;
     crash)
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
-        need 'has_mkfs ext4' mkfs.ext4 e2fsprogs
-        need 'has_mkfs xfs' mkfs.xfs xfsprogs
-        need 'has_mkfs btrfs' mkfs.btrfs btrfs-progs
         ;;
     coverage)
         need_command lcov lcov
