@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# A release, as tools/release.sh makes it of the commit that is checked out: every part is made, what does not depend on the
-# machine is made a second time elsewhere and compared, and what can run here is used.
+# A release, as tools/release.sh makes it of the commit that is checked out: every part is made, and made a second time elsewhere and
+# compared, but the signature; and what can run here is used.
 #
 #   tests/install/release.sh BUILD
 set -euo pipefail
@@ -44,8 +44,8 @@ openssl ec -in "$work/key.pem" -pubout -out "$work/key.pub" 2>/dev/null
 
 COFFER_SIGN_KEY=$work/key.pem "$work/one/tools/release.sh"
 dist=$work/one/dist
-"$work/a longer path/two/tools/release.sh" source amalgamation sdist wheels commands npm
-for file in "$work/a longer path/two/dist"/*.{gz,zip,whl,tgz}; do
+"$work/a longer path/two/tools/release.sh"
+for file in "$work/a longer path/two/dist"/*; do
     cmp "$file" "$dist/$(basename "$file")"
 done
 echo 'ok: the same bytes, made elsewhere'
