@@ -50,10 +50,10 @@ foreach(part ${coffer_parts})
           COMPONENT development)
 endforeach()
 configure_package_config_file(
-  ${CMAKE_CURRENT_LIST_DIR}/coffer-config.cmake.in ${PROJECT_BINARY_DIR}/coffer-config.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/coffer-config.cmake.in ${PROJECT_BINARY_DIR}/package/coffer-config.cmake
   INSTALL_DESTINATION ${coffer_package_dir} PATH_VARS CMAKE_INSTALL_BINDIR NO_SET_AND_CHECK_MACRO)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/coffer-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/coffer-config.cmake ${PROJECT_BINARY_DIR}/coffer-config-version.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/coffer-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/package/coffer-config.cmake ${PROJECT_BINARY_DIR}/package/coffer-config-version.cmake
         DESTINATION ${coffer_package_dir} COMPONENT development)
 
 # ---- The pkg-config file ----------------------------------------------------------------------------------------------

@@ -4,10 +4,15 @@
 # tools/after_install.sh PREFIX: sees to it that what was installed is found, and says what is left to do for that.
 set -euo pipefail
 
-prefix=$1
+prefix=$(realpath -m "$1")
 if [ -n "${DESTDIR:-}" ]; then
     exit 0 # staged for a package, whose own tools do the rest
 fi
+# As a shell reads it back.
+quoted() {
+    printf '%q' "$1"
+}
+
 library=$(find "$prefix" -maxdepth 3 -name 'libcoffer.so' -print -quit)
 # The loader's list of libraries covers the folders that the system names; /usr/local is one of them on Debian.
 if [ "$(id -u)" -eq 0 ] && command -v ldconfig >/dev/null; then
@@ -16,9 +21,10 @@ fi
 echo "Installed under $prefix: coffer, libcoffer, coffer.h"
 case :$PATH: in
 *":$prefix/bin:"*) ;;
-*) echo "  Put the command on PATH:        export PATH=$prefix/bin:\$PATH" ;;
+*) echo "  Put the command on PATH:        export PATH=$(quoted "$prefix/bin"):\$PATH" ;;
 esac
-if ! ldconfig -p 2>/dev/null | grep -qF "=> $(dirname "$library")/"; then
-    echo "  Let programs find the library:  export LD_LIBRARY_PATH=$(dirname "$library")"
-    echo "  Let pkg-config find it:         export PKG_CONFIG_PATH=$(dirname "$library")/pkgconfig"
+# All of the list is read: with -q grep would end before ldconfig does, which then fails.
+if ! ldconfig -p 2>/dev/null | grep -F "=> $(dirname "$library")/" >/dev/null; then
+    echo "  Let programs find the library:  export LD_LIBRARY_PATH=$(quoted "$(dirname "$library")")"
+    echo "  Let pkg-config find it:         export PKG_CONFIG_PATH=$(quoted "$(dirname "$library")/pkgconfig")"
 fi

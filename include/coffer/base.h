@@ -46,12 +46,15 @@
 extern "C" {
 #endif
 
+/* Whoever compiles the library into one of their own may define it empty, to keep what is here out of their exports. */
+#ifndef COFFER_API
 #if defined(_WIN32) && defined(COFFER_BUILDING)
 #define COFFER_API __declspec(dllexport)
 #elif defined(__GNUC__) || defined(__clang__)
 #define COFFER_API __attribute__((visibility("default")))
 #else
 #define COFFER_API
+#endif
 #endif
 
 /* ---- Version ----------------------------------------------------------------------------------------------------- */

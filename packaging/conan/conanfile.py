@@ -38,6 +38,9 @@ class Coffer(ConanFile):
             for pattern in ("CMakeLists.txt", "LICENSE", "THIRD_PARTY.txt", "cli/*", "cmake/*", "include/*", "src/*"):
                 copy(self, pattern, self._checkout, self.export_sources_folder)
 
+    def requirements(self):
+        self.requires("xxhash/[>=0.8 <1]", visible=False, libs=False)  # only its header, for XXH3
+
     def layout(self):
         cmake_layout(self)
 

@@ -5,12 +5,13 @@
  * function returns EOPNOTSUPP and its caller has a way without it.
  *
  * It must be included first, since these macros decide what the system's headers declare. _FILE_OFFSET_BITS
- * and _TIME_BITS give 32-bit systems offsets and times of 64 bits.
+ * and _TIME_BITS give 32-bit systems offsets and times of 64 bits. They have the values that a compiler's option
+ * -D gives them, so that a program may be compiled with that.
  */
 #ifndef COFFER_IO_OS_POSIX_H
 #define COFFER_IO_OS_POSIX_H
 
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #define _FILE_OFFSET_BITS 64
 #define _TIME_BITS 64
 #include "os.h"

@@ -13,7 +13,7 @@
  * The order matters. Owner and group come first, because changing them may clear bits of the mode. Then the
  * list, because writing it changes the mode. The mode comes last and has the final word.
  */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #define _FILE_OFFSET_BITS 64
 #include "os.h"
 

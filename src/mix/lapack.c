@@ -68,9 +68,9 @@ coffer_status coffer__lapack_open(coffer__lapack *lapack, coffer_error *err)
                             lacking);
     }
     return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                        "matrices are factorised by LAPACK, and neither libopenblas.so.0 nor liblapack.so.3 can be "
-                        "loaded here: install OpenBLAS (Debian, Ubuntu: apt install libopenblas0; Fedora, Arch, "
-                        "Alpine: openblas), or on Windows put libopenblas.dll beside the program");
+                        "matrices are factorised by LAPACK, and no library that has it can be loaded here: install "
+                        "OpenBLAS (Debian, Ubuntu: apt install libopenblas0; Fedora, Arch, Alpine: openblas), or on "
+                        "Windows put libopenblas.dll beside the program");
 }
 
 void coffer__lapack_close(coffer__lapack *lapack)

@@ -49,6 +49,11 @@ sed 's/(.*//; s/.*[ *]//' "$checkout/tests/abi/functions.txt" | sort >recorded
 diff recorded exported
 echo "ok: one file exports the $(wc -l <recorded) functions of the library and nothing else"
 
+# Or nothing at all, for a library that has it inside.
+silently gcc -O0 -fPIC -shared -fvisibility=hidden -DCOFFER_API= coffer.c -o libnone.so
+[ -z "$(nm -D -P --defined-only libnone.so | grep -F coffer_ || true)" ] || { echo 'COFFER_API= does not hide the functions' >&2; exit 1; }
+echo 'ok: one file exports nothing when it is told to'
+
 export COFFER_SOURCE_DIR=$checkout COFFER_VECTORS=$checkout/tests/vectors COFFER_CLI=$build/coffer COFFER_FAKES=$build/tests/fakes
 support=$(find "$build/tests" -name 'support*.c.o')
 count=0

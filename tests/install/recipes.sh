@@ -24,13 +24,14 @@ quietly() { # quietly COMMAND...: shows what it said when it fails
 
 install_by_oldest() { # install_by_oldest SHARED(ON|OFF) LIBRARY NOT_THERE TARGET
     local build=$work/oldest prefix=$work/prefix-$1
-    quietly "$tools/cmake" -S . -B "$build" -DBUILD_TESTING=OFF -DBUILD_SHARED_LIBS="$1" -DCOFFER_BUILD_CLI=OFF \
+    quietly "$tools/cmake" -S . -B "$build" -DBUILD_TESTING=OFF -DBUILD_SHARED_LIBS="$1" \
         -DCOFFER_BUILD_EXAMPLES=OFF -DCOFFER_BUILD_BENCH=OFF -DCOFFER_BUILD_FUZZ=OFF -DCMAKE_INSTALL_PREFIX="$prefix"
     quietly "$tools/cmake" --build "$build" --parallel "${JOBS:-$(nproc)}" --target install
     [ -n "$(find "$prefix" -name "$2")" ] && [ -z "$(find "$prefix" -name "$3")" ] || {
         find "$prefix" >&2
         exit 1
     }
+    [ "$("$prefix/bin/coffer" --version | head -n 1)" = "coffer $version" ]
     cat >"$work/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.16)
 project(consumer LANGUAGES C)
@@ -65,6 +66,10 @@ END
 quietly "$tools/meson" setup "$work/meson/build" "$work/meson"
 quietly ninja -C "$work/meson/build" consumer
 [ "$("$work/meson/build/consumer")" = "coffer $version" ]
+if "$tools/meson" introspect --targets "$work/meson/build" | grep -q coffer_cli; then
+    echo 'to Meson Coffer is more than its library' >&2
+    exit 1
+fi
 echo "ok: Meson $("$tools/meson" --version)"
 
 # ---- Conan ------------------------------------------------------------------------------------------------------------
@@ -73,9 +78,25 @@ echo "ok: Meson $("$tools/meson" --version)"
 export CONAN_HOME=$work/conan
 quietly "$tools/conan" profile detect
 cp -r packaging/conan "$work/recipe"
+# The registry's package of xxHash, played: what Coffer wants of it is the header.
+mkdir "$work/xxhash"
+cp build/port-headers/xxhash.h "$work/xxhash"
+cat >"$work/xxhash/conanfile.py" <<'END'
+from conan import ConanFile
+from conan.tools.files import copy
+
+
+class XxHash(ConanFile):
+    name, version, exports_sources = "xxhash", "0.8.1", "xxhash.h"
+
+    def package(self):
+        copy(self, "xxhash.h", self.source_folder, f"{self.package_folder}/include")
+END
+quietly "$tools/conan" create "$work/xxhash" -s build_type=Debug
 for shared in True False; do
     quietly "$tools/conan" create packaging/conan --test-folder "$work/recipe/test_package" -s build_type=Debug -o "coffer/*:shared=$shared"
     grep -q "^coffer $version\$" "$work/log"
+    grep -rq --include=CMakeCache.txt "^COFFER_XXHASH_INCLUDE_DIR:PATH=$CONAN_HOME/" "$CONAN_HOME"
     echo "ok: $("$tools/conan" --version), shared=$shared"
 done
 

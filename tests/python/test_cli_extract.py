@@ -314,7 +314,7 @@ def test_without_a_lapack(tmp_path):
     for name in ("libopenblas.so.0", "liblapack.so.3"):
         (libraries / name).write_bytes(b"no library")
     said = refused(tmp_path, *paths, "--rank", 4, environment={"LD_LIBRARY_PATH": str(libraries)})
-    assert "neither libopenblas.so.0 nor liblapack.so.3 can be loaded" in said and "apt install libopenblas0" in said
+    assert "no library that has it can be loaded" in said and "apt install libopenblas0" in said
 
 
 LACKING = "void {0}(void); void {0}(void) {{}} void sgeqrf_(void); void sgeqrf_(void) {{}}"

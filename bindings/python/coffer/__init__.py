@@ -38,7 +38,7 @@ from ._models import edit_metadata as edit_metadata
 from ._models import fetch as fetch
 from ._models import merge as merge
 from ._models import split as split
-from ._native import VERSION as __version__
+from ._native import VERSION as _VERSION
 from ._native import Buffer as Buffer
 from ._native import Tensor as Tensor
 from ._native import Window as Window
@@ -55,3 +55,5 @@ from ._rewrite import rewrite as rewrite
 from ._whole import load_file as load_file
 from ._whole import save_file as save_file
 from .compat import SafetensorError as SafetensorError
+
+__version__ = _VERSION

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the bytes of a file show: see check_bytes.h for the contract. */
-#ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1 /* for SEEK_HOLE */
-#endif
 #include "check_bytes.h"
 
 #include "cli_interrupt.h"

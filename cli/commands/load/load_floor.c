@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What load_floor.h declares. Plain reads by threads, and nothing of the library's own engines: a yardstick that was made
    by what it measures would prove nothing. */
-#define _GNU_SOURCE /* O_DIRECT */
+#define _GNU_SOURCE 1 /* O_DIRECT */
 #include "load_floor.h"
 
 #include "cli_parallel.h"
