@@ -144,6 +144,7 @@ static coffer_status open_to_read(coffer **model, const char *path, bool all_not
     options.access = COFFER_READ;
     options.all_notes = all_notes;
     options.partial = partial;
+    options.progress = cli_progress_unseen; /* while a server is waited for */
     return cli_open_with(model, path, &options, err);
 }
 

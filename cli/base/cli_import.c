@@ -9,8 +9,8 @@
  */
 #include "cli_import.h"
 
-#include "cli_interrupt.h"
 #include "cli_json.h"
+#include "cli_progress.h"
 #include "cli_report.h"
 #include "cli_sandbox.h"
 #include "cli_text.h"
@@ -23,15 +23,6 @@
 #define FINDING_SIZE 2048 /* of a line; --json has all of a longer one */
 
 /* ---- Opening ---- */
-
-/* Asked while a server is waited for. */
-static int stop_after_interrupt(void *ctx, uint64_t done, uint64_t total)
-{
-    (void)ctx;
-    (void)done;
-    (void)total;
-    return cli_interrupted();
-}
 
 /* The bytes are the child's, and are checked by loading them. */
 static coffer_status read_confined(cli_import *opened, const char *path, const coffer_import_options *options,
@@ -51,7 +42,7 @@ coffer_status cli_import_open(cli_import *opened, const char *path, const coffer
                               coffer_error *err)
 {
     coffer_open_options reading = COFFER_OPEN_OPTIONS_INIT;
-    reading.progress = stop_after_interrupt;
+    reading.progress = cli_progress_unseen; /* while a server is waited for */
     *opened = (cli_import){ NULL, NULL };
     const coffer_status status = coffer_input_open(&opened->input, path, &reading, err);
     if (status != COFFER_OK) {

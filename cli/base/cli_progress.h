@@ -50,6 +50,8 @@ void cli_progress_begin_count(cli_progress *progress, cli *app, const char *labe
 int cli_progress_add(cli_progress *progress, uint64_t amount);
 /* The same as a coffer_progress, of a cli_progress_part. */
 int cli_progress_call(void *part, uint64_t done, uint64_t total);
+/* The same, of nothing: for what shows no progress, and ends after Ctrl-C. */
+int cli_progress_unseen(void *nothing, uint64_t done, uint64_t total);
 /* Takes the line away, until the next step draws it again. Any thread. */
 void cli_progress_hide(cli_progress *progress);
 /* Takes the line away for good. */

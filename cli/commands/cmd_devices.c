@@ -65,12 +65,22 @@ static coffer_status show_table(devices_list *list, const char *path, coffer_err
     return coffer_list_facilities(path, NULL, show_advice, list, err);
 }
 
-/* The array is closed also after a failure, so that what was written stays JSON. */
+static int pass_over(void *ctx, const coffer_facility *facility)
+{
+    (void)ctx;
+    (void)facility;
+    return 0;
+}
+
+/* Of a path that cannot be looked at the failure alone is written: it is a JSON value of its own. */
 static coffer_status show_array(devices_list *list, const char *path, coffer_error *err)
 {
-    cli_json_open(&list->app->out, '[', true);
-    const coffer_status status = coffer_list_facilities(path, NULL, show_json, list, err);
-    cli_json_close(&list->app->out, ']');
+    coffer_status status = coffer_list_facilities(path, NULL, pass_over, list, err);
+    if (status == COFFER_OK) {
+        cli_json_open(&list->app->out, '[', true);
+        status = coffer_list_facilities(path, NULL, show_json, list, err);
+        cli_json_close(&list->app->out, ']');
+    }
     return status;
 }
 

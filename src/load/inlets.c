@@ -169,15 +169,14 @@ bool coffer__inlets_kept(const coffer__inlets *inlets, size_t shard)
 
 /* Under the mutex, which is held while the file is opened and looked at: two workers that come to the same file at
    once must not open it twice. What the system can do is found out once, and not at all for loads of a few bytes,
-   which would spend more time on that than on reading. What a keeper has is memory, which every engine that is asked
-   for by name would only slow down. */
+   which would spend more time on that than on reading. Of a keeper's memory there is no path. */
 static coffer_status inlets_open(coffer__inlets *inlets, size_t shard, coffer_error *err)
 {
     inlets_entry *entry = &inlets->entries[shard];
     const coffer__shard *of = &inlets->model->shards[shard];
     const bool kept = coffer__inlets_kept(inlets, shard);
     const coffer__source *source = kept ? &inlets->options.kept->files[shard].source : &of->source;
-    const coffer__engine_wish wish = { .engine = kept ? COFFER_ENGINE_AUTO : inlets->options.engine,
+    const coffer__engine_wish wish = { .engine = inlets->options.engine,
                                        .uncached = inlets->options.uncached,
                                        .shared = inlets->shared,
                                        .path = kept ? NULL : of->path,

@@ -174,7 +174,7 @@ static void load_stop_work(coffer_load *load)
 }
 
 /* The feeds are described even if the inlets fail, and what is missing in them is NULL: coffer_load_free takes a
-   load in any of these states. */
+   load in any of these states. Who names an engine wants the files to be read by it, so that no keeper is asked. */
 static coffer_status load_set_window(coffer_load *load, coffer_window *window, coffer_error *err)
 {
     coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
@@ -190,7 +190,10 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
     for (size_t i = 0; i < load->space_count; i++) {
         coffer__window_near(window, load->spaces[i].store.device);
     }
-    coffer_status status = coffer__kept_find(&load->kept, load->plan->model, &load->allocator, err);
+    coffer_status status = COFFER_OK;
+    if (window->options.engine == COFFER_ENGINE_AUTO) {
+        status = coffer__kept_find(&load->kept, load->plan->model, &load->allocator, err);
+    }
     const coffer__inlets_options inlets = { .allocator = &load->allocator,
                                             .engine = window->options.engine,
                                             .uncached = load->options.uncached,

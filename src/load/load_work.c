@@ -451,8 +451,8 @@ static coffer_status work_still(const coffer_load *load, size_t number, coffer_e
     }
     coffer__fail(
         err, COFFER_ERR_CHANGED,
-        "the file was changed or replaced after it was opened: open it again when the program that writes it has "
-        "finished");
+        "the file, or its name, links or rights, were changed after it was opened: open it again when the program that "
+        "does so has finished");
     return shard->path == NULL ? COFFER_ERR_CHANGED : coffer__fail_path(err, COFFER_ERR_CHANGED, shard->path);
 }
 

@@ -155,7 +155,11 @@ static coffer_status split_prepare(const coffer_plan *plan, const coffer_split_r
         return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < rules->count; i++) {
-        rules->patterns[i] = coffer__pattern_prepare(given != NULL ? given[i].pattern : split_usual[i].pattern);
+        const char *pattern = given != NULL ? given[i].pattern : split_usual[i].pattern;
+        if (pattern == NULL) {
+            return coffer__fail(err, COFFER_ERR_ARGUMENT, "rule %u of coffer_plan_add_all has no pattern", (uint64_t)i);
+        }
+        rules->patterns[i] = coffer__pattern_prepare(pattern);
     }
     return COFFER_OK;
 }

@@ -654,7 +654,7 @@ static coffer_status web_fail(const coffer__web *web, const coffer__web_answer *
         return coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
     case COFFER__HTTP_SILENT:
         return coffer__fail(err, COFFER_ERR_TIMEOUT,
-                            "%q %s for %u ms; COFFER_NET_TIMEOUT sets how long to wait, in seconds", host, host_len,
+                            "%q %s for %u ms; COFFER_NET_TIMEOUT=SECONDS sets how long to wait", host, host_len,
                             answer->words, web->timeout_ms);
     case COFFER__HTTP_NO_HOST:
         return coffer__fail(err, COFFER_ERR_CONNECT, "%q cannot be reached: %s", host, host_len, answer->words);

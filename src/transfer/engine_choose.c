@@ -269,11 +269,13 @@ static coffer_status choose_fail(const choose_job *job, coffer_error *err)
             "the engine \"%s\" was asked for, but %s is not a file of this system: use the engine \"auto\"", name,
             job->inlet->source->ops->kind);
     }
+    const bool never = job->direct_error == EINVAL || job->direct_error == EOPNOTSUPP;
     coffer__fail(
         err, COFFER_ERR_ENGINE,
         "the engine \"%s\" was asked for, but the file cannot be read past the page cache: %s (errno %d); use the "
-        "engine \"auto\" or \"buffered\", or put the file on a file system with direct reading, such as ext4 or XFS",
-        name, coffer__os_words(job->direct_error), (int64_t)job->direct_error);
+        "engine \"auto\" or \"buffered\"%s",
+        name, coffer__os_words(job->direct_error), (int64_t)job->direct_error,
+        never ? ", or put the file on a file system with direct reading, such as ext4 or XFS" : "");
     return coffer__fail_errno(err, COFFER_ERR_ENGINE, job->direct_error);
 }
 

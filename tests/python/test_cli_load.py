@@ -7,6 +7,7 @@ Needs COFFER_CLI.
 import json
 import os
 import signal
+import socket
 import struct
 import subprocess
 
@@ -26,6 +27,24 @@ def run(*arguments, code=0):
 
 def read(*arguments):
     return json.loads(run(*arguments, "--json").stdout)
+
+
+def test_ctrl_c_while_a_server_says_nothing():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for command in ("load", "plan", "info"):
+            with subprocess.Popen([CLI, command, f"http://127.0.0.1:{server.getsockname()[1]}/m.safetensors"],
+                                  stderr=subprocess.PIPE) as process:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(1)
+                    process.send_signal(signal.SIGINT)
+                    assert process.wait(timeout=20) == -signal.SIGINT
+                assert process.stderr.read() == b"coffer: interrupted\n"
+
+
+def test_devices_of_a_path_that_is_not_there(tmp_path):
+    told = json.loads(run("devices", "--json", tmp_path / "none", code=3).stdout)
+    assert told["error"]["name"] == "NOT_FOUND"
 
 
 def matrix(rows, columns, seed):

@@ -101,6 +101,34 @@ static uint32_t load_and_compare(const coffer *model, uint64_t seed)
     return stats.engines;
 }
 
+/* A window whose engine is named: what is measured through it is to be that engine. */
+static void test_a_named_engine_reads_the_files(void **state)
+{
+    (void)state;
+    coffer *model = saved_model(3, 0);
+    coffer_keeper *keeper = keep();
+    const uint64_t attached = attached_to(keeper);
+    coffer_window *window = NULL;
+    coffer_window_options options = COFFER_WINDOW_OPTIONS_INIT;
+    coffer_load_stats stats = { .struct_size = sizeof stats };
+    coffer_plan *plan = NULL;
+    coffer_load *load = NULL;
+    options.engine = COFFER_ENGINE_BUFFERED;
+    assert_int_equal(coffer_window_new(&window, &options, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_new(&plan, model, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_plan_add_all(plan, NULL, 0, 0, 1, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_load_start(&load, plan, window, NULL, NULL), COFFER_OK);
+    assert_int_equal(coffer_load_wait(load, UINT64_MAX, NULL), COFFER_OK);
+    coffer_load_stats_of(load, &stats);
+    assert_int_equal(stats.engines, 1 << COFFER_ENGINE_BUFFERED);
+    coffer_load_free(load);
+    coffer_plan_free(plan);
+    coffer_window_free(window);
+    assert_int_equal(attached_to(keeper), attached);
+    coffer_keeper_free(keeper);
+    coffer_close(model);
+}
+
 static void test_loads_find_a_kept_model(void **state)
 {
     (void)state;
@@ -353,6 +381,7 @@ int main(void)
 {
 #define KEEP_TEST(name) cmocka_unit_test_setup_teardown(name, work_dir_set_up, work_dir_tear_down)
     const struct CMUnitTest tests[] = {
+        KEEP_TEST(test_a_named_engine_reads_the_files),
         KEEP_TEST(test_loads_find_a_kept_model),
         KEEP_TEST(test_a_keeper_that_dies_harms_nobody),
         KEEP_TEST(test_a_file_that_was_changed_is_not_used),

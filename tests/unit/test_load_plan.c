@@ -192,6 +192,8 @@ static void test_shares_that_cannot_be_are_refused(void **state)
     assert_int_equal(coffer_plan_add_shard(made.plan, named(&made, "v"), 0, NULL, 0, 0, 16, NULL, NULL, NULL, &err),
                      COFFER_ERR_SLICE_BITS);
     assert_int_equal(coffer_plan_add(made.plan, NULL, NULL, 0, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
+    const coffer_split_rule without = { .pattern = NULL, .dim = 0 };
+    assert_int_equal(coffer_plan_add_all(made.plan, &without, 1, 0, 2, NULL, &err), COFFER_ERR_ARGUMENT);
     assert_int_equal(coffer_plan_count(made.plan), 0);
     close_specs(&made);
 }

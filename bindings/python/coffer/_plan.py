@@ -40,6 +40,9 @@ class Cost(NamedTuple):
     requests: int  # reads
 
 
+# As many as the library can name.
+_MOST_DIMENSIONS = 1 << 31
+
 # How an item was added, so that it can be added again: the method of the native plan, and its arguments.
 _How = tuple[str, tuple[Any, ...]]
 
@@ -108,7 +111,7 @@ class Plan:
     def cost(self, shard: int | None = None) -> Cost:
         """What the plan costs, of one of the model's files or of all. Nothing is read to know that."""
         if shard is not None and not 0 <= operator.index(shard) < len(self._file.shards):
-            raise wrong_argument(f"the model has {len(self._file.shards)} files, which count from 0: there is no file {shard}")
+            raise wrong_argument(f"there is no file {shard} in the model: they count from 0, and it has {len(self._file.shards)}")
         return Cost(*self._native.cost(shard))
 
     def to_json(self) -> str:
@@ -184,7 +187,7 @@ def _given(rules: Rules) -> list[tuple[str, int]]:
     for pattern, dim in rules.items():
         if not isinstance(pattern, str) or not (dim is None or isinstance(dim, int)):
             raise wrong_type(f"a rule is a pattern and a dimension or None, not {pattern!r}: {dim!r}")
-        if dim is not None and dim < 0:
+        if dim is not None and not 0 <= dim < _MOST_DIMENSIONS:
             raise wrong_argument(f"the rule for '{pattern}' has the dimension {dim}: they count from 0, and None splits nothing")
     return [(pattern, -1 if dim is None else dim) for pattern, dim in rules.items()]
 

@@ -87,10 +87,7 @@ int py_shape_from(PyObject *sequence, uint64_t **shape, size_t *rank)
         PyErr_NoMemory();
     }
     for (Py_ssize_t i = 0; lengths != NULL && i < count; i++) {
-        PyObject *number = PyNumber_Index(PyTuple_GetItem(items, i));
-        lengths[i] = number == NULL ? 0 : PyLong_AsUnsignedLongLong(number);
-        Py_XDECREF(number);
-        if (PyErr_Occurred() != NULL) {
+        if (!py_to_u64(PyTuple_GetItem(items, i), &lengths[i])) {
             PyMem_Free(lengths);
             lengths = NULL;
         }

@@ -38,7 +38,7 @@ static int load_options_from(const py_state *state, coffer_load_options *options
 
 static load_object *load_allocate(PyTypeObject *type, PyObject *plan, PyObject *window, PyObject *progress)
 {
-    load_object *self = PyObject_New(load_object, type);
+    load_object *self = PyObject_GC_New(load_object, type);
     if (self == NULL) {
         return NULL;
     }
@@ -50,6 +50,7 @@ static load_object *load_allocate(PyTypeObject *type, PyObject *plan, PyObject *
     self->closing = false;
     self->owner = getpid();
     (void)pthread_mutex_init(&self->lock, NULL);
+    PyObject_GC_Track(self);
     return self;
 }
 
@@ -98,10 +99,16 @@ static PyObject *load_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 
 /* ---- use and end --------------------------------------------------------------------------------------------------- */
 
-/* The load, for one call; NULL and an exception when it is closed. */
+/* The load, for one call; NULL and an exception when it is closed, or was started by the parent of this process: its
+   threads are not here, and waiting for them would not end. */
 static coffer_load *load_use(load_object *self)
 {
     coffer_load *load = NULL;
+    if (self->owner != getpid()) {
+        py_fail(py_state_of((PyObject *)self), COFFER_ERR_ARGUMENT,
+                "the load was started before this process was forked, by its parent: start one here");
+        return NULL;
+    }
     (void)pthread_mutex_lock(&self->lock);
     if (!self->closing) {
         load = self->load;
@@ -152,17 +159,39 @@ static PyObject *load_close(PyObject *object, PyObject *unused)
     return Py_NewRef(Py_None);
 }
 
+/* Progress is often told to a method of whoever keeps the load. */
+static int load_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    load_object *self = (load_object *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->plan);
+    Py_VISIT(self->window);
+    Py_VISIT(self->progress);
+    return 0;
+}
+
+/* The others are needed until the end, and refer to nothing that refers to a load. */
+static int load_clear(PyObject *object)
+{
+    load_object *self = (load_object *)object;
+    PyObject *progress = self->progress;
+    self->progress = Py_NewRef(Py_None);
+    Py_DECREF(progress);
+    return 0;
+}
+
 static void load_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     load_object *self = (load_object *)object;
+    PyObject_GC_UnTrack(object);
     self->closing = true;
     load_end_unused(self);
     (void)pthread_mutex_destroy(&self->lock);
     Py_DECREF(self->plan);
     Py_DECREF(self->window);
     Py_DECREF(self->progress);
-    PyObject_Free(object);
+    PyObject_GC_Del(object);
     Py_DECREF(type);
 }
 
@@ -342,13 +371,15 @@ PyTypeObject *py_load_make_type(PyObject *module)
         { Py_tp_doc, "A plan that is carried out in the background." },
         { Py_tp_new, load_new },
         { Py_tp_dealloc, load_dealloc },
+        { Py_tp_traverse, load_traverse },
+        { Py_tp_clear, load_clear },
         { Py_tp_methods, load_methods },
         { 0, NULL },
     };
     static PyType_Spec spec = {
         .name = "coffer._native.Load",
         .basicsize = sizeof(load_object),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
         .slots = slots,
     };
     return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);

@@ -268,15 +268,15 @@ static PyObject *plan_shard(PyObject *object, PyObject *args, PyObject *kwargs)
     PyObject *place = Py_None;
     PyObject *device = Py_None;
     Py_ssize_t dim = 0;
-    unsigned rank = 0;
-    unsigned world = 1;
+    uint32_t rank = 0;
+    uint32_t world = 1;
     plan_target target;
     uint64_t *sizes = NULL;
     size_t count = 0;
     size_t item = 0;
     coffer_error err;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OnOII|$OO:shard", names, &name, &dim, &parts, &rank, &world, &place,
-                                     &device)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OnOO&O&|$OO:shard", names, &name, &dim, &parts, py_to_u32, &rank,
+                                     py_to_u32, &world, &place, &device)) {
         return NULL;
     }
     coffer_plan *plan = plan_changed(object);
@@ -325,11 +325,12 @@ static PyObject *plan_all(PyObject *object, PyObject *args, PyObject *kwargs)
     const py_state *state = py_state_of(object);
     PyObject *given = Py_None;
     PyObject *device = Py_None;
-    unsigned rank = 0;
-    unsigned world = 1;
+    uint32_t rank = 0;
+    uint32_t world = 1;
     plan_target target;
     coffer_error err;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OII|$O:all", names, &given, &rank, &world, &device) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&O&|$O:all", names, &given, py_to_u32, &rank, py_to_u32, &world,
+                                     &device) ||
         plan_target_init(object, &target, Py_None, device) < 0) {
         return NULL;
     }

@@ -103,7 +103,7 @@ static int writer_start(const py_state *state, writer_object *self, const py_wri
 
 static writer_object *writer_allocate(const py_state *state, PyTypeObject *type)
 {
-    writer_object *self = PyObject_New(writer_object, type);
+    writer_object *self = PyObject_GC_New(writer_object, type);
     if (self == NULL) {
         return NULL;
     }
@@ -143,21 +143,41 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     if (self != NULL && writing.progress != NULL && writing.progress != Py_None) {
         self->progress = Py_NewRef(writing.progress);
     }
+    if (self != NULL) {
+        PyObject_GC_Track(self);
+    }
     return (PyObject *)self;
 }
 
 /* ---- Closing ------------------------------------------------------------------------------------------------------ */
 
+/* Progress is often told to a method of whoever keeps the writer. */
+static int writer_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    writer_object *self = (writer_object *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->numbers);
+    Py_VISIT(self->progress);
+    return 0;
+}
+
+static int writer_clear(PyObject *object)
+{
+    Py_CLEAR(((writer_object *)object)->progress);
+    return 0;
+}
+
 static void writer_dealloc(PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
     writer_object *self = (writer_object *)object;
+    PyObject_GC_UnTrack(object);
     coffer_writer_free(self->writer);
     coffer_header_free(self->header);
     (void)pthread_mutex_destroy(&self->lock);
     Py_XDECREF(self->numbers);
     Py_XDECREF(self->progress);
-    PyObject_Free(object);
+    PyObject_GC_Del(object);
     Py_DECREF(type);
 }
 
@@ -360,6 +380,8 @@ PyTypeObject *py_writer_make_type(PyObject *module)
         { Py_tp_doc, (void *)(uintptr_t)writer_doc },
         { Py_tp_new, writer_new },
         { Py_tp_dealloc, writer_dealloc },
+        { Py_tp_traverse, writer_traverse },
+        { Py_tp_clear, writer_clear },
         { Py_tp_methods, writer_methods },
         { Py_tp_getset, writer_attributes },
         { 0, NULL },
@@ -367,7 +389,7 @@ PyTypeObject *py_writer_make_type(PyObject *module)
     static PyType_Spec spec = {
         .name = "coffer._native.Writer",
         .basicsize = sizeof(writer_object),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
         .slots = slots,
     };
     return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);

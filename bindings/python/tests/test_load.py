@@ -12,6 +12,7 @@ import pickle
 import random
 import signal
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -66,6 +67,36 @@ def test_what_is_not_taken_is_released(path, released):
         end(load)
         del load
     assert released()
+
+
+class Keeps:
+    """Has a load that tells it how far it is."""
+
+    def __init__(self, path):
+        self.load = coffer.load(path, progress=self.tell)
+
+    def tell(self, done, total):
+        pass
+
+
+def test_a_load_whose_progress_refers_to_it_is_collected(path, released):
+    kept = [weakref.ref(Keeps(path)) for _ in range(3)]
+    gc.collect()
+    assert [keeps() for keeps in kept] == [None] * 3 and released()
+
+
+def test_numbers_that_are_too_large(path):
+    plan = coffer.Plan(path)
+    for call in (
+        lambda: plan.shard("matrix", 0, 1, 2**32 + 2),
+        lambda: plan.shard("matrix", 0, 0, 2**40),
+        lambda: plan.all(0, 2**32 + 2),
+        lambda: plan.all(0, 2, rules={"*": 2**32}),
+        lambda: plan.shard("matrix", 0, 0, 2, parts=(-2, 8)),
+    ):
+        with pytest.raises(ValueError, match=r"from 0|count from 0"):
+            call()
+    assert len(plan) == 0
 
 
 # ---- Taking ------------------------------------------------------------------------------------------------------------
@@ -410,14 +441,24 @@ def test_many_threads_take(path, arrays):
     assert_same(found, arrays)
 
 
+def _raises_value_error(call):
+    try:
+        call()
+    except ValueError as error:
+        return "forked" in str(error)
+    return False
+
+
 def test_a_fork_does_not_wait_for_threads_that_it_does_not_have(path):
     load = coffer.load(path)
     child = os.fork()
     if child == 0:
-        del load
+        calls = (lambda: next(load), load.wait, lambda: load.take(0), load.stats)
+        refused = sum(_raises_value_error(call) for call in calls)
+        del load, calls
         gc.collect()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
     assert len(dict(load)) == 5
 
 

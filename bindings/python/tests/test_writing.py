@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +141,22 @@ def test_writer_writes_the_same_bytes(arrays, tmp_path, form):
         assert not file.exists()
     assert file.read_bytes() == serialize(entries(arrays), {"k": "v"})
     assert writer.nbytes == file.stat().st_size
+
+
+class Keeps:
+    """Has a writer that tells it how far it is."""
+
+    def __init__(self, path):
+        self.writer = coffer.Writer(path, {"x": ("U8", (1,))}, progress=self.tell)
+
+    def tell(self, done, total):
+        pass
+
+
+def test_a_writer_whose_progress_refers_to_it_is_collected(tmp_path):
+    kept = weakref.ref(Keeps(tmp_path / "x"))
+    gc.collect()
+    assert kept() is None and os.listdir(tmp_path) == []
 
 
 def test_writer_takes_pieces_from_threads(tmp_path):

@@ -26,7 +26,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from .._dtypes import is_packed
-from .._errors import wrong_argument
+from .._errors import wrong_argument, wrong_type
 from .._frameworks import torch_dtype
 from .ahead import MEMORY, THREADS, ReadAhead, Statistics
 from .boxes import Box, Ranges, box_of, elements, row_strides, slices, whole
@@ -210,14 +210,14 @@ def _is_composite(func: Any) -> bool:
 
 
 def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A view of a stand-in is one, too, if it has elements of the same size. None for what turns out to be a copy: some operations
-    are either."""
+    """A view of a stand-in is one, too, if it has elements of the same size and the values that are in the file, not conjugated or
+    negated ones. None for what turns out to be a copy: some operations are either."""
     self = args[0]
     made = func(self._twin, *args[1:], **kwargs)
     views = [made] if isinstance(made, torch.Tensor) else made
     if not all(_is_alias(view, self._twin) for view in views):
         return None
-    if any(view.element_size() != self._twin.element_size() for view in views):
+    if any(view.element_size() != self._twin.element_size() or view.is_conj() or view.is_neg() for view in views):
         return func(self._pinned(), *args[1:], **kwargs)
     if made is not views:
         return StandIn(self._origin, made)
@@ -311,6 +311,8 @@ class Weights:
     def __init__(
         self, paths: Iterable[str | os.PathLike[str]], *, memory: int = MEMORY, threads: int = THREADS
     ) -> None:
+        if isinstance(paths, str | os.PathLike):
+            raise wrong_type("the files are a list of paths, even if there is one")
         self._source = ReadAhead(paths, memory=memory, threads=threads)
         found = {tensor.dtype for tensor in self._source.tensors.values()}
         self._dtypes = {dtype: None if is_packed(dtype) else torch_dtype(dtype) for dtype in found}

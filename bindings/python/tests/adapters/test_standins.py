@@ -147,6 +147,27 @@ def test_everything_else_gets_the_bytes(operation, weights):
     assert type(found) is torch.Tensor and bits(found) == bits(wanted)
 
 
+def test_conjugated_and_negated_ones(weights):
+    opened, values = weights
+    views = (
+        torch.conj,
+        torch._neg_view,
+        lambda t: t.mH,
+        lambda t: t.conj()[1].imag,
+        lambda t: torch._neg_view(torch.view_as_real(t)[..., 0]),
+    )
+    for view in views:
+        wanted = view(values["c"]).resolve_conj().resolve_neg()
+        seen = view(opened["c"])
+        assert torch.equal(torch.empty_like(wanted).copy_(seen), wanted) and torch.equal(seen + 0, wanted)
+        assert seen.tolist() == wanted.tolist()
+
+
+def test_one_path_is_no_list(tmp_path):
+    with pytest.raises(TypeError, match="list of paths"):
+        Weights(str(tmp_path / "x.safetensors"))
+
+
 def test_numbers_arrays_and_pickles(weights):
     opened, values = weights
     assert opened["s"].item() == float(opened["s"]) == 3.5 and opened["v"].tolist() == values["v"].tolist()
