@@ -116,6 +116,9 @@ part_wheels() {
         auditwheel show "$wheel" | tee "$work/log"
         grep -q '"manylinux_2_17_x86_64"' "$work/log"
     done
+    # delvewheel knows what is Windows' own or Python's: nothing else is needed.
+    delvewheel show "$dist"/*-win_amd64.whl | tee "$work/log"
+    grep -A 1 'will be copied into the wheel' "$work/log" | grep -qx ' *None'
 }
 
 # What a program without shared libraries is lies in $work/build-TARGET.

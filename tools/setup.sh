@@ -3,7 +3,7 @@
 #
 # Sees to it that what a goal needs is there. Quick and silent when it is.
 #
-#   tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|arm64-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web
+#   tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|arm64-python|musl-python|bullseye-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web
 #   tools/setup.sh node    tells the folder of the Node that is used
 #
 # On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
@@ -16,7 +16,8 @@
 # that qemu plays in build/cross; for `check` and `ports` cmocka's sources in build/port-cmocka, and in build/port-libraries
 # what tests/requirements-musl.txt pins; for `check`, `ports` and `release` it makes build/zig-venv, with the compiler that
 # tests/requirements-ports.txt pins; for these and `windows` it copies xxHash's header into build/port-headers; for `windows-python`
-# it makes build/windows-python, with what tests/windows/packages.txt pins, and for `arm64-python` build/arm64-python, likewise.
+# it makes build/windows-python, with what tests/windows/packages.txt pins, and for `arm64-python` build/arm64-python, likewise; for
+# `musl-python` and `bullseye-python` it compiles a Python for these in build/musl-python and build/bullseye-python.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -188,13 +189,16 @@ find_missing() {
         need has_musl 'musl, its shared library' musl
         is_debian || need has_cmocka_source "cmocka's sources, unpacked in build/port-cmocka"
         ;;&
-    windows | windows-python | arm64-python)
+    windows | windows-python | arm64-python | musl-python | bullseye-python)
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv
         ;;&
     check | ports | windows | windows-python)
         need 'has_cross_compiler x86_64-w64-mingw32' 'gcc and headers for Windows' gcc-mingw-w64-x86-64
         need has_wine 'Wine, for 64 bits' wine64
         ;;&
+    musl-python | bullseye-python)
+        need is_debian 'Debian, of whose packages the root is made'
+        ;;
     arm64-python)
         need_command qemu-aarch64 qemu-user
         is_debian || need has_arm64_python "Debian's Python 3.11 for arm64, unpacked in build/arm64-python/system"
@@ -332,21 +336,54 @@ apt_get() { # apt_get ARGUMENTS...
     done
 }
 
-# The system is not told of other machines: apt-get looks into lists of its own for them, and what it finds is only unpacked.
-look_into_lists() { # look_into_lists FOLDER MACHINE...: into the array apt, a command that has them in that folder
+# The system is not told of other machines, nor of other releases: apt-get looks into lists of its own for them, and what it finds is
+# only unpacked.
+look_into_lists() { # look_into_lists FOLDER OPTION...: into the array apt, a command that has them in that folder
     local folder=$1
     shift
     apt=(apt-get -qq -o Dir::State="$folder" -o Dir::State::status=/dev/null -o Dir::Cache="$folder"
-        -o APT::Sandbox::User=root -o APT::Architecture="$1" "${@/#/-oAPT::Architectures::=}" -o Acquire::Languages=none)
+        -o APT::Sandbox::User=root -o Acquire::Languages=none "$@")
     rm -rf "$folder"
     mkdir -p "$folder"/{lists,archives}/partial
     "${apt[@]}" update
 }
 
+look_into_machines() { # look_into_machines FOLDER MACHINE...: likewise, those of the system's archives
+    local folder=$1
+    shift
+    look_into_lists "$folder" -o APT::Architecture="$1" "${@/#/-oAPT::Architectures::=}"
+}
+
+look_into_release() { # look_into_release FOLDER NAME: likewise, those of a release of the distribution, with its sources
+    local archive
+    archive=$(apt-get download --print-uris libcmocka-dev | sed -n "s,^'\(.*\)/pool/.*,\1,p")
+    printf '%s main\n' "deb $archive $2" "deb-src $archive $2" >"$1.list"
+    look_into_lists "$1" -o Dir::Etc::sourcelist="$1.list" -o Dir::Etc::sourceparts=/dev/null
+}
+
+unpack_sources() { # unpack_sources FOLDER PACKAGE...: each in FOLDER/PACKAGE, by the array apt of FOLDER/lists
+    local package folder=$1
+    shift
+    for package in "$@"; do
+        (cd "$folder/lists" && "${apt[@]}" source --download-only "$package")
+        mkdir "$folder/$package"
+        tar -C "$folder/$package" --strip-components=1 -xf "$folder/lists/$package"_*.orig.tar.*[2z]
+    done
+}
+
+unpack_system() { # unpack_system FOLDER PACKAGE...: in FOLDER/system, with what they need, by the array apt of FOLDER/lists
+    local package folder=$1
+    shift
+    "${apt[@]}" -y --download-only --no-install-recommends install "$@"
+    for package in "$folder"/lists/archives/*.deb; do
+        dpkg-deb -x "$package" "$folder/system"
+    done
+}
+
 unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
     local machine apt folder=$PWD/build/cross/new
     echo "setup: unpacking cmocka, libcrypto and xxHash for $* in build/cross"
-    look_into_lists "$folder" "$@"
+    look_into_machines "$folder" "$@"
     for machine in "$@"; do
         (cd "$folder" && "${apt[@]}" download {libcmocka0,libcmocka-dev,libssl3,libxxhash-dev}":$machine")
         for package in "$folder"/*_"$machine".deb; do
@@ -359,24 +396,14 @@ unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
     rm -rf "$folder"
 }
 
-# cmocka's sources, for the unit tests of other systems: the distribution's, which apt-get checks. Only lists of its own are read, as
-# the system's need not have sources.
+# cmocka's sources, for the unit tests of other systems: the distribution's, which apt-get checks.
 unpack_cmocka() {
-    local archive
-    archive=$(apt-get download --print-uris libcmocka-dev | sed -n "s,^'\(.*\)/pool/.*,\1,p")
-    local folder=$PWD/build/port-cmocka.new
+    local apt folder=$PWD/build/port-cmocka.new
     echo "setup: unpacking cmocka's sources in build/port-cmocka"
     rm -rf "$folder"
-    mkdir -p "$folder"/{lists,archives}/partial "$folder/cmocka"
-    (. /etc/os-release && echo "deb-src $archive $VERSION_CODENAME main") >"$folder/sources.list"
-    (
-        cd "$folder"
-        apt=(apt-get -qq -o Dir::State="$folder" -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$folder"
-            -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=/dev/null -o APT::Sandbox::User=root)
-        "${apt[@]}" update
-        "${apt[@]}" source --download-only cmocka
-        tar -C cmocka --strip-components=1 -xf cmocka_*.orig.tar.[gx]z
-    )
+    mkdir -p "$folder"
+    look_into_release "$folder/lists" "$(. /etc/os-release && echo "$VERSION_CODENAME")"
+    unpack_sources "$folder" cmocka
     rm -rf build/port-cmocka
     mv "$folder/cmocka" build/port-cmocka
     rm -rf "$folder"
@@ -399,16 +426,20 @@ make_musl_libraries() {
     cp tests/requirements-musl.txt $folder/requirements.txt
 }
 
+need_python_311() { # need_python_311 WHY
+    if ! python3 -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
+        echo "setup: $1 Python 3.11, and python3 is another version" >&2
+        exit 1
+    fi
+}
+
 # A Python 3.11 for Windows: libraries out of a wheel, modules of the one that is here, and a program that starts it.
 make_windows_python() {
     local folder=build/windows-python
     if cmp -s tests/windows/packages.txt $folder/requirements.txt; then
         return
     fi
-    if ! python3 -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
-        echo 'setup: the Python for Windows takes its modules from Python 3.11, and python3 is another version' >&2
-        exit 1
-    fi
+    need_python_311 'the Python for Windows takes its modules from'
     echo "setup: making $folder with what tests/windows/packages.txt pins"
     rm -rf $folder
     mkdir -p $folder
@@ -427,24 +458,70 @@ make_windows_python() {
 
 # Debian's Python 3.11 for arm64, with all that it and the libraries need that are loaded at run time, and what its tests use.
 make_arm64_python() {
-    local apt package folder=$PWD/build/arm64-python
+    local apt folder=$PWD/build/arm64-python
     if cmp -s tests/arm64/packages.txt "$folder/requirements.txt"; then
         return
     fi
     echo "setup: making build/arm64-python with what tests/arm64/packages.txt pins"
     if is_debian; then
         rm -rf "$folder"
-        look_into_lists "$folder/lists" arm64
-        "${apt[@]}" -y --download-only --no-install-recommends install python3.11-minimal libpython3.11-stdlib libstdc++6 libcurl4 \
-            libopenblas0-pthread
-        for package in "$folder"/lists/archives/*.deb; do
-            dpkg-deb -x "$package" "$folder/system"
-        done
+        look_into_machines "$folder/lists" arm64
+        unpack_system "$folder" python3.11-minimal libpython3.11-stdlib libstdc++6 libcurl4 libopenblas0-pthread
         rm -rf "$folder/lists"
     fi
     build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.11 \
         --platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 --target "$folder/packages" -r tests/arm64/packages.txt
     cp tests/arm64/packages.txt "$folder/requirements.txt"
+}
+
+# Debian has no system on musl: its folders are links, busybox is all its commands, and libcrypto is out of a wheel.
+complete_musl_system() { # complete_musl_system FOLDER
+    local command
+    ln -s usr/bin usr/lib "$1"
+    for command in $("$1/bin/busybox" --list); do
+        [ -e "$1/bin/$command" ] || ln -s busybox "$1/bin/$command"
+    done
+    cp build/port-libraries/libcrypto.so.* "$1/lib/x86_64-linux-musl"
+}
+
+# ml_dtypes has no wheel for musl.
+compile_ml_dtypes() { # compile_ml_dtypes FOLDER: into FOLDER/packages, for the Python and the numpy that are there
+    local python=$1/system/opt/python source=$1/ml_dtypes
+    build/python-venv/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-binary=:all: \
+        --dest "$1" "$(grep '^ml_dtypes==' bindings/python/tests/requirements.txt)"
+    mkdir "$source"
+    tar -C "$source" --strip-components=1 -xf "$source"-*.tar.gz
+    ZIG_GLOBAL_CACHE_DIR=$PWD/build/zig-cache build/zig-venv/bin/zig-cc -target x86_64-linux-musl -shared -fPIC -O1 -s -w -std=c++17 \
+        -DEIGEN_MPL2_ONLY -ftrapping-math -I"$python/include/python3.11" -I"$1/packages/numpy/_core/include" -I"$source" \
+        -I"$source/third_party/eigen" "$source"/ml_dtypes/_src/*.cc -lc++ \
+        -o "$source/ml_dtypes/_ml_dtypes_ext.cpython-311-x86_64-linux-musl.so"
+    mv "$source/ml_dtypes" "$1/packages"
+    rm -r "$source" "$source"-*.tar.gz
+}
+
+# The root of another Linux, with a Python 3.11 that is compiled for it, as Debian has none there, and what the package's tests use.
+make_linux_python() { # make_linux_python NAME RELEASE LIBC PLATFORMS PACKAGE...: packages of that release, and platforms of pip's
+    local apt name=$1 release=$2 libc=$3 platforms=$4 folder=$PWD/build/$1-python
+    shift 4
+    if cmp -s "tests/$name/packages.txt" "$folder/requirements.txt"; then
+        return
+    fi
+    need_python_311 "the Python for $name is compiled by means of"
+    echo "setup: making build/$name-python, for which CPython is compiled, with what tests/$name/packages.txt pins"
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    look_into_release "$folder/lists" "$release"
+    unpack_system "$folder" busybox-static "$@"
+    look_into_release "$folder/lists" bookworm
+    unpack_sources "$folder" python3.11 zlib libffi
+    tools/compile_python.sh "$folder" "$libc" >"$folder/log" 2>&1 || { tail -n 60 "$folder/log"; exit 1; }
+    rm -rf "$folder"/{lists*,libraries,python3.11,zlib,libffi}
+    mkdir -p "$folder"/system/{dev,proc,sys,tmp,coffer}
+    [ "$libc" != musl ] || complete_musl_system "$folder/system"
+    build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.11 \
+        $(printf -- '--platform %s ' $platforms) --target "$folder/packages" -r "tests/$name/packages.txt"
+    [ "$libc" != musl ] || compile_ml_dtypes "$folder"
+    cp "tests/$name/packages.txt" "$folder/requirements.txt"
 }
 
 # Zig's clang, with the headers and libraries of other systems. What CMake calls has to be one word.
@@ -521,13 +598,13 @@ make_js_modules() { # make_js_modules FOLDER: what its package-lock.json pins
 }
 
 case $goal in
-build | test | format | check | cross | ports | windows | windows-python | arm64-python | bench | fuzz | prove | mutate | crash | coverage | amalgamation | release | js | web) ;;
+build | test | format | check | cross | ports | windows | windows-python | arm64-python | musl-python | bullseye-python | bench | fuzz | prove | mutate | crash | coverage | amalgamation | release | js | web) ;;
 node)
     node_folder
     exit
     ;;
 *)
-    echo "usage: tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|arm64-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web" >&2
+    echo "usage: tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|arm64-python|musl-python|bullseye-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web" >&2
     exit 2
     ;;
 esac
@@ -550,14 +627,16 @@ check | cross)
 check | ports | windows | release)
     copy_headers
     ;;&
-check | ports | release)
+check | ports | release | musl-python | bullseye-python)
     make_zig
     ;;&
 check | ports)
     has_cmocka_source || unpack_cmocka
+    ;;&
+check | ports | musl-python)
     make_musl_libraries
     ;;&
-check | release | windows-python | arm64-python)
+check | release | windows-python | arm64-python | musl-python | bullseye-python)
     make_venv build/python-venv bindings/python/tests/requirements.txt
     ;;&
 windows-python)
@@ -565,6 +644,14 @@ windows-python)
     ;;
 arm64-python)
     make_arm64_python
+    ;;
+musl-python)
+    # Debian 13's, as the libraries in numpy's wheel are linked in a way that Debian 12's musl cannot load.
+    make_linux_python musl trixie musl musllinux_1_2_x86_64 musl
+    ;;
+bullseye-python)
+    make_linux_python bullseye bullseye gnu.2.17 'manylinux_2_28_x86_64 manylinux_2_17_x86_64' '?essential' libstdc++6 libopenblas0-pthread \
+        openssl binutils
     ;;
 check | bench)
     make_venv .venv tests/requirements.txt

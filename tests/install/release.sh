@@ -99,6 +99,10 @@ tools/wine.sh "$command" check tests/vectors/ok_*.safetensors </dev/null >/dev/n
 echo 'ok: the command for Windows, by Wine'
 tests/install/wheel_arm64.sh "$dist"/*manylinux*_aarch64.whl
 echo 'ok: the wheel for arm64, by qemu'
+tests/install/wheel_chroot.sh bullseye "$dist"/*manylinux*_x86_64.whl
+echo 'ok: the wheel, with an old glibc'
+tests/install/wheel_chroot.sh musl "$dist"/*musllinux*_x86_64.whl
+echo 'ok: the wheel for musl'
 tests/install/wheel_windows.sh "$dist"/*-win_amd64.whl
 echo 'ok: the wheel for Windows, by Wine'
 

@@ -27,6 +27,4 @@ build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check 
 export PYTHONPATH=$work/installed:$PWD/build/arm64-python/packages PYTHONDONTWRITEBYTECODE=1
 export COFFER_SOURCE_DIR=$PWD COFFER_VECTORS=$PWD/tests/vectors
 "$work/python" -c 'import coffer, platform; print(f"coffer {coffer.__version__} on {platform.machine()}")'
-select_tests tests/arm64/python.txt
-"$work/python" -m pytest -p no:cacheprovider --basetemp "$work/tmp" -c bindings/python/pyproject.toml --rootdir bindings/python -q \
-    --tb=short "${cases[@]}" "${files[@]}"
+run_tests "$work/python" tests/arm64/python.txt "$work/tmp"

@@ -35,6 +35,4 @@ if python -m coffer check tests/vectors/err_*.safetensors >/dev/null; then
     echo 'python -m coffer check: no error in broken vectors' >&2
     exit 1
 fi
-select_tests tests/windows/python.txt
-python -m pytest -p no:cacheprovider --basetemp "$(there "$work/tmp")" -c bindings/python/pyproject.toml --rootdir bindings/python \
-    -q --tb=short "${cases[@]}" "${files[@]}"
+run_tests python tests/windows/python.txt "$(there "$work/tmp")"
