@@ -106,6 +106,8 @@ part_wheels() {
         python=(-Ccmake.define.Python_INCLUDE_DIR="$work/python")
         [ "$platform" != win_amd64 ] || python=(-Ccmake.define.Python_INCLUDE_DIR="$work/python-windows"
             -Ccmake.define.Python_SABI_LIBRARY="$work/python3.lib")
+        # Zig links commands for musl without shared libraries unless it is told otherwise, and such a one can load none.
+        [[ $zig != *-musl ]] || python+=(-Ccmake.define.CMAKE_EXE_LINKER_FLAGS='-s -dynamic')
         _PYTHON_HOST_PLATFORM=$platform CMAKE_TOOLCHAIN_FILE=$root/cmake/toolchain-zig.cmake CFLAGS=$cross_flags LDFLAGS=-s \
             python -m build --wheel --no-isolation --outdir "$dist" -Cinstall.strip=false \
             -Ccmake.define.COFFER_ZIG_TARGET="$zig" "${python[@]}" "$work/libcoffer-$version" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }

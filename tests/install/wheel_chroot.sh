@@ -41,6 +41,8 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp PYTHONDONTWRITEBYTECODE=1 TM
 export COFFER_SOURCE_DIR=/coffer COFFER_VECTORS=/coffer/tests/vectors
 in_root /opt/python/bin/python3 -m venv /tmp/venv
 python -m pip install --quiet --disable-pip-version-check --no-index "/tmp/$(basename "$wheel")"
+# The command loads libraries when it needs them, here for SHA-256.
+in_root /tmp/venv/bin/coffer hash /coffer/tests/vectors/ok__c64_aligned_to_4.safetensors
 export PYTHONPATH=/coffer/build/$linux-python/packages LD_LIBRARY_PATH=/usr/lib/x86_64-linux-gnu/openblas-pthread
 python -c 'import coffer, packaging.tags as tags; print(f"coffer {coffer.__version__} on", [*tags.platform_tags()][1])'
 run_tests python "tests/$linux/python.txt" /tmp/tests
