@@ -29,3 +29,8 @@ set(CMAKE_RANLIB "${zig_tools}/zig-ranlib")
 # Zig calls a flag without use an error where warnings are errors; CMake gives all flags at every step.
 # xxHash's header, which is for every system, lies where nothing else of this one does.
 set(CMAKE_C_FLAGS_INIT "-Wno-unused-command-line-argument -idirafter \"${checkout}/build/port-headers\"")
+# Zig's list of musl's symbols has environ and others at one address, which a program that copies them does not survive. One whose
+# code is position-independent refers to them.
+if(COFFER_ZIG_TARGET MATCHES "musl")
+  string(APPEND CMAKE_C_FLAGS_INIT " -fPIC")
+endif()
