@@ -28,7 +28,7 @@ from torch import Tensor
 
 from . import _native
 from ._dtypes import is_packed
-from ._errors import Error, build, wrong_argument
+from ._errors import Error, build, no_tensor, wrong_argument
 from ._file import File, open
 from ._frameworks import torch_dtype
 from ._load import Load, load_parts
@@ -141,7 +141,8 @@ def load(
     """The tensors of a model, on every process of a group, each of which reads its share.
 
     source   a path or a URL: of the same model everywhere, not of the same file
-    split    of which tensors each process gets only its block, and along which dimension; the length has to divide evenly
+    split    of which tensors each process gets only its block, and along which dimension; the length has to divide evenly, and
+             the model has to have the names
     device   where the tensors go
     group    of torch.distributed; None: all processes
     memory   bytes in a round of the exchange, of all processes together; each holds about twice that
@@ -165,9 +166,17 @@ def _opened(source: str | os.PathLike[str], split: Split | None, world: int) -> 
     """A process that fails here has to say so to the others first."""
     try:
         file = open(source, access="read")
+        _check_names(file, split)
         return file, [_wanted(tensor, split, world) for tensor in file._model.tensors()], None
     except Error as error:
         return None, [], error
+
+
+def _check_names(file: File, split: Split | None) -> None:
+    """A name that the model does not have would split nothing."""
+    for name in split if isinstance(split, Mapping) else ():
+        if name not in file:
+            raise no_tensor(f"the model has no tensor '{name}', which is to be split")
 
 
 def _wanted(tensor: _native.Tensor, split: Split | None, world: int) -> Wanted:

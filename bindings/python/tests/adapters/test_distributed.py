@@ -144,12 +144,14 @@ def test_if_one_is_killed_the_others_fail(tmp_path):
 
 def test_what_cannot_be_divided(tmp_path):
     save_file(values(), tmp_path / "x.safetensors")
-    found = ranks.run(refused, 2, tmp_path, str(tmp_path / "x.safetensors"))
+    found = ranks.run(refused, 2, tmp_path, str(tmp_path / "x.safetensors"), {"not there": 0}, "NO_TENSOR")
+    assert all("no tensor 'not there'" in text for text in found)
+    found = ranks.run(refused, 2, tmp_path, str(tmp_path / "x.safetensors"), {"rows": 2}, "ARGUMENT")
     assert all("'rows' with the shape [8, 30] cannot be divided along 2 among 2" in text for text in found)
 
 
-def refused(rank, world, path):
+def refused(rank, world, path, split, code):
     with pytest.raises(coffer.Error) as raised:
-        together.load(path, {"rows": 2})
-    assert raised.value.code == "ARGUMENT"
+        together.load(path, split)
+    assert raised.value.code == code
     return str(raised.value)
