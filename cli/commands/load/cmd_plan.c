@@ -102,6 +102,30 @@ static int read_ranks(cli *app, const cli_arguments *arguments, plan_request *re
     return CLI_EXIT_OK;
 }
 
+static bool matches_any(const char *pattern, const coffer *model)
+{
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        const coffer_tensor *tensor = coffer_at(model, i);
+        if (coffer_match(pattern, tensor->name, tensor->name_len)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A rule that was mistyped splits nothing, and the plan alone would not show why. */
+static void remark_rules(cli *app, const plan_request *request)
+{
+    for (size_t i = 0; i < request->rule_count; i++) {
+        char shown[160];
+        const char *pattern = request->rules[i].pattern;
+        if (!matches_any(pattern, request->model)) {
+            coffer_escape(pattern, strlen(pattern), shown, sizeof shown);
+            cli_remark_path(app, request->path, "no tensor matches --split %s", shown);
+        }
+    }
+}
+
 /* ---- The plans ---- */
 
 /* A plan without rules of the user's follows the names of the weights, which NULL stands for. */
@@ -372,6 +396,7 @@ static int run_plan(cli *app, const cli_arguments *arguments)
         request.model = cli_open(app, request.path, false, &code);
     }
     if (code == CLI_EXIT_OK) {
+        remark_rules(app, &request);
         code = request.rank < request.world ? show_rank(app, &request) : show_ranks(app, &request);
     }
     for (size_t i = 0; i < request.rule_count; i++) {
