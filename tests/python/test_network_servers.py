@@ -19,9 +19,11 @@ from test_network_models import INDEX, make_model
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+def free_ports(count):
+    """Taken all at once: of those that are taken one after the other, two may be the same."""
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [listener.getsockname()[1] for listener in listeners]
 
 
 CERTIFICATES = [
@@ -56,7 +58,7 @@ class Nginx:
         self.folder, self.files = folder, folder / "files"
         self.files.mkdir()
         make_certificates(folder)
-        self.plain, self.secure, self.single, self.expired, self.early = (free_port() for _ in range(5))
+        self.plain, self.secure, self.single, self.expired, self.early = free_ports(5)
         places = "".join("%s_temp_path %s/temp;\n" % (name, folder) for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (folder / "nginx.conf").write_text(f"""
             daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log;
