@@ -114,13 +114,14 @@ static bool matches_any(const char *pattern, const coffer *model)
 }
 
 /* A rule that was mistyped splits nothing, and the plan alone would not show why. */
-static void remark_rules(cli *app, const plan_request *request)
+static void remark_rules(cli *app, const cli_arguments *arguments, const plan_request *request)
 {
-    for (size_t i = 0; i < request->rule_count; i++) {
-        char shown[160];
-        const char *pattern = request->rules[i].pattern;
-        if (!matches_any(pattern, request->model)) {
-            coffer_escape(pattern, strlen(pattern), shown, sizeof shown);
+    size_t rule = 0;
+    for (size_t c = 0; c < arguments->choice_count; c++) {
+        const cli_choice *choice = &arguments->choices[c];
+        if (choice->option->id == CLI_OPTION_SPLIT && !matches_any(request->patterns[rule++], request->model)) {
+            char shown[160];
+            coffer_escape(choice->value, strlen(choice->value), shown, sizeof shown);
             cli_remark_path(app, request->path, "no tensor matches --split %s", shown);
         }
     }
@@ -396,7 +397,7 @@ static int run_plan(cli *app, const cli_arguments *arguments)
         request.model = cli_open(app, request.path, false, &code);
     }
     if (code == CLI_EXIT_OK) {
-        remark_rules(app, &request);
+        remark_rules(app, arguments, &request);
         code = request.rank < request.world ? show_rank(app, &request) : show_ranks(app, &request);
     }
     for (size_t i = 0; i < request.rule_count; i++) {
