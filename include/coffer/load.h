@@ -176,7 +176,7 @@ COFFER_API coffer_status coffer_plan_engines_of(const coffer_plan *plan, size_t 
 /* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
 /* How bytes of a file are read. One that is asked for by name is used or fails with COFFER_ERR_ENGINE, which says what
-   is missing and what to do. */
+   is missing and what to do; no keeper is asked then. */
 typedef enum coffer_engine {
     COFFER_ENGINE_AUTO = 0,     /* by what the system says of each file, and by what is measured */
     COFFER_ENGINE_BUFFERED = 1, /* through the page cache, by threads */
@@ -425,10 +425,10 @@ COFFER_API coffer_status coffer_exchange_refuse(const coffer_transport *transpor
 typedef struct coffer_keeper coffer_keeper;
 
 /* Reads the files of a model at a path into sealed memory, and answers processes that open a load of it, until
-   coffer_keeper_free. Loads find it by themselves, as long as the files are not changed; digests that they record are
-   checked first. Memory that a load has attached to stays for that load. COFFER_ERR_UNSUPPORTED where the system has no
-   sealed memory, and for models that are not in files; COFFER_ERR_LOCKED when another process keeps one of the
-   files. */
+   coffer_keeper_free. Loads find it by themselves, as long as the files are not changed, but those in a window whose
+   engine is named, which read the files; digests that they record are checked first. Memory that a load has attached to
+   stays for that load. COFFER_ERR_UNSUPPORTED where the system has no sealed memory, and for models that are not in
+   files; COFFER_ERR_LOCKED when another process keeps one of the files. */
 COFFER_API coffer_status coffer_keeper_new(coffer_keeper **keeper, const char *path, const coffer_allocator *allocator,
                                            coffer_progress progress, void *progress_ctx, coffer_error *err);
 /* What it holds, in bytes, and how many loads have attached to it so far. From any thread. */

@@ -277,6 +277,9 @@ def test_a_kept_model_is_found(path):
         assert "used by 1 load so far" in keeper.stderr.readline()
         lines = run("load", path).stdout.splitlines()
         assert any(line.split()[0] == "read" and line.endswith("from the memory of coffer keep") for line in lines)
+        assert "the load was not cold" in run("load", "--cold", path).stderr
+        named = run("load", "--engine", "buffered", path)
+        assert "engine: buffered" in named.stdout and named.stderr == ""
         keeper.send_signal(signal.SIGINT)
         keeper.communicate(timeout=60)
     finally:

@@ -208,7 +208,13 @@ static void show_rates(cli_output *out, const load_report *report)
     }
 }
 
-/* Little is read without looking whether it was in the page cache. What a keeper has is read by no engine. */
+/* What a keeper has is read by no engine. */
+static bool is_kept(const coffer_load_stats *stats)
+{
+    return stats->read > 0 && stats->engines == 0;
+}
+
+/* Little is read without looking whether it was in the page cache. */
 static void show_read(cli_output *out, const coffer_load_stats *stats)
 {
     char bytes[CLI_NUMBER_SIZE];
@@ -220,7 +226,7 @@ static void show_read(cli_output *out, const coffer_load_stats *stats)
         show_line(out, "read", "nothing");
         return;
     }
-    if (stats->engines == 0) {
+    if (is_kept(stats)) {
         show_line(out, "read", "%s from the memory of coffer keep", bytes);
         return;
     }
@@ -335,17 +341,6 @@ static int judge(cli *app, const cli_arguments *arguments, const load_report *re
     return CLI_EXIT_OK;
 }
 
-/* Of a load that was to be cold. What was in memory all the same is more than the pages around a header. */
-static void remark_warmth(cli *app, const load_report *report)
-{
-    char bytes[CLI_NUMBER_SIZE];
-    if (report->cold && report->stats.cached > report->stats.read / 100) {
-        cli_bytes_text(bytes, report->stats.cached);
-        cli_say_path(app, report->path, "%s of it were in memory, as coffer keep has them: the load was not cold",
-                     bytes);
-    }
-}
-
 /* A load that may not be cold is only told, as the user may know better. The peak of memory is taken before the floor
    is measured, whose buffers would raise it. */
 static int load_model(cli *app, const cli_arguments *arguments, const coffer *model, coffer_device *device,
@@ -361,7 +356,9 @@ static int load_model(cli *app, const cli_arguments *arguments, const coffer *mo
         return cli_fail(app, err.path[0] != '\0' ? err.path : report->path, &err);
     }
     report->peak = cli_host_peak_kib();
-    remark_warmth(app, report);
+    if (report->cold && is_kept(&report->stats)) {
+        cli_say_path(app, report->path, "it came from the memory of coffer keep; the load was not cold");
+    }
     measure_floor(model, report);
     if (app->json) {
         show_json(app, report);
