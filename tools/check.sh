@@ -1,16 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The whole test run: stages, each with its name and time, up to the first that fails. Once the library is built, two rows of stages
-# run side by side. What a stage says goes to build/check/STAGE.log and is shown when it fails.
-# WITHOUT="STAGE..." leaves stages out, such as ports, which is long. In the end the runners' own summaries are shown once more.
+# The test run: stages, each with its name and time, up to the first that fails. Once the library is built, two rows of stages
+# run side by side. What a stage says goes to build/check/STAGE.log and is shown when it fails. In the end the runners' own
+# summaries are shown once more.
+#
+# FULL=1 also runs what finds the same kinds of faults a second time: the sanitizers of gcc beside those of clang, arm64 beside
+# armel and s390x, the single file compiled at three levels; and clang-tidy reads every file, also those that it found clean before.
+# ONLY="STAGE..." runs these alone, after the build, WITHOUT="STAGE..." all but these.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-export JOBS=${JOBS:-$(nproc)}
+export JOBS=${JOBS:-$(nproc)} FULL=${FULL:-}
 logs=build/check
 mkdir -p "$logs"
-rm -f "$logs"/*.log build/platforms/*.json
+[ -n "${ONLY:-}" ] || rm -f "$logs"/*.log build/platforms/*.json
+
+# Objects that were compiled before, also in another folder, are taken from ccache. Its key is the text that the compiler reads, and the
+# options. Paths within objects are those of the first build, which matters to no test.
+export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 rooms=(src/*/)
 rooms=("${rooms[@]/#/-I}")
@@ -42,7 +50,8 @@ stage_format() {
 }
 
 stage_clang_tidy() {
-    local tidy=(xargs -P "$JOBS" -n 4 clang-tidy --quiet -p build/check-clang-asan)
+    cmake --preset check-clang-asan >/dev/null
+    local tidy=(xargs tools/tidy.py -p build/check-clang-asan)
     # Without tools/analysis.h: error.c, which defines what that redefines, and os_*.c, which choose the system's
     # features before they include anything. They return errno, and the analyser believes that it may be 0 after a failure.
     # Nowhere the files of Windows, which is not this system, nor cli_no_sandbox.c, which this system does without.
@@ -121,6 +130,7 @@ stage() { # stage NAME COMMAND...
         printf '%-18sleft out\n' "$name"
         return
     fi
+    [[ -z "${ONLY:-}" || " $ONLY " == *" $name "* ]] || return 0
     # In a shell of its own, where -e holds: it does not inside a condition.
     set +e
     (
@@ -135,7 +145,7 @@ stage() { # stage NAME COMMAND...
     fi
     printf '%-18sFAILED  %4d s\n' "$name" $((SECONDS - started))
     tail -n 60 "$log"
-    echo "make check: the stage $name failed; all it said is in $log" >&2
+    echo "make check: the stage $name failed; all it said is in $log; this repeats it alone: ONLY=$name make check" >&2
     exit 1
 }
 
@@ -156,10 +166,17 @@ side_by_side() { # side_by_side ROW ROW
     trap - EXIT
 }
 
+# In the everyday run these are left out; see above.
+full_stages='gcc-asan arm64'
+kind='the everyday run'
+[ -z "$FULL" ] || kind='the full run'
+run="every test${FULL:+ and every stage}"
+[ -n "$FULL" ] || run="every test, but not the stages $full_stages, which FULL=1 adds"
 cat <<END
 make check installs what is missing (compilers, analysers, emulators, shells and, for the Python package, every framework: up to
-5 GB) and then runs every test: about an hour on two processors. make test is the quick run. Logs: $logs/STAGE.log
+5 GB) and then runs $run: about 45 minutes on two processors. make test is the quick run. Logs: $logs/STAGE.log
 END
+[ -n "$FULL" ] || WITHOUT="${WITHOUT:-} $full_stages"
 
 # First, and not as a stage: it may ask for a password, and it is the one part that uses the network.
 tools/setup.sh check
@@ -196,13 +213,22 @@ using() {
     stage web tools/web.sh check
 }
 
-stage gcc-build tools/build.sh check-gcc
+ONLY='' stage gcc-build tools/build.sh check-gcc
 side_by_side compiling using
 
+# A runner's closing lines, of the stages that ran.
+summary() { # summary PATTERN STAGE...
+    local pattern=$1 stage
+    shift
+    for stage in "$@"; do
+        [ ! -f "$logs/$stage.log" ] || grep -hE "$pattern" "$logs/$stage.log" || true
+    done
+}
+
 echo
-echo "make check: every stage passed in $SECONDS s"
-sed -n '/tests passed/,$p' "$logs/ctest.log"
-tail -n 1 "$logs/pytest.log"
-grep -E '^=+ .* passed' "$logs/python-package.log"
-grep -hE '^[0-9]+ passed' "$logs"/{frameworks,clients}.log
-grep -hE '^# (tests|pass|skipped) ' "$logs"/{js,web}.log
+echo "make check: ${ONLY:-every stage} passed in $SECONDS s ($kind)"
+summary '^[0-9]+% tests passed|^Total Test time' ctest
+summary '^(=+ )?[0-9]+ passed' pytest
+summary '^=+ .* passed' python-package
+summary '^[0-9]+ passed' frameworks clients
+summary '^# (tests|pass|skipped) ' js web

@@ -244,6 +244,7 @@ find_missing() {
         need has_nginx nginx nginx-light
         need_command openssl openssl
         need has_mpi "an MPI, with its headers" libopenmpi-dev openmpi-bin
+        need_command ccache ccache
         need_command clang-tidy clang-tidy
         need_command cppcheck cppcheck
         need_command strace strace
