@@ -275,7 +275,15 @@ class Instances<Exports extends CommonExports> {
   }
 
   async #compile(): Promise<WebAssembly.Module> {
-    return WebAssembly.compile(fromBase64(await this.#load()));
+    const bytes = fromBase64(await this.#load());
+    try {
+      return await WebAssembly.compile(bytes);
+    } catch (cause) {
+      // The module is sound, as it was tested. What fails is a page that forbids it, or an engine without WebAssembly.
+      const advice =
+        "WebAssembly cannot be compiled here: a page's Content-Security-Policy has to allow script-src 'wasm-unsafe-eval'";
+      throw new CofferError("UNSUPPORTED", advice, { cause });
+    }
   }
 
   async #make(): Promise<Instance<Exports>> {

@@ -156,13 +156,22 @@ function hubWords({ data, message }: HttpError): string {
   return typeof words !== "string" || words.includes("<") ? message : `${message}: ${words}`;
 }
 
-/** Errors of the file are parse errors, errors of the server are the Hub's, and those of the network stay what they are. */
+/**
+ * Errors of the file, and a file that the repository lacks, are parse errors; errors of the server are the Hub's, and those of
+ * the network stay what they are.
+ */
 function asHubError(error: unknown, path: string): unknown {
   if (!(error instanceof CofferError) || error instanceof SafetensorParseError) {
     return error;
   }
   const message = error.message.slice(error.path === undefined ? 0 : error.path.length + 2);
   const { tensor, offset, expected, actual } = error;
+  if (error instanceof HttpError && error.errorCode === "EntryNotFound") {
+    return new SafetensorParseError(`Failed to parse file ${path}: the repository does not have it`, "NOT_FOUND", {
+      httpStatus: error.httpStatus,
+      cause: error,
+    });
+  }
   if (error instanceof HttpError) {
     const { requestId, data, code, httpStatus } = error;
     return new HubApiError(error.path ?? path, httpStatus!, requestId, hubWords(error), code, { cause: error, data });
@@ -191,6 +200,7 @@ class Repository {
 
   constructor(params: ParseSafetensorsMetadataParams) {
     this.#params = params;
+    checkToken(accessTokenOf(params));
     const revision = encodeURIComponent(params.revision ?? "main");
     this.#root = `${params.hubUrl ?? HUB_URL}/${modelName(params.repo)}/resolve/${revision}/`;
   }
@@ -200,12 +210,12 @@ class Repository {
   }
 
   file(path: string, headSize?: number): HttpSource {
-    const token = this.#params.accessToken ?? this.#params.credentials?.accessToken;
+    const token = accessTokenOf(this.#params);
     // Of a name's characters only these two would end the path.
     return new HttpSource(this.#root + path.replaceAll("?", "%3F").replaceAll("#", "%23"), {
       fetch: this.#params.fetch,
       headSize,
-      headers: token === undefined || token === "" ? {} : { Authorization: `Bearer ${token}` },
+      headers: token === undefined ? {} : { Authorization: `Bearer ${token}` },
     });
   }
 
@@ -230,6 +240,18 @@ class Repository {
   }
 }
 
+/** The token that a caller gave, if it gave one. */
+function accessTokenOf({ accessToken, credentials }: ParseSafetensorsMetadataParams): string | undefined {
+  return [accessToken, credentials?.accessToken].find((token) => token !== undefined && token !== "");
+}
+
+/** Refuses what cannot be a token of the Hub, such as a password, before it is sent anywhere. */
+function checkToken(token: string | undefined): void {
+  if (token !== undefined && !token.startsWith("hf_")) {
+    throw new TypeError("An access token of the Hub begins with 'hf_'; no request was made with this one");
+  }
+}
+
 function modelName(repo: RepoDesignation): string {
   const onlyModels = new TypeError("Only model repos should contain safetensors files.");
   if (typeof repo !== "string") {
@@ -250,8 +272,10 @@ function modelName(repo: RepoDesignation): string {
   return repo;
 }
 
-function isNotFound(error: unknown): boolean {
-  return error instanceof CofferError && error.code === "NOT_FOUND";
+/** Whether the server does not have this file, rather than another that this one names. */
+function isMissing(error: unknown, path: string): boolean {
+  const { code, cause } = error as CofferError;
+  return code === "NOT_FOUND" && (cause as HttpError).path!.endsWith(`/${path}`);
 }
 
 // ---- From tables to results ---------------------------------------------------------------------------------------------
@@ -315,27 +339,82 @@ function inAscii(name: string): string {
   return JSON.stringify(name).replace(/[^\x20-\x7e]/gu, escape);
 }
 
+/** What a name in an index must not be: it could lead out of the index's folder, or to another host. */
+const UNSAFE: readonly [pattern: RegExp, reason: string][] = [
+  [/^$/, "it is empty"],
+  [/[\x00-\x1f\x7f]/, "a control character"],
+  [/\\/, "a backslash"],
+  [/^\//, "an absolute path"],
+  [/^[^/]*:/, "a colon in its first part"],
+  [/(^|\/)\.{1,2}(\/|$)/, "a part that is . or .."],
+];
+
+/** How often a name is decoded, as `%252e` is `.` after two times. */
+const MAX_DECODINGS = 5;
+
+/** A name as it is after percent-decoding, and again, until it stays what it is; undefined where it cannot be decoded. */
+function decodings(name: string): string[] | undefined {
+  const names = [name];
+  try {
+    for (let i = 0; i < MAX_DECODINGS; i++) {
+      names.push(decodeURIComponent(names[i]!));
+    }
+    return names;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Fails when a name in an index is more than that of a file below the index's folder, also once it is decoded. */
 export function assertSafeShardFilename(filename: string): void {
-  let name = filename;
-  for (let before = ""; before !== name;) {
-    before = name;
-
-    const odd = /^\/|\\|[\x00-\x1f\x7f]|^[a-z][a-z\d+.-]*:|(^|\/)\.{1,2}(\/|$)|^$|[?#]/i.test(name);
-    if (odd) {
-      throw new SafetensorParseError(`Unsafe shard filename in weight_map: ${inAscii(filename)}`, "SHARD_NAME");
-    }
-    try {
-      name = decodeURIComponent(name);
-    } catch {
-      return;
-    }
+  const names = decodings(filename);
+  const [, reason] =
+    names === undefined
+      ? [, "a percent sign that begins no escape"]
+      : (UNSAFE.find(([pattern]) => names.some((name) => pattern.test(name))) ?? []);
+  if (reason !== undefined) {
+    throw new SafetensorParseError(
+      `Unsafe shard filename in weight_map: ${inAscii(filename)}: ${reason}`,
+      "SHARD_NAME",
+    );
   }
 }
 
 /** A shard's name as a part of a URL. */
 export function encodeShardFilename(filename: string): string {
   return filename.split("/").map(encodeURIComponent).join("/");
+}
+
+/** The largest dimension that @huggingface/hub takes; `parseSafetensorsMetadata` itself takes any that the format has. */
+const MAX_DIMENSION = 2 ** 32;
+
+/** Fails when one tensor of a header that was parsed elsewhere is malformed, or ends after the end of its file. */
+export function validateTensorEntry(
+  path: string,
+  tensorName: string,
+  info: TensorInfo,
+  fileSizeBytes: number | undefined,
+): void {
+  const refuse = (what: string): never => {
+    throw new SafetensorParseError(`Failed to parse file ${path}: tensor ${inAscii(tensorName)}: ${what}`, "TYPE", {
+      tensor: tensorName,
+    });
+  };
+  const { shape, data_offsets: offsets } = info;
+  if (!Array.isArray(shape) || !Array.isArray(offsets) || offsets.length !== 2) {
+    return refuse("it lacks a shape, or two data_offsets");
+  }
+  const bad = shape.find((dimension) => !Number.isInteger(dimension) || dimension < 0 || dimension > MAX_DIMENSION);
+  if (bad !== undefined) {
+    return refuse(`${String(bad)} is not a dimension from 0 to ${MAX_DIMENSION}`);
+  }
+  const [begin, end] = offsets;
+  if (!Number.isInteger(begin) || !Number.isInteger(end) || begin < 0 || end < begin) {
+    return refuse(`[${begin}, ${end}] are no data_offsets`);
+  }
+  if (fileSizeBytes !== undefined && end > fileSizeBytes) {
+    refuse(`its data end at byte ${end}, after the end of the file of ${fileSizeBytes} bytes`);
+  }
 }
 
 /** What metadata say of the number of parameters: not more than were counted. */
@@ -420,7 +499,7 @@ async function readModel(repository: Repository, params: ParseSafetensorsMetadat
         return await read(repository, path);
       } catch (error) {
         // A shard that is not there is another matter than a candidate.
-        if (!isNotFound(error) || !(error as HubApiError).url.endsWith(`/${path}`)) {
+        if (!isMissing(error, path)) {
           throw error;
         }
       }

@@ -36,4 +36,15 @@ export { BlobSource, HEAD_SIZE, MemorySource, type Source } from "./source.js";
 export { HttpError, HttpSource, type HttpOptions } from "./source_http.js";
 export { readTable, Table, type Format, type Note, type TableEntry, type TableOptions } from "./table.js";
 export * from "./hub.js";
-export { countParameters, type CountedHeader, type ModelConfig, type QuantizationConfig } from "./parameters.js";
+export {
+  computeNumOfParamsByDtypeSingleFile,
+  countParameters,
+  getQuantizationMultiplier,
+  globMatch,
+  isQuantizedTensor,
+  matchesCompressedTensorsTarget,
+  type CountedHeader,
+  type MlxQuantizationConfig,
+  type ModelConfig,
+  type QuantizationConfig,
+} from "./parameters.js";

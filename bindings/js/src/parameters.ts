@@ -302,6 +302,11 @@ function mlxModules(headers: readonly CountedHeader[], config: MlxQuantizationCo
   );
 }
 
+/** What an element of a packed weight stands for. */
+function mlxPacked(name: string, dtype: string, { bits }: MlxParameters): number {
+  return lastPart(name) === "weight" && dtype === "U32" ? packed(dtype, bits) : 1;
+}
+
 function mlxShare(config: MlxQuantizationConfig, modules: ReadonlySet<string>): Share {
   return (name, dtype) => {
     const parameters = modules.has(moduleOf(name)) ? mlxParametersOf(name, config) : undefined;
@@ -309,11 +314,46 @@ function mlxShare(config: MlxQuantizationConfig, modules: ReadonlySet<string>): 
       return 1;
     }
     const part = lastPart(name);
-    if (part === "scales" || (part === "biases" && parameters.mode === "affine")) {
-      return 0;
-    }
-    return part === "weight" && dtype === "U32" ? packed(dtype, parameters.bits) : 1;
+    const isHelper = part === "scales" || (part === "biases" && parameters.mode === "affine");
+    return isHelper ? 0 : mlxPacked(name, dtype, parameters);
   };
+}
+
+// ---- One tensor ---------------------------------------------------------------------------------------------------------
+
+/**
+ * Whether a configuration quantises a tensor, by the tensor's name. `mlxQuantizedModules` are the modules of MLX that are
+ * packed in the file; without them the configuration alone decides.
+ */
+export function isQuantizedTensor(
+  tensorName: string,
+  quantConfig?: QuantizationConfig,
+  mlxQuantizedModules?: ReadonlySet<string>,
+): boolean {
+  if (quantConfig === undefined) {
+    return false;
+  }
+  if (methodOf(quantConfig) !== "mlx") {
+    return !isLeftOut(tensorName, quantConfig);
+  }
+  const isPacked = mlxQuantizedModules?.has(moduleOf(tensorName)) ?? true;
+  return isPacked && mlxParametersOf(tensorName, quantConfig as MlxQuantizationConfig) !== undefined;
+}
+
+/** How many parameters an element of a tensor stands for; 1 for what is not quantised, and for scales and the like. */
+export function getQuantizationMultiplier(
+  tensorName: string,
+  dtype: string,
+  quantConfig?: QuantizationConfig,
+  expertDtype?: string,
+  mlxQuantizedModules?: ReadonlySet<string>,
+): number {
+  if (quantConfig === undefined || !isQuantizedTensor(tensorName, quantConfig, mlxQuantizedModules)) {
+    return 1;
+  }
+  return methodOf(quantConfig) === "mlx"
+    ? mlxPacked(tensorName, dtype, mlxParametersOf(tensorName, quantConfig as MlxQuantizationConfig)!)
+    : packedShare(quantConfig, expertDtype)(tensorName, dtype);
 }
 
 // ---- Counting -----------------------------------------------------------------------------------------------------------
@@ -331,20 +371,18 @@ function quantisationOf(config: ModelConfig | undefined): QuantizationConfig | u
   return isObject(usual) ? usual : undefined;
 }
 
-/** Parameters by dtype, of all headers of a model, as @huggingface/hub counts them: scalars do not count. */
-export function countParameters(
+/** Parameters by dtype of several headers, by a configuration that was found. */
+function countBy(
   headers: readonly CountedHeader[],
-  config?: ModelConfig | null,
+  quantisation: QuantizationConfig | undefined,
+  expertDtype: string | undefined,
 ): Record<string, number> {
-  // What is not an object has no such properties, and null is as good as nothing.
-  const known = config ?? undefined;
-  const quantisation = quantisationOf(known) ?? quantisationOf(known?.text_config);
   let share: Share = () => 1;
   if (quantisation !== undefined) {
     share =
       methodOf(quantisation) === "mlx"
         ? mlxShare(quantisation as MlxQuantizationConfig, mlxModules(headers, quantisation as MlxQuantizationConfig))
-        : shareOf(quantisation, known?.expert_dtype ?? known?.text_config?.expert_dtype);
+        : shareOf(quantisation, expertDtype);
   }
   const counts: Record<string, number> = {};
   for (const header of headers) {
@@ -358,4 +396,24 @@ export function countParameters(
     }
   }
   return counts;
+}
+
+/** Parameters by dtype, of all headers of a model, as @huggingface/hub counts them: scalars do not count. */
+export function countParameters(
+  headers: readonly CountedHeader[],
+  config?: ModelConfig | null,
+): Record<string, number> {
+  // What is not an object has no such properties, and null is as good as nothing.
+  const known = config ?? undefined;
+  const quantisation = quantisationOf(known) ?? quantisationOf(known?.text_config);
+  return countBy(headers, quantisation, known?.expert_dtype ?? known?.text_config?.expert_dtype);
+}
+
+/** Parameters by dtype of one header, by the `quantization_config` that is given. */
+export function computeNumOfParamsByDtypeSingleFile(
+  header: CountedHeader,
+  quantConfig?: QuantizationConfig,
+  expertDtype?: string,
+): Record<string, number> {
+  return countBy([header], quantConfig, expertDtype);
 }

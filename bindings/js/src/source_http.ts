@@ -39,6 +39,8 @@ function unreachable(cause: unknown): string {
 export class HttpError extends CofferError {
   /** What the Hub calls the request. */
   readonly requestId: string | undefined;
+  /** The Hub's name of the failure, such as "EntryNotFound". */
+  readonly errorCode: string | undefined;
   /** What it said, if that was JSON, and else `{ message }`. */
   readonly data: Readonly<Record<string, unknown>>;
   /** Seconds after which to ask again, if it said so. */
@@ -47,6 +49,7 @@ export class HttpError extends CofferError {
   constructor(code: Code, message: string, path: string, response: Response, data: Readonly<Record<string, unknown>>) {
     super(code, message, { path, httpStatus: response.status });
     this.requestId = response.headers.get("X-Request-Id") ?? undefined;
+    this.errorCode = response.headers.get("X-Error-Code") ?? undefined;
     this.data = data;
     this.retryAfter = retryAfter(response.headers.get("Retry-After"));
   }

@@ -23,8 +23,8 @@ globalThis.libcoffer = libcoffer;
 globalThis.ready = true;
 `;
 
-/** A site: the page, the package, a model. Says which ranges were asked for. */
-async function site(t, model) {
+/** A site: the page, the package, a model, a policy. Says which ranges were asked for. */
+async function site(t, model, policy = POLICY) {
   const ranges = [];
   const server = http.createServer((request, response) => {
     const { pathname } = new URL(request.url, "http://here");
@@ -34,7 +34,7 @@ async function site(t, model) {
       "/model.safetensors": [model, "application/octet-stream"],
     }[pathname] ?? [readFileSync(join(dist, pathname.replace("/dist/", ""))), "text/javascript"];
     const body = Buffer.from(found[0]);
-    const headers = { "Content-Type": found[1], "Content-Security-Policy": POLICY };
+    const headers = { "Content-Type": found[1], "Content-Security-Policy": policy };
     const range = /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? "");
     if (range === null) {
       response.writeHead(200, headers);
@@ -115,3 +115,21 @@ test("in Chromium", { skip: !existsSync(executablePath) && "no Chromium" }, asyn
   const policy = said.filter((text) => !/127\.0\.0\.1:1\/x|ERR_|Failed to load resource|404|500/.test(text));
   assert.deepEqual(policy, []);
 });
+
+test(
+  "in Chromium, under a policy that forbids WebAssembly",
+  { skip: !existsSync(executablePath) && "no Chromium" },
+  async (t) => {
+    const { origin } = await site(t, new Uint8Array(), POLICY.replace(" 'wasm-unsafe-eval'", ""));
+    const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+    t.after(() => browser.close());
+    const page = await browser.newPage();
+    await page.goto(origin);
+    await page.waitForFunction("globalThis.ready");
+    const said = await page.evaluate(() =>
+      libcoffer.open(new Blob(["{}"])).catch(({ name, code, message }) => [name, code, message]),
+    );
+    assert.deepEqual(said.slice(0, 2), ["CofferError", "UNSUPPORTED"]);
+    assert.match(said[2], /Content-Security-Policy .* 'wasm-unsafe-eval'/);
+  },
+);

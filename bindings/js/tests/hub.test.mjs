@@ -87,6 +87,119 @@ test("what is exported has the same value", () => {
   }
 });
 
+test("what is exported has the same name", () => {
+  const kin = /safetensor|shard|quantiz|globMatch|ParamsByDtype|CompressedTensors|TotalParameters|TensorEntry/i;
+  const names = Object.keys(theirs).filter((name) => kin.test(name));
+  assert(names.length >= 18, String(names));
+  assert.deepEqual(
+    names.filter((name) => typeof ours[name] !== typeof theirs[name]),
+    [],
+  );
+});
+
+test("functions of one tensor have the same results", () => {
+  const names = [
+    "m.0.weight",
+    "lm_head.weight",
+    "m.0.qweight",
+    "m.0.experts.1.w.weight_packed",
+    "m.0.scales",
+    "a_blocks",
+    "",
+  ];
+  const configs = [
+    undefined,
+    {},
+    { quant_method: "gptq", bits: 3 },
+    { quant_method: "AWQ", bits: 4, modules_to_not_convert: ["lm_head", "m.*.weight"] },
+    { quant_method: "compressed-tensors", format: "pack-quantized", ignore: ["re:.*head$", "m.0"] },
+    {
+      quant_method: "compressed-tensors",
+      config_groups: { a: { format: "nvfp4-pack-quantized", targets: ["re:m.*"] } },
+    },
+    { quant_method: "fp8", store_dtype: "mxfp4" },
+    { quant_method: "mxfp4" },
+    { quant_method: "bitsandbytes", load_in_4bit: true },
+    { quant_method: "mlx", bits: 4, group_size: 64, "m.0": { bits: 3 }, lm_head: false },
+  ];
+  const modules = [undefined, new Set(["m.0"])];
+  let differing = 0;
+  for (const config of configs) {
+    for (const name of names) {
+      for (const set of modules) {
+        assert.equal(ours.isQuantizedTensor(name, config, set), theirs.isQuantizedTensor(name, config, set));
+        for (const dtype of ["U8", "I32", "U32", "BF16"]) {
+          const [found, expected] = [ours, theirs].map((from) =>
+            from.getQuantizationMultiplier(name, dtype, config, "fp4", set),
+          );
+          assert.equal(found, expected, `${name} ${dtype} ${JSON.stringify(config)}`);
+          differing += expected === 1 ? 0 : 1;
+        }
+      }
+    }
+    const header = Object.fromEntries(
+      names.map((name) => [name, { dtype: "U32", shape: [6, 4], data_offsets: [0, 96] }]),
+    );
+    assert.deepEqual(
+      ours.computeNumOfParamsByDtypeSingleFile(header, config, "fp4"),
+      theirs.computeNumOfParamsByDtypeSingleFile(header, config, "fp4"),
+    );
+  }
+  assert(differing > 50);
+});
+
+test("functions of one tensor refuse the same", () => {
+  const entries = [
+    [{ shape: [1, 2], data_offsets: [0, 8] }, undefined],
+    [{ shape: [1, 2], data_offsets: [0, 8] }, 8],
+    [{ shape: [1, 2], data_offsets: [0, 8] }, 7],
+    [{ shape: [2 ** 32], data_offsets: [0, 0] }, undefined],
+    ...[[2 ** 32 + 1], [-1], [1.5], ["1"], [NaN], null].map((shape) => [{ shape, data_offsets: [0, 0] }, undefined]),
+    ...[[0], [0, 1, 2], [1, 0], [-1, 0], [0, Infinity], ["0", 1], null].map((data_offsets) => [
+      { shape: [], data_offsets },
+      9,
+    ]),
+  ];
+  const refuses = (from, call) => {
+    try {
+      call(from);
+      return false;
+    } catch (error) {
+      assert(error instanceof from.SafetensorParseError, String(error.stack));
+      return true;
+    }
+  };
+  let count = 0;
+  for (const [info, size] of entries) {
+    const [found, expected] = [ours, theirs].map((from) =>
+      refuses(from, () => from.validateTensorEntry("f", "t", info, size)),
+    );
+    assert.equal(found, expected, JSON.stringify(info));
+    count += expected ? 1 : 0;
+  }
+  assert(count > 10 && count < entries.length);
+  const names = [
+    "",
+    "a",
+    "a/b",
+    "a b",
+    "a?b#c",
+    "%41",
+    "a%3Fb",
+    "100%",
+    "%zz",
+    "a:b",
+    "x/a:b",
+    "a/../b",
+    "%252e%252e",
+    "..a",
+  ];
+  for (const name of [...names, "%2525252525252e./b", "/a", "a//b", "a/", ".", "C:\\a", "a\u007f"]) {
+    const [found, expected] = [ours, theirs].map((from) => refuses(from, () => from.assertSafeShardFilename(name)));
+    assert.equal(found, expected, name);
+  }
+});
+
 test("a single file", async () => {
   const params = repository({ "model.safetensors": safetensors(PLAIN, { metadata: { format: "pt", 1: "one" } }) });
   await same(params);
@@ -309,6 +422,7 @@ test("what only we refuse", async () => {
     ],
     [{ "model.safetensors": safetensors([["a", "U8", [9], 9]]).subarray(0, -3) }, "DATA_TRUNCATED"],
     [{ "model.safetensors": lfs }, "IS_LFS_POINTER"],
+    [{ "model.safetensors": safetensors(PLAIN, { metadata: { total_parameters: 7 } }) }, "TYPE"],
     [{ "model.safetensors.index.json": { metadata: {} } }, "MISSING_FIELD"],
     [{ "model.safetensors.index.json": '{"weight_map":{"a":"x","a":"y"}}' }, "DUPLICATE_NAME"],
     [{ "model.safetensors.index.json": '{"weight_map":{"a":"x","\\ud800":"x"}}' }, "UTF8"],
@@ -330,9 +444,25 @@ test("what is not there", async () => {
   }
   const missing = shards(2);
   delete missing["model-00002-of-00002.safetensors"];
-  const { error } = await outcome(ours, repository(missing));
-  assert(error instanceof ours.HubApiError);
-  assert.equal(error.statusCode, 404);
+  const lacking = repository(missing);
+  for (const params of [
+    lacking,
+    { ...lacking, path: "x.safetensors" },
+    { ...lacking, path: "x.safetensors.index.json" },
+  ]) {
+    assert((await outcome(theirs, params)).error instanceof theirs.SafetensorParseError);
+    const { error } = await outcome(ours, params);
+    assert(error instanceof ours.SafetensorParseError, String(error?.stack));
+    assert.deepEqual([error.code, error.httpStatus], ["NOT_FOUND", 404]);
+  }
+  // Any other 404, such as of a repository that is not there, is the Hub's.
+  const fetch = async () => new Response("", { status: 404, headers: { "X-Error-Code": "RepoNotFound" } });
+  for (const [from, error] of [ours, theirs].map((from) => [
+    from,
+    outcome(from, { ...lacking, fetch, path: "x.safetensors" }),
+  ])) {
+    assert((await error).error instanceof from.HubApiError);
+  }
 });
 
 test("what the Hub says of a failure", async () => {
@@ -394,6 +524,16 @@ test("fewer requests", async () => {
   const [found, expected] = [await requests(ours, large), await requests(theirs, large)];
   assert.equal(found.length, 11);
   assert(bytes(found) < 1.5 * bytes(expected), `${bytes(found)} and ${bytes(expected)} bytes`);
+});
+
+test("what is no token is not sent", async () => {
+  const params = repository({ "model.safetensors": safetensors(PLAIN) });
+  for (const more of [{ accessToken: "secret" }, { credentials: { accessToken: "secret" } }]) {
+    for (const from of [ours, theirs]) {
+      await assert.rejects(from.parseSafetensorsMetadata({ ...params, ...more }), TypeError);
+    }
+  }
+  assert.deepEqual(hub.take(), []);
 });
 
 test("the token goes along", async () => {

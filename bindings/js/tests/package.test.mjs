@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import test, { after, before } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { gzipSync } from "node:zlib";
 
 import { build, open } from "libcoffer";
 
@@ -57,8 +58,10 @@ test("in an empty project", async (t) => {
     ["libcoffer"],
   );
   assert.equal(execFileSync(process.execPath, ["program.mjs"], { cwd: folder }).toString().trim(), EXPECTED);
+  const required = ["-e", 'require("libcoffer").open("model.safetensors").then((m) => console.log(m.tensors.size))'];
+  assert.equal(execFileSync(process.execPath, required, { cwd: folder }).toString().trim(), "1");
   // Two modules, each as it is and as text.
-  assert(statSync(packed).size < 225_000, `the package has ${statSync(packed).size} bytes`);
+  assert(statSync(packed).size < 227_500, `the package has ${statSync(packed).size} bytes`);
 });
 
 for (const [name, ...args] of [["deno", "run", "--allow-read"], ["bun"]]) {
@@ -143,6 +146,33 @@ test("bundled by Vite", async (t) => {
   globalThis.given = await build([{ name: "x", data: Float32Array.of(1) }]);
   await import(pathToFileURL(join(assets, main)).href);
   assert.deepEqual([...(await globalThis.opened).tensors.keys()], ["x"]);
+});
+
+test("a bundle is as large as the documents say", async (t) => {
+  const docs = readFileSync(join(here, "../../docs/javascript.md"), "utf8");
+  const said =
+    /`parseSafetensorsMetadata` alone takes (\d+) KB gzipped, `open` (\d+) KB;[\s\S]*? Another (\d+) KB/.exec(docs);
+  const { build: bundle } = await import("esbuild");
+  const sizes = [];
+  for (const name of ["parseSafetensorsMetadata", "open"]) {
+    const { outputFiles } = await bundle({
+      stdin: { contents: `import { ${name} } from "libcoffer"; globalThis.used = ${name};`, resolveDir: here },
+      bundle: true,
+      minify: true,
+      splitting: true,
+      format: "esm",
+      platform: "browser",
+      outdir: folder,
+      write: false,
+    });
+    const zipped = outputFiles.map(({ contents }) => gzipSync(contents, { level: 9 }).length).sort((a, b) => b - a);
+    sizes.push(zipped);
+  }
+  const [[metadata, module], [opening]] = sizes;
+  assert.deepEqual(
+    [metadata, opening, module].map((size) => Math.ceil(size / 1000)),
+    said?.slice(1).map(Number),
+  );
 });
 
 test("its version is the library's", async () => {
