@@ -57,6 +57,32 @@ static coffer_status keep_taken(coffer_error *err, const char *path)
     return path == NULL ? COFFER_ERR_LOCKED : coffer__fail_path(err, COFFER_ERR_LOCKED, path);
 }
 
+/* Why nobody can be answered by the name of a file. Names belong to nobody, so another user's process may be the first
+   to take one; it is never called by loads of this user, and keeps them from being found. */
+static coffer_status keep_nameless(coffer_error *err, const char *name, const char *path, int os_error)
+{
+    int caller = -1;
+    const int found = os_error == EADDRINUSE ? coffer__os_call(name, &caller) : os_error;
+    if (found == EPERM) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "nothing is shared here: this process has the number of the users that its namespace does "
+                            "not know, so others cannot be told from it; give the namespace a map of users");
+    }
+    if (found == EACCES) {
+        coffer__fail(err, COFFER_ERR_LOCKED,
+                     "a process of another user has taken the name by which this model would be found in memory, so it "
+                     "cannot be kept: that process is the one that listens on @%s; end it, or use another network "
+                     "namespace",
+                     name);
+        return path == NULL ? COFFER_ERR_LOCKED : coffer__fail_path(err, COFFER_ERR_LOCKED, path);
+    }
+    if (found == 0) {
+        (void)coffer__os_close(caller);
+    }
+    return os_error == EADDRINUSE ? keep_taken(err, path)
+                                  : coffer__trouble(err, "answer other processes", path, os_error);
+}
+
 /* ---- answering --------------------------------------------------------------------------------------------------- */
 
 /* It ends when the wait fails, which coffer_keeper_free brings about by ending the listener. The counter is atomic,
@@ -88,11 +114,10 @@ static coffer_status keep_listen(coffer_keeper *keeper, const coffer *model, cof
         char name[COFFER__KEPT_NAME];
         coffer__kept_name(name, coffer__source_seen(&shard->source));
         os_error = coffer__os_answer(name, &keeper->files[i].listener);
-        if (os_error == EADDRINUSE) {
-            return keep_taken(err, shard->path);
+        if (os_error != 0) {
+            return keep_nameless(err, name, shard->path, os_error);
         }
-        os_error =
-            os_error != 0 ? os_error : coffer__os_callers_add(keeper->callers, keeper->files[i].listener, (uint32_t)i);
+        os_error = coffer__os_callers_add(keeper->callers, keeper->files[i].listener, (uint32_t)i);
     }
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "answer other processes", NULL, os_error);
 }
@@ -124,12 +149,16 @@ static coffer_status keep_memory(keep_file *file, const coffer__shard *shard, co
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "only models in files of this system can be kept in memory");
     }
     coffer__kept_name(name, seen);
-    if (coffer__os_call(name, &caller) == 0) {
+    int os_error = coffer__os_call(name, &caller);
+    if (os_error == 0) {
         (void)coffer__os_close(caller);
         return keep_taken(err, shard->path);
     }
+    if (os_error == EACCES || os_error == EPERM) {
+        return keep_nameless(err, name, shard->path, os_error);
+    }
     file->size = seen->size;
-    int os_error = coffer__os_shared_new("coffer-kept", file->size, &file->fd);
+    os_error = coffer__os_shared_new("coffer-kept", file->size, &file->fd);
     if (os_error == ENOSYS || os_error == EOPNOTSUPP) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "this system has no memory that can be sealed");
     }
