@@ -244,16 +244,28 @@ static coffer_status keep_load(const coffer_keeper *keeper, const coffer *model,
     return status;
 }
 
-/* Reads the header, which ends where the first tensor begins, and seals the memory. That needs the map gone. A file
-   without tensors is header to its end. */
+/* Reads what no tensor of the model covers: the header, holes, and tensors that other files have instead. Tensors are in
+   order of their offsets. */
+static coffer_status keep_rest(const keep_file *file, const coffer__shard *shard, coffer_error *err)
+{
+    uint64_t at = 0;
+    coffer_status status = COFFER_OK;
+    const size_t count = coffer_table_count(shard->table);
+    for (size_t i = 0; status == COFFER_OK && i <= count; i++) {
+        const coffer_tensor *tensor = coffer_table_at(shard->table, i);
+        const uint64_t next = tensor == NULL ? file->size : tensor->offset;
+        if (next > at) {
+            status = coffer__source_read(&shard->source, at, (uint8_t *)file->map.base + at, (size_t)(next - at), err);
+        }
+        at = tensor == NULL ? next : tensor->offset + tensor->size;
+    }
+    return status;
+}
+
+/* Reads the rest, and seals the memory. That needs the map gone. */
 static coffer_status keep_finish(keep_file *file, const coffer__shard *shard, coffer_error *err)
 {
-    uint64_t first = file->size;
-    for (size_t i = 0; i < coffer_table_count(shard->table); i++) {
-        const coffer_tensor *tensor = coffer_table_at(shard->table, i);
-        first = tensor->offset < first ? tensor->offset : first;
-    }
-    const coffer_status status = coffer__source_read(&shard->source, 0, file->map.base, (size_t)first, err);
+    const coffer_status status = keep_rest(file, shard, err);
     coffer__os_unmap(&file->map);
     file->map = (coffer__os_map){ NULL, 0 };
     if (status != COFFER_OK) {

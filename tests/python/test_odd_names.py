@@ -125,7 +125,7 @@ def in_place(folder):
         "align": ["align", index, "--in-place"],
         "drop": ["drop", index, "b", "--in-place"],
         "hash": ["hash", "--write", index],
-        "split": ["split", index, "-o", folder, "--max-size", "100", "-f"],
+        "split": ["split", index, "-o", folder, "--max-shard-size", "100", "-f"],
         "merge": ["merge", index, "-o", folder / "merged.safetensors"],
     }
 
@@ -142,6 +142,7 @@ def test_every_way_to_replace_a_model(tmp_path, name, command):
     assert (folder / "precious").read_bytes() == b"text"
     left = [path.name for path in folder.iterdir() if ".coffer-" in path.name and path.name not in old]
     assert left == []
+    assert done.returncode in (0, 1, 3), done.stderr
     if done.returncode != 0:
         assert {key: value for key, value in content(folder).items() if key != "precious"} == old, done.stderr
         return
