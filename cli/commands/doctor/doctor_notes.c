@@ -32,6 +32,7 @@ static const struct {
     [COFFER_NOTE_EXTRA_SHARD] = { "extra_shard", DOCTOR_NOTE, NOTE_NONE, true },
     [COFFER_NOTE_SHARD_COUNT] = { "shard_count", DOCTOR_WARNING, NOTE_SPLIT, false },
     [COFFER_NOTE_NO_INDEX] = { "no_index", DOCTOR_WARNING, NOTE_SPLIT, false },
+    [COFFER_NOTE_SUPERSEDED] = { "superseded", DOCTOR_WARNING, NOTE_NONE, false },
 };
 
 /* A model with a right index comes into a folder beside the old one: nothing is lost on the way. */
