@@ -3,6 +3,7 @@
 #include "cli_files.h"
 #include "cli_interrupt.h"
 #include "cli_report.h"
+#include "cli_text.h"
 #include "doctor.h"
 
 #include <stdlib.h>
@@ -184,6 +185,43 @@ void doctor_check_index(doctor_folder *folder, const char *name, const coffer_er
         (void)doctor_add_failure(d, "index", below, err);
     }
     free(below);
+}
+
+/* NAME.safetensors.index.VARIANT.json, as transformers and diffusers name the index of a variant. */
+static bool is_variant(const doctor_entry *entry)
+{
+    return entry->type == DOCTOR_FILE && strstr(entry->name, ".index.") != NULL && cli_ends_in(entry->name, ".json") &&
+           !cli_ends_in(entry->name, ".index.json");
+}
+
+static void note_names(const doctor_folder *folder, const char *name)
+{
+    cli_input text;
+    cli_document document = { .text = NULL };
+    index_lines lines = { NULL, 0 };
+    if (!doctor_read(folder, name, DOCTOR_INDEX_MOST, &text)) {
+        return;
+    }
+    if (cli_document_read(&document, text.bytes, text.size) && read_lines(&document, &lines)) {
+        for (size_t i = 0; i < lines.count; i++) {
+            doctor_entry *entry = doctor_entry_of(folder, lines.lines[i].file);
+            if (entry != NULL) {
+                entry->named = true;
+            }
+        }
+    }
+    free_lines(&lines);
+    cli_document_free(&document);
+    free(text.bytes);
+}
+
+void doctor_check_variants(doctor_folder *folder)
+{
+    for (size_t i = 0; i < folder->count; i++) {
+        if (is_variant(&folder->entries[i])) {
+            note_names(folder, folder->entries[i].name);
+        }
+    }
 }
 
 void doctor_check_foreign_index(const doctor_folder *folder, const char *name)

@@ -70,7 +70,7 @@ void doctor_check_notes(const doctor_folder *folder, const char *name, const cha
         if (subject[0] != '\0' && kind == COFFER_NOTE_UNINDEXED) {
             doctor_about(d, finding, subject, strlen(subject));
         }
-        if (NOTES[kind].cure == NOTE_ALIGN && folder->input == NULL) {
+        if (NOTES[kind].cure == NOTE_ALIGN && doctor_owns(folder, model)) {
             doctor_mend(d, finding, DOCTOR_WORDS("coffer", "align", path, "--in-place"));
         } else if (NOTES[kind].cure == NOTE_SPLIT && folder->input == NULL) {
             mend_by_split(d, finding, path);
