@@ -213,6 +213,7 @@ extern const cli_command cli_cast;
 extern const cli_command cli_stats;
 extern const cli_command cli_diff;
 extern const cli_command cli_convert;
+extern const cli_command cli_index;
 extern const cli_command cli_split;
 extern const cli_command cli_merge;
 extern const cli_command cli_merge_lora;

@@ -163,6 +163,35 @@ static void check_parts(doctor_folder *folder, const index_lines *lines)
     }
 }
 
+/* Whether the index can be written anew, of files that are there and whole. Where it is not certain which files are meant, the
+   library says between which. */
+static void check_stale(const doctor_folder *folder, const char *name)
+{
+    coffer_error err;
+    coffer_mended_index mended = COFFER_MENDED_INDEX_INIT;
+    doctor_finding *finding = NULL;
+    char *path = doctor_path(folder, name);
+    const coffer_status status = path != NULL ? coffer_mend_index(path, NULL, true, &mended, &err) : COFFER_ERR_MEMORY;
+    if (status == COFFER_OK && mended.missing_count > 0) {
+        finding =
+            doctor_add_in(folder, DOCTOR_ERROR, "index_stale", name,
+                          "the index names %zu tensors that no file has: files are of another model, or the index is; "
+                          "written anew it names the %zu tensors that are there",
+                          mended.missing_count, mended.tensor_count);
+        doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path, "--dry-run"));
+    } else if (status == COFFER_OK) {
+        finding =
+            doctor_add_in(folder, DOCTOR_ERROR, "index_stale", name,
+                          "the index does not fit the files, and %zu files that are whole make a model: it can be "
+                          "written anew from their headers",
+                          mended.file_count);
+        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path));
+    } else if (status == COFFER_ERR_AMBIGUOUS) {
+        doctor_add_in(folder, DOCTOR_ERROR, "index_stale", name, "%s", err.message);
+    }
+    free(path);
+}
+
 void doctor_check_index(doctor_folder *folder, const char *name, const coffer_error *err)
 {
     cli_input text;
@@ -177,14 +206,16 @@ void doctor_check_index(doctor_folder *folder, const char *name, const coffer_er
     free_lines(&lines);
     cli_document_free(&document);
     free(text.bytes);
-    if (d->totals[DOCTOR_ERROR] > before) {
-        return;
+    if (d->totals[DOCTOR_ERROR] == before) {
+        char *below = doctor_name(folder, name);
+        if (below != NULL) {
+            (void)doctor_add_failure(d, "index", below, err);
+        }
+        free(below);
     }
-    char *below = doctor_name(folder, name);
-    if (below != NULL) {
-        (void)doctor_add_failure(d, "index", below, err);
+    if (!d->failed && !cli_interrupted()) {
+        check_stale(folder, name);
     }
-    free(below);
 }
 
 /* NAME.safetensors.index.VARIANT.json, as transformers and diffusers name the index of a variant. */
