@@ -78,6 +78,35 @@ COFFER_API coffer_status coffer_edit_metadata(const char *path, const coffer_edi
    and follow_links of the options count. When it was a coffer_model_writer for that path that was interrupted, its save
    is finished or undone. Any thread may call it. */
 COFFER_API coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err);
+/* What was wrong with a file, and how it was mended. The caller sets struct_size, by the initialiser. Since 0.2. */
+typedef struct coffer_mended_file {
+    size_t struct_size;
+    coffer_edit_way way; /* COFFER_EDITED_NOTHING: nothing was wrong, or `dry_run` */
+    bool metadata;       /* values of the metadata were no strings */
+    uint64_t trailing;   /* bytes that follow the tensors and belong to none, … */
+    coffer_status looks; /* … and what they look like: COFFER_ERR_IS_ZEROS if all are zeros, another COFFER_ERR_IS_...;
+                             COFFER_OK: that is not known, … */
+    bool tensors;        /* … or whether they begin as a file of tensors does */
+} coffer_mended_file;
+#define COFFER_MENDED_FILE_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(coffer_mended_file), COFFER_EDITED_NOTHING, false, 0, COFFER_OK, false                                  \
+    }
+
+/*
+ * Mends what keeps a file of tensors from being opened though all tensors are there:
+ *
+ *   - bytes after the data are cut off, in place; after a crash all, some or none of them are left
+ *   - values of the metadata that are no strings become strings, their JSON text, by an edit as coffer_edit_metadata
+ *     makes it
+ *
+ * The file is otherwise what coffer_parse accepts, or this fails as that does; so no byte that is cut belongs to a
+ * tensor. With `dry_run` nothing is written, and `mended` says what would be. What else is said of coffer_edit_metadata
+ * is true of this. `mended` may be NULL. Since 0.2.
+ */
+COFFER_API coffer_status coffer_mend_file(const char *path, const coffer_edit_options *options, bool dry_run,
+                                          coffer_mended_file *mended, coffer_error *err);
+
 /* What was made of an index. The caller sets struct_size, by the initialiser. Since 0.2. */
 typedef struct coffer_mended_index {
     size_t struct_size;

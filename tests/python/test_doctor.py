@@ -251,6 +251,23 @@ def test_files_of_an_index_that_are_missing_broken_or_in_contradiction(tmp_path)
     look(path, "index_stale", "coffer index")
 
 
+@pytest.mark.parametrize("sharded", [False, True])
+def test_files_that_only_their_end_or_their_metadata_keep_from_being_opened(sharded, tmp_path):
+    path = tmp_path / "m"
+    name = write_sharded(path)[1] if sharded else "model.safetensors"
+    write_family(path, "llama") if not sharded else None
+    whole = (path / name).read_bytes()
+    (path / name).write_bytes(whole + b"\7" * 9)
+    assert found(path) == [("error", "broken_file", name, None)]
+    mend(path, "broken_file")
+    assert (path / name).read_bytes() == whole and found(path) == []
+    (path / name).write_bytes(whole + whole)
+    assert "9 bytes" not in look(path, "broken_file", "coffer meta --mend --dry-run")
+    (path / name).write_bytes(whole.replace(b'"pt"', b"1234"))
+    mend(path, "broken_file")
+    assert found(path) == []
+
+
 def test_an_index_that_is_none(tmp_path):
     path = tmp_path / "m"
     write_sharded(path)

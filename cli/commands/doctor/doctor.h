@@ -194,6 +194,8 @@ bool doctor_check_models(doctor_folder *folder, uint64_t *size);
 void doctor_check_remote(doctor_folder *folder, const coffer *model);
 /* What the library notes of a model that could be opened; `path` goes into commands. */
 void doctor_check_notes(const doctor_folder *folder, const char *name, const char *path, const coffer *model);
+/* Mends a file that could not be opened, if that is possible without a loss; `name` is that in the folder. */
+void doctor_mend_broken(const doctor_folder *folder, doctor_finding *finding, const char *name, coffer_status status);
 /* What is wrong with an index that cannot be opened; `err` is what the library says. */
 void doctor_check_index(doctor_folder *folder, const char *name, const coffer_error *err);
 /* Notes which files an index of a variant names. */

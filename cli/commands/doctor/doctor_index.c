@@ -143,7 +143,9 @@ static void check_part(doctor_folder *folder, const index_line *lines, size_t co
         compare_file(folder, lines, count, model);
     } else if (below != NULL && err.code != COFFER_ERR_CANCELLED && err.code != COFFER_ERR_IS_LFS_POINTER) {
         const bool unread = cli_exit_code(err.code) == CLI_EXIT_UNREADABLE;
-        (void)doctor_add_failure(folder->doctor, unread ? "unreadable" : "broken_file", below, &err);
+        doctor_finding *finding =
+            doctor_add_failure(folder->doctor, unread ? "unreadable" : "broken_file", below, &err);
+        doctor_mend_broken(folder, finding, name, err.code);
     }
     coffer_close(model);
     free(below);

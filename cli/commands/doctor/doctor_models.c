@@ -162,6 +162,7 @@ static void add_broken(const doctor_folder *folder, const char *name, const coff
     if (err->tensor[0] != '\0') {
         doctor_about(folder->doctor, finding, err->tensor, strlen(err->tensor));
     }
+    doctor_mend_broken(folder, finding, name, err->code);
     free(below);
 }
 

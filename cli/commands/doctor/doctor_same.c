@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What shows that nothing is lost when something is removed: the same tensors elsewhere, byte by byte. */
+/* What shows that nothing is lost when something is removed: the same tensors elsewhere, byte by byte; or that no tensor has
+   the bytes. */
 #include "cli_files.h"
 #include "cli_import.h"
 #include "cli_interrupt.h"
@@ -89,6 +90,27 @@ doctor_same doctor_compare_file(doctor *d, const char *path, const char *model_p
     coffer_close(model);
     coffer_close(part);
     return same;
+}
+
+/* ---- Files that cannot be opened ---- */
+
+/* Bytes that look like something else may be all that there is of it: whoever knows what they are decides. */
+void doctor_mend_broken(const doctor_folder *folder, doctor_finding *finding, const char *name, coffer_status status)
+{
+    coffer_error err;
+    coffer_mended_file mended = COFFER_MENDED_FILE_INIT;
+    const doctor_entry *entry = doctor_entry_of(folder, name);
+    const bool may = status == COFFER_ERR_TRAILING_BYTES || status == COFFER_ERR_TYPE;
+    char *path = may && entry != NULL && !entry->link ? doctor_path(folder, name) : NULL;
+    if (path != NULL && coffer_mend_file(path, NULL, true, &mended, &err) == COFFER_OK) {
+        const bool plain = !mended.tensors && (mended.looks == COFFER_OK || mended.looks == COFFER_ERR_IS_ZEROS);
+        if (plain) {
+            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", "--mend", path));
+        } else {
+            doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", "--mend", "--dry-run", path));
+        }
+    }
+    free(path);
 }
 
 /* ---- Files of other programs ---- */
