@@ -25,6 +25,7 @@ static const char *const NOTE_NAMES[COFFER_NOTE_COUNT] = {
     [COFFER_NOTE_EXTRA_SHARD] = "extra_shard",
     [COFFER_NOTE_SHARD_COUNT] = "shard_count",
     [COFFER_NOTE_NO_INDEX] = "no_index",
+    [COFFER_NOTE_SUPERSEDED] = "superseded",
 };
 
 void cli_json_pairs(cli_output *out, cli_pair_at *pair_at, const void *of)

@@ -156,7 +156,7 @@ typedef enum coffer_status {
     COFFER_ERR_SHARD_LINK = 121,      /* a shard is a symbolic link out of the model's folder */
     COFFER_ERR_SHARD_MISSING = 122,   /* a file of the model does not exist */
     COFFER_ERR_NOT_IN_SHARD = 123,    /* the index names a tensor that its shard does not have */
-    COFFER_ERR_TWO_SHARDS = 124,      /* a tensor's name comes in two shards */
+    COFFER_ERR_TWO_SHARDS = 124,      /* a tensor's name comes in two shards, and no index says which counts */
     COFFER_ERR_INDEX_TOO_LARGE = 125, /* an index above 250,000,000 bytes or 100,000 files */
     COFFER_ERR_NO_MODEL = 126,        /* a folder without a model */
     COFFER_ERR_AMBIGUOUS = 127,       /* a folder with several models */

@@ -172,7 +172,8 @@ COFFER_API bool coffer_match(const char *pattern, const char *name, size_t name_
 COFFER_API void coffer_sort_by_name(const coffer *model, uint32_t *order);
 /* Files of the model, at least 1; with `select` those that were opened. */
 COFFER_API size_t coffer_shard_count(const coffer *model);
-/* Everything else that shard `shard`'s header says: metadata, notes, sizes. NULL when shard is not below the count. */
+/* Everything else that shard `shard`'s header says: metadata, notes, sizes. Tensors that the index says are in another
+   file (COFFER_NOTE_SUPERSEDED) are not in it. NULL when shard is not below the count. */
 COFFER_API const coffer_table *coffer_shard_table(const coffer *model, size_t shard);
 /* Bytes of shard `shard`'s file; 0 when shard is not below the count. */
 COFFER_API uint64_t coffer_shard_size(const coffer *model, size_t shard);

@@ -155,10 +155,11 @@ typedef enum coffer_note_kind {
         11, /* the index states another total_size than the tensors have, or none that is a number */
     COFFER_NOTE_EXTRA_SHARD = 12, /* * a file beside the shards that is named like them and not in the index */
     COFFER_NOTE_SHARD_COUNT = 13, /* files whose names state another number of them than the index names */
-    COFFER_NOTE_NO_INDEX = 14     /* a model of several files that has no index */
+    COFFER_NOTE_NO_INDEX = 14,    /* a model of several files that has no index */
+    COFFER_NOTE_SUPERSEDED = 15   /* a tensor of a file that the index says is in another one; since 0.2 */
 } coffer_note_kind;
 
-#define COFFER_NOTE_COUNT 15 /* kinds are 0 to COFFER_NOTE_COUNT - 1 */
+#define COFFER_NOTE_COUNT 16 /* kinds are 0 to COFFER_NOTE_COUNT - 1 */
 
 /* How often something suspicious was seen, and where. */
 typedef struct coffer_note {

@@ -239,6 +239,22 @@ void coffer_table_sort_by_name(const coffer_table *table, uint32_t *order)
     coffer__sort(order, table->count, table_name_before, table);
 }
 
+void coffer__table_leave_out(coffer_table *table)
+{
+    uint32_t *order = (uint32_t *)(void *)((char *)table + table->order_at);
+    size_t kept = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        order[kept] = order[i];
+        kept += table_entry_at(table, order[i])->tensor.shard != COFFER__LEFT_OUT;
+    }
+    table->left_out += table->count - kept;
+    table->count = kept;
+    /* The slots have distances, which stay right; the list of names that collide has numbers of `order`. */
+    if (table->slot_count == 0) {
+        coffer_table_sort_by_name(table, (uint32_t *)(void *)table_slots(table));
+    }
+}
+
 /* The index for names that collide: sorted, in the place of the slots, where 4 bytes a tensor are
    less than the slots took. After sorting, names that are equal are neighbours. */
 static coffer_status table_index_sorted(coffer_table *table, uint64_t origin, coffer_error *err)
@@ -579,6 +595,7 @@ const char *coffer_note_text(coffer_note_kind kind)
         [COFFER_NOTE_EXTRA_SHARD] = "a file is named like a shard and is not in the index",
         [COFFER_NOTE_SHARD_COUNT] = "the files' names state a different number of files",
         [COFFER_NOTE_NO_INDEX] = "a model of several files has no index",
+        [COFFER_NOTE_SUPERSEDED] = "a tensor is in two files, and the copy in the file that the index names counts",
     };
     const bool known = (int)kind >= 0 && (int)kind < COFFER_NOTE_COUNT;
     return known ? texts[kind] : "";
@@ -644,7 +661,7 @@ const coffer_tensor *coffer_table_find(const coffer_table *table, const char *na
         if ((uint32_t)(slots[at] >> 32) == hash) {
             const coffer__entry *entry = table_entry_at(table, (uint32_t)slots[at]);
             if (entry_is_named(entry, wanted, name_len)) {
-                return &entry->tensor;
+                return entry->tensor.shard != COFFER__LEFT_OUT ? &entry->tensor : NULL;
             }
         }
     }

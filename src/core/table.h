@@ -59,6 +59,7 @@ struct coffer_table {
     coffer_allocator allocator;
     size_t block_size; /* as allocated */
     size_t count;
+    size_t left_out; /* tensors that the header has besides, which nobody finds */
     size_t pair_count;
     size_t pairs_at; /* this and what follows: distances from the block's start in bytes */
     size_t order_at;
@@ -160,6 +161,11 @@ size_t coffer__pair_size(const coffer__pair *pair);
 
 /* Counts one more of a kind of note, at a byte of the file; the first byte of all is kept. */
 void coffer__table_note(coffer_table *table, coffer_note_kind kind, uint64_t offset);
+/* What `shard` of a tensor says that is to be left out. */
+#define COFFER__LEFT_OUT UINT32_MAX
+/* Leaves out all tensors that are marked so: they are not counted, listed or found any more, though they are in the
+   header and in the data. Before anybody else uses the table. */
+void coffer__table_leave_out(coffer_table *table);
 /* Looks for COFFER_NOTE_CASE, names that differ only in case. It sorts all names once more, which
    takes memory for a while, so it runs only when the caller wants all notes. */
 coffer_status coffer__table_note_case(coffer_table *table, uint64_t origin, coffer_error *err);

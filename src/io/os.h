@@ -377,7 +377,7 @@ void coffer__os_shared_huge(const coffer__os_map *map, uint64_t offset, uint64_t
 void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size);
 
 /* Answers processes of this user that call `name`, on this machine and within this network namespace. EADDRINUSE when
-   another process does, of whatever user. */
+   another process does, of whatever user; EPERM when the number of this user is that of unknown users, too. */
 int coffer__os_answer(const char *name, int *listener);
 /* Passes `fd` to everybody who has called, and never waits. *given becomes how many got it. A failure, such as EMFILE, is
    that somebody still waits who cannot be let in just now. Close the listener with coffer__os_close. */
@@ -389,8 +389,8 @@ int coffer__os_callers_new(int *set);
 int coffer__os_callers_add(int set, int listener, uint32_t number);
 /* Waits until somebody calls one of them. ECANCELED after coffer__os_answer_end. */
 int coffer__os_callers_await(int set, uint32_t *number);
-/* Calls `name`, and waits for nobody. ECONNREFUSED when nobody answers, EACCES when a process of another user does. The
-   caller is to be closed by coffer__os_close. */
+/* Calls `name`, and waits for nobody. ECONNREFUSED when nobody answers, EACCES when a process of another user does, EPERM
+   as above. The caller is to be closed by coffer__os_close. */
 int coffer__os_call(const char *name, int *caller);
 /* Waits for what the other process passes. EAGAIN when the time is over, or a signal came; EPROTO when it passed
    nothing. */

@@ -57,6 +57,32 @@ static coffer_status keep_taken(coffer_error *err, const char *path)
     return path == NULL ? COFFER_ERR_LOCKED : coffer__fail_path(err, COFFER_ERR_LOCKED, path);
 }
 
+/* Why nobody can be answered by the name of a file. Names belong to nobody, so another user's process may be the first
+   to take one; it is never called by loads of this user, and keeps them from being found. */
+static coffer_status keep_nameless(coffer_error *err, const char *name, const char *path, int os_error)
+{
+    int caller = -1;
+    const int found = os_error == EADDRINUSE ? coffer__os_call(name, &caller) : os_error;
+    if (found == EPERM) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "nothing is shared here: this process has the number of the users that its namespace does "
+                            "not know, so others cannot be told from it; give the namespace a map of users");
+    }
+    if (found == EACCES) {
+        coffer__fail(err, COFFER_ERR_LOCKED,
+                     "a process of another user has taken the name by which this model would be found in memory, so it "
+                     "cannot be kept: that process is the one that listens on @%s; end it, or use another network "
+                     "namespace",
+                     name);
+        return path == NULL ? COFFER_ERR_LOCKED : coffer__fail_path(err, COFFER_ERR_LOCKED, path);
+    }
+    if (found == 0) {
+        (void)coffer__os_close(caller);
+    }
+    return os_error == EADDRINUSE ? keep_taken(err, path)
+                                  : coffer__trouble(err, "answer other processes", path, os_error);
+}
+
 /* ---- answering --------------------------------------------------------------------------------------------------- */
 
 /* It ends when the wait fails, which coffer_keeper_free brings about by ending the listener. The counter is atomic,
@@ -88,11 +114,10 @@ static coffer_status keep_listen(coffer_keeper *keeper, const coffer *model, cof
         char name[COFFER__KEPT_NAME];
         coffer__kept_name(name, coffer__source_seen(&shard->source));
         os_error = coffer__os_answer(name, &keeper->files[i].listener);
-        if (os_error == EADDRINUSE) {
-            return keep_taken(err, shard->path);
+        if (os_error != 0) {
+            return keep_nameless(err, name, shard->path, os_error);
         }
-        os_error =
-            os_error != 0 ? os_error : coffer__os_callers_add(keeper->callers, keeper->files[i].listener, (uint32_t)i);
+        os_error = coffer__os_callers_add(keeper->callers, keeper->files[i].listener, (uint32_t)i);
     }
     return os_error == 0 ? COFFER_OK : coffer__trouble(err, "answer other processes", NULL, os_error);
 }
@@ -124,12 +149,16 @@ static coffer_status keep_memory(keep_file *file, const coffer__shard *shard, co
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "only models in files of this system can be kept in memory");
     }
     coffer__kept_name(name, seen);
-    if (coffer__os_call(name, &caller) == 0) {
+    int os_error = coffer__os_call(name, &caller);
+    if (os_error == 0) {
         (void)coffer__os_close(caller);
         return keep_taken(err, shard->path);
     }
+    if (os_error == EACCES || os_error == EPERM) {
+        return keep_nameless(err, name, shard->path, os_error);
+    }
     file->size = seen->size;
-    int os_error = coffer__os_shared_new("coffer-kept", file->size, &file->fd);
+    os_error = coffer__os_shared_new("coffer-kept", file->size, &file->fd);
     if (os_error == ENOSYS || os_error == EOPNOTSUPP) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "this system has no memory that can be sealed");
     }
@@ -215,16 +244,28 @@ static coffer_status keep_load(const coffer_keeper *keeper, const coffer *model,
     return status;
 }
 
-/* Reads the header, which ends where the first tensor begins, and seals the memory. That needs the map gone. A file
-   without tensors is header to its end. */
+/* Reads what no tensor of the model covers: the header, holes, and tensors that other files have instead. Tensors are in
+   order of their offsets. */
+static coffer_status keep_rest(const keep_file *file, const coffer__shard *shard, coffer_error *err)
+{
+    uint64_t at = 0;
+    coffer_status status = COFFER_OK;
+    const size_t count = coffer_table_count(shard->table);
+    for (size_t i = 0; status == COFFER_OK && i <= count; i++) {
+        const coffer_tensor *tensor = coffer_table_at(shard->table, i);
+        const uint64_t next = tensor == NULL ? file->size : tensor->offset;
+        if (next > at) {
+            status = coffer__source_read(&shard->source, at, (uint8_t *)file->map.base + at, (size_t)(next - at), err);
+        }
+        at = tensor == NULL ? next : tensor->offset + tensor->size;
+    }
+    return status;
+}
+
+/* Reads the rest, and seals the memory. That needs the map gone. */
 static coffer_status keep_finish(keep_file *file, const coffer__shard *shard, coffer_error *err)
 {
-    uint64_t first = file->size;
-    for (size_t i = 0; i < coffer_table_count(shard->table); i++) {
-        const coffer_tensor *tensor = coffer_table_at(shard->table, i);
-        first = tensor->offset < first ? tensor->offset : first;
-    }
-    const coffer_status status = coffer__source_read(&shard->source, 0, file->map.base, (size_t)first, err);
+    const coffer_status status = keep_rest(file, shard, err);
     coffer__os_unmap(&file->map);
     file->map = (coffer__os_map){ NULL, 0 };
     if (status != COFFER_OK) {

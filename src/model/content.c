@@ -6,6 +6,7 @@
 #include "error.h"
 #include "model.h"
 #include "record.h"
+#include "table.h"
 
 #include <string.h>
 
@@ -83,6 +84,13 @@ static coffer_status content_read_list(content_lists *all, size_t i, coffer_erro
     const coffer__shard *shard = &all->model->shards[i];
     coffer__recorded *list = &all->lists[i];
     coffer_status status = coffer__recorded_read(list, shard->table, &all->model->allocator, err);
+    if (status == COFFER_OK && shard->table->left_out > 0) {
+        status = coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                              "the file has %u tensors that the index says are in other files, so the digest of the "
+                              "whole model cannot be made from the digests that its files record: write the model "
+                              "anew, without them (coffer split)",
+                              (uint64_t)shard->table->left_out);
+    }
     if (status == COFFER_OK && list->count != coffer_table_count(shard->table)) {
         status = coffer__fail(err, COFFER_ERR_DIGESTS, "the file has digests of %u tensors and holds %u",
                               (uint64_t)list->count, (uint64_t)coffer_table_count(shard->table));

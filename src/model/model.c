@@ -137,7 +137,8 @@ static void model_several_free(coffer *model)
         return;
     }
     coffer__names_free(&several->names);
-    coffer__free_array(&several->allocator, several->tensors, several->count, COFFER__LISTED_SIZE);
+    coffer__free_array(&several->allocator, several->tensors, several->count + several->superseded,
+                       COFFER__LISTED_SIZE);
     coffer__free(&several->allocator, several->extra, several->extra_size);
     coffer__free(&several->allocator, several->metadata, several->metadata_len);
     coffer__free(&several->allocator, several->index_path, several->index_path_size);

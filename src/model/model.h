@@ -30,6 +30,7 @@ typedef struct coffer__several {
     coffer__place place;
     coffer__pool pool;
     size_t count;                            /* of tensors */
+    size_t superseded;                       /* tensors of the files that the index says are in others */
     const coffer_tensor **tensors;           /* in order of (shard, offset) */
     coffer__names names;                     /* of the tensors */
     uint32_t *by_address;                    /* the shards, by the addresses of their tables */

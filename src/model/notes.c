@@ -6,6 +6,7 @@
 #include "several.h"
 #include "shard_name.h"
 #include "sort.h"
+#include "table.h"
 
 #include <string.h>
 
@@ -41,16 +42,32 @@ static void note_unindexed(coffer__several *several, const coffer__index *index)
     }
 }
 
+/* Notes tensors that the index says are in another file. Their subject is the first file that has one. */
+static void note_superseded(const coffer *model)
+{
+    for (size_t i = 0; i < model->shard_count; i++) {
+        const size_t count = model->shards[i].table->left_out;
+        if (count > 0) {
+            note_add(model->several, COFFER_NOTE_SUPERSEDED, count, COFFER_NO_OFFSET, model->shards[i].path);
+        }
+    }
+}
+
 /* An index need not state a total size. One that cannot be read as a whole number, or that differs
    from the sum, is noted. Some writers state floats or wrong sums, and loaders ignore both, so this
-   is no failure. */
+   is no failure. Superseded tensors may be counted in it or not. */
 static void note_total_size(const coffer *model, const coffer__index *index)
 {
     uint64_t size = 0;
+    uint64_t used = 0;
     for (size_t i = 0; i < model->shard_count; i++) {
         size += coffer_table_data_size(model->shards[i].table);
     }
-    if (index->total_size_at != COFFER_NO_OFFSET && (!index->total_size_is_read || index->total_size != size)) {
+    for (size_t i = 0; i < model->several->count; i++) {
+        used += model->several->tensors[i]->size;
+    }
+    const bool fits = index->total_size == size || (model->several->superseded > 0 && index->total_size == used);
+    if (index->total_size_at != COFFER_NO_OFFSET && (!index->total_size_is_read || !fits)) {
         note_add(model->several, COFFER_NOTE_TOTAL_SIZE, 1, index->total_size_at, NULL);
     }
 }
@@ -208,6 +225,7 @@ coffer_status coffer__several_note(coffer *model, const coffer__index *index, co
     const bool is_whole = index->shard_count == index->file_count;
     several->file_count = index->file_count;
     note_unindexed(several, index);
+    note_superseded(model);
     if (is_whole) {
         note_total_size(model, index);
         note_shard_count(model, index);

@@ -20,13 +20,13 @@ static coffer_status several_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the model");
 }
 
-/* Opens the shards and makes one model of them. Failures carry the path of a shard where they are
-   about one. */
+/* Opens the shards and makes one model of them, by the index if there is one. Failures carry the path of a shard where
+   they are about one. */
 static coffer_status several_build(coffer *model, const coffer__index_shard *files, size_t count,
-                                   const coffer_open_options *options, coffer_error *err)
+                                   const coffer__index *index, const coffer_open_options *options, coffer_error *err)
 {
     const coffer_status status = coffer__several_open_files(model, files, count, options, err);
-    return status == COFFER_OK ? coffer__several_join(model, err) : status;
+    return status == COFFER_OK ? coffer__several_join(model, index, err) : status;
 }
 
 /* The path as it was given, for messages about the index. It is released with the model. */
@@ -64,7 +64,7 @@ static coffer_status several_of_index(coffer *model, const char *path, const cof
     if (status != COFFER_OK) {
         return status;
     }
-    status = several_build(model, index->shards, index->shard_count, options, err);
+    status = several_build(model, index->shards, index->shard_count, index, options, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -202,7 +202,7 @@ static coffer_status several_of_set(coffer *model, const char *path, const coffe
     for (size_t i = 0; i < count; i++) {
         files[i].file = names[i];
     }
-    status = several_build(model, files, count, options, err);
+    status = several_build(model, files, count, NULL, options, err);
     coffer__free_array(options->allocator, files, count, sizeof *files);
     return status == COFFER_OK ? coffer__several_note(model, NULL, options, err) : status;
 }

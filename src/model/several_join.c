@@ -33,8 +33,21 @@ static const coffer_tensor *join_number(coffer_table *table, size_t k, uint32_t 
     return &entry->tensor;
 }
 
-/* Lists all tensors and numbers their shards. Each table has its tensors in order of offset, and
-   shards are in order of their names: so the list is sorted as it is made. */
+/* Lists the tensors that the tables have, in order of (shard, offset): each table has its own in order of offset. */
+static void join_fill(coffer *model)
+{
+    coffer__several *several = model->several;
+    size_t at = 0;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        coffer_table *table = model->shards[i].table;
+        for (size_t k = 0; k < table->count; k++) {
+            several->tensors[at++] = join_number(table, k, (uint32_t)i);
+        }
+    }
+    several->count = at;
+}
+
+/* Lists all tensors and numbers their shards. */
 static coffer_status join_list(coffer *model, coffer_error *err)
 {
     coffer__several *several = model->several;
@@ -50,15 +63,7 @@ static coffer_status join_list(coffer *model, coffer_error *err)
     if (several->tensors == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    several->count = (size_t)count;
-    /* In order of (shard, offset). */
-    size_t at = 0;
-    for (size_t i = 0; i < model->shard_count; i++) {
-        coffer_table *table = model->shards[i].table;
-        for (size_t k = 0; k < table->count; k++) {
-            several->tensors[at++] = join_number(table, k, (uint32_t)i);
-        }
-    }
+    join_fill(model);
     return COFFER_OK;
 }
 
@@ -77,18 +82,61 @@ static coffer_status join_in_two(const coffer *model, const coffer_tensor *secon
     return coffer__model_fail(err, COFFER_ERR_TWO_SHARDS, &model->shards[second->shard], second);
 }
 
-/* Indexes the names of all tensors. A name within one file is unique already (the parser), so two
-   equal ones are in two files. The index of names refers to `several`, which does not move. */
-static coffer_status join_index_names(coffer *model, coffer_error *err)
+/* Indexes the names of all tensors, and tells the first that comes twice. A name within one file is unique already (the
+   parser), so two equal ones are in two files. The index of names refers to `several`, which does not move. */
+static coffer_status join_index_names(coffer *model, uint32_t *twice, coffer_error *err)
 {
     coffer__several *several = model->several;
-    uint32_t twice = 0;
     several->names = (coffer__names){ &several->allocator, join_name_of, several, several->count, 0, NULL, NULL };
-    const coffer_status status = coffer__names_build(&several->names, &twice, err);
-    if (status != COFFER_OK || twice == COFFER__NO_NAME) {
-        return status;
+    return coffer__names_build(&several->names, twice, err);
+}
+
+/* ---- what another file has instead ------------------------------------------------------------------------------- */
+
+/* Whether the index says that the tensor is in another file, which has it, or is not open. If that file has none, index
+   and files do not belong together, which coffer__several_compare tells. */
+static bool join_is_superseded(const coffer *model, const coffer__index *index, const coffer_tensor *tensor)
+{
+    const uint32_t item = coffer__names_find(&index->names, tensor->name, tensor->name_len);
+    const uint32_t shard = item == COFFER__NO_NAME ? tensor->shard : index->entries[item].shard;
+    return shard != tensor->shard &&
+           (shard == COFFER__INDEX_LEFT_OUT ||
+            coffer_table_find(model->shards[shard].table, tensor->name, tensor->name_len) != NULL);
+}
+
+/* Leaves superseded tensors out of their tables, and so out of everything that is done with the model. A name that is
+   not in the index stays twice. The copy that counts is never marked, so it is found whatever was marked before. */
+static void join_leave_out(coffer *model, const coffer__index *index)
+{
+    coffer__several *several = model->several;
+    for (size_t i = 0; i < model->shard_count; i++) {
+        coffer_table *table = model->shards[i].table;
+        for (size_t k = 0; k < table->count; k++) {
+            if (join_is_superseded(model, index, coffer_table_at(table, k))) {
+                (void)join_number(table, k, COFFER__LEFT_OUT);
+                several->superseded++;
+            }
+        }
     }
-    return join_in_two(model, several->tensors[twice], err);
+    for (size_t i = 0; several->superseded > 0 && i < model->shard_count; i++) {
+        coffer__table_leave_out(model->shards[i].table);
+    }
+}
+
+/* Indexes the names, of which none may come twice. Most models have no superseded tensors, and do not look for any. Of
+   files that were left out nobody can tell whether they have what is in others, so then all tensors are looked at. */
+static coffer_status join_name_all(coffer *model, const coffer__index *index, coffer_error *err)
+{
+    uint32_t twice = COFFER__NO_NAME;
+    coffer__several *several = model->several;
+    coffer_status status = join_index_names(model, &twice, err);
+    if (status == COFFER_OK && index != NULL && (twice != COFFER__NO_NAME || index->shard_count < index->file_count)) {
+        coffer__names_free(&several->names);
+        join_leave_out(model, index);
+        join_fill(model);
+        status = join_index_names(model, &twice, err);
+    }
+    return status == COFFER_OK && twice != COFFER__NO_NAME ? join_in_two(model, several->tensors[twice], err) : status;
 }
 
 static bool join_address_before(const void *ctx, uint32_t a, uint32_t b)
@@ -116,14 +164,14 @@ static coffer_status join_order_addresses(coffer *model, coffer_error *err)
 }
 
 /* On failure the lists stay with the model, and coffer_close releases them. */
-coffer_status coffer__several_join(coffer *model, coffer_error *err)
+coffer_status coffer__several_join(coffer *model, const coffer__index *index, coffer_error *err)
 {
     coffer_status status = join_list(model, err);
     if (status != COFFER_OK) {
         return status;
     }
     status = join_order_addresses(model, err);
-    return status == COFFER_OK ? join_index_names(model, err) : status;
+    return status == COFFER_OK ? join_name_all(model, index, err) : status;
 }
 
 /* ---- what the index says ----------------------------------------------------------------------------------------- */

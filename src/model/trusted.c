@@ -44,6 +44,12 @@ static coffer_status trust_read_record(coffer__shard *shard, const coffer_alloca
     return status;
 }
 
+/* Tensors may be left out of the table after this (several_join.c), so all of the header are counted. */
+static size_t trust_marks(const coffer__shard *shard)
+{
+    return shard->table->count + shard->table->left_out;
+}
+
 /* `trusted` is set last: while it is NULL nothing is verified. */
 coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
                                   coffer_error *err)
@@ -55,8 +61,7 @@ coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify,
     if (status != COFFER_OK) {
         return status;
     }
-    const size_t count = coffer_table_count(shard->table);
-    shard->trusted = coffer__alloc_array(allocator, count, sizeof *shard->trusted, err);
+    shard->trusted = coffer__alloc_array(allocator, trust_marks(shard), sizeof *shard->trusted, err);
     return shard->trusted != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
@@ -71,7 +76,7 @@ void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
         coffer__recorded_free(&shard->recorded);
     }
     if (shard->trusted != NULL) {
-        coffer__free_array(allocator, shard->trusted, coffer_table_count(shard->table), sizeof *shard->trusted);
+        coffer__free_array(allocator, shard->trusted, trust_marks(shard), sizeof *shard->trusted);
     }
 }
 

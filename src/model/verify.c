@@ -9,6 +9,7 @@
 #include "model.h"
 #include "options.h"
 #include "record.h"
+#include "table.h"
 #include "transfer.h"
 
 #include <string.h>
@@ -249,10 +250,10 @@ static coffer_status verify_judge_tensors(const verify_job *job, bool *sound, co
 
 /* Tensors that exist verify even if others were removed. So when all are verified, their number
    must be that of the record. Fewer records than tensors would have failed before, as some tensor
-   would not be recorded. */
+   would not be recorded. Superseded tensors are recorded with the file, and count. */
 static coffer_status verify_judge_count(const coffer__recorded *recorded, const coffer__shard *shard, coffer_error *err)
 {
-    const size_t count = coffer_table_count(shard->table);
+    const size_t count = shard->table->count + shard->table->left_out;
     if (recorded->count == count) {
         return COFFER_OK;
     }

@@ -184,6 +184,17 @@ static coffer_status fetch_plan_file(coffer__fetch *job, size_t shard, coffer_er
 
 /* ---- beside the tensors ------------------------------------------------------------------------------------------ */
 
+/* Whether the last file of the plan is there already: an index may name any file of the folder as one with tensors. */
+static bool fetch_is_planned(const coffer__fetch *job)
+{
+    const size_t last = job->file_count - 1;
+    size_t i = 0;
+    while (i < last && strcmp(job->files[i].target.text, job->files[last].target.text) != 0) {
+        i++;
+    }
+    return i < last;
+}
+
 /* Plans the files beside the tensors that exist. They follow the files with tensors in the list,
    and have no shard. Their sources belong to job->beside and are closed with it, after all parts.
    If one exists but opening it fails, so does the fetch: without its configuration a model would be
@@ -202,6 +213,10 @@ static coffer_status fetch_plan_beside(coffer__fetch *job, coffer_error *err)
         status = fetch_target(job, beside->name, &file->target, err);
         if (status != COFFER_OK) {
             return status;
+        }
+        if (fetch_is_planned(job)) {
+            job->file_count--;
+            continue;
         }
         status = fetch_plan_all(job, file, err);
     }
@@ -283,6 +298,9 @@ static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
 {
     bool complete = false;
     coffer_status status = fetch_plan(job, err);
+    if (status == COFFER_OK) {
+        status = coffer__fetch_judge(job, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }

@@ -85,6 +85,8 @@ coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err);
 
 /* ---- getting names ----------------------------------------------------------------------------------------------- */
 
+/* Whether the planned files can all get their names (COFFER_ERR_SHARD_NAME). Looks at no file. */
+coffer_status coffer__fetch_judge(const coffer__fetch *job, coffer_error *err);
 /* Looks at what lies in the folder before anything is downloaded. Checks whether the files may get their names.
    *complete becomes true if an interrupted fetch of the same files had all of them complete; then only publishing
    is left. */

@@ -57,6 +57,16 @@ static void publish_main(const coffer__fetch *job, coffer__path *path)
     }
 }
 
+/* Whether one of the files has a path. */
+static bool publish_has(const coffer__fetch *job, const char *path)
+{
+    size_t i = 0;
+    while (i < job->file_count && strcmp(job->files[i].target.text, path) != 0) {
+        i++;
+    }
+    return i < job->file_count;
+}
+
 /* Beside the model, so that it is on the same file system and goes with the folder. False when the
    name is too long. */
 static bool publish_state_path(const coffer__fetch *job, coffer__path *path)
@@ -246,6 +256,10 @@ static coffer_status publish_check(coffer__fetch *job, coffer_error *err)
         const coffer__fetch_file *file = &job->files[i];
         /* A file of that name that is not the one that was fetched. */
         const bool taken = !publish_is_placed(file) && coffer__os_exists(file->target.text);
+        const coffer_status status = coffer__publication_check(file->target.text, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
         if (taken && !job->options->force) {
             return publish_taken(&file->target, err);
         }
@@ -297,13 +311,16 @@ static coffer_status publish_enter(const coffer__fetch *job, coffer__publication
     coffer__path main;
     publish_main(job, &main);
     const coffer_sync sync = job->durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
+    /* An index may name the file that loaders prefer to it. Then nothing shadows what was fetched. */
+    const bool sharded = !publish_has(job, main.text);
     coffer_status status = COFFER_ERR_LOCKED;
     for (unsigned turn = 0; turn < PUBLISH_TURNS && status == COFFER_ERR_LOCKED; turn++) {
         if (turn > 0) {
             coffer__publication_close(publication);
             coffer__os_sleep(PUBLISH_TURN_MS);
         }
-        status = coffer__publication_open(publication, job->allocator, main.text, true, job->options->force, sync, err);
+        status =
+            coffer__publication_open(publication, job->allocator, main.text, sharded, job->options->force, sync, err);
     }
     return status;
 }
@@ -356,9 +373,6 @@ static void publish_withdraw(const coffer__fetch *job)
 static coffer_status publish_several(coffer__fetch *job, coffer__publication *publication, coffer_error *err)
 {
     coffer_status status = publish_check(job, err);
-    for (size_t i = 0; status == COFFER_OK && i < job->file_count; i++) {
-        status = coffer__publication_check(job->files[i].target.text, err);
-    }
     if (status == COFFER_OK) {
         status = coffer__publication_begin(publication, job->index, job->index_size, err);
     }
@@ -459,6 +473,40 @@ static coffer_status publish_verify(coffer__fetch *job, coffer_error *err)
         if (status == COFFER_OK && file->hasher != NULL && memcmp(file->stated, file->found, sizeof file->found) != 0) {
             return publish_wrong(file, &file->part, err);
         }
+    }
+    return status;
+}
+
+/* ---- which names they may have ----------------------------------------------------------------------------------- */
+
+static coffer__name publish_target_of(const void *ctx, uint32_t item)
+{
+    const char *target = ((const coffer__fetch *)ctx)->files[item].target.text;
+    return (coffer__name){ target, strlen(target) };
+}
+
+/* Files of different folders can be opened as one model, and may have the same name. */
+static coffer_status publish_check_twice(const coffer__fetch *job, coffer_error *err)
+{
+    uint32_t twice = COFFER__NO_NAME;
+    coffer__names names = { job->allocator, publish_target_of, job, job->file_count, 0, NULL, NULL };
+    coffer_status status = coffer__names_build(&names, &twice, err);
+    coffer__names_free(&names);
+    if (status == COFFER_OK && twice != COFFER__NO_NAME) {
+        status = coffer__fail(err, COFFER_ERR_SHARD_NAME,
+                              "two of the files would have this name in one folder: fetch them into different ones");
+        coffer__fail_path(err, status, job->files[twice].target.text);
+    }
+    return status;
+}
+
+coffer_status coffer__fetch_judge(const coffer__fetch *job, coffer_error *err)
+{
+    coffer__path main;
+    coffer_status status = publish_check_twice(job, err);
+    publish_main(job, &main);
+    for (size_t i = 0; job->index != NULL && status == COFFER_OK && i < job->file_count; i++) {
+        status = coffer__publication_judge(main.text, job->files[i].target.text, err);
     }
     return status;
 }

@@ -40,6 +40,37 @@ static const char publication_magic[8] = { 'C', 'O', 'F', 'F', 'O', 'R', 'C', 'E
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
+/* What the names of unfinished work have in them, here and elsewhere: a file of a model so called would be taken for
+   it. */
+#define PUBLICATION_MARK ".coffer-"
+
+static coffer_status publication_refuse(const char *name, const char *why, coffer_error *err)
+{
+    return coffer__fail(err, COFFER_ERR_SHARD_NAME, "a file of a model cannot be saved as %q: %s", name,
+                        coffer__text_len(name), why);
+}
+
+coffer_status coffer__publication_judge(const char *path, const char *file, coffer_error *err)
+{
+    coffer__path made;
+    const char *name = file + coffer__path_name_at(file);
+    const coffer_status status = coffer__place_check_name(name, coffer__text_len(name), 0, NULL);
+    if (status != COFFER_OK) {
+        return publication_refuse(name, "it is not a plain file name", err);
+    }
+    if (strstr(name, PUBLICATION_MARK) != NULL) {
+        return publication_refuse(name, "names with .coffer- in them are those of unfinished work", err);
+    }
+    if (coffer__saved_index_name(&made, path, "") && strcmp(made.text, file) == 0) {
+        return publication_refuse(name, "it is the name of the index itself", err);
+    }
+    /* The longest name that a file of a save has meanwhile: a temporary one of an edit (patch.h). */
+    if (!coffer__path_beside(&made, file, "", COFFER__UNDO_SUFFIX COFFER__SAVED_NEW)) {
+        return publication_refuse(name, "the names that it has until it is complete would be too long", err);
+    }
+    return COFFER_OK;
+}
+
 bool coffer__publication_name(coffer__path *out, const char *file)
 {
     return coffer__path_beside(out, file, "", COFFER__SAVED_NEW);
@@ -168,7 +199,7 @@ static bool publication_lists(const publication_list *list, const char *name, si
 }
 
 /* The path of a file that a list names. The list comes from a file that a stranger may have written, so a name that
-   is not a plain file name beside `path`, or that has no place in a model, gives false and is never touched. */
+   coffer__publication_judge refuses gives false and is never touched. */
 static bool publication_file(coffer__path *out, const char *path, const coffer__name *file)
 {
     char name[COFFER__PATH_MAX_NAME + 1];
@@ -177,7 +208,14 @@ static bool publication_file(coffer__path *out, const char *path, const coffer__
     }
     memcpy(name, file->text, file->len);
     name[file->len] = '\0';
-    return coffer__path_sibling(out, path, name) && coffer__shards_path_fits(out->text);
+    return coffer__path_sibling(out, path, name) && coffer__publication_judge(path, out->text, NULL) == COFFER_OK;
+}
+
+/* Whether a list names `path`, what the model would be called as one file. */
+static bool publication_lists_path(const publication_list *list, const char *path)
+{
+    const char *name = path + coffer__path_name_at(path);
+    return publication_lists(list, name, coffer__text_len(name));
 }
 
 /* Whether the new model has an index to publish. A model of one file passes through a list too,
@@ -186,8 +224,7 @@ static bool publication_file(coffer__path *out, const char *path, const coffer__
    could say. */
 static bool publication_is_sharded(const publication_list *list, const char *path)
 {
-    const char *name = path + coffer__path_name_at(path);
-    return list->index.shard_count > 0 && !publication_lists(list, name, coffer__text_len(name));
+    return list->index.shard_count > 1 || (list->index.shard_count == 1 && !publication_lists_path(list, path));
 }
 
 /* ---- one step at a time ------------------------------------------------------------------------------------------ */
@@ -314,6 +351,44 @@ static coffer_status publication_place_all(const coffer__publication *publicatio
     return status;
 }
 
+/* Whether publication_place can succeed, as far as that can be known before anything is moved. A header that begins
+   to be written, or a file that stays as it was, needs the file itself. */
+static coffer_status publication_foresee(const coffer__publication *publication, const coffer__name *file,
+                                         coffer_error *err)
+{
+    coffer__path target;
+    coffer__path temporary;
+    if (!publication_file(&target, publication->path.text, file) ||
+        !coffer__publication_name(&temporary, target.text)) {
+        return coffer__fail(err, COFFER_ERR_SHARD_NAME, "no file of a model can be saved as %q", file->text, file->len);
+    }
+    coffer_status status = publication_check_own(publication, temporary.text, false, err);
+    if (status == COFFER_OK) {
+        status = coffer__publication_check(target.text, err);
+    }
+    const bool is_there = coffer__os_exists(temporary.text) || coffer__os_exists(target.text);
+    return status != COFFER_OK || is_there ? status : coffer__trouble(err, "give a file its name", target.text, ENOENT);
+}
+
+/* The same for all files of the list at `list_path`. The first failure of a file is the answer. */
+static coffer_status publication_foresee_all(const coffer__publication *publication, const char *list_path,
+                                             coffer_error *err)
+{
+    publication_list list;
+    const char *path = publication->path.text;
+    const coffer__name only = { path + coffer__path_name_at(path),
+                                coffer__text_len(path) - coffer__path_name_at(path) };
+    coffer_status status = publication_read_list(&list, list_path, &publication->allocator, err);
+    if (status == COFFER_OK && list.index.shard_count == 0) {
+        status = publication_foresee(publication, &only, err);
+    }
+    for (size_t i = 0; status == COFFER_OK && i < list.index.shard_count; i++) {
+        status = publication_foresee(publication, &list.index.shards[i].file, err);
+    }
+    publication_free_list(&list);
+    return status;
+}
+
 /* An index that names nothing. It records that there was no index before, so that recovery can
    tell this from an index that has yet to move. Created only where nothing is, so it never
    truncates a file. */
@@ -380,14 +455,16 @@ static coffer_status publication_check_forced(const coffer__publication *publica
 
 /* Moves the old model aside, first the single file, then the index, so that no loader finds either of them. From
    here until the new index has its name, the folder has no model. That is what rules out a mixture: a loader that
-   looks now fails, and does not combine an old index with new files. If the new model is one file, an old single
-   file stays, as a rename replaces it at once. */
-static coffer_status publication_set_aside(const coffer__publication *publication, bool sharded, coffer_error *err)
+   looks now fails, and does not combine an old index with new files. If a file of the new model is called so, an old
+   single file stays, as a rename replaces it at once. */
+static coffer_status publication_set_aside(const coffer__publication *publication, const publication_list *list,
+                                           coffer_error *err)
 {
     const char *path = publication->path.text;
+    const bool shadows = list->index.shard_count > 0 && !publication_lists_path(list, path);
     int os_error = 0;
     /* The single file moves first: loaders prefer it to an index. */
-    if (sharded && coffer__os_exists(path)) {
+    if (shadows && coffer__os_exists(path)) {
         const coffer_status status = publication_check_forced(publication, err);
         if (status != COFFER_OK) {
             return status;
@@ -408,7 +485,8 @@ static bool publication_unlink(const char *path)
 }
 
 /* Removes every file that `old` names and `now` does not. Returns false if one could not be removed. `path` itself
-   is never removed here: it is either the new model or, under its name aside, publication_tidy's to remove. */
+   is never removed here: it is either the new model or, under its name aside, publication_tidy's to remove. A name
+   without the ending of a file of tensors may be anything, since a stranger may have written the old index; it stays. */
 static bool publication_remove(const coffer__publication *publication, const publication_list *old,
                                const publication_list *now)
 {
@@ -417,7 +495,7 @@ static bool publication_remove(const coffer__publication *publication, const pub
     for (size_t i = 0; i < old->index.shard_count; i++) {
         const coffer__name *name = &old->index.shards[i].file;
         if (!publication_lists(now, name->text, name->len) && publication_file(&file, publication->path.text, name) &&
-            strcmp(file.text, publication->path.text) != 0) {
+            coffer__shards_path_fits(file.text) && strcmp(file.text, publication->path.text) != 0) {
             all = publication_unlink(file.text) && all;
         }
     }
@@ -469,7 +547,7 @@ static coffer_status publication_settle(const coffer__publication *publication, 
     }
     /* Step 3. If the new model has an index, no loader finds a model from here until step 5. */
     const bool sharded = publication_is_sharded(&list, publication->path.text);
-    status = publication_set_aside(publication, sharded, err);
+    status = publication_set_aside(publication, &list, err);
     /* Step 4. Files beside the model change first, so they are the new ones when the model appears. */
     if (status == COFFER_OK && publication->meanwhile != NULL) {
         status = publication->meanwhile(publication->meanwhile_ctx, err);
@@ -535,6 +613,64 @@ static void publication_undo(const coffer__publication *publication, const char 
 
 /* ---- what a crash left ------------------------------------------------------------------------------------------- */
 
+/* Whether no file of the new model can have got its name: all that are there still have their temporary ones. A file
+   without one may have been placed, or may be one that stays as it is; which of them, nothing tells. */
+static bool publication_is_unplaced(const coffer__publication *publication, const publication_list *list)
+{
+    for (size_t i = 0; i < list->index.shard_count; i++) {
+        coffer__path target;
+        coffer__path temporary;
+        const bool named = publication_file(&target, publication->path.text, &list->index.shards[i].file) &&
+                           coffer__publication_name(&temporary, target.text);
+        if (named && coffer__os_exists(target.text) && !coffer__os_exists(temporary.text)) {
+            return false;
+        }
+    }
+    return list->index.shard_count > 0;
+}
+
+/* Gives the old model its names again, if step 3 has moved it and nothing of it has been replaced since. False if that
+   is not known, or if there was none. */
+static bool publication_give_back(const coffer__publication *publication)
+{
+    publication_list list;
+    coffer__os_info old = { .size = 0 };
+    const bool moved = coffer__os_inspect(publication->old.text, false, &old) == 0;
+    const bool shadow = coffer__os_exists(publication->shadow.text);
+    if (!moved && !shadow) {
+        return true;
+    }
+    if (publication_read_list(&list, publication->ready.text, &publication->allocator, NULL) != COFFER_OK) {
+        return false;
+    }
+    bool back = (old.size > 0 || shadow) && publication_is_unplaced(publication, &list);
+    publication_free_list(&list);
+    if (back && moved) {
+        back = (old.size > 0 ? coffer__os_rename(publication->old.text, publication->index.text)
+                             : coffer__os_unlink(publication->old.text)) == 0;
+    }
+    back = back && (!shadow || coffer__os_rename(publication->shadow.text, publication->path.text) == 0);
+    return back && publication_sync(publication) == 0;
+}
+
+/* Finishes a save that was decided on. If a file of it is lost, or cannot get its name, it cannot be finished: then
+   the old model stays, or comes back, and the save is undone. Where that is not possible either, the reason is the
+   answer. After any other failure, as of memory, the next try may succeed. */
+static coffer_status publication_settle_or_go_back(const coffer__publication *publication, coffer_error *err)
+{
+    const coffer_status status = publication_foresee_all(publication, publication->ready.text, err);
+    if (status == COFFER_OK) {
+        return publication_settle(publication, err);
+    }
+    const bool never = status == COFFER_ERR_NOT_FOUND || status == COFFER_ERR_SHARD_NAME ||
+                       status == COFFER_ERR_DIRECTORY || status == COFFER_ERR_NOT_REGULAR;
+    if (!never || !publication_give_back(publication)) {
+        return status;
+    }
+    publication_undo(publication, publication->ready.text);
+    return COFFER_OK;
+}
+
 /*
  * Finishes, undoes or tidies up what a crash left. It is not an error if there is nothing to do. A
  * save that was decided on goes first, because its files and those of a save that was still being
@@ -553,7 +689,7 @@ static coffer_status publication_repair(coffer__publication *publication, coffer
         if (coffer__os_exists(publication->index.text) && coffer__os_exists(publication->old.text)) {
             publication_undo(publication, publication->ready.text);
         } else {
-            status = publication_settle(publication, err);
+            status = publication_settle_or_go_back(publication, err);
         }
     }
     if (status == COFFER_OK && coffer__os_exists(publication->fresh.text)) {
@@ -755,7 +891,9 @@ coffer_status coffer__publication_finish(coffer__publication *publication, coffe
 {
     coffer_error cause;
     const char *path = publication->path.text;
-    coffer_status status = publication_decide(publication, err);
+    /* What cannot be finished must fail here, while the old model has its names. */
+    coffer_status status = publication_foresee_all(publication, publication->fresh.text, err);
+    status = status == COFFER_OK ? publication_decide(publication, err) : status;
     if (status != COFFER_OK) {
         return status;
     }

@@ -23,7 +23,8 @@
  *   6. files that only the old index named are removed, then what was moved aside; .coffer-old goes last
  *
  * So a crash is repaired by what it left: with .coffer-new the save is undone, with .coffer-ready it is finished,
- * and with only .coffer-old it is tidied up. At the decision there is never a .coffer-old beside an index. If both
+ * and with only .coffer-old it is tidied up. A save that cannot be finished, since a file of it was lost, is undone
+ * too, and the old model gets its names again, unless files of it may have been replaced. At the decision there is never a .coffer-old beside an index. If both
  * are there together with .coffer-ready, somebody else has saved since, and the interrupted save is dropped.
  *
  * All of this happens under a lock of the folder. Names can be planted, by anybody in a sticky folder. So the names
@@ -68,8 +69,13 @@ typedef struct coffer__publication {
     void *meanwhile_ctx;
 } coffer__publication;
 
-/* Locks the folder, finishes or undoes what a crash left, and checks whether a model of several files (`sharded`)
-   may be put there: COFFER_ERR_SHADOWED. coffer__publication_close follows in any case. */
+/* Fails (COFFER_ERR_SHARD_NAME) if a file of a model that would be called `path` as one file cannot be called `file`, a
+   path in the same folder. Every user of what follows asks it about every file before anything is written or
+   downloaded: after the decision such a name could neither be given nor undone. Looks at no file. */
+coffer_status coffer__publication_judge(const char *path, const char *file, coffer_error *err);
+/* Locks the folder, finishes or undoes what a crash left, and checks whether a model of several files (`sharded`),
+   none of which is called `path`, may be put there: COFFER_ERR_SHADOWED. coffer__publication_close follows in any
+   case. */
 coffer_status coffer__publication_open(coffer__publication *publication, const coffer_allocator *allocator,
                                        const char *path, bool sharded, bool force, coffer_sync sync, coffer_error *err);
 /* Fails when there is something at the path that a file cannot replace. It is asked for every file of the new model

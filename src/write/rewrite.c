@@ -703,6 +703,14 @@ static bool rewrite_has_new_headers(const coffer_rewrite *rewrite)
     return rewrite->renamed || rewrite_has_edits(rewrite);
 }
 
+/* Whether files have tensors that count elsewhere. A header that names the others anew would have to say something of
+   these, too. */
+static bool rewrite_has_superseded(const coffer_rewrite *rewrite)
+{
+    const coffer__several *several = rewrite->model->several;
+    return several != NULL && several->superseded > 0;
+}
+
 /* Why new files have to be written, in the order of the reasons. Headers alone can change where the tensors stay; in several
    files only if these keep their own names, by which the index and a publication find them. */
 static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
@@ -712,7 +720,7 @@ static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
     if (rewrite->options.output != NULL) {
         return COFFER_REWRITE_FOR_OUTPUT;
     }
-    if (rewrite->changed || rewrite_is_resharded(rewrite)) {
+    if (rewrite->changed || rewrite_is_resharded(rewrite) || (rewrite->renamed && rewrite_has_superseded(rewrite))) {
         return COFFER_REWRITE_FOR_DATA;
     }
     if (rewrite->layout.format != format || (rewrite->renamed && !coffer__edit_can_rename(format))) {

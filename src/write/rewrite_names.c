@@ -7,20 +7,18 @@
 #include "rewriting.h"
 
 #include "model.h"
-#include "saved.h"
+#include "publication.h"
 #include "shard_name.h"
 
 #include <string.h>
 
-/* Whether a file of the model may be called in the new one as it is: publishing finds files by
-   these names. The name of the model as one file is refused, since a file of that name would shadow
-   the index. */
+/* Whether a file of the model may be called in the new one as it is. The name of the model as one file is refused,
+   since a file of that name would shadow the index. */
 static bool rewrite_is_fit(const coffer_rewrite *rewrite, const char *path)
 {
-    coffer__path temporary;
     const char *target = rewrite->target.text;
     const char *name = path + coffer__path_name_at(path);
-    return coffer__shards_path_fits(name) && coffer__path_beside(&temporary, path, "", COFFER__SAVED_NEW) &&
+    return coffer__publication_judge(target, path, NULL) == COFFER_OK &&
            strcmp(name, target + coffer__path_name_at(target)) != 0;
 }
 

@@ -12,11 +12,13 @@
 
 #include "coffer.h"
 #include "os.h"
+#include "publication.h"
 #include "support_child.h"
 #include "support_file.h"
 #include "support_memory.h"
 #include "support_model.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -721,6 +723,65 @@ static void test_lost_file(void **state)
     assert_false(there_is(INDEX));
 }
 
+/* The same over an old model: it comes back, whole, and nothing is left of the save. */
+static void test_lost_file_gives_the_old_model_back(void **state)
+{
+    (void)state;
+    static const uint64_t limits[][2] = { { FOUR_FILES, TWO_FILES }, { ONE_FILE, TWO_FILES } };
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        make_models(limits[i][0], limits[i][1]);
+        interrupt();
+        assert_int_equal(unlink(work_path("model-00002-of-00002.safetensors.coffer-new")), 0);
+        assert_int_equal(recover(), COFFER_OK);
+        assert_true(snapshot_is_there(&old));
+        assert_int_equal(work_dir_count(), old.count);
+    }
+}
+
+/* A file of the new model has its name already, and may have replaced one of the old: neither can be made whole. */
+static void test_lost_file_after_one_was_placed(void **state)
+{
+    (void)state;
+    coffer_error err;
+    make_models(TWO_FILES, TWO_FILES);
+    interrupt();
+    const char *first = "model-00001-of-00002.safetensors";
+    char from[PATH_MAX];
+    (void)snprintf(from, sizeof from, "%s", work_path("model-00001-of-00002.safetensors.coffer-new"));
+    assert_int_equal(rename(from, work_path(first)), 0);
+    assert_int_equal(unlink(work_path("model-00002-of-00002.safetensors.coffer-new")), 0);
+    assert_int_equal(unlink(work_path("model-00002-of-00002.safetensors")), 0);
+    assert_int_equal(coffer_recover(work_path("model.safetensors"), NULL, &err), COFFER_ERR_NOT_FOUND);
+    assert_true(there_is(INDEX ".coffer-ready") && there_is(INDEX ".coffer-old"));
+}
+
+static bool judged(const char *name)
+{
+    char path[PATH_MAX];
+    coffer_error err;
+    (void)snprintf(path, sizeof path, "%s", work_path(name));
+    const coffer_status status = coffer__publication_judge(work_path("model.safetensors"), path, &err);
+    assert_true(status == COFFER_OK || status == COFFER_ERR_SHARD_NAME);
+    return status == COFFER_OK;
+}
+
+static void test_names_are_judged(void **state)
+{
+    (void)state;
+    static const char *const fine[] = { "part1.st", "weights", "model.safetensors", "config.json", "a b", "x.bt" };
+    static const char *const refused[] = { INDEX, "a.coffer-new", ".coffer-", "a:b", "%2e%2e", "a\\b" };
+    char name[COFFER__PATH_MAX_NAME + 1];
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) {
+        assert_true(judged(fine[i]));
+        assert_false(judged(refused[i]));
+    }
+    memset(name, 'n', COFFER__PATH_MAX_NAME);
+    name[COFFER__PATH_MAX_NAME] = '\0';
+    assert_false(judged(name));
+    name[200] = '\0';
+    assert_true(judged(name));
+}
+
 static void test_locked(void **state)
 {
     (void)state;
@@ -798,6 +859,9 @@ int main(void)
         TEST(test_shadow),
         TEST(test_somebody_else_saved),
         TEST(test_lost_file),
+        TEST(test_lost_file_gives_the_old_model_back),
+        TEST(test_lost_file_after_one_was_placed),
+        TEST(test_names_are_judged),
         TEST(test_locked),
         TEST(test_without_locks),
         TEST(test_recover_by_force),

@@ -27,6 +27,9 @@
 static const tensor_spec first_specs[] = { { "b.weight", COFFER_F32, 2, { 3, 5 } }, { "tail", COFFER_U8, 1, { 7 } } };
 static const tensor_spec second_specs[] = { { "a.weight", COFFER_F32, 2, { 64, 32 } },
                                             { "empty", COFFER_BF16, 2, { 0, 7 } } };
+/* A file that has another, stale "a.weight". */
+static const tensor_spec overlay_specs[] = { { "extra", COFFER_U8, 1, { 24 } },
+                                             { "a.weight", COFFER_F32, 2, { 5, 3 } } };
 static const tensor_spec third_specs[] = { { "c.weight", COFFER_F64, 1, { 9 } } };
 
 static const char INDEX[] = "model.safetensors.index.json";
@@ -223,16 +226,108 @@ static void index_and_shards_must_agree(void **state)
     for (size_t i = 0; i < 50; i++) {
         assert_open_fails(no_files, COFFER_ERR_SHARD_MISSING, COFFER_NO_OFFSET, "x.safetensors");
     }
-    write_shard("twice.safetensors", second_specs, 2);
-    static const char twice[] = "{\"weight_map\": {\"a.weight\": \"m-00002-of-00003.safetensors\", "
-                                "\"empty\": \"twice.safetensors\"}}";
+    write_shard("twice.safetensors", overlay_specs, 2);
+    static const char twice[] = "{\"weight_map\": {\"empty\": \"m-00002-of-00003.safetensors\", "
+                                "\"extra\": \"twice.safetensors\"}}";
     assert_open_fails(twice, COFFER_ERR_TWO_SHARDS, COFFER_NO_OFFSET, "twice.safetensors");
     assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, &err), COFFER_ERR_TWO_SHARDS);
     assert_non_null(strstr(err.message, "m-00002-of-00003.safetensors"));
-    assert_string_equal(err.tensor, "a.weight"); /* of the two that come twice, the first by offset */
+    assert_string_equal(err.tensor, "a.weight");
     file_write("bad.safetensors", "version https://git-lfs.github.com/spec/v1\n", 43);
     assert_open_fails("{\"weight_map\": {\"a\": \"bad.safetensors\"}}", COFFER_ERR_IS_LFS_POINTER, 0,
                       "bad.safetensors");
+}
+
+/* ---- a name in two files ------------------------------------------------------------------------------------------ */
+
+static const char OVERLAY[] = "{\"metadata\": {\"total_size\": %s}, \"weight_map\": {"
+                              "\"a.weight\": \"%s\", \"empty\": \"m-00002-of-00003.safetensors\", "
+                              "\"extra\": \"overlay.safetensors\"}}";
+
+static coffer *open_overlay(const char *file, coffer_open_options *options)
+{
+    char text[512];
+    coffer *model = NULL;
+    coffer_error err;
+    (void)snprintf(text, sizeof text, OVERLAY, "8216", file);
+    write_shard("overlay.safetensors", overlay_specs, 2);
+    write_index(text);
+    if (coffer_open(&model, work_path(INDEX), options, &err) != COFFER_OK) {
+        fail_msg("%s", err.message);
+    }
+    return model;
+}
+
+static uint64_t superseded(const coffer *model, const char **file)
+{
+    return coffer_model_note(model, COFFER_NOTE_SUPERSEDED, file).count;
+}
+
+/* Whichever file the index names has the tensor, and no way of asking finds the other copy. */
+static void a_name_belongs_to_the_file_of_the_index(void **state)
+{
+    (void)state;
+    static const char *const files[] = { "m-00002-of-00003.safetensors", "overlay.safetensors" };
+    for (size_t i = 0; i < 2; i++) {
+        coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+        coffer *model = open_overlay(files[i], &options);
+        const char *stale = NULL;
+        uint32_t order[3];
+        uint8_t buffer[8192];
+        assert_int_equal(coffer_count(model), 3);
+        const coffer_tensor *tensor = tensor_named(model, "a.weight");
+        assert_non_null(tensor);
+        assert_int_equal(tensor->shard, i);
+        assert_string_equal(coffer_shard_path(model, tensor->shard), work_path(files[i]));
+        assert_int_equal(coffer_read(model, tensor, buffer, tensor->size, NULL, NULL), COFFER_OK);
+        assert_pattern(model, tensor, buffer);
+        assert_int_equal(superseded(model, &stale), 1);
+        assert_string_equal(stale, work_path(files[1 - i]));
+        assert_int_equal(coffer_model_note(model, COFFER_NOTE_UNINDEXED, NULL).count, 0);
+        assert_int_equal(
+            coffer_table_count(coffer_shard_table(model, 0)) + coffer_table_count(coffer_shard_table(model, 1)), 3);
+        assert_null(coffer_table_find(coffer_shard_table(model, 1 - i), "a.weight", 8));
+        assert_ptr_equal(coffer_table_find(coffer_shard_table(model, (uint32_t)i), "a.weight", 8), tensor);
+        coffer_sort_by_name(model, order);
+        assert_ptr_equal(coffer_at(model, order[0]), tensor);
+        coffer_close(model);
+    }
+}
+
+/* Nor does a file that is open have what one has that is not. */
+static void what_is_left_out_is_not_found_elsewhere(void **state)
+{
+    (void)state;
+    static const char *const only[] = { "extra" };
+    coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
+    options.select = only;
+    options.select_count = 1;
+    coffer *model = open_overlay("m-00002-of-00003.safetensors", &options);
+    assert_int_equal(coffer_shard_count(model), 1);
+    assert_int_equal(coffer_count(model), 1);
+    assert_null(tensor_named(model, "a.weight"));
+    assert_int_equal(superseded(model, NULL), 1);
+    coffer_close(model);
+}
+
+/* A total size may count superseded tensors or not: 64 × 32 floats and 24 bytes, and 5 × 3 floats that are stale. */
+static void a_total_size_counts_one_copy_or_both(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *size;
+        uint64_t odd;
+    } cases[] = { { "8216", 0 }, { "8276", 0 }, { "8252", 1 } };
+    write_shard("overlay.safetensors", overlay_specs, 2);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[512];
+        coffer *model = NULL;
+        (void)snprintf(text, sizeof text, OVERLAY, cases[i].size, "m-00002-of-00003.safetensors");
+        write_index(text);
+        assert_int_equal(coffer_open(&model, work_path(INDEX), NULL, NULL), COFFER_OK);
+        assert_int_equal(coffer_model_note(model, COFFER_NOTE_TOTAL_SIZE, NULL).count, cases[i].odd);
+        coffer_close(model);
+    }
 }
 
 static void names_of_files_lead_nowhere_else(void **state)
@@ -385,7 +480,7 @@ static void links_lead_only_where_the_index_lies(void **state)
     assert_hub(index, COFFER_ERR_SHARD_LINK, "snapshots/main/m-1");
     link_to("../../elsewhere/two", "snapshots/main/m-1");
     link_to("../../elsewhere/two", shard);
-    assert_hub(index, COFFER_ERR_TWO_SHARDS, shard);
+    assert_hub(index, COFFER_ERR_NOT_IN_SHARD, index);
 }
 
 static void indices_that_are_none(void **state)
@@ -675,6 +770,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_way_of_reading_works, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(a_model_is_copied_into_one_file, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(index_and_shards_must_agree, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(a_name_belongs_to_the_file_of_the_index, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(what_is_left_out_is_not_found_elsewhere, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(a_total_size_counts_one_copy_or_both, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(names_of_files_lead_nowhere_else, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(links_lead_only_where_the_index_lies, set_up_hub, tear_down_hub),
         cmocka_unit_test_setup_teardown(indices_that_are_none, set_up, faults_tear_down),

@@ -32,6 +32,7 @@ static const struct {
     [COFFER_NOTE_EXTRA_SHARD] = { "extra_shard", DOCTOR_NOTE, NOTE_NONE, true },
     [COFFER_NOTE_SHARD_COUNT] = { "shard_count", DOCTOR_WARNING, NOTE_INDEX, false },
     [COFFER_NOTE_NO_INDEX] = { "no_index", DOCTOR_WARNING, NOTE_INDEX, false },
+    [COFFER_NOTE_SUPERSEDED] = { "superseded", DOCTOR_WARNING, NOTE_NONE, false },
 };
 
 /* Where the index would be another one, and name more files than it does if that is what is wrong. */
