@@ -139,6 +139,12 @@ def split_with_room(folder, sources):
         run("meta", "-q", "--rewrite", file)
 
 
+def split_with_wrong_index(folder, sources):
+    split("old", "10KB")(folder, sources)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({**json.loads(index.read_text()), "metadata": {"total_size": 1}}))
+
+
 SLACK = 4000
 SCENARIOS = [
     Scenario("save", ["convert", "-qf", "{new}", "-o", "{model}"], lambda folder, sources: None, safe_from_power=False),
@@ -153,6 +159,7 @@ SCENARIOS = [
     Scenario("split over one file", ["split", "-qf", "{new}", "-o", "{folder}", "--max-shard-size", "10KB"], put(model_bytes("old"))),
     Scenario("join over files", ["split", "-qf", "{new}", "-o", "{folder}"], split("old", "10KB")),
     Scenario("record digests", ["hash", "-q", "--write", "{folder}"], split_recorded),
+    Scenario("an index alone", ["index", "-q", "{folder}"], split_with_wrong_index),
     Scenario("names in files", ["rename", "-q", "{folder}", "t*=u*", "--in-place"], split("old", "10KB")),
     Scenario("metadata of files", ["meta", "-q", "--set", "key=value", "{folder}"], split_with_room),
     Scenario("metadata without room", ["meta", "-q", "--set", "key=value", "{folder}"], split("old", "10KB")),

@@ -45,6 +45,7 @@ typedef enum cli_option_id {
     CLI_OPTION_SET,
     CLI_OPTION_UNSET,
     CLI_OPTION_RECOVER,
+    CLI_OPTION_MEND,
     CLI_OPTION_REWRITE,
     CLI_OPTION_INSERT,
     CLI_OPTION_FOLLOW_LINKS,
@@ -213,6 +214,7 @@ extern const cli_command cli_cast;
 extern const cli_command cli_stats;
 extern const cli_command cli_diff;
 extern const cli_command cli_convert;
+extern const cli_command cli_index;
 extern const cli_command cli_split;
 extern const cli_command cli_merge;
 extern const cli_command cli_merge_lora;

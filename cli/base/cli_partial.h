@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that end before their data do, used for what is whole in them (--partial). It is said
-   loudly, and the exit code is 1. */
+/* Files that end before their data do, or go on after them, used for what is whole in them
+   (--partial). It is said loudly, and the exit code is 1. */
 #ifndef COFFER_CLI_PARTIAL_H
 #define COFFER_CLI_PARTIAL_H
 
@@ -9,7 +9,8 @@
 
 #define CLI_OPTION_ROW_PARTIAL                                                                                         \
     {                                                                                                                  \
-        CLI_OPTION_PARTIAL, 0, "partial", NULL, "use the whole tensors of a truncated file", NULL                      \
+        CLI_OPTION_PARTIAL, 0, "partial", NULL,                                                                        \
+            "use the whole tensors of a file that is cut short, or goes on after them", NULL                           \
     }
 
 typedef struct cli_whole {

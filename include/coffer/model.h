@@ -86,7 +86,8 @@ typedef struct coffer_open_options {
        that an older one is not taken for it (not with HF_HUB_OFFLINE, nor when the Hub cannot be reached). */
     bool to_fetch;
     /* Open files that end before their data do, for what is whole: a tensor that is not (coffer_is_whole) fails with
-       COFFER_ERR_DATA_TRUNCATED wherever its bytes are wanted. The header has to be there. */
+       COFFER_ERR_DATA_TRUNCATED wherever its bytes are wanted. Also files that go on after their data. The header has
+       to be there. */
     bool partial;
     /* Asked now and then while a server is waited for, and after each file of several, with the files whose headers
        were read and those in all (1 until that is known). Non-zero: COFFER_ERR_CANCELLED, without waiting for the

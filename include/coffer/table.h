@@ -187,10 +187,11 @@ typedef struct coffer_parse_options {
     bool unknown_dtypes;      /* accept dtypes not known, as a note; their size is what data_offsets say */
     bool hidden_bytes;        /* accept bytes other than spaces in a bintensors header's padding, as a note */
     coffer_format format; /* what the file is; COFFER_FORMAT_ANY: by its content, which is never taken for layout A */
+    bool loose_metadata;  /* accept values of the metadata that are no strings, as their JSON text; since 0.2 */
 } coffer_parse_options;
 #define COFFER_PARSE_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(coffer_parse_options), 0, 0, false, false, false, COFFER_FORMAT_ANY                                     \
+        sizeof(coffer_parse_options), 0, 0, false, false, false, COFFER_FORMAT_ANY, false                              \
     }
 
 /*

@@ -52,9 +52,11 @@ static coffer_status check_file_size(uint64_t data_offset, uint64_t data_size, u
                                "the file stops early: it lacks %z of %z; get the file again", expected - file_size,
                                expected);
     } else {
-        code = coffer__fail_at(err, COFFER_ERR_TRAILING_BYTES, expected,
-                               "the data ends at byte %u, but the file at byte %u (%u too many); get the file again",
-                               expected, file_size, file_size - expected);
+        code =
+            coffer__fail_at(err, COFFER_ERR_TRAILING_BYTES, expected,
+                            "all tensors are there, up to byte %u, and after it %z that belong to none: cut them off "
+                            "(coffer meta --mend), or get the file again",
+                            expected, file_size - expected);
     }
     return coffer__fail_sizes(err, code, expected, file_size);
 }

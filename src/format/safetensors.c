@@ -79,6 +79,7 @@ typedef struct header_reader {
     coffer__builder builder;
     coffer__scratch scratch;
     bool unknown_dtypes;  /* are accepted */
+    bool loose_metadata;  /* is accepted */
     uint64_t data_offset; /* in the file */
     uint64_t covered;     /* end of the data that the tensors so far cover, while they come in order */
     bool in_order;
@@ -734,6 +735,28 @@ static coffer_status read_text(coffer__json *json, char *text, uint32_t *text_le
     return COFFER_OK;
 }
 
+/* Reads a value. One that is no string is its JSON text, where that is accepted: it is no longer than the header, and has no
+   NUL in it. Two containers are open. */
+static coffer_status read_value(header_reader *reader, char *text, uint32_t *text_len)
+{
+    coffer__json *json = &reader->json;
+    if (coffer__json_peek(json) == '"') {
+        return read_text(json, text, text_len);
+    }
+    if (!reader->loose_metadata) {
+        return coffer__json_type_error(json, "a value of the metadata", "a string");
+    }
+    const size_t from = json->in.position;
+    const coffer_status status = coffer__json_skip(json, 2, &reader->scratch);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    *text_len = (uint32_t)(json->in.position - from);
+    memcpy(text, json->in.base + from, *text_len);
+    text[*text_len] = '\0';
+    return COFFER_OK;
+}
+
 /* Reads one key and its value into the table. Nothing is counted until both are complete. */
 static coffer_status read_pair(header_reader *reader)
 {
@@ -745,9 +768,10 @@ static coffer_status read_pair(header_reader *reader)
     pair.position = reader_position(reader, json->in.position);
     const size_t left = coffer__left(&json->in);
     /* Both texts are within the bytes that are left. Key and value have four quotes and a colon to
-       themselves, which makes up for two NULs and up to three bytes of padding. */
+       themselves, which makes up for two NULs and up to three bytes of padding; a value without quotes does not. */
+    const size_t unquoted = reader->loose_metadata ? 2 : 0;
     coffer_status status =
-        coffer__builder_reserve(&reader->builder, sizeof pair + left, reader_left(reader), json->err);
+        coffer__builder_reserve(&reader->builder, sizeof pair + left + unquoted, reader_left(reader), json->err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -756,11 +780,8 @@ static coffer_status read_pair(header_reader *reader)
     if (status == COFFER_OK) {
         status = coffer__json_expect(json, ':', "a colon should be here");
     }
-    if (status == COFFER_OK && coffer__json_peek(json) != '"') {
-        status = coffer__json_type_error(json, "a value of the metadata", "a string");
-    }
     if (status == COFFER_OK) {
-        status = read_text(json, key + pair.key_len + 1, &pair.value_len);
+        status = read_value(reader, key + pair.key_len + 1, &pair.value_len);
     }
     if (status != COFFER_OK) {
         return status;
@@ -1061,6 +1082,7 @@ static coffer_status read_frame(header_reader *reader, const coffer_parse_option
     }
     reader->scratch.allocator = in->allocator;
     reader->unknown_dtypes = options->unknown_dtypes;
+    reader->loose_metadata = options->loose_metadata;
     reader->data_offset = in->end;
     reader->in_order = true;
     reader_turn_to(reader);

@@ -126,9 +126,15 @@ static coffer_status shard_read_header(coffer__shard *shard, shard_reading *read
     return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
 }
 
-/* A file that ends early is read again without its size if the caller wants what is whole in it.
-   Its header is whole, or the failure would be another. Tensors beyond the end are then refused one
-   by one (coffer__shard_check_whole). */
+/* Whether a file that does not end where its data do may be read without regard to its size. Its
+   header is whole, or the failure would be another. */
+static bool shard_is_partial(coffer_status status, const coffer_open_options *options)
+{
+    return options->partial && (status == COFFER_ERR_DATA_TRUNCATED || status == COFFER_ERR_TRAILING_BYTES);
+}
+
+/* A file that ends early, or has more than its data, is read again without its size if the caller wants
+   what is whole in it. Tensors beyond the end are then refused one by one (coffer__shard_check_whole). */
 static coffer_status shard_read_once(coffer__shard *shard, shard_reading *reading, const coffer_allocator *allocator,
                                      const coffer_open_options *options, coffer_error *err)
 {
@@ -137,9 +143,7 @@ static coffer_status shard_read_once(coffer__shard *shard, shard_reading *readin
         return shard_empty(err);
     }
     const coffer_status status = shard_read_header(shard, reading, size, allocator, options, err);
-    return status == COFFER_ERR_DATA_TRUNCATED && options->partial
-               ? shard_read_header(shard, reading, 0, allocator, options, err)
-               : status;
+    return shard_is_partial(status, options) ? shard_read_header(shard, reading, 0, allocator, options, err) : status;
 }
 
 /* Releases what was read of a header, so that it can be read again. Marks go first, as their number
@@ -208,7 +212,7 @@ coffer_status coffer__shard_parse(coffer__shard *shard, const void *bytes, size_
         return shard_empty(err);
     }
     const coffer_status status = shard_parse_whole(shard, bytes, size, size, allocator, options, err);
-    if (status == COFFER_ERR_DATA_TRUNCATED && options->partial) {
+    if (shard_is_partial(status, options)) {
         return shard_parse_whole(shard, bytes, size, 0, allocator, options, err);
     }
     return status;

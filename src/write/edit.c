@@ -34,6 +34,7 @@
 #include "publication.h"
 #include "record.h"
 #include "sink.h"
+#include "sniff.h"
 #include "sort.h"
 #include "source.h"
 #include "temporary.h"
@@ -62,6 +63,9 @@ typedef struct edit_job {
     coffer__path path; /* of the file itself: no symbolic link */
     int fd;            /* the file, locked */
     bool by_new_file;  /* the file itself is not written to */
+    bool mends;        /* what follows is accepted of the file, and mended */
+    bool loose;        /* values of its metadata are no strings */
+    uint64_t end;      /* of its data, where bytes follow them; else its size */
     coffer__os_info info;
     coffer_table *table;
     uint8_t *old; /* the first bytes of the file, … */
@@ -228,6 +232,9 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
     job->info = (coffer__os_info){ .kind = COFFER__OS_OTHER };
     job->fd = -1;
     job->by_new_file = false;
+    job->mends = false;
+    job->loose = false;
+    job->end = UINT64_MAX;
     job->table = NULL;
     job->old = NULL;
     job->old_room = 0;
@@ -303,11 +310,12 @@ static coffer_status edit_read_first(edit_job *job, size_t size, coffer_error *e
    reader that accepted the file. `need` becomes the bytes that the parser wants when it answers
    COFFER_NEED_MORE. */
 static coffer_status edit_parse(const edit_job *job, coffer_table **table, uint64_t *need, const uint8_t *bytes,
-                                size_t size, uint64_t file_size, coffer_error *err)
+                                size_t size, uint64_t file_size, bool loose, coffer_error *err)
 {
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
     parse.file_size = file_size;
     parse.max_header_size = job->options.max_header_size;
+    parse.loose_metadata = loose;
     return coffer_parse(table, need, bytes, size, &job->allocator, &parse, err);
 }
 
@@ -315,9 +323,9 @@ static coffer_status edit_parse(const edit_job *job, coffer_table **table, uint6
    at least the first `old_size` bytes of the file, all of the frame and header. A file that changes
    its length between the two reads is caught by edit_read_first. The table is left in job->table,
    where edit_deinit finds it after any failure. */
-static coffer_status edit_read_header(edit_job *job, coffer_error *err)
+static coffer_status edit_read_header_once(edit_job *job, coffer_error *err)
 {
-    const uint64_t file_size = job->info.size;
+    const uint64_t file_size = job->end < job->info.size ? job->end : job->info.size;
     if (file_size == 0) {
         coffer__fail_at(err, COFFER_ERR_EMPTY, 0, "the file is empty");
         return coffer__fail_sizes(err, COFFER_ERR_EMPTY, 8, 0);
@@ -331,10 +339,33 @@ static coffer_status edit_read_header(edit_job *job, coffer_error *err)
         }
         status = edit_read_first(job, (size_t)need, err);
         if (status == COFFER_OK) {
-            status = edit_parse(job, &job->table, &need, job->old, job->old_room, file_size, err);
+            status = edit_parse(job, &job->table, &need, job->old, job->old_room, file_size, job->loose, err);
         }
     }
     job->old_size = status == COFFER_OK ? (size_t)coffer_table_data_offset(job->table) : 0;
+    return status;
+}
+
+/* Whether a fault is one that is mended and was not accepted yet. It is from now on. */
+static bool edit_accepts(edit_job *job, coffer_status status, const coffer_error *err)
+{
+    if (job->mends && status == COFFER_ERR_TRAILING_BYTES && job->end == UINT64_MAX) {
+        job->end = err->expected;
+        return true;
+    }
+    const bool loose = job->mends && status == COFFER_ERR_TYPE && !job->loose;
+    job->loose = job->loose || loose;
+    return loose;
+}
+
+/* A file that is to be mended is read again for each of its faults: there are two kinds. What is another fault after all is
+   reported by the last reading. Who mends has an error to fill. */
+static coffer_status edit_read_header(edit_job *job, coffer_error *err)
+{
+    coffer_status status = edit_read_header_once(job, err);
+    while (edit_accepts(job, status, err)) {
+        status = edit_read_header_once(job, err);
+    }
     return status;
 }
 
@@ -382,7 +413,7 @@ static coffer_status edit_make_head(edit_job *job, uint64_t head_size, coffer_er
     uint64_t need = 0;
     coffer_table *table = NULL;
     const uint64_t file_size = head_size + coffer_table_data_size(job->table);
-    const coffer_status status = edit_parse(job, &table, &need, job->fresh, job->fresh_size, file_size, err);
+    const coffer_status status = edit_parse(job, &table, &need, job->fresh, job->fresh_size, file_size, false, err);
     coffer_table_free(table);
     return status;
 }
@@ -875,6 +906,51 @@ static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
     return sink.ops->publish(&sink, err);
 }
 
+/* ---- bytes after the data ---------------------------------------------------------------------------------------- */
+
+static uint64_t edit_trailing(const edit_job *job)
+{
+    return job->end < job->info.size ? job->info.size - job->end : 0;
+}
+
+/* What the bytes look like, as far as the first of them tell; only for zeros all are looked at. What cannot be read looks like
+   nothing. */
+static void edit_look_at_trailing(const edit_job *job, coffer__edit_told *told)
+{
+    uint8_t bytes[4096];
+    uint64_t at = job->end;
+    size_t done = 0;
+    told->trailing = edit_trailing(job);
+    told->looks = COFFER_OK;
+    if (told->trailing == 0 || coffer__os_read_at(job->fd, at, bytes, sizeof bytes, &done) != 0) {
+        return;
+    }
+    told->tensors = done > 8 && coffer__load_u64le(bytes) <= told->trailing && bytes[8] == '{';
+    told->looks = coffer__sniff(bytes, done, NULL);
+    bool zeros = true;
+    while (zeros && done > 0) {
+        for (size_t i = 0; i < done && zeros; i++) {
+            zeros = bytes[i] == 0;
+        }
+        at += done;
+        zeros = zeros && coffer__os_read_at(job->fd, at, bytes, sizeof bytes, &done) == 0;
+    }
+    told->looks = zeros ? COFFER_ERR_IS_ZEROS : told->looks == COFFER_ERR_IS_ZEROS ? COFFER_OK : told->looks;
+}
+
+/* Cuts the file where its data end. A crash leaves all tensors, and all, some or none of the bytes after them: so nothing has
+   to be written down before. What is compared with the file from here on is the file as it is then. */
+static coffer_status edit_cut(edit_job *job, coffer_error *err)
+{
+    if (edit_has_lost_its_place(job)) {
+        return edit_lost_its_place("nothing was edited", err);
+    }
+    int os_error = coffer__os_truncate(job->fd, job->end);
+    os_error = os_error == 0 ? coffer__os_sync(job->fd) : os_error;
+    return os_error == 0 ? edit_look_again(job, err)
+                         : coffer__trouble(err, "cut the file where its data end", NULL, os_error);
+}
+
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* The sizes are those of the header without its frame, in bytes, as the limit counts them. */
@@ -908,19 +984,41 @@ static coffer_status edit_with_more_room(edit_job *job, coffer_edit_way *way, co
     return edit_by_rewrite(job, err);
 }
 
+/* In bytes. Known once the text is planned. */
+static uint64_t edit_lacking(const edit_job *job)
+{
+    return job->text.size > job->old_size ? job->text.size - job->old_size : 0;
+}
+
+/* Reads, plans, and tells what there is to do. Nothing is written. */
+static coffer_status edit_read_and_tell(edit_job *job, const coffer_edit *edits, size_t count, coffer__edit_told *told,
+                                        coffer_error *err)
+{
+    const coffer_status status = edit_read_and_plan(job, edits, count, err);
+    told->lacking = edit_lacking(job);
+    told->loose = job->loose;
+    if (status == COFFER_OK) {
+        edit_look_at_trailing(job, told);
+    }
+    return status;
+}
+
 /* Chooses the way: see the top of this file for the order. A file that has these metadata already
    is not touched, unless a rewrite was asked for. `way` is set before the work is done, and
    coffer__edit_only hands it out only after success. */
-static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t count, coffer_edit_way *way,
+static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t count, coffer__edit_told *told,
                               coffer_error *err)
 {
-    const coffer_status status = edit_read_and_plan(job, edits, count, err);
-    if (status != COFFER_OK) {
-        return status;
+    coffer_edit_way *way = &told->way;
+    coffer_status status = edit_read_and_tell(job, edits, count, told, err);
+    if (status == COFFER_OK && edit_trailing(job) > 0 && job->by_new_file) {
+        job->options.mode = COFFER_EDIT_REWRITE; /* which copies the data and no more */
+    } else if (status == COFFER_OK && edit_trailing(job) > 0) {
+        *way = COFFER_EDITED_IN_PLACE;
+        status = edit_cut(job, err);
     }
-    if (job->text.same && job->options.mode != COFFER_EDIT_REWRITE) {
-        *way = COFFER_EDITED_NOTHING;
-        return COFFER_OK;
+    if (status != COFFER_OK || (job->text.same && !job->loose && job->options.mode != COFFER_EDIT_REWRITE)) {
+        return status;
     }
     /* The new head fits where the old one is; the rest of it becomes padding. */
     const bool has_room = job->text.size <= job->old_size;
@@ -932,12 +1030,6 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
         return edit_by_insert(job, edits, count, err);
     }
     return job->options.mode == COFFER_EDIT_IN_PLACE ? edit_no_slack(job, err) : edit_with_more_room(job, way, err);
-}
-
-/* In bytes. Known once the text is planned. */
-static uint64_t edit_lacking(const edit_job *job)
-{
-    return job->text.size > job->old_size ? job->text.size - job->old_size : 0;
 }
 
 /* An undo file beside the file means that an earlier edit was interrupted. The header may then
@@ -957,13 +1049,13 @@ coffer_status coffer__edit_only(const char *path, const coffer__edit_wanted *wan
     job.only = wanted->only;
     job.renames = wanted->renames;
     job.aside = wanted->aside;
+    job.mends = wanted->mends;
     status = edit_open(&job, path, err);
     if (status == COFFER_OK && coffer__undo_look(job.path.text) == COFFER__UNDO_COUNTS) {
         status = coffer__undo_fail(err, path);
     }
     if (status == COFFER_OK) {
-        status = edit_run(&job, wanted->edits, wanted->count, &told->way, err);
-        told->lacking = edit_lacking(&job);
+        status = edit_run(&job, wanted->edits, wanted->count, told, err);
     }
     edit_deinit(&job);
     return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);
@@ -992,10 +1084,10 @@ coffer_status coffer__edit_measure(const char *path, const coffer__edit_wanted *
     }
     job.only = wanted->only;
     job.renames = wanted->renames;
+    job.mends = wanted->mends;
     status = edit_open_to_read(&job, path, err);
     if (status == COFFER_OK) {
-        status = edit_read_and_plan(&job, wanted->edits, wanted->count, err);
-        told->lacking = edit_lacking(&job);
+        status = edit_read_and_tell(&job, wanted->edits, wanted->count, told, err);
     }
     edit_deinit(&job);
     return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);

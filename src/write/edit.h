@@ -44,12 +44,19 @@ typedef struct coffer__edit_wanted {
        NULL: whatever file is there. */
     const coffer__os_info *only;
     const coffer__edit_aside *aside; /* NULL: the file itself is edited, or replaced */
+    bool
+        mends; /* accept values of the metadata that are no strings, and bytes after the data: they become strings, and are
+                   cut off */
 } coffer__edit_wanted;
 
 /* What was done. */
 typedef struct coffer__edit_told {
     coffer_edit_way way;
-    uint64_t lacking; /* bytes by which the new header was longer than the room for it */
+    uint64_t lacking;    /* bytes by which the new header was longer than the room for it */
+    bool loose;          /* values of the metadata were no strings */
+    uint64_t trailing;   /* bytes that follow the data, … */
+    coffer_status looks; /* … and what they look like: COFFER_ERR_IS_...; COFFER_OK: that is not known */
+    bool tensors;        /* they begin like a file of tensors */
 } coffer__edit_told;
 
 /* Does what coffer_edit_metadata does, and gives tensors other names. `told` counts only after success. */

@@ -35,64 +35,37 @@ static void fetch_put_weights(const coffer__fetch *job, coffer__index_text *text
     }
 }
 
-/* Puts the metadata's text between two places. Digests of the whole model are wrong for a part of
-   it, so null replaces each of them, followed by spaces up to the old length: nothing else in the
-   text moves. `from` and `to` are bytes of several->metadata. A digest's value lies on one side of
-   every place at which the text is cut, so its beginning decides. While the text is measured there
-   is nothing to overwrite. */
-static void fetch_put_text(const coffer__fetch *job, size_t from, size_t to, coffer__index_text *text)
+/* Digests of the whole model are wrong for a part of it, so null replaces each of them, followed by
+   spaces up to the old length: nothing else in the text moves. The metadata were put at `at`; what
+   came after the old total_size is as far from the end as it was. Only values that are long enough
+   for null are overwritten. */
+static void fetch_blank_records(const coffer__fetch *job, const coffer__index_text *text, size_t at)
 {
     const coffer__several *several = job->model->several;
-    const bool is_part = job->wanted != NULL || job->model->shard_count < several->file_count;
-    const size_t at = text->size;
-    coffer__index_put(text, several->metadata + from, to - from);
-    /* Only values that are long enough for null are overwritten; `at` is where this piece begins in
-       the text. */
-    for (size_t i = 0; text->out != NULL && i < COFFER__INDEX_RECORDS; i++) {
+    for (size_t i = 0; i < COFFER__INDEX_RECORDS; i++) {
         const coffer__index_span *span = &several->records[i];
-        if (is_part && span->len >= 4 && span->from >= from && span->from < to) {
-            char *blank = text->out + at + (span->from - from);
+        if (span->len >= 4) {
+            const bool before = span->from < several->total_size_from;
+            char *blank = text->out + (before ? at + span->from : text->size - (several->metadata_len - span->from));
             memset(blank, ' ', span->len);
             memcpy(blank, "null", 4);
         }
     }
 }
 
-/* Puts metadata that have no total_size, with one before the other members. The metadata are a JSON
-   object that was read before, so its first byte is the brace; an object without members must not
-   get a comma. */
-static void fetch_put_untotalled(const coffer__fetch *job, uint64_t total, coffer__index_text *text)
-{
-    const char *metadata = job->model->several->metadata;
-    const size_t len = job->model->several->metadata_len;
-    size_t rest = 1; /* after the brace and the space that follows it */
-    while (rest < len &&
-           (metadata[rest] == ' ' || metadata[rest] == '\n' || metadata[rest] == '\t' || metadata[rest] == '\r')) {
-        rest++;
-    }
-    COFFER__INDEX_PUT(text, "{\"total_size\": ");
-    coffer__index_put_number(text, total);
-    if (rest >= len || metadata[rest] == '}') {
-        COFFER__INDEX_PUT(text, "}");
-        return;
-    }
-    COFFER__INDEX_PUT(text, ", ");
-    fetch_put_text(job, rest, len, text);
-}
-
 /* Puts the metadata of the model's index, with the size that the tensors have now. total_size is
    the sum of the tensors' bytes, without headers. Everything else stays byte for byte, in the
-   publisher's spelling. */
+   publisher's spelling. While the text is measured there is nothing to overwrite. */
 static void fetch_put_metadata(const coffer__fetch *job, uint64_t total, coffer__index_text *text)
 {
     const coffer__several *several = job->model->several;
-    if (several->total_size_len == 0) {
-        fetch_put_untotalled(job, total, text);
-        return;
+    const bool is_part = job->wanted != NULL || job->model->shard_count < several->file_count;
+    const size_t at = text->size;
+    coffer__index_put_metadata(text, (coffer__name){ several->metadata, several->metadata_len },
+                               several->total_size_from, several->total_size_len, total);
+    if (is_part && text->out != NULL) {
+        fetch_blank_records(job, text, at);
     }
-    fetch_put_text(job, 0, several->total_size_from, text);
-    coffer__index_put_number(text, total);
-    fetch_put_text(job, several->total_size_from + several->total_size_len, several->metadata_len, text);
 }
 
 /* Puts the whole index; with `out` NULL it is only measured. Both passes make the same calls, so

@@ -82,6 +82,37 @@ void coffer__index_begin(coffer__index_text *text)
     COFFER__INDEX_PUT(text, "{\n  \"metadata\": ");
 }
 
+/* Puts metadata that have no total_size, with one before the other members. The metadata are a JSON
+   object that was read before, so its first byte is the brace; an object without members must not
+   get a comma. */
+static void index_put_untotalled(coffer__index_text *text, coffer__name metadata, uint64_t total)
+{
+    size_t rest = 1; /* after the brace and the space that follows it */
+    while (rest < metadata.len && strchr(" \n\t\r", metadata.text[rest]) != NULL) {
+        rest++;
+    }
+    COFFER__INDEX_PUT(text, "{\"total_size\": ");
+    coffer__index_put_number(text, total);
+    if (rest >= metadata.len || metadata.text[rest] == '}') {
+        COFFER__INDEX_PUT(text, "}");
+        return;
+    }
+    COFFER__INDEX_PUT(text, ", ");
+    coffer__index_put(text, metadata.text + rest, metadata.len - rest);
+}
+
+void coffer__index_put_metadata(coffer__index_text *text, coffer__name metadata, size_t total_from, size_t total_len,
+                                uint64_t total)
+{
+    if (total_len == 0) {
+        index_put_untotalled(text, metadata, total);
+        return;
+    }
+    coffer__index_put(text, metadata.text, total_from);
+    coffer__index_put_number(text, total);
+    coffer__index_put(text, metadata.text + total_from + total_len, metadata.len - total_from - total_len);
+}
+
 /* The comma ends the member of the metadata. */
 void coffer__index_begin_weights(coffer__index_text *text)
 {

@@ -36,6 +36,11 @@ size_t coffer__index_end(coffer__index_text *text);
 /* Puts a tensor and the name of its file, which is UTF-8 like all names. */
 void coffer__index_put_weight(coffer__index_text *text, coffer__name tensor, const char *file);
 
+/* Puts the metadata of an older index (`len` bytes; 0: it had none), byte for byte, with another total_size: its value was the
+   `total_len` bytes at `total_from`; 0: there was none. */
+void coffer__index_put_metadata(coffer__index_text *text, coffer__name metadata, size_t total_from, size_t total_len,
+                                uint64_t total);
+
 /* Puts bytes as they are; the caller answers for their being JSON. */
 void coffer__index_put(coffer__index_text *text, const char *piece, size_t size);
 #define COFFER__INDEX_PUT(text, literal) coffer__index_put(text, literal, sizeof(literal) - 1)

@@ -11,14 +11,12 @@
 #include "edit.h"
 #include "error.h"
 #include "index.h"
+#include "index_file.h"
 #include "libc_allocator.h"
 #include "model.h"
 #include "options.h"
 #include "record.h"
-#include "sink.h"
-#include "trouble.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* One call, from beginning to end. record_content_free releases whatever there is of it, in any
@@ -82,29 +80,13 @@ static coffer_status record_content_open(record_content_job *job, const char *pa
     return COFFER_OK;
 }
 
-/* Locks the folder, in which savers of models exclude each other. It does not wait for them. A
-   file system without locks for folders does without. The index itself may be a link; the lock
-   is that of the folder where savers of the model work, and so not that of the folder that the
-   link leads to. `job->path` becomes the index itself, which is what will be replaced. */
+/* Locks the folder. The index itself may be a link; the lock is that of the folder where savers of
+   the model work, and so not that of the folder that the link leads to. `job->path` becomes the index itself, which is what will be replaced. */
 static coffer_status record_content_lock(record_content_job *job, const char *index, coffer_error *err)
 {
-    coffer__path folder;
-    coffer_status status = coffer__edit_resolve(index, job->options.follow_links, &job->path, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
+    const coffer_status status = coffer__edit_resolve(index, job->options.follow_links, &job->path, err);
     /* The folder of the index as it was named, not of what a link leads to. */
-    int os_error = coffer__path_directory(&folder, index) ? 0 : ENAMETOOLONG;
-    if (os_error == 0) {
-        os_error = coffer__os_open_directory(folder.text, &job->folder);
-    }
-    if (os_error != 0) {
-        return coffer__trouble(err, "open the folder of the model", NULL, os_error);
-    }
-    return coffer__os_lock(job->folder) != EWOULDBLOCK
-               ? COFFER_OK
-               : coffer__fail(err, COFFER_ERR_LOCKED,
-                              "another program is saving a model in this folder: try again when it has finished");
+    return status == COFFER_OK ? coffer__index_file_lock(index, &job->folder, err) : status;
 }
 
 /* ---- the index --------------------------------------------------------------------------------------------------- */
@@ -170,26 +152,6 @@ static coffer_status record_content_make(record_content_job *job, coffer_error *
     return status;
 }
 
-/* Replaces the index by a new file with the new text, atomically. If writing fails the new file
-   is discarded and the old index stays; publish releases the sink also when it fails. */
-static coffer_status record_content_publish(const record_content_job *job, coffer_error *err)
-{
-    coffer__sink sink;
-    coffer_status status = coffer__sink_path(&sink, &job->allocator, job->path.text, job->options.sync, false, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = sink.ops->reserve(&sink, job->fresh_size, err);
-    if (status == COFFER_OK) {
-        status = sink.ops->write_at(&sink, 0, job->fresh, job->fresh_size, err);
-    }
-    if (status != COFFER_OK) {
-        sink.ops->discard(&sink);
-        return status;
-    }
-    return sink.ops->publish(&sink, err);
-}
-
 /* Does everything about the index, under the lock. An index that records the same digests
    already is not touched: it keeps its time of change, so that calling again is harmless and
    copies of the model stay equal. */
@@ -205,7 +167,8 @@ static coffer_status record_content_edit(record_content_job *job, coffer_edit_wa
         return COFFER_OK;
     }
     *way = COFFER_EDITED_REWRITE;
-    return record_content_publish(job, err);
+    return coffer__index_file_publish(job->path.text, job->fresh, job->fresh_size, NULL, job->options.sync,
+                                      &job->allocator, err);
 }
 
 /* Opens the model twice. The first time tells where its index is, and so which folder to lock.

@@ -575,7 +575,7 @@ static void test_sizes_of_a_file_in_messages(void **state)
     } cases[] = {
         { 58, COFFER_ERR_HEADER_TRUNCATED, "it has 58 of at least 61 bytes", 61 },
         { 62, COFFER_ERR_DATA_TRUNCATED, "it lacks 3 bytes of 65 bytes", 65 },
-        { 67, COFFER_ERR_TRAILING_BYTES, "the data ends at byte 65, but the file at byte 67 (2 too many)", 65 },
+        { 67, COFFER_ERR_TRAILING_BYTES, "all tensors are there, up to byte 65, and after it 2 bytes that belong to none", 65 },
     };
     assert_int_equal(sizeof header - 1, 61);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -216,6 +216,26 @@ static void a_long_header_is_read_again(void **state)
     coffer_close(model);
 }
 
+/* ---- more than the data ------------------------------------------------------------------------------------------ */
+
+static void bytes_after_the_data_are_passed_over(void **state)
+{
+    (void)state;
+    coffer_open_options options = options_of(COFFER_READ);
+    coffer *model = NULL;
+    uint8_t *more = calloc(1, whole.size + 1);
+    assert_non_null(more);
+    memcpy(more, whole.bytes, whole.size);
+    assert_int_equal(coffer_open_memory(&model, more, whole.size + 1, &options, NULL), COFFER_OK);
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        assert_true(coffer_is_whole(model, coffer_at(model, i)));
+    }
+    coffer_close(model);
+    options.partial = false;
+    assert_int_equal(coffer_open_memory(&model, more, whole.size + 1, &options, NULL), COFFER_ERR_TRAILING_BYTES);
+    free(more);
+}
+
 /* ---- what is not forgiven ---------------------------------------------------------------------------------------- */
 
 static void everything_else_is_refused_as_ever(void **state)
@@ -223,11 +243,6 @@ static void everything_else_is_refused_as_ever(void **state)
     (void)state;
     const coffer_open_options options = options_of(COFFER_READ);
     coffer *model = NULL;
-    uint8_t *more = calloc(1, whole.size + 1);
-    assert_non_null(more);
-    memcpy(more, whole.bytes, whole.size);
-    assert_int_equal(coffer_open_memory(&model, more, whole.size + 1, &options, NULL), COFFER_ERR_TRAILING_BYTES);
-    free(more);
     assert_int_equal(coffer_open_memory(&model, whole.bytes, whole.data_offset - 1, &options, NULL),
                      COFFER_ERR_HEADER_TRUNCATED);
     assert_int_equal(coffer_open_memory(&model, whole.bytes, 5, &options, NULL), COFFER_ERR_TOO_SHORT);
@@ -272,6 +287,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_cut_through_the_data, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_and_descriptors_that_are_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_long_header_is_read_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bytes_after_the_data_are_passed_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(everything_else_is_refused_as_ever, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_cut_file_is_not_fetched_as_a_whole_one, set_up, tear_down),
     };

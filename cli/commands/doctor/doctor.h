@@ -80,7 +80,8 @@ __attribute__((format(printf, 5, 6))) doctor_finding *doctor_add(doctor *d, doct
 /* What else is known of one. */
 void doctor_about(doctor *d, doctor_finding *finding, const char *tensor, size_t tensor_len);
 /* Makes the command that mends it, or looks closer, of words that are quoted for a shell; NULL closes them. A second call
-   adds another command after &&. */
+   adds another command after &&. A command mends only where it is shown that nothing is lost: whoever runs it has every
+   tensor afterwards that could be read before, bit for bit. */
 void doctor_mend(doctor *d, doctor_finding *finding, const char *const *words);
 void doctor_look(doctor *d, doctor_finding *finding, const char *const *words);
 #define DOCTOR_WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
@@ -100,6 +101,22 @@ char *doctor_pattern(const char *name, size_t name_len);
 /* "error", "warning", "note". */
 const char *doctor_weight_name(doctor_weight weight);
 
+/* ---- What shows that nothing is lost ------------------------------------------------------------------------------ */
+
+/* Whether bytes that are to be removed are elsewhere too. They are read with --data alone. */
+typedef enum doctor_same {
+    DOCTOR_SAME,
+    DOCTOR_DIFFERENT,
+    DOCTOR_NOT_COMPARED /* without --data, after Ctrl-C, or where one of them cannot be read */
+} doctor_same;
+
+/* Whether two tensors have one dtype, one shape and the same bytes. */
+doctor_same doctor_compare(doctor *d, const coffer *a, const coffer_tensor *x, const coffer *b, const coffer_tensor *y);
+/* Whether the model has all tensors of a file by their names, and its metadata. */
+doctor_same doctor_compare_file(doctor *d, const char *path, const char *model_path);
+/* The same of a file of another program, which has tensors and nothing else. */
+doctor_same doctor_compare_foreign(doctor *d, const char *path, const char *model_path);
+
 /* ---- A folder ----------------------------------------------------------------------------------------------------- */
 
 typedef enum doctor_type {
@@ -117,6 +134,7 @@ typedef struct doctor_entry {
     bool outside; /* a link out of the folder that was named, which no cache of the Hub has made */
     bool covered; /* a file of a model that was looked at */
     bool pickle;  /* as its first bytes say */
+    bool named;   /* by an index of a variant, such as model.safetensors.index.fp16.json */
 } doctor_entry;
 
 /* One folder that is looked at, or what lies beside the model at a URL. */
@@ -137,6 +155,8 @@ bool doctor_list(doctor_folder *folder, const char *root);
 void doctor_unlist(doctor_folder *folder);
 /* The entry of a name, or NULL. */
 doctor_entry *doctor_entry_of(const doctor_folder *folder, const char *name);
+/* Whether commands may change the model where it is: its files are in the folder, and are no links. */
+bool doctor_owns(const doctor_folder *folder, const coffer *model);
 /* Whether the folder has a file of that name; of a URL, the server is asked. */
 bool doctor_has(const doctor_folder *folder, const char *name);
 /* FOLDER/NAME, to open it or to be in a command; to be freed. NULL without memory. */
@@ -151,6 +171,11 @@ __attribute__((format(printf, 5, 6))) doctor_finding *doctor_add_in(const doctor
 /* Reads a file of the folder whole, which is never a pipe. False without one, or, with a finding unless it is `told`, when
    it cannot be read or is larger than `most`. To be freed. */
 bool doctor_read(const doctor_folder *folder, const char *name, size_t most, cli_input *text);
+/* The model that the folder stands for, to be opened or to be in a command; to be freed. */
+char *doctor_model_path(const doctor_folder *folder);
+/* Looks closer by reading the data, too. */
+void doctor_look_at_data(const doctor_folder *folder, doctor_finding *finding);
+
 /* The same as a document; *text is to be freed after it. False as before, and when
    it is not JSON. */
 bool doctor_read_json(const doctor_folder *folder, const char *name, cli_input *text, cli_document *document);
@@ -169,8 +194,12 @@ bool doctor_check_models(doctor_folder *folder, uint64_t *size);
 void doctor_check_remote(doctor_folder *folder, const coffer *model);
 /* What the library notes of a model that could be opened; `path` goes into commands. */
 void doctor_check_notes(const doctor_folder *folder, const char *name, const char *path, const coffer *model);
+/* Mends a file that could not be opened, if that is possible without a loss; `name` is that in the folder. */
+void doctor_mend_broken(const doctor_folder *folder, doctor_finding *finding, const char *name, coffer_status status);
 /* What is wrong with an index that cannot be opened; `err` is what the library says. */
 void doctor_check_index(doctor_folder *folder, const char *name, const coffer_error *err);
+/* Notes which files an index of a variant names. */
+void doctor_check_variants(doctor_folder *folder);
 /* An index of files that are no tensors of ours (pytorch_model.bin.index.json): which of them are missing. */
 void doctor_check_foreign_index(const doctor_folder *folder, const char *name);
 /* Digests and, with --data, numbers of a model. */

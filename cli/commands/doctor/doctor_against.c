@@ -38,6 +38,7 @@ typedef struct against {
     against_side there;
     char other[DOCTOR_SHOWN]; /* what the other is called */
     bool local;               /* both are, so that commands can name files beside them */
+    bool alike;               /* both have the same tensors by name, dtype and shape: files beside them fit both */
 } against;
 
 /* ---- Sides ---- */
@@ -364,8 +365,8 @@ static void tell_file(const against *both, doctor_weight weight, const char *nam
     char *there = doctor_path(&both->there.folder, name);
     doctor_finding *finding =
         doctor_add(both->d, weight, "against_file", name, "%s has this file, and it is missing here", both->other);
-    if (both->local && here != NULL && there != NULL) {
-        doctor_mend(both->d, finding, DOCTOR_WORDS("cp", there, here));
+    if (both->local && both->alike && here != NULL && there != NULL) {
+        doctor_mend(both->d, finding, DOCTOR_WORDS("cp", "-n", there, here));
     }
     free(here);
     free(there);
@@ -423,7 +424,9 @@ static void compare(doctor *d, const coffer *model, const coffer *other)
     open_side(&both.here, d, model, d->path);
     open_side(&both.there, d, other, d->against);
     if (!d->failed) {
+        const uint64_t before = d->totals[DOCTOR_ERROR] + d->totals[DOCTOR_WARNING];
         compare_tensors(&both);
+        both.alike = before == d->totals[DOCTOR_ERROR] + d->totals[DOCTOR_WARNING];
         compare_configs(&both);
         compare_files(&both);
     }

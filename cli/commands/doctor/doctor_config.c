@@ -278,24 +278,13 @@ static void put_missing(char *text, size_t size, const layer_list *stack, uint64
     }
 }
 
-static void drop_extra(const config_check *check, doctor_finding *finding, const layer_list *stack, size_t below)
+/* The first of the layers that config.json does not count. */
+static void look_at_extra(const config_check *check, doctor_finding *finding, const layer_list *stack, uint64_t number)
 {
-    char *words[8] = { NULL };
-    const size_t extra = stack->count - below;
-    if (extra > sizeof words / sizeof words[0] || check->folder->input != NULL) {
-        return;
-    }
-    for (size_t i = 0; i < extra; i++) {
-        char pattern[160];
-        snprintf(pattern, sizeof pattern, "%s%s%" PRIu64 ".*", check->prefix, stack->name, stack->numbers[below + i]);
-        words[i] = strdup(pattern);
-    }
-    /* NULL ends the words, where there are fewer than eight. */
-    doctor_mend(check->folder->doctor, finding,
-                DOCTOR_WORDS("coffer", "drop", check->path, "--in-place", words[0], words[1], words[2], words[3],
-                             words[4], words[5], words[6], words[7]));
-    for (size_t i = 0; i < extra; i++) {
-        free(words[i]);
+    char pattern[160];
+    snprintf(pattern, sizeof pattern, "%s%s%" PRIu64 ".*", check->prefix, stack->name, number);
+    if (check->folder->input == NULL) {
+        doctor_look(check->folder->doctor, finding, DOCTOR_WORDS("coffer", "ls", check->path, "--filter", pattern));
     }
 }
 
@@ -316,11 +305,12 @@ static void tell_layers(const config_check *check, const layer_list *stack, uint
                       below, stack->name, missing, wanted - below > 5 ? ", ..." : "");
     }
     if (stack->count > below && stack->count - below > check->sizes.of['P']) {
-        doctor_finding *finding =
-            doctor_add_in(check->folder, DOCTOR_WARNING, "layers_extra", check->name,
-                          "config.json says %" PRIu64 " layers, and there are %zu more, which nobody loads", wanted,
-                          stack->count - below);
-        drop_extra(check, finding, stack, below);
+        doctor_finding *finding = doctor_add_in(check->folder, DOCTOR_WARNING, "layers_extra", check->name,
+                                                "config.json says %" PRIu64
+                                                " layers, and there are %zu more, which loaders pass over: config.json "
+                                                "belongs to another model, or they are too many",
+                                                wanted, stack->count - below);
+        look_at_extra(check, finding, stack, stack->numbers[below]);
     }
 }
 
@@ -395,22 +385,73 @@ static const coffer_tensor *find_head(const config_check *check)
     return NULL;
 }
 
-static void tell_tied(const config_check *check, const coffer_tensor *head)
+/* Offered where config.json itself says that they are tied, and not only what is usual for the family: then whoever loads
+   the model knows it. */
+static void drop_head(const config_check *check, doctor_finding *finding, const coffer_tensor *head)
+{
+    char *pattern = doctor_pattern(head->name, head->name_len);
+    const cli_node *stated = cli_document_member(check->config, check->root, "tie_word_embeddings");
+    if (pattern != NULL && pattern[0] != '-' && stated != NULL && stated->kind == 't' && check->scope == check->root &&
+        doctor_owns(check->folder, check->model)) {
+        doctor_mend(check->folder->doctor, finding, DOCTOR_WORDS("coffer", "drop", check->path, pattern, "--in-place"));
+    }
+    free(pattern);
+}
+
+/* Both have numbers, and the configuration says that they are one. Which of them loaders then take differs: some take the
+   input embeddings for both, transformers ties them only where they are the same. */
+static void tell_tied(const config_check *check, const coffer_tensor *head, const coffer_tensor *embeddings)
 {
     char bytes[CLI_NUMBER_SIZE];
     doctor *d = check->folder->doctor;
-    char *pattern = doctor_pattern(head->name, head->name_len);
+    const doctor_same same = doctor_compare(d, check->model, head, check->model, embeddings);
     cli_bytes_text(bytes, head->size);
+    if (same == DOCTOR_DIFFERENT) {
+        doctor_about(d,
+                     doctor_add_in(check->folder, DOCTOR_WARNING, "tied_differ", check->name,
+                                   "config.json ties the output embeddings to the input embeddings, and they are not "
+                                   "the same: tie_word_embeddings is wrong, or one of the two is"),
+                     head->name, head->name_len);
+        return;
+    }
     doctor_finding *finding = doctor_add_in(
         check->folder, DOCTOR_NOTE, "tied_twice", check->name,
-        "the output embeddings are tied to the input embeddings, and are in the file all the same: %s that "
-        "loaders pass over",
+        same == DOCTOR_SAME
+            ? "the output embeddings are tied to the input embeddings, and are in the file a second time, "
+              "bit for bit: %s"
+            : "the output embeddings are tied to the input embeddings, and are in the file as well (%s); "
+              "whether the two are the same was not compared",
         bytes);
     doctor_about(d, finding, head->name, head->name_len);
-    if (pattern != NULL && pattern[0] != '-' && check->folder->input == NULL) {
-        doctor_mend(d, finding, DOCTOR_WORDS("coffer", "drop", check->path, pattern, "--in-place"));
+    if (same == DOCTOR_SAME) {
+        drop_head(check, finding, head);
+    } else {
+        doctor_look_at_data(check->folder, finding);
     }
-    free(pattern);
+}
+
+/* The input embeddings of the family, under their name; NULL without them. */
+static const coffer_tensor *find_embeddings(const config_check *check)
+{
+    char name[160];
+    const int len = snprintf(name, sizeof name, "%s%s", check->prefix, check->family->rules[0].name);
+    return coffer_find(check->model, name, (size_t)len);
+}
+
+static void check_tied(const config_check *check, const coffer_tensor *head)
+{
+    const coffer_tensor *embeddings = find_embeddings(check);
+    if (embeddings != NULL) {
+        tell_tied(check, head, embeddings);
+        return;
+    }
+    doctor_about(
+        check->folder->doctor,
+        doctor_add_in(check->folder, DOCTOR_NOTE, "tied_alone", check->name,
+                      "the embeddings are under this name alone, and %s%s is tied to it: some loaders look for "
+                      "that name only",
+                      check->prefix, check->family->rules[0].name),
+        head->name, head->name_len);
 }
 
 static void check_head(const config_check *check)
@@ -423,7 +464,7 @@ static void check_head(const config_check *check)
     const bool tied = stated != '\0' ? stated == 't' : check->family->tied;
     const bool known = stated != '\0' || check->scope == check->root;
     if (head != NULL && tied) {
-        tell_tied(check, head);
+        check_tied(check, head);
     } else if (head == NULL && !tied && known && wants_head(check)) {
         doctor_add_in(check->folder, DOCTOR_ERROR, "head_missing", check->name,
                       "%s is missing, and tie_word_embeddings is false: a loader makes it up at random",

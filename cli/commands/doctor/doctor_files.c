@@ -16,8 +16,9 @@
 
 /* ---- Leftovers ---- */
 
-/* What an interrupted program leaves: by the end of the name, whose it is, and what mends it. */
-typedef enum leftover_cure { CURE_REMOVE, CURE_RECOVER, CURE_NONE } leftover_cure;
+/* What an interrupted program leaves: by the end of the name, whose it is, and what mends it. What is in such a file may be
+   nowhere else, so that none is removed. */
+typedef enum leftover_cure { CURE_NONE, CURE_RECOVER, CURE_CHECK } leftover_cure;
 
 typedef struct leftover {
     const char *ending;
@@ -28,7 +29,9 @@ typedef struct leftover {
 static const leftover LEFTOVERS[] = {
     { ".coffer-undo", "an edit of the file was interrupted, and it cannot be opened until that is undone",
       CURE_RECOVER },
-    { ".coffer-undo.new", "an edit was interrupted before it began; the file itself is as it was", CURE_REMOVE },
+    { ".coffer-undo.new",
+      "an edit was interrupted before it began; the file itself is as it was, and the next edit removes this one",
+      CURE_NONE },
     { ".index.json.coffer-new", "a save was interrupted; the older model is still the one that counts", CURE_RECOVER },
     { ".index.json.coffer-ready", "a save was interrupted after it was decided on; it can be finished", CURE_RECOVER },
     { ".index.json.coffer-old", "a save was interrupted while it tidied up", CURE_RECOVER },
@@ -38,13 +41,17 @@ static const leftover LEFTOVERS[] = {
     { ".coffer-old", "a file that an interrupted save moved aside", CURE_NONE },
     { ".coffer-fetched",
       "a download was interrupted while its files got their names; the same coffer fetch finishes it", CURE_NONE },
-    { ".coffer-part", "a download was interrupted; the same coffer fetch resumes it, or the file can go", CURE_REMOVE },
-    { ".incomplete", "a download was interrupted; the same download resumes it, or the file can go", CURE_REMOVE },
-    { ".crdownload", "a download of a browser was interrupted", CURE_REMOVE },
-    { ".part", "a download was interrupted", CURE_REMOVE },
-    { ".partial", "a download was interrupted", CURE_REMOVE },
+    { ".coffer-part",
+      "a download was interrupted; the same coffer fetch resumes it, or the file is not wanted any more", CURE_NONE },
+    { ".incomplete", "a download was interrupted; the same download resumes it, or the file is not wanted any more",
+      CURE_NONE },
+    { ".crdownload", "a download of a browser was interrupted; it can be resumed, or is not wanted any more",
+      CURE_NONE },
+    { ".part", "a download was interrupted; it can be resumed, or is not wanted any more", CURE_NONE },
+    { ".partial", "a download was interrupted; it can be resumed, or is not wanted any more", CURE_NONE },
     { ".aria2", "a download of aria2 was interrupted: the file beside it is not complete", CURE_NONE },
-    { ".tmp", "a temporary file, which nobody reads", CURE_REMOVE },
+    { ".tmp", "a temporary file, which loaders pass over; whether its content is elsewhere too is not known",
+      CURE_NONE },
 };
 
 /* .NAME.coffer-1a2b3c4d, the temporary file of a writer. */
@@ -78,7 +85,7 @@ static void add_leftover(const doctor_folder *folder, const doctor_entry *entry,
     if (path != NULL && left->cure == CURE_RECOVER) {
         doctor_mend(d, finding, DOCTOR_WORDS("coffer", "meta", "--recover", path));
     } else if (path != NULL) {
-        doctor_mend(d, finding, DOCTOR_WORDS("rm", path));
+        doctor_look(d, finding, DOCTOR_WORDS("coffer", "check", path));
     }
     free(path);
     free(saved);
@@ -86,7 +93,9 @@ static void add_leftover(const doctor_folder *folder, const doctor_entry *entry,
 
 static bool check_leftover(const doctor_folder *folder, const doctor_entry *entry)
 {
-    static const leftover temporary = { "", "a file that a writer was making when it was killed", CURE_REMOVE };
+    static const leftover temporary = {
+        "", "a file that a writer was making when it was killed; it may be complete, and the only copy", CURE_CHECK
+    };
     if (is_temporary(entry->name)) {
         add_leftover(folder, entry, &temporary);
         return true;
@@ -220,24 +229,41 @@ static void check_json(const doctor_folder *folder, const doctor_entry *entry)
 
 /* ---- All of them ---- */
 
+/* A path beside the file that nothing has; to be freed. NULL without one. */
+static char *free_name(const doctor_folder *folder, const char *name)
+{
+    char copy[300];
+    for (int i = 0; i < 100; i++) {
+        if (snprintf(copy, sizeof copy, "%s.copy%d", name, i) >= (int)sizeof copy) {
+            return NULL;
+        }
+        if (doctor_entry_of(folder, copy) == NULL) {
+            return doctor_path(folder, copy);
+        }
+    }
+    return NULL;
+}
+
 static void check_link(const doctor_folder *folder, const doctor_entry *entry)
 {
     char *path = doctor_path(folder, entry->name);
     if (entry->type == DOCTOR_LOST) {
         doctor_finding *finding =
-            doctor_add_in(folder, DOCTOR_WARNING, "lost_link", entry->name, "the link leads nowhere");
+            doctor_add_in(folder, DOCTOR_WARNING, "lost_link", entry->name,
+                          "the link leads nowhere: what it led to is gone, or is on a disk that is not there now");
         if (path != NULL) {
-            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("rm", path));
+            doctor_look(folder->doctor, finding, DOCTOR_WORDS("ls", "-l", path));
         }
     } else if (entry->outside && entry->type == DOCTOR_FILE) {
-        char copy[512];
         doctor_finding *finding =
             doctor_add_in(folder, DOCTOR_WARNING, "link_outside", entry->name,
                           "the link leads out of the folder: a copy of the folder lacks the file");
-        if (path != NULL && snprintf(copy, sizeof copy, "%s.copy", path) < (int)sizeof copy) {
+        char *copy = free_name(folder, entry->name);
+        if (path != NULL && copy != NULL) {
             doctor_mend(folder->doctor, finding, DOCTOR_WORDS("cp", path, copy));
             doctor_mend(folder->doctor, finding, DOCTOR_WORDS("mv", copy, path));
         }
+        free(copy);
     }
     free(path);
 }
@@ -299,6 +325,45 @@ void doctor_check_files(doctor_folder *folder)
 
 /* ---- Twice ---- */
 
+/* Whether the file is all that has its tensors in the form that it is in: one of several that an index names is needed with
+   the others. */
+static bool stands_alone(const doctor_folder *folder, const char *name)
+{
+    char index[300];
+    const bool fits = snprintf(index, sizeof index, "%s.index.json", name) < (int)sizeof index;
+    return fits && strstr(name, "-of-") == NULL && !doctor_has(folder, index);
+}
+
+static void tell_copy(const doctor_folder *folder, const doctor_entry *entry, const char *path, uint64_t size)
+{
+    char bytes[CLI_NUMBER_SIZE];
+    char own[CLI_NUMBER_SIZE];
+    doctor *d = folder->doctor;
+    char *model = doctor_model_path(folder);
+    const doctor_same same =
+        model != NULL && entry->pickle ? doctor_compare_foreign(d, path, model) : DOCTOR_NOT_COMPARED;
+    cli_bytes_text(bytes, entry->size);
+    cli_bytes_text(own, size);
+    free(model);
+    if (same == DOCTOR_DIFFERENT) {
+        doctor_add_in(folder, DOCTOR_WARNING, "weights_differ", entry->name,
+                      "the file does not have the tensors that the folder has as safetensors: programs load the one or "
+                      "the other, and which is right is not known");
+        return;
+    }
+    doctor_finding *finding = doctor_add_in(
+        folder, DOCTOR_NOTE, "weights_twice", entry->name,
+        same == DOCTOR_SAME ? "the folder has the same tensors as safetensors (%s); without this file it is %s smaller"
+                            : "the folder has weights as safetensors (%s), and in this file too (%s); whether they are "
+                              "the same was not compared",
+        own, bytes);
+    if (same == DOCTOR_SAME && stands_alone(folder, entry->name)) {
+        doctor_mend(d, finding, DOCTOR_WORDS("rm", path));
+    } else if (same == DOCTOR_NOT_COMPARED && entry->pickle) {
+        doctor_look_at_data(folder, finding);
+    }
+}
+
 void doctor_check_copies(doctor_folder *folder, bool has_model, uint64_t size)
 {
     static const char *const others[] = { "tf_model.h5", "flax_model.msgpack", "rust_model.ot" };
@@ -308,19 +373,9 @@ void doctor_check_copies(doctor_folder *folder, bool has_model, uint64_t size)
         for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
             other = other || strcmp(entry->name, others[k]) == 0;
         }
-        if (!other || entry->type != DOCTOR_FILE) {
-            continue;
-        }
-        char bytes[CLI_NUMBER_SIZE];
-        char own[CLI_NUMBER_SIZE];
-        cli_bytes_text(bytes, entry->size);
-        cli_bytes_text(own, size);
-        doctor_finding *finding = doctor_add_in(
-            folder, DOCTOR_NOTE, "weights_twice", entry->name,
-            "the folder has the weights as safetensors too (%s); without this file it is %s smaller", own, bytes);
-        char *path = doctor_path(folder, entry->name);
+        char *path = other && entry->type == DOCTOR_FILE ? doctor_path(folder, entry->name) : NULL;
         if (path != NULL) {
-            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("rm", path));
+            tell_copy(folder, entry, path, size);
         }
         free(path);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What lies in a folder, and its small files. Nothing waits: pipes are seen, and never opened. */
+#include "cli_files.h"
 #include "cli_folder.h"
 #include "cli_interrupt.h"
 #include "cli_report.h"
@@ -38,6 +39,27 @@ char *doctor_path(const doctor_folder *folder, const char *name)
     free(path);
     folder->doctor->failed = folder->doctor->failed || shown == NULL;
     return shown;
+}
+
+char *doctor_model_path(const doctor_folder *folder)
+{
+    char *path = doctor_path(folder, "");
+    if (path == NULL || path[0] != '\0') {
+        return path;
+    }
+    free(path);
+    return joined(".", "");
+}
+
+void doctor_look_at_data(const doctor_folder *folder, doctor_finding *finding)
+{
+    doctor *d = folder->doctor;
+    const doctor_folder named = { .doctor = d, .path = d->path };
+    char *path = d->data ? NULL : doctor_path(&named, "");
+    if (path != NULL) {
+        doctor_look(d, finding, DOCTOR_WORDS("coffer", "doctor", path, "--data"));
+    }
+    free(path);
 }
 
 char *doctor_name(const doctor_folder *folder, const char *name)
@@ -149,6 +171,18 @@ doctor_entry *doctor_entry_of(const doctor_folder *folder, const char *name)
 {
     return folder->count == 0 ? NULL
                               : bsearch(name, folder->entries, folder->count, sizeof *folder->entries, compare_name);
+}
+
+bool doctor_owns(const doctor_folder *folder, const coffer *model)
+{
+    bool owns = folder->input == NULL;
+    for (size_t i = 0; i < coffer_shard_count(model) && owns; i++) {
+        const char *path = coffer_shard_path(model, i);
+        const char *slash = cli_last_slash(path);
+        const doctor_entry *entry = doctor_entry_of(folder, slash != NULL ? slash + 1 : path);
+        owns = entry != NULL && entry->type == DOCTOR_FILE && !entry->link;
+    }
+    return owns;
 }
 
 bool doctor_has(const doctor_folder *folder, const char *name)

@@ -142,14 +142,9 @@ static void check_incomplete(const doctor_folder *folder)
         char name[600];
         snprintf(name, sizeof name, HUB_DOWNLOADS "/%.400s", entries[i]->d_name);
         if (cli_ends_in(name, ".incomplete")) {
-            doctor_finding *finding =
-                doctor_add_in(folder, DOCTOR_WARNING, "leftover", name,
-                              "a download was interrupted; the same download resumes it, or the file can go");
-            char *file = doctor_path(folder, name);
-            if (file != NULL) {
-                doctor_mend(folder->doctor, finding, DOCTOR_WORDS("rm", file));
-            }
-            free(file);
+            doctor_add_in(
+                folder, DOCTOR_WARNING, "leftover", name,
+                "a download was interrupted; the same download resumes it, or the file is not wanted any more");
         }
         free(entries[i]);
     }

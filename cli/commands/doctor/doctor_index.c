@@ -3,6 +3,7 @@
 #include "cli_files.h"
 #include "cli_interrupt.h"
 #include "cli_report.h"
+#include "cli_text.h"
 #include "doctor.h"
 
 #include <stdlib.h>
@@ -142,7 +143,9 @@ static void check_part(doctor_folder *folder, const index_line *lines, size_t co
         compare_file(folder, lines, count, model);
     } else if (below != NULL && err.code != COFFER_ERR_CANCELLED && err.code != COFFER_ERR_IS_LFS_POINTER) {
         const bool unread = cli_exit_code(err.code) == CLI_EXIT_UNREADABLE;
-        (void)doctor_add_failure(folder->doctor, unread ? "unreadable" : "broken_file", below, &err);
+        doctor_finding *finding =
+            doctor_add_failure(folder->doctor, unread ? "unreadable" : "broken_file", below, &err);
+        doctor_mend_broken(folder, finding, name, err.code);
     }
     coffer_close(model);
     free(below);
@@ -162,6 +165,35 @@ static void check_parts(doctor_folder *folder, const index_lines *lines)
     }
 }
 
+/* Whether the index can be written anew, of files that are there and whole. Where it is not certain which files are meant, the
+   library says between which. */
+static void check_stale(const doctor_folder *folder, const char *name)
+{
+    coffer_error err;
+    coffer_mended_index mended = COFFER_MENDED_INDEX_INIT;
+    doctor_finding *finding = NULL;
+    char *path = doctor_path(folder, name);
+    const coffer_status status = path != NULL ? coffer_mend_index(path, NULL, true, &mended, &err) : COFFER_ERR_MEMORY;
+    if (status == COFFER_OK && mended.missing_count > 0) {
+        finding =
+            doctor_add_in(folder, DOCTOR_ERROR, "index_stale", name,
+                          "the index names %zu tensors that no file has: files are of another model, or the index is; "
+                          "written anew it names the %zu tensors that are there",
+                          mended.missing_count, mended.tensor_count);
+        doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path, "--dry-run"));
+    } else if (status == COFFER_OK) {
+        finding =
+            doctor_add_in(folder, DOCTOR_ERROR, "index_stale", name,
+                          "the index does not fit the files, and %zu files that are whole make a model: it can be "
+                          "written anew from their headers",
+                          mended.file_count);
+        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path));
+    } else if (status == COFFER_ERR_AMBIGUOUS) {
+        doctor_add_in(folder, DOCTOR_ERROR, "index_stale", name, "%s", err.message);
+    }
+    free(path);
+}
+
 void doctor_check_index(doctor_folder *folder, const char *name, const coffer_error *err)
 {
     cli_input text;
@@ -176,14 +208,53 @@ void doctor_check_index(doctor_folder *folder, const char *name, const coffer_er
     free_lines(&lines);
     cli_document_free(&document);
     free(text.bytes);
-    if (d->totals[DOCTOR_ERROR] > before) {
+    if (d->totals[DOCTOR_ERROR] == before) {
+        char *below = doctor_name(folder, name);
+        if (below != NULL) {
+            (void)doctor_add_failure(d, "index", below, err);
+        }
+        free(below);
+    }
+    if (!d->failed && !cli_interrupted()) {
+        check_stale(folder, name);
+    }
+}
+
+/* NAME.safetensors.index.VARIANT.json, as transformers and diffusers name the index of a variant. */
+static bool is_variant(const doctor_entry *entry)
+{
+    return entry->type == DOCTOR_FILE && strstr(entry->name, ".index.") != NULL && cli_ends_in(entry->name, ".json") &&
+           !cli_ends_in(entry->name, ".index.json");
+}
+
+static void note_names(const doctor_folder *folder, const char *name)
+{
+    cli_input text;
+    cli_document document = { .text = NULL };
+    index_lines lines = { NULL, 0 };
+    if (!doctor_read(folder, name, DOCTOR_INDEX_MOST, &text)) {
         return;
     }
-    char *below = doctor_name(folder, name);
-    if (below != NULL) {
-        (void)doctor_add_failure(d, "index", below, err);
+    if (cli_document_read(&document, text.bytes, text.size) && read_lines(&document, &lines)) {
+        for (size_t i = 0; i < lines.count; i++) {
+            doctor_entry *entry = doctor_entry_of(folder, lines.lines[i].file);
+            if (entry != NULL) {
+                entry->named = true;
+            }
+        }
     }
-    free(below);
+    free_lines(&lines);
+    cli_document_free(&document);
+    free(text.bytes);
+}
+
+void doctor_check_variants(doctor_folder *folder)
+{
+    for (size_t i = 0; i < folder->count; i++) {
+        if (is_variant(&folder->entries[i])) {
+            note_names(folder, folder->entries[i].name);
+        }
+    }
 }
 
 void doctor_check_foreign_index(const doctor_folder *folder, const char *name)

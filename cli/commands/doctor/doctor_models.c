@@ -162,6 +162,7 @@ static void add_broken(const doctor_folder *folder, const char *name, const coff
     if (err->tensor[0] != '\0') {
         doctor_about(folder->doctor, finding, err->tensor, strlen(err->tensor));
     }
+    doctor_mend_broken(folder, finding, name, err->code);
     free(below);
 }
 
@@ -258,6 +259,23 @@ static bool look_at_whole_set(models_run *run, const doctor_entry *entry)
     return whole;
 }
 
+static void tell_extra(const doctor_folder *folder, const char *name, const char *path, doctor_same same)
+{
+    doctor_finding *finding = doctor_add_in(
+        folder, DOCTOR_WARNING, "unindexed_file", name,
+        "the file is named like a part of the model, and the index does not name it, so that loaders pass "
+        "over it: %s",
+        same == DOCTOR_SAME ? "all of its tensors are in the model too, with the same bytes"
+                            : "it is left from another save, or the index is out of date");
+    if (same == DOCTOR_SAME) {
+        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("rm", path));
+    } else if (same == DOCTOR_DIFFERENT) {
+        doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "ls", path));
+    } else {
+        doctor_look_at_data(folder, finding);
+    }
+}
+
 /* A file that is named like those of an index, which does not name it. */
 static bool check_extra(const doctor_folder *folder, const doctor_entry *entry)
 {
@@ -265,16 +283,15 @@ static bool check_extra(const doctor_folder *folder, const doctor_entry *entry)
     const size_t prefix = set_prefix(entry->name);
     const char *ending = strrchr(entry->name, '.');
     snprintf(index, sizeof index, "%.*s%s%s", (int)prefix, entry->name, ending != NULL ? ending : "", INDEX_ENDING);
-    if (prefix == 0 || !doctor_has(folder, index)) {
+    if (prefix == 0 || entry->named || !doctor_has(folder, index)) {
         return false;
     }
-    doctor_finding *finding =
-        doctor_add_in(folder, DOCTOR_WARNING, "unindexed_file", entry->name,
-                      "the file is named like a part of the model, and the index does not name it: nobody loads it");
     char *path = doctor_path(folder, entry->name);
-    if (path != NULL) {
-        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("rm", path));
+    char *model = doctor_path(folder, index);
+    if (path != NULL && model != NULL) {
+        tell_extra(folder, entry->name, path, doctor_compare_file(folder->doctor, path, model));
     }
+    free(model);
     free(path);
     return true;
 }
@@ -325,6 +342,7 @@ bool doctor_check_models(doctor_folder *folder, uint64_t *size)
     models_run run = { .folder = folder, .main = main_of(folder) };
     if (folder->only == NULL) {
         check_shadow(folder);
+        doctor_check_variants(folder);
     }
     for (size_t i = 0; i < folder->count; i++) {
         if (is_index(&folder->entries[i]) && is_wanted(folder, &folder->entries[i])) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum note_cure { NOTE_NONE, NOTE_ALIGN, NOTE_SPLIT } note_cure;
+typedef enum note_cure { NOTE_NONE, NOTE_ALIGN, NOTE_INDEX } note_cure;
 
 /* How a note weighs here, and what mends it. A file beside the shards is told of by itself (doctor_models.c). */
 static const struct {
@@ -27,26 +27,22 @@ static const struct {
     [COFFER_NOTE_CASE] = { "case", DOCTOR_NOTE, NOTE_NONE, false },
     [COFFER_NOTE_UNKNOWN_DTYPE] = { "unknown_dtype", DOCTOR_NOTE, NOTE_NONE, false },
     [COFFER_NOTE_LONG_NUMBER] = { "long_number", DOCTOR_NOTE, NOTE_NONE, false },
-    [COFFER_NOTE_UNINDEXED] = { "unindexed", DOCTOR_WARNING, NOTE_SPLIT, false },
-    [COFFER_NOTE_TOTAL_SIZE] = { "total_size", DOCTOR_NOTE, NOTE_SPLIT, false },
+    [COFFER_NOTE_UNINDEXED] = { "unindexed", DOCTOR_WARNING, NOTE_INDEX, false },
+    [COFFER_NOTE_TOTAL_SIZE] = { "total_size", DOCTOR_NOTE, NOTE_INDEX, false },
     [COFFER_NOTE_EXTRA_SHARD] = { "extra_shard", DOCTOR_NOTE, NOTE_NONE, true },
-    [COFFER_NOTE_SHARD_COUNT] = { "shard_count", DOCTOR_WARNING, NOTE_SPLIT, false },
-    [COFFER_NOTE_NO_INDEX] = { "no_index", DOCTOR_WARNING, NOTE_SPLIT, false },
+    [COFFER_NOTE_SHARD_COUNT] = { "shard_count", DOCTOR_WARNING, NOTE_INDEX, false },
+    [COFFER_NOTE_NO_INDEX] = { "no_index", DOCTOR_WARNING, NOTE_INDEX, false },
     [COFFER_NOTE_SUPERSEDED] = { "superseded", DOCTOR_WARNING, NOTE_NONE, false },
 };
 
-/* A model with a right index comes into a folder beside the old one: nothing is lost on the way. */
-static void mend_by_split(doctor *d, doctor_finding *finding, const char *path)
+/* Where the index would be another one, and name more files than it does if that is what is wrong. */
+static void mend_by_index(const doctor_folder *folder, doctor_finding *finding, const char *path, size_t more_than)
 {
-    char folder[4096];
-    const char *slash = cli_last_slash(path);
-    const bool index = coffer_is_index(path);
-    const size_t len = !index ? strlen(path) : slash != NULL ? (size_t)(slash - path) : 0;
-    const bool named = len > 0 && strncmp(path, ".", len + 1) != 0 && path[len - 1] != '/' && path[len - 1] != '.';
-    const int size = named ? snprintf(folder, sizeof folder, "%.*s-mended", (int)len, path)
-                           : snprintf(folder, sizeof folder, "mended");
-    if (size > 0 && (size_t)size < sizeof folder) {
-        doctor_mend(d, finding, DOCTOR_WORDS("coffer", "split", path[0] != '\0' ? path : ".", "-o", folder));
+    coffer_error err;
+    coffer_mended_index mended = COFFER_MENDED_INDEX_INIT;
+    if (folder->input == NULL && coffer_mend_index(path, NULL, true, &mended, &err) == COFFER_OK &&
+        mended.way != COFFER_EDITED_NOTHING && mended.file_count > more_than) {
+        doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path));
     }
 }
 
@@ -71,10 +67,11 @@ void doctor_check_notes(const doctor_folder *folder, const char *name, const cha
         if (subject[0] != '\0' && kind == COFFER_NOTE_UNINDEXED) {
             doctor_about(d, finding, subject, strlen(subject));
         }
-        if (NOTES[kind].cure == NOTE_ALIGN && folder->input == NULL) {
+        if (NOTES[kind].cure == NOTE_ALIGN && doctor_owns(folder, model)) {
             doctor_mend(d, finding, DOCTOR_WORDS("coffer", "align", path, "--in-place"));
-        } else if (NOTES[kind].cure == NOTE_SPLIT && folder->input == NULL) {
-            mend_by_split(d, finding, path);
+        } else if (NOTES[kind].cure == NOTE_INDEX) {
+            mend_by_index(folder, finding, path[0] != '\0' ? path : ".",
+                          kind == COFFER_NOTE_SHARD_COUNT ? coffer_shard_count(model) : 0);
         }
     }
 }

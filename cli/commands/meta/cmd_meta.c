@@ -271,7 +271,8 @@ static int recover(cli *app, const char *path, const coffer_edit_options *option
 
 static int run_meta(cli *app, const cli_arguments *arguments)
 {
-    const bool recovers = cli_given(arguments, CLI_OPTION_RECOVER);
+    const bool mends = cli_given(arguments, CLI_OPTION_MEND);
+    const bool recovers = cli_given(arguments, CLI_OPTION_RECOVER) || mends;
     const bool rewrites = cli_given(arguments, CLI_OPTION_REWRITE);
     const bool edits = cli_given(arguments, CLI_OPTION_SET) || cli_given(arguments, CLI_OPTION_UNSET);
     coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
@@ -279,17 +280,19 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     options.read_only = options.follow_links;
     options.mode = rewrites ? COFFER_EDIT_REWRITE : COFFER_EDIT_AUTO;
     options.insert = cli_given(arguments, CLI_OPTION_INSERT);
-    if (recovers && (edits || rewrites)) {
-        return cli_usage_error(app, "--recover cannot be combined with other options; edit afterwards");
+    if (recovers && (edits || rewrites || (mends && cli_given(arguments, CLI_OPTION_RECOVER)))) {
+        return cli_usage_error(app, "--%s cannot be combined with other options; edit afterwards",
+                               mends ? "mend" : "recover");
     }
     if ((recovers || edits || rewrites) && arguments->name_count == 2) {
-        return cli_usage_error(app, "a KEY is for showing, and excludes --set, --unset, --rewrite and --recover");
+        return cli_usage_error(app,
+                               "a KEY is for showing, and excludes --set, --unset, --rewrite, --recover and --mend");
     }
     if (options.insert && (rewrites || !edits)) {
         return cli_usage_error(app, "--insert needs --set or --unset, and excludes --rewrite");
     }
     if (options.follow_links && !recovers && !edits && !rewrites) {
-        return cli_usage_error(app, "--follow-links needs --set, --unset, --rewrite or --recover");
+        return cli_usage_error(app, "--follow-links needs --set, --unset, --rewrite, --recover or --mend");
     }
     if ((recovers || edits || rewrites) && strcmp(arguments->names[0], "-") == 0) {
         return cli_usage_error(app, "standard input can only be shown, not edited; name the file");
@@ -297,11 +300,14 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     if ((recovers || edits || rewrites) && strstr(arguments->names[0], "://") != NULL) {
         return cli_usage_error(app, "what is behind a URL can only be shown, not edited; coffer fetch brings it");
     }
-    if (cli_given(arguments, CLI_OPTION_DRY_RUN) && !edits) {
-        return cli_usage_error(app, "--dry-run needs --set or --unset");
+    if (cli_given(arguments, CLI_OPTION_DRY_RUN) && !edits && !mends) {
+        return cli_usage_error(app, "--dry-run needs --set, --unset or --mend");
     }
     if (app->tsv && (recovers || edits || rewrites || arguments->name_count == 2)) {
         return cli_usage_error(app, "--tsv is for all keys");
+    }
+    if (mends) {
+        return meta_mend(app, arguments, &options);
     }
     if (recovers) {
         return recover(app, arguments->names[0], &options);
@@ -319,6 +325,7 @@ static const cli_option META_OPTIONS[] = {
     { CLI_OPTION_FOLLOW_LINKS, 'f', "follow-links", NULL,
       "edit what a link points to, files with several names, and read-only ones", NULL },
     { CLI_OPTION_RECOVER, 0, "recover", NULL, "undo an interrupted edit, or finish or undo an interrupted save", NULL },
+    { CLI_OPTION_MEND, 0, "mend", NULL, "cut off bytes after the tensors; make strings of other values", NULL },
     CLI_OPTION_ROW_JSON,
     CLI_OPTION_ROW_TSV,
     CLI_OPTION_ROW_END,
@@ -345,7 +352,11 @@ const cli_command cli_meta = {
              "error says how it was done. - is standard input, which can only be shown.\n"
              "\n"
              "Of an index or a folder all files of the model change together: after a crash it is the old model,\n"
-             "the new one, or what --recover makes one of the two.\n",
+             "the new one, or what --recover makes one of the two.\n"
+             "\n"
+             "--mend is for a file that cannot be opened though all of its tensors are there: bytes that follow the\n"
+             "last tensor and belong to none are cut off, and values of the metadata that are no strings (numbers,\n"
+             "true, null, objects) become strings, their JSON text.\n",
     .options = META_OPTIONS,
     .examples = META_EXAMPLES,
     .least_names = 1,
