@@ -41,10 +41,6 @@ class Framework(ABC):
     def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Loaded) -> Any:
         """A tensor of memory that a load made, which it takes over."""
 
-    def taken(self, dtype: str, shape: tuple[int, ...], memory: memoryview) -> Any:
-        """A tensor in host memory of bytes that nobody else has."""
-        raise NotImplementedError
-
     @abstractmethod
     def whole(self, model: _native.Model, name: str) -> Any:
         """One tensor."""
@@ -103,10 +99,7 @@ class ArrayFramework(Framework):
                 raise wrong_type(f"'{name}' is not a tensor, but of the type {type(tensor).__name__}")
         yield from described_arrays(tensors if self._back is None else map_values(self._back, tensors), kept)
 
-    def taken(self, dtype: str, shape: tuple[int, ...], memory: memoryview) -> Any:
-        return self.made(dtype, shape, memory)
-
-    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer | _native.Loaded | memoryview) -> Any:
+    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer | _native.Loaded) -> Any:
         # numpy takes whatever has a buffer.
         array: Array = self._ndarray(shape, numpy_dtype(dtype), memory)  # type: ignore[arg-type]
         return array if self._convert is None else self._convert(array)
@@ -271,9 +264,6 @@ class TorchFramework(ViewFramework):
             return torch.empty(shape, dtype=dtype)
         return torch.frombuffer(part.read(), dtype=torch.uint8).view(dtype).view(shape)
 
-    def taken(self, dtype: str, shape: tuple[int, ...], memory: memoryview) -> Any:
-        return of_memory(memory, dtype, shape)
-
     def copied(self, tensor: _native.Tensor) -> Any:
         from ._torch_staging import Staging
 
@@ -315,7 +305,7 @@ class TorchFramework(ViewFramework):
 _SMALL = 1 << 17
 
 
-def of_memory(memory: bytearray | memoryview, dtype: str, shape: tuple[int, ...]) -> Any:
+def of_memory(memory: bytearray, dtype: str, shape: tuple[int, ...]) -> Any:
     """A torch tensor that owns these bytes."""
     import torch
 
