@@ -68,9 +68,12 @@ class Framework(ABC):
 class ArrayFramework(Framework):
     """Reads arrays, and has `convert` make the framework's tensors of them; `back` makes arrays of its tensors."""
 
-    def __init__(self, convert: Callable[[Array], Any] | None = None, back: Callable[[Any], Array] | None = None) -> None:
+    def __init__(
+        self, name: str, convert: Callable[[Array], Any] | None = None, back: Callable[[Any], Array] | None = None
+    ) -> None:
         import numpy as np
 
+        self._name = name
         self._convert = convert
         self._back = back
         self._ndarray = np.ndarray
@@ -94,10 +97,21 @@ class ArrayFramework(Framework):
         return found
 
     def described(self, tensors: Mapping[str, Any], kept: list[Any]) -> Iterator[Described]:
-        for name, tensor in tensors.items():
-            if not (hasattr(tensor, "dtype") and hasattr(tensor, "shape")):
-                raise wrong_type(f"'{name}' is not a tensor, but of the type {type(tensor).__name__}")
-        yield from described_arrays(tensors if self._back is None else map_values(self._back, tensors), kept)
+        arrays = {name: self._array(name, tensor) for name, tensor in tensors.items()}
+        yield from described_arrays(arrays, kept)
+
+    def _array(self, name: str, tensor: Any) -> Array:
+        """The array of a tensor: of this framework, of numpy, or of whoever says what array he is."""
+        import numpy as np
+
+        origin = framework_of_object(tensor)
+        if origin not in (self._name, "numpy") and (origin is not None or not hasattr(tensor, "__array__")):
+            what = f"of the type {type(tensor).__name__}" if origin is None else f"one of {origin}"
+            raise wrong_type(f"'{name}' is not a tensor of {self._name}, but {what}")
+        try:
+            return np.asarray(tensor) if origin != self._name or self._back is None else self._back(tensor)
+        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+            raise wrong_type(f"'{name}', of the type {type(tensor).__name__}, cannot be made an array: {error}") from error
 
     def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer | _native.Loaded) -> Any:
         # numpy takes whatever has a buffer.
@@ -425,6 +439,25 @@ _ON_CPU: dict[str, tuple[Callable[[Array], Any] | None, Callable[[Any], Array] |
 _OTHER_NAMES = {"pt": "torch", "pytorch": "torch", "np": "numpy", "tf": "tensorflow", "jax": "flax"}
 
 
+# The framework that takes the tensors of a module.
+_OF_MODULES = {
+    "jax": "flax",
+    "jaxlib": "flax",
+    "mlx": "mlx",
+    "ml_dtypes": "numpy",
+    "numpy": "numpy",
+    "paddle": "paddle",
+    "tensorflow": "tensorflow",
+    "torch": "torch",
+}
+
+
+def framework_of_object(tensor: object) -> str | None:
+    """The framework that a tensor is of, or what it is made from; None for anything else."""
+    origins = (_OF_MODULES.get(kind.__module__.partition(".")[0]) for kind in type(tensor).__mro__)
+    return next((origin for origin in origins if origin is not None), None)
+
+
 def framework_of(name: str) -> str:
     """The framework that one of its names means."""
     found = _OTHER_NAMES.get(name, name)
@@ -440,4 +473,4 @@ def framework(name: str, device: str | int = "cpu") -> Framework:
         return _ON_ANY_DEVICE[name](device)
     if device != "cpu":
         raise wrong_argument(f"{name} has no device '{device}'")
-    return ArrayFramework(*_ON_CPU[name])
+    return ArrayFramework(name, *_ON_CPU[name])

@@ -149,7 +149,28 @@ class Reader:
         return self._model
 
 
-class safe_open(Reader):  # noqa: N801  the reference's name
+class PrefetchingReader(Reader):
+    """The same with `prefetch`, which bintensors does not have."""
+
+    __slots__ = ()
+
+    def prefetch(
+        self, plan: PrefetchPlan | None = None, *, device: str | int | None = None, threads: int = THREADS
+    ) -> PrefetchLoader:
+        """Starts loading tensors to a CUDA device in the background, for torch. The file stays usable as before.
+
+        plan     names, and for each what is taken of the tensor: None for all of it, a slice of the first dimension, or a tuple of
+                 slices, one for each dimension; all of step 1. None: every tensor
+        device   None: that of this object
+        threads  that read, at most; 8: as many as the engine finds useful
+        """
+        model, wanted = self._opened(), self._framework
+        if device is not None and isinstance(wanted, TorchFramework):
+            wanted = framework_on("pt", device)
+        return prefetch(model, wanted, plan, threads)
+
+
+class safe_open(PrefetchingReader):  # noqa: N801  the reference's name
     """Opens a file: reads and checks its header, but no tensor before it is asked for.
 
     filename   str or os.PathLike
@@ -176,23 +197,8 @@ class safe_open(Reader):  # noqa: N801  the reference's name
         self._model = open_model(path, backend)
         return self
 
-    def prefetch(
-        self, plan: PrefetchPlan | None = None, *, device: str | int | None = None, threads: int = THREADS
-    ) -> PrefetchLoader:
-        """Starts loading tensors to a CUDA device in the background, for torch. The file stays usable as before.
 
-        plan     names, and for each what is taken of the tensor: None for all of it, a slice of the first dimension, or a tuple of
-                 slices, one for each dimension; all of step 1. None: every tensor
-        device   None: that of this object
-        threads  that read, at most; 8: as many as the engine finds useful
-        """
-        model, wanted = self._opened(), self._framework
-        if device is not None and isinstance(wanted, TorchFramework):
-            wanted = framework_on("pt", device)
-        return prefetch(model, wanted, plan, threads)
-
-
-class _safe_open_handle(Reader):  # noqa: N801  the reference's name
+class _safe_open_handle(PrefetchingReader):  # noqa: N801  the reference's name
     """The same of a file that is already open; `f` has to be one of the operating system's, and may be closed afterwards."""
 
     __slots__ = ()
