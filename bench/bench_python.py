@@ -14,6 +14,7 @@ say "after itself" run each untimed ahead of its timed run, and give each a file
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import statistics
 import subprocess
@@ -135,6 +136,7 @@ def compare(
     rounds: int = ROUNDS,
     other: str = "safetensors",
     after_itself: bool = False,
+    state: str = "cached",
 ) -> None:
     """A row of milliseconds, with `before` ahead of each, untimed."""
     taken: tuple[list[float], list[float]] = ([], [])
@@ -150,7 +152,8 @@ def compare(
             if after_itself:
                 task()
             figures.append(seconds(task, count))
-    state = "cached, after itself" if after_itself else "cached"
+    if after_itself:
+        state += ", after itself"
     row(what, "ms", 1e3 * statistics.median(taken[0]), other, 1e3 * statistics.median(taken[1]), state)
 
 
@@ -353,6 +356,46 @@ def small_slices() -> None:
     compare("Python: get_tensor of 64 bytes, 2000 times", lambda: whole(ours), lambda: whole(theirs))
 
 
+def layer_weights() -> Iterator[tuple[str, tuple[int, ...]]]:
+    """723 tensors of 256 KiB."""
+    for i in range(48 if QUICK else 723):
+        yield f"layers.{i}.weight", (256, 256)
+
+
+def each_slice(package: type, framework: str, backend: str, index: object, busy: float) -> Task:
+    """What loaders do: a slice of one tensor after the other, each of which is touched; and they do something else for so many seconds."""
+
+    def task() -> None:
+        with package(LARGE, framework, backend=backend) as file:
+            for name in file.keys():
+                file.get_slice(name)[index].reshape(-1)[::1024].sum()
+                until = time.perf_counter() + busy
+                while time.perf_counter() < until:
+                    pass
+
+    return task
+
+
+def evict() -> None:
+    exec(EVICT, {"os": os, "path": LARGE, "sys": sys, "time": time})
+
+
+def loops_of_slices() -> None:
+    """What was slower than the reference once: each of frameworks, backends, slices, and states of the cache and the consumer."""
+    import torch
+
+    torch.set_num_threads(1)
+    make(LARGE, layer_weights())
+    os.sync()
+    indices = {"[a:b]": np.s_[64:128], "[:, a:b]": np.s_[:, 64:128], "[:]": np.s_[:]}
+    states = {"cached": (lambda: None, 0), "cold": (evict, 0), "cached, consumer busy": (lambda: None, 200e-6)}
+    for framework, backend, (what, index), (state, (before, busy)) in itertools.product(
+        ("np", "pt"), ("mmap", "pread"), indices.items(), states.items()
+    ):
+        ours, theirs = (each_slice(package, framework, backend, index, busy) for package in (safe_open, safetensors.safe_open))
+        compare(f"Python: get_slice in a loop, {framework}, {backend}, {what}", ours, theirs, before, state=state)
+
+
 def column(package: type) -> Task:
     def task() -> object:
         with package(LARGE, framework="np", backend="pread") as file:
@@ -475,7 +518,7 @@ def stand_ins() -> None:
 def main() -> None:
     only = os.environ.get("COFFER_BENCH_ONLY")
     try:
-        for part in (opening, torch_rows, torch_loads, loading, loads, never_slower, slicing, small_slices, stand_ins, saving):
+        for part in (opening, torch_rows, torch_loads, loading, loads, never_slower, loops_of_slices, slicing, small_slices, stand_ins, saving):
             if only in (None, part.__name__):
                 part()
     finally:

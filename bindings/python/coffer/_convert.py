@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ._native import export_file, export_format, import_file
-from ._options import Sync, size_of
+from ._options import Sync, several, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -181,7 +181,7 @@ def convert(
         tied=tied,
         scalars=scalars,
         strip_prefix=strip_prefix,
-        select=(select,) if isinstance(select, str) else tuple(select),
+        select=tuple(several(select)),
         skip_unsupported=skip_unsupported,
         strict=strict,
         complex128=complex128,

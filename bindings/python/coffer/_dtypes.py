@@ -21,12 +21,12 @@ FRAMEWORK = DTYPES
 FORMAT = {name: dtype for dtype, name in FRAMEWORK.items()}
 
 
-def format_name(name: str) -> str:
-    """The name in files of a framework's dtype."""
+def format_name(name: str, tensor: str) -> str:
+    """The name in files of a framework's dtype, which that tensor has."""
     try:
         return FORMAT[name]
     except KeyError:
-        raise no_dtype(name, f"files have no dtype for {name}; convert the tensor to another one") from None
+        raise no_dtype(name, f"'{tensor}' is of {name}, for which files have no dtype: convert it to another one") from None
 
 
 def framework_name(dtype: str) -> str:

@@ -47,6 +47,10 @@ class WrongTypeError(Error, TypeError):
     """What was given is of the wrong type."""
 
 
+class ReadOnlyError(Error, BufferError):
+    """Memory that is to be written to, and cannot be."""
+
+
 class NoTensorError(Error, KeyError):
     """No tensor of that name."""
 

@@ -11,7 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _show
+from ._errors import wrong_type
 from ._native import Model, Tensor
+from ._options import several
 
 if TYPE_CHECKING:
     from ._native import Access, Algorithm, BufferLike, Format, Progress
@@ -77,12 +79,12 @@ class File(Mapping[str, Tensor]):
         """Ends the use of this object; what was handed out stays usable."""
         self._model.close()
 
-    def verify(self, names: Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
+    def verify(self, names: str | Iterable[str] | None = None, *, progress: Progress | None = None) -> None:
         """Holds tensors, all when `names` is None, against the digests that their files record, and the metadata of those files.
 
         What is not as recorded is an Error, with the first tensor in question; so are files that record nothing.
         """
-        self._model.verify(names, progress=progress)
+        self._model.verify(None if names is None else several(names), progress=progress)
 
     def content_digest(self, algorithm: Algorithm = "sha256", *, progress: Progress | None = None) -> str:
         """In hexadecimal: equal for two models that have the same tensors, whatever their files, order, format and metadata."""
@@ -100,6 +102,14 @@ class File(Mapping[str, Tensor]):
     def __reduce__(self) -> tuple[object, ...]:
         """By its path: whoever unpickles it opens it again. A token is left behind."""
         return (File, (self._model,))
+
+    def __eq__(self, other: object) -> bool:
+        """The same object. Another file is a TypeError: two are held against each other by coffer.diff, which reads them."""
+        if self is not other and isinstance(other, Mapping):
+            raise wrong_type("files are not compared by ==: coffer.diff(a, b) tells how they differ, a.content_digest() whether they do")
+        return self is other
+
+    __hash__ = object.__hash__
 
     def __getitem__(self, name: str) -> Tensor:
         return self._model.find(name)

@@ -41,10 +41,6 @@ class Framework(ABC):
     def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Loaded) -> Any:
         """A tensor of memory that a load made, which it takes over."""
 
-    def taken(self, dtype: str, shape: tuple[int, ...], memory: memoryview) -> Any:
-        """A tensor in host memory of bytes that nobody else has."""
-        raise NotImplementedError
-
     @abstractmethod
     def whole(self, model: _native.Model, name: str) -> Any:
         """One tensor."""
@@ -72,9 +68,12 @@ class Framework(ABC):
 class ArrayFramework(Framework):
     """Reads arrays, and has `convert` make the framework's tensors of them; `back` makes arrays of its tensors."""
 
-    def __init__(self, convert: Callable[[Array], Any] | None = None, back: Callable[[Any], Array] | None = None) -> None:
+    def __init__(
+        self, name: str, convert: Callable[[Array], Any] | None = None, back: Callable[[Any], Array] | None = None
+    ) -> None:
         import numpy as np
 
+        self._name = name
         self._convert = convert
         self._back = back
         self._ndarray = np.ndarray
@@ -98,15 +97,23 @@ class ArrayFramework(Framework):
         return found
 
     def described(self, tensors: Mapping[str, Any], kept: list[Any]) -> Iterator[Described]:
-        for name, tensor in tensors.items():
-            if not (hasattr(tensor, "dtype") and hasattr(tensor, "shape")):
-                raise wrong_type(f"'{name}' is not a tensor, but of the type {type(tensor).__name__}")
-        yield from described_arrays(tensors if self._back is None else map_values(self._back, tensors), kept)
+        arrays = {name: self._array(name, tensor) for name, tensor in tensors.items()}
+        yield from described_arrays(arrays, kept)
 
-    def taken(self, dtype: str, shape: tuple[int, ...], memory: memoryview) -> Any:
-        return self.made(dtype, shape, memory)
+    def _array(self, name: str, tensor: Any) -> Array:
+        """The array of a tensor: of this framework, of numpy, or of whoever says what array he is."""
+        import numpy as np
 
-    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer | _native.Loaded | memoryview) -> Any:
+        origin = framework_of_object(tensor)
+        if origin not in (self._name, "numpy") and (origin is not None or not hasattr(tensor, "__array__")):
+            what = f"of the type {type(tensor).__name__}" if origin is None else f"one of {origin}"
+            raise wrong_type(f"'{name}' is not a tensor of {self._name}, but {what}")
+        try:
+            return np.asarray(tensor) if origin != self._name or self._back is None else self._back(tensor)
+        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+            raise wrong_type(f"'{name}', of the type {type(tensor).__name__}, cannot be made an array: {error}") from error
+
+    def made(self, dtype: str, shape: tuple[int, ...], memory: _native.Buffer | _native.Loaded) -> Any:
         # numpy takes whatever has a buffer.
         array: Array = self._ndarray(shape, numpy_dtype(dtype), memory)  # type: ignore[arg-type]
         return array if self._convert is None else self._convert(array)
@@ -271,9 +278,6 @@ class TorchFramework(ViewFramework):
             return torch.empty(shape, dtype=dtype)
         return torch.frombuffer(part.read(), dtype=torch.uint8).view(dtype).view(shape)
 
-    def taken(self, dtype: str, shape: tuple[int, ...], memory: memoryview) -> Any:
-        return of_memory(memory, dtype, shape)
-
     def copied(self, tensor: _native.Tensor) -> Any:
         from ._torch_staging import Staging
 
@@ -315,7 +319,7 @@ class TorchFramework(ViewFramework):
 _SMALL = 1 << 17
 
 
-def of_memory(memory: bytearray | memoryview, dtype: str, shape: tuple[int, ...]) -> Any:
+def of_memory(memory: bytearray, dtype: str, shape: tuple[int, ...]) -> Any:
     """A torch tensor that owns these bytes."""
     import torch
 
@@ -435,6 +439,25 @@ _ON_CPU: dict[str, tuple[Callable[[Array], Any] | None, Callable[[Any], Array] |
 _OTHER_NAMES = {"pt": "torch", "pytorch": "torch", "np": "numpy", "tf": "tensorflow", "jax": "flax"}
 
 
+# The framework that takes the tensors of a module.
+_OF_MODULES = {
+    "jax": "flax",
+    "jaxlib": "flax",
+    "mlx": "mlx",
+    "ml_dtypes": "numpy",
+    "numpy": "numpy",
+    "paddle": "paddle",
+    "tensorflow": "tensorflow",
+    "torch": "torch",
+}
+
+
+def framework_of_object(tensor: object) -> str | None:
+    """The framework that a tensor is of, or what it is made from; None for anything else."""
+    origins = (_OF_MODULES.get(kind.__module__.partition(".")[0]) for kind in type(tensor).__mro__)
+    return next((origin for origin in origins if origin is not None), None)
+
+
 def framework_of(name: str) -> str:
     """The framework that one of its names means."""
     found = _OTHER_NAMES.get(name, name)
@@ -450,4 +473,4 @@ def framework(name: str, device: str | int = "cpu") -> Framework:
         return _ON_ANY_DEVICE[name](device)
     if device != "cpu":
         raise wrong_argument(f"{name} has no device '{device}'")
-    return ArrayFramework(*_ON_CPU[name])
+    return ArrayFramework(name, *_ON_CPU[name])

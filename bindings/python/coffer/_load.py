@@ -15,7 +15,7 @@ from . import _native
 from ._dtypes import framework_shape
 from ._errors import ArgumentError, build, no_tensor, wrong_argument, wrong_type
 from ._file import File
-from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, is_host
+from ._frameworks import Framework, TorchFramework, ViewFramework, framework as framework_on, framework_of, is_host, of_memory
 from ._places import Item, Place, Rooms, reaches
 from ._plan import Plan, plan_of
 from ._progress import Shown, shown
@@ -177,7 +177,7 @@ class Destination:
             self._rooms = Rooms(self._plan, made, self._mover.device)
             self._mover = None
         elif isinstance(self._mover, TorchFramework):
-            self._mover.moved(_nothing_of(self._mover))  # a device that torch does not have is an error before anything is read
+            self._mover.moved(_nothing())  # a device that torch does not have is an error before anything is read
 
     @cached_property
     def items(self) -> list[Item]:
@@ -222,9 +222,9 @@ class Destination:
         self._places.clear()
 
 
-def _nothing_of(framework: TorchFramework) -> Any:
-    """An empty tensor."""
-    return framework.taken("U8", (0,), memoryview(bytearray()))
+def _nothing() -> Any:
+    """An empty tensor of torch."""
+    return of_memory(bytearray(), "U8", (0,))
 
 
 def load(
@@ -296,15 +296,13 @@ class _Bytes:
         return memory
 
 
-def load_parts(
-    model: _native.Model, parts: Iterable[tuple[str, Any, Any]], window: Window | None = None, **options: Any
-) -> Load:
+def load_parts(model: _native.Model, parts: Iterable[tuple[str, Any, Any]], window: Window | None = None) -> Load:
     """The bytes of parts of tensors: of each its name, an index or None, and where they go, or None. What has no place is handed out
     as a buffer."""
     plan = Plan(File(model))
     for name, index, out in parts:
         plan.add(name, index, out=out)
-    return started(plan, Destination(_Bytes(), plan), window, **options)
+    return started(plan, Destination(_Bytes(), plan), window)
 
 
 def everything_on(framework: TorchFramework, model: _native.Model, progress: Shown = None) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import _native
 from ._errors import _make
+from ._options import several
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -52,7 +53,7 @@ class Manifest:
         path: Path,
         algorithm: Algorithm = "sha256",
         *,
-        ignore: Iterable[str] = (),
+        ignore: str | Iterable[str] = (),
         follow_links: bool = False,
         progress: Progress | None = None,
     ) -> Manifest:
@@ -63,7 +64,7 @@ class Manifest:
         progress      called with the bytes done, and in all
         """
         model = _native.Manifest(os.path.basename(os.path.realpath(path)))
-        for name in (*_NOT_THE_MODEL, *ignore):
+        for name in (*_NOT_THE_MODEL, *several(ignore)):
             model.ignore(name)
         model.follows_links = follow_links
         if os.path.isdir(path):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ._dtypes import FORMAT
 from ._models import Source, _opened
-from ._options import Sync, size_of
-from ._rewrite import Rewrite, _patterns, _told
+from ._options import Sync, several, size_of
+from ._rewrite import Rewrite, _told
 
 if TYPE_CHECKING:
     from ._native import Algorithm, Progress
@@ -61,7 +61,7 @@ def merge_lora(
             dry_run=dry_run,
             threads=threads,
             progress=progress,
-            mix=("lora", tuple((path, float(each)) for path, each in scales.items()), tuple(_patterns(select))),
+            mix=("lora", tuple((path, float(each)) for path, each in scales.items()), tuple(several(select))),
         )
     return _told(told)
 
@@ -113,7 +113,7 @@ def extract_lora(
             told = one._model.extract_lora(
                 other._model,
                 rank,
-                _patterns(select),
+                several(select),
                 FORMAT.get(dtype, dtype),
                 fan_in_fan_out,
                 folder=None if dry_run else output,

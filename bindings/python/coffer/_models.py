@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from . import _native
-from ._errors import _make
+from ._errors import _make, wrong_type
 from ._file import File
 from ._native import Model
-from ._options import Sync, size_of
+from ._options import Sync, several, size_of
 
 if TYPE_CHECKING:
     from ._native import Algorithm, EditMode, EditWay, Format, Progress
@@ -114,7 +114,7 @@ def merge(
 def edit_metadata(
     path: str | os.PathLike[str],
     set: Mapping[str, str] | None = None,  # noqa: A002  what it does
-    remove: Iterable[str] = (),
+    remove: str | Iterable[str] = (),
     *,
     mode: EditMode = "auto",
     slack: int = 0,
@@ -126,14 +126,16 @@ def edit_metadata(
     "in place", or by a "rewrite" of the whole file.
 
     set           keys and their new values
-    remove        keys, which need not exist
+    remove        keys, or one of them, which need not exist
     mode          "in place": fail when the metadata do not fit in the header's slack. "rewrite": always write a new file, which
                   has slack for the next edit. "auto": in place when they fit
     slack         bytes that a rewrite leaves for later edits; 0: 4096
     follow_links  edit what a symbolic link leads to, and files that have several names
     progress      of a rewrite
     """
-    edits: list[tuple[str, str | None]] = [*(set or {}).items(), *((key, None) for key in remove)]
+    if not isinstance(set, Mapping | None):
+        raise wrong_type(f"what is set is a mapping of keys to values, not {set!r:.80}")
+    edits: list[tuple[str, str | None]] = [*(set or {}).items(), *((key, None) for key in several(remove))]
     return _native.edit_metadata(
         path, edits, mode=mode, slack=slack, follow_links=follow_links, sync=sync, progress=progress
     )
@@ -180,7 +182,7 @@ class _opened:  # noqa: N801  used as a function
 
 def _matching(source: File, patterns: str | Iterable[str]) -> list[str] | None:
     """The names that match; None when there is no pattern."""
-    wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+    wanted = several(patterns)
     if not wanted:
         return None
     found: dict[str, None] = {}

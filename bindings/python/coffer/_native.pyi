@@ -267,6 +267,11 @@ class Tensor:
         """The parts along the first dimension, unread. A tensor of no dimension is a TypeError."""
     def __contains__(self, value: object) -> NoReturn:
         """A TypeError: arrays know how to look for values, tensors do not."""
+    def __eq__(self, other: object) -> Any:
+        """Element by element, as arrays compare; with None, False. Reads the tensor."""
+    def __ne__(self, other: object) -> Any: ...
+    def __hash__(self) -> int:
+        """Of the object, not of its elements."""
     def __bool__(self) -> bool:
         """Whether the only element is not 0; of more than one, or none, a ValueError."""
     def __int__(self) -> int: ...
@@ -295,8 +300,9 @@ class Tensor:
         """The same memory as bytes, in one dimension, whatever the dtype. A BufferError when it cannot be `writable`."""
     def read(self) -> Buffer:
         """A copy of the bytes in memory of its own."""
-    def read_into(self, buffer: BufferLike) -> None:
-        """Reads into a writable contiguous buffer of exactly nbytes."""
+    def read_into(self, buffer: BufferLike | _torch.Tensor) -> None:
+        """Reads into a writable buffer of exactly nbytes, or into an array or torch tensor of as many elements, with any strides: of the
+        dtype, or of one that has every number of it; another one is a TypeError."""
     def tobytes(self) -> bytes: ...
     def item(self) -> Any:
         """The only element, as a number of Python's: bool, int, float or complex. A ValueError when there are more, or none."""
@@ -593,6 +599,15 @@ def export_file(
 def export_format(path: str | os.PathLike[str], /) -> str:
     """The format of another program that a path's ending stands for: "npz", "npy", "pt"; "" for none."""
 
+def decode(dtype: str, data: BufferLike, first: int, count: int, /) -> Buffer:
+    """Elements of a dtype as doubles, two for a complex one."""
+
+def is_exact(dtype: str, other: str, /) -> bool:
+    """Whether `other` has every number of a dtype."""
+
+def is_given(data: object, dtype: str, /) -> bool:
+    """Whether it is writable and contiguous memory of bytes, or of elements of that dtype."""
+
 def compare(a: Tensor, b: Tensor, /) -> tuple[bool, int, float, float]:
     """Of two whole tensors of one shape: whether their bytes differ, how many of their numbers do, by how much at most, and in
     sum. Two NaN are equal; a complex number is two."""
@@ -652,8 +667,10 @@ class Writer:
         digests: Algorithm | None = None,
         progress: Progress | None = None,
     ) -> Self: ...
-    def write(self, name: str, data: BufferLike, offset: int = 0) -> None:
-        """Writes bytes of a tensor from its byte `offset` on. From any thread, several at once; a byte can come once."""
+    def write(self, name: str, data: Any, offset: int = 0) -> None:
+        """Writes bytes of a tensor from its byte `offset` on: any buffer of bytes, as they are, or an array or a tensor of a framework,
+        with any strides. That is cast where the tensor's dtype has every number of its own, else it is a TypeError. From any thread,
+        several at once; a byte can come once."""
     def finish(self) -> None:
         """Checks that every byte came, and publishes the file."""
     def discard(self) -> None:

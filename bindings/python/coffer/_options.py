@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 from ._errors import wrong_argument
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ._native import Algorithm
     from ._progress import Shown
 
@@ -41,6 +43,11 @@ class Writing(TypedDict, total=False):
     sync: Sync
     digests: Algorithm | None
     progress: Shown
+
+
+def several(given: str | Iterable[str]) -> list[str]:
+    """Names or patterns: a str is one, and not as many as it has characters."""
+    return [given] if isinstance(given, str) else list(given)
 
 
 def size_of(size: int | str) -> int:

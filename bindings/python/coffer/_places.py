@@ -83,6 +83,8 @@ def _of_buffer(out: Any, dtype: str, shape: tuple[int, ...]) -> Place:
         raise wrong_type(f"a numpy array, a torch tensor or a writable buffer is wanted, not {type(out).__name__}") from None
     if view.readonly or not view.c_contiguous:
         raise wrong_argument("its buffer is not writable, or not contiguous")
+    if not _native.is_given(view, dtype):
+        raise wrong_argument(f"the file has {dtype}, and the place is for elements of the format '{view.format}'")
     first = ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B"))) if view.nbytes else 0
     return Place((first, view.nbytes, None, 0), None, view)
 

@@ -53,7 +53,7 @@ class Plan:
     source  a path, a URL, or what coffer.open gave
 
     `add`, `shard` and `all` return the plan, and read nothing. `out`, a numpy array, a torch tensor or a writable buffer, is where the
-    result goes: of its dtype and shape, with any strides but negative ones; a buffer has no dtype, and is as long as the result or
+    result goes: of its dtype and shape, with any strides but negative ones; a buffer of bytes is as long as the result or
     longer. Without it the load makes the memory. The plan keeps `out`, and the load writes there until it is closed. Places may not
     overlap, which coffer.load checks.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ._dtypes import FORMAT
 from ._models import Source, _opened
-from ._options import Sync, size_of
+from ._options import Sync, several, size_of
 
 if TYPE_CHECKING:
     from ._native import Algorithm, Format, Progress, RewriteKind, RewriteTold, RewriteWay
@@ -113,12 +113,12 @@ def rewrite(
     stacks: list[tuple[str | None, str]] = [(None, layers)] if isinstance(layers, str) else [*(layers or {}).items()]
     casts = {"*": cast} if isinstance(cast, str) else cast or {}
     rules: list[tuple[RewriteKind, str, str | None]] = [
-        *(("drop", pattern, None) for pattern in _patterns(drop)),
-        *(("keep", pattern, None) for pattern in _patterns(keep)),
+        *(("drop", pattern, None) for pattern in several(drop)),
+        *(("keep", pattern, None) for pattern in several(keep)),
         *(("rename exact", old, name) for old, name in (names or {}).items()),
         *(("rename", pattern, name) for pattern, name in (rename or {}).items()),
         *(("rename regex all", pattern, name) for pattern, name in (regex or {}).items()),
-        *(("rename map", name, None) for name in _patterns(maps)),
+        *(("rename map", name, None) for name in several(maps)),
         *(("layers", listed, stack) for stack, listed in stacks),
         *(("cast", pattern, FORMAT.get(dtype, dtype)) for pattern, dtype in casts.items()),
     ]
@@ -149,7 +149,3 @@ def _told(told: RewriteTold) -> Rewrite:
         for old, new, overflowed, vanished, was_computed in tensors
     )
     return Rewrite(way, shards, changes, before, size, copied, computed)
-
-
-def _patterns(given: str | Iterable[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)

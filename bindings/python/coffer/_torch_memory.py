@@ -166,6 +166,8 @@ def refuse_what_files_cannot_hold(tensors: Mapping[str, Any]) -> None:
             raise wrong_type(f"'{name}' is not a tensor of torch, but of the type {type(tensor).__name__}")
         if tensor.dtype not in NAMES:
             raise no_dtype(str(tensor.dtype), f"'{name}' is of {tensor.dtype}, for which files have no dtype")
+        if tensor.device.type == "meta":
+            raise wrong_argument(f"'{name}' is on the device meta, and has no values to save")
         if tensor.layout != torch.strided:
             raise wrong_argument(f"'{name}' is sparse, and files hold only dense tensors: save '{name}'.to_dense()")
     for names in find_shared(tensors):

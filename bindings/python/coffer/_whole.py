@@ -11,24 +11,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 from . import _native
 from ._dtypes import file_shape, format_name
 from ._errors import wrong_argument, wrong_type
-from ._frameworks import Framework, framework, framework_of
+from ._frameworks import Framework, framework, framework_of, framework_of_object
 from ._options import Backend, Reading, Sync, Writing
 from ._progress import Shown, shown
 
 if TYPE_CHECKING:
     from ._native import Access, Algorithm
 
-# The framework that takes the tensors of a module.
-_FRAMEWORKS = {
-    "jax": "flax",
-    "jaxlib": "flax",
-    "mlx": "mlx",
-    "ml_dtypes": "numpy",
-    "numpy": "numpy",
-    "paddle": "paddle",
-    "tensorflow": "tensorflow",
-    "torch": "torch",
-}
 # "auto" reads on network file systems, where a map is slow, and may end the process when the connection breaks.
 _ACCESS: dict[str, Access] = {"mmap": "auto", "pread": "read"}
 
@@ -60,15 +49,16 @@ def save_file(
     digests   "sha256" or "xxh3-128" records those of the tensors in the metadata
     progress  as in `load_file`
     """
-    first = next(iter(tensors.values()), None)
+    _check(tensors)
+    name, first = next(iter(tensors.items()), ("", None))
     if isinstance(first, _native.Tensor):
         _copy(tensors, filename, metadata, **options)
         return
-    origin = "numpy" if first is None else type(first).__module__.partition(".")[0]
-    if origin not in _FRAMEWORKS:
-        what = f"of the type {type(first).__name__}"
-        raise wrong_type(f"only tensors of numpy, torch, jax, tensorflow, mlx, paddle or coffer can be saved, and the first is {what}")
-    save_path(framework(_FRAMEWORKS[origin]), tensors, filename, metadata, **options)
+    origin = framework_of_object(first) if tensors else "numpy"
+    if origin is None:
+        what = f"'{name}' is of the type {type(first).__name__}"
+        raise wrong_type(f"only tensors of numpy, torch, jax, tensorflow, mlx, paddle or coffer can be saved, and {what}")
+    save_path(framework(origin), tensors, filename, metadata, **options)
 
 
 def of_name(name: str, device: Any = "cpu") -> Framework:
@@ -136,13 +126,23 @@ def save_bytes(framework: Framework, tensors: Mapping[str, Any], metadata: Mappi
 
 def _entries(framework: Framework, tensors: Mapping[str, Any], kept: list[Any]) -> list[_native.Entry]:
     """What the extension writes of tensors; what is put into `kept` holds the memory."""
-    if not isinstance(tensors, Mapping):
-        raise wrong_type(f"only a mapping of names to tensors can be saved, not {type(tensors).__name__}")
+    _check(tensors)
     found: list[_native.Entry] = []
     for name, framework_dtype, shape, address, size in framework.described(tensors, kept):
-        dtype = format_name(framework_dtype)
+        dtype = format_name(framework_dtype, name)
         found.append((name, dtype, file_shape(dtype, shape), (address, size)))
     return found
+
+
+def _check(tensors: object) -> None:
+    """Raises what is wrong with a mapping of names to tensors."""
+    if not isinstance(tensors, Mapping):
+        raise wrong_type(f"only a mapping of names to tensors can be saved, not {type(tensors).__name__}")
+    for name, tensor in tensors.items():
+        if not isinstance(name, str):
+            raise wrong_type(f"a tensor's name is a str, not {name!r:.80} of the type {type(name).__name__}")
+        if tensor is None:
+            raise wrong_type(f"'{name}' is None, and not a tensor")
 
 
 def _copy(
@@ -155,5 +155,8 @@ def _copy(
     progress: Shown = False,
 ) -> None:
     """`save_file` of tensors of files that are open."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, _native.Tensor):
+            raise wrong_type(f"'{name}' is not a tensor of coffer, as the first is, but of the type {type(tensor).__name__}")
     with shown(progress, filename) as advance:
         _native.copy_tensors(tensors.items(), filename, metadata, sync=sync, digests=digests, progress=advance)

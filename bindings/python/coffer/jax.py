@@ -16,6 +16,7 @@ from ._errors import wrong_argument
 from ._file import File, open
 from ._frameworks import framework
 from ._load import Destination, started
+from ._options import several
 from ._plan import Plan
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _Box = tuple[tuple[int, int], ...]
 def load_sharded(
     source: str | os.PathLike[str] | File,
     shardings: Shardings,
-    names: Iterable[str] | None = None,
+    names: str | Iterable[str] | None = None,
     *,
     memory: int = 256 << 20,
     threads: int = 8,
@@ -52,7 +53,7 @@ def load_sharded(
     file = source if isinstance(source, File) else open(source, access="read")
     if names is None:
         names = shardings if isinstance(shardings, Mapping) else file
-    wanted = {name: _sharding(shardings, name, file[name].shape) for name in _in_order(file, names)}
+    wanted = {name: _sharding(shardings, name, file[name].shape) for name in _in_order(file, several(names))}
     parts = _parts(file, wanted, memory, threads)
     arrays = {name: _array(file[name], wanted[name], found) for name, found in parts}
     return {name: arrays[name] for name in wanted}

@@ -4,20 +4,24 @@
 
 #include <string.h>
 
-/* The UTF-8 of a str; text that has none names no tensor. */
-static const char *arguments_text(PyObject *text, Py_ssize_t *length)
+const char *py_text(PyObject *text, const char *what, Py_ssize_t *length)
 {
     if (!PyUnicode_Check(text)) {
-        PyErr_Format(PyExc_TypeError, "a str is wanted, not %R", (PyObject *)Py_TYPE(text));
+        py_fail_type("%s is a str, not %.80R of the type %R", what, text, (PyObject *)Py_TYPE(text));
         return NULL;
     }
-    return PyUnicode_AsUTF8AndSize(text, length);
+    const char *found = PyUnicode_AsUTF8AndSize(text, length);
+    if (found == NULL && PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+        PyErr_Clear();
+        py_fail_value("%s has half of a surrogate pair, which UTF-8 does not have: %.80A", what, text);
+    }
+    return found;
 }
 
 const coffer_tensor *py_find(const py_state *state, const py_handle *handle, PyObject *name)
 {
     Py_ssize_t length = 0;
-    const char *text = arguments_text(name, &length);
+    const char *text = py_text(name, "a tensor's name", &length);
     if (text == NULL) {
         return NULL;
     }
@@ -34,7 +38,7 @@ const coffer_tensor *py_find(const py_state *state, const py_handle *handle, PyO
 int py_unpack(PyObject *tuple, const char *what, PyObject **items, Py_ssize_t count)
 {
     if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != count) {
-        PyErr_SetString(PyExc_TypeError, what);
+        py_fail_type("%s, not %.80R", what, tuple);
         return -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -56,7 +60,7 @@ static int number_up_to(PyObject *number, uint64_t most, uint64_t *value)
         return 0;
     }
     PyErr_Clear();
-    PyErr_Format(PyExc_ValueError, "a whole number from 0 to %llu is wanted, not %R", (unsigned long long)most, number);
+    py_fail_value("a whole number from 0 to %llu is wanted, not %.80R", (unsigned long long)most, number);
     return -1;
 }
 
@@ -98,17 +102,28 @@ int py_shape_from(PyObject *sequence, uint64_t **shape, size_t *rank)
     return lengths == NULL ? -1 : 0;
 }
 
+int py_to_path(PyObject *object, void *out)
+{
+    const int result = PyUnicode_FSConverter(object, out);
+    if (result == 0 && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        py_fail_type("a path is a str, bytes or os.PathLike, not %.80R of the type %R", object,
+                     (PyObject *)Py_TYPE(object));
+    }
+    return result;
+}
+
 int py_path_or_fd(PyObject *target, PyObject **path, int *fd)
 {
     *path = NULL;
     *fd = -1;
     if (!PyLong_Check(target)) {
-        return PyUnicode_FSConverter(target, path) ? 0 : -1;
+        return py_to_path(target, path) ? 0 : -1;
     }
     const long number = PyLong_AsLong(target);
     if (number < 0 || number > INT_MAX) {
         if (PyErr_Occurred() == NULL) {
-            PyErr_Format(PyExc_ValueError, "%ld is no descriptor", number);
+            py_fail_value("%ld is no descriptor", number);
         }
         return -1;
     }
@@ -193,12 +208,22 @@ int py_writing_from(const py_state *state, PyObject *args, PyObject *kwargs, con
     return 0;
 }
 
+/* What a message calls something of a name, which is NULL where there is none to tell. */
+static void arguments_name(const char *before, const char *name, size_t length, char *what, size_t size)
+{
+    char escaped[80];
+    (void)coffer_escape(name == NULL ? "" : name, name == NULL ? 0 : length, escaped, sizeof escaped);
+    (void)PyOS_snprintf(what, size, "%s \"%s\"", before, escaped);
+}
+
 static int arguments_add_pair(const py_state *state, coffer_header *header, PyObject *key, PyObject *value)
 {
     Py_ssize_t key_length = 0;
     Py_ssize_t value_length = 0;
-    const char *key_text = arguments_text(key, &key_length);
-    const char *value_text = key_text == NULL ? NULL : arguments_text(value, &value_length);
+    const char *key_text = py_text(key, "a key of the metadata", &key_length);
+    char what[128];
+    arguments_name("the metadata's value of", key_text, (size_t)key_length, what, sizeof what);
+    const char *value_text = key_text == NULL ? NULL : py_text(value, what, &value_length);
     if (value_text == NULL) {
         return -1;
     }
@@ -216,8 +241,12 @@ int py_add_metadata(const py_state *state, coffer_header *header, PyObject *meta
     if (metadata == Py_None) {
         return 0;
     }
-    PyObject *pairs = PyMapping_Items(metadata);
+    PyObject *pairs = PyMapping_Check(metadata) ? PyMapping_Items(metadata) : NULL;
     if (pairs == NULL) {
+        if (PyErr_Occurred() == NULL || PyErr_ExceptionMatches(PyExc_AttributeError)) { /* a sequence is one, too */
+            PyErr_Clear();
+            py_fail_type("the metadata are a mapping of str to str, not %.80R", metadata);
+        }
         return -1;
     }
     int result = 0;
@@ -231,12 +260,30 @@ int py_add_metadata(const py_state *state, coffer_header *header, PyObject *meta
     return result;
 }
 
+/* The shape of a tensor, whose name the failure tells. */
+static int arguments_shape(const char *name, size_t length, PyObject *shape, uint64_t **lengths, size_t *rank)
+{
+    char what[128];
+    arguments_name("the shape of the tensor", name, length, what, sizeof what);
+    if (py_shape_from(shape, lengths, rank) == 0) {
+        return 0;
+    }
+    const bool is_type = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
+    if (is_type || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        PyErr_Clear();
+        (is_type ? py_fail_type : py_fail_value)("%s is a sequence of whole numbers from 0 on, not %.80R", what, shape);
+    }
+    return -1;
+}
+
 int py_add_tensor(const py_state *state, coffer_header *header, PyObject *name, PyObject *dtype, PyObject *shape)
 {
     Py_ssize_t name_length = 0;
     Py_ssize_t dtype_length = 0;
-    const char *name_text = arguments_text(name, &name_length);
-    const char *dtype_text = name_text == NULL ? NULL : arguments_text(dtype, &dtype_length);
+    const char *name_text = py_text(name, "a tensor's name", &name_length);
+    char what[128];
+    arguments_name("the dtype of the tensor", name_text, (size_t)name_length, what, sizeof what);
+    const char *dtype_text = name_text == NULL ? NULL : py_text(dtype, what, &dtype_length);
     if (dtype_text == NULL) {
         return -1;
     }
@@ -249,7 +296,7 @@ int py_add_tensor(const py_state *state, coffer_header *header, PyObject *name, 
     }
     uint64_t *lengths = NULL;
     size_t rank = 0;
-    if (py_shape_from(shape, &lengths, &rank) < 0) {
+    if (arguments_shape(name_text, (size_t)name_length, shape, &lengths, &rank) < 0) {
         return -1;
     }
     coffer_error err;

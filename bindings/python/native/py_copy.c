@@ -104,7 +104,7 @@ static coffer_status copy_to_files(const copy_job *job, const char *path, const 
 static int copy_run(const py_state *state, const copy_job *job)
 {
     PyObject *path = NULL;
-    if (!PyUnicode_FSConverter(job->writing.own[1], &path)) {
+    if (!py_to_path(job->writing.own[1], &path)) {
         return -1;
     }
     py_watch watch;

@@ -86,6 +86,55 @@ PyObject *py_dtypes_of_frameworks(void)
     return names;
 }
 
+/* ---- Casts ---------------------------------------------------------------------------------------------------------- */
+
+/* A complex number is a float to those that are to be in its parts. A float of as many bits of the exponent has to have the same
+   infinities and NaNs. */
+static bool dtypes_is_exact_float(const dtypes_row *from, const dtypes_row *to)
+{
+    return from->mantissa <= to->mantissa &&
+           (from->exponent < to->exponent || (from->exponent == to->exponent && strcmp(from->suffix, to->suffix) == 0));
+}
+
+/* Whether `to` has every number of `from`: the bits of an integer are those of its greatest power of two and below. */
+static bool dtypes_is_exact(const dtypes_row *from, const dtypes_row *to)
+{
+    const bool whole = from->kind == COFFER_KIND_UNSIGNED || from->kind == COFFER_KIND_SIGNED;
+    const unsigned bits = from->kind == COFFER_KIND_SIGNED ? from->bits - 1 : from->bits;
+    if (from == to || from->kind == COFFER_KIND_NONE || to->kind == COFFER_KIND_NONE) {
+        return from == to;
+    }
+    switch (to->kind) {
+    case COFFER_KIND_UNSIGNED:
+        return from->kind == COFFER_KIND_BOOL || (from->kind == COFFER_KIND_UNSIGNED && bits <= to->bits);
+    case COFFER_KIND_SIGNED:
+        return from->kind == COFFER_KIND_BOOL || (whole && bits <= to->bits - 1);
+    case COFFER_KIND_FLOAT:
+    case COFFER_KIND_COMPLEX:
+        if (from->kind == COFFER_KIND_COMPLEX) {
+            return to->kind == COFFER_KIND_COMPLEX && dtypes_is_exact_float(from, to);
+        }
+        if (from->kind == COFFER_KIND_BOOL || whole) {
+            return to->mantissa > 0 && (whole ? bits : 1) <= to->mantissa + 1;
+        }
+        return dtypes_is_exact_float(from, to);
+    default:
+        return false;
+    }
+}
+
+PyObject *py_is_exact(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *from = NULL;
+    const char *to = NULL;
+    if (!PyArg_ParseTuple(args, "ss:is_exact", &from, &to)) {
+        return NULL;
+    }
+    return PyBool_FromLong(dtypes_is_exact(&dtypes_rows[coffer_dtype_from_name(from, strlen(from))],
+                                           &dtypes_rows[coffer_dtype_from_name(to, strlen(to))]));
+}
+
 /* ---- DLPack -------------------------------------------------------------------------------------------------------- */
 
 /* The layouts of narrow floats that DLPack has codes for, in their order: the first is 7. */

@@ -21,11 +21,7 @@ static int edit_mode_from(const py_state *state, const char *text, coffer_edit_m
 static const char *edit_text(PyObject *text, size_t *length)
 {
     Py_ssize_t size = 0;
-    if (!PyUnicode_Check(text)) {
-        PyErr_Format(PyExc_TypeError, "metadata are pairs of str, not of %R", (PyObject *)Py_TYPE(text));
-        return NULL;
-    }
-    const char *found = PyUnicode_AsUTF8AndSize(text, &size);
+    const char *found = py_text(text, "a key or a value of the metadata", &size);
     *length = (size_t)size;
     return found;
 }
@@ -72,8 +68,8 @@ PyObject *py_edit_metadata(PyObject *module, PyObject *args, PyObject *kwargs)
     const char *sync = "replace";
     unsigned long long slack = 0;
     int follow_links = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O|$sKpsO:edit_metadata", names, PyUnicode_FSConverter, &path,
-                                     &given, &mode, &slack, &follow_links, &sync, &progress)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O|$sKpsO:edit_metadata", names, py_to_path, &path, &given, &mode,
+                                     &slack, &follow_links, &sync, &progress)) {
         return NULL;
     }
     options.slack = slack;
@@ -105,8 +101,7 @@ PyObject *py_recover(PyObject *module, PyObject *args, PyObject *kwargs)
     coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
     PyObject *path = NULL;
     int follow_links = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$p:recover", names, PyUnicode_FSConverter, &path,
-                                     &follow_links)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$p:recover", names, py_to_path, &path, &follow_links)) {
         return NULL;
     }
     options.follow_links = follow_links != 0;

@@ -78,10 +78,10 @@ PyObject *py_export_file(PyObject *module, PyObject *args, PyObject *kwargs)
     call.open.access = COFFER_READ;
     call.open.verify = COFFER_VERIFY_RECORDED;
     PyObject *told = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&s|$z#zpzsIOzz:export_file", names, PyUnicode_FSConverter,
-                                     &call.path, PyUnicode_FSConverter, &call.output, &to, &call.options.tensor,
-                                     &tensor_len, &bytes_as, &tied, &call.open.token, &sync, &call.threads,
-                                     &call.progress, &call.options.arch, &call.options.sidecar)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&s|$z#zpzsIOzz:export_file", names, py_to_path, &call.path,
+                                     py_to_path, &call.output, &to, &call.options.tensor, &tensor_len, &bytes_as, &tied,
+                                     &call.open.token, &sync, &call.threads, &call.progress, &call.options.arch,
+                                     &call.options.sidecar)) {
         goto done;
     }
     call.options.tensor_len = (size_t)tensor_len;
@@ -104,7 +104,7 @@ PyObject *py_export_format(PyObject *module, PyObject *path)
 {
     PyObject *bytes = NULL;
     (void)module;
-    if (!PyUnicode_FSConverter(path, &bytes)) {
+    if (!py_to_path(path, &bytes)) {
         return NULL;
     }
     PyObject *name = PyUnicode_FromString(coffer_export_name(coffer_export_from_path(PyBytes_AsString(bytes))));

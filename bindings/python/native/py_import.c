@@ -189,7 +189,7 @@ static PyObject *import_run_opened(const py_state *state, const import_call *cal
 static bool import_paths(const import_call *call, import_opened *opened, Py_ssize_t count)
 {
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (!PyUnicode_FSConverter(PyTuple_GetItem(call->paths, i), &opened[i].path)) {
+        if (!py_to_path(PyTuple_GetItem(call->paths, i), &opened[i].path)) {
             return false;
         }
     }
@@ -297,7 +297,7 @@ PyObject *py_import_file(PyObject *module, PyObject *args, PyObject *kwargs)
     const bool named = output != NULL && output != Py_None;
     if (block >= 0 && py_sync_from(state, sync, &call.files.sync) == 0 &&
         py_algorithm_from(state, digests, &call.files.digests) == 0 && import_patterns(&call, select) &&
-        (!named || PyUnicode_FSConverter(output, &call.output))) {
+        (!named || py_to_path(output, &call.output))) {
         told = import_run(state, &call);
     }
     PyMem_Free((void *)call.options.select);

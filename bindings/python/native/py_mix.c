@@ -31,11 +31,9 @@ static PyObject *mix_tuple(py_mix *mix, PyObject *sequence)
 const char *py_pattern_text(PyObject *text)
 {
     Py_ssize_t size = 0;
-    const char *found = PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &size) : NULL;
-    if (found == NULL && PyErr_Occurred() == NULL) {
-        PyErr_SetString(PyExc_TypeError, "a pattern is a str");
-    } else if (found != NULL && strlen(found) != (size_t)size) {
-        PyErr_SetString(PyExc_ValueError, "a pattern has no NUL in it; ? stands for one");
+    const char *found = py_text(text, "a pattern", &size);
+    if (found != NULL && strlen(found) != (size_t)size) {
+        py_fail_value("a pattern has no NUL in it; ? stands for one");
         return NULL;
     }
     return found;
@@ -44,7 +42,7 @@ const char *py_pattern_text(PyObject *text)
 static const char *mix_path(py_mix *mix, PyObject *path)
 {
     PyObject *bytes = NULL;
-    if (!PyUnicode_FSConverter(path, &bytes)) {
+    if (!py_to_path(path, &bytes)) {
         return NULL;
     }
     const char *text = PyBytes_AsString(bytes);
@@ -125,7 +123,7 @@ static int mix_rule(const py_state *state, py_mix *mix, size_t i, PyObject *pair
 static int mix_model(const py_state *state, py_mix *mix, size_t i, PyObject *model)
 {
     if (!PyObject_TypeCheck(model, (PyTypeObject *)state->model_type)) {
-        PyErr_SetString(PyExc_TypeError, "what is averaged are models");
+        py_fail_type("what is averaged are models");
         return -1;
     }
     mix->handles[i] = py_model_use(model);

@@ -143,8 +143,8 @@ PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs)
     const char *name = coffer_algorithm_name(COFFER_SHA256);
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
     PyObject *progress = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|s$O:record_digests", keywords, PyUnicode_FSConverter, &path,
-                                     &name, &progress) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|s$O:record_digests", keywords, py_to_path, &path, &name,
+                                     &progress) ||
         py_algorithm_from(state, name, &algorithm) < 0) {
         Py_XDECREF(path);
         return NULL;

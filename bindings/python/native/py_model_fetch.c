@@ -11,8 +11,8 @@ PyObject *py_model_fetch(PyObject *self, PyObject *args, PyObject *kwargs)
     PyObject *progress = NULL;
     int force = 0;
     unsigned threads = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O$pOI:fetch", keywords, PyUnicode_FSConverter, &folder, &names,
-                                     &force, &progress, &threads)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O$pOI:fetch", keywords, py_to_path, &folder, &names, &force,
+                                     &progress, &threads)) {
         return NULL;
     }
     py_handle *handle = py_model_use(self);

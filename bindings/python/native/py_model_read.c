@@ -214,7 +214,11 @@ static int target_init(const py_state *state, const py_handle *handle, PyObject 
         return -1;
     }
     target->tensor = py_find(state, handle, items[0]);
-    if (target->tensor == NULL || PyObject_GetBuffer(items[1], buffer, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
+    if (target->tensor == NULL) {
+        return -1;
+    }
+    if (!py_given_buffer(items[1], target->tensor->dtype, true, buffer)) {
+        py_fail_type("tensors are read into writable contiguous buffers of bytes, or of their dtypes");
         return -1;
     }
     target->buffer = buffer->buf;

@@ -87,6 +87,10 @@ PyObject *py_raise(const py_state *state, const coffer_error *err);
 /* The same for a failure that the extension itself notices; `format` is that of snprintf. */
 PyObject *py_fail(const py_state *state, coffer_status code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A call with something of the wrong type, which is a TypeError too, or of the wrong value, a ValueError; `format` is that of
+   PyUnicode_FromFormat. They return NULL. */
+PyObject *py_fail_type(const char *format, ...);
+PyObject *py_fail_value(const char *format, ...);
 /* The same, with two sizes that should agree, for a tensor (NULL: none). */
 PyObject *py_fail_sizes(const py_state *state, coffer_status code, const char *tensor, uint64_t expected,
                         uint64_t actual, const char *message);
@@ -193,6 +197,8 @@ PyObject *py_lent_memory(const py_state *state, PyObject *owner, void *data, Py_
    exact, and so are floats. */
 PyObject *py_values_list(const py_state *state, const py_part *part, const void *data);
 PyObject *py_values_first(const py_state *state, const py_part *part, const void *data);
+/* coffer._native.decode. */
+PyObject *py_decode(PyObject *module, PyObject *args);
 
 /* ---- Reading many tensors (py_read.c) ----------------------------------------------------------------------------- */
 
@@ -240,6 +246,20 @@ py_dlpack_type py_dlpack_type_of(coffer_dtype dtype);
 const char *py_buffer_format_of(coffer_dtype dtype);
 /* A dict: the names that frameworks have for dtypes, by those in files. */
 PyObject *py_dtypes_of_frameworks(void);
+/* coffer._native.is_exact. */
+PyObject *py_is_exact(PyObject *module, PyObject *args);
+
+/* ---- Bytes that callers give (py_given.c) ------------------------------------------------------------------------- */
+
+/* Gets the buffer of an object if its bytes are those of a tensor of that dtype as they are, contiguous: plain bytes, or elements
+   of that dtype. Without an exception false for any other object, which coffer._given knows about. */
+bool py_given_buffer(PyObject *object, coffer_dtype dtype, bool writable, Py_buffer *buffer);
+/* The same for what is written: of any other object the buffer is that of bytes made from it. */
+int py_given_bytes(PyObject *object, const coffer_tensor *tensor, Py_buffer *buffer);
+/* coffer._native.is_given. */
+PyObject *py_is_given(PyObject *module, PyObject *args);
+/* What a function of a module returns for these, of which NULL ends the list. */
+PyObject *py_call(const char *module, const char *function, PyObject *first, PyObject *second, PyObject *third);
 
 /* ---- DLPack (py_dlpack.c) ----------------------------------------------------------------------------------------- */
 
@@ -258,6 +278,10 @@ const py_part *py_tensor_of(const py_state *state, PyObject *object, py_handle *
 
 /* ---- Arguments (py_arguments.c) ----------------------------------------------------------------------------------- */
 
+/* The UTF-8 of a str, which the message calls `what`: "a tensor's name". NULL and a TypeError for anything else. */
+const char *py_text(PyObject *text, const char *what, Py_ssize_t *length);
+/* A converter for "O&": a path as a bytes object. */
+int py_to_path(PyObject *object, void *out);
 /* The tensor that a Python string names, or NULL and Error NO_TENSOR. */
 const coffer_tensor *py_find(const py_state *state, const py_handle *handle, PyObject *name);
 /* Converters for "O&": whole numbers from 0 on, a ValueError for others. What the letters K and I take wraps around. */

@@ -97,7 +97,7 @@ static int part_take(const py_state *state, const coffer_index *outer, uint64_t 
         return 0;
     }
     if (!PyIndex_Check(index)) {
-        PyErr_Format(PyExc_TypeError, "a tensor's index is an int, a slice, ... or a tuple of these, not %R",
+        py_fail_type("a tensor's index is an int, a slice, ... or a tuple of these, not %R",
                      (PyObject *)Py_TYPE(index));
         return -1;
     }

@@ -56,7 +56,7 @@ static void plan_dealloc(PyObject *object)
 const coffer_plan *py_plan_begin(const py_state *state, PyObject *object)
 {
     if (Py_TYPE(object) != state->plan_type) {
-        PyErr_Format(PyExc_TypeError, "a coffer.Plan is wanted, not %R", (PyObject *)Py_TYPE(object));
+        py_fail_type("a coffer.Plan is wanted, not %R", (PyObject *)Py_TYPE(object));
         return NULL;
     }
     plan_object *self = (plan_object *)object;

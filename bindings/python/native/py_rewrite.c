@@ -25,13 +25,9 @@ static void rewrite_rules_deinit(rewrite_rules *rules)
 static const char *rewrite_text(PyObject *text)
 {
     Py_ssize_t size = 0;
-    if (!PyUnicode_Check(text)) {
-        PyErr_Format(PyExc_TypeError, "a rule is of str, not of %R", (PyObject *)Py_TYPE(text));
-        return NULL;
-    }
-    const char *found = PyUnicode_AsUTF8AndSize(text, &size);
+    const char *found = py_text(text, "what a rule is made of", &size);
     if (found != NULL && strlen(found) != (size_t)size) {
-        PyErr_SetString(PyExc_ValueError, "a pattern or name of a rule has no NUL in it; ? stands for one");
+        py_fail_value("a pattern or name of a rule has no NUL in it; ? stands for one");
         return NULL;
     }
     return found;
@@ -190,7 +186,7 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     PyObject *path = NULL;
-    if (output != NULL && output != Py_None && !PyUnicode_FSConverter(output, &path)) {
+    if (output != NULL && output != Py_None && !py_to_path(output, &path)) {
         return NULL;
     }
     rewrite_rules rules;

@@ -279,9 +279,8 @@ PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
     coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
     coffer_model_writer_options options = COFFER_MODEL_WRITER_OPTIONS_INIT;
     serialize_job job;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&|O$KspzO:serialize_model", names, &entries,
-                                     PyUnicode_FSConverter, &path, &metadata, &max_shard_size, &sync, &force, &digests,
-                                     &progress) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO&|O$KspzO:serialize_model", names, &entries, py_to_path, &path,
+                                     &metadata, &max_shard_size, &sync, &force, &digests, &progress) ||
         py_sync_from(state, sync, &files.sync) < 0 || py_algorithm_from(state, digests, &files.digests) < 0) {
         Py_XDECREF(path);
         return NULL;

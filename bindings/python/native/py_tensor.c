@@ -68,7 +68,7 @@ static void tensor_dealloc(PyObject *object)
 const py_part *py_tensor_of(const py_state *state, PyObject *object, py_handle **handle)
 {
     if (Py_TYPE(object) != state->tensor_type) {
-        PyErr_Format(PyExc_TypeError, "a coffer.Tensor is wanted, not %R", (PyObject *)Py_TYPE(object));
+        py_fail_type("a coffer.Tensor is wanted, not %R", (PyObject *)Py_TYPE(object));
         return NULL;
     }
     *handle = ((tensor_object *)object)->handle;
@@ -432,8 +432,8 @@ static PyObject *tensor_read_into(PyObject *object, PyObject *target)
     tensor_object *self = (tensor_object *)object;
     const py_state *state = py_state_of(object);
     Py_buffer buffer;
-    if (PyObject_GetBuffer(target, &buffer, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0) {
-        return NULL;
+    if (!py_given_buffer(target, self->part.tensor->dtype, true, &buffer)) {
+        return py_call("coffer._given", "read_into", object, target, NULL);
     }
     PyObject *result = NULL;
     if ((uint64_t)buffer.len != self->part.size) {
@@ -516,6 +516,21 @@ static int tensor_contains(PyObject *self, PyObject *value)
     return -1;
 }
 
+/* Element by element, as arrays compare: that two tensors are one object says nothing of their values. */
+static PyObject *tensor_compare(PyObject *self, PyObject *other, int operation)
+{
+    if (other == Py_None || (operation != Py_EQ && operation != Py_NE)) {
+        return Py_NewRef(Py_NotImplemented);
+    }
+    return py_call("coffer._arrays", operation == Py_EQ ? "equal" : "not_equal", self, other, NULL);
+}
+
+static Py_hash_t tensor_hash(PyObject *self)
+{
+    const Py_hash_t hash = (Py_hash_t)((uintptr_t)self >> 4);
+    return hash == -1 ? -2 : hash;
+}
+
 /* ---- Pickling ----------------------------------------------------------------------------------------------------- */
 
 /* One index of a part, as Python has it. */
@@ -579,15 +594,7 @@ static PyObject *tensor_reduce(PyObject *object, PyObject *unused)
 
 static PyObject *tensor_call_arrays(const char *function, PyObject *self, PyObject *argument, PyObject *option)
 {
-    PyObject *arrays = PyImport_ImportModule("coffer._arrays");
-    PyObject *result = NULL;
-    if (arrays != NULL) {
-        PyObject *callable = PyObject_GetAttrString(arrays, function);
-        result = callable == NULL ? NULL : PyObject_CallFunctionObjArgs(callable, self, argument, option, NULL);
-        Py_XDECREF(callable);
-        Py_DECREF(arrays);
-    }
-    return result;
+    return py_call("coffer._arrays", function, self, argument, option);
 }
 
 static PyObject *tensor_iterate(PyObject *self)
@@ -659,7 +666,9 @@ static PyMethodDef tensor_methods[] = {
       "numpy($self)\n--\n\nA numpy array, a read-only view where it can be one; bfloat16 and float8 need ml_dtypes." },
     { "read", tensor_read, METH_NOARGS, "read($self)\n--\n\nA copy of the bytes in memory of its own." },
     { "read_into", tensor_read_into, METH_O,
-      "read_into($self, buffer, /)\n--\n\nReads into a writable contiguous buffer of exactly nbytes." },
+      "read_into($self, buffer, /)\n--\n\nReads into a writable buffer of exactly nbytes, or into an array or torch "
+      "tensor "
+      "of as many elements, with any strides:\nof the dtype, or of one that has every number of it." },
     { "tobytes", tensor_tobytes, METH_NOARGS, "tobytes($self)\n--\n\nThe bytes, as the file has them." },
     { "tolist", tensor_tolist, METH_NOARGS,
       "tolist($self)\n--\n\nThe elements as numbers of Python's, in lists of lists; of no dimension, the number." },
@@ -691,6 +700,8 @@ PyTypeObject *py_tensor_make_type(PyObject *module)
         { Py_tp_dealloc, tensor_dealloc },
         { Py_tp_repr, tensor_repr },
         { Py_tp_iter, tensor_iterate },
+        { Py_tp_richcompare, tensor_compare },
+        { Py_tp_hash, tensor_hash },
         { Py_tp_methods, tensor_methods },
         { Py_tp_getset, tensor_attributes },
         { Py_mp_length, tensor_length },

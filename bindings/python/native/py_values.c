@@ -111,3 +111,34 @@ PyObject *py_values_first(const py_state *state, const py_part *part, const void
 {
     return values_of(state, part, data, 0);
 }
+
+PyObject *py_decode(PyObject *module, PyObject *args)
+{
+    const char *name = NULL;
+    Py_buffer bytes;
+    unsigned long long first = 0;
+    unsigned long long count = 0;
+    if (!PyArg_ParseTuple(args, "sy*KK:decode", &name, &bytes, &first, &count)) {
+        return NULL;
+    }
+    const coffer_dtype dtype = coffer_dtype_from_name(name, strlen(name));
+    const uint32_t bits = coffer_dtype_bits(dtype);
+    const uint64_t whole = bits == 0 ? 0 : (uint64_t)bytes.len * 8 / bits;
+    const size_t doubles = coffer_dtype_kind(dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
+    PyObject *result = NULL;
+    if (first > whole || count > whole - first || count > SIZE_MAX / sizeof(double) / doubles) {
+        py_fail_value("the bytes have %llu elements of %s, not those", (unsigned long long)whole, name);
+    } else {
+        const size_t size = (size_t)count * doubles * sizeof(double);
+        py_pages pages = py_pages_for(size);
+        void *values = py_memory_new(size, &pages);
+        if (values == NULL) {
+            PyErr_NoMemory();
+        } else {
+            Py_BEGIN_ALLOW_THREADS(void) coffer_decode(dtype, bytes.buf, first, (size_t)count, values);
+            Py_END_ALLOW_THREADS result = py_buffer_new(PyModule_GetState(module), values, size);
+        }
+    }
+    PyBuffer_Release(&bytes);
+    return result;
+}

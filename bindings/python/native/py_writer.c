@@ -257,6 +257,10 @@ static PyObject *writer_exit(PyObject *self, PyObject *args)
 /* The number of a declared tensor, or -1. */
 static Py_ssize_t writer_number(PyObject *object, PyObject *name)
 {
+    Py_ssize_t length = 0;
+    if (py_text(name, "a tensor's name", &length) == NULL) {
+        return -1;
+    }
     PyObject *number = PyDict_GetItemWithError(((writer_object *)object)->numbers, name);
     if (number != NULL) {
         return PyLong_AsSsize_t(number);
@@ -324,7 +328,8 @@ static PyObject *writer_write(PyObject *object, PyObject *args, PyObject *kwargs
     }
     const Py_ssize_t number = writer_number(object, name);
     Py_buffer buffer;
-    if (number < 0 || PyObject_GetBuffer(data, &buffer, PyBUF_C_CONTIGUOUS) < 0) {
+    if (number < 0 ||
+        py_given_bytes(data, coffer_header_at(((writer_object *)object)->header, (size_t)number), &buffer) < 0) {
         return NULL;
     }
     PyObject *result = writer_write_bytes(object, (size_t)number, offset, &buffer);
@@ -357,9 +362,10 @@ static const char writer_doc[] =
 
 static PyMethodDef writer_methods[] = {
     { "write", (PyCFunction)(void (*)(void))writer_write, METH_VARARGS | METH_KEYWORDS,
-      "write($self, name, data, offset=0)\n--\n\nWrites bytes of a tensor, from its byte `offset` on: any buffer. From "
-      "any "
-      "thread, several at once; a byte can come once." },
+      "write($self, name, data, offset=0)\n--\n\nWrites bytes of a tensor, from its byte `offset` on: any buffer of "
+      "bytes, as they are, or an array or torch tensor,\nwhich is cast where the tensor's dtype has every number of "
+      "its "
+      "own, and refused otherwise. From any thread, several\nat once; a byte can come once." },
     { "finish", writer_finish, METH_NOARGS,
       "finish($self)\n--\n\nChecks that every byte came, and publishes the file." },
     { "discard", writer_discard, METH_NOARGS,

@@ -279,3 +279,12 @@ def test_reads_what_is_not_mapped_from_a_pipe_not_at_all():
     with io.open(read, "rb"), io.open(write, "wb"), pytest.raises(OSError, match="pipe") as caught:
         coffer.open(read)
     assert caught.value.code == "NOT_REGULAR"
+
+
+def test_files_are_not_compared(path):
+    """Their tensors would have to be read for that: == said that no two were equal, not even one and itself opened again."""
+    one, other = coffer.open(path), coffer.open(path)
+    assert one == one and one != 3 and one != None and len({one, one, other}) == 2  # noqa: E711
+    for wrong in (other, dict(other), {}):
+        with pytest.raises(TypeError, match=r"coffer.diff\(a, b\) tells how they differ"):
+            one == wrong  # noqa: B015

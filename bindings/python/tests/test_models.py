@@ -40,6 +40,18 @@ def test_editing_metadata(path):
     assert same(loaded(path), before)
 
 
+def test_a_str_is_one_name(path):
+    """And not as many as it has characters."""
+    keys = {"a": "1", "b": "2", "c": "3", "abc": "4"}
+    coffer.edit_metadata(path, keys)
+    coffer.edit_metadata(path, None, "abc")
+    assert {key: coffer.open(path).metadata.get(key) for key in keys} == {"a": "1", "b": "2", "c": "3", "abc": None}
+    coffer.record_digests(path)
+    coffer.open(path).verify("cube")
+    with pytest.raises(KeyError):
+        coffer.open(path).verify("cub")
+
+
 def test_an_edit_that_does_not_fit(path):
     with pytest.raises(coffer.Error) as caught:
         coffer.edit_metadata(path, {"a": "x" * 5000}, mode="in place")

@@ -297,9 +297,9 @@ def test_what_is_read_ahead_is_loaded(model, monkeypatch):
         def __getattr__(self, name):
             return getattr(_native, name)
 
-        def Load(self, plan, *, window, **options):
+        def Load(self, plan, *, window):
             loads.append((len(plan), window))
-            return load(plan, window=window, **options)
+            return load(plan, window=window)
 
     monkeypatch.setattr(ahead, "_native", Native())
     with ReadAhead(paths) as source:

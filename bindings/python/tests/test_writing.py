@@ -15,6 +15,7 @@ import safetensors.numpy
 from conftest import FORMAT
 
 import coffer
+import coffer.numpy
 from coffer._native import serialize, serialize_file, serialize_model
 
 
@@ -106,6 +107,70 @@ def test_wrong_entries(wrong):
 def test_wrong_metadata(wrong):
     with pytest.raises((TypeError, AttributeError)):
         serialize([], wrong)
+
+
+NO_CALLS = {
+    "a name": (lambda path: coffer.numpy.save_file({1: np.zeros(2)}, path), TypeError, "a tensor's name is a str, not 1 of the type int"),
+    "another name": (lambda path: coffer.save_file({1: np.zeros(2)}, path), TypeError, "a tensor's name is a str, not 1 of the type int"),
+    "half a pair": (lambda path: coffer.save_file({"\ud800": np.zeros(2)}, path), ValueError, "a tensor's name has half of a surrogate pair"),
+    "a list": (lambda path: coffer.save_file([np.zeros(2)], path), TypeError, "only a mapping of names to tensors can be saved, not list"),
+    "None": (lambda path: coffer.numpy.save_file(None, path), TypeError, "only a mapping of names to tensors can be saved, not NoneType"),
+    "no tensor": (lambda path: coffer.save_file({"a": [1.0]}, path), TypeError, "'a' is of the type list"),
+    "no array": (lambda path: coffer.numpy.save_file({"a": [1.0]}, path), TypeError, "'a' is not a tensor of numpy, but of the type list"),
+    "no bytes": (lambda path: coffer.numpy.save({"a": b"1"}), TypeError, "'a' is not a tensor of numpy, but of the type bytes"),
+    "nothing": (lambda path: coffer.save_file({"a": np.zeros(2), "b": None}, path), TypeError, "'b' is None"),
+    "objects": (lambda path: coffer.numpy.save({"a": np.array([{}])}), coffer.Error, "'a' is of object, for which files have no dtype"),
+    "text": (lambda path: coffer.save_file({"a": np.array(["x"])}, path), coffer.Error, "'a' is of str32, for which files have no dtype"),
+    "dates": (lambda path: coffer.numpy.save({"a": np.zeros(1, "M8[s]")}), coffer.Error, "'a' is of datetime64"),
+    "records": (lambda path: coffer.numpy.save({"a": np.zeros(1, "f4,i4")}), coffer.Error, "'a' is of void"),
+    "metadata by ints": (lambda path: coffer.numpy.save({}, {1: "a"}), TypeError, "a key of the metadata is a str, not 1"),
+    "metadata of ints": (lambda path: coffer.numpy.save({}, {"k": 1}), TypeError, 'the metadata\'s value of "k" is a str, not 1'),
+    "metadata of halves": (lambda path: coffer.numpy.save({}, {"k": "\ud800"}), ValueError, 'the metadata\'s value of "k" has half'),
+    "no metadata": (lambda path: coffer.numpy.save({}, [("a", "b")]), TypeError, "the metadata are a mapping of str to str, not"),
+    "no metadata at all": (lambda path: coffer.numpy.save({}, 3), TypeError, "the metadata are a mapping of str to str, not 3"),
+    "a path": (lambda path: coffer.numpy.save_file({}, 1.5), TypeError, "a path is a str, bytes or os.PathLike, not 1.5"),
+    "a path of a writer": (lambda path: coffer.Writer(None, {}), TypeError, "a path is a str, bytes or os.PathLike, not None"),
+    "declared by ints": (lambda path: coffer.Writer(path, {1: ("F32", (1,))}), TypeError, "a tensor's name is a str, not 1"),
+    "declared without a shape": (lambda path: coffer.Writer(path, {"a": "F32"}), TypeError, "a declaration is .name, dtype, shape."),
+    "a shape": (lambda path: coffer.Writer(path, {"a": ("F32", 3)}), TypeError, 'the shape of the tensor "a" is a sequence of whole numbers'),
+    "a length": (lambda path: coffer.Writer(path, {"a": ("F32", (-1,))}), ValueError, 'the shape of the tensor "a" is a sequence of whole'),
+    "a dtype": (lambda path: coffer.Writer(path, {"a": (np.float32, (1,))}), TypeError, 'the dtype of the tensor "a" is a str, not'),
+    "not of this file": (lambda path: coffer.save_file({"a": coffer.open(numpy_bytes())["x"], "b": np.zeros(1)}, path), TypeError,
+                         "'b' is not a tensor of coffer, as the first is, but of the type ndarray"),
+    "a key": (lambda path: coffer.open(numpy_bytes())[1], TypeError, "a tensor's name is a str, not 1"),
+    "edits": (lambda path: coffer.edit_metadata(path, "abc"), TypeError, "what is set is a mapping of keys to values, not 'abc'"),
+    "edits by ints": (lambda path: coffer.edit_metadata(path, {1: "a"}), TypeError, "a key or a value of the metadata is a str, not 1"),
+    "removed by ints": (lambda path: coffer.edit_metadata(path, None, [1]), TypeError, "a key or a value of the metadata is a str, not 1"),
+}  # fmt: skip
+
+
+def numpy_bytes():
+    return coffer.numpy.save({"x": np.zeros(2, np.float32)})
+
+
+@pytest.mark.parametrize(("call", "kind", "said"), NO_CALLS.values(), ids=NO_CALLS)
+def test_wrong_kinds(tmp_path, call, kind, said):
+    """Each is an error of coffer's, says which tensor or key it is about, and leaves nothing behind."""
+    with pytest.raises(kind, match=said) as caught:
+        call(tmp_path / "x")
+    assert isinstance(caught.value, coffer.Error) and os.listdir(tmp_path) == []
+
+
+def test_arrays_of_others():
+    """numpy's takes what says which array it is."""
+
+    class Array:
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(3)
+
+    assert coffer.open(coffer.numpy.save({"a": Array(), "b": np.float32(2), "c": coffer.open(numpy_bytes())["x"]}))["a"].tolist() == [0, 1, 2]
+
+    class Worse:
+        def __array__(self, dtype=None, copy=None):
+            raise RuntimeError("not now")
+
+    with pytest.raises(TypeError, match="'a', of the type Worse, cannot be made an array: not now"):
+        coffer.numpy.save({"a": Worse()})
 
 
 def test_data_must_be_contiguous():

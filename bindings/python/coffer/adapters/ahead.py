@@ -99,22 +99,6 @@ class ReadAhead:
     ) -> None:
         """`order` has the names as they will come; None: as their bytes lie in the files."""
         models = [_native.Model.open(path, access="read", format="safetensors") for path in paths]
-        self._begin(models, order, 0, memory, threads, verify=True)
-
-    @classmethod
-    def of(
-        cls, models: Iterable[_native.Model], *, order: Iterable[str] | None = None, start: int = 0, verify: bool = True
-    ) -> ReadAhead:
-        """The same for files that are open, from a position in the order on. Without `verify` digests that they record are not
-        compared."""
-        self = object.__new__(cls)
-        self._begin(list(models), order, start, MEMORY, THREADS, verify)
-        return self
-
-    def _begin(
-        self, models: list[_native.Model], order: Iterable[str] | None, start: int, memory: int, threads: int, verify: bool
-    ) -> None:
-        self._verify = verify
         self._homes = {name: model for model in models for name in model.offset_keys()}
         self.tensors: Mapping[str, _native.Tensor] = {tensor.name: tensor for model in models for tensor in model.tensors()}
         self.statistics = Statistics()
@@ -122,13 +106,12 @@ class ReadAhead:
         self._positions = {name: position for position, name in enumerate(self._names)}
         self._learner = Learner(self._names)
         self._first: dict[str, int] = {}  # the position of the first tensor of each kind
-        for position, name in enumerate(self._names[start:], start):
+        for position, name in enumerate(self._names):
             self._first.setdefault(self._learner.kind(name), position)
         self._horizon = max(len(self._first), _HORIZON)
         self._taken: dict[str, list[Ranges]] = {}
-        self._start = start
-        self._passed = start  # the tensors before this position have come
-        self._looked = start  # up to which position it was decided what to read ahead
+        self._passed = 0  # the tensors before this position have come
+        self._looked = 0  # up to which position it was decided what to read ahead
         self._limit = memory
         self._used = 0
         self._entries: OrderedDict[tuple[str, Ranges], _Entry] = OrderedDict()
@@ -194,9 +177,9 @@ class ReadAhead:
     def _demand(self, part: _native.Tensor, name: str, ranges: Ranges, target: memoryview | None) -> memoryview:
         """A part that was not read ahead. All of a tensor is loaded, where the file has a digest that it can be compared with."""
         model = self._homes[name]
-        verified = self._verify and model.algorithm is not None and ranges == whole(self.tensors[name].shape)
+        verified = model.algorithm is not None and ranges == whole(self.tensors[name].shape)
         if part.nbytes >= _LARGE or verified:
-            with load_parts(model, [(name, slices(ranges), target)], self._urgent, verify=self._verify) as load:
+            with load_parts(model, [(name, slices(ranges), target)], self._urgent) as load:
                 return memoryview(load.take(0))
         if target is None:
             return memoryview(part.read())
@@ -229,7 +212,7 @@ class ReadAhead:
         """Counts and learns that a part is taken; what was read ahead for it, if anything was, is released afterwards."""
         with self._lock:
             parts = self._taken.setdefault(name, [])
-            if not parts and self._start <= self._positions[name] < self._passed:
+            if not parts and self._positions[name] < self._passed:
                 self.statistics.untouched -= 1  # it comes late
             parts.append(ranges)
             self._learner.learn(name, self.tensors[name].shape, parts)
@@ -326,7 +309,7 @@ class ReadAhead:
                 for number, entry in enumerate(entries):
                     plan.add(entry.name, slices(entry.ranges))
                     entry.number = number
-                load = _native.Load(plan, window=self._window, verify=self._verify)
+                load = _native.Load(plan, window=self._window)
             except Error:
                 continue  # whoever takes a part of them reads it again
             for entry in entries:

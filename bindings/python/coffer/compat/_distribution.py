@@ -5,10 +5,23 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import os
 from pathlib import Path
 
 from ._finder import PACKAGES
+
+
+# What the modules for frameworks need, by the names that the packages have for that. Coffer needs nothing.
+_EXTRAS = {
+    "numpy": ["numpy"],
+    "torch": ["torch"],
+    "tensorflow": ["numpy", "tensorflow"],
+    "jax": ["numpy", "jax", "flax"],
+    "mlx": ["numpy", "mlx"],
+    "paddlepaddle": ["paddlepaddle"],
+}
+_MODULES = {"jax": "flax", "paddlepaddle": "paddle"}
 
 
 class StandIn(importlib.metadata.Distribution):
@@ -20,9 +33,17 @@ class StandIn(importlib.metadata.Distribution):
     def read_text(self, filename: str) -> str | None:
         if filename != "METADATA":
             return None
-        version = importlib.import_module(PACKAGES[self._package]).__version__
-        summary = f"Coffer, in the place of {self._package}"
-        return f"Metadata-Version: 2.1\nName: {self._package}\nVersion: {version}\nSummary: {summary}\n"
+        lines = [
+            "Metadata-Version: 2.1",
+            f"Name: {self._package}",
+            f"Version: {importlib.import_module(PACKAGES[self._package]).__version__}",
+            f"Summary: Coffer, in the place of {self._package}",
+        ]
+        for extra, requirements in _EXTRAS.items():
+            if importlib.util.find_spec(f"{PACKAGES[self._package]}.{_MODULES.get(extra, extra)}") is not None:
+                lines.append(f"Provides-Extra: {extra}")
+                lines += [f"Requires-Dist: {requirement} ; extra == '{extra}'" for requirement in requirements]
+        return "\n".join([*lines, ""])
 
     def locate_file(self, path: str | os.PathLike[str]) -> Path:
         return Path(__file__).parents[2] / path

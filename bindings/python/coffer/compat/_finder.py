@@ -46,6 +46,10 @@ class Loader:
         module.__dict__.update({name: value for name, value in vars(ours).items() if not _is_own(name)})
         module.__doc__ = ours.__doc__
         importlib.import_module(_EXTENSIONS[name])  # which makes it an attribute
+        # Where the real one has its exception, too: what is pickled here can be read by whoever has either.
+        for value in vars(ours).values():
+            if isinstance(value, type) and issubclass(value, Exception):
+                value.__module__ = _EXTENSIONS[name]
 
 
 def _is_own(name: str) -> bool:

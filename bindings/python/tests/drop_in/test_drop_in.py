@@ -10,7 +10,9 @@ import subprocess
 import sys
 import venv
 
+import numpy as np
 import pytest
+from conftest import array_file
 
 import coffer
 
@@ -79,6 +81,49 @@ try:
 except m.PackageNotFoundError:
     print("told apart")
 """, PYTHONPATH=str(tmp_path)) == "told apart\n"  # fmt: skip
+
+
+FAILURES = """
+import pickle, sys
+import safetensors.numpy, bintensors.numpy
+def raised(call):
+    try:
+        call()
+    except Exception as error:
+        return error
+errors = [raised(call) for call in (
+    lambda: safetensors.deserialize(b"abc"), lambda: safetensors.numpy.load(b"abc"),
+    lambda: safetensors.safe_open(sys.argv[1], "np").get_tensor("b"), lambda: safetensors.safe_open(sys.argv[1], "np").get_slice("a")[99],
+    lambda: safetensors.serialize({"__metadata__": safetensors.TensorSpec(dtype="bool", shape=[], data_ptr=1, data_len=1)}),
+    lambda: bintensors.deserialize(b"abc"),
+)]
+assert None not in errors
+pickle.dump(errors, sys.stdout.buffer, 0)
+"""
+
+
+def test_failures_are_pickled_for_those_who_have_the_real_package(tmp_path):
+    """And those of the real one can be read with the drop-in."""
+    (tmp_path / "x").write_bytes(array_file({"a": np.zeros(4, np.float32)}))
+    read = "import pickle, sys; print([type(error).__name__.replace('BinT', 'Bint') for error in pickle.load(open(sys.argv[1], 'rb'))])"
+    kinds = [*["SafetensorError"] * 5, "BintensorError"]
+    (tmp_path / "pickled").write_text(python("-c", f"import coffer.drop_in\n{FAILURES}", str(tmp_path / "x")))
+    assert "coffer" not in (tmp_path / "pickled").read_text()
+    for reader in (f"sys = __import__('sys'); sys.modules['coffer'] = None; {read}", f"import coffer.drop_in; {read}"):
+        assert python("-c", reader, str(tmp_path / "pickled")) == f"{kinds}\n"
+
+
+def test_what_the_packages_need_is_told(tmp_path):
+    """As the real ones tell it: nothing, but for extras."""
+    code = """
+import importlib.metadata as m
+for package in ("safetensors", "bintensors"):
+    needed = m.requires(package)
+    print(sorted(set(m.metadata(package).get_all("Provides-Extra")) & {"numpy", "torch", "tensorflow", "jax", "mlx", "paddlepaddle"}))
+    assert all("; extra ==" in one for one in needed) and any(one.startswith("torch") for one in needed), needed
+"""
+    theirs = python("-c", code)
+    assert python("-c", f"import coffer.drop_in{code}") == theirs
 
 
 @pytest.fixture

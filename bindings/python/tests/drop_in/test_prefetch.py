@@ -15,7 +15,7 @@ from conftest import array_file, taken_by_threads
 import coffer._load
 import coffer._places
 from coffer import _native
-from coffer.compat.safetensors import PrefetchLoader, SafetensorError, TensorMeta, safe_open
+from coffer.compat.safetensors import PrefetchLoader, SafetensorError, TensorMeta, _safe_open_handle, safe_open
 from coffer.compat.safetensors.torch import load_file
 
 
@@ -159,6 +159,18 @@ def test_other_calls_that_are_wrong(file, cuda):
             f.prefetch(threads=-1)
     with pytest.raises(SafetensorError, match="File is closed"):
         f.prefetch()
+
+
+def test_files_that_are_open_already(file, cuda):
+    """_safe_open_handle has the same method."""
+    path, wanted = file
+    with path.open("rb") as handle:
+        with _safe_open_handle(handle, "pt", "cuda:0") as f, f.prefetch({"cube": None, "matrix": slice(1, 3)}) as loader:
+            assert torch.equal(loader.take("matrix"), wanted["matrix"][1:3]) and torch.equal(loader.take("cube"), wanted["cube"])
+        with pytest.raises(SafetensorError, match='prefetch is only compatible with framework="pt"'):
+            _safe_open_handle(handle, "np").prefetch()
+        with pytest.raises(SafetensorError, match="prefetch loads to cuda devices, not cpu"):
+            _safe_open_handle(handle, "pt").prefetch()
 
 
 def test_dtypes_that_torch_does_not_have(tmp_path):

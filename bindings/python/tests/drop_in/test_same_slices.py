@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import os
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from both import COFFER, REFERENCE, Raised, one_tensor, outcome
+from conftest import array_file
 from hypothesis import given, settings
 
 LIMITS = settings(max_examples=500, deadline=None, database=None, derandomize=True)
@@ -117,3 +120,16 @@ def test_a_pread_slice_reads_only_what_it_needs(tmp_path):
     before = int(asked())
     assert part[:, :64].shape == (256, 64)
     assert int(asked()) - before < 256 * columns // 16
+
+
+@pytest.mark.parametrize(("framework", "backend"), FRAMEWORKS)
+def test_a_loop_of_slices_works_in_no_background(tmp_path, framework, backend):
+    """Reading ahead what a loader might take next was never faster than reading what it takes, and several times slower in a loop
+    over cached files: bench/bench_python.py, loops_of_slices."""
+    layers = {f"layers.{i}.weight": np.full((256, 256), i, np.int32) for i in range(24)}
+    (tmp_path / "x").write_bytes(array_file(layers))
+    before = set(os.listdir("/proc/self/task"))
+    with COFFER.package.safe_open(tmp_path / "x", framework, backend=backend) as file:
+        for name, array in layers.items():
+            assert np.array_equal(np.asarray(file.get_slice(name)[64:192]), array[64:192])
+        assert set(os.listdir("/proc/self/task")) <= before

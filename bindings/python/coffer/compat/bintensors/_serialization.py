@@ -22,7 +22,7 @@ from ..safetensors._serialization import (
     described,
     entries,
 )
-from ..safetensors._wording import file_path, wrong_type
+from ..safetensors._wording import as_text, file_path, wrong_type
 from ._wording import BintensorError, reading_failed, worded, writing_failed
 
 Hasher = Callable[[bytes], Any]  # of hashlib: what it gives has a digest()
@@ -119,8 +119,7 @@ def _entries(tensor_dict: Mapping[str, Mapping[str, Any]]) -> list[_native.Entry
         raise wrong_type("tensor_dict", tensor_dict, "dict")
     found: list[_native.Entry] = []
     for name, tensor in tensor_dict.items():
-        if not isinstance(name, str):
-            raise wrong_type("tensor_dict", name, "str")
+        as_text("tensor_dict", name)
         if not isinstance(tensor, dict):
             raise wrong_type("tensor_dict", tensor, "dict")
         found.append((name, *_described(tensor)))

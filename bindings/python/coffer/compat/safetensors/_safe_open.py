@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import IO, Any, ClassVar, NoReturn
 
 from ... import _native
 from ..._errors import Error, NoTensorError
@@ -15,11 +15,7 @@ from .. import SafetensorError
 from ._devices import device as device_of
 from ._indexing import choose_part
 from ._prefetch import THREADS, PrefetchLoader, PrefetchPlan, TensorMeta, meta_of, prefetch
-from ._slices_ahead import WORTHWHILE, SlicesAhead, is_worthwhile
 from ._wording import as_text, file_path, framework_failed, reading_failed, wrong_type
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 # "auto" reads on network file systems, where a map is slow, and may end the process when the connection breaks.
 _ACCESS: dict[str, _native.Access] = {"mmap": "auto", "pread": "read"}
@@ -57,15 +53,12 @@ def no_tensor(name: str, error: Error) -> NoReturn:
 class PySafeSlice:
     """A tensor of a file, of which parts can be taken: slice[1:3, ..., 0]. Any number of threads may do so at once."""
 
-    __slots__ = ("_ahead", "_framework", "_model", "_tensor")
+    __slots__ = ("_framework", "_model", "_tensor")
 
-    def __init__(
-        self, model: _native.Model, framework: Framework, tensor: _native.Tensor, ahead: SlicesAhead | None = None
-    ) -> None:
+    def __init__(self, model: _native.Model, framework: Framework, tensor: _native.Tensor) -> None:
         self._model = model
         self._framework = framework
         self._tensor = tensor
-        self._ahead = ahead  # None: every part is read when it is asked for
 
     def get_shape(self) -> list[int]:
         return list(self._tensor.shape)
@@ -76,12 +69,6 @@ class PySafeSlice:
 
     def __getitem__(self, index: Any) -> Any:
         try:
-            if self._ahead is not None:
-                found = self._ahead.part(self._framework, self._tensor.name, index)
-                if found is NotImplemented:
-                    self._ahead = None
-                elif found is not None:
-                    return found
             return self._framework.part(self._model, self._tensor.name, index, choose_part)
         except Error as error:
             framework_failed(error)
@@ -90,18 +77,12 @@ class PySafeSlice:
 class Reader:
     """An opened file, and the framework its tensors are for."""
 
-    __slots__ = ("_ahead", "_framework", "_model")
+    __slots__ = ("_framework", "_model")
 
     _part: ClassVar[type[PySafeSlice]] = PySafeSlice
 
     _model: _native.Model | None
     _framework: Framework
-    _ahead: SlicesAhead | None
-
-    def __new__(cls, *_arguments: object, **_options: object) -> Self:
-        self = super().__new__(cls)
-        self._ahead = None
-        return self
 
     def keys(self) -> list[str]:
         """The names of the tensors, in order."""
@@ -142,18 +123,12 @@ class Reader:
             no_tensor(name, error)
 
     def get_slice(self, name: str) -> PySafeSlice:
-        """A tensor to take parts of: nothing is read before it is indexed. Where large parts of tensors are read one after the other,
-        those of the next layers are read ahead."""
+        """A tensor to take parts of: nothing is read before it is indexed."""
         model = self._opened()
         if not isinstance(name, str):
             raise wrong_type("name", name, "str")
         try:
-            tensor = model.find(name)
-            if tensor.nbytes < WORTHWHILE or not is_worthwhile(self._framework, model, tensor):
-                return self._part(model, self._framework, tensor)
-            if self._ahead is None:
-                self._ahead = SlicesAhead(model)
-            return self._part(model, self._framework, tensor, self._ahead)
+            return self._part(model, self._framework, model.find(name))
         except NoTensorError as error:
             no_tensor(name, error)
 
@@ -164,8 +139,6 @@ class Reader:
         self, _exc_type: type[BaseException] | None, _exc_value: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         self._model = None  # what was handed out keeps it open
-        if self._ahead is not None:
-            self._ahead.close()
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
@@ -176,7 +149,28 @@ class Reader:
         return self._model
 
 
-class safe_open(Reader):  # noqa: N801  the reference's name
+class PrefetchingReader(Reader):
+    """The same with `prefetch`, which bintensors does not have."""
+
+    __slots__ = ()
+
+    def prefetch(
+        self, plan: PrefetchPlan | None = None, *, device: str | int | None = None, threads: int = THREADS
+    ) -> PrefetchLoader:
+        """Starts loading tensors to a CUDA device in the background, for torch. The file stays usable as before.
+
+        plan     names, and for each what is taken of the tensor: None for all of it, a slice of the first dimension, or a tuple of
+                 slices, one for each dimension; all of step 1. None: every tensor
+        device   None: that of this object
+        threads  that read, at most; 8: as many as the engine finds useful
+        """
+        model, wanted = self._opened(), self._framework
+        if device is not None and isinstance(wanted, TorchFramework):
+            wanted = framework_on("pt", device)
+        return prefetch(model, wanted, plan, threads)
+
+
+class safe_open(PrefetchingReader):  # noqa: N801  the reference's name
     """Opens a file: reads and checks its header, but no tensor before it is asked for.
 
     filename   str or os.PathLike
@@ -203,23 +197,8 @@ class safe_open(Reader):  # noqa: N801  the reference's name
         self._model = open_model(path, backend)
         return self
 
-    def prefetch(
-        self, plan: PrefetchPlan | None = None, *, device: str | int | None = None, threads: int = THREADS
-    ) -> PrefetchLoader:
-        """Starts loading tensors to a CUDA device in the background, for torch. The file stays usable as before.
 
-        plan     names, and for each what is taken of the tensor: None for all of it, a slice of the first dimension, or a tuple of
-                 slices, one for each dimension; all of step 1. None: every tensor
-        device   None: that of this object
-        threads  that read, at most; 8: as many as the engine finds useful
-        """
-        model, wanted = self._opened(), self._framework
-        if device is not None and isinstance(wanted, TorchFramework):
-            wanted = framework_on("pt", device)
-        return prefetch(model, wanted, plan, threads)
-
-
-class _safe_open_handle(Reader):  # noqa: N801  the reference's name
+class _safe_open_handle(PrefetchingReader):  # noqa: N801  the reference's name
     """The same of a file that is already open; `f` has to be one of the operating system's, and may be closed afterwards."""
 
     __slots__ = ()

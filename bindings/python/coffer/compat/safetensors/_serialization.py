@@ -182,9 +182,8 @@ def entries(tensor_dict: Mapping[str, TensorSpec] | Mapping[str, Described]) -> 
         raise wrong_type("tensor_dict", tensor_dict, "dict")
     found: list[_native.Entry] = []
     for name, spec in tensor_dict.items():
-        if not isinstance(name, str):
-            raise wrong_type("tensor_dict", name, "str")
-        if isinstance(spec, dict):
+        as_text("tensor_dict", name)
+        if isinstance(spec, dict) and spec.keys() >= {"dtype", "shape", "data"}:
             found.append((name, *described(spec)))
         elif isinstance(spec, TensorSpec):
             found.append((name, spec._dtype, spec._shape, (spec._data_ptr, spec._data_len)))
@@ -219,8 +218,7 @@ def checked(metadata: object) -> dict[str, str] | None:
     if not isinstance(metadata, dict):
         raise wrong_type("metadata", metadata, "dict")
     for text in (*metadata, *metadata.values()):
-        if not isinstance(text, str):
-            raise wrong_type("metadata", text, "str")
+        as_text("metadata", text)
     return metadata
 
 

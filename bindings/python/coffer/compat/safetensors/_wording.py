@@ -64,7 +64,7 @@ def reading_failed(error: Error, doing: str, path: str = "") -> NoReturn:
     raise_of_system(error, path)
     what = _what(error)
     if what is None:
-        raise error
+        _raise_other(error)
     raise SafetensorError(f"Error while {doing}: {what}") from error
 
 
@@ -98,6 +98,13 @@ def framework_failed(error: Error) -> NoReturn:
     if isinstance(error, PackedError):
         what = "f4_x2 dtype requires that the last dim be divisible by 2 in torch"
         raise SafetensorError(f"{what}: got {list(error.shape)}") from error
+    _raise_other(error)
+
+
+def _raise_other(error: Error) -> NoReturn:
+    """Raises what the reference has no words for: as what its callers know, unless it is a built-in exception, too."""
+    if type(error) is Error:
+        raise SafetensorError(str(error)) from error
     raise error
 
 
