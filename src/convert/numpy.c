@@ -379,7 +379,19 @@ static coffer_status npy_read_file(const coffer__input *input, const coffer__wan
     const numpy_reading in = { .input = input, .wants = wants, .plan = plan, .file_size = input->size, .err = err };
     numpy_array array = { .size = input->size };
     npy_name(input, &array);
-    return numpy_put_array(&in, &array);
+    const coffer_status status = wants->scan ? COFFER_OK : numpy_read_header(&in, &array);
+    if (status != COFFER_OK || wants->scan || !array.npy.objects) {
+        return status == COFFER_OK ? numpy_put_array(&in, &array) : status;
+    }
+    /* numpy.save of a dict, a list or arrays of several shapes: after the header comes a pickle of it. */
+    const coffer__torch_file file = { .input = input,
+                                      .wants = wants,
+                                      .plan = plan,
+                                      .size = input->size,
+                                      .embedded = true,
+                                      .at = array.npy.size,
+                                      .part = input->size - array.npy.size };
+    return coffer__torch_read_pickle(&file, err);
 }
 
 const coffer__reader coffer__reader_npy = { "npy", "a NumPy array", npy_sniff, npy_read_file };

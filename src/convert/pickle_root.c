@@ -276,7 +276,7 @@ coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start
 {
     const char *wanted = graph->wants->root;
     path[0] = '\0';
-    *start = coffer__pickle_root(graph->pickle);
+    *start = coffer__graph_top(graph);
     const coffer__role role = coffer__graph_role(graph, *start);
     if (role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING) {
         return COFFER_OK;

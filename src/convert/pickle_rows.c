@@ -191,7 +191,7 @@ static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reas
 {
     coffer__graph_walk walk;
     coffer__value found = 0;
-    coffer_status status = coffer__graph_walk_begin(&walk, graph, coffer__pickle_root(graph->pickle), true, err);
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, coffer__graph_top(graph), true, err);
     while (status == COFFER_OK) {
         status = coffer__graph_walk_next(&walk, &found, err);
         if (status != COFFER_OK || found == 0) {
