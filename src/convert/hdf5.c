@@ -164,6 +164,12 @@ static coffer_status hdf5_superblock(coffer__hdf5 *h, coffer_error *err)
     if (head[old ? 13 : 9] != 8 || head[old ? 14 : 10] != 8) {
         return coffer__hdf5_refuse(h, old ? 13 : 9, "addresses that are not 8 bytes wide", err);
     }
+    if (!old) {
+        const coffer_status same = coffer__hdf5_verify(h, 0, 44, err);
+        if (same != COFFER_OK) {
+            return same;
+        }
+    }
     return hdf5_place(h, coffer__load_u64le(head + (old ? 24 : 12)), coffer__load_u64le(head + (old ? 40 : 28)),
                       coffer__load_u64le(head + (old ? 64 : 36)), err);
 }

@@ -94,6 +94,10 @@ typedef struct coffer__graph {
     coffer__within *within;           /* by the numbers of their calls */
     size_t within_count;
     size_t within_room;
+    char beside[192]; /* what is left out beside tensors, as far as there is room (pickle_beside.h) */
+    size_t beside_len;
+    uint64_t beside_count;
+    uint64_t beside_more;
     /* Filled by coffer__graph_prepare. */
     uint8_t *roles;     /* of each value: coffer__role */
     uint8_t *reached;   /* of each value: whether some row has it */

@@ -43,7 +43,8 @@ static const char torch_stream_magic_line[] = "L119547037146038801333356L\n.";
 
 typedef struct torch_stream {
     const coffer__torch_file *file;
-    const coffer__torch_text *text; /* NULL: the stream is in the file as it is; else from `begin` on what this decodes */
+    const coffer__torch_text
+        *text; /* NULL: the stream is in the file as it is; else from `begin` on what this decodes */
     uint64_t begin;
     uint64_t end;
     uint64_t at; /* of what comes next */

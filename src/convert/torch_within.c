@@ -32,8 +32,7 @@ static coffer_status within_read_stored(const coffer__torch_file *file, coffer__
 {
     uint8_t head[4] = { 0 };
     const size_t size = file->part < sizeof head ? (size_t)file->part : sizeof head;
-    const coffer_status status =
-        coffer__input_read(file->input, file->file, file->size, file->at, head, size, err);
+    const coffer_status status = coffer__input_read(file->input, file->file, file->size, file->at, head, size, err);
     if (status != COFFER_OK) {
         return status;
     }
