@@ -14,6 +14,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "hdf5_checksum.h"
 
 #include <string.h>
 
@@ -119,6 +120,32 @@ coffer_status coffer__hdf5_read_signed(coffer__hdf5 *h, uint64_t at, const char 
     }
     return memcmp(bytes, signature, 4) == 0 ? COFFER_OK
                                             : coffer__hdf5_fail(h, at, "an address leads to something else", err);
+}
+
+coffer_status coffer__hdf5_verify(coffer__hdf5 *h, uint64_t at, uint64_t size, coffer_error *err)
+{
+    uint8_t bytes[64 * COFFER__LOOKUP3_STEP];
+    coffer__lookup3 state;
+    if (at > h->size || size > h->size - at || 4 > h->size - at - size) {
+        return coffer__hdf5_fail(h, at, "a block reaches beyond its end", err);
+    }
+    coffer__lookup3_begin(&state, size);
+    for (uint64_t done = 0; done < size;) {
+        const size_t take = size - done < sizeof bytes ? (size_t)(size - done) : sizeof bytes;
+        const coffer_status status = coffer__hdf5_read(h, at + done, bytes, take, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        coffer__lookup3_add(&state, bytes, take);
+        done += take;
+    }
+    const coffer_status status = coffer__hdf5_read(h, at + size, bytes, 4, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__load_u32le(bytes) == coffer__lookup3_end(&state)
+               ? COFFER_OK
+               : coffer__hdf5_fail(h, at, "the checksum of the block there does not match", err);
 }
 
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
