@@ -67,7 +67,6 @@ static const struct sniff_named {
     { COFFER_ERR_IS_OTHER, "OggS", 4, "an Ogg file, which is audio or video" },
     { COFFER_ERR_IS_OTHER, "%PDF-", 5, "a PDF document" },
     { COFFER_ERR_IS_OTHER, "SQLite format 3", 16, "an SQLite database" },
-    { COFFER_ERR_IS_OTHER, "PAR1", 4, "a Parquet file, which is a table" },
     { COFFER_ERR_IS_OTHER, "MZ\x90", 4, "a program or library for Windows" },
     { COFFER_ERR_IS_OTHER, "\xcf\xfa\xed\xfe", 4, "a program or library for macOS" },
     { COFFER_ERR_IS_OTHER, "\0asm", 4, "a WebAssembly module" },

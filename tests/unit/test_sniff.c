@@ -55,7 +55,6 @@ static const struct signature {
     { COFFER_ERR_IS_OTHER, "OggS", 4 },
     { COFFER_ERR_IS_OTHER, "%PDF-", 5 },
     { COFFER_ERR_IS_OTHER, "SQLite format 3", 16 },
-    { COFFER_ERR_IS_OTHER, "PAR1", 4 },
     { COFFER_ERR_IS_OTHER, "MZ\x90", 4 },
     { COFFER_ERR_IS_OTHER, "\xcf\xfa\xed\xfe", 4 },
     { COFFER_ERR_IS_OTHER, "\0asm", 4 },
