@@ -125,11 +125,12 @@ typedef enum coffer_status {
     COFFER_ERR_IS_GGUF = 65,
     COFFER_ERR_IS_HDF5 = 66,
     COFFER_ERR_IS_NUMPY = 67,
-    COFFER_ERR_IS_COMPRESSED = 68, /* gzip, zstd, xz, bzip2 */
+    COFFER_ERR_IS_COMPRESSED = 68, /* gzip, zstd, xz, bzip2, lzma, lz4, zlib, 7z, rar */
     COFFER_ERR_IS_ZEROS = 69,      /* begins with zeros only: space set aside by a download that never came */
     COFFER_ERR_IS_TEXT = 70,       /* what a server says in the place of a file, perhaps: "Entry not found" */
     COFFER_ERR_IS_TAR = 71,
-    COFFER_ERR_IS_ELF = 72, /* ELF: a program or library */
+    COFFER_ERR_IS_ELF = 72,   /* ELF: a program or library */
+    COFFER_ERR_IS_OTHER = 73, /* of a kind that has no tensors: an image, a document, a database */
 
     /* reading */
     COFFER_ERR_NO_TENSOR = 80,    /* no tensor of that name */
@@ -207,7 +208,7 @@ typedef enum coffer_status {
     COFFER_ERR_PLAN = 186, /* a plan that no reader makes */
     COFFER_ERR_UNKNOWN_INPUT = 187, /* a file that no reader knows */
     COFFER_ERR_NOT_EQUAL = 188,     /* what was written is not what was read */
-    COFFER_ERR_OPAQUE = 189,        /* an object of another program, where a strict conversion was asked for */
+    COFFER_ERR_OPAQUE = 189,        /* an object of another program: all of the file, or in a strict conversion */
     COFFER_ERR_ARRAY = 190,         /* an array of NumPy that is damaged, or has another size than it says */
 
     /* loading */

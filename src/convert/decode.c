@@ -21,6 +21,7 @@
 #include "error.h"
 #include "filters.h"
 #include "inflate.h"
+#include "pickle_text.h"
 
 #include <limits.h>
 #include <string.h>
@@ -501,11 +502,23 @@ static coffer_status decode_fill(coffer__decode *decode, coffer_error *err)
     return status;
 }
 
-/* Elements do not end where calls do, so what a call has no room for is kept for the next one. */
-static coffer_status decode_numbers(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+/* Decodes what the packed bytes begin with; how many of them it takes, 0 when it is wrong. */
+static size_t decode_element(coffer__decode *decode)
 {
     const coffer__plan_piece *piece = decode_piece(decode);
-    const size_t width = coffer__dtype(piece->dtype)->bits / 8u;
+    const uint8_t *packed = decode->packed + decode->packed_at;
+    const size_t size = decode->packed_end - decode->packed_at;
+    if (piece->coding == COFFER__CODING_NUMBERS) {
+        decode->element_size = coffer__dtype(piece->dtype)->bits / 8u;
+        return coffer__number_decode(piece, packed, size, decode->element);
+    }
+    return coffer__pickle_byte(piece->coding == COFFER__CODING_QUOTED, (const char *)packed, size,
+                               (char *)decode->element, &decode->element_size);
+}
+
+/* Elements do not end where calls do, so what a call has no room for is kept for the next one. */
+static coffer_status decode_elements(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+{
     size_t done = 0;
     while (done < size) {
         if (decode->element_left == 0) {
@@ -513,16 +526,19 @@ static coffer_status decode_numbers(coffer__decode *decode, uint8_t *bytes, size
             if (status != COFFER_OK) {
                 return status;
             }
-            const size_t taken = coffer__number_decode(piece, decode->packed + decode->packed_at,
-                                                       decode->packed_end - decode->packed_at, decode->element);
+            const size_t taken = decode_element(decode);
             if (taken == 0) {
-                return decode_damaged(decode, "has a number that does not fit its dtype, or fewer than its shape", err);
+                return decode_damaged(decode,
+                                      decode_piece(decode)->coding == COFFER__CODING_NUMBERS
+                                          ? "has a number that does not fit its dtype, or fewer than its shape"
+                                          : "has an escape that is no byte, or fewer bytes than its shape",
+                                      err);
             }
             decode->packed_at += taken;
-            decode->element_left = width;
+            decode->element_left = decode->element_size;
         }
         const size_t take = size - done < decode->element_left ? size - done : decode->element_left;
-        memcpy(bytes + done, decode->element + width - decode->element_left, take);
+        memcpy(bytes + done, decode->element + decode->element_size - decode->element_left, take);
         decode->element_left -= take;
         done += take;
     }
@@ -611,8 +627,8 @@ static coffer_status decode_is_over(coffer__decode *decode, coffer_error *err)
     }
     /* A stream that ended with the last byte answers with an end each time. */
     const bool ended = !decode->streams || result == ZLIB_STREAM_END;
-    const bool all_taken =
-        decode->packed_at == decode->packed_end && decode->taken == decode_piece(decode)->stored_size;
+    const bool all_taken = decode->packed_at == decode->packed_end && decode->element_left == 0 &&
+                           decode->taken == decode_piece(decode)->stored_size;
     const bool counts = decode->plain == NULL && decode_piece(decode)->coding != COFFER__CODING_STORED;
     return ended && (all_taken || !counts) ? COFFER_OK
                                            : decode_damaged(decode, "has bytes after its end, or no end", err);
@@ -654,7 +670,9 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
         decode_copy_plain(decode, bytes, size);
         break;
     case COFFER__CODING_NUMBERS:
-        status = decode_numbers(decode, bytes, size, err);
+    case COFFER__CODING_QUOTED:
+    case COFFER__CODING_ESCAPED:
+        status = decode_elements(decode, bytes, size, err);
         break;
     case COFFER__CODING_BLOCKS: /* storage.c decodes them where they are read */
         return coffer__fail(err, COFFER_ERR_PLAN, "blocks among other pieces of a storage");

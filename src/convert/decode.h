@@ -73,8 +73,9 @@ typedef struct coffer__decode {
     size_t packed_size;
     size_t packed_at;    /* of the next one, … */
     size_t packed_end;   /* … and one past the last */
-    uint8_t element[8];  /* of numbers: the last one that was decoded, … */
-    size_t element_left; /* … of which so many bytes were not given out yet */
+    uint8_t element[8];  /* of numbers and escapes: the last one that was decoded, … */
+    size_t element_size; /* … its bytes, … */
+    size_t element_left; /* … of which so many were not given out yet */
     uint8_t *plain;      /* all of a small piece, inflated at once */
     size_t plain_size;
     coffer__zlib_stream stream;

@@ -39,8 +39,11 @@ bool coffer__numbers_fit(const coffer__plan_piece *piece)
         return kind == (width == 4 ? COFFER__WIRE_FOUR : COFFER__WIRE_EIGHT) && piece->blocks > 7 &&
                coffer__mul_u64(count, width + 1, &stored) && stored == piece->stored_size;
     }
-    /* A varint has a byte at least. How many it has more is found when it is decoded. */
-    return kind == COFFER__WIRE_VARINT && count <= piece->stored_size;
+    /* A varint has a byte at least, and ten at most; how many it has is found when it is decoded. Without numbers there are
+       no bytes. */
+    const uint64_t most = COFFER__NUMBER_MOST;
+    return kind == COFFER__WIRE_VARINT && count <= piece->stored_size &&
+           piece->stored_size / most + (piece->stored_size % most != 0) <= count;
 }
 
 /* Whether a varint is a number of an integer's dtype; negative ones are written with all 64 bits. */

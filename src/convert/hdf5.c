@@ -14,6 +14,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "hdf5_checksum.h"
 
 #include <string.h>
 
@@ -121,6 +122,32 @@ coffer_status coffer__hdf5_read_signed(coffer__hdf5 *h, uint64_t at, const char 
                                             : coffer__hdf5_fail(h, at, "an address leads to something else", err);
 }
 
+coffer_status coffer__hdf5_verify(coffer__hdf5 *h, uint64_t at, uint64_t size, coffer_error *err)
+{
+    uint8_t bytes[64 * COFFER__LOOKUP3_STEP];
+    coffer__lookup3 state;
+    if (at > h->size || size > h->size - at || 4 > h->size - at - size) {
+        return coffer__hdf5_fail(h, at, "a block reaches beyond its end", err);
+    }
+    coffer__lookup3_begin(&state, size);
+    for (uint64_t done = 0; done < size;) {
+        const size_t take = size - done < sizeof bytes ? (size_t)(size - done) : sizeof bytes;
+        const coffer_status status = coffer__hdf5_read(h, at + done, bytes, take, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        coffer__lookup3_add(&state, bytes, take);
+        done += take;
+    }
+    const coffer_status status = coffer__hdf5_read(h, at + size, bytes, 4, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    return coffer__load_u32le(bytes) == coffer__lookup3_end(&state)
+               ? COFFER_OK
+               : coffer__hdf5_fail(h, at, "the checksum of the block there does not match", err);
+}
+
 /* ---- the beginning ----------------------------------------------------------------------------------------------- */
 
 bool coffer__hdf5_is(const uint8_t *head, size_t head_size)
@@ -163,6 +190,12 @@ static coffer_status hdf5_superblock(coffer__hdf5 *h, coffer_error *err)
     }
     if (head[old ? 13 : 9] != 8 || head[old ? 14 : 10] != 8) {
         return coffer__hdf5_refuse(h, old ? 13 : 9, "addresses that are not 8 bytes wide", err);
+    }
+    if (!old) {
+        const coffer_status same = coffer__hdf5_verify(h, 0, 44, err);
+        if (same != COFFER_OK) {
+            return same;
+        }
     }
     return hdf5_place(h, coffer__load_u64le(head + (old ? 24 : 12)), coffer__load_u64le(head + (old ? 40 : 28)),
                       coffer__load_u64le(head + (old ? 64 : 36)), err);

@@ -161,6 +161,8 @@ coffer_status coffer__hdf5_read(coffer__hdf5 *h, uint64_t at, void *bytes, size_
 /* Reads bytes that begin with four letters. */
 coffer_status coffer__hdf5_read_signed(coffer__hdf5 *h, uint64_t at, const char *signature, uint8_t *bytes, size_t size,
                                        coffer_error *err);
+/* Compares `size` bytes with the checksum after them: COFFER_ERR_ARCHIVE. */
+coffer_status coffer__hdf5_verify(coffer__hdf5 *h, uint64_t at, uint64_t size, coffer_error *err);
 /* Has each message of an object's header looked at. */
 coffer_status coffer__hdf5_messages(coffer__hdf5 *h, uint64_t address, coffer__hdf5_look *look, void *ctx,
                                     coffer_error *err);

@@ -74,7 +74,7 @@ static coffer_status hdf5_begin_old(hdf5_header *header, uint64_t address, coffe
     return COFFER_OK;
 }
 
-/* The checksums of version 2 are not compared: what they protect is checked where it is used. */
+/* Each part of a header of version 2 has a checksum, which is compared before any of its messages is read. */
 static coffer_status hdf5_begin(hdf5_header *header, uint64_t address, coffer_error *err)
 {
     uint8_t head[6];
@@ -97,7 +97,13 @@ static coffer_status hdf5_begin(hdf5_header *header, uint64_t address, coffer_er
     status = coffer__hdf5_read(header->h, at, size, width, err);
     header->overhead = flags & 4 ? 6 : 4;
     header->parts[0] = (hdf5_part){ at + width, coffer__load_u64le(size) };
-    return status;
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (header->parts[0].size > header->h->size - at - width) {
+        return coffer__hdf5_fail(header->h, address, "an object header reaches beyond its end", err);
+    }
+    return coffer__hdf5_verify(header->h, address, at + width + header->parts[0].size - address, err);
 }
 
 /* A further part, whose messages come after those of all that are known already. */
@@ -114,7 +120,11 @@ static coffer_status hdf5_continue(hdf5_header *header, size_t size, uint64_t at
         return coffer__hdf5_refuse(h, at, "an object header of too many parts", err);
     }
     header->parts[header->count++] = header->second ? (hdf5_part){ begin + 4, left - 8 } : (hdf5_part){ begin, left };
-    return header->second ? coffer__hdf5_read_signed(h, begin, "OCHK", signature, sizeof signature, err) : COFFER_OK;
+    if (!header->second) {
+        return COFFER_OK;
+    }
+    const coffer_status status = coffer__hdf5_read_signed(h, begin, "OCHK", signature, sizeof signature, err);
+    return status == COFFER_OK ? coffer__hdf5_verify(h, begin, left - 4, err) : status;
 }
 
 /* Shared messages are elsewhere in the file: a datatype that was given a name, or the table of a file that shares all that
@@ -193,7 +203,9 @@ static coffer_status hdf5_read_layout(const coffer__hdf5 *h, coffer__hdf5_object
     if (kind == COFFER__HDF5_CHUNKED) {
         is_there = version == 3 && coffer__hdf5_take(in, 1, &number) && coffer__hdf5_take(in, 8, &object->at);
         if (version == 4) {
-            object->refused = "its chunks have an index of another kind than trees of version 1";
+            object->refused =
+                "its chunks have an index of the kinds that h5py writes with libver=\"latest\" or \"v110\": create "
+                "the dataset again in a file that is opened without libver";
         }
         object->chunk_rank = (uint32_t)number;
         for (uint32_t i = 0; i < object->chunk_rank && i <= COFFER__HDF5_MOST_RANK && is_there; i++) {
@@ -271,7 +283,10 @@ static coffer_status hdf5_read_info(const coffer__hdf5 *h, coffer__cursor *in, u
     if (heap == COFFER__HDF5_NOWHERE) {
         return COFFER_OK;
     }
-    return coffer__hdf5_refuse(h, at, type == HDF5_LINK_INFO ? "a dense group" : "dense attributes", err);
+    return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, h->start + at,
+                           "the HDF5 file has %s at byte %u, as h5py writes with libver=\"latest\", which is not read: "
+                           "create its groups and datasets again in a file that is opened without libver",
+                           type == HDF5_LINK_INFO ? "a dense group" : "dense attributes", h->start + at);
 }
 
 /* An object and the file that it is in: what looking at messages needs. */

@@ -44,6 +44,7 @@ typedef struct verify_comparison {
     coffer__verify_crew crew;
     coffer__verify_row *rows; /* `count` that are written: those of a storage together, but first the plain ones */
     size_t count;
+    size_t empty_count;         /* without bytes, at the end: nothing was carried, so nothing is decoded either */
     size_t plain_count;         /* whose bytes lie one after another in a file of the input */
     uint32_t *order;            /* of their rows in the plan */
     uint8_t *view;              /* `view_size` bytes, once a view needs them */
@@ -254,12 +255,19 @@ static coffer_status verify_find_row(verify_comparison *run, uint32_t number, co
     return COFFER_OK;
 }
 
-/* What is plain first; the rest by storage, and so in the order of the input for what a reader found in order. */
+/* What is plain comes first, and what has no bytes last. */
+static unsigned verify_turn(const coffer__plan *plan, const coffer__plan_row *row)
+{
+    return verify_is_plain(plan, row) ? 0 : coffer__plan_row_size(plan, row) > 0 ? 1 : 2;
+}
+
+/* The rest by storage, and so in the order of the input for what a reader found in order. */
 static bool verify_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const coffer__plan_row *rows = coffer__plan_rows(ctx);
-    const bool plain = verify_is_plain(ctx, &rows[a]);
-    return plain != verify_is_plain(ctx, &rows[b]) ? plain : rows[a].storage < rows[b].storage;
+    const unsigned turn = verify_turn(ctx, &rows[a]);
+    const unsigned other = verify_turn(ctx, &rows[b]);
+    return turn != other ? turn < other : rows[a].storage < rows[b].storage;
 }
 
 /* Notes which rows are in files with holes, on both sides. Asking costs calls of the system, and rows from one source
@@ -299,7 +307,8 @@ static coffer_status verify_find_all(verify_comparison *run, coffer_error *err)
         if (row->fate == COFFER_FATE_WRITTEN) {
             run->order[run->count++] = i;
             verify_make_room(run, row);
-            run->plain_count += verify_is_plain(run->plan, row);
+            run->plain_count += verify_turn(run->plan, row) == 0;
+            run->empty_count += verify_turn(run->plan, row) == 2;
         }
     }
     coffer__sort(run->order, run->count, verify_before, run->plan);
@@ -325,9 +334,10 @@ static coffer_status verify_all(verify_comparison *run, coffer_error *err)
         const coffer__verify_task plain = { .rows = run->rows, .count = run->plain_count, .to = UINT64_MAX };
         status = coffer__verify_crew_run(&run->crew, &plain, err);
     }
-    for (size_t i = run->plain_count; i < run->count && status == COFFER_OK;) {
+    const size_t filled_end = run->count - run->empty_count;
+    for (size_t i = run->plain_count; i < filled_end && status == COFFER_OK;) {
         size_t end = i + 1;
-        while (end < run->count && run->rows[end].row->storage == run->rows[i].row->storage) {
+        while (end < filled_end && run->rows[end].row->storage == run->rows[i].row->storage) {
             end++;
         }
         status = verify_storage(run, run->rows + i, end - i, err);

@@ -9,6 +9,8 @@
  *   variables/variables.index         … or in the whole
  *   manifest.ocdbt                    of Orbax, …
  *   Data/com.apple.CoreML/model.mlmodel            … and of Core ML: they have no reader, and the message says so
+ *   pytorch_model.bin.index.json, pytorch_model.bin, and the same of diffusers and of adapters: models of the Hub; …
+ *   flax_model.msgpack, tf_model.h5   … where PyTorch has no file
  *   latest                            the name of a folder of DeepSpeed in this one, in which the above is looked for
  *   checkpoint                        says which of TensorFlow's checkpoints in this folder is the latest
  *
@@ -28,7 +30,15 @@ static const char *const folder_files[] = { ".metadata",
                                             "variables.index",
                                             "variables/variables.index",
                                             "manifest.ocdbt",
-                                            "Data/com.apple.CoreML/model.mlmodel" };
+                                            "Data/com.apple.CoreML/model.mlmodel",
+                                            "pytorch_model.bin.index.json",
+                                            "pytorch_model.bin",
+                                            "diffusion_pytorch_model.bin.index.json",
+                                            "diffusion_pytorch_model.bin",
+                                            "adapter_model.bin",
+                                            "flax_model.msgpack.index.json",
+                                            "flax_model.msgpack",
+                                            "tf_model.h5" };
 
 /* Joins a name to a folder; false when that is too long. */
 static bool folder_join(const char *folder, const char *name, coffer__path *path)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NumPy's arrays: the reader of files of one (.npy), and members of archives. npz.c reads whole archives.
+ * NumPy's arrays: files of one (.npy), and members of archives. npz.c reads whole archives.
  *
  * The bytes of an array are a storage: of a stored one from after the header on, so that they can be moved; of one that
  * is deflated with the header, since it has to be inflated from its beginning.
@@ -348,20 +348,10 @@ static coffer_status numpy_put_array(const numpy_reading *in, numpy_array *array
                : status;
 }
 
-/* ---- .npy ---------------------------------------------------------------------------------------------------------- */
-
-static bool npy_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
-                      size_t path_len)
-{
-    (void)tail;
-    (void)tail_size;
-    (void)path;
-    (void)path_len;
-    return head_size >= 6 && memcmp(head, "\x93NUMPY", 6) == 0;
-}
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* The file's name without folders and ending is the tensor's. */
-static void npy_name(const coffer__input *input, numpy_array *array)
+static void numpy_name(const coffer__input *input, numpy_array *array)
 {
     size_t end = input->path_len;
     const size_t begin = coffer__path_name_at(input->path);
@@ -373,16 +363,21 @@ static void npy_name(const coffer__input *input, numpy_array *array)
     array->name_len = good ? end - begin : 5;
 }
 
-static coffer_status npy_read_file(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                   coffer_error *err)
+coffer_status coffer__numpy_put_file(const coffer__torch_file *file, uint64_t *objects, coffer_error *err)
 {
-    const numpy_reading in = { .input = input, .wants = wants, .plan = plan, .file_size = input->size, .err = err };
-    numpy_array array = { .size = input->size };
-    npy_name(input, &array);
-    return numpy_put_array(&in, &array);
+    const numpy_reading in = {
+        .input = file->input, .wants = file->wants, .plan = file->plan, .file_size = file->size, .err = err
+    };
+    numpy_array array = { .size = file->size };
+    *objects = 0;
+    numpy_name(file->input, &array);
+    const coffer_status status = file->wants->scan ? COFFER_OK : numpy_read_header(&in, &array);
+    if (status == COFFER_OK && !file->wants->scan && array.npy.objects) {
+        *objects = array.npy.size;
+        return COFFER_OK;
+    }
+    return status == COFFER_OK ? numpy_put_array(&in, &array) : status;
 }
-
-const coffer__reader coffer__reader_npy = { "npy", "a NumPy array", npy_sniff, npy_read_file };
 
 /* ---- members of archives ------------------------------------------------------------------------------------------- */
 

@@ -8,7 +8,8 @@
  *                                                      row-major array is transposed
  *   dtype("f4", False, True), with the state (3, "<", subdtype, names, fields, …). ml_dtypes have a class for the text
  *
- * Protocols 0 to 2 have no bytes: they are the text that latin-1 makes of them, in a call of _codecs.encode.
+ * Protocols 0 to 2 have no bytes: they are the text that latin-1 makes of them, in a call of _codecs.encode; from Python 2
+ * they are its strings, which protocol 0 has as lines with escapes.
  *
  * These are what numpy's ndarray.__reduce__ and __reduce_ex__ give. The array's bytes become a storage of the plan,
  * at the place in the file where the pickle has them: nothing is copied, however large they are. Shape, dtype and the
@@ -19,6 +20,7 @@
 #include "checked.h"
 #include "error.h"
 #include "npy_header.h"
+#include "pickle_text.h"
 #include "text.h"
 
 #include <string.h>
@@ -118,24 +120,28 @@ static bool array_bytes(const coffer__graph *graph, coffer__value value, coffer_
     return false;
 }
 
-/* Whether text that latin-1 makes of `size` bytes can take `stored` of them in UTF-8. */
-static bool array_text_fits(uint64_t stored, uint64_t size)
+/* Whether so many bytes can be stored as many times as the piece says. Of those that are written as text only bounds are
+   known before they are decoded: of latin-1 each takes one or two bytes of UTF-8. */
+static bool array_fits(const coffer__plan_piece *piece)
 {
-    return stored >= size && stored - size <= size;
+    if (piece->coding == COFFER__CODING_STORED) {
+        return piece->stored_size == piece->size;
+    }
+    return piece->coding == COFFER__CODING_LATIN1
+               ? piece->stored_size >= piece->size && piece->stored_size - piece->size <= piece->size
+               : coffer__pickle_text_fits(piece->coding == COFFER__CODING_QUOTED, piece->stored_size, piece->size);
 }
 
 /* Makes a storage of bytes within the pickle, once for each value. */
 static coffer_status array_hold(coffer__graph *graph, coffer__value value, coffer__value bytes, bool latin1,
                                 uint64_t size, uint32_t *storage, coffer_error *err)
 {
-    /* The bytes have to be exactly as many as shape and dtype need. Of those that are written as latin-1 text
-       only bounds are known before they are decoded: each byte takes one or two bytes of UTF-8. */
-    const coffer__node *node = coffer__pickle_node(graph->pickle, bytes);
-    const uint64_t stored = node != NULL ? node->as.bytes.size : 0;
-    if (latin1 ? !array_text_fits(stored, size) : stored != size) {
+    coffer__plan_piece piece = coffer__graph_piece(graph, bytes, latin1);
+    piece.size = size;
+    if (!array_fits(&piece)) {
         coffer__fail_at(err, COFFER_ERR_ARRAY, coffer__graph_place(graph, value),
-                        "an array needs %u bytes, and its pickle has %u", size, stored);
-        return coffer__fail_sizes(err, COFFER_ERR_ARRAY, size, stored);
+                        "an array needs %u bytes, and its pickle has %u", size, piece.stored_size);
+        return coffer__fail_sizes(err, COFFER_ERR_ARRAY, size, piece.stored_size);
     }
     /* A memo may give the same bytes to two arrays, or a walk may come by the same array twice: one storage
        serves both. */
@@ -147,13 +153,7 @@ static coffer_status array_hold(coffer__graph *graph, coffer__value value, coffe
     static const char prefix[] = "bytes at ";
     char name[32];
     memcpy(name, prefix, sizeof prefix - 1);
-    const uint64_t at = graph->at + (node != NULL ? node->as.bytes.at : 0);
-    const size_t name_len = sizeof prefix - 1 + coffer__write_u64(name + sizeof prefix - 1, at);
-    const coffer__plan_piece piece = { .file = graph->file,
-                                       .coding = latin1 ? COFFER__CODING_LATIN1 : COFFER__CODING_STORED,
-                                       .offset = at,
-                                       .stored_size = stored,
-                                       .size = size };
+    const size_t name_len = sizeof prefix - 1 + coffer__write_u64(name + sizeof prefix - 1, piece.offset);
     uint32_t text = 0;
     coffer_status status = coffer__plan_put_text(graph->plan, name, name_len, &text, err);
     if (status == COFFER_OK && size > 0) {
@@ -278,11 +278,6 @@ coffer_status coffer__view_of_array(coffer__graph *graph, coffer__value value, c
     bool latin1 = false;
     if (!array_bytes(graph, parts.bytes, &bytes, &latin1)) {
         return array_malformed(graph, value, "its bytes are none", err);
-    }
-    /* Protocol 0 has bytes as a line of text with escapes, of which the file has none that could be moved. */
-    if (bytes != 0 && coffer__pickle_node(graph->pickle, bytes)->as.bytes.escaped) {
-        view->lack = "an array in a pickle of protocol 0, which has escapes in the place of its bytes";
-        return COFFER_OK;
     }
     status = array_hold(graph, value, bytes, latin1, size, &view->row.storage, err);
     return status == COFFER_OK ? coffer__view_fill(graph, value, view, &extents, size, err) : status;

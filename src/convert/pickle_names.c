@@ -356,7 +356,7 @@ static const known_row known_rows[] = {
     { "torch.storage", "UntypedStorage", KNOWN(STORAGE, U8) },
     { "torch.storage", "_TypedStorage", KNOWN(STORAGE, U8) },
     { "torch.storage", "_UntypedStorage", KNOWN(STORAGE, U8) },
-    { "torch.storage", "_load_from_bytes", DANGEROUS(NOTHING) },
+    { "torch.storage", "_load_from_bytes", DANGEROUS(LOAD) },
     { "types", "SimpleNamespace", HARMLESS },
     { "uuid", "UUID", HARMLESS },
 };

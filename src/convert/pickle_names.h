@@ -42,8 +42,9 @@ typedef enum coffer__meaning {
     COFFER__MEANS_ARRAY_TYPE,
     COFFER__MEANS_SCALAR,
     COFFER__MEANS_NUMPY_DTYPE,
-    COFFER__MEANS_TAG, /* TorchScript: a container, and the name of its type */
-    COFFER__MEANS_EVAL /* builtins.eval, of which one exact form stands for an array */
+    COFFER__MEANS_TAG,  /* TorchScript: a container, and the name of its type */
+    COFFER__MEANS_LOAD, /* torch.storage._load_from_bytes: a storage as a checkpoint within bytes */
+    COFFER__MEANS_EVAL  /* builtins.eval, of which one exact form stands for an array */
 } coffer__meaning;
 
 /* Elements of storages, tensors and arrays. */

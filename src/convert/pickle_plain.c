@@ -240,7 +240,8 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
         const coffer__scan_range range = { .member = "", .size = file->size, .expected = 1 };
         return coffer__scan_pickles(file, &range, NULL, err);
     }
-    coffer_status status = coffer__torch_load(graph, file, NULL, 0, file->size, &end, err);
+    const uint64_t size = file->embedded ? file->part : file->size;
+    coffer_status status = coffer__torch_load(graph, file, NULL, file->at, size, &end, err);
     /* What was built before the failure tells whose file it is, and makes a better message than the byte of
        the damage. */
     /*
@@ -253,7 +254,10 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
     if (status == COFFER_OK) {
         /* Before the rows are put, as it decides what uint16 is. */
         graph->paddle = plain_is_paddle(graph, file->input);
-        status = plain_note_rest(file, end, err);
+        status = plain_note_rest(file, file->at + end, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__torch_find_within(graph, file, err);
     }
     if (status == COFFER_OK) {
         status = coffer__graph_put_rows(graph, err);
@@ -279,17 +283,20 @@ static bool plain_sniff(const uint8_t *head, size_t head_size, const uint8_t *ta
            (head[0] == '(' || head[0] == 'c' || head[0] == '}' || head[0] == ']');
 }
 
+coffer_status coffer__torch_read_pickle(const coffer__torch_file *file, coffer_error *err)
+{
+    coffer__graph graph = { 0 };
+    const coffer_status status = plain_read(&graph, file, err);
+    coffer__torch_unload(&graph);
+    return status;
+}
+
 static coffer_status plain_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
                                   coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
-    coffer__graph graph = { 0 };
-    coffer_status status = coffer__torch_put_format(plan, err);
-    if (status == COFFER_OK) {
-        status = plain_read(&graph, &file, err);
-    }
-    coffer__torch_unload(&graph);
-    return status;
+    const coffer_status status = coffer__torch_put_format(plan, err);
+    return status == COFFER_OK ? coffer__torch_read_pickle(&file, err) : status;
 }
 
 const coffer__reader coffer__reader_pickle = { "pickle", "a pickle of arrays", plain_sniff, plain_reader };

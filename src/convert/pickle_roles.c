@@ -195,6 +195,71 @@ static coffer__value graph_named_array(const coffer__graph *graph, coffer__value
     return graph_is_array(graph, parts[1]) ? parts[1] : 0;
 }
 
+/* The state of an array of NumPy is (version, shape, dtype, is_fortran, bytes), in the oldest without the version. An array
+   of objects has a list in the place of the bytes; 0 for all others, and for objects that have no parts. */
+static coffer__value graph_objects(const coffer__graph *graph, coffer__value call, coffer__value *shape)
+{
+    coffer__value state[5] = { 0 };
+    coffer__value first[1] = { 0 };
+    if (coffer__graph_known_call(graph, call).meaning != COFFER__MEANS_RECONSTRUCT) {
+        return 0;
+    }
+    const size_t count =
+        coffer__graph_items(graph, coffer__node_state(coffer__pickle_node(graph->pickle, call)), state, 5);
+    const coffer__value list = count == 5 ? state[4] : count == 4 ? state[3] : 0;
+    *shape = state[count == 5 ? 1 : 0];
+    coffer__graph_items(graph, list, first, 1);
+    const bool parts = graph_is(graph, first[0], COFFER__VALUE_CALL) || graph_is(graph, first[0], COFFER__VALUE_DICT) ||
+                       graph_is(graph, first[0], COFFER__VALUE_LIST) || graph_is(graph, first[0], COFFER__VALUE_TUPLE);
+    return parts && graph_is(graph, list, COFFER__VALUE_LIST) ? list : 0;
+}
+
+coffer__value coffer__graph_top(const coffer__graph *graph)
+{
+    const coffer__value root = coffer__pickle_root(graph->pickle);
+    coffer__value shape = 0;
+    coffer__value only[1] = { 0 };
+    const coffer__value list = graph_objects(graph, root, &shape);
+    if (list == 0 || !graph_is(graph, shape, COFFER__VALUE_TUPLE) || coffer__graph_items(graph, shape, only, 1) != 0) {
+        return root;
+    }
+    return coffer__graph_items(graph, list, only, 1) == 1 ? only[0] : root;
+}
+
+/* By the numbers of the calls, in which order they were found. */
+const coffer__within *coffer__graph_within(const coffer__graph *graph, coffer__value call)
+{
+    size_t low = 0;
+    size_t high = graph->within_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (graph->within[middle].call < call) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < graph->within_count && graph->within[low].call == call ? &graph->within[low] : NULL;
+}
+
+/* A line of STRING has quotes around the bytes. */
+coffer__plan_piece coffer__graph_piece(const coffer__graph *graph, coffer__value bytes, bool latin1)
+{
+    const coffer__node *node = coffer__pickle_node(graph->pickle, bytes);
+    coffer__plan_piece piece = { .file = graph->file, .offset = graph->at };
+    if (node == NULL) {
+        return piece;
+    }
+    const uint64_t quotes = node->as.bytes.escaped && !latin1 && node->as.bytes.size >= 2 ? 1 : 0;
+    piece.coding = quotes != 0              ? COFFER__CODING_QUOTED
+                   : node->as.bytes.escaped ? COFFER__CODING_ESCAPED
+                   : latin1                 ? COFFER__CODING_LATIN1
+                                            : COFFER__CODING_STORED;
+    piece.offset += node->as.bytes.at + quotes;
+    piece.stored_size = node->as.bytes.size - 2 * quotes;
+    return piece;
+}
+
 /* A container of TorchScript with its type, restore_type_tag(container, "List[Tensor]"): its entries are those
    of the container. */
 static coffer__role graph_tagged_role(const coffer__graph *graph, coffer__value call)
@@ -213,6 +278,10 @@ static coffer__role graph_tagged_role(const coffer__graph *graph, coffer__value 
 static coffer__role graph_call_role(const coffer__graph *graph, coffer__value call)
 {
     const coffer__known known = coffer__graph_known_call(graph, call);
+    coffer__value shape = 0;
+    if (graph_objects(graph, call, &shape) != 0) {
+        return COFFER__ROLE_SEQUENCE;
+    }
     switch (known.meaning) {
     case COFFER__MEANS_MAPPING:
         return COFFER__ROLE_MAPPING;
@@ -231,6 +300,8 @@ static coffer__role graph_call_role(const coffer__graph *graph, coffer__value ca
     /* One exact form is an array; every other eval is what it looks like. */
     case COFFER__MEANS_EVAL:
         return coffer__graph_evaluated(graph, call) != 0 ? COFFER__ROLE_TENSOR : COFFER__ROLE_OPAQUE;
+    case COFFER__MEANS_LOAD:
+        return coffer__graph_within(graph, call) != NULL ? COFFER__ROLE_STORAGE : COFFER__ROLE_OPAQUE;
     case COFFER__MEANS_SCALAR:
     case COFFER__MEANS_NUMBER:
         return COFFER__ROLE_NUMBER;
@@ -474,6 +545,7 @@ void coffer__graph_free(coffer__graph *graph)
     coffer__free_array(graph->allocator, graph->reached, graph->marks, sizeof *graph->reached);
     coffer__free_array(graph->allocator, graph->held, graph->marks, sizeof *graph->held);
     coffer__free(graph->allocator, graph->shadowed, graph->shadowed_room * sizeof *graph->shadowed);
+    coffer__free(graph->allocator, graph->within, graph->within_room * sizeof *graph->within);
 }
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
@@ -522,8 +594,10 @@ static void graph_add_mapping(coffer__entries *entries, const coffer__graph *gra
 static void graph_add_sequence(coffer__entries *entries, const coffer__graph *graph, coffer__value value)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
-    if (node->kind != COFFER__VALUE_CALL) {
-        graph_add_part(entries, value, false, false, false);
+    coffer__value shape = 0;
+    const coffer__value objects = graph_objects(graph, value, &shape);
+    if (node->kind != COFFER__VALUE_CALL || objects != 0) {
+        graph_add_part(entries, objects != 0 ? objects : value, false, false, false);
         return;
     }
     coffer__value argument[1] = { 0 };

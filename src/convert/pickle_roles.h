@@ -51,6 +51,14 @@ typedef struct coffer__extents {
     uint64_t offset;
 } coffer__extents;
 
+/* A storage that a pickle has as a checkpoint of its own within bytes (torch_within.c). */
+typedef struct coffer__within {
+    coffer__value call; /* of what would load the bytes */
+    coffer__element element;
+    uint64_t offset; /* in elements, of a view of a storage */
+    coffer__stored stored;
+} coffer__within;
+
 /* A tensor, described by other means than a pickle. */
 typedef struct coffer__placed {
     coffer__extents extents;
@@ -83,6 +91,13 @@ typedef struct coffer__graph {
     const char *member; /* of the archive; "": none */
     const coffer__stores *stores;
     const coffer__numbered *numbered; /* NULL: persistent ids are those of storages */
+    coffer__within *within;           /* by the numbers of their calls */
+    size_t within_count;
+    size_t within_room;
+    char beside[192]; /* what is left out beside tensors, as far as there is room (pickle_beside.h) */
+    size_t beside_len;
+    uint64_t beside_count;
+    uint64_t beside_more;
     /* Filled by coffer__graph_prepare. */
     uint8_t *roles;     /* of each value: coffer__role */
     uint8_t *reached;   /* of each value: whether some row has it */
@@ -104,6 +119,12 @@ coffer__value coffer__graph_callable(const coffer__graph *graph, coffer__value c
 coffer__known coffer__graph_known_call(const coffer__graph *graph, coffer__value call);
 /* Whether a callable is a class of TorchScript, whose code the archive has. */
 bool coffer__graph_is_script(const coffer__graph *graph, coffer__value callable);
+/* The storage that a call of torch.storage._load_from_bytes stands for; NULL for any other value. */
+const coffer__within *coffer__graph_within(const coffer__graph *graph, coffer__value call);
+/* The object that the pickle is of: NumPy saves one as an array of one object, without dimensions. */
+coffer__value coffer__graph_top(const coffer__graph *graph);
+/* Where BYTES lie in the file, and in which coding: a piece without its size. `latin1` is for a TEXT that stands for them. */
+coffer__plan_piece coffer__graph_piece(const coffer__graph *graph, coffer__value bytes, bool latin1);
 /* The array in eval("data", {"data": array}), which Paddle wrote for some tensors; 0 for any other call. */
 coffer__value coffer__graph_evaluated(const coffer__graph *graph, coffer__value call);
 /* The first `most` items of a container; those that are not there are 0. Returns how many it has. */

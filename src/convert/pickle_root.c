@@ -5,6 +5,7 @@
  */
 #include "alloc.h"
 #include "error.h"
+#include "pickle_beside.h"
 #include "pickle_rows.h"
 #include "pickle_views.h"
 #include "pickle_walk.h"
@@ -35,6 +36,8 @@ typedef struct root_survey {
     size_t kept;
     size_t count;        /* of all */
     size_t usual_count;  /* of those with usual names */
+    size_t numbered;     /* of those that have a number for a name, … */
+    size_t dotted;       /* … and of those that have a path */
     size_t direct;       /* tensors that are values of this level */
     coffer__value usual; /* one of them */
 } root_survey;
@@ -44,6 +47,41 @@ static bool root_is_usual(const char *name, size_t len)
 {
     for (size_t i = 0; i < sizeof root_names / sizeof *root_names; i++) {
         if (coffer__text_len(root_names[i]) == len && memcmp(root_names[i], name, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool root_is_number(const char *name, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (name[i] < '0' || name[i] > '9') {
+            return false;
+        }
+    }
+    return len > 0;
+}
+
+/* Whether a text has a word in it. */
+static bool root_has_word(const char *name, const char *word)
+{
+    const size_t len = coffer__text_len(name);
+    const size_t word_len = coffer__text_len(word);
+    for (size_t i = 0; i + word_len <= len; i++) {
+        if (memcmp(name + i, word, word_len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What trainings keep beside the model, and nobody means by it. */
+static bool root_is_training(const char *name)
+{
+    static const char *const words[] = { "optim", "sched", "scaler", "rng", "random", "loss", "history" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (root_has_word(name, words[i])) {
             return true;
         }
     }
@@ -81,6 +119,8 @@ static void root_count(root_survey *survey, const coffer__graph_walk *walk, uint
         *last_kept = survey->kept < ROOT_MOST_LISTED ? survey->kept : ROOT_MOST_LISTED;
         survey->count++;
         survey->usual_count += usual ? 1 : 0;
+        survey->numbered += root_is_number(walk->path, len) ? 1 : 0;
+        survey->dotted += memchr(walk->path, '.', len) != NULL ? 1 : 0;
         survey->usual = usual ? child : survey->usual;
         if (survey->kept < ROOT_MOST_LISTED) {
             root_child *kept = &survey->children[survey->kept++];
@@ -163,16 +203,52 @@ static coffer_status root_fail_several(const root_survey *survey, const char *pa
     return coffer__fail(err, COFFER_ERR_ROOT, "%u parts of the file could be the model; say which: %s", count, list);
 }
 
-/* Goes from a level to the child that was decided on. */
-static void root_descend(const root_survey *survey, coffer__value child, char *path, size_t path_size)
+/* Other parts of a level that may be a model as well, as a second copy of the weights is. */
+static coffer_status root_note_others(const coffer__graph *graph, const root_survey *survey, coffer__value child,
+                                      const char *path, coffer_error *err)
 {
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < survey->kept && status == COFFER_OK; i++) {
+        char name[300] = "";
+        if (survey->children[i].value == child || root_is_training(survey->children[i].name)) {
+            continue;
+        }
+        root_add(name, sizeof name, path);
+        root_add(name, sizeof name, path[0] != '\0' ? "." : "");
+        root_add(name, sizeof name, survey->children[i].name);
+        status = coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file,
+                                          coffer__graph_place(graph, survey->children[i].value), graph->member,
+                                          "the tensors in %q are not taken: --root takes another part", name,
+                                          coffer__text_len(name), err);
+    }
+    return status;
+}
+
+/* Goes from a level to the child that was decided on. */
+static coffer_status root_descend(coffer__graph *graph, const root_survey *survey, coffer__value child,
+                                  coffer__value *start, char *path, size_t path_size, coffer_error *err)
+{
+    coffer_status status = root_note_others(graph, survey, child, path, err);
+    if (status == COFFER_OK) {
+        status = coffer__beside_level(graph, *start, child, path, err);
+    }
     for (size_t i = 0; i < survey->kept; i++) {
         if (survey->children[i].value == child) {
             root_add(path, path_size, path[0] != '\0' ? "." : "");
             root_add(path, path_size, survey->children[i].name);
-            return;
+            break;
         }
     }
+    *start = child;
+    return status;
+}
+
+/* The states of an optimiser, by the numbers of its parameters; or modules by their paths, each with its tensors: no part
+   of them is the model, and all together are. */
+static bool root_is_whole(coffer__graph *graph, coffer__value start, const root_survey *survey)
+{
+    return coffer__graph_role(graph, start) == COFFER__ROLE_MAPPING && survey->usual_count == 0 &&
+           (survey->dotted > 0 || survey->numbered == survey->count);
 }
 
 static bool root_is_container(coffer__role role)
@@ -188,7 +264,7 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
     /* Down one level as long as there is one thing only, as in {"state": {"model": {…}}}. */
     for (size_t level = 0; level < ROOT_MOST_LEVELS; level++) {
         root_survey survey;
-        const coffer_status status = root_look(graph, *start, &survey, err);
+        coffer_status status = root_look(graph, *start, &survey, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -203,13 +279,14 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
          * optimizer.
          */
         if (survey.usual_count == 1) {
-            root_descend(&survey, survey.usual, path, path_size);
-            *start = survey.usual;
-            return COFFER_OK;
+            return root_descend(graph, &survey, survey.usual, start, path, path_size, err);
         }
         /* Tensors lie directly here, and nothing beside them is called like a model: this is the dict of
            weights. */
         if (survey.usual_count == 0 && survey.direct > 0) {
+            return COFFER_OK;
+        }
+        if (survey.count > 1 && root_is_whole(graph, *start, &survey)) {
             return COFFER_OK;
         }
         if (survey.usual_count > 1 || survey.count > 1) {
@@ -218,8 +295,10 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
         if (survey.count == 0) {
             return coffer__fail(err, COFFER_ERR_ROOT, "there are no tensors in the file that have names");
         }
-        root_descend(&survey, survey.children[0].value, path, path_size);
-        *start = survey.children[0].value;
+        status = root_descend(graph, &survey, survey.children[0].value, start, path, path_size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
     }
     return COFFER_OK;
 }
@@ -276,10 +355,18 @@ coffer_status coffer__graph_find_root(coffer__graph *graph, coffer__value *start
 {
     const char *wanted = graph->wants->root;
     path[0] = '\0';
-    *start = coffer__pickle_root(graph->pickle);
+    *start = coffer__graph_top(graph);
     const coffer__role role = coffer__graph_role(graph, *start);
     if (role == COFFER__ROLE_TENSOR || role == COFFER__ROLE_LACKING) {
         return COFFER_OK;
+    }
+    const coffer__value class = coffer__graph_callable(graph, *start);
+    if (role == COFFER__ROLE_OPAQUE && class != 0 &&
+        coffer__pickle_node(graph->pickle, class)->kind == COFFER__VALUE_GLOBAL) {
+        const char *name = coffer__pickle_name(graph->pickle, class);
+        return coffer__fail_at(err, COFFER_ERR_OPAQUE, coffer__graph_place(graph, *start),
+                               "the file is an object of the class %q, which is not known: save a dict of its tensors",
+                               name, coffer__text_len(name));
     }
     if (!root_is_container(role)) {
         return coffer__fail(err, COFFER_ERR_ROOT, "the file holds no dict, list, module or tensor, but something else");

@@ -16,6 +16,7 @@
 
 #include "alloc.h"
 #include "error.h"
+#include "pickle_beside.h"
 #include "pickle_walk.h"
 #include "sort.h"
 #include "text.h"
@@ -124,6 +125,7 @@ static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_w
     size_t name_len = walk->path_len;
     const char *name = rows_strip(graph, walk->path, &name_len);
     if (graph->wants->scalars != COFFER_SCALARS_METADATA || walk->bad_keys > 0) {
+        coffer__beside_add(graph, walk->path, walk->path_len);
         return COFFER_OK;
     }
     /* As JSON spells them, since metadata are read by programs in many languages. */
@@ -133,6 +135,7 @@ static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_w
     }
     /* Floats could be spelt in many ways, and large integers were not kept. */
     if (node->kind != COFFER__VALUE_INT) {
+        coffer__beside_add(graph, walk->path, walk->path_len);
         return COFFER_OK;
     }
     /* The least integer has no positive twin, so the magnitude is unsigned. */
@@ -156,7 +159,7 @@ static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, con
         if (status != COFFER_OK || found == 0) {
             break;
         }
-        /* Texts, devices and objects have no bytes to write; objects are told by rows_of_opaque. */
+        /* Texts and devices have no bytes to write; objects are told by rows_of_opaque. */
         switch (coffer__graph_role(graph, found)) {
         case COFFER__ROLE_TENSOR:
         case COFFER__ROLE_LACKING:
@@ -167,6 +170,12 @@ static coffer_status rows_of_root(coffer__graph *graph, coffer__value start, con
             break;
         case COFFER__ROLE_NUMBER:
             status = rows_put_number(graph, &walk, found, err);
+            break;
+        case COFFER__ROLE_OTHER:
+            /* A module has None in the place of each part that it lacks. */
+            if (coffer__pickle_node(graph->pickle, found)->kind != COFFER__VALUE_NONE) {
+                coffer__beside_add(graph, walk.path, walk.path_len);
+            }
             break;
         default:
             break;
@@ -191,7 +200,7 @@ static coffer_status rows_of_rest(coffer__graph *graph, const rows_reasons *reas
 {
     coffer__graph_walk walk;
     coffer__value found = 0;
-    coffer_status status = coffer__graph_walk_begin(&walk, graph, coffer__pickle_root(graph->pickle), true, err);
+    coffer_status status = coffer__graph_walk_begin(&walk, graph, coffer__graph_top(graph), true, err);
     while (status == COFFER_OK) {
         status = coffer__graph_walk_next(&walk, &found, err);
         if (status != COFFER_OK || found == 0) {
@@ -405,6 +414,9 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
     }
     if (status == COFFER_OK) {
         status = rows_of_opaque(graph, err);
+    }
+    if (status == COFFER_OK) {
+        status = coffer__beside_note(graph, err);
     }
     if (status != COFFER_OK || graph->wants->ties == COFFER_TIES_KEEP) {
         return status;

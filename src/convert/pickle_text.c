@@ -3,8 +3,9 @@
  * What pickles write as text: numbers and escapes of protocol 0, latin-1 in UTF-8, and the names that
  * globals had in Python 2.
  */
-#include "pickle_machine.h"
+#include "pickle_text.h"
 
+#include "pickle_machine.h"
 #include "text.h"
 
 #include <string.h>
@@ -150,15 +151,13 @@ bool coffer__pickle_unquote(const char *text, size_t text_len, char *out, size_t
     }
     *out_len = 0;
     for (size_t at = 1; at < text_len - 1;) {
-        if (text[at] != '\\') {
-            out[(*out_len)++] = text[at++];
-            continue;
-        }
-        const size_t size = text_escape(text + at + 1, text_len - 1 - (at + 1), out, out_len);
+        size_t made = 0;
+        const size_t size = coffer__pickle_byte(true, text + at, text_len - 1 - at, out + *out_len, &made);
         if (size == 0) {
             return false;
         }
-        at += 1 + size;
+        *out_len += made;
+        at += size;
     }
     return true;
 }
@@ -189,6 +188,42 @@ bool coffer__pickle_unescape(const char *text, size_t text_len, char *out, size_
         }
     }
     return true;
+}
+
+size_t coffer__pickle_byte(bool quoted, const char *text, size_t text_len, char out[2], size_t *made)
+{
+    uint32_t code_point = 0;
+    *made = 0;
+    if (text_len > 0 && text[0] != '\\') {
+        out[(*made)++] = text[0];
+        return 1;
+    }
+    if (text_len < 2) {
+        return 0;
+    }
+    if (quoted) {
+        const size_t size = text_escape(text + 1, text_len - 1, out, made);
+        return size == 0 ? 0 : 1 + size;
+    }
+    const size_t digits = text[1] == 'u' ? 4 : text[1] == 'U' ? 8 : 0;
+    /* Of two backslashes the second begins no escape. */
+    if (digits == 0) {
+        out[(*made)++] = text[0];
+        out[(*made)++] = text[1];
+        return 2;
+    }
+    if (!text_hex(text + 2, text_len - 2, digits, &code_point) || code_point > 0xFF) {
+        return 0;
+    }
+    out[(*made)++] = (char)(uint8_t)code_point;
+    return 2 + digits;
+}
+
+/* An escape of STRING has four bytes at most. */
+bool coffer__pickle_text_fits(bool quoted, uint64_t text_len, uint64_t size)
+{
+    const uint64_t most = quoted ? 4 : COFFER__PICKLE_TEXT_MOST;
+    return size <= text_len && text_len / most + (text_len % most != 0) <= size;
 }
 
 /* ---- numbers ---- */

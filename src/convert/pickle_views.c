@@ -118,6 +118,18 @@ coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value va
 static coffer_status view_storage_of(coffer__graph *graph, coffer__value value, coffer__storage_id *id,
                                      const coffer__stored **stored, coffer_error *err)
 {
+    const coffer__within *within = coffer__graph_within(graph, value);
+    if (within != NULL) {
+        graph->reached[value] = 1;
+        *id = (coffer__storage_id){ .element = within->element, .size = within->stored.size, .offset = within->offset };
+        *stored = &within->stored;
+        return COFFER_OK;
+    }
+    if (coffer__graph_known_call(graph, value).meaning == COFFER__MEANS_LOAD) {
+        return coffer__fail_at(err, COFFER_ERR_PICKLE, coffer__graph_place(graph, value),
+                               "a tensor is in bytes that torch.load would read, and these are no storage alone: save "
+                               "it again, with torch.save");
+    }
     const coffer_status status = coffer__storage_id_of(graph, value, id, err);
     if (status != COFFER_OK) {
         return status;
@@ -155,6 +167,27 @@ coffer_status coffer__view_of_storage(coffer__graph *graph, coffer__value persis
     view->element = COFFER__ELEMENT_U8;
     view->row.storage = stored->storage;
     return coffer__view_fill(graph, persistent, view, &all, stored->size, err);
+}
+
+coffer_status coffer__graph_storage(coffer__graph *graph, coffer__within *within, bool *found, coffer_error *err)
+{
+    coffer__storage_id id;
+    const coffer__stored *stored = NULL;
+    const coffer__value root = coffer__pickle_root(graph->pickle);
+    *found = coffer__pickle_node(graph->pickle, root)->kind == COFFER__VALUE_PERSISTENT;
+    for (coffer__value value = 1; *found && value < graph->marks; value++) {
+        *found = coffer__graph_role(graph, value) != COFFER__ROLE_OPAQUE;
+    }
+    if (!*found) {
+        return COFFER_OK;
+    }
+    const coffer_status status = view_storage_of(graph, root, &id, &stored, err);
+    if (status == COFFER_OK) {
+        within->element = id.element;
+        within->offset = id.offset;
+        within->stored = (coffer__stored){ .key = "", .size = stored->size, .storage = stored->storage };
+    }
+    return status;
 }
 
 /* ---- signs --------------------------------------------------------------------------------------------------------- */

@@ -47,6 +47,10 @@ typedef struct coffer__storage_id {
 coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value value, coffer__storage_id *id,
                                     coffer_error *err);
 
+/* The storage that is the whole object; *found is false for any other object, and where the pickle names anything else. The
+   storage's key is not kept. */
+coffer_status coffer__graph_storage(coffer__graph *graph, coffer__within *within, bool *found, coffer_error *err);
+
 /* ---- between the files of views ------------------------------------------------------------------------------------ */
 
 /* Reads whole numbers out of a tuple, a list or a torch.Size; false when there is anything else, or too many. */

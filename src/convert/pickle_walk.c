@@ -77,14 +77,15 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
     }
     /*
      * The path of the frame stays as it is; what an earlier entry appended after it is overwritten. The first
-     * frame has no name, so no dot comes after it.
+     * frame has no name, nor has the state of an object at the top, so no dot comes after them.
      */
     size_t at = frame->path_len;
-    if (walk->depth > 1) {
+    if (frame->named) {
         walk->path[at++] = '.';
     }
     memcpy(walk->path + at, text, len);
     walk->path_len = at + len;
+    walk->named = true;
     walk->bad_keys = frame->bad_keys + (good ? 0 : 1);
     return COFFER_OK;
 }
@@ -103,6 +104,7 @@ static coffer_status walk_enter(coffer__graph_walk *walk, coffer__value value, c
     memset(frame, 0, sizeof *frame);
     frame->value = value;
     frame->path_len = walk->path_len;
+    frame->named = walk->named;
     frame->bad_keys = walk->bad_keys;
     coffer__entries_begin(&frame->entries, walk->graph, value);
     walk->marks[value] = 1;
@@ -219,6 +221,7 @@ coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *f
         }
         /* What has no key, as the arguments of a call, goes by the name of what it is in. */
         walk->path_len = walk->frames[walk->depth - 1].path_len;
+        walk->named = walk->frames[walk->depth - 1].named;
         walk->bad_keys = walk->frames[walk->depth - 1].bad_keys;
         coffer_status status = named ? walk_append(walk, &entry, err) : COFFER_OK;
         const bool deep = walk->depth >= WALK_MOST_DEPTH;

@@ -15,6 +15,7 @@
 typedef struct coffer__graph_walk_frame {
     coffer__value value;
     size_t path_len; /* of the path to this node */
+    bool named;      /* something on that path has a name */
     size_t bad_keys; /* before this node */
     coffer__entries entries;
     uint8_t part; /* of an object: which of its parts comes next */
@@ -31,6 +32,7 @@ typedef struct coffer__graph_walk {
     char *path; /* of the last node that was found; no NUL */
     size_t path_len;
     size_t path_room;
+    bool named;      /* what was found, or something that it is in, has a name */
     size_t bad_keys; /* keys on the path that are neither texts nor whole numbers */
     uint64_t steps;  /* that are left */
 } coffer__graph_walk;

@@ -30,7 +30,9 @@ typedef enum coffer__coding {
     COFFER__CODING_LATIN1 = 2,   /* UTF-8 of characters below U+0100, each of which is a byte: protocols 0 to 2 */
     COFFER__CODING_BLOCKS = 3,   /* GGUF's blocks of quantised elements, which become F32, F16 or BF16 */
     COFFER__CODING_FILTERED = 5, /* a chunk of HDF5, which went through filters */
-    COFFER__CODING_NUMBERS = 4   /* Protocol Buffers' numbers, which become elements of a dtype (decode_numbers.h) */
+    COFFER__CODING_NUMBERS = 4,  /* Protocol Buffers' numbers, which become elements of a dtype (decode_numbers.h) */
+    COFFER__CODING_QUOTED = 6,   /* bytes as a string of Python 2 has them between its quotes: protocol 0 */
+    COFFER__CODING_ESCAPED = 7   /* latin-1 with \uXXXX for some characters: protocol 0, too */
 } coffer__coding;
 
 typedef struct coffer__plan_piece {

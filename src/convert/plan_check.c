@@ -25,6 +25,7 @@
 #include "filters.h"
 #include "gguf_blocks.h"
 #include "grid.h"
+#include "pickle_text.h"
 #include "sort.h"
 #include "text.h"
 
@@ -134,6 +135,9 @@ static bool judge_coding(const coffer__plan *plan, const coffer__plan_piece *pie
         return piece->size / PLAN_DEFLATE_RATIO <= piece->stored_size;
     case COFFER__CODING_LATIN1:
         return piece->size <= piece->stored_size && piece->stored_size - piece->size <= piece->size;
+    case COFFER__CODING_QUOTED:
+    case COFFER__CODING_ESCAPED:
+        return coffer__pickle_text_fits(piece->coding == COFFER__CODING_QUOTED, piece->stored_size, piece->size);
     case COFFER__CODING_BLOCKS:
         return judge_blocks(plan, piece);
     case COFFER__CODING_FILTERED:

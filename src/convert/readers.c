@@ -53,7 +53,6 @@ static const struct readers_noun {
     { COFFER_ERR_IS_ZIP, "an archive (zip) with neither a checkpoint nor arrays" },
     { COFFER_ERR_IS_PICKLE, "a pickle of a protocol that is not known" },
     { COFFER_ERR_IS_HDF5, "an HDF5 file" },
-    { COFFER_ERR_IS_COMPRESSED, "a compressed file: unpack it first" },
     { COFFER_ERR_IS_ZEROS, "zeros: a download that never came" },
     { COFFER_ERR_IS_TEXT, "text" },
     { COFFER_ERR_IS_TAR, "an archive (tar) without a checkpoint" },
@@ -73,6 +72,12 @@ static coffer_status readers_none(const coffer__input *input, const uint8_t *hea
     const char *kind = coffer__kind_of(head, head_size, head + head_size, tail_size, input->path, input->path_len);
     if (kind != NULL) {
         return coffer__fail_at(err, COFFER_ERR_UNKNOWN_INPUT, 0, "%s", kind);
+    }
+    const char *noun = NULL;
+    const coffer_status named = coffer__sniff_noun(head, head_size, &noun);
+    if (named != COFFER_OK) {
+        return coffer__fail_at(err, COFFER_ERR_UNKNOWN_INPUT, 0, "no reader knows this file; it looks like %s%s", noun,
+                               named == COFFER_ERR_IS_COMPRESSED ? ": unpack it first" : "");
     }
     const coffer_status code = coffer__sniff(head, head_size, NULL);
     for (size_t i = 0; i < sizeof readers_nouns / sizeof readers_nouns[0]; i++) {

@@ -50,5 +50,16 @@ void coffer__torch_opened_free(coffer__torch_opened *opened);
 coffer_status coffer__torch_read_tensor(const coffer__torch_file *file, uint32_t name, coffer__view *view,
                                         coffer_error *err);
 coffer_status coffer__torch_read_stream(const coffer__torch_file *file, coffer_error *err);
+/* A pickle that is nothing else, of the whole file or of a part of it. */
+coffer_status coffer__torch_read_pickle(const coffer__torch_file *file, coffer_error *err);
+/* The storage that is all of an embedded checkpoint: *found is false for other bytes, and for a checkpoint of anything else.
+   What was put into the plan stays there. With `text` (else NULL) the older kind is what that decodes. */
+struct coffer__torch_text;
+coffer_status coffer__torch_stream_storage(const coffer__torch_file *file, const struct coffer__torch_text *text,
+                                           coffer__within *within, bool *found, coffer_error *err);
+coffer_status coffer__torch_zip_storage(const coffer__torch_file *file, coffer__within *within, bool *found,
+                                        coffer_error *err);
+/* Finds the storages that a pickle has as checkpoints within bytes, before its rows are put. */
+coffer_status coffer__torch_find_within(coffer__graph *graph, const coffer__torch_file *file, coffer_error *err);
 
 #endif

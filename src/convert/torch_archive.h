@@ -38,6 +38,9 @@ coffer_status coffer__torch_archive_put_storages(const coffer__torch_archive *ar
 bool coffer__torch_has(const uint8_t *bytes, size_t size, const char *text);
 /* What loaders would have done with the pickles of an archive: findings. */
 coffer_status coffer__torch_scan_archive(const coffer__torch_file *file, coffer_error *err);
+/* A file that is an array of NumPy's. One of objects is left alone, unless it is scanned: *objects is where their pickle
+   begins, else 0. */
+coffer_status coffer__numpy_put_file(const coffer__torch_file *file, uint64_t *objects, coffer_error *err);
 /* A member that is an array of NumPy's, whatever it is called: puts its row; or for a scan findings, as one of objects is a
    pickle. */
 coffer_status coffer__numpy_put_member(const coffer__torch_file *file, const coffer__zip *zip,

@@ -26,6 +26,7 @@
 #include "pickle_views.h"
 #include "readers.h"
 #include "torch.h"
+#include "torch_text.h"
 
 #include <string.h>
 
@@ -42,6 +43,10 @@ static const char torch_stream_magic_line[] = "L119547037146038801333356L\n.";
 
 typedef struct torch_stream {
     const coffer__torch_file *file;
+    const coffer__torch_text
+        *text; /* NULL: the stream is in the file as it is; else from `begin` on what this decodes */
+    uint64_t begin;
+    uint64_t end;
     uint64_t at; /* of what comes next */
     coffer__graph object;
     coffer__graph keys;
@@ -68,7 +73,8 @@ static coffer_status torch_stream_next(torch_stream *t, coffer__graph *graph, co
 {
     uint64_t end = 0;
     graph->member = "";
-    const coffer_status status = coffer__torch_load(graph, t->file, NULL, t->at, t->file->size - t->at, &end, err);
+    const uint8_t *bytes = t->text != NULL ? t->text->bytes + (size_t)(t->at - t->begin) : NULL;
+    const coffer_status status = coffer__torch_load(graph, t->file, bytes, t->at, t->end - t->at, &end, err);
     /* Also after a failure, where it is the byte after the last opcode that was read. */
     t->at += end;
     return status;
@@ -145,6 +151,30 @@ static coffer_status torch_stream_size(torch_stream *t, uint64_t *elements, coff
     return COFFER_OK;
 }
 
+/* The eight bytes before a storage. */
+static coffer_status torch_stream_count(const torch_stream *t, uint8_t count[8], coffer_error *err)
+{
+    if (8 > t->end - t->at) {
+        return coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->end, "the checkpoint ends before its storages do");
+    }
+    if (t->text == NULL) {
+        return coffer__input_read(t->file->input, t->file->file, t->file->size, t->at, count, 8, err);
+    }
+    memcpy(count, t->text->bytes + (size_t)(t->at - t->begin), 8);
+    return COFFER_OK;
+}
+
+/* The piece of a storage of so many bytes. Of text it is all the rest, since only decoding it tells where it ends. */
+static coffer__plan_piece torch_stream_piece(const torch_stream *t, uint64_t size)
+{
+    if (t->text != NULL) {
+        coffer__plan_piece piece = coffer__torch_text_rest(t->text, (size_t)(t->at - t->begin));
+        piece.size = size;
+        return piece;
+    }
+    return (coffer__plan_piece){ .file = t->file->file, .offset = t->at, .stored_size = size, .size = size };
+}
+
 /* Compares the count before the bytes with what the object says: when they differ, this is not where the
    storage begins, or the object is of another file. */
 static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *stored, uint64_t elements,
@@ -156,8 +186,7 @@ static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *s
                                "storage %q belongs to no tensor, so its size is not known", stored->key,
                                stored->key_len);
     }
-    const coffer_status status =
-        coffer__input_read(t->file->input, t->file->file, t->file->size, t->at, count, sizeof count, err);
+    const coffer_status status = torch_stream_count(t, count, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -167,19 +196,19 @@ static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *s
         return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, elements, coffer__load_u64le(count));
     }
     t->at += sizeof count;
-    if (stored->size > t->file->size - t->at) {
+    /* Text is longer than its bytes, and the rest of it was not decoded: what fits into it is found out then. */
+    const coffer__plan_piece piece = torch_stream_piece(t, stored->size);
+    const uint64_t left = t->text != NULL ? piece.stored_size : t->end - t->at;
+    if (stored->size > left) {
         coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at, "storage %q is cut off: the file ends within it", stored->key,
                         stored->key_len);
-        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, stored->size, t->file->size - t->at);
+        return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, stored->size, left);
     }
     /*
      * The bytes stay where they are. What is read of a storage is its count alone, so a stream of any size is
      * planned with a read for each.
      */
-    const coffer__plan_piece piece = {
-        .file = t->file->file, .offset = t->at, .stored_size = stored->size, .size = stored->size
-    };
-    t->at += stored->size;
+    t->at = t->text != NULL ? t->end : t->at + stored->size;
     return coffer__torch_put_storage(t->file, &piece, "storage ", stored->key, stored->key_len, &stored->storage, err);
 }
 
@@ -201,25 +230,18 @@ static coffer_status torch_stream_put_storages(torch_stream *t, coffer_error *er
 /* What nobody reads is told, but is no error: torch does not look at it either. */
 static coffer_status torch_stream_note_rest(const torch_stream *t, coffer_error *err)
 {
-    if (t->at == t->file->size) {
+    if (t->at == t->end) {
         return COFFER_OK;
     }
     return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_NOTE, t->file->file, t->at, "",
                                     "there are bytes after the last storage", "", 0, err);
 }
 
-static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
+/* Everything but the object's rows. */
+static coffer_status torch_stream_open(torch_stream *t, coffer_error *err)
 {
     t->stores.allocator = t->file->plan->allocator;
     t->object.stores = &t->stores;
-    /* A scan needs no storages: five pickles, of which a loader runs each, and then bytes. */
-    if (t->file->wants->scan) {
-        /* The ends of the first five are known only by running them, one after another, which a scan does. */
-        const coffer__scan_range range = {
-            .member = "", .size = t->file->size, .expected = TORCH_STREAM_PICKLES, .more = true
-        };
-        return coffer__scan_pickles(t->file, &range, NULL, err);
-    }
     coffer_status status = torch_stream_read_head(t, err);
     if (status != COFFER_OK) {
         return status;
@@ -233,23 +255,60 @@ static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
         return status;
     }
     status = torch_stream_put_storages(t, err);
-    if (status != COFFER_OK) {
-        return status;
+    return status == COFFER_OK ? torch_stream_note_rest(t, err) : status;
+}
+
+static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
+{
+    /* A scan needs no storages: five pickles, of which a loader runs each, and then bytes. */
+    if (t->file->wants->scan) {
+        /* The ends of the first five are known only by running them, one after another, which a scan does. */
+        const coffer__scan_range range = {
+            .member = "", .size = t->file->size, .expected = TORCH_STREAM_PICKLES, .more = true
+        };
+        return coffer__scan_pickles(t->file, &range, NULL, err);
     }
-    status = torch_stream_note_rest(t, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    return coffer__graph_put_rows(&t->object, err);
+    const coffer_status status = torch_stream_open(t, err);
+    return status == COFFER_OK ? coffer__graph_put_rows(&t->object, err) : status;
+}
+
+static void torch_stream_free(torch_stream *t)
+{
+    coffer__torch_unload(&t->object);
+    coffer__torch_unload(&t->keys);
+    coffer__stores_free(&t->stores);
 }
 
 coffer_status coffer__torch_read_stream(const coffer__torch_file *file, coffer_error *err)
 {
-    torch_stream t = { .file = file };
+    torch_stream t = { .file = file, .end = file->size };
     const coffer_status status = torch_stream_read(&t, err);
-    coffer__torch_unload(&t.object);
-    coffer__torch_unload(&t.keys);
-    coffer__stores_free(&t.stores);
+    torch_stream_free(&t);
+    return status;
+}
+
+coffer_status coffer__torch_stream_storage(const coffer__torch_file *file, const coffer__torch_text *text,
+                                           coffer__within *within, bool *found, coffer_error *err)
+{
+    torch_stream t = { .file = file, .text = text, .begin = file->at, .at = file->at };
+    const uint64_t size = text != NULL ? text->size : file->part;
+    uint8_t head[TORCH_STREAM_MOST_BEFORE + sizeof torch_stream_magic_line];
+    const size_t head_size = size < sizeof head ? (size_t)size : sizeof head;
+    coffer_status status = COFFER_OK;
+    *found = false;
+    t.end = file->at + size;
+    if (text != NULL) {
+        memcpy(head, text->bytes, head_size);
+    } else {
+        status = coffer__input_read(file->input, file->file, file->size, file->at, head, head_size, err);
+    }
+    if (status == COFFER_OK && torch_stream_is(head, head_size)) {
+        status = torch_stream_open(&t, err);
+        if (status == COFFER_OK) {
+            status = coffer__graph_storage(&t.object, within, found, err);
+        }
+    }
+    torch_stream_free(&t);
     return status;
 }
 

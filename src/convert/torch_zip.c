@@ -160,6 +160,19 @@ coffer_status coffer__torch_read_tensor(const coffer__torch_file *file, uint32_t
     return status;
 }
 
+coffer_status coffer__torch_zip_storage(const coffer__torch_file *file, coffer__within *within, bool *found,
+                                        coffer_error *err)
+{
+    torch_zip t = { .file = file };
+    coffer_status status = torch_zip_read_object(&t, err);
+    *found = false;
+    if (status == COFFER_OK) {
+        status = coffer__graph_storage(&t.graph, within, found, err);
+    }
+    torch_zip_free(&t);
+    return status;
+}
+
 coffer_status coffer__torch_open_zip(coffer__torch_opened **opened, const coffer__torch_file *file, coffer_error *err)
 {
     *opened = coffer__alloc_array(file->plan->allocator, 1, sizeof **opened, err);

@@ -61,6 +61,7 @@ static const struct status_row {
     { COFFER_ERR_IS_TEXT, "IS_TEXT" },
     { COFFER_ERR_IS_TAR, "IS_TAR" },
     { COFFER_ERR_IS_ELF, "IS_ELF" },
+    { COFFER_ERR_IS_OTHER, "IS_OTHER" },
     { COFFER_ERR_NO_TENSOR, "NO_TENSOR" },
     { COFFER_ERR_NOT_MAPPED, "NOT_MAPPED" },
     { COFFER_ERR_BUFFER_SIZE, "BUFFER_SIZE" },

@@ -2,7 +2,8 @@
 /*
  * What a file is that is not what was expected. Signatures: the Git LFS specification, PKWARE's APPNOTE
  * 4.3, Python's pickletools, ggml's gguf.md, the HDF5 file format specification, NumPy's NEP 1, RFC
- * 1952, RFC 8878, xz-file-format, POSIX's ustar and the System V ABI's ELF.
+ * 1950, RFC 1952, RFC 8878, xz-file-format, lz4_Frame_format, 7zFormat.txt, POSIX's ustar, the System V ABI's ELF, and what
+ * images, documents and databases say of themselves (libpng, ISO 32000, the SQLite file format, ...).
  */
 #include "sniff.h"
 
@@ -37,14 +38,38 @@ static const sniff_row sniff_rows[] = {
       "this is an HDF5 file, as Keras weights (.h5) are, not a safetensors file: convert it with `coffer convert`" },
     { COFFER_ERR_IS_NUMPY, "\x93NUMPY", 6,
       "this is a NumPy array (.npy), not a safetensors file: convert it with `coffer convert`" },
-    { COFFER_ERR_IS_COMPRESSED, "\x1f\x8b\x08", 3, "this is a gzip file, not a safetensors file: unpack it first" },
-    { COFFER_ERR_IS_COMPRESSED, "\x28\xb5\x2f\xfd", 4, "this is a zstd file, not a safetensors file: unpack it first" },
-    { COFFER_ERR_IS_COMPRESSED, "\xfd\x37zXZ", 6, "this is an xz file, not a safetensors file: unpack it first" },
-    { COFFER_ERR_IS_COMPRESSED, "BZh", 3, "this is a bzip2 file, not a safetensors file: unpack it first" },
     { COFFER_ERR_IS_ELF,
       "\x7f"
       "ELF",
       4, "this is an ELF file, a program or library, not a safetensors file: name another one" },
+};
+
+/* What has to be unpacked, and what has no tensors: only a name is known of them. The lzma file is one of unknown size, as
+   Python writes them. */
+static const struct sniff_named {
+    coffer_status code;
+    const char *magic;
+    size_t magic_size;
+    const char *noun;
+} sniff_named[] = {
+    { COFFER_ERR_IS_COMPRESSED, "\x1f\x8b\x08", 3, "a gzip file" },
+    { COFFER_ERR_IS_COMPRESSED, "\x28\xb5\x2f\xfd", 4, "a zstd file" },
+    { COFFER_ERR_IS_COMPRESSED, "\xfd\x37zXZ", 6, "an xz file" },
+    { COFFER_ERR_IS_COMPRESSED, "BZh", 3, "a bzip2 file" },
+    { COFFER_ERR_IS_COMPRESSED, "\x04\x22\x4d\x18", 4, "an lz4 file" },
+    { COFFER_ERR_IS_COMPRESSED, "\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff", 13, "an lzma file" },
+    { COFFER_ERR_IS_COMPRESSED, "7z\xbc\xaf\x27\x1c", 6, "a 7z archive" },
+    { COFFER_ERR_IS_COMPRESSED, "Rar!\x1a\x07", 6, "a rar archive" },
+    { COFFER_ERR_IS_OTHER, "\x89PNG\r\n\x1a\n", 8, "a PNG image" },
+    { COFFER_ERR_IS_OTHER, "\xff\xd8\xff", 3, "a JPEG image" },
+    { COFFER_ERR_IS_OTHER, "GIF8", 4, "a GIF image" },
+    { COFFER_ERR_IS_OTHER, "RIFF", 4, "a RIFF file, which is audio, video or an image" },
+    { COFFER_ERR_IS_OTHER, "OggS", 4, "an Ogg file, which is audio or video" },
+    { COFFER_ERR_IS_OTHER, "%PDF-", 5, "a PDF document" },
+    { COFFER_ERR_IS_OTHER, "SQLite format 3", 16, "an SQLite database" },
+    { COFFER_ERR_IS_OTHER, "MZ\x90", 4, "a program or library for Windows" },
+    { COFFER_ERR_IS_OTHER, "\xcf\xfa\xed\xfe", 4, "a program or library for macOS" },
+    { COFFER_ERR_IS_OTHER, "\0asm", 4, "a WebAssembly module" },
 };
 
 /* How many bytes come before the text begins: a byte order mark and white space. */
@@ -165,6 +190,26 @@ static bool sniff_is_zeros(const uint8_t *bytes, size_t size)
     return size >= SNIFF_LEAST_ZEROS;
 }
 
+/* zlib's two bytes, of the window that everybody uses, where the whole is no length of a header. */
+static bool sniff_is_zlib(const uint8_t *bytes, size_t size)
+{
+    return size >= 8 && bytes[0] == 0x78 && (bytes[0] * 256u + bytes[1]) % 31 == 0 && bytes[1] < 0xE0 &&
+           (bytes[1] & 0x20) == 0 && coffer__load_u32le(bytes + 4) != 0;
+}
+
+coffer_status coffer__sniff_noun(const void *bytes, size_t size, const char **noun)
+{
+    for (size_t i = 0; i < sizeof sniff_named / sizeof sniff_named[0]; i++) {
+        const struct sniff_named *row = &sniff_named[i];
+        if (size >= row->magic_size && memcmp(bytes, row->magic, row->magic_size) == 0) {
+            *noun = row->noun;
+            return row->code;
+        }
+    }
+    *noun = "zlib's data, as joblib writes with compression";
+    return sniff_is_zlib(bytes, size) ? COFFER_ERR_IS_COMPRESSED : COFFER_OK;
+}
+
 /* From the surest sign to the weakest: signatures, pickle, zeros, an archive's mark that lies far
    inside, and text. */
 coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
@@ -175,6 +220,12 @@ coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
         if (size >= row->magic_size && memcmp(start, row->magic, row->magic_size) == 0) {
             return coffer__fail_at(err, row->code, 0, "%s", row->message);
         }
+    }
+    const char *noun = NULL;
+    const coffer_status named = coffer__sniff_noun(bytes, size, &noun);
+    if (named != COFFER_OK) {
+        return coffer__fail_at(err, named, 0, "this is %s, not a safetensors file: %s", noun,
+                               named == COFFER_ERR_IS_COMPRESSED ? "unpack it first" : "name another one");
     }
     if (sniff_is_pickle(start, size)) {
         return coffer__fail_at(

@@ -12,5 +12,8 @@
  * any case.
  */
 coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err);
+/* What the file is called, if it is compressed (COFFER_ERR_IS_COMPRESSED) or of a kind that has no tensors
+   (COFFER_ERR_IS_OTHER): "a PNG image"; else COFFER_OK. */
+coffer_status coffer__sniff_noun(const void *bytes, size_t size, const char **noun);
 
 #endif

@@ -2,9 +2,13 @@
 """Files that have weights and no reader: the message says what they are, and what would convert them. They are made here, as far as the
 first and the last bytes tell what they are."""
 
+import bz2
+import gzip
+import lzma
 import os
 import struct
 import subprocess
+import zlib
 
 import pytest
 
@@ -22,6 +26,14 @@ KINDS = {
     "manifest.ocdbt": (b"\x0c\xdb\x3a\x2a" + bytes(100), "an OCDBT database"),
     "checkpoint": (b'model_checkpoint_path: "m-2"\nall_model_checkpoint_paths: "m-1"\n', "a list of checkpoints of TensorFlow"),
     "m.data-00000-of-00012": (bytes(range(200)), "data of a checkpoint of TensorFlow"),
+    "w.joblib": (zlib.compress(bytes(range(200))), "zlib's data, as joblib writes with compression"),
+    "w.joblib.gz": (gzip.compress(bytes(200)), "a gzip file"),
+    "w.joblib.bz2": (bz2.compress(bytes(200)), "a bzip2 file"),
+    "w.joblib.xz": (lzma.compress(bytes(200)), "an xz file"),
+    "w.joblib.lzma": (lzma.compress(bytes(200), lzma.FORMAT_ALONE), "an lzma file"),
+    "w.7z": (b"7z\xbc\xaf\x27\x1c\0\4" + bytes(100), "a 7z archive"),
+    "w.png": (b"\x89PNG\r\n\x1a\n" + bytes(100), "a PNG image"),
+    "w.db": (b"SQLite format 3\0" + bytes(100), "an SQLite database"),
     "saved_model.pb": (b"\x08\x01\x12\x20" + bytes(100), "the graph of a SavedModel"),
 }
 

@@ -59,6 +59,7 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_IS_TEXT,
         COFFER_ERR_IS_TAR,
         COFFER_ERR_IS_ELF,
+        COFFER_ERR_IS_OTHER,
         COFFER_ERR_NO_TENSOR,
         COFFER_ERR_NOT_MAPPED,
         COFFER_ERR_BUFFER_SIZE,

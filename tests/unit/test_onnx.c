@@ -113,6 +113,15 @@ static void test_what_a_piece_can_be(void **state)
     assert_false(coffer__numbers_fit(&piece));
     piece.size = 11;
     assert_false(coffer__numbers_fit(&piece));
+    piece = (coffer__plan_piece){ .dtype = COFFER_I64, .stored_size = 11, .size = 8 };
+    assert_true(coffer__numbers_fit(&piece));
+    piece.stored_size = 12;
+    assert_false(coffer__numbers_fit(&piece));
+    /* Without elements there are no bytes either. */
+    piece = (coffer__plan_piece){ .dtype = COFFER_I32, .stored_size = 1 };
+    assert_false(coffer__numbers_fit(&piece));
+    piece.stored_size = 0;
+    assert_true(coffer__numbers_fit(&piece));
     piece = (coffer__plan_piece){ .dtype = COFFER_F32, .blocks = 0x25, .stored_size = 10, .size = 8 };
     assert_true(coffer__numbers_fit(&piece));
     piece.blocks = 0x21;

@@ -44,6 +44,20 @@ static const struct signature {
     { COFFER_ERR_IS_COMPRESSED, "\x28\xb5\x2f\xfd", 4 },
     { COFFER_ERR_IS_COMPRESSED, "\xfd\x37zXZ\0", 6 },
     { COFFER_ERR_IS_COMPRESSED, "BZh", 3 },
+    { COFFER_ERR_IS_COMPRESSED, "\x04\x22\x4d\x18", 4 },
+    { COFFER_ERR_IS_COMPRESSED, "\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff", 13 },
+    { COFFER_ERR_IS_COMPRESSED, "7z\xbc\xaf\x27\x1c", 6 },
+    { COFFER_ERR_IS_COMPRESSED, "Rar!\x1a\x07", 6 },
+    { COFFER_ERR_IS_OTHER, "\x89PNG\r\n\x1a\n", 8 },
+    { COFFER_ERR_IS_OTHER, "\xff\xd8\xff", 3 },
+    { COFFER_ERR_IS_OTHER, "GIF8", 4 },
+    { COFFER_ERR_IS_OTHER, "RIFF", 4 },
+    { COFFER_ERR_IS_OTHER, "OggS", 4 },
+    { COFFER_ERR_IS_OTHER, "%PDF-", 5 },
+    { COFFER_ERR_IS_OTHER, "SQLite format 3", 16 },
+    { COFFER_ERR_IS_OTHER, "MZ\x90", 4 },
+    { COFFER_ERR_IS_OTHER, "\xcf\xfa\xed\xfe", 4 },
+    { COFFER_ERR_IS_OTHER, "\0asm", 4 },
     { COFFER_ERR_IS_ELF,
       "\x7f"
       "ELF",
@@ -75,6 +89,20 @@ static void test_signatures(void **state)
             assert_int_equal(sniffed(bytes, size), sniffed_as_text(bytes, size));
         }
     }
+}
+
+/* Two bytes are a weak sign: they have to be zlib's, and the eight no length of a header. */
+static void test_zlib(void **state)
+{
+    (void)state;
+    static const char *const good[] = { "\x78\x01*****1", "\x78\x5e*****1", "\x78\x9c*****1", "\x78\xda*****1" };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(sniffed(good[i], 8), COFFER_ERR_IS_COMPRESSED);
+        assert_int_not_equal(sniffed(good[i], 7), COFFER_ERR_IS_COMPRESSED);
+    }
+    assert_int_not_equal(sniffed("\x78\x9d*****1", 8), COFFER_ERR_IS_COMPRESSED);
+    assert_int_not_equal(sniffed("\x78\x20*****1", 8), COFFER_ERR_IS_COMPRESSED); /* with a dictionary */
+    assert_int_equal(sniffed("\x78\x9c\1\0\0\0\0\0", 8), COFFER_OK);
 }
 
 /* One bit of a signature changed, and it is none. */
@@ -208,9 +236,9 @@ static void test_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_signatures), cmocka_unit_test(test_nearly_signatures),
-        cmocka_unit_test(test_pickles),    cmocka_unit_test(test_zeros),
-        cmocka_unit_test(test_tar),        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_signatures), cmocka_unit_test(test_zlib),  cmocka_unit_test(test_nearly_signatures),
+        cmocka_unit_test(test_pickles),    cmocka_unit_test(test_zeros), cmocka_unit_test(test_tar),
+        cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -720,6 +720,12 @@ def foreign():
     raw("TOO_SHORT", 0, "text_of_7_bytes", b"Nothing", "bin")
     raw("IS_TAR", 0, "of_one_file", b"name.txt".ljust(257, b"\0") + b"ustar\x0000" + b"\0" * 248, "bin")
     raw("IS_ELF", 0, "of_64_bits", b"\x7fELF\x02\x01\x01" + b"\0" * 57, "bin")
+    raw("IS_COMPRESSED", 0, "zlib", b"\x78\x9c" + data(40), "bin")
+    raw("IS_COMPRESSED", 0, "lzma", b"\x5d\0\0\x80\0" + b"\xff" * 8 + data(20), "bin")
+    raw("IS_COMPRESSED", 0, "lz4", b"\x04\x22\x4d\x18" + data(40), "bin")
+    raw("IS_COMPRESSED", 0, "7z", b"7z\xbc\xaf\x27\x1c\0\4" + data(40), "bin")
+    raw("IS_OTHER", 0, "png", b"\x89PNG\r\n\x1a\n" + data(40), "bin")
+    raw("IS_OTHER", 0, "sqlite", b"SQLite format 3\0" + data(40), "bin")
 
 
 # ---- The directory -------------------------------------------------------------------------------------------------

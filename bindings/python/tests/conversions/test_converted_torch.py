@@ -11,8 +11,9 @@ import warnings
 import zipfile
 from io import BytesIO
 from pathlib import Path
-from pickle import Pickler, dump, dumps
+from pickle import Pickler, _Pickler, dump, dumps
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -169,6 +170,163 @@ def test_big_endian(tmp_path):
                 writer.write_record(name, data, len(data))
     told = compare(tmp_path / "big.pt", tensors)
     assert [tensor.changed for tensor in told.tensors] == [True, True, True, False]
+
+
+# ---- pickle.dump, which saves each storage by torch.save into bytes of the pickle
+
+
+class Python2(_Pickler):
+    """Writes bytes and texts as Python 2 does: as strings, which protocol 0 has as lines with escapes."""
+
+    dispatch = dict(_Pickler.dispatch)
+
+    def save_string(self, value):
+        data = value if isinstance(value, bytes) else value.encode("latin1")
+        if self.proto == 0:
+            self.write(b"S" + repr(data)[1:].encode() + b"\n")
+        else:
+            self.write((b"U" + bytes([len(data)]) if len(data) < 256 else b"T" + struct.pack("<i", len(data))) + data)
+
+    dispatch[bytes] = dispatch[str] = save_string
+
+
+def dumped(path, value, protocol):
+    dumping = Pickler if isinstance(protocol, int) else Python2
+    with path.open("wb") as file:
+        dumping(file, int(str(protocol)[-1])).dump(value)
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5, "2.0", "2.1", "2.2"])
+def test_what_pickle_dumps(tmp_path, protocol):
+    whole = torch.arange(24, dtype=torch.float32).reshape(4, 6)
+    escapes = torch.tensor([92, 117, 92, 92, 10, 13, 0, 26, 39, 34, 127, 128, 255, 92], dtype=torch.uint8)
+    model = Model()
+    for value, expected in (
+        (whole, {"tensor": whole}),
+        (nn.Parameter(whole), {"tensor": whole}),
+        ({"w": whole, "part": whole[1:, ::2], "empty": torch.empty(0, 3), "bytes": escapes, "epoch": 3, "of": torch.ones(70000).bfloat16()}, None),
+        ({"v": torch.arange(300).to(torch.uint16), "f": torch.randn(7).to(torch.float8_e4m3fn)}, None),
+        (model.state_dict(), model.state_dict()),
+        (nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)), "module"),
+    ):
+        if isinstance(protocol, str) and isinstance(value, nn.Module):
+            continue
+        dumped(tmp_path / "a.pkl", value, protocol)
+        expected = value.state_dict() if expected == "module" else flat(value) if expected is None else expected
+        compare(tmp_path / "a.pkl", expected, tmp_path / "a.safetensors", tied="keep")
+
+
+def test_a_storage_within_bytes_is_checked(tmp_path):
+    """The count before the bytes, their end, and what else the checkpoint within may be of."""
+    data = dumps({"w": torch.arange(6, dtype=torch.float32)}, 4)
+    at = data.index(struct.pack("<6f", *range(6)))
+    for changed in (data[: at - 8] + struct.pack("<q", 5) + data[at:], data[: at - 8] + struct.pack("<q", 1 << 60) + data[at:]):
+        (tmp_path / "a.pkl").write_bytes(changed)
+        with pytest.raises(coffer.Error, match="elements, and the pickle says"):
+            coffer.convert(tmp_path / "a.pkl", None)
+
+    class Bytes:
+        def __init__(self, value, **options):
+            held = BytesIO()
+            torch.save(value, held, **options)
+            self.data = held.getvalue()
+
+        def __reduce__(self):
+            return torch.storage._load_from_bytes, (self.data,)
+
+    class Tensor:
+        def __init__(self, storage):
+            self.storage = storage
+
+        def __reduce__(self):
+            return torch._utils._rebuild_tensor_v2, (self.storage, 1, (2,), (2,), False, collections.OrderedDict())
+
+    storage = torch.arange(6, dtype=torch.float32).storage()
+    for options in ({}, {"_use_new_zipfile_serialization": False}):
+        (tmp_path / "a.pkl").write_bytes(dumps({"w": Tensor(Bytes(storage, **options))}))
+        compare(tmp_path / "a.pkl", {"w": torch.tensor([1.0, 3.0])})
+        (tmp_path / "a.pkl").write_bytes(dumps({"w": Tensor(Bytes([storage], **options))}))
+        with pytest.raises(coffer.Error, match="no storage alone"):
+            coffer.convert(tmp_path / "a.pkl", None)
+
+
+def test_what_numpy_saves_of_objects(tmp_path):
+    tree = {"conv1": [np.arange(6, dtype=np.float32).reshape(2, 3), np.ones(2, np.float16)], "n": {"t": np.arange(3)}, "name": "VGG"}
+    expected = {"conv1.0": torch.arange(6.0).reshape(2, 3), "conv1.1": torch.ones(2).half(), "n.t": torch.arange(3)}
+    np.save(tmp_path / "a.npy", tree, allow_pickle=True)
+    compare(tmp_path / "a.npy", expected, root="all")
+    uneven = np.empty(2, object)
+    uneven[:] = [np.ones(3), np.ones((2, 2))]
+    np.save(tmp_path / "a.npy", uneven, allow_pickle=True)
+    compare(tmp_path / "a.npy", {"0": torch.ones(3).double(), "1": torch.ones(2, 2).double()})
+    np.save(tmp_path / "a.npy", {"w": torch.ones(3)}, allow_pickle=True)
+    compare(tmp_path / "a.npy", {"w": torch.ones(3)})
+    # Texts and numbers as objects are none that a name could be given, and are refused as before.
+    np.save(tmp_path / "a.npy", np.array(["a", 1], object), allow_pickle=True)
+    with pytest.raises(coffer.Error, match="objects"):
+        coffer.convert(tmp_path / "a.npy", None)
+    for protocol in range(3):
+        header = BytesIO()
+        np.lib.format.write_array_header_1_0(header, {"descr": "|O", "fortran_order": False, "shape": ()})
+        Python2(header, protocol).dump(np.array(tree, object))
+        (tmp_path / "a.npy").write_bytes(header.getvalue())
+        compare(tmp_path / "a.npy", expected, root="all")
+
+
+@pytest.mark.parametrize("protocol", ["2.0", "2.1", "2.2", 0])
+def test_arrays_of_every_byte(tmp_path, protocol):
+    draw = np.random.default_rng(5)
+    arrays = {"every": np.arange(256, dtype=np.uint8), "slashes": np.full(3000, 92, np.uint8), "long": draw.bytes(200_000)}
+    arrays["long"] = np.frombuffer(arrays["long"], np.uint8)
+    dumped(tmp_path / "a.pkl", arrays, protocol)
+    compare(tmp_path / "a.pkl", {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}, tmp_path / "a.safetensors")
+
+
+# ---- which part of a file is the model
+
+
+def findings(told, weight="note"):
+    return [finding.text for finding in told.findings if finding.weight == weight]
+
+
+def test_files_of_which_all_is_wanted(tmp_path):
+    layer = nn.Linear(3, 2)
+    optimizer = torch.optim.Adam(layer.parameters())
+    layer(torch.ones(3)).sum().backward()
+    optimizer.step()
+    state = optimizer.state_dict()
+    torch.save(state, tmp_path / "optimizer.pt")
+    told = compare(tmp_path / "optimizer.pt", flat(state["state"]))
+    assert 'left out beside the tensors: "param_groups"' in findings(told)
+    hqq = {"model.layers.0.q_proj": {"W_q": torch.ones(3), "meta": {"scale": torch.ones(1), "nbits": 4}}, "lm_head": {"weight": torch.ones(2)}}
+    torch.save(hqq, tmp_path / "hqq.pt")
+    compare(tmp_path / "hqq.pt", flat(hqq))
+    network = {"step": 7, 320: [{"w": torch.ones(3)}, {"w": torch.ones(2)}], 768: [{"w": torch.ones(3)}, {"w": torch.ones(2)}]}
+    torch.save(network, tmp_path / "hypernetwork.pt")
+    compare(tmp_path / "hypernetwork.pt", flat(network))
+    torch.save({"encoder": {"w": torch.ones(3)}, "decoder": {"w": torch.ones(3)}}, tmp_path / "two.pt")
+    with pytest.raises(coffer.Error, match="say which: encoder .*, decoder"):
+        coffer.convert(tmp_path / "two.pt", None)
+
+
+@pytest.mark.parametrize(("model", "other"), [("state_dict", "ema_state_dict"), ("model", "model_ema"), ("generator", "discriminator")])
+def test_other_parts_and_what_is_left_out_are_told(tmp_path, model, other):
+    torch.save({model: {"w": torch.ones(3)}, other: {"w": torch.zeros(3)}, "epoch": 3, "args": {"lr": 0.1, "on": [True]},
+                "optimizer": {"state": {0: {"exp_avg": torch.ones(3)}}}}, tmp_path / "a.pt")  # fmt: skip
+    told = compare(tmp_path / "a.pt", {"w": torch.ones(3)})
+    assert [text for text in findings(told) if "not taken" in text] == [f'the tensors in "{other}" are not taken: --root takes another part']
+    assert 'left out beside the tensors: "epoch, args"' in findings(told)
+    compare(tmp_path / "a.pt", {"w": torch.zeros(3)}, root=other)
+
+
+def test_no_name_begins_with_a_dot(tmp_path):
+    """What has no key of its own goes by the names around it; at the top of a file there are none."""
+
+    plain = collections.OrderedDict(w=torch.ones(2))
+    plain.hidden = {"np": torch.ones(3)}
+    torch.save(plain, tmp_path / "a.pt")
+    told = coffer.convert(tmp_path / "a.pt", tmp_path / "a.safetensors")
+    assert sorted((tensor.name, tensor.fate) for tensor in told.tensors) == [("hidden.np", "skipped"), ("w", "written")]
 
 
 # ---- modules

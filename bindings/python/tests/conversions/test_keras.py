@@ -159,6 +159,53 @@ def test_lists_of_names_in_several_attributes(tmp_path):
     assert told.skipped == 40
 
 
+def test_no_byte_of_the_second_kind_of_metadata_changes_unnoticed(tmp_path):
+    """Superblock and object headers of version 2 have checksums, also where a header is continued; h5py compares them, too."""
+    path = tmp_path / "m.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        group = file.create_group("layer", track_order=True)
+        places = []
+        for name in ("kernel", "bias", "gamma"):
+            group[name] = np.arange(12, dtype="<f4").reshape(3, 4)
+            places.append(group[name].id.get_offset())
+        group.attrs["a"] = "b" * 300
+        group["kernel"].attrs["c"] = np.arange(40)
+    data = path.read_bytes()
+    assert data[8] in (2, 3) and b"OHDR" in data and b"OCHK" in data
+    whole = read(path, tmp_path / "o.safetensors")[1]
+    assert len(whole) == 3
+    refused = 0
+    for at in range(len(data)):
+        if any(place <= at < place + 48 for place in places):
+            continue
+        for mask in (1 << at % 8, 0xFF):
+            path.write_bytes(data[:at] + bytes([data[at] ^ mask]) + data[at + 1 :])
+            try:
+                found = read(path, tmp_path / "o.safetensors")[1]
+            except coffer.Error:
+                refused += 1
+                continue
+            assert found == whole, at
+    assert refused > 2 * 500
+
+
+@pytest.mark.parametrize("what", ["many", "attributes", "chunks"])
+def test_what_only_the_latest_kinds_have_says_what_to_do(tmp_path, what):
+    with h5py.File(tmp_path / "m.h5", "w", libver="latest") as file:
+        for i in range(40 if what == "many" else 1):
+            file[f"w{i}"] = np.arange(3)
+        for i in range(40 if what == "attributes" else 0):
+            file["w0"].attrs[f"a{i}"] = i
+        if what == "chunks":
+            file.create_dataset("x", data=np.ones((50, 60)), chunks=(7, 9))
+    with pytest.raises(coffer.Error, match="opened without libver"):
+        read(tmp_path / "m.h5", tmp_path / "o.safetensors")
+    with h5py.File(tmp_path / "m.h5") as old, h5py.File(tmp_path / "n.h5", "w") as new:
+        for name in old:
+            new[name] = old[name][()]
+    assert read(tmp_path / "n.h5", tmp_path / "o.safetensors")[1] == by_h5py(tmp_path / "m.h5", ())
+
+
 @pytest.mark.parametrize("what", ["soft", "external", "storage", "virtual", "lzf", "scaleoffset", "named", "never", "strings", "complex128", "struct"])
 def test_what_is_refused_by_name(tmp_path, what):
     with h5py.File(tmp_path / "m.h5", "w") as file:
