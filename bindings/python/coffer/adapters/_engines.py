@@ -7,7 +7,10 @@ import importlib.util
 import inspect
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 from .._errors import wrong_argument
@@ -18,6 +21,7 @@ NAME = "coffer"
 # Set to 1, it has Coffer load what engines would load by default.
 AUTO = "COFFER_LOAD_AUTO"
 _OPTIONS = frozenset({"memory", "threads"})
+_reading: ContextVar[Mapping[str, Any] | None] = ContextVar("coffer_reading", default=None)
 
 
 def is_there(engine: str) -> bool:
@@ -38,20 +42,42 @@ def options_of(extra: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     return options, {name: value for name, value in extra.items() if name not in _OPTIONS}
 
 
-def files_of(loader: Any, source: Any) -> tuple[str, list[str], bool]:
-    """The folder and the files that an engine's default loader would read, and whether they are safetensors files. Versions of
-    engines differ in what they want to be told, but call it as the fields of the source are called."""
-    wanted = list(inspect.signature(loader._prepare_weights).parameters)[1:]
-    told = {name: getattr(source, name) for name in wanted if hasattr(source, name)}
-    prepared = loader._prepare_weights(source.model_or_path, **told)
-    return prepared[0], list(prepared[1]), bool(prepared[2])
+@contextmanager
+def reading(options: Mapping[str, Any]) -> Iterator[None]:
+    """For the length of the block, Coffer gives what an engine's iterators over safetensors files would."""
+    token = _reading.set(options)
+    try:
+        yield
+    finally:
+        _reading.reset(token)
 
 
-def stand_ins(files: Iterable[str], options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def options_of_reading() -> Mapping[str, Any] | None:
+    """The options of `Weights` in such a block; None elsewhere."""
+    return _reading.get()
+
+
+@cache
+def warn(message: str) -> None:
+    """Says something once in a process."""
+    logger.warning(message)
+
+
+def arguments_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What a call gives an engine's function, by the names that it has there, the defaults too."""
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def stand_ins(files: Iterable[str], options: Mapping[str, Any], *, bar: bool) -> Iterator[tuple[str, Any]]:
     """Names and stand-ins of all tensors in some files."""
+    from tqdm.auto import tqdm
+
     from .standins import Weights
 
     with Weights(files, **options) as weights:
-        for name, tensor in weights:
-            yield prefix + name, tensor
+        # Twenty steps: servers' logs keep them all.
+        step = max(1, len(weights) // 20)
+        yield from tqdm(weights, "Loading tensors by Coffer", len(weights), disable=not bar, miniters=step, mininterval=0)
     logger.info("loaded weights: %s", weights.statistics)

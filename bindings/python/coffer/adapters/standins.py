@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from types import TracebackType
@@ -32,6 +33,7 @@ from .ahead import MEMORY, THREADS, ReadAhead, Statistics
 from .boxes import Box, Ranges, box_of, elements, row_strides, slices, whole
 
 _CPU = torch.device("cpu")  # always said, since a program may have another one as its default
+_META = torch.device("meta")
 _COPY = torch.ops.aten.copy_.default
 _DISPATCH = "__torch_dispatch__"
 _COPIES = frozenset({torch.ops.aten.clone.default, torch.ops.aten._to_copy.default})
@@ -48,6 +50,7 @@ class _Origin:
         self.dtype = dtype
         self.pinned: torch.Tensor | None = None  # all of it in memory, once that need not be what it was
         self._copies: WeakSet[_Copied] | None = None  # that nobody has looked at
+        self._lock = threading.RLock()  # loaders may be run by several threads
 
     def part(self, ranges: Ranges) -> torch.Tensor:
         """What a box has, row by row, in memory of its own or in memory that does not change."""
@@ -71,19 +74,25 @@ class _Origin:
 
     def pin(self) -> None:
         """Takes all of it into memory for good: it is about to be changed, or looked at in a way that cannot be followed."""
-        if self.pinned is None:
+        with self._lock:
+            if self.pinned is not None:
+                return
             for copied in list(self._copies or ()):
                 copied.pin()
             empty = 0 in self.shape
             found = torch.empty(0, dtype=self.dtype, device=_CPU) if empty else self.part(whole(self.shape))
             self.pinned = found.view(self.shape)
 
-    def copied(self, twin: torch.Tensor, dtype: torch.dtype) -> StandIn:
-        """A copy of a view, row by row. Nothing is read for it before it is used."""
-        copied = _Copied(self, twin, dtype)
-        if self._copies is None:
-            self._copies = WeakSet()
-        self._copies.add(copied)
+    def copied(self, twin: torch.Tensor, dtype: torch.dtype) -> StandIn | None:
+        """A copy of a view, row by row. Nothing is read for it before it is used. None where that cannot wait, since memory may
+        change meanwhile."""
+        with self._lock:
+            if self.pinned is not None:
+                return None
+            copied = _Copied(self, twin, dtype)
+            if self._copies is None:
+                self._copies = WeakSet()
+            self._copies.add(copied)
         return copied.stand_in()
 
 
@@ -225,7 +234,10 @@ def _viewed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A copy that lies row by row and stays on the CPU can wait; None for another one."""
+    """A copy that lies row by row and stays on the CPU can wait, and one without memory has nothing to read; None for another
+    one."""
+    if kwargs.get("device") == _META:
+        return func(args[0]._twin, *args[1:], **kwargs)
     if kwargs.get("device") not in (None, _CPU) or kwargs.get("pin_memory"):
         return None
     made = func(args[0]._twin, *args[1:], **{name: value for name, value in kwargs.items() if name != "device"})
@@ -260,8 +272,11 @@ def _changed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _filled(target: torch.Tensor, source: StandIn) -> torch.Tensor:
-    """Copies a stand-in into a tensor: reads it at once into its memory, where that has the same elements in the same order."""
+    """Copies a stand-in into a tensor: reads it at once into its memory, where that has the same elements in the same order, and
+    nothing where it has no memory."""
     origin, twin = source._origin, source._twin
+    if target.device == _META:
+        return target.copy_(twin)
     if (
         type(origin) is _InFile
         and origin.pinned is None

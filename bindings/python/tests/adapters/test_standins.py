@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stand-ins for tensors of files: whatever a loader does with them, it gets what it would get from the tensors."""
 
+import contextlib
 import copy
 import io
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -200,6 +203,29 @@ def test_a_change_is_seen_by_all_views_and_not_by_the_file(weights):
         tensor.t_()
 
 
+def test_a_copy_does_not_see_what_is_changed_later(weights):
+    opened, values = weights
+    tensor = opened["m"].add_(1)
+    copies = [tensor.clone(), tensor[2].float()]
+    tensor.zero_()
+    assert torch.equal(copies[0], values["m"] + 1) and torch.equal(copies[1], (values["m"] + 1)[2].float())
+
+
+def test_several_threads_take_a_tensor_into_the_same_memory(weights):
+    opened, _ = weights
+    tensor = opened["m"]
+    read, meet = opened._source.read, threading.Barrier(2)
+
+    def slowly(*what):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            meet.wait(0.2)  # for another thread that reads it too
+        return read(*what)
+
+    opened._source.read = slowly
+    with ThreadPoolExecutor(2) as pool:
+        assert len(set(pool.map(lambda _: tensor.data_ptr(), range(2)))) == 1
+
+
 def test_copying_broadcasts_and_refuses_as_torch_does(weights):
     opened, values = weights
     assert torch.equal(torch.zeros(3).copy_(opened["s"]), torch.full((3,), 3.5))
@@ -212,7 +238,21 @@ def test_into_tensors_that_are_not_plain_memory(weights):
     opened, values = weights
     turned = torch.zeros(2, 3, dtype=torch.complex64).conj()
     assert torch.equal(turned.copy_(opened["c"]), values["c"])
-    assert torch.empty(16, 8, dtype=torch.bfloat16, device="meta").copy_(opened["m"]).shape == (16, 8)
+
+
+def test_what_has_no_memory_gets_nothing_from_the_file(weights):
+    """So engines count what a loader copies, before they let it copy."""
+    opened, _ = weights
+    tensor = opened["m"]
+    target = torch.empty(16, 8, dtype=torch.bfloat16, device="meta")
+    assert target.copy_(tensor) is target
+    target[2:4].copy_(tensor[4:6])
+    target.float().copy_(tensor)
+    target.copy_(tensor.t().contiguous().t())
+    assert tensor.to("meta").shape == tensor.t().to("meta", torch.float32).shape[::-1] == (16, 8)
+    with pytest.raises(RuntimeError, match="must match the size|broadcast"):
+        target[0, :3].copy_(tensor[0])
+    assert opened.statistics.parts == 0
 
 
 def test_programs_may_have_another_device_as_their_default(weights):

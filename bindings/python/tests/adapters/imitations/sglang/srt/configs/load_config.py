@@ -16,6 +16,7 @@ class LoadConfig:
     load_format: str | LoadFormat = LoadFormat.AUTO
     model_loader_extra_config: dict = field(default_factory=dict)
     draft_model_idx: int | None = None
+    server: dict = field(default_factory=dict)  # what the server's own options say; elsewhere in the real one
 
     def __post_init__(self):
         self._verify_load_format()
