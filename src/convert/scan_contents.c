@@ -680,7 +680,7 @@ static coffer_status contents_scan(const coffer__torch_file *file, contents_kind
     contents c = { .file = file };
     const contents_view view = { .file = file, .at = file->embedded ? file->at : 0 };
     contents_frame *frame = contents_push(&c, &view, file->embedded ? file->part : file->size, kind);
-    frame->embedded = file->embedded;
+    frame->embedded = kind == CONTENTS_PART;
     frame->oldest = oldest;
     frame->called = name;
     coffer_status status = contents_open(&c, frame, err);

@@ -92,7 +92,8 @@ static bool others_sniff(const uint8_t *head, size_t head_size, const uint8_t *t
 }
 
 const coffer__reader coffer__reader_archive = { "archive", "an archive", others_sniff, others_read_archive };
-const coffer__reader coffer__reader_code = { "code", "code, or what names it", others_sniff, others_read_code };
+const coffer__reader coffer__reader_code = { "code", "code, or what holds or names it", others_sniff,
+                                             others_read_code };
 
 coffer_status coffer__scan_unknown(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
                                    const coffer__reader **reader, coffer_error *err)
