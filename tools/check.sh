@@ -101,6 +101,13 @@ stage_pytest() {
     .venv/bin/python -m pytest tests/python tests/bintensors -p no:cacheprovider
 }
 
+# Random pickles, plain and as the beginning of other files, against Python's own unpicklers. A failure names its seed.
+stage_polyglots() {
+    "${CC:-cc}" -std=c11 -O1 -Wall -Wextra -Werror -Iinclude tests/attacks/scan_verdicts.c build/check-gcc/libcoffer.a \
+        -pthread -ldl -lm -o build/check/scan_verdicts
+    python3 tests/attacks/polyglots.py build/check/scan_verdicts --seconds 60
+}
+
 # Where stages were left out, so are the rows that they would have recorded.
 stage_platforms() {
     python3 tools/platforms.py check ${WITHOUT:+--partly}
@@ -189,6 +196,7 @@ using() {
     stage stranger stage_stranger
     stage cpp stage_cpp
     stage pytest stage_pytest
+    stage polyglots stage_polyglots
     stage python-package tools/python_package.sh
     stage frameworks bindings/python/tests/run_frameworks.sh frameworks
     stage clients bindings/python/tests/run_frameworks.sh clients
@@ -202,7 +210,7 @@ side_by_side compiling using
 echo
 echo "make check: every stage passed in $SECONDS s"
 sed -n '/tests passed/,$p' "$logs/ctest.log"
-tail -n 1 "$logs/pytest.log"
+tail -q -n 1 "$logs"/{pytest,polyglots}.log
 grep -E '^=+ .* passed' "$logs/python-package.log"
 grep -hE '^[0-9]+ passed' "$logs"/{frameworks,clients}.log
 grep -hE '^# (tests|pass|skipped) ' "$logs"/{js,web}.log

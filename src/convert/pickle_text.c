@@ -3,7 +3,7 @@
  * What pickles write as text: numbers and escapes of protocol 0, latin-1 in UTF-8, and the names that
  * globals had in Python 2.
  */
-#include "pickle_machine.h"
+#include "pickle_text.h"
 
 #include "text.h"
 
