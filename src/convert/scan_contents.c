@@ -270,25 +270,16 @@ static bool contents_is_named(const contents_member *member)
     return false;
 }
 
-/* A range that may be a pickle: of what nothing says so there are findings only if a loader would run something. */
+/* A range that may be a pickle: of what nothing says so there are findings only if a loader might run something. */
 static coffer_status contents_pickle(const contents_frame *frame, const contents_member *member, const uint8_t *bytes,
                                      bool sure, coffer_error *err)
 {
-    contents_view view = contents_member_view(frame, member, bytes);
-    const coffer__input input = contents_view_input(&view, member->size);
-    const bool weight = contents_is_weight(frame, member);
-    bool would_import = sure || weight;
-    const coffer_status status =
-        would_import ? COFFER_OK : coffer__scan_would_import(&input, frame->file.plan->allocator, &would_import, err);
-    if (status != COFFER_OK || !would_import) {
-        return status;
-    }
     const coffer__scan_range range = { .member = member->name,
                                        .bytes = bytes,
                                        .at = member->at,
                                        .size = member->size,
                                        .expected = 1,
-                                       .unsure = weight && !sure,
+                                       .unsure = !sure,
                                        .script = frame->script };
     return coffer__scan_pickles(&frame->file, &range, NULL, err);
 }

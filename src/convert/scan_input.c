@@ -33,10 +33,8 @@ static coffer_status scan_as_pickle(const coffer__input *input, const coffer__wa
                                     coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
-    const coffer__scan_range range = { .member = "", .size = input->size, .expected = 1 };
-    bool would_import = false;
-    const coffer_status status = coffer__scan_would_import(input, plan->allocator, &would_import, err);
-    return status == COFFER_OK && would_import ? coffer__scan_pickles(&file, &range, NULL, err) : status;
+    const coffer__scan_range range = { .member = "", .size = input->size, .expected = 1, .unsure = true };
+    return coffer__scan_pickles(&file, &range, NULL, err);
 }
 
 /* ---- archives at the end ------------------------------------------------------------------------------------------- */
