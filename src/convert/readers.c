@@ -39,8 +39,9 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_keras_index,  /* JSON of a certain ending */
     &coffer__reader_torch_index,  /* JSON of a certain name */
     &coffer__reader_pickle,       /* any other pickle that says so, or is called so */
-    &coffer__reader_archive,      /* these two take no file by themselves: a scan gives them some */
-    &coffer__reader_code,         NULL,
+    &coffer__reader_archive,      /* takes none by itself: a scan gives it some, … */
+    &coffer__reader_code,         /* … and this one, too */
+    NULL,
 };
 
 /* What files are that have no reader, by the codes of coffer__sniff. */
