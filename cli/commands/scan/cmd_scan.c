@@ -111,6 +111,7 @@ static const cli_option SCAN_OPTIONS[] = {
 
 static const cli_example SCAN_EXAMPLES[] = {
     { "coffer scan pytorch_model.bin", "before a program loads it" },
+    { "coffer scan model/", "a folder, with everything below it" },
     { "coffer scan hf://owner/name/pytorch_model.bin", "without downloading it" },
     { NULL, NULL },
 };
@@ -122,17 +123,23 @@ const cli_command cli_scan = {
     .usage = "PATH...",
     .about = "A pickle is a program: loading one can call anything. This reads checkpoints and arrays (PyTorch,\n"
              "NumPy, Paddle) without running anything, and lists what a loader would have called, with which\n"
-             "arguments, what it would have imported, and what makes a file misleading. Of an archive it reads the\n"
-             "directory and the pickles, so a file behind a URL need not be downloaded.\n"
+             "arguments, what it would have imported, and what makes a file misleading. Any file is looked at as a\n"
+             "pickle first, whatever it is called. Of a checkpoint it reads the directory and the pickles, so a file\n"
+             "behind a URL need not be downloaded. Of other archives it reads every member, and what is in archives\n"
+             "within them.\n"
              "\n"
-             "danger: made to run something, or to mislead; opaque: an object of another program, harmless or not;\n"
-             "note: worth knowing. A clean file has notes at most. That is no promise about other programs.\n"
+             "Of a folder it scans each file below it. Text, images and other media, which nothing runs, are passed\n"
+             "over and counted. Links to files are followed; one to a folder is not, and counts as not looked at.\n"
+             "\n"
+             "danger: made to run something, or to mislead; opaque: an object of another program, or code, harmless\n"
+             "or not; note: worth knowing. A clean file has notes at most. That is no promise about other programs.\n"
              "\n"
              "Exit codes: 0 clean, 1 findings, 2 wrong usage, 3 a file that could not be read, or that is nothing\n"
              "that scan knows.\n"
              "\n"
              "JSON: an array of {path, from, clean, bytes_read, findings [{weight, text, subject, file, member,\n"
-             "offset}]}. A file that fails has path and error (see coffer help info).\n",
+             "offset}]}. A file that fails has path and error (see coffer help info), one that is passed over path\n"
+             "and passed_over.\n",
     .options = SCAN_OPTIONS,
     .examples = SCAN_EXAMPLES,
     .least_names = 1,
