@@ -57,7 +57,7 @@ static coffer_status look(const scan_run *run, scanned *file, coffer_error *err)
     if (status != COFFER_ERR_UNKNOWN_INPUT) {
         return status;
     }
-    file->passed = run->in_folder ? scan_passed_kind(file->path) : NULL;
+    file->passed = run->in_folder ? scan_passed_kind(file->opened.input) : NULL;
     return file->passed != NULL ? COFFER_OK : look_for_tensors(file, err);
 }
 

@@ -6,7 +6,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,44 +82,49 @@ static bool passed_is_text(const char *bytes, size_t size, bool last, size_t *ke
     return true;
 }
 
-/* The text of a file that is not there yet is none. */
+/* What Git leaves in the place of a file is none. */
 static bool passed_is_pointer(const char *text, size_t size)
 {
     static const char lfs[] = "version https://git-lfs";
     return size >= sizeof lfs - 1 && memcmp(text, lfs, sizeof lfs - 1) == 0;
 }
 
-static const char *passed_read(FILE *file, char *part)
+/* The first part tells but for text, of which all is read. */
+static const char *passed_read(coffer_input *input, char *part)
 {
-    size_t kept = 0;
-    size_t got = fread(part, 1, PASSED_PART, file);
-    const char *kind = passed_media((const unsigned char *)part, got);
-    if (kind != NULL || got == 0) {
-        return kind != NULL ? kind : ferror(file) ? NULL : "empty";
+    const uint64_t size = coffer_input_size(input, 0);
+    const size_t first = size < PASSED_PART ? (size_t)size : PASSED_PART;
+    if (coffer_input_read(input, 0, 0, part, first, NULL) != COFFER_OK) {
+        return NULL;
     }
-    if (passed_is_vocabulary((const unsigned char *)part, got)) {
+    const char *kind = size == 0 ? "empty" : passed_media((const unsigned char *)part, first);
+    if (kind != NULL || passed_is_pointer(part, first)) {
+        return kind;
+    }
+    if (passed_is_vocabulary((const unsigned char *)part, first)) {
         return "a vocabulary";
     }
-    bool text = !passed_is_pointer(part, got);
-    while (text && got > 0) {
-        const size_t size = kept + got;
-        text = passed_is_text(part, size, feof(file) != 0, &kept);
-        if (text) {
-            memmove(part, part + size - kept, kept);
-            got = fread(part + kept, 1, PASSED_PART, file);
+    size_t kept = 0;
+    uint64_t at = 0;
+    while (at < size) {
+        const size_t more = size - at < PASSED_PART ? (size_t)(size - at) : PASSED_PART;
+        const size_t had = kept;
+        if (coffer_input_read(input, 0, at, part + had, more, NULL) != COFFER_OK) {
+            return NULL;
         }
+        at += more;
+        if (!passed_is_text(part, had + more, at == size, &kept)) {
+            return NULL;
+        }
+        memmove(part, part + had + more - kept, kept);
     }
-    return text && kept == 0 && !ferror(file) ? "text" : NULL;
+    return "text";
 }
 
-const char *scan_passed_kind(const char *path)
+const char *scan_passed_kind(coffer_input *input)
 {
     char *part = malloc(PASSED_PART + PASSED_CHARACTER);
-    FILE *file = part != NULL ? fopen(path, "rb") : NULL;
-    const char *kind = file != NULL ? passed_read(file, part) : NULL;
-    if (file != NULL) {
-        (void)fclose(file);
-    }
+    const char *kind = part != NULL ? passed_read(input, part) : NULL;
     free(part);
     return kind;
 }

@@ -4,8 +4,10 @@
 #ifndef COFFER_SCAN_PASSED_H
 #define COFFER_SCAN_PASSED_H
 
+#include "coffer.h"
+
 /* What a file is, by all of its bytes if it is text and else by the first ones: "text", "an image"; NULL: it is nothing that
    may be passed over, or it cannot be read. Static. */
-const char *scan_passed_kind(const char *path);
+const char *scan_passed_kind(coffer_input *input);
 
 #endif
