@@ -110,6 +110,13 @@ stage_pytest() {
     .venv/bin/python -m pytest tests/python tests/bintensors -p no:cacheprovider
 }
 
+# Random pickles, plain and as the beginning of other files, against Python's own unpicklers. A failure names its seed.
+stage_polyglots() {
+    "${CC:-cc}" -std=c11 -O1 -Wall -Wextra -Werror -Iinclude tests/attacks/scan_verdicts.c build/check-gcc/libcoffer.a \
+        -pthread -ldl -lm -o build/check/scan_verdicts
+    python3 tests/attacks/polyglots.py build/check/scan_verdicts --seconds 60
+}
+
 # Where stages were left out, so are the rows that they would have recorded.
 stage_platforms() {
     python3 tools/platforms.py check ${WITHOUT:+--partly}
@@ -206,6 +213,7 @@ using() {
     stage stranger stage_stranger
     stage cpp stage_cpp
     stage pytest stage_pytest
+    stage polyglots stage_polyglots
     stage python-package tools/python_package.sh
     stage frameworks bindings/python/tests/run_frameworks.sh frameworks
     stage clients bindings/python/tests/run_frameworks.sh clients
@@ -228,7 +236,7 @@ summary() { # summary PATTERN STAGE...
 echo
 echo "make check: ${ONLY:-every stage} passed in $SECONDS s ($kind)"
 summary '^[0-9]+% tests passed|^Total Test time' ctest
-summary '^(=+ )?[0-9]+ passed' pytest
+summary '^(=+ )?[0-9]+ passed' pytest polyglots
 summary '^=+ .* passed' python-package
 summary '^[0-9]+ passed' frameworks clients
 summary '^# (tests|pass|skipped) ' js web

@@ -124,8 +124,8 @@ void coffer__pickle_free(coffer__pickle *pickle);
 
 coffer__value coffer__pickle_root(const coffer__pickle *pickle);
 size_t coffer__pickle_count(const coffer__pickle *pickle); /* nodes; values are 1 … count */
-/* Whether it failed at an import whose name could not be known, although a loader might know it. */
-bool coffer__pickle_hides_import(const coffer__pickle *pickle);
+/* Whether it failed because of the budget or the number of opcodes, which is no fault of the stream. */
+bool coffer__pickle_over_budget(const coffer__pickle *pickle);
 const coffer__node *coffer__pickle_node(const coffer__pickle *pickle, coffer__value value); /* NULL for 0 */
 /* Walking over items: a link is a place in a list. coffer__pickle_item gives the value at it and moves *link on; 0 past
    the last: `for (uint32_t link = node->first; link != 0;) { value = coffer__pickle_item(pickle, &link); … }` */

@@ -78,7 +78,6 @@ static coffer_status pickle_line_name(coffer__pickle *p, uint32_t *place)
         return status;
     }
     if (*place == UINT32_MAX) {
-        p->hides_import = true;
         return coffer__pickle_fail(p, "a name is longer than 64 KiB");
     }
     status = coffer__pickle_reserve(p, &p->texts, 1, 1);
@@ -121,7 +120,6 @@ coffer_status coffer__op_stack_global(coffer__pickle *p, unsigned unused)
         return status;
     }
     if (pickle_plain_name(p, module) == NULL || pickle_plain_name(p, name) == NULL) {
-        p->hides_import = true;
         return coffer__pickle_fail(p, "the names of a global are not plain texts");
     }
     /* The names of the two texts serve as they are: texts are never changed once they are kept, and end with a

@@ -40,6 +40,7 @@ coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *poo
     /* Half of what is left, so that the other pools can still grow, too; the budget is shared by all of them. */
     room = room <= most || most <= needed ? room : needed + (most - needed) / 2;
     room = room < most ? room : most;
+    p->over_budget = room < needed;
     void *items = room < needed
                       ? NULL
                       : coffer__realloc(&p->allocator, pool->items, pool->room * item_size, (size_t)room * item_size);
@@ -186,9 +187,9 @@ coffer__value coffer__pickle_root(const coffer__pickle *pickle)
     return pickle->root;
 }
 
-bool coffer__pickle_hides_import(const coffer__pickle *pickle)
+bool coffer__pickle_over_budget(const coffer__pickle *pickle)
 {
-    return pickle->hides_import;
+    return pickle->over_budget;
 }
 
 size_t coffer__pickle_count(const coffer__pickle *pickle)

@@ -193,6 +193,7 @@ static coffer_status pickle_steps(coffer__pickle *p)
         /* As for memory: more than this reader is willing to spend, not a fault of the file. */
         if (i == PICKLE_MOST_OPCODES) {
             p->opcode_at = p->position;
+            p->over_budget = true;
             return coffer__fail_at(p->err, COFFER_ERR_MEMORY, p->opcode_at,
                                    "at byte %u of the pickle, it has had %u opcodes and goes on", p->opcode_at,
                                    (uint64_t)PICKLE_MOST_OPCODES);
@@ -202,9 +203,8 @@ static coffer_status pickle_steps(coffer__pickle *p)
     return status;
 }
 
-coffer_status coffer__pickle_run(coffer__pickle **pickle, const coffer__pickle_bytes *bytes, uint64_t offset,
-                                 const coffer_allocator *allocator, uint64_t budget, const coffer__pickle_watch *watch,
-                                 uint64_t *end, coffer_error *err)
+coffer_status coffer__pickle_begin(coffer__pickle **pickle, const coffer__pickle_bytes *bytes,
+                                   const coffer_allocator *allocator, size_t window_room, coffer_error *err)
 {
     coffer__pickle *p = coffer__alloc_zeroed(allocator, sizeof *p);
     *pickle = p;
@@ -213,15 +213,25 @@ coffer_status coffer__pickle_run(coffer__pickle **pickle, const coffer__pickle_b
     }
     p->allocator = *allocator;
     p->bytes = *bytes;
+    p->err = err;
+    p->window_room = window_room;
+    p->window = coffer__alloc(allocator, window_room);
+    return p->window != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a reader of pickles");
+}
+
+coffer_status coffer__pickle_run(coffer__pickle **pickle, const coffer__pickle_bytes *bytes, uint64_t offset,
+                                 const coffer_allocator *allocator, uint64_t budget, const coffer__pickle_watch *watch,
+                                 uint64_t *end, coffer_error *err)
+{
+    coffer_status status = coffer__pickle_begin(pickle, bytes, allocator, COFFER__PICKLE_WINDOW, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    coffer__pickle *p = *pickle;
     p->left = budget;
     p->watch = watch;
-    p->err = err;
     p->position = offset;
-    p->window = coffer__alloc(allocator, COFFER__PICKLE_WINDOW);
-    if (p->window == NULL) {
-        return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a reader of pickles");
-    }
-    const coffer_status status = pickle_steps(p);
+    status = pickle_steps(p);
     /* After a failure the oldest value on the stack is most of what was built, and all that a scan has to
        start from. */
     if (status != COFFER_OK) {
@@ -229,7 +239,7 @@ coffer_status coffer__pickle_run(coffer__pickle **pickle, const coffer__pickle_b
     }
     *end = p->position;
     /* The graph is all that is needed from here on. */
-    coffer__free(allocator, p->window, COFFER__PICKLE_WINDOW);
+    coffer__free(allocator, p->window, p->window_room);
     p->window = NULL;
     p->err = NULL;
     coffer__pickle_release(p, &p->stack, sizeof(coffer__value));
@@ -251,6 +261,6 @@ void coffer__pickle_free(coffer__pickle *pickle)
     coffer__pickle_release(pickle, &pickle->stack, sizeof(coffer__value));
     coffer__pickle_release(pickle, &pickle->marks, sizeof(uint32_t));
     coffer__pickle_release(pickle, &pickle->memo, sizeof(uint32_t));
-    coffer__free(&allocator, pickle->window, COFFER__PICKLE_WINDOW);
+    coffer__free(&allocator, pickle->window, pickle->window_room);
     coffer__free(&allocator, pickle, sizeof *pickle);
 }

@@ -10,6 +10,7 @@
  *   pickle_graph.c       nodes, links, texts, the memo: all that grows, within the budget
  *   pickle_stream.c      the window over the stream: numbers, payloads, lines
  *   pickle_text.c        numbers and escapes that are written as text; names that Python 3 has changed
+ *   pickle_follow.c      shares only the stream: how far loaders get, without a graph
  *
  * Everything that grows lies in pools, of which the items have numbers of 32 bits. Nothing is freed
  * before the machine is. Functions fail by p->err, at the opcode that is being run.
@@ -18,6 +19,7 @@
 #define COFFER_CONVERT_PICKLE_MACHINE_H
 
 #include "pickle.h"
+#include "pickle_text.h"
 
 #define COFFER__PICKLE_WINDOW ((size_t)64 * 1024)
 #define COFFER__PICKLE_KEPT_MASK 0x3FFFFFFFU /* all that fits in a node's kept_size */
@@ -45,10 +47,11 @@ struct coffer__pickle {
     uint64_t position;  /* in the stream: the next byte */
     uint64_t opcode_at; /* of the opcode that is being run */
     uint64_t frame_end; /* of the frame that was begun last; 0: none */
-    bool hides_import;  /* it failed at an import whose name could not be known */
+    bool over_budget;   /* it failed since it may not have more memory or time */
     uint8_t *window;    /* `window_size` bytes of the stream from `window_at` on */
     uint64_t window_at;
     size_t window_size;
+    size_t window_room;
 
     coffer__pickle_pool nodes; /* coffer__node; value 1 is item 0 */
     coffer__pickle_pool links; /* coffer__pickle_link; link 1 is item 0 */
@@ -62,6 +65,12 @@ struct coffer__pickle {
     coffer__value small[COFFER__PICKLE_SMALL];
     coffer__value root;
 };
+
+/* ---- pickle_machine.c ---------------------------------------------------------------------------------------------- */
+
+/* A machine at the beginning of a stream, with a window of so many bytes, at least 16. Free it also after a failure. */
+coffer_status coffer__pickle_begin(coffer__pickle **pickle, const coffer__pickle_bytes *bytes,
+                                   const coffer_allocator *allocator, size_t window_room, coffer_error *err);
 
 /* ---- pickle_graph.c ------------------------------------------------------------------------------------------------ */
 
@@ -169,22 +178,5 @@ coffer_status coffer__pickle_skip(coffer__pickle *p, uint64_t size);
 coffer_status coffer__pickle_take_line(coffer__pickle *p, uint64_t *size, uint32_t *kept);
 /* Consumes a line that is a decimal integer, of LONG if `is_long`. *fits: it is in *value; else it is beyond 8 bytes. */
 coffer_status coffer__pickle_take_integer_line(coffer__pickle *p, bool is_long, int64_t *value, bool *fits);
-
-/* ---- pickle_text.c -------------------------------------------------------------------------------------------------- */
-
-/* Whether the text is UTF-8, but for surrogates, which Python encodes as if they were characters. */
-bool coffer__pickle_is_text(const char *text, size_t text_len);
-/* A decimal integer as INT and LONG write it. *fits: it is in *value; else it is beyond 8 bytes. False: none. */
-bool coffer__pickle_read_integer(const char *text, size_t text_len, int64_t *value, bool *fits);
-/* A number as FLOAT writes it, rounded to the nearest double. False: none. */
-bool coffer__pickle_read_real(const char *text, size_t text_len, double *value);
-/* What `text`, in STRING's quotes, stands for; `out` has room for as many bytes. False: the quotes or an escape are wrong. */
-bool coffer__pickle_unquote(const char *text, size_t text_len, char *out, size_t *out_len);
-/* The UTF-8 of UNICODE's `text`; `out` has room for twice as many bytes. False: an escape is wrong. */
-bool coffer__pickle_unescape(const char *text, size_t text_len, char *out, size_t *out_len);
-/* The bytes of latin-1 text, in place: `text` is UTF-8. False: it has a character that is no byte. */
-bool coffer__pickle_to_latin1(char *text, size_t *text_len);
-/* The names that Python 3 gives what was `module`.`name` in Python 2, or before PyTorch renamed it; else they stay. */
-void coffer__pickle_rename(const char **module, const char **name);
 
 #endif

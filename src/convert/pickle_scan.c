@@ -12,6 +12,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "pickle_roles.h"
+#include "pickle_text.h"
 #include "scan_text.h"
 #include "sort.h"
 #include "text.h"
@@ -22,15 +23,23 @@
 #define SCAN_MOST_FINDINGS 10000
 /* Pickles within each other, or one after another, in one range. */
 #define SCAN_MOST_PICKLES 1000
-/* What a file that no reader knows may take in memory while it is asked whether it is a pickle. */
-#define SCAN_UNKNOWN_BUDGET ((uint64_t)1 << 20)
 /* A pickle has at least an opcode and its end. */
-#define SCAN_LEAST_PICKLE 4
+#define SCAN_LEAST_PICKLE 2
+/* Bytes that are written as text: of how many it is asked whether they are a pickle, and how many are decoded if they may be. */
+#define SCAN_FIRST_LOOK ((uint64_t)4096)
+#define SCAN_MOST_DECODED ((uint64_t)64 << 20)
+#define SCAN_LONGEST_ESCAPE 10
 
 /* Ranges that are still to be looked at: pickles within the bytes of others. */
+typedef struct scan_queued {
+    coffer__scan_range range;
+    uint8_t *decoded; /* what its bytes are, if they are not in the file as they are; else NULL */
+    size_t room;
+} scan_queued;
+
 typedef struct scan_queue {
     const coffer_allocator *allocator;
-    coffer__scan_range *ranges;
+    scan_queued *items;
     size_t count;
 } scan_queue;
 
@@ -47,55 +56,20 @@ bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size)
     return size >= 2 && bytes[0] == 0x80 && bytes[1] <= 5;
 }
 
-/* The machine asks for nothing past the end that it was given. */
+/* Nothing is asked for past the end that the stream was given. */
 static coffer_status scan_input_read(void *ctx, uint64_t offset, void *bytes, size_t size, coffer_error *err)
 {
     const coffer__input *input = ctx;
     return coffer__input_read(input, 0, input->size, offset, bytes, size, err);
 }
 
-/* Whether a name can be one of a module that somebody has written: words joined by dots. Text that happens to begin with
-   the letter c reads as the import of a whole line. */
-static bool scan_is_module(const char *name)
-{
-    bool word = false;
-    for (; *name != '\0'; name++) {
-        const char letter = (char)(*name | 0x20);
-        const bool inside = (letter >= 'a' && letter <= 'z') || *name == '_' || (word && *name >= '0' && *name <= '9');
-        if (!inside && !(word && *name == '.')) {
-            return false;
-        }
-        word = inside;
-    }
-    return word;
-}
-
-/* The machine fails in nearly every case, and within a few bytes: what was built until then is the answer. A file that is
-   made to take longer is bounded as every pickle is. */
 coffer_status coffer__scan_would_import(const coffer__input *input, const coffer_allocator *allocator, bool *would,
                                         coffer_error *err)
 {
     const coffer__pickle_bytes stream = { .ctx = (void *)input, .read = scan_input_read, .size = input->size };
-    coffer__pickle *pickle = NULL;
-    uint64_t end = 0;
-    coffer_error trouble;
-    coffer__error_clear(&trouble);
-    const coffer_status status =
-        coffer__pickle_run(&pickle, &stream, 0, allocator, SCAN_UNKNOWN_BUDGET, NULL, &end, &trouble);
-    const bool has_run = pickle != NULL;
-    *would = false;
-    for (size_t i = 1; pickle != NULL && !*would && i <= coffer__pickle_count(pickle); i++) {
-        const coffer__value value = (coffer__value)i;
-        *would = coffer__pickle_node(pickle, value)->kind == COFFER__VALUE_GLOBAL &&
-                 scan_is_module(coffer__pickle_module(pickle, value));
-    }
-    coffer__pickle_free(pickle);
-    if (status == COFFER_OK || status == COFFER_ERR_PICKLE || (status == COFFER_ERR_MEMORY && has_run)) {
-        return COFFER_OK;
-    }
-    if (err != NULL) {
-        *err = trouble;
-    }
+    coffer__followed followed;
+    const coffer_status status = coffer__pickle_follow(&followed, &stream, 0, allocator, err);
+    *would = followed.outcome != COFFER__FOLLOWED_TO_END;
     return status;
 }
 
@@ -232,127 +206,247 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
 
 /* ---- pickles within bytes ------------------------------------------------------------------------------------------ */
 
-/* What does not fit is dropped: that it is there has already been told as a finding, which is a danger by
-   itself. */
-static coffer_status scan_push(scan_queue *queue, const coffer__scan_range *range, coffer_error *err)
+/* Takes the decoded bytes over. What does not fit is dropped: that it is there has already been told as a finding, which is
+   a danger by itself. */
+static coffer_status scan_push(scan_queue *queue, const scan_queued *item, coffer_error *err)
 {
-    if (queue->ranges == NULL) {
-        queue->ranges = coffer__alloc_array(queue->allocator, SCAN_MOST_PICKLES, sizeof *queue->ranges, err);
-    }
-    if (queue->ranges == NULL) {
-        return COFFER_ERR_MEMORY;
+    if (queue->items == NULL) {
+        queue->items = coffer__alloc_array(queue->allocator, SCAN_MOST_PICKLES, sizeof *queue->items, err);
     }
     /* Bounded, as a pickle within a pickle costs a few bytes only. */
-    if (queue->count < SCAN_MOST_PICKLES) {
-        queue->ranges[queue->count++] = *range;
+    if (queue->items == NULL || queue->count == SCAN_MOST_PICKLES) {
+        coffer__free(queue->allocator, item->decoded, item->room);
+        return queue->items == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
     }
+    queue->items[queue->count++] = *item;
     return COFFER_OK;
 }
 
-/* Bytes that begin as a pickle, whatever is done with them: torch.storage._load_from_bytes would load them. Those that are
-   not in the stream as they are, because they were escaped or written as text, are kept by the machine if they are short,
-   but their place is not one that could be read. */
-static coffer_status scan_bytes(const coffer__torch_file *file, scan_pickle *scan, const coffer__scan_range *range,
-                                scan_queue *queue, coffer_error *err)
+/* Bytes at the beginning of a range, which has so many. */
+static coffer_status scan_read(const coffer__torch_file *file, const coffer__scan_range *range, void *bytes,
+                               size_t size, coffer_error *err)
 {
-    coffer__graph *graph = &scan->graph;
-    for (coffer__value value = 1; value < graph->marks; value++) {
-        const coffer__node *node = coffer__pickle_node(graph->pickle, value);
-        uint8_t head[2];
-        if (node->kind != COFFER__VALUE_BYTES || node->as.bytes.latin1 || node->as.bytes.escaped ||
-            node->as.bytes.size < SCAN_LEAST_PICKLE || node->as.bytes.at > range->size ||
-            node->as.bytes.size > range->size - node->as.bytes.at) {
-            continue;
+    if (range->bytes != NULL) {
+        memcpy(bytes, range->bytes, size);
+        return COFFER_OK;
+    }
+    return coffer__input_read(file->input, file->file, file->size, range->at, bytes, size, err);
+}
+
+/* The length without an escape that may be cut at the end: the longest has ten characters. */
+static size_t scan_uncut(const char *text, size_t len)
+{
+    size_t at = len > SCAN_LONGEST_ESCAPE ? len - SCAN_LONGEST_ESCAPE : 0;
+    while (at < len && text[at] != '\\') {
+        at++;
+    }
+    while (at > 0 && at < len && text[at - 1] == '\\') {
+        at--;
+    }
+    return at;
+}
+
+/* The bytes that stored text stands for, in place: it has room for three times its length. False: none. */
+static bool scan_decode(const coffer__node *node, char *text, size_t *len)
+{
+    const bool cut = *len < node->as.bytes.size;
+    size_t stored = *len;
+    if (node->as.bytes.escaped) {
+        stored = cut ? scan_uncut(text, stored) : stored;
+        if (cut && node->python2 && stored > 0) {
+            text[stored++] = text[0]; /* the quote that was cut off */
         }
-        /*
-         * Bytes that lie in the file as they are can be run from there; those of an inflated member from its
-         * memory.
-         */
-        const coffer__scan_range inner = { .member = range->member,
-                                           .bytes = range->bytes != NULL ? range->bytes + node->as.bytes.at : NULL,
-                                           .at = range->at + node->as.bytes.at,
-                                           .size = node->as.bytes.size };
-        /* Two bytes tell whether a pickle begins. They are in the machine if it kept them; else where the
-           outer pickle is. */
-        coffer_status status = COFFER_OK;
-        size_t len = 0;
-        const char *kept = coffer__pickle_bytes_of(graph->pickle, value, &len);
-        if (kept != NULL && len >= sizeof head) {
-            memcpy(head, kept, sizeof head);
-        } else if (inner.bytes != NULL) {
-            memcpy(head, inner.bytes, sizeof head);
-        } else {
-            status = coffer__input_read(file->input, file->file, file->size, inner.at, head, sizeof head, err);
+        char *value = text + *len + 1;
+        if (!(node->python2 ? coffer__pickle_unquote : coffer__pickle_unescape)(text, stored, value, len)) {
+            return false;
         }
-        if (status == COFFER_OK && coffer__scan_is_pickle(head, sizeof head)) {
-            status = scan_put(scan, COFFER_WEIGHT_DANGER, value, "there is another pickle within bytes", "", err);
-            if (status == COFFER_OK) {
-                status = scan_push(queue, &inner, err);
-            }
-        }
+        memmove(text, value, *len);
+    } else if (cut) {
+        *len = coffer__utf8_valid_len(text, stored);
+    }
+    return !node->as.bytes.latin1 || coffer__pickle_to_latin1(text, len);
+}
+
+/* The bytes of a node, or the first `most` of their text, as an item of the queue. Its range has no size where they stand for
+   nothing. */
+static coffer_status scan_load(const coffer__torch_file *file, const coffer__scan_range *range,
+                               const coffer__node *node, uint64_t most, scan_queued *item, coffer_error *err)
+{
+    const coffer_allocator *allocator = file->plan->allocator;
+    size_t len = (size_t)(node->as.bytes.size < most ? node->as.bytes.size : most);
+    item->range = (coffer__scan_range){ .member = range->member, .at = range->at + node->as.bytes.at };
+    item->room = 3 * len + 1;
+    item->decoded = coffer__alloc_array(allocator, item->room, 1, err);
+    if (item->decoded == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    item->range.bytes = range->bytes != NULL ? range->bytes + node->as.bytes.at : NULL;
+    const coffer_status status = scan_read(file, &item->range, item->decoded, len, err);
+    if (status != COFFER_OK) {
+        coffer__free(allocator, item->decoded, item->room);
+        return status;
+    }
+    item->range.bytes = item->decoded;
+    item->range.size = scan_decode(node, (char *)item->decoded, &len) ? len : 0;
+    return COFFER_OK;
+}
+
+/* Bytes that are written as text, in a few of which most are seen to be no pickle: then all of them are decoded. */
+static coffer_status scan_look_at_text(const coffer__torch_file *file, const coffer__scan_range *range,
+                                       const coffer__node *node, scan_queued *item, coffer__followed *followed,
+                                       coffer_error *err)
+{
+    const uint64_t parts[] = { SCAN_FIRST_LOOK, SCAN_MOST_DECODED };
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; status == COFFER_OK && i < 2; i++) {
+        status = scan_load(file, range, node, parts[i], item, err);
         if (status != COFFER_OK) {
             return status;
         }
+        const coffer__scan_range *inner = &item->range;
+        status = coffer__torch_follow(followed, file, inner->bytes, inner->at, inner->size, 0, err);
+        const bool whole = node->as.bytes.size <= parts[i];
+        if (status == COFFER_OK && (whole || (followed->outcome == COFFER__FOLLOWED_TO_END && !followed->ran_out))) {
+            return COFFER_OK;
+        }
+        coffer__free(file->plan->allocator, item->decoded, item->room);
+        *item = (scan_queued){ .decoded = NULL };
     }
-    return COFFER_OK;
+    followed->outcome = COFFER__FOLLOWED_TO_LIMIT;
+    return status;
 }
 
-/* Whether anything would be imported. Bytes that are no pickle soon come to what is no opcode, and have no names. */
-static bool scan_has_names(const coffer__pickle *pickle)
+/* Bytes in which loaders would import something if somebody gave them to one, or that begin as a pickle does. */
+static coffer_status scan_bytes_of(const coffer__torch_file *file, scan_pickle *scan, const coffer__scan_range *range,
+                                   coffer__value value, scan_queue *queue, coffer_error *err)
 {
-    bool found = pickle != NULL && coffer__pickle_hides_import(pickle);
-    for (size_t i = 1; pickle != NULL && !found && i <= coffer__pickle_count(pickle); i++) {
-        found = coffer__pickle_node(pickle, (coffer__value)i)->kind == COFFER__VALUE_GLOBAL;
+    const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
+    scan_queued item = { .decoded = NULL };
+    coffer__followed followed;
+    uint8_t head[2] = { 0 };
+    coffer_status status = COFFER_OK;
+    if (node->as.bytes.latin1 || node->as.bytes.escaped) {
+        status = scan_look_at_text(file, range, node, &item, &followed, err);
+    } else {
+        /* Bytes that lie in the file as they are can be run from there; those of an inflated member from its memory. */
+        item.range = (coffer__scan_range){ .member = range->member,
+                                           .bytes = range->bytes != NULL ? range->bytes + node->as.bytes.at : NULL,
+                                           .at = range->at + node->as.bytes.at,
+                                           .size = node->as.bytes.size };
+        status = coffer__torch_follow(&followed, file, item.range.bytes, item.range.at, item.range.size, 0, err);
     }
-    return found;
+    if (status == COFFER_OK && item.range.size >= sizeof head) {
+        status = scan_read(file, &item.range, head, sizeof head, err);
+    }
+    const bool begins = coffer__scan_is_pickle(head, sizeof head);
+    if (status != COFFER_OK || (followed.outcome == COFFER__FOLLOWED_TO_END && !begins)) {
+        coffer__free(queue->allocator, item.decoded, item.room);
+        return status;
+    }
+    if (item.range.size == 0) {
+        return scan_put(scan, COFFER_WEIGHT_OPAQUE, value, "bytes may be a pickle, which is too large to be followed",
+                        "", err);
+    }
+    status = scan_put(scan, COFFER_WEIGHT_DANGER, value, "there is another pickle within bytes", "", err);
+    if (status != COFFER_OK) {
+        coffer__free(queue->allocator, item.decoded, item.room);
+        return status;
+    }
+    return scan_push(queue, &item, err);
+}
+
+/* Bytes, whatever is done with them: torch.storage._load_from_bytes would load them. */
+static coffer_status scan_bytes(const coffer__torch_file *file, scan_pickle *scan, const coffer__scan_range *range,
+                                scan_queue *queue, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (coffer__value value = 1; value < scan->graph.marks && status == COFFER_OK; value++) {
+        const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
+        if (node->kind == COFFER__VALUE_BYTES && node->as.bytes.size >= SCAN_LEAST_PICKLE &&
+            node->as.bytes.at <= range->size && node->as.bytes.size <= range->size - node->as.bytes.at) {
+            status = scan_bytes_of(file, scan, range, value, queue, err);
+        }
+    }
+    return status;
 }
 
 /* ---- pickles one after another --------------------------------------------------------------------------------------- */
 
-/* One pickle at the beginning of a range; *end is the byte after it, 0 when it is damaged. */
+/* What stopped the machine need not stop a loader: what follows it is told as far as it can be known. */
+static coffer_status scan_put_damage(const coffer__torch_file *file, scan_pickle *scan, const coffer__scan_range *range,
+                                     const coffer_error *damage, coffer_error *err)
+{
+    coffer__followed followed;
+    const uint64_t at = damage->offset != UINT64_MAX ? damage->offset : range->at;
+    coffer_status status =
+        coffer__torch_follow(&followed, file, range->bytes, range->at, range->size, at - range->at, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    /* scan_put counts from the graph's place, which is free to be moved now. */
+    scan->graph.at = at;
+    scan->left = 2;
+    status = scan_put(scan, COFFER_WEIGHT_DANGER, 0,
+                      followed.outcome == COFFER__FOLLOWED_TO_END
+                          ? "the pickle is damaged here, and a loader would have done what stands before: %p"
+                          : "no program writes a pickle like this, and a loader may go on where this scan stops: %p",
+                      damage->message, err);
+    if (status != COFFER_OK || followed.outcome != COFFER__FOLLOWED_TO_IMPORT) {
+        return status;
+    }
+    scan->graph.at = range->at + followed.offset;
+    return scan_put(scan, COFFER_WEIGHT_DANGER, 0,
+                    followed.name[0] != '\0'
+                        ? "behind that, a loader would import %p first"
+                        : "behind that, a loader would import or call what values on the stack say",
+                    followed.name, err);
+}
+
+/* The findings of a pickle that was run, or of what was built of it. */
+static coffer_status scan_tell(const coffer__torch_file *file, scan_pickle *scan, const coffer__scan_range *range,
+                               scan_queue *queue, coffer_error *err)
+{
+    coffer_status status = coffer__graph_prepare(&scan->graph, err);
+    if (status == COFFER_OK) {
+        status = scan_nodes(scan, err);
+    }
+    return status == COFFER_OK ? scan_bytes(file, scan, range, queue, err) : status;
+}
+
+/* One pickle at the beginning of a range; *end is the byte after it, 0 when it is damaged or none. */
 static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan_range *range, scan_queue *queue,
                               uint64_t *end, coffer_error *err)
 {
     scan_pickle scan = { .left = SCAN_MOST_FINDINGS, .script = range->script };
     scan.graph.member = range->member;
+    if (range->unsure) {
+        coffer__followed followed;
+        const coffer_status status =
+            coffer__torch_follow(&followed, file, range->bytes, range->at, range->size, 0, err);
+        if (status != COFFER_OK || followed.outcome == COFFER__FOLLOWED_TO_END) {
+            *end = 0;
+            return status;
+        }
+    }
     /* The error of the run becomes a finding, so it must not be in the caller's: it is copied there only if
        the scan fails. */
     coffer_error damage;
     coffer__error_clear(&damage);
     coffer_status status = coffer__torch_run(&scan.graph, file, range->bytes, range->at, range->size, end, &damage);
-    const bool damaged = status == COFFER_ERR_PICKLE;
-    if (status != COFFER_OK && !damaged) {
-        if (err != NULL) {
-            *err = damage;
-        }
-        coffer__torch_unload(&scan.graph);
-        return status;
+    const bool over = scan.graph.pickle != NULL && coffer__pickle_over_budget(scan.graph.pickle);
+    const bool damaged = status == COFFER_ERR_PICKLE || (status == COFFER_ERR_MEMORY && over);
+    if (status != COFFER_OK && !damaged && err != NULL) {
+        *err = damage;
     }
-    /* A weight of torch.export that is no pickle fails at its first byte that is no opcode. That is no damage. */
-    if (range->unsure && !scan_has_names(scan.graph.pickle)) {
+    if (damaged) {
         *end = 0;
-        coffer__torch_unload(&scan.graph);
-        return COFFER_OK;
+        status = COFFER_OK;
     }
-    status = COFFER_OK;
-    if (scan.graph.pickle != NULL) {
-        status = coffer__graph_prepare(&scan.graph, err);
-    }
-    if (status == COFFER_OK) {
-        status = scan_nodes(&scan, err);
-    }
-    if (status == COFFER_OK) {
-        status = scan_bytes(file, &scan, range, queue, err);
+    if (status == COFFER_OK && scan.graph.pickle != NULL) {
+        status = scan_tell(file, &scan, range, queue, err);
     }
     if (status == COFFER_OK && damaged) {
-        *end = 0;
-        /* scan_put counts from the graph's place, which is free to be moved now: nothing else is put after
-           this. */
-        scan.graph.at = damage.offset != UINT64_MAX ? damage.offset : range->at;
-        scan.left = 1;
-        status = scan_put(&scan, COFFER_WEIGHT_DANGER, 0,
-                          "the pickle is damaged here, and a loader would have done what stands before: %p",
-                          damage.message, err);
+        status = scan_put_damage(file, &scan, range, &damage, err);
     }
     coffer__torch_unload(&scan.graph);
     return status;
@@ -364,13 +458,21 @@ static coffer_status scan_put_more(const coffer__torch_file *file, const coffer_
                                     "there are bytes after the end of a pickle", "", 0, err);
 }
 
-/* The pickles of one range. What follows those that belong there is a finding, and is looked at if it begins as a pickle. */
+/* What comes after the pickles that belong in a range may be none. */
+static coffer_status scan_doubt(const coffer__torch_file *file, coffer__scan_range *rest, coffer_error *err)
+{
+    uint8_t head[2] = { 0 };
+    const coffer_status status = rest->size >= sizeof head ? scan_read(file, rest, head, sizeof head, err) : COFFER_OK;
+    rest->unsure = !coffer__scan_is_pickle(head, sizeof head);
+    return status;
+}
+
+/* The pickles of one range. What follows those that belong there is a finding, and is looked at as what may be one. */
 static coffer_status scan_range(const coffer__torch_file *file, const coffer__scan_range *range, scan_queue *queue,
                                 uint64_t *expected_end, coffer_error *err)
 {
     coffer__scan_range rest = *range;
     for (uint32_t i = 0; i < SCAN_MOST_PICKLES && rest.size > 0; i++) {
-        uint8_t head[2] = { 0 };
         uint64_t end = 0;
         coffer_status status = COFFER_OK;
         /*
@@ -384,17 +486,9 @@ static coffer_status scan_range(const coffer__torch_file *file, const coffer__sc
             }
             status = scan_put_more(file, &rest, err);
         }
-        /* The first pickle, and those that belong here, are run whatever they begin with; more of them only if
-           they begin as one. */
-        if (status == COFFER_OK && i > 0 && i >= range->expected && rest.size >= sizeof head) {
-            if (rest.bytes != NULL) {
-                memcpy(head, rest.bytes, sizeof head);
-            } else {
-                status = coffer__input_read(file->input, file->file, file->size, rest.at, head, sizeof head, err);
-            }
-            if (status != COFFER_OK || !coffer__scan_is_pickle(head, sizeof head)) {
-                return status;
-            }
+        /* The first pickle, and those that belong here, are run whatever they are. */
+        if (status == COFFER_OK && i > 0 && i >= range->expected) {
+            status = scan_doubt(file, &rest, err);
         }
         if (status == COFFER_OK) {
             status = scan_one(file, &rest, queue, &end, err);
@@ -419,10 +513,13 @@ coffer_status coffer__scan_pickles(const coffer__torch_file *file, const coffer_
     coffer_status status = scan_range(file, range, &queue, &expected_end, err);
     /* The queue grows while it is worked off: what is found within these pickles is put at its end. */
     for (size_t i = 0; i < queue.count && status == COFFER_OK; i++) {
-        const coffer__scan_range inner = queue.ranges[i];
+        const coffer__scan_range inner = queue.items[i].range;
         status = scan_range(file, &inner, &queue, &ignored, err);
     }
-    coffer__free_array(queue.allocator, queue.ranges, SCAN_MOST_PICKLES, sizeof *queue.ranges);
+    for (size_t i = 0; i < queue.count; i++) {
+        coffer__free(queue.allocator, queue.items[i].decoded, queue.items[i].room);
+    }
+    coffer__free_array(queue.allocator, queue.items, SCAN_MOST_PICKLES, sizeof *queue.items);
     if (end != NULL) {
         *end = expected_end;
     }

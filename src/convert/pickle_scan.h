@@ -21,8 +21,9 @@ typedef struct coffer__scan_range {
     uint64_t size;
     uint32_t expected; /* pickles that belong here, one after another; 0: as many as there are */
     bool more;         /* what follows them belongs here, too, and is no pickle */
-    bool unsure;       /* it may be no pickle at all: without a name that would be imported nothing is said */
-    bool script;       /* of TorchScript, whose loader takes classes of __torch__ out of the archive and imports none */
+    bool unsure; /* it may be no pickle at all, as any file may: nothing is said where loaders would stop at what is no
+                          opcode, or at a value that is missing, before they import anything */
+    bool script; /* of TorchScript, whose loader takes classes of __torch__ out of the archive and imports none */
 } coffer__scan_range;
 
 /* Finds pickles, also in the bytes within others, and puts the findings. Fails only where the file cannot be read or there
@@ -32,9 +33,9 @@ coffer_status coffer__scan_pickles(const coffer__torch_file *file, const coffer_
                                    coffer_error *err);
 /* Whether bytes begin with PROTO and a protocol that loaders take: 0 to 5. */
 bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size);
-/* *would: a loader that takes the input for a pickle, as pickle.load and torch.load do with any file that they do not know,
-   would import something before it meets what is no opcode. Without PROTO nothing else tells a pickle. Fails only where
-   the file cannot be read. */
+/* *would is false only where it is shown that a loader that takes the input for a pickle, as pickle.load, joblib and
+   torch.load do with any file that they do not know, stops before it imports anything: the answer to "unsure" above, without
+   findings. Fails only where the file cannot be read or there is no memory. */
 coffer_status coffer__scan_would_import(const coffer__input *input, const coffer_allocator *allocator, bool *would,
                                         coffer_error *err);
 

@@ -80,10 +80,18 @@ coffer_status coffer__torch_run(coffer__graph *graph, const coffer__torch_file *
     /* Also after a failure: a scan looks at what was built, and unloading frees it. */
     graph->pickle = pickle;
     /* The machine counts from the beginning of the stream. */
-    if (status == COFFER_ERR_PICKLE && err != NULL && err->offset != UINT64_MAX) {
+    if ((status == COFFER_ERR_PICKLE || status == COFFER_ERR_MEMORY) && err != NULL && err->offset != UINT64_MAX) {
         err->offset += at;
     }
     return status;
+}
+
+coffer_status coffer__torch_follow(coffer__followed *followed, const coffer__torch_file *file, const uint8_t *bytes,
+                                   uint64_t at, uint64_t size, uint64_t from, coffer_error *err)
+{
+    torch_range range = { .file = file, .bytes = bytes, .at = at, .size = size };
+    const coffer__pickle_bytes stream = { .ctx = &range, .read = torch_range_read, .size = size };
+    return coffer__pickle_follow(followed, &stream, from, file->plan->allocator, err);
 }
 
 coffer_status coffer__torch_load(coffer__graph *graph, const coffer__torch_file *file, const uint8_t *bytes,

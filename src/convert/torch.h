@@ -3,6 +3,7 @@
 #ifndef COFFER_CONVERT_TORCH_H
 #define COFFER_CONVERT_TORCH_H
 
+#include "pickle_follow.h"
 #include "pickle_views.h"
 #include "plan.h"
 #include "reader.h"
@@ -35,6 +36,9 @@ coffer_status coffer__torch_load(coffer__graph *graph, const coffer__torch_file 
 coffer_status coffer__torch_run(coffer__graph *graph, const coffer__torch_file *file, const uint8_t *bytes, uint64_t at,
                                 uint64_t size, uint64_t *end, coffer_error *err);
 void coffer__torch_unload(coffer__graph *graph);
+/* How far loaders get in what may be no pickle at all: coffer__pickle_follow of that range. */
+coffer_status coffer__torch_follow(coffer__followed *followed, const coffer__torch_file *file, const uint8_t *bytes,
+                                   uint64_t at, uint64_t size, uint64_t from, coffer_error *err);
 /* The metadata of every file that is made of a checkpoint. */
 coffer_status coffer__torch_put_format(coffer__plan *plan, coffer_error *err);
 
