@@ -96,6 +96,11 @@ def tensors_of(shapes):
     return {name: tensor_of(shape) for name, shape in shapes.items()}
 
 
+def write_weights(path, tensors):
+    """With the metadata that every save of transformers writes."""
+    make(path, tensors, {"format": "pt"})
+
+
 def complete(folder):
     """What belongs beside a language model, so that nothing is noted."""
     for name in ("generation_config.json", "tokenizer.json", "tokenizer_config.json"):
@@ -108,7 +113,7 @@ def write_family(folder, family, config=(), shapes=(), without=()):
     base_config, base_shapes = FAMILIES[family]
     write_json(folder / "config.json", {k: v for k, v in {**base_config, **dict(config)}.items() if k not in without})
     wanted = {k: v for k, v in {**base_shapes, **dict(shapes)}.items() if k not in without}
-    make(folder / "model.safetensors", tensors_of(wanted), {"format": "pt"})
+    write_weights(folder / "model.safetensors", tensors_of(wanted))
     complete(folder)
     return folder
 
@@ -122,7 +127,7 @@ def write_sharded(folder, family="llama", parts=2):
     for i in range(parts):
         name = f"model-{i + 1:05}-of-{parts:05}.safetensors"
         own = dict(shapes[i * len(shapes) // parts : (i + 1) * len(shapes) // parts])
-        make(folder / name, tensors_of(own), {"format": "pt"})
+        write_weights(folder / name, tensors_of(own))
         weight_map.update(dict.fromkeys(own, name))
         total += sum(len(body) for _, _, body in tensors_of(own).values())
         names.append(name)

@@ -4,7 +4,10 @@
 #include "cli_text.h"
 #include "doctor.h"
 #include "doctor_family.h"
+#include "doctor_loading.h"
+#include "doctor_names.h"
 #include "doctor_sizes.h"
+#include "doctor_tokens.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -383,6 +386,26 @@ static void check_head(const config_check *check)
     }
 }
 
+/* The rows of the input embeddings; of those that are not there, or are packed, what config.json says. */
+static uint64_t rows_of_embeddings(const config_check *check)
+{
+    char name[2 * DOCTOR_PREFIX];
+    const doctor_rule *rule = embeddings_of(check);
+    if (rule == NULL || rule->shape[0] != 'V') {
+        return 0;
+    }
+    const int len = snprintf(name, sizeof name, "%s%s", check->prefix, rule->name);
+    const coffer_tensor *tensor = coffer_find(check->model, name, (size_t)len);
+    return tensor != NULL && tensor->rank == 2 && has_plain_shape(tensor) ? tensor->shape[0] : check->sizes.of['V'];
+}
+
+static void check_names(const config_check *check)
+{
+    const coffer_tensor *head = check->family->head != NULL ? find_head(check) : NULL;
+    doctor_check_spelling(check->folder, check->name, check->path, check->model, check->family, check->prefix, head);
+    doctor_check_tokens(check->folder, check->config, check->root, check->scope, rows_of_embeddings(check));
+}
+
 /* ---- All of it ---- */
 
 static void check_family(config_check *check, const char *type)
@@ -415,6 +438,7 @@ static void check_family(config_check *check, const char *type)
             tell_rule(check, &check->family->rules[i], &check->seen[i]);
         }
         check_head(check);
+        check_names(check);
     }
     free(check->stacks[0].numbers);
     free(check->stacks[1].numbers);
@@ -449,10 +473,38 @@ static void check_dtype(const config_check *check)
     }
 }
 
+/* Against what is known of the family, and of all models. */
+static void check_described(config_check *check, const char *type, bool nested)
+{
+    doctor_folder *folder = check->folder;
+    if (check->family != NULL) {
+        doctor_read_sizes(folder, check->config, check->scope, type, nested, &check->sizes);
+        check_family(check, type);
+    } else if (type != NULL) {
+        char shown[DOCTOR_SHOWN];
+        doctor_add_in(folder, DOCTOR_NOTE, "unknown_family", "config.json",
+                      "the weights were not compared with it, since models of type \"%s\" are not known here",
+                      doctor_shown(shown, type, strlen(type)));
+    }
+    if (!check->quantised) {
+        check_dtype(check);
+        doctor_check_odd_dtypes(folder, check->name, check->path, check->model);
+    }
+    if (type != NULL) {
+        doctor_check_alike(folder, check->name, check->model, !check->quantised);
+        doctor_check_format(folder, check->name, check->path, check->model);
+    }
+}
+
 void doctor_check_config(doctor_folder *folder, const char *name, const char *path, const coffer *model)
 {
     cli_input text;
     cli_document config;
+    const bool there = doctor_has(folder, "config.json");
+    const bool wrapped = doctor_check_wrapping(folder, name, path, model, there);
+    if (!there && !wrapped) {
+        doctor_check_described(folder, name, model);
+    }
     if (!doctor_read_json(folder, "config.json", &text, &config)) {
         return;
     }
@@ -466,17 +518,8 @@ void doctor_check_config(doctor_folder *folder, const char *name, const char *pa
     char *type = cli_document_string(&config, cli_document_member(&config, check.scope, "model_type"), &len);
     check.quantised = doctor_check_quantisation(folder, name, &config, check.root, check.scope, model);
     check.family = type != NULL ? doctor_family_of(type, len) : NULL;
-    if (check.family != NULL) {
-        doctor_read_sizes(folder, &config, check.scope, type, nested, &check.sizes);
-        check_family(&check, type);
-    } else if (type != NULL) {
-        char shown[DOCTOR_SHOWN];
-        doctor_add_in(folder, DOCTOR_NOTE, "unknown_family", "config.json",
-                      "the weights were not compared with it, since models of type \"%s\" are not known here",
-                      doctor_shown(shown, type, len));
-    }
-    if (!check.quantised) {
-        check_dtype(&check);
+    if (!wrapped) {
+        check_described(&check, type, nested);
     }
     free(type);
     cli_document_free(&config);

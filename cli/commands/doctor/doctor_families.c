@@ -238,7 +238,7 @@ static const doctor_family FAMILIES[] = {
     { "bert roberta xlm-roberta camembert electra", "bert. roberta. electra. -", "encoder.layer.", NULL, NULL, true,
       false, BERT },
     { "distilbert", "distilbert. -", "transformer.layer.", NULL, NULL, true, false, DISTILBERT },
-    { "t5 mt5 umt5", "transformer. -", "encoder.block.", "decoder.block.", "lm_head.weight", true, true, T5 },
+    { "t5 mt5 umt5", "- transformer.", "encoder.block.", "decoder.block.", "lm_head.weight", true, true, T5 },
     { "bart mbart", "model. -", "encoder.layers.", "decoder.layers.", "lm_head.weight", true, true, BART },
     { "whisper", "model. -", "encoder.layers.", "decoder.layers.", "proj_out.weight", true, true, WHISPER },
     { "mamba", "backbone. -", "layers.", NULL, "lm_head.weight", true, true, MAMBA },
@@ -285,12 +285,7 @@ size_t doctor_name_number(const char *name, size_t name_len, size_t at, uint64_t
     return end;
 }
 
-static bool same_character(char a, char b, bool any_case)
-{
-    return a == b || (any_case && tolower((unsigned char)a) == tolower((unsigned char)b));
-}
-
-static bool fits(const char *rule, const char *name, size_t name_len, bool any_case, uint64_t *inner)
+bool doctor_rule_fits(const char *rule, const char *name, size_t name_len, uint64_t *inner)
 {
     size_t at = 0;
     uint64_t number = 0;
@@ -303,22 +298,40 @@ static bool fits(const char *rule, const char *name, size_t name_len, bool any_c
             }
             *inner = *rule == '@' ? number : *inner;
             at = end;
-        } else if (at == name_len || !same_character(name[at++], *rule, any_case)) {
+        } else if (at == name_len || name[at++] != *rule) {
             return false;
         }
     }
     return at == name_len;
 }
 
-bool doctor_rule_fits(const char *rule, const char *name, size_t name_len, uint64_t *inner)
+/* Spells the name as a text of letters has it, from `at` on; its end, or name_len + 1 where it is another name. */
+static size_t spell(const char *text, const char *name, size_t name_len, size_t at, char *right)
 {
-    return fits(rule, name, name_len, false, inner);
+    uint64_t number = 0;
+    for (; *text != '\0'; text++) {
+        if (*text == '#' || *text == '@') {
+            const size_t end = doctor_name_number(name, name_len, at, &number);
+            if (end == at) {
+                return name_len + 1;
+            }
+            memcpy(right + at, name + at, end - at);
+            at = end;
+        } else if (at == name_len || tolower((unsigned char)name[at]) != tolower((unsigned char)*text)) {
+            return name_len + 1;
+        } else {
+            right[at++] = *text;
+        }
+    }
+    return at;
 }
 
-bool doctor_rule_fits_any_case(const char *rule, const char *name, size_t name_len)
+bool doctor_rule_spells(const char *prefix, const char *rule, const char *name, size_t name_len, char *right)
 {
-    uint64_t inner = 0;
-    return fits(rule, name, name_len, true, &inner);
+    const size_t at = spell(prefix, name, name_len, 0, right);
+    const bool spells = at <= name_len && spell(rule, name, name_len, at, right) == name_len;
+    right[name_len] = '\0';
+    return spells;
 }
 
 bool doctor_has_prefix(const coffer_tensor *tensor, const char *prefix, const char **rest, size_t *rest_len)

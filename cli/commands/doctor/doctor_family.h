@@ -49,8 +49,9 @@ const doctor_family *doctor_family_at(size_t i);
 size_t doctor_name_number(const char *name, size_t name_len, size_t at, uint64_t *number);
 /* Whether a name is that of a rule; *inner becomes the number that stands for @, or DOCTOR_NO_NUMBER. */
 bool doctor_rule_fits(const char *rule, const char *name, size_t name_len, uint64_t *inner);
-/* The same whatever the case of letters. */
-bool doctor_rule_fits_any_case(const char *rule, const char *name, size_t name_len);
+/* Whether a name is that of a prefix and a rule but for the case of letters. Then `right`, of name_len + 1 bytes, becomes the
+   name as it should be. */
+bool doctor_rule_spells(const char *prefix, const char *rule, const char *name, size_t name_len, char *right);
 /* Whether a tensor's name begins so, and what follows. */
 bool doctor_has_prefix(const coffer_tensor *tensor, const char *prefix, const char **rest, size_t *rest_len);
 /* The family's first prefix that a tensor of it has; false when no tensor has a name of the family. */

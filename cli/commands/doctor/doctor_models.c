@@ -6,6 +6,7 @@
 #include "cli_report.h"
 #include "cli_text.h"
 #include "doctor.h"
+#include "doctor_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -138,6 +139,8 @@ static void look_at(models_run *run, const char *name, const char *path, const c
     if (is_main) {
         run->size = bytes_of(model);
         doctor_check_config(folder, name, path, model);
+    } else {
+        (void)doctor_check_wrapping(folder, name, path, model, false);
     }
     char *below = doctor_name(folder, name);
     if (below != NULL) {

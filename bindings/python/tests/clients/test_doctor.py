@@ -36,8 +36,9 @@ MODELS = {
     "qwen3_moe": lambda: t.Qwen3MoeForCausalLM(
         t.Qwen3MoeConfig(**SHARED, num_experts=4, moe_intermediate_size=8, head_dim=8)),
     "phi": lambda: t.PhiForCausalLM(t.PhiConfig(**SIZES)),
-    "phi3": lambda: t.Phi3ForCausalLM(t.Phi3Config(**SHARED, pad_token_id=0)),
-    "gpt2": lambda: t.GPT2LMHeadModel(t.GPT2Config(n_embd=16, n_head=2, n_layer=2, vocab_size=64, n_positions=32)),
+    "phi3": lambda: t.Phi3ForCausalLM(t.Phi3Config(**SHARED, pad_token_id=0, bos_token_id=1, eos_token_id=2)),
+    "gpt2": lambda: t.GPT2LMHeadModel(t.GPT2Config(n_embd=16, n_head=2, n_layer=2, vocab_size=64, n_positions=32,
+                                                   bos_token_id=1, eos_token_id=2)),
     "gpt_neox": lambda: t.GPTNeoXForCausalLM(t.GPTNeoXConfig(**SIZES)),
     "bert": lambda: t.BertForMaskedLM(t.BertConfig(**SIZES)),
     "bert, base": lambda: t.BertModel(t.BertConfig(**SIZES)),
