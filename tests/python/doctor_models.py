@@ -84,7 +84,7 @@ def tensor_of(shape, dtype="F32"):
     for size in shape:
         count *= size
     body = {"F32": floats(*(1 + i % 7 for i in range(count))), "BF16": b"\x80\x3f" * count, "I32": b"\1\0\0\0" * count,
-            "U8": b"\1" * count, "F16": b"\0\x3c" * count}[dtype]
+            "U8": b"\1" * count, "F16": b"\0\x3c" * count, "F64": b"\0\0\0\0\0\0\xf0\x3f" * count}[dtype]
     return (dtype, shape, body)
 
 
