@@ -54,8 +54,7 @@ void doctor_check_file_names(const doctor_folder *folder)
     }
 }
 
-/* Files of tensors that belong beside an index as they are: those of other loaders, adapters, and variants, whose name goes
-   on with a dot: model.fp16.safetensors. */
+/* Files of tensors that belong beside an index as they are: those of other loaders, adapters, and variants, whose name continues with a dot: model.fp16.safetensors. */
 static bool belongs_beside(const char *name, size_t stem, const char *index)
 {
     return strncmp(name, "consolidated", strlen("consolidated")) == 0 ||
