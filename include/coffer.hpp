@@ -1043,6 +1043,8 @@ public:
     /* What becomes of tensor `i` of the model; nullptr when there is none of that number. */
     const coffer_rewrite_change *at(std::size_t i) const noexcept { return coffer_rewrite_at(get(), i); }
     void run(const coffer_read_options *options = nullptr) { detail::call(coffer_rewrite_run, get(), options); }
+    /* What comes before the first byte, and nothing more: for one who asks first. */
+    void check(const coffer_read_options *options = nullptr) { detail::call(coffer_rewrite_check, get(), options); }
 
     /* Update `k` of what adapters do to tensor `i`; nullptr when there are no more. */
     const coffer_lora_update *update(std::size_t i, std::size_t k) const noexcept

@@ -139,6 +139,74 @@ int cli_collect_guard(const cli_collection *all, cli *app, const cli_arguments *
     return code;
 }
 
+/* ---- One name twice ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    const coffer_copy *x = *(const coffer_copy *const *)a;
+    const coffer_copy *y = *(const coffer_copy *const *)b;
+    const size_t x_len = x->tensor->name_len;
+    const size_t y_len = y->tensor->name_len;
+    const int order = memcmp(x->tensor->name, y->tensor->name, x_len < y_len ? x_len : y_len);
+    return order != 0 ? order : x_len != y_len ? (x_len > y_len) - (x_len < y_len) : x->to < y->to ? -1 : x->to > y->to;
+}
+
+/* The name under which the model of a tensor was given. */
+static const char *input_of(const cli_collection *all, const cli_arguments *arguments, const coffer_copy *copy)
+{
+    size_t i = 0;
+    while (all->models[i] != copy->model) {
+        i++;
+    }
+    return arguments->names[i];
+}
+
+/* The first two tensors of one name, as they were given. */
+static bool find_twins(const cli_collection *all, const coffer_copy *twins[2])
+{
+    const coffer_copy **order = malloc((all->count + 1) * sizeof *order);
+    bool found = false;
+    for (size_t i = 0; order != NULL && i < all->count; i++) {
+        order[i] = &all->copies[i];
+    }
+    if (order != NULL && all->count > 0) {
+        qsort(order, all->count, sizeof *order, by_name);
+    }
+    for (size_t i = 1; order != NULL && i < all->count; i++) {
+        const coffer_tensor *a = order[i - 1]->tensor;
+        const coffer_tensor *b = order[i]->tensor;
+        const bool same = a->name_len == b->name_len && memcmp(a->name, b->name, a->name_len) == 0;
+        if (same && (!found || order[i]->to < twins[1]->to)) {
+            twins[0] = order[i - 1];
+            twins[1] = order[i];
+            found = true;
+        }
+    }
+    free(order);
+    return found;
+}
+
+int cli_collect_fail(const cli_collection *all, cli *app, const cli_arguments *arguments, coffer_error *err)
+{
+    const coffer_copy *twins[2] = { NULL, NULL };
+    if (err->code != COFFER_ERR_DUPLICATE_NAME || !find_twins(all, twins)) {
+        return cli_fail(app, err->path[0] != '\0' ? err->path : arguments->names[0], err);
+    }
+    char name[161];
+    char first[129];
+    const coffer_tensor *tensor = twins[1]->tensor;
+    const char *other = input_of(all, arguments, twins[0]);
+    coffer_escape(tensor->name, cli_cut_at_character(tensor->name, tensor->name_len, 40), name, sizeof name);
+    coffer_escape(other, cli_cut_at_character(other, strlen(other), 128), first, sizeof first);
+    snprintf(err->message, sizeof err->message, "the tensor \"%s\" is in %s too; rename one of them, or drop one", name,
+             first);
+    err->offset = COFFER_NO_OFFSET;
+    err->path[0] = '\0';
+    return cli_fail(app, input_of(all, arguments, twins[1]), err);
+}
+
+/* ---- The end ---- */
+
 void cli_collection_free(cli_collection *all)
 {
     coffer_header_free(all->header);

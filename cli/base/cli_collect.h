@@ -36,6 +36,8 @@ void cli_collection_free(cli_collection *all);
 
 /* Refuses an output that is one of these files, or what one of them was named by; see cli_guard.h. */
 int cli_collect_guard(const cli_collection *all, cli *app, const cli_arguments *arguments, const char *output);
+/* Reports what failed of writing, and returns the exit code: of two tensors of one name, in which of the inputs they are. */
+int cli_collect_fail(const cli_collection *all, cli *app, const cli_arguments *arguments, coffer_error *err);
 /* The options with which the copies are made: a line of progress, which Ctrl-C stops. End the progress afterwards. */
 coffer_read_options cli_collect_progress(const cli_collection *all, cli *app, cli_progress *progress,
                                          cli_progress_part *part);

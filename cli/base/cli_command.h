@@ -198,6 +198,9 @@ typedef struct cli_command {
     const cli_example *examples;
     size_t least_names;
     size_t most_names; /* SIZE_MAX: any number */
+    /* What is not supported is so for what the files have, and not on this system: it fails as a file that does not
+       conform. */
+    bool takes_apart;
 } cli_command;
 
 extern const cli_command cli_info;

@@ -160,9 +160,16 @@ void cli_remark_choice(cli *app, const char *path, const coffer *model)
     const bool below = path_len > 0 && strncmp(file, path, path_len) == 0 && file[path_len] != '\0';
     const char *rest = below ? file + path_len + cli_is_slash(file[path_len]) : file;
     const bool far = strstr(path, "://") != NULL && !coffer_is_index(path) && strcmp(file, path) != 0;
-    if (far || (below && cli_is_folder(path) && strchr(rest, '/') != NULL)) {
-        char shown[256];
-        coffer_escape(rest, strlen(rest), shown, sizeof shown);
+    char shown[256];
+    coffer_escape(rest, strlen(rest), shown, sizeof shown);
+    if (far) {
+        char more[40] = "";
+        const size_t others = coffer_shard_count(model) - 1;
+        if (others > 0) {
+            snprintf(more, sizeof more, " and %zu more file%s", others, others == 1 ? "" : "s");
+        }
+        cli_remark_path(app, path, "this is the model in %s%s; nothing else there was looked for", shown, more);
+    } else if (below && cli_is_folder(path) && strchr(rest, '/') != NULL) {
         cli_remark_path(app, path, "this is the model in %s; other models here are ignored", shown);
     }
 }

@@ -307,6 +307,16 @@ static const char *suggest_option(const cli *app, const coffer_error *err)
     return "";
 }
 
+/* What is wrong only because of a tensor that the file has, or of what is in a file that is taken apart, is no fault of the
+   command line, nor of the system. */
+static int exit_code_of(const cli *app, const coffer_error *err)
+{
+    const bool takes_apart = app->command != NULL && app->command->takes_apart;
+    const bool by_file = (err->code == COFFER_ERR_ARGUMENT && (takes_apart || err->tensor[0] != '\0')) ||
+                         (err->code == COFFER_ERR_UNSUPPORTED && takes_apart);
+    return by_file ? CLI_EXIT_NOT_CONFORMING : cli_exit_code(err->code);
+}
+
 int cli_fail(cli *app, const char *path, const coffer_error *err)
 {
     char place[512];
@@ -323,7 +333,7 @@ int cli_fail(cli *app, const char *path, const coffer_error *err)
         cli_json_error(app, path, err);
         cli_json_close(&app->out, '}');
     }
-    return cli_exit_code(err->code);
+    return exit_code_of(app, err);
 }
 
 coffer_status cli_no_memory(coffer_error *err)

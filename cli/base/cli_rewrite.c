@@ -45,14 +45,14 @@ static int check_output(const rewriting *run, bool force)
     return code == CLI_EXIT_OK ? cli_publish_check(run->app, run->output, force) : code;
 }
 
-static int check_place(const rewriting *run, bool dry_run, bool force)
+static int check_place(const rewriting *run, bool force)
 {
     if (strcmp(run->path, "-") == 0) {
         return cli_usage_error(run->app, "standard input has no place to be rewritten in; say where the new file "
                                          "goes: -o FILE");
     }
     const int code = cli_guard_link(run->app, run->path, force);
-    return code == CLI_EXIT_OK && !dry_run ? cli_guard_read_only(run->app, run->path, force) : code;
+    return code == CLI_EXIT_OK ? cli_guard_read_only(run->app, run->path, force) : code;
 }
 
 static int check(const rewriting *run, const cli_arguments *arguments)
@@ -61,8 +61,7 @@ static int check(const rewriting *run, const cli_arguments *arguments)
     if (run->output != NULL && cli_given(arguments, CLI_OPTION_IN_PLACE)) {
         return cli_usage_error(run->app, "--in-place rewrites PATH, and -o writes another file: one of them");
     }
-    return run->output != NULL ? check_output(run, force)
-                               : check_place(run, cli_given(arguments, CLI_OPTION_DRY_RUN), force);
+    return run->output != NULL ? check_output(run, force) : check_place(run, force);
 }
 
 /* What is known once the model is open: of a folder or an index, its files. */
@@ -320,7 +319,8 @@ static int ask(const rewriting *run)
 
 /* ---- The whole ---- */
 
-static int write_file(rewriting *run)
+/* Carries the plan out, or does what comes before its first byte. */
+static int use_plan(rewriting *run, bool dry_run)
 {
     coffer_error err;
     cli_progress progress;
@@ -329,10 +329,13 @@ static int write_file(rewriting *run)
     coffer_read_options options = COFFER_READ_OPTIONS_INIT;
     options.progress = cli_progress_call;
     options.progress_ctx = &part;
-    cli_progress_begin(&progress, run->app, "writing", summary->copied + summary->cast);
-    const coffer_status status = coffer_rewrite_run(run->rewrite, &options, &err);
+    cli_progress_begin(&progress, run->app, dry_run ? "checking" : "writing", summary->copied + summary->cast);
+    const coffer_status status = (dry_run ? coffer_rewrite_check : coffer_rewrite_run)(run->rewrite, &options, &err);
     cli_progress_end(&progress);
-    return status == COFFER_OK ? show_done(run) : fail(run, &err);
+    if (status != COFFER_OK) {
+        return fail(run, &err);
+    }
+    return dry_run ? show_plan(run) : show_done(run);
 }
 
 static int carry_out(rewriting *run, const cli_arguments *arguments, const char *nothing)
@@ -342,10 +345,10 @@ static int carry_out(rewriting *run, const cli_arguments *arguments, const char 
         return show_nothing(run, nothing);
     }
     if (cli_given(arguments, CLI_OPTION_DRY_RUN)) {
-        return show_plan(run);
+        return use_plan(run, true);
     }
     const int code = run->output == NULL && !agreed ? ask(run) : CLI_EXIT_OK;
-    return code == CLI_EXIT_OK ? write_file(run) : code;
+    return code == CLI_EXIT_OK ? use_plan(run, false) : code;
 }
 
 static int plan(rewriting *run, const cli_arguments *arguments, coffer_rewrite_options *options)

@@ -65,7 +65,7 @@ static int run_merge(cli *app, const cli_arguments *arguments)
     code = cli_collect(&all, app, arguments);
     code = code == CLI_EXIT_OK ? cli_collect_guard(&all, app, arguments, output) : code;
     if (code == CLI_EXIT_OK && write_file(&all, app, output, &err) != COFFER_OK) {
-        code = cli_fail(app, err.path[0] != '\0' ? err.path : arguments->names[0], &err);
+        code = cli_collect_fail(&all, app, arguments, &err);
     } else if (code == CLI_EXIT_OK) {
         cli_collect_done(&all, app, output, 1);
         if (app->json) {

@@ -249,4 +249,5 @@ const cli_command cli_merge_lora = {
     .examples = MERGE_LORA_EXAMPLES,
     .least_names = 2,
     .most_names = SIZE_MAX,
+    .takes_apart = true,
 };

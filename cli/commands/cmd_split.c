@@ -184,7 +184,7 @@ static int write_model(const cli_collection *all, cli *app, const cli_arguments 
         }
     }
     coffer_model_writer_free(writer);
-    return status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, err.path[0] != '\0' ? err.path : path, &err);
+    return status == COFFER_OK ? CLI_EXIT_OK : cli_collect_fail(all, app, arguments, &err);
 }
 
 static int run_split(cli *app, const cli_arguments *arguments)

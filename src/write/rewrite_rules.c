@@ -428,9 +428,10 @@ static coffer_status rewrite_check_stacks(const coffer__rewrite_prepared *prepar
             continue;
         }
         if (stack.text != NULL && (stack.len != place.stack_len || memcmp(stack.text, name.text, stack.len) != 0)) {
-            return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                                "the model has more than one stack of layers, %q and %q: say which is meant",
-                                stack.text, stack.len, name.text, place.stack_len);
+            coffer__fail(err, COFFER_ERR_ARGUMENT,
+                         "the model has more than one stack of layers, %q and %q: say which is meant", stack.text,
+                         stack.len, name.text, place.stack_len);
+            return coffer__fail_tensor(err, COFFER_ERR_ARGUMENT, name.text, name.len);
         }
         stack = (coffer__name){ name.text, place.stack_len };
     }

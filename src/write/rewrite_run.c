@@ -129,16 +129,23 @@ static coffer_status rewrite_finish(const coffer_rewrite *rewrite, const coffer_
     return status == COFFER_OK ? coffer_model_writer_finish(target->files, err) : status;
 }
 
-/* One target of the two is set. Freeing a writer that was not finished removes its new files, so
-   after any failure the old model is there as it was; freeing what is NULL does nothing. */
+/* What comes before the first byte of a tensor: what has to be known of the models' bytes, and the new files, which are made,
+   have their room, and have no name that counts. One target of the two is set. */
+static coffer_status rewrite_begin(const coffer_rewrite *rewrite, coffer__rewrite_target *target,
+                                   const coffer_read_options *options, coffer_error *err)
+{
+    const coffer__computing *computing = &rewrite->computing;
+    const coffer_status status =
+        computing->prepare != NULL ? computing->prepare(computing->ctx, options, err) : COFFER_OK;
+    return status == COFFER_OK ? rewrite_open(rewrite, target, err) : status;
+}
+
+/* Freeing a writer that was not finished removes its new files, so after any failure the old model is there as it was;
+   freeing what is NULL does nothing. */
 static coffer_status rewrite_files(coffer_rewrite *rewrite, const coffer_read_options *options, coffer_error *err)
 {
     coffer__rewrite_target target = { .file = NULL };
-    const coffer__computing *computing = &rewrite->computing;
-    coffer_status status = computing->prepare != NULL ? computing->prepare(computing->ctx, options, err) : COFFER_OK;
-    if (status == COFFER_OK) {
-        status = rewrite_open(rewrite, &target, err);
-    }
+    coffer_status status = rewrite_begin(rewrite, &target, options, err);
     if (status == COFFER_OK) {
         status = rewrite_fill(rewrite, &target, options, err);
     }
@@ -152,20 +159,29 @@ static coffer_status rewrite_files(coffer_rewrite *rewrite, const coffer_read_op
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* A plan is used up by the first call that gets past the checks, even if that call fails. With
-   COFFER_REWRITE_NOTHING no file is opened. */
-coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options, coffer_error *err)
+/* A plan is used up by the first call that gets past the checks, even if that call fails. */
+static coffer_status rewrite_use_up(coffer_rewrite *rewrite, coffer_read_options *known,
+                                    const coffer_read_options *options, coffer_error *err)
 {
-    coffer_read_options known;
     if (rewrite == NULL || rewrite->run) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the plan is NULL, or was carried out before");
     }
-    const coffer_status status = coffer__options_copy(&known, sizeof known, options, err);
+    const coffer_status status = coffer__options_copy(known, sizeof *known, options, err);
+    if (status == COFFER_OK) {
+        known->struct_size = sizeof *known;
+        rewrite->run = true;
+    }
+    return status;
+}
+
+/* With COFFER_REWRITE_NOTHING no file is opened. */
+coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options, coffer_error *err)
+{
+    coffer_read_options known;
+    const coffer_status status = rewrite_use_up(rewrite, &known, options, err);
     if (status != COFFER_OK) {
         return status;
     }
-    known.struct_size = sizeof known;
-    rewrite->run = true;
     switch (rewrite->summary.way) {
     case COFFER_REWRITE_FILES:
         return rewrite_files(rewrite, &known, err);
@@ -176,4 +192,17 @@ coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_opti
         break;
     }
     return COFFER_OK;
+}
+
+coffer_status coffer_rewrite_check(coffer_rewrite *rewrite, const coffer_read_options *options, coffer_error *err)
+{
+    coffer_read_options known;
+    coffer__rewrite_target target = { .file = NULL };
+    coffer_status status = rewrite_use_up(rewrite, &known, options, err);
+    if (status == COFFER_OK && (rewrite->summary.way == COFFER_REWRITE_FILES || rewrite->publishes_headers)) {
+        status = rewrite_begin(rewrite, &target, &known, err);
+        coffer_writer_free(target.file);
+        coffer_model_writer_free(target.files);
+    }
+    return status;
 }

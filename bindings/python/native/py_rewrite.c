@@ -148,8 +148,8 @@ static PyObject *rewrite_run(const py_state *state, const py_handle *handle, con
     py_watch watch;
     py_watch_begin(&watch, progress, threads);
     coffer_status status = py_mix_plan(mix, &rewrite, py_handle_model(handle), options, &err);
-    if (status == COFFER_OK && !dry_run) {
-        status = coffer_rewrite_run(rewrite, &watch.options, &err);
+    if (status == COFFER_OK) {
+        status = (dry_run ? coffer_rewrite_check : coffer_rewrite_run)(rewrite, &watch.options, &err);
     }
     py_watch_end(&watch);
     PyObject *told = status == COFFER_OK ? rewrite_told(rewrite) : py_raise(state, &err);
