@@ -5,7 +5,6 @@
  */
 #include "pickle_text.h"
 
-#include "pickle_machine.h"
 #include "text.h"
 
 #include <string.h>
