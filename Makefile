@@ -19,7 +19,7 @@ build: ## build the library, the command and the examples in build/release
 demo: build ## build, write a model of 500 MB into build/demo, and show what the command does with it
 	@tools/demo.sh build/release
 
-test: ## the quick test run: gcc, unit tests, vectors, structure; needs only cmocka and Python besides the build's tools
+test: ## the quick test run: gcc, unit tests, vectors, structure; needs only cmocka, git and Python besides the build's tools
 	@tools/setup.sh test
 	@tools/build.sh check-gcc
 	@tools/ctest.sh check-gcc
@@ -110,6 +110,7 @@ web: ## the page that shows what is in a file: build/web/index.html
 	@tools/web.sh build
 
 install: build ## install under PREFIX (/usr/local), staged in DESTDIR
+	@rm -f build/release/install_manifest.txt
 	@cmake --install build/release --prefix "$(PREFIX)"
 	@tools/after_install.sh "$(PREFIX)"
 

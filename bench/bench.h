@@ -73,6 +73,8 @@ double bench_fresh_process(const char *program, const char *argument, const char
                            double *printed);
 /* The same with a program and any arguments; NULL closes the list. */
 double bench_fresh_command(const char *const *arguments, double *printed);
+/* Whether PATH leads to a program of that name: a yardstick that is not there is left out. */
+bool bench_has_program(const char *name);
 /* The seconds that cp takes to copy a file, not by reflink; the copy is removed. */
 double bench_cp(const char *from, const char *to);
 

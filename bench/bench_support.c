@@ -246,6 +246,20 @@ double bench_fresh_command(const char *const *arguments, double *printed)
     return seconds;
 }
 
+bool bench_has_program(const char *name)
+{
+    const char *folder = getenv("PATH");
+    bool found = false;
+    while (folder != NULL && !found) {
+        char path[4096];
+        const size_t len = strcspn(folder, ":");
+        const int size = snprintf(path, sizeof path, "%.*s/%s", (int)len, folder, name);
+        found = size > 0 && (size_t)size < sizeof path && access(path, X_OK) == 0;
+        folder = folder[len] == ':' ? folder + len + 1 : NULL;
+    }
+    return found;
+}
+
 double bench_cp(const char *from, const char *to)
 {
     const double seconds = bench_fresh_process("cp", "--reflink=never", from, to, NULL);
@@ -323,7 +337,8 @@ void bench_row_of(const char *name, const char *unit, double scale, const bench_
     const bool is_speed = strcmp(unit, "GB/s") == 0;
     const double ours = is_speed ? scale / result->median[0] : scale * result->median[0];
     const double others = is_speed ? scale / result->median[i] : scale * result->median[i];
-    bench_row(name, unit, ours, other, others, result->ratio[i], state);
+    /* A rival that did not run, as its program is not there, has no median. */
+    bench_row(name, unit, ours, result->median[i] > 0 ? other : NULL, others, result->ratio[i], state);
 }
 
 void bench_note(const char *text)

@@ -5,6 +5,10 @@
 set -euo pipefail
 
 prefix=$(realpath -m "$1")
+# What root wrote into the build would be in the way of whoever has the checkout, when they build or install again.
+if [ "$(id -u)" -eq 0 ]; then
+    chown -Rh --reference=. build
+fi
 if [ -n "${DESTDIR:-}" ]; then
     exit 0 # staged for a package, whose own tools do the rest
 fi

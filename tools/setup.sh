@@ -176,11 +176,15 @@ find_missing() {
     case $goal in
     test | mutate | crash)
         need has_cmocka 'cmocka, with its headers' pkg-config libcmocka-dev
+        ;;&
+    test | mutate | crash | cross | coverage)
         need_command python3 python3
+        ;;&
+    format | check | test | release)
+        need_command git git
         ;;&
     format | check)
         need_command clang-format clang-format
-        need_command git git
         ;;&
     check | ports | release)
         need has_python 'python 3.11 or newer, with its venv module' python3 python3-venv

@@ -44,6 +44,7 @@ typedef enum cli_option_id {
     CLI_OPTION_AS,
     CLI_OPTION_SET,
     CLI_OPTION_UNSET,
+    CLI_OPTION_SET_JSON,
     CLI_OPTION_RECOVER,
     CLI_OPTION_MEND,
     CLI_OPTION_REWRITE,

@@ -61,11 +61,12 @@ typedef struct coffer_edit_options {
     }
 
 /*
- * Sets and removes keys of a file's metadata; where a key comes twice, the last edit counts. Everything else in the
- * header keeps its bytes. In place, neither the header's length nor the data change, whatever the file's size; until it
- * is done `PATH.coffer-undo` holds the old header, and opening the file fails with COFFER_ERR_UNDO. Editors exclude
- * each other by a lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. What somebody saves
- * there meanwhile stays, and the edit fails with COFFER_ERR_CHANGED. *way (when not NULL) says how it was done. Where
+ * Sets and removes keys of a file's metadata; where a key comes twice, the last edit counts. The first metadata of a
+ * file of safetensors get format=pt, too, unless an edit names "format". Everything else in the header keeps its
+ * bytes. In place, neither the header's length nor the data change, whatever the file's size; until it is done
+ * `PATH.coffer-undo` holds the old header, and opening the file fails with COFFER_ERR_UNDO. Editors exclude each other
+ * by a lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. What somebody saves there
+ * meanwhile stays, and the edit fails with COFFER_ERR_CHANGED. *way (when not NULL) says how it was done. Where
  * digests are recorded, that of the metadata is kept true, and goes when those of the tensors are removed; metadata
  * that it does not fit fail with COFFER_ERR_METADATA_DIGEST. COFFER_ERR_NO_SLACK, COFFER_ERR_LINKED, and what
  * coffer_parse says of a file that does not conform. Any thread may call it.

@@ -71,6 +71,17 @@ static inline size_t coffer__header_pair_count(const coffer_header *header)
     return header->pairs.used / sizeof(declared_pair);
 }
 
+/* Programs refuse a file that has metadata without this key (transformers until 4.57), and take one that has no metadata
+   for one of PyTorch. So whoever gives a file its first metadata says the same in them. */
+#define COFFER__FORMAT_KEY "format"
+#define COFFER__FORMAT_VALUE "pt"
+
+static inline coffer_status coffer__header_set_format(coffer_header *header, coffer_error *err)
+{
+    return coffer_header_set_metadata(header, COFFER__FORMAT_KEY, sizeof COFFER__FORMAT_KEY - 1, COFFER__FORMAT_VALUE,
+                                      sizeof COFFER__FORMAT_VALUE - 1, err);
+}
+
 /* What the file has, in its order: the one that the reference writes, so that both give the same
    bytes. */
 typedef struct coffer__header_order {

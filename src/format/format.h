@@ -36,6 +36,7 @@ typedef struct coffer__format {
     const char *endings[4];  /* of names of files, with their dots, the usual one first, NULL after the last */
     uint32_t header_at;      /* where the header begins in the file: as long as the frame is */
     bool has_indices;        /* models of several files, with an index, are made of it */
+    bool wants_framework;    /* programs refuse metadata that do not name the framework (declared.h) */
     coffer_format successor; /* of a format that is not written: what its files are written as instead */
 
     /* Whether a file that begins so is one; 16 bytes are enough. NULL: the format is read only when it is asked for. */

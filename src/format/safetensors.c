@@ -1196,6 +1196,7 @@ const coffer__format coffer__safetensors = {
     .endings = { ".safetensors" },
     .header_at = COFFER__FRAME_SIZE,
     .has_indices = true,
+    .wants_framework = true,
     .read = safetensors_read,
     .drop = safetensors_drop,
     .put = coffer__safetensors_put,

@@ -14,6 +14,7 @@
  * without a configuration none loads. If the matrices cannot be replaced, the old one comes back.
  */
 #include "alloc.h"
+#include "declared.h"
 #include "error.h"
 #include "extract.h"
 #include "floats.h"
@@ -127,7 +128,7 @@ static coffer_status extract_declare_pair(const coffer__extract_files *files, co
 static coffer_status extract_declare_all(const coffer__extract_files *files, coffer_error *err)
 {
     const coffer_extraction *extraction = files->extraction;
-    coffer_status status = coffer_header_set_metadata(files->header, "format", 6, "pt", 2, err);
+    coffer_status status = coffer__header_set_format(files->header, err);
     for (size_t i = 0; i < extraction->count && status == COFFER_OK; i++) {
         const coffer__extract_item *item = &extraction->items[i];
         status = item->told.rank > 0 ? extract_declare_pair(files, item, err)

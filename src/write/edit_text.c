@@ -146,6 +146,32 @@ static void edit_merge_pairs(coffer__edit_text *text, edit_merge *merge)
     }
 }
 
+/* Whether a file gets its first pairs, none of which the caller means to be "format". */
+static bool edit_lacks_format(const coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
+                              size_t count)
+{
+    bool lacks = text->format->wants_framework && text->pair_count > 0 && !coffer_table_has_metadata(table);
+    for (size_t i = 0; lacks && i < count; i++) {
+        lacks = coffer__compare_names(edits[i].key, edits[i].key_len, COFFER__FORMAT_KEY,
+                                      sizeof COFFER__FORMAT_KEY - 1) != 0;
+    }
+    return lacks;
+}
+
+/* Adds what makes metadata loadable, at its place among the others. There is room for it. */
+static void edit_add_format(coffer__edit_text *text)
+{
+    const coffer_pair pair = { COFFER__FORMAT_KEY, COFFER__FORMAT_VALUE, sizeof COFFER__FORMAT_KEY - 1,
+                               sizeof COFFER__FORMAT_VALUE - 1 };
+    size_t at = text->pair_count++;
+    for (; at > 0 &&
+           coffer__compare_names(text->pairs[at - 1].key, text->pairs[at - 1].key_len, pair.key, pair.key_len) > 0;
+         at--) {
+        text->pairs[at] = text->pairs[at - 1];
+    }
+    text->pairs[at] = pair;
+}
+
 static coffer_status edit_out_of_memory(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the new metadata");
@@ -158,7 +184,7 @@ static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table
                                      size_t count, coffer_error *err)
 {
     /* The table's pairs and the caller's edits are both in memory, so the sum of their numbers cannot overflow. One
-       more is allocated, so that there is something to allocate when there are none. */
+       more is allocated, for the format of a file's first metadata. */
     text->pair_room = (coffer_table_metadata_count(table) + count + 1) * sizeof(coffer_pair);
     text->pairs = coffer__alloc(&text->allocator, text->pair_room);
     const size_t order_size = (count + 1) * sizeof(uint32_t);
@@ -173,6 +199,9 @@ static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table
     coffer__sort(order, count, edit_key_before, edits);
     edit_merge merge = { .table = table, .edits = edits, .order = order, .edit_count = count };
     edit_merge_pairs(text, &merge);
+    if (edit_lacks_format(text, table, edits, count)) {
+        edit_add_format(text);
+    }
     coffer__free(&text->allocator, order, order_size);
     return COFFER_OK;
 }

@@ -13,6 +13,7 @@
 #include "declared.h"
 #include "edit.h"
 #include "error.h"
+#include "formats.h"
 #include "model.h"
 #include "options.h"
 #include "os.h"
@@ -368,6 +369,20 @@ static bool rewrite_edit_counts(const coffer_rewrite_options *options, size_t i)
     return coffer__edit_names(options->edits, options->edit_count, edit->key, edit->key_len, &last) && last == edit;
 }
 
+/* Whether an edit gives metadata to a model that has none, without saying of which format it is. */
+static bool rewrite_makes_metadata(const coffer_rewrite *rewrite)
+{
+    const coffer_edit *edit = NULL;
+    const coffer_rewrite_options *options = &rewrite->options;
+    bool sets = false;
+    for (size_t i = 0; i < options->edit_count; i++) {
+        sets = sets || (options->edits[i].value != NULL && rewrite_edit_counts(options, i));
+    }
+    const coffer__format *format = coffer__format_at(rewrite->layout.format);
+    return sets && format != NULL && format->wants_framework && !rewrite->layout.empty_metadata &&
+           !rewrite_is_edited(options, COFFER__FORMAT_KEY, &edit);
+}
+
 /* Digests cannot be set by an edit here, as the writer computes them; removing them is allowed and
    was seen to by rewrite_algorithm. The header copies keys and values. */
 static coffer_status rewrite_declare_metadata(const coffer_rewrite *rewrite, coffer_error *err)
@@ -375,6 +390,12 @@ static coffer_status rewrite_declare_metadata(const coffer_rewrite *rewrite, cof
     const coffer_rewrite_options *options = &rewrite->options;
     for (size_t i = 0; i < rewrite->model->shard_count; i++) {
         const coffer_status status = rewrite_declare_pairs(rewrite, i, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+    }
+    if (rewrite_makes_metadata(rewrite)) {
+        const coffer_status status = coffer__header_set_format(rewrite->header, err);
         if (status != COFFER_OK) {
             return status;
         }

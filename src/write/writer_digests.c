@@ -76,7 +76,10 @@ coffer_status coffer_header_reserve_digests(coffer_header *header, coffer_algori
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "digests need a header and a known algorithm");
     }
     const size_t count = coffer_header_count(header);
-    const coffer_status status = writer_digests_set_zero(header, COFFER_DIGESTS_KEY, algorithm, count, err);
+    coffer_status status = coffer__header_pair_count(header) == 0 ? coffer__header_set_format(header, err) : COFFER_OK;
+    if (status == COFFER_OK) {
+        status = writer_digests_set_zero(header, COFFER_DIGESTS_KEY, algorithm, count, err);
+    }
     return status == COFFER_OK ? writer_digests_set_zero(header, COFFER_METADATA_DIGEST_KEY, algorithm, 1, err)
                                : status;
 }

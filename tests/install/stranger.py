@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Follows the README as somebody does who has a Debian machine, a checkout and nothing else.
+"""Follows the README as somebody does who has a Debian machine, a checkout and nothing else; then CONTRIBUTING's quick goals.
 
     tests/install/stranger.py       as root, on Debian
 
 The machine is this one below an overlay in memory, in a mount namespace of its own: what is done there is gone afterwards. What
 the README has to install is removed first, /usr/local and the home are empty. Then every block of the README is done from top to
-bottom: files are written, commands run, and their output must be what the README shows.
+bottom: files are written, commands run, and their output must be what the README shows. `make install` is repeated by an ordinary
+user, to whom the checkout belongs. `make test` runs in this checkout, below an overlay of its own, so that what was built before
+is not compiled again; of the goals that take long tests/python/test_setup.py sees that what they run is installed.
 """
 
 import ctypes
@@ -23,7 +25,8 @@ from documents import blocks_of, file_of, on_any_machine, sessions  # noqa: E402
 
 # The README's steps bring back what of these they need; what depends on them goes, too.
 REMOVED = ("gcc cpp clang make cmake ninja-build pkg-config pkgconf libc6-dev libxxhash-dev libcurl4-openssl-dev libcmocka-dev "
-           "python3-venv python3-dev").split()
+           "python3-venv python3-dev xxhash strace valgrind bindfs nginx-light openmpi-bin").split()
+SOMEBODY = 4711  # an ordinary user's number
 HOME = "/srv/stranger"
 CHECKOUT = f"{HOME}/coffer"
 MEMORY = "12g"  # at most; what is written takes it, about 3 GB
@@ -64,11 +67,19 @@ def environment():
                      "DEBIAN_FRONTEND": "noninteractive"}
 
 
-def run(root, command, folder=CHECKOUT):
+def overlay(folder, at):
+    """What lies at a path of this machine, below the machine's root; what is written there is gone afterwards."""
+    for path in (folder / "upper", folder / "work"):
+        path.mkdir(parents=True)
+    at.mkdir(parents=True, exist_ok=True)
+    mount("-t", "overlay", "overlay", "-o", f"lowerdir={SOURCE},upperdir={folder / 'upper'},workdir={folder / 'work'}", at)
+
+
+def run(root, command, folder=CHECKOUT, user=0):
     """What a command says, both streams in their order. Ends the program when it fails."""
     # The working folder is set inside, after the change of root.
     script = f'cd "{folder}"\n{command}'
-    done = subprocess.run(["chroot", root, "bash", "-e", "-o", "pipefail", "-c", script], stdin=subprocess.DEVNULL,
+    done = subprocess.run(["chroot", f"--userspec={user}:{user}", root, "bash", "-e", "-o", "pipefail", "-c", script], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(), check=False)
     if done.returncode != 0:
         sys.exit(f"stranger: {command}\nended with {done.returncode}:\n{done.stdout}")
@@ -118,6 +129,20 @@ def follow(root, document):
     return count
 
 
+def install_for_somebody(root):
+    """The checkout is an ordinary user's, who first installs for all by root, then for themselves."""
+    run(root, f"chown -R {SOMEBODY}:{SOMEBODY} {HOME}", "/")
+    run(root, "make install")
+    run(root, f"make install PREFIX={HOME}/own", user=SOMEBODY)
+    run(root, f"{HOME}/own/bin/coffer --version", user=SOMEBODY)
+
+
+def quick_goals(root, folder):
+    install_for_somebody(root)
+    overlay(folder / "checkout", root / str(SOURCE).lstrip("/"))
+    run(root, "make test", SOURCE)
+
+
 def main():
     if os.geteuid() != 0:
         sys.exit("stranger: an empty machine can be made by root only")
@@ -129,7 +154,8 @@ def main():
     count = follow(root, SOURCE / "README.md")
     if count < 8:
         sys.exit(f"stranger: the README has {count} commands only: are its blocks read?")
-    print(f"the README's {count} commands work on an empty machine")
+    quick_goals(root, folder)
+    print(f"the README's {count} commands work on an empty machine, and so do the quick goals")
 
 
 main()

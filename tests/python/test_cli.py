@@ -774,10 +774,85 @@ def test_meta_rewrite_on_request(model):
 
 def test_meta_with_nothing_to_do(model):
     raw = Path(model).read_bytes()
-    result = coffer("meta", model, "--set", "format=pt", "--unset", "absent")
+    result = coffer("meta", model, "--set", "format=pt")
     assert result.returncode == 0
     assert result.stderr.startswith(f"coffer: {model}: nothing to do, the metadata have these values already (")
     assert Path(model).read_bytes() == raw
+
+
+@pytest.mark.parametrize("pattern", ["absent", "ss_*", "x[ab]"])
+def test_meta_removes_nothing_where_nothing_matches(model, pattern):
+    raw = Path(model).read_bytes()
+    result = coffer("meta", model, "--set", "new=1", "--unset", pattern)
+    assert result.returncode == 1
+    assert f'no key matches "{pattern}", and nothing was changed' in result.stderr
+    assert Path(model).read_bytes() == raw
+
+
+def test_meta_removes_what_matches(model):
+    assert coffer("meta", model, "--set", "ss_a=1", "--set", "ss_b=2", "--set", "ss_*=3", "--set", "s=4").returncode == 0
+    # A key that is there is that key; one that was set just before is there, too.
+    assert coffer("meta", model, "--unset", "ss_*").returncode == 0
+    assert set(data_of("meta", model)["metadata"]) == {"format", "license", "ss_a", "ss_b", "s"}
+    assert coffer("meta", model, "--set", "ss_c=1", "--unset", "ss_*").returncode == 0
+    assert set(data_of("meta", model)["metadata"]) == {"format", "license", "s"}
+
+
+def test_meta_takes_values_from_files(tmp_path, model):
+    """Past what a shell lets through on a command line."""
+    long = "\u00e9\n" * 200000
+    (tmp_path / "value").write_text(long, encoding="utf-8", newline="")
+    (tmp_path / "all.json").write_text(json.dumps({"from\u0000json": "\ud83d\ude00" + long, "license": None}))
+    assert coffer("meta", model, "--set", f"long=@{tmp_path / 'value'}", "--set", "at=@@x",
+                  "--set-json", str(tmp_path / "all.json")).returncode == 0
+    assert data_of("meta", model)["metadata"] == {
+        "format": "pt", "long": long, "at": "@x", "from\u0000json": "\U0001f600" + long,
+    }
+    raw = Path(model).read_bytes()
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    wrong = [("{", "byte"), ("[]", "an object of strings is wanted"), ('{"a": 1}', "at byte 6: a value has to be a string"),
+             ('{"none": null}', 'no key matches "none"')]
+    for text, said in wrong:
+        (tmp_path / "wrong.json").write_text(text)
+        result = coffer("meta", model, "--set-json", str(tmp_path / "wrong.json"))
+        assert result.returncode == 1 and said in result.stderr
+    assert "UTF-8" in coffer("meta", model, "--set", f"a=@{tmp_path / 'bytes'}").stderr
+    assert coffer("meta", model, "--set", f"a=@{tmp_path / 'nothing'}").returncode == 3
+    assert Path(model).read_bytes() == raw
+
+
+def test_first_metadata_have_a_format(tmp_path):
+    """Without it transformers refuses a file that it could load before."""
+    text = b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}'
+    path = tmp_path / "bare.safetensors"
+    ways = [
+        (["meta", path, "--set", "k=v"], {"k": "v", "format": "pt"}),
+        (["meta", path, "--set", "a=v", "--set", "z=v"], {"a": "v", "format": "pt", "z": "v"}),
+        (["meta", path, "--set", "format=np"], {"format": "np"}),
+        (["meta", path, "--set", "k=v", "--unset", "format"], None),
+        (["hash", "--write", path], {"format": "pt"}),
+        (["align", path, "--digest", "xxh3", "--in-place"], {"format": "pt"}),
+        (["split", path, "-o", tmp_path / "split", "--digest", "sha256"], {"format": "pt"}),
+        (["rename", path, "a=b", "--in-place"], {}),
+    ]
+    for words, expected in ways:
+        path.write_bytes(struct.pack("<Q", len(text)) + text + b"abcd")
+        done = coffer(*map(str, words))
+        out = tmp_path / "split" / "model.safetensors" if words[0] == "split" else path
+        if expected is None:
+            assert done.returncode == 1
+            continue
+        assert done.returncode == 0, done.stderr
+        raw = out.read_bytes()
+        found = json.loads(raw[8:8 + struct.unpack("<Q", raw[:8])[0]]).get("__metadata__", {})
+        assert {key: value for key, value in found.items() if not key.startswith("coffer.")} == expected
+        # What was loadable stays so: the rule of transformers.
+        assert not found or found["format"] in ("pt", "tf", "flax", "mlx", "np")
+    # Metadata that were there are as they were, whatever they lack.
+    other = b'{"__metadata__":{"k":"v"},' + text[1:]
+    path.write_bytes(struct.pack("<Q", len(other)) + other + b"abcd")
+    assert coffer("meta", str(path), "--set", "l=w").returncode == 0
+    assert data_of("meta", str(path))["metadata"] == {"k": "v", "l": "w"}
 
 
 def test_meta_last_edit_of_a_key_counts(model):

@@ -33,12 +33,12 @@ typedef struct splice_row {
 
 static const splice_row splices[] = {
     { "{\"__metadata__\":{\"k\":\"v\"}," T "}", { "k", "w" }, "{\"__metadata__\":{\"k\":\"w\"}," T "}" },
-    { "{" T "}", { "k", "v" }, "{\"__metadata__\":{\"k\":\"v\"}," T "}" },
-    { " {\n " T " } ", { "k", "v" }, " {\"__metadata__\":{\"k\":\"v\"},\n " T " }" },
-    { "{}", { "k", "v" }, "{\"__metadata__\":{\"k\":\"v\"}}" },
-    { "{ }", { "k", "v" }, "{\"__metadata__\":{\"k\":\"v\"} }" },
+    { "{" T "}", { "k", "v" }, "{\"__metadata__\":{\"format\":\"pt\",\"k\":\"v\"}," T "}" },
+    { " {\n " T " } ", { "k", "v" }, " {\"__metadata__\":{\"format\":\"pt\",\"k\":\"v\"},\n " T " }" },
+    { "{}", { "k", "v" }, "{\"__metadata__\":{\"format\":\"pt\",\"k\":\"v\"}}" },
+    { "{ }", { "format", "np" }, "{\"__metadata__\":{\"format\":\"np\"} }" },
     { "{\"__metadata__\":{}}", { "k", "v" }, "{\"__metadata__\":{\"k\":\"v\"}}" },
-    { "{\"__metadata__\":null," T "}", { "k", "v" }, "{\"__metadata__\":{\"k\":\"v\"}," T "}" },
+    { "{\"__metadata__\":null," T "}", { "k", "v" }, "{\"__metadata__\":{\"format\":\"pt\",\"k\":\"v\"}," T "}" },
     { "{" T ",\"__metadata__\":{\"k\":\"v\"}}", { "k", "w" }, "{" T ",\"__metadata__\":{\"k\":\"w\"}}" },
     /* removed: first, with and without space; last; alone; in the middle */
     { "{\"__metadata__\":{\"k\":\"v\"}," T "}", { "k", "-" }, "{" T "}" },
@@ -56,9 +56,14 @@ static const splice_row splices[] = {
     { "{\"\\u005f_metadata__\":{\"k\" :\"\\u0076\"} ," T "}",
       { "l", "w" },
       "{\"__metadata__\":{\"k\":\"v\",\"l\":\"w\"} ," T "}" },
-    { "{" T "}", { "a\"\\\n\x01", "\xC3\xA4/" }, "{\"__metadata__\":{\"a\\\"\\\\\\n\\u0001\":\"\xC3\xA4/\"}," T "}" },
-    { "{" T "}", { "", "" }, "{\"__metadata__\":{\"\":\"\"}," T "}" },
-    { "{" T "}", { "k", "1", "a", "2", "k", "3" }, "{\"__metadata__\":{\"a\":\"2\",\"k\":\"3\"}," T "}" },
+    { "{" T "}",
+      { "a\"\\\n\x01", "\xC3\xA4/" },
+      "{\"__metadata__\":{\"a\\\"\\\\\\n\\u0001\":\"\xC3\xA4/\",\"format\":\"pt\"}," T "}" },
+    { "{" T "}", { "", "" }, "{\"__metadata__\":{\"\":\"\",\"format\":\"pt\"}," T "}" },
+    { "{" T "}",
+      { "k", "1", "a", "2", "k", "3" },
+      "{\"__metadata__\":{\"a\":\"2\",\"format\":\"pt\",\"k\":\"3\"}," T "}" },
+    { "{" T "}", { "k", "1", "format", "-" }, "{\"__metadata__\":{\"k\":\"1\"}," T "}" },
     { "{\"__metadata__\":{\"k\":\"v\"}," T "}", { "k", "w", "k", "-" }, "{" T "}" },
     { "{\"__metadata__\":{\"k\":\"v\"}," T "}", { "k", "-", "k", "w" }, "{\"__metadata__\":{\"k\":\"w\"}," T "}" },
     /* nothing to do */
@@ -128,7 +133,7 @@ static void test_many_keys(void **state)
     coffer *model = NULL;
     assert_int_equal(coffer_open(&model, work_path("model"), NULL, NULL), COFFER_OK);
     const coffer_table *table = coffer_shard_table(model, 0);
-    assert_int_equal(coffer_table_metadata_count(table), COUNT);
+    assert_int_equal(coffer_table_metadata_count(table), COUNT + 1); /* and the format */
     for (size_t i = 0; i < COUNT; i++) {
         assert_string_equal(coffer_table_metadata_get(table, keys[i], strlen(keys[i]), NULL), keys[i]);
     }

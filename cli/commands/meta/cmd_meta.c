@@ -17,53 +17,9 @@
 #define TOLD_MOST 60                             /* bytes of a key or a value, in what is said of an edit */
 #define EDITS_TOLD 4                             /* edits of which something is said */
 #define WAY_SIZE 256                             /* of a text that says what is copied, and why */
-#define CHANGES_SIZE (EDITS_TOLD * (8 * TOLD_MOST + 32) + 32)
+#define CHANGES_SIZE (EDITS_TOLD * (8 * TOLD_MOST + 32) + 128)
 
 /* ---- Changing ---- */
-
-/* One --set KEY=VALUE or --unset KEY. */
-static int read_edit(cli *app, const cli_choice *choice, coffer_edit *edit)
-{
-    const bool set = choice->option->id == CLI_OPTION_SET;
-    const size_t text_len = strlen(choice->value);
-    const char *equals = set ? strchr(choice->value, '=') : NULL;
-    char shown[128];
-    coffer_escape(choice->value, text_len, shown, sizeof shown);
-    if (!cli_is_utf8(choice->value, text_len)) {
-        return cli_usage_error(app, "\"%s\" is not UTF-8, which keys and values must be", shown);
-    }
-    if (set && equals == NULL) {
-        return cli_usage_error(app, "--set needs KEY=VALUE, and \"%s\" has no =; to remove a key: --unset", shown);
-    }
-    edit->key = choice->value;
-    edit->key_len = set ? (size_t)(equals - choice->value) : text_len;
-    edit->value = set ? equals + 1 : NULL;
-    edit->value_len = set ? strlen(equals + 1) : 0;
-    return CLI_EXIT_OK;
-}
-
-/* The edits in the order of the command line, in memory of the caller's; NULL when one is not understood. */
-static coffer_edit *collect_edits(cli *app, const cli_arguments *arguments, size_t *count, int *code)
-{
-    coffer_edit *edits = malloc((arguments->choice_count + 1) * sizeof *edits);
-    *count = 0;
-    if (edits == NULL) {
-        *code = cli_fail_memory(app, arguments->names[0]);
-        return NULL;
-    }
-    for (size_t i = 0; i < arguments->choice_count; i++) {
-        const cli_choice *choice = &arguments->choices[i];
-        if (choice->option->id != CLI_OPTION_SET && choice->option->id != CLI_OPTION_UNSET) {
-            continue;
-        }
-        *code = read_edit(app, choice, &edits[(*count)++]);
-        if (*code != CLI_EXIT_OK) {
-            free(edits);
-            return NULL;
-        }
-    }
-    return edits;
-}
 
 /* The progress of a rewrite, which is announced when it takes long enough to be wondered at. */
 typedef struct rewriting {
@@ -107,6 +63,19 @@ static size_t tell_edit(const coffer_edit *edit, const coffer_table *before, cha
     return (size_t)snprintf(text, size, "%s %s, was \"%s%s\"", key, done, value, cut < value_len ? "..." : "");
 }
 
+/* Whether the library sets the format, too: the first metadata of a file need it. */
+static bool adds_format(const coffer *model, const coffer_edit *edits, size_t count)
+{
+    bool named = false;
+    bool sets = false;
+    for (size_t i = 0; i < count; i++) {
+        named =
+            named || (edits[i].key_len == strlen("format") && memcmp(edits[i].key, "format", edits[i].key_len) == 0);
+        sets = sets || edits[i].value != NULL;
+    }
+    return sets && !named && !coffer_table_has_metadata(coffer_shard_table(model, 0));
+}
+
 /* What the edits are going to change, so that a slip can be made good: in the first file, as a rule the others have the
    same. */
 static void tell_edits(const coffer *model, const coffer_edit *edits, size_t count, char text[CHANGES_SIZE])
@@ -117,7 +86,10 @@ static void tell_edits(const coffer *model, const coffer_edit *edits, size_t cou
         used += tell_edit(&edits[i], coffer_shard_table(model, 0), text + used, CHANGES_SIZE - used);
     }
     if (count > EDITS_TOLD) {
-        snprintf(text + used, CHANGES_SIZE - used, " and %zu more", count - EDITS_TOLD);
+        used += (size_t)snprintf(text + used, CHANGES_SIZE - used, " and %zu more", count - EDITS_TOLD);
+    }
+    if (adds_format(model, edits, count)) {
+        snprintf(text + used, CHANGES_SIZE - used, "; format set to \"pt\", as loaders want it of files with metadata");
     }
 }
 
@@ -222,36 +194,42 @@ static int change_model(changing *run, const coffer *model, bool dry_run)
     return code == CLI_EXIT_OK ? change_files(run, model, dry_run) : code;
 }
 
-/* A file that cannot be opened may have an edit to recover: editing it says so. */
-static int change_opened(changing *run, bool dry_run)
+/* Closes the model: nobody may have a file open into which room is inserted. A file that cannot be opened (NULL) may have
+   an edit to recover: editing it says so. */
+static int change_opened(changing *run, coffer *model, bool dry_run)
 {
-    coffer *model = NULL;
-    coffer_error err;
-    const coffer_status status = cli_open_quietly(&model, run->path, false, &err);
-    if (status == COFFER_OK) {
+    if (model != NULL) {
         tell_edits(model, run->edits, run->count, run->changes);
     }
-    const bool one = status != COFFER_OK || cli_is_single_file(model, run->path);
-    int code = CLI_EXIT_OK;
-    if (!one || (dry_run && status == COFFER_OK)) {
-        code = change_model(run, model, dry_run);
+    if (model != NULL && (dry_run || !cli_is_single_file(model, run->path))) {
+        const int changed = change_model(run, model, dry_run);
         coffer_close(model);
-        return code;
+        return changed;
     }
     coffer_close(model);
-    code = cli_guard_read_only(run->app, run->path, run->asked->read_only);
+    const int code = cli_guard_read_only(run->app, run->path, run->asked->read_only);
     return code == CLI_EXIT_OK ? change_file(run) : code;
 }
 
 static int change(cli *app, const cli_arguments *arguments, const coffer_edit_options *asked)
 {
-    int code = CLI_EXIT_OK;
-    changing run = { .app = app, .path = arguments->names[0], .asked = asked, .started = cli_seconds() };
-    run.edits = collect_edits(app, arguments, &run.count, &code);
-    if (run.edits != NULL) {
-        code = change_opened(&run, cli_given(arguments, CLI_OPTION_DRY_RUN));
+    coffer *model = NULL;
+    coffer_error err;
+    const char *path = arguments->names[0];
+    changing run = { .app = app, .path = path, .asked = asked, .started = cli_seconds() };
+    if (cli_open_quietly(&model, path, false, &err) != COFFER_OK) {
+        model = NULL;
     }
-    free(run.edits);
+    meta_edits edits = { .app = app, .path = path, .model = model };
+    int code = meta_edits_read(&edits, arguments);
+    run.edits = edits.edits;
+    run.count = edits.count;
+    if (code == CLI_EXIT_OK) {
+        code = change_opened(&run, model, cli_given(arguments, CLI_OPTION_DRY_RUN));
+    } else {
+        coffer_close(model);
+    }
+    meta_edits_free(&edits);
     return code;
 }
 
@@ -274,7 +252,8 @@ static int run_meta(cli *app, const cli_arguments *arguments)
     const bool mends = cli_given(arguments, CLI_OPTION_MEND);
     const bool recovers = cli_given(arguments, CLI_OPTION_RECOVER) || mends;
     const bool rewrites = cli_given(arguments, CLI_OPTION_REWRITE);
-    const bool edits = cli_given(arguments, CLI_OPTION_SET) || cli_given(arguments, CLI_OPTION_UNSET);
+    const bool edits = cli_given(arguments, CLI_OPTION_SET) || cli_given(arguments, CLI_OPTION_UNSET) ||
+                       cli_given(arguments, CLI_OPTION_SET_JSON);
     coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
     options.follow_links = cli_given(arguments, CLI_OPTION_FOLLOW_LINKS);
     options.read_only = options.follow_links;
@@ -316,8 +295,9 @@ static int run_meta(cli *app, const cli_arguments *arguments)
 }
 
 static const cli_option META_OPTIONS[] = {
-    { CLI_OPTION_SET, 0, "set", "KEY=VALUE", "set a key; repeatable", NULL },
-    { CLI_OPTION_UNSET, 0, "unset", "KEY", "remove a key; repeatable", NULL },
+    { CLI_OPTION_SET, 0, "set", "KEY=VALUE", "set a key, of KEY=@FILE to the file's text; repeatable", NULL },
+    { CLI_OPTION_SET_JSON, 0, "set-json", "FILE", "set the keys of a JSON object of strings; null removes one", NULL },
+    { CLI_OPTION_UNSET, 0, "unset", "KEY", "remove a key, or all that match a pattern; repeatable", NULL },
     { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would change, and change nothing", NULL },
     { CLI_OPTION_REWRITE, 0, "rewrite", NULL, "write a new file even if the edit fits in place; leaves slack", NULL },
     { CLI_OPTION_INSERT, 0, "insert", NULL, "if there is no room, insert blocks before the data, in milliseconds",
@@ -335,6 +315,7 @@ static const cli_example META_EXAMPLES[] = {
     { "coffer meta model.safetensors", "all keys and values" },
     { "coffer meta model.safetensors format", "one value, unescaped" },
     { "coffer meta model.safetensors --set license=mit --unset draft", "change the file, in place if it fits" },
+    { "coffer meta lora.safetensors --unset 'ss_*'", "without what a trainer left in it" },
     { "coffer meta model/ --set license=mit", "every file of a model, or none" },
     { NULL, NULL },
 };
@@ -354,6 +335,9 @@ const cli_command cli_meta = {
              "Of an index or a folder all files of the model change together: after a crash it is the old model,\n"
              "the new one, or what --recover makes one of the two.\n"
              "\n"
+             "Patterns are those of coffer drop, and each has to match a key, or nothing is done. KEY=@@TEXT\n"
+             "sets @TEXT. A file's first metadata get format=pt, too, without which loaders refuse them; to set\n"
+             "the format sets another.\n"
              "--mend is for a file that cannot be opened though all of its tensors are there: bytes that follow the\n"
              "last tensor and belong to none are cut off, and values of the metadata that are no strings (numbers,\n"
              "true, null, objects) become strings, their JSON text.\n",

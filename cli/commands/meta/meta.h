@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of coffer meta: showing metadata (meta_show.c), changing them (cmd_meta.c), and mending
-   files that cannot be opened (meta_mend.c). */
+/* The parts of coffer meta: showing metadata (meta_show.c), what is to be changed (meta_edits.c), changing it (cmd_meta.c),
+   and mending files that cannot be opened (meta_mend.c). */
 #ifndef COFFER_META_H
 #define COFFER_META_H
 
@@ -14,5 +14,25 @@ int meta_show(cli *app, const cli_arguments *arguments);
 int meta_mend(cli *app, const cli_arguments *arguments, const coffer_edit_options *options);
 /* What the bytes after the tensors of a file look like: "zeros", "a zip archive"; "" when that is not known. */
 const char *meta_looks_like(const coffer_mended_file *mended);
+
+#define META_VALUE_MOST ((size_t)256 << 20) /* bytes of a file that has a value, or many; no header has room for more */
+
+/* What is to be changed. The caller sets the first three; the rest is zero. */
+typedef struct meta_edits {
+    cli *app;
+    const char *path;
+    const coffer *model; /* whose keys patterns match, needed while edits are read; NULL: it cannot be opened */
+    coffer_edit *edits;  /* in the order of the command line; they borrow from the command line and `texts` */
+    size_t count;
+    size_t room;
+    char **texts;
+    size_t text_count;
+    size_t text_room;
+} meta_edits;
+
+/* Reads --set, --set-json and --unset. Returns the exit code, after it has said what is wrong. meta_edits_free follows in
+   any case. */
+int meta_edits_read(meta_edits *all, const cli_arguments *arguments);
+void meta_edits_free(meta_edits *all);
 
 #endif
