@@ -84,7 +84,7 @@ def tensor_of(shape, dtype="F32"):
     for size in shape:
         count *= size
     body = {"F32": floats(*(1 + i % 7 for i in range(count))), "BF16": b"\x80\x3f" * count, "I32": b"\1\0\0\0" * count,
-            "U8": b"\1" * count, "F16": b"\0\x3c" * count}[dtype]
+            "U8": b"\1" * count, "F16": b"\0\x3c" * count, "F64": b"\0\0\0\0\0\0\xf0\x3f" * count}[dtype]
     return (dtype, shape, body)
 
 
@@ -94,6 +94,11 @@ def write_json(path, value):
 
 def tensors_of(shapes):
     return {name: tensor_of(shape) for name, shape in shapes.items()}
+
+
+def write_weights(path, tensors):
+    """With the metadata that every save of transformers writes."""
+    make(path, tensors, {"format": "pt"})
 
 
 def complete(folder):
@@ -108,7 +113,7 @@ def write_family(folder, family, config=(), shapes=(), without=()):
     base_config, base_shapes = FAMILIES[family]
     write_json(folder / "config.json", {k: v for k, v in {**base_config, **dict(config)}.items() if k not in without})
     wanted = {k: v for k, v in {**base_shapes, **dict(shapes)}.items() if k not in without}
-    make(folder / "model.safetensors", tensors_of(wanted), {"format": "pt"})
+    write_weights(folder / "model.safetensors", tensors_of(wanted))
     complete(folder)
     return folder
 
@@ -122,7 +127,7 @@ def write_sharded(folder, family="llama", parts=2):
     for i in range(parts):
         name = f"model-{i + 1:05}-of-{parts:05}.safetensors"
         own = dict(shapes[i * len(shapes) // parts : (i + 1) * len(shapes) // parts])
-        make(folder / name, tensors_of(own), {"format": "pt"})
+        write_weights(folder / name, tensors_of(own))
         weight_map.update(dict.fromkeys(own, name))
         total += sum(len(body) for _, _, body in tensors_of(own).values())
         names.append(name)

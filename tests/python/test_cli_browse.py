@@ -379,6 +379,19 @@ def test_comparing_bytes(folder):
         assert program.type("q").end() == 0
 
 
+def test_what_comparing_found_is_among_what_differs(folder):
+    """Before it is compared, after it, and where it was asked for first."""
+    with browse(folder, "m.safetensors", "other.safetensors") as program:
+        program.wait("1/").press("/lm_head\r").press("d")
+        assert not any("lm_head" in line for line in program.lines()[:-2])
+        program.press("d").press("/lm_head\rc").wait("compared: 1 differ").press("d")
+        assert any(line.startswith("!") and "lm_head" in line for line in program.lines())
+        assert not any("q_proj" in line for line in program.lines())
+        program.press("d")
+        assert any("q_proj" in line for line in program.lines())
+        assert program.type("q").end() == 0
+
+
 # ---- Large models ---------------------------------------------------------------------------------------------------
 
 

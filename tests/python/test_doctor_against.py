@@ -145,7 +145,7 @@ def test_what_the_other_has_is_not_vouched_for(tmp_path, base):
         assert (result.returncode, result.stdout) == (1 if wrong == other else 3, "") and str(wrong) in result.stderr
     assert run(base, "--against", "-").returncode == 2
     (tmp_path / "nothing").mkdir()
-    assert ("error", "against_nothing", "", None) in against(tmp_path / "nothing", base)
+    assert ("error", "against_nothing", "", None) in found(tmp_path / "nothing", "--against", base, code=3)
 
 
 def test_recorded_digests_without_reading(tmp_path, base):

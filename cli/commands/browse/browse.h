@@ -90,6 +90,8 @@ bool browse_begin(browse *state, const browse_data *data, size_t columns, size_t
 void browse_free(browse *state);
 /* The screen has another size. */
 void browse_resize(browse *state, size_t columns, size_t rows);
+/* A comparison has come so far: where only what differs is shown, what it found is shown, too, once it has ended. */
+void browse_compared(browse *state, browse_progress progress);
 /* Something was typed. Returns what that asks for. */
 browse_wish browse_handle(browse *state, const cli_event *event);
 /* The tensor whose details are shown, and so are wanted; BROWSE_NONE: none. */

@@ -200,6 +200,7 @@ static void make_tree(browse *state)
 {
     const browse_row *row = row_here(state);
     const uint32_t item = row != NULL ? browse_row_item(&state->tree, row) : BROWSE_NONE;
+    state->tree.work = state->work;
     if (!browse_tree_make(&state->tree, state->filter.text, state->filter.len, browse_list_rows(state))) {
         browse_say(state, "out of memory");
     }
@@ -225,7 +226,19 @@ static void toggle_differing(browse *state)
     }
     state->tree.only_differing = !state->tree.only_differing;
     make_tree(state);
-    browse_say(state, "%s", state->tree.only_differing ? "only tensors whose headers differ" : "all tensors");
+    browse_say(state, "%s",
+               state->tree.only_differing
+                   ? "only tensors whose headers differ, or whose bytes do as far as c compared them"
+                   : "all tensors");
+}
+
+void browse_compared(browse *state, browse_progress progress)
+{
+    const bool ended = state->compared.running && !progress.running;
+    state->compared = progress;
+    if (ended && state->tree.only_differing) {
+        make_tree(state);
+    }
 }
 
 /* ---- Search and filter ---- */

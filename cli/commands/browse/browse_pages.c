@@ -215,7 +215,7 @@ static const char help_text[] =
     "  , .                back and forth in the dimensions before the last two\n"
     "\n"
     "Two models\n"
-    "  d                  only what differs: A or B alone has it, ~ another dtype or shape\n"
+    "  d                  only what differs: A or B alone has it, ~ another dtype or shape, ! other bytes\n"
     "  c                  compare the bytes of all below the cursor: = the same, ! different\n"
     "\n"
     "  q                  back, and in the end out; Ctrl-C out at once\n"

@@ -109,6 +109,14 @@ static bool make_nodes(browse_tree *tree)
 
 /* ---- Which tensors ---- */
 
+/* Bytes that cannot be read may differ. */
+static bool is_differing(const browse_tree *tree, uint32_t item)
+{
+    const browse_same same = tree->work != NULL ? browse_work_same(tree->work, item) : BROWSE_NOT_COMPARED;
+    return browse_difference_at(tree->data, item) != BROWSE_ALIKE || same == BROWSE_DIFFERS ||
+           same == BROWSE_UNREADABLE;
+}
+
 static const coffer_tensor **choose_tensors(browse_tree *tree, const char *filter, size_t filter_len, size_t *count)
 {
     const browse_data *data = tree->data;
@@ -117,7 +125,7 @@ static const coffer_tensor **choose_tensors(browse_tree *tree, const char *filte
     *count = 0;
     for (size_t i = 0; i < data->count && tensors != NULL && tree->items != NULL; i++) {
         const coffer_tensor *tensor = browse_tensor_at(data, i);
-        if (tree->only_differing && browse_difference_at(data, i) == BROWSE_ALIKE) {
+        if (tree->only_differing && !is_differing(tree, (uint32_t)i)) {
             continue;
         }
         if (browse_lets_through(filter, filter_len, tensor->name, tensor->name_len)) {
@@ -167,7 +175,7 @@ void browse_tree_free(browse_tree *tree)
 
 bool browse_tree_make(browse_tree *tree, const char *filter, size_t filter_len, size_t most)
 {
-    browse_tree made = { .data = tree->data, .sort = tree->sort, .flat = tree->flat };
+    browse_tree made = { .data = tree->data, .work = tree->work, .sort = tree->sort, .flat = tree->flat };
     size_t count = 0;
     made.only_differing = tree->only_differing;
     const coffer_tensor **tensors = choose_tensors(&made, filter, filter_len, &count);

@@ -8,7 +8,7 @@
 #ifndef COFFER_BROWSE_TREE_H
 #define COFFER_BROWSE_TREE_H
 
-#include "browse_data.h"
+#include "browse_work.h"
 #include "cli_fold.h"
 
 typedef enum browse_sort {
@@ -45,6 +45,7 @@ typedef struct browse_row {
 
 typedef struct browse_tree {
     const browse_data *data;
+    const browse_work *work; /* what bytes were compared, or NULL */
     cli_folds folds;
     uint32_t *items; /* which of the data's tensors the leaves' numbers mean */
     browse_node *nodes;
@@ -55,7 +56,7 @@ typedef struct browse_tree {
     size_t row_room;
     browse_sort sort;
     bool flat;
-    bool only_differing;
+    bool only_differing; /* by their headers, or by their bytes where they were compared */
 } browse_tree;
 
 /* Makes the tree of those tensors that the filter lets through, opened as far as `most` rows hold; false without memory,

@@ -40,7 +40,7 @@ static void show(browse_run *run)
     const browse_part part = browse_seen_part(&run->state);
     browse_work_look(run->work, browse_wanted(&run->state), &run->state.found);
     browse_work_look_at_part(run->work, &part, &run->state.slice);
-    run->state.compared = browse_work_compared(run->work);
+    browse_compared(&run->state, browse_work_compared(run->work));
     browse_draw(&run->state, &run->screen);
     const char *bytes = cli_screen_render(&run->screen, &size);
     if (bytes == NULL || !cli_console_write(bytes, size)) {

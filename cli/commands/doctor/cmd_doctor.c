@@ -116,8 +116,10 @@ static void look_at_folder(doctor *d)
     folder_stack stack = { .names = NULL };
     d->failed = !push_folder(&stack, "", "");
     look_below(d, &stack);
-    if (d->seen_count == 0 && d->count == 0 && !d->failed && !cli_interrupted()) {
-        doctor_add(d, DOCTOR_NOTE, "no_model", "", "there is no model in the folder");
+    const bool told = d->totals[DOCTOR_ERROR] + d->totals[DOCTOR_WARNING] > 0;
+    if (d->seen_count == 0 && !told && !d->failed && !cli_interrupted()) {
+        d->unreadable = true;
+        doctor_add(d, DOCTOR_ERROR, "no_model", "", "there is no model in the folder");
     }
 }
 
@@ -299,7 +301,7 @@ const cli_command cli_doctor = {
         "says more. Of a kind of finding that comes very often, 10 are listed and the others counted.\n"
         "\n"
         "Exit codes: 0 no errors, 1 errors (with --strict warnings too), 2 wrong usage, 3 something could not be\n"
-        "read.\n"
+        "read, or there is no model.\n"
         "\n"
         "JSON: path, against (OTHER or null), ok, errors, warnings, notes (how many), data, models [{file, type,\n"
         "files, tensors, size}], findings [{weight (\"error\", \"warning\", \"note\"), kind, file, tensor, offset,\n"

@@ -77,6 +77,8 @@ typedef struct doctor {
    is only counted, or without memory, which every function that takes a finding allows. */
 __attribute__((format(printf, 5, 6))) doctor_finding *doctor_add(doctor *d, doctor_weight weight, const char *kind,
                                                                  const char *file, const char *format, ...);
+/* Whether another finding of a kind would be listed, and not only counted. */
+bool doctor_is_listed(doctor *d, const char *kind);
 /* What else is known of one. */
 void doctor_about(doctor *d, doctor_finding *finding, const char *tensor, size_t tensor_len);
 /* Makes the command that mends it, or looks closer, of words that are quoted for a shell; NULL closes them. A second call
@@ -213,6 +215,8 @@ bool doctor_check_quantisation(const doctor_folder *folder, const char *name, co
                                const cli_node *root, const cli_node *scope, const coffer *model);
 /* The model that `path` stands for, compared with `other`, that of d->against: tensors, config.json and tokenizers. */
 void doctor_check_against(doctor *d, const coffer *other);
+/* An adapter of PEFT: its weights, its configuration, and its base where that is on this machine. */
+void doctor_check_adapter(const doctor_folder *folder);
 /* What else belongs into a folder with a config.json, an adapter or a pipeline; `has_model`: weights were found. */
 void doctor_check_company(doctor_folder *folder, bool has_model);
 

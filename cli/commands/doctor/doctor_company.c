@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What belongs beside weights: a tokenizer and the like for language models, the weights of an adapter and what it is made
-   for, the parts of a pipeline. */
-#include "cli_files.h"
+/* What belongs beside weights: a tokenizer and the like for language models, the parts of a pipeline. */
 #include "cli_folder.h"
 #include "cli_text.h"
 #include "doctor.h"
 #include "doctor_family.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,106 +40,6 @@ static void check_tokenizer(const doctor_folder *folder)
         doctor_add_in(folder, DOCTOR_WARNING, "tokenizer", "merges.txt",
                       "there are a tokenizer's merges without its vocabulary, vocab.json");
     }
-}
-
-/* ---- Adapters ---- */
-
-/* The rank by the shape of the first lora_A, and how many of them have no lora_B. */
-typedef struct adapter_seen {
-    uint64_t pairs;
-    uint64_t alone;
-    const coffer_tensor *first_alone;
-    uint64_t wrong_rank;
-    const coffer_tensor *first_wrong;
-} adapter_seen;
-
-static bool has_partner(const coffer *model, const coffer_tensor *tensor, size_t at)
-{
-    char *name = malloc(tensor->name_len + 1);
-    bool has = name == NULL;
-    if (name != NULL) {
-        memcpy(name, tensor->name, tensor->name_len);
-        name[at + strlen("lora_")] = name[at + strlen("lora_")] == 'A' ? 'B' : 'A';
-        has = coffer_find(model, name, tensor->name_len) != NULL;
-    }
-    free(name);
-    return has;
-}
-
-static void look_at_adapter(const coffer *model, uint64_t rank, adapter_seen *seen)
-{
-    for (size_t i = 0; i < coffer_count(model); i++) {
-        const coffer_tensor *tensor = coffer_at(model, i);
-        const char *part = strstr(tensor->name, "lora_A.");
-        const bool first = part != NULL;
-        part = part != NULL ? part : strstr(tensor->name, "lora_B.");
-        if (part == NULL) {
-            continue;
-        }
-        seen->pairs += first;
-        if (!has_partner(model, tensor, (size_t)(part - tensor->name))) {
-            seen->first_alone = seen->alone++ == 0 ? tensor : seen->first_alone;
-        }
-        if (first && rank > 0 && tensor->rank == 2 && tensor->shape[0] != rank) {
-            seen->first_wrong = seen->wrong_rank++ == 0 ? tensor : seen->first_wrong;
-        }
-    }
-}
-
-static void tell_adapter(const doctor_folder *folder, const char *name, uint64_t rank, const adapter_seen *seen)
-{
-    doctor *d = folder->doctor;
-    if (seen->alone > 0) {
-        doctor_finding *finding =
-            doctor_add_in(folder, DOCTOR_ERROR, "adapter_half", name,
-                          "%" PRIu64 " of the adapter's matrices lack their other half (lora_A, lora_B)", seen->alone);
-        doctor_about(d, finding, seen->first_alone->name, seen->first_alone->name_len);
-    }
-    if (seen->wrong_rank > 0) {
-        doctor_finding *finding = doctor_add_in(folder, DOCTOR_ERROR, "adapter_rank", name,
-                                                "the matrix has rank %" PRIu64 ", and adapter_config.json says %" PRIu64
-                                                " (%" PRIu64 " of %" PRIu64 " matrices)",
-                                                seen->first_wrong->shape[0], rank, seen->wrong_rank, seen->pairs);
-        doctor_about(d, finding, seen->first_wrong->name, seen->first_wrong->name_len);
-    }
-}
-
-static bool is_empty_object(const cli_document *config, const cli_node *node)
-{
-    return node == NULL || node->kind != '{' || cli_document_first(config, node) == NULL;
-}
-
-static void check_adapter(doctor_folder *folder)
-{
-    static const char weights[] = "adapter_model.safetensors";
-    cli_input text;
-    cli_document config;
-    coffer_error err;
-    coffer *model = NULL;
-    uint64_t rank = 0;
-    if (folder->input != NULL || !doctor_read_json(folder, "adapter_config.json", &text, &config)) {
-        return;
-    }
-    const cli_node *root = cli_document_root(&config);
-    const bool lora = cli_document_is(&config, cli_document_member(&config, root, "peft_type"), "LORA");
-    if (!doctor_has(folder, weights) && !doctor_has(folder, "adapter_model.bin")) {
-        doctor_add_in(folder, DOCTOR_ERROR, "no_weights", "adapter_config.json",
-                      "it describes an adapter, and there is no adapter_model.safetensors");
-    }
-    char *path = doctor_path(folder, weights);
-    const bool opened =
-        lora && path != NULL && doctor_has(folder, weights) && cli_open_quietly(&model, path, false, &err) == COFFER_OK;
-    if (opened) {
-        adapter_seen seen = { .pairs = 0 };
-        const bool same = is_empty_object(&config, cli_document_member(&config, root, "rank_pattern"));
-        (void)cli_document_u64(&config, cli_document_member(&config, root, "r"), &rank);
-        look_at_adapter(model, same ? rank : 0, &seen);
-        tell_adapter(folder, weights, rank, &seen);
-    }
-    coffer_close(model);
-    free(path);
-    cli_document_free(&config);
-    free(text.bytes);
 }
 
 /* ---- Pipelines ---- */
@@ -223,7 +120,7 @@ void doctor_check_company(doctor_folder *folder, bool has_model)
         return;
     }
     check_pipeline(folder);
-    check_adapter(folder);
+    doctor_check_adapter(folder);
     if (!has_model && folder->input == NULL && !has_other_weights(folder) && describes_model(folder)) {
         doctor_add_in(folder, DOCTOR_WARNING, "no_weights", "config.json",
                       "it describes a model, and there are no weights beside it");

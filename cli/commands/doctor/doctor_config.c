@@ -4,14 +4,15 @@
 #include "cli_text.h"
 #include "doctor.h"
 #include "doctor_family.h"
+#include "doctor_loading.h"
+#include "doctor_names.h"
 #include "doctor_sizes.h"
+#include "doctor_tokens.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NO_NUMBER UINT64_MAX
 
 /* What was seen of a rule's tensors. */
 typedef struct rule_seen {
@@ -38,90 +39,11 @@ typedef struct config_check {
     const cli_node *root;
     const cli_node *scope; /* the object that has the sizes: the root, or its text_config */
     doctor_sizes sizes;
-    char prefix[64];
+    char prefix[DOCTOR_PREFIX];
     bool quantised;
     rule_seen seen[DOCTOR_RULES_MOST];
     layer_list stacks[2];
 } config_check;
-
-/* ---- Names ---- */
-
-/* Digits at `at` of a name as a number; its end, or `at` when there are none or too many. */
-static size_t read_number(const char *name, size_t name_len, size_t at, uint64_t *number)
-{
-    size_t end = at;
-    *number = 0;
-    while (end < name_len && end - at < 18 && name[end] >= '0' && name[end] <= '9') {
-        *number = *number * 10 + (uint64_t)(name[end] - '0');
-        end++;
-    }
-    return end;
-}
-
-/* Whether a name is that of a rule; *inner becomes the number that stands for @. */
-static bool fits(const char *rule, const char *name, size_t name_len, uint64_t *inner)
-{
-    size_t at = 0;
-    uint64_t number = 0;
-    *inner = NO_NUMBER;
-    for (; *rule != '\0'; rule++) {
-        if (*rule == '#' || *rule == '@') {
-            const size_t end = read_number(name, name_len, at, &number);
-            if (end == at) {
-                return false;
-            }
-            *inner = *rule == '@' ? number : *inner;
-            at = end;
-        } else if (at == name_len || name[at++] != *rule) {
-            return false;
-        }
-    }
-    return at == name_len;
-}
-
-static bool has_prefix(const coffer_tensor *tensor, const char *prefix, const char **rest, size_t *rest_len)
-{
-    const size_t len = strlen(prefix);
-    if (tensor->name_len < len || memcmp(tensor->name, prefix, len) != 0) {
-        return false;
-    }
-    *rest = tensor->name + len;
-    *rest_len = tensor->name_len - len;
-    return true;
-}
-
-static bool any_fits(const config_check *check, const char *prefix)
-{
-    const char *rest = NULL;
-    size_t rest_len = 0;
-    uint64_t inner = 0;
-    for (size_t i = 0; i < coffer_count(check->model); i++) {
-        if (!has_prefix(coffer_at(check->model, i), prefix, &rest, &rest_len)) {
-            continue;
-        }
-        for (const doctor_rule *rule = check->family->rules; rule->name != NULL; rule++) {
-            if (fits(rule->name, rest, rest_len, &inner)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* The family's first prefix that a tensor has; false when no tensor has a name of the family. */
-static bool choose_prefix(config_check *check)
-{
-    const char *words = check->family->prefixes;
-    while (*words != '\0') {
-        const size_t len = strcspn(words, " ");
-        snprintf(check->prefix, sizeof check->prefix, "%.*s", words[0] == '-' ? 0 : (int)len, words);
-        if (any_fits(check, check->prefix)) {
-            return true;
-        }
-        words += len + strspn(words + len, " ");
-    }
-    return false;
-}
 
 /* ---- Shapes ---- */
 
@@ -195,7 +117,7 @@ static void add_number(layer_list *stack, const char *rest, size_t rest_len)
     if (len == 0 || rest_len <= len || memcmp(rest, stack->name, len) != 0) {
         return;
     }
-    const size_t end = read_number(rest, rest_len, len, &number);
+    const size_t end = doctor_name_number(rest, rest_len, len, &number);
     if (end > len && end < rest_len && rest[end] == '.') {
         stack->numbers[stack->count++] = number;
     }
@@ -206,16 +128,16 @@ static void look_at_tensor(config_check *check, const coffer_tensor *tensor)
     const char *rest = NULL;
     size_t rest_len = 0;
     uint64_t inner = 0;
-    if (!has_prefix(tensor, check->prefix, &rest, &rest_len)) {
+    if (!doctor_has_prefix(tensor, check->prefix, &rest, &rest_len)) {
         return;
     }
     add_number(&check->stacks[0], rest, rest_len);
     add_number(&check->stacks[1], rest, rest_len);
     for (size_t i = 0; check->family->rules[i].name != NULL; i++) {
         rule_seen *seen = &check->seen[i];
-        if (fits(check->family->rules[i].name, rest, rest_len, &inner)) {
+        if (doctor_rule_fits(check->family->rules[i].name, rest, rest_len, &inner)) {
             seen->count++;
-            seen->most_inner = inner != NO_NUMBER && inner >= seen->most_inner ? inner + 1 : seen->most_inner;
+            seen->most_inner = inner != DOCTOR_NO_NUMBER && inner >= seen->most_inner ? inner + 1 : seen->most_inner;
             look_at_shape(check, tensor, &check->family->rules[i], seen);
         }
     }
@@ -236,6 +158,42 @@ static void tell_shape(const config_check *check, const doctor_rule *rule, const
     doctor_finding *finding = doctor_add_in(check->folder, DOCTOR_ERROR, vocab ? "vocab_size" : "shape", check->name,
                                             "the shape is %s, and config.json says %s%s", has, wanted, more);
     doctor_about(check->folder->doctor, finding, tensor->name, tensor->name_len);
+}
+
+/* ---- Architectures ---- */
+
+/* Whether the name of the model's class ends so. */
+static bool is_architecture(const config_check *check, const char *ending)
+{
+    size_t len = 0;
+    const cli_node *list = cli_document_member(check->config, check->root, "architectures");
+    char *name = cli_document_string(check->config, cli_document_first(check->config, list), &len);
+    const bool is = name != NULL && cli_ends_in(name, ending);
+    free(name);
+    return is;
+}
+
+/* The decoder of a model that has an encoder too, as a language model by itself: BartForCausalLM. */
+static bool is_decoder_alone(const config_check *check)
+{
+    return check->family->decoder != NULL && check->stacks[1].count > 0 &&
+           (is_architecture(check, "ForCausalLM") || is_architecture(check, "DecoderWrapper"));
+}
+
+/* The input embeddings: those of the decoder, where it is alone; NULL: the part that was saved has none. */
+static const doctor_rule *embeddings_of(const config_check *check)
+{
+    static const char decoder[] = "decoder.embed_tokens.weight";
+    const doctor_rule *rules = check->family->rules;
+    const bool alone = is_decoder_alone(check);
+    for (size_t i = 0; alone && rules[i].name != NULL; i++) {
+        if (strcmp(rules[i].name, decoder) == 0) {
+            return &rules[i];
+        }
+    }
+    const bool of_decoder = strcmp(rules[0].name, decoder) == 0;
+    const bool has = strchr(rules[0].name, '#') == NULL && (!of_decoder || check->stacks[1].count > 0);
+    return has ? &rules[0] : NULL;
 }
 
 /* ---- Layers ---- */
@@ -358,16 +316,8 @@ static char states_tied(const config_check *check)
 /* Whether the model is one that has output embeddings, as its architecture says. */
 static bool wants_head(const config_check *check)
 {
-    static const char *const endings[] = { "ForCausalLM", "LMHeadModel", "ForConditionalGeneration" };
-    size_t len = 0;
-    const cli_node *list = cli_document_member(check->config, check->root, "architectures");
-    char *name = cli_document_string(check->config, cli_document_first(check->config, list), &len);
-    bool wants = false;
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0] && name != NULL; i++) {
-        wants = wants || cli_ends_in(name, endings[i]);
-    }
-    free(name);
-    return wants;
+    return is_architecture(check, "ForCausalLM") || is_architecture(check, "LMHeadModel") ||
+           is_architecture(check, "ForConditionalGeneration");
 }
 
 /* The output embeddings, wherever the family's prefix puts them: "lm_head.weight", "language_model.lm_head.weight". */
@@ -470,18 +420,38 @@ static void check_head(const config_check *check)
                       "%s is missing, and tie_word_embeddings is false: a loader makes it up at random",
                       check->family->head);
     }
-    const doctor_rule *embeddings = &check->family->rules[0];
-    if (strchr(embeddings->name, '#') == NULL && check->seen[0].count == 0 && !(head != NULL && tied)) {
+    const doctor_rule *embeddings = embeddings_of(check);
+    if (embeddings != NULL && check->seen[embeddings - check->family->rules].count == 0 && !(head != NULL && tied)) {
         doctor_add_in(check->folder, DOCTOR_ERROR, "embeddings_missing", check->name, "%s%s is missing", check->prefix,
                       embeddings->name);
     }
+}
+
+/* The rows of the input embeddings; of those that are not there, or are packed, what config.json says. */
+static uint64_t rows_of_embeddings(const config_check *check)
+{
+    char name[2 * DOCTOR_PREFIX];
+    const doctor_rule *rule = embeddings_of(check);
+    if (rule == NULL || rule->shape[0] != 'V') {
+        return 0;
+    }
+    const int len = snprintf(name, sizeof name, "%s%s", check->prefix, rule->name);
+    const coffer_tensor *tensor = coffer_find(check->model, name, (size_t)len);
+    return tensor != NULL && tensor->rank == 2 && has_plain_shape(tensor) ? tensor->shape[0] : check->sizes.of['V'];
+}
+
+static void check_names(const config_check *check)
+{
+    const coffer_tensor *head = check->family->head != NULL ? find_head(check) : NULL;
+    doctor_check_spelling(check->folder, check->name, check->path, check->model, check->family, check->prefix, head);
+    doctor_check_tokens(check->folder, check->config, check->root, check->scope, rows_of_embeddings(check));
 }
 
 /* ---- All of it ---- */
 
 static void check_family(config_check *check, const char *type)
 {
-    if (!choose_prefix(check)) {
+    if (!doctor_choose_prefix(check->family, check->model, check->prefix)) {
         doctor_add_in(check->folder, DOCTOR_WARNING, "family", check->name,
                       "config.json says that the model is of type %s, and no tensor is named as in such a model", type);
         return;
@@ -498,8 +468,10 @@ static void check_family(config_check *check, const char *type)
         }
         settle_stack(&check->stacks[0]);
         settle_stack(&check->stacks[1]);
-        tell_layers(check, &check->stacks[0], check->sizes.of['L']);
-        /* An encoder may have been saved alone. */
+        /* Of an encoder and a decoder each may have been saved alone. */
+        if (check->stacks[0].count > 0 || !is_decoder_alone(check)) {
+            tell_layers(check, &check->stacks[0], check->sizes.of['L']);
+        }
         if (check->stacks[1].count > 0) {
             tell_layers(check, &check->stacks[1], check->sizes.of['X']);
         }
@@ -507,6 +479,7 @@ static void check_family(config_check *check, const char *type)
             tell_rule(check, &check->family->rules[i], &check->seen[i]);
         }
         check_head(check);
+        check_names(check);
     }
     free(check->stacks[0].numbers);
     free(check->stacks[1].numbers);
@@ -541,10 +514,38 @@ static void check_dtype(const config_check *check)
     }
 }
 
+/* Against what is known of the family, and of all models. */
+static void check_described(config_check *check, const char *type, bool nested)
+{
+    doctor_folder *folder = check->folder;
+    if (check->family != NULL) {
+        doctor_read_sizes(folder, check->config, check->scope, type, nested, &check->sizes);
+        check_family(check, type);
+    } else if (type != NULL) {
+        char shown[DOCTOR_SHOWN];
+        doctor_add_in(folder, DOCTOR_NOTE, "unknown_family", "config.json",
+                      "the weights were not compared with it, since models of type \"%s\" are not known here",
+                      doctor_shown(shown, type, strlen(type)));
+    }
+    if (!check->quantised) {
+        check_dtype(check);
+        doctor_check_odd_dtypes(folder, check->name, check->path, check->model);
+    }
+    if (type != NULL) {
+        doctor_check_alike(folder, check->name, check->model, !check->quantised);
+        doctor_check_format(folder, check->name, check->path, check->model);
+    }
+}
+
 void doctor_check_config(doctor_folder *folder, const char *name, const char *path, const coffer *model)
 {
     cli_input text;
     cli_document config;
+    const bool there = doctor_has(folder, "config.json");
+    const bool wrapped = doctor_check_wrapping(folder, name, path, model, there);
+    if (!there && !wrapped) {
+        doctor_check_described(folder, name, model);
+    }
     if (!doctor_read_json(folder, "config.json", &text, &config)) {
         return;
     }
@@ -558,17 +559,8 @@ void doctor_check_config(doctor_folder *folder, const char *name, const char *pa
     char *type = cli_document_string(&config, cli_document_member(&config, check.scope, "model_type"), &len);
     check.quantised = doctor_check_quantisation(folder, name, &config, check.root, check.scope, model);
     check.family = type != NULL ? doctor_family_of(type, len) : NULL;
-    if (check.family != NULL) {
-        doctor_read_sizes(folder, &config, check.scope, type, nested, &check.sizes);
-        check_family(&check, type);
-    } else if (type != NULL) {
-        char shown[DOCTOR_SHOWN];
-        doctor_add_in(folder, DOCTOR_NOTE, "unknown_family", "config.json",
-                      "the weights were not compared with it, since models of type \"%s\" are not known here",
-                      doctor_shown(shown, type, len));
-    }
-    if (!check.quantised) {
-        check_dtype(&check);
+    if (!wrapped) {
+        check_described(&check, type, nested);
     }
     free(type);
     cli_document_free(&config);

@@ -2,6 +2,8 @@
 /* The table of families: see doctor_family.h for how it is written. A family is one row, and its rules a list. */
 #include "doctor_family.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 static const doctor_rule LLAMA[] = {
@@ -182,6 +184,7 @@ static const doctor_rule T5[] = {
 
 static const doctor_rule BART[] = {
     { "shared.weight", "V,H", false },
+    { "decoder.embed_tokens.weight", "V,H", false },
     { "encoder.layers.#.self_attn.q_proj.weight", "H,H", true },
     { "decoder.layers.#.self_attn.q_proj.weight", "H,H", true },
     { "decoder.layers.#.encoder_attn.q_proj.weight", "H,H", true },
@@ -211,12 +214,13 @@ static const doctor_rule VIT[] = {
     { NULL, NULL, false },
 };
 
-#define DECODER "model. language_model.model. model.language_model. -"
+/* "transformer." is that of models for answering questions. */
+#define DECODER "model. language_model.model. model.language_model. transformer. -"
 
 static const doctor_family FAMILIES[] = {
-    { "llama mistral ministral qwen2 qwen3 granite olmo stablelm smollm3 seed_oss arcee", DECODER, "layers.", NULL,
+    { "llama mistral ministral qwen2 qwen3 granite olmo stablelm seed_oss arcee helium", DECODER, "layers.", NULL,
       "lm_head.weight", false, true, LLAMA },
-    { "gemma gemma2 gemma3 gemma3_text cohere cohere2 helium", DECODER, "layers.", NULL, "lm_head.weight", true, true,
+    { "gemma gemma2 gemma3 gemma3_text cohere cohere2 smollm3", DECODER, "layers.", NULL, "lm_head.weight", true, true,
       LLAMA },
     { "olmo2 olmo3", DECODER, "layers.", NULL, "lm_head.weight", false, true, LLAMA },
     { "mixtral", DECODER, "layers.", NULL, "lm_head.weight", false, true, MIXTRAL },
@@ -234,7 +238,7 @@ static const doctor_family FAMILIES[] = {
     { "bert roberta xlm-roberta camembert electra", "bert. roberta. electra. -", "encoder.layer.", NULL, NULL, true,
       false, BERT },
     { "distilbert", "distilbert. -", "transformer.layer.", NULL, NULL, true, false, DISTILBERT },
-    { "t5 mt5 umt5", "transformer. -", "encoder.block.", "decoder.block.", "lm_head.weight", true, true, T5 },
+    { "t5 mt5 umt5", "- transformer.", "encoder.block.", "decoder.block.", "lm_head.weight", true, true, T5 },
     { "bart mbart", "model. -", "encoder.layers.", "decoder.layers.", "lm_head.weight", true, true, BART },
     { "whisper", "model. -", "encoder.layers.", "decoder.layers.", "proj_out.weight", true, true, WHISPER },
     { "mamba", "backbone. -", "layers.", NULL, "lm_head.weight", true, true, MAMBA },
@@ -261,4 +265,114 @@ const doctor_family *doctor_family_of(const char *type, size_t type_len)
         }
     }
     return NULL;
+}
+
+const doctor_family *doctor_family_at(size_t i)
+{
+    return i < sizeof FAMILIES / sizeof FAMILIES[0] ? &FAMILIES[i] : NULL;
+}
+
+/* ---- Names ---- */
+
+size_t doctor_name_number(const char *name, size_t name_len, size_t at, uint64_t *number)
+{
+    size_t end = at;
+    *number = 0;
+    while (end < name_len && end - at < 18 && name[end] >= '0' && name[end] <= '9') {
+        *number = *number * 10 + (uint64_t)(name[end] - '0');
+        end++;
+    }
+    return end;
+}
+
+bool doctor_rule_fits(const char *rule, const char *name, size_t name_len, uint64_t *inner)
+{
+    size_t at = 0;
+    uint64_t number = 0;
+    *inner = DOCTOR_NO_NUMBER;
+    for (; *rule != '\0'; rule++) {
+        if (*rule == '#' || *rule == '@') {
+            const size_t end = doctor_name_number(name, name_len, at, &number);
+            if (end == at) {
+                return false;
+            }
+            *inner = *rule == '@' ? number : *inner;
+            at = end;
+        } else if (at == name_len || name[at++] != *rule) {
+            return false;
+        }
+    }
+    return at == name_len;
+}
+
+/* Spells the name as a text of letters has it, from `at` on; its end, or name_len + 1 where it is another name. */
+static size_t spell(const char *text, const char *name, size_t name_len, size_t at, char *right)
+{
+    uint64_t number = 0;
+    for (; *text != '\0'; text++) {
+        if (*text == '#' || *text == '@') {
+            const size_t end = doctor_name_number(name, name_len, at, &number);
+            if (end == at) {
+                return name_len + 1;
+            }
+            memcpy(right + at, name + at, end - at);
+            at = end;
+        } else if (at == name_len || tolower((unsigned char)name[at]) != tolower((unsigned char)*text)) {
+            return name_len + 1;
+        } else {
+            right[at++] = *text;
+        }
+    }
+    return at;
+}
+
+bool doctor_rule_spells(const char *prefix, const char *rule, const char *name, size_t name_len, char *right)
+{
+    const size_t at = spell(prefix, name, name_len, 0, right);
+    const bool spells = at <= name_len && spell(rule, name, name_len, at, right) == name_len;
+    right[name_len] = '\0';
+    return spells;
+}
+
+bool doctor_has_prefix(const coffer_tensor *tensor, const char *prefix, const char **rest, size_t *rest_len)
+{
+    const size_t len = strlen(prefix);
+    if (tensor->name_len < len || memcmp(tensor->name, prefix, len) != 0) {
+        return false;
+    }
+    *rest = tensor->name + len;
+    *rest_len = tensor->name_len - len;
+    return true;
+}
+
+static bool any_fits(const doctor_family *family, const coffer *model, const char *prefix)
+{
+    const char *rest = NULL;
+    size_t rest_len = 0;
+    uint64_t inner = 0;
+    for (size_t i = 0; i < coffer_count(model); i++) {
+        if (!doctor_has_prefix(coffer_at(model, i), prefix, &rest, &rest_len)) {
+            continue;
+        }
+        for (const doctor_rule *rule = family->rules; rule->name != NULL; rule++) {
+            if (doctor_rule_fits(rule->name, rest, rest_len, &inner)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool doctor_choose_prefix(const doctor_family *family, const coffer *model, char prefix[DOCTOR_PREFIX])
+{
+    const char *words = family->prefixes;
+    while (*words != '\0') {
+        const size_t len = strcspn(words, " ");
+        snprintf(prefix, DOCTOR_PREFIX, "%.*s", words[0] == '-' ? 0 : (int)len, words);
+        if (any_fits(family, model, prefix)) {
+            return true;
+        }
+        words += len + strspn(words + len, " ");
+    }
+    return false;
 }

@@ -13,10 +13,15 @@
 #ifndef COFFER_DOCTOR_FAMILY_H
 #define COFFER_DOCTOR_FAMILY_H
 
+#include "coffer.h"
+
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define DOCTOR_RULES_MOST 16
+#define DOCTOR_PREFIX 64
+#define DOCTOR_NO_NUMBER UINT64_MAX
 
 typedef struct doctor_rule {
     const char *name; /* NULL closes the list */
@@ -37,5 +42,19 @@ typedef struct doctor_family {
 
 /* The family of a model_type; NULL when it is not in the table. */
 const doctor_family *doctor_family_of(const char *type, size_t type_len);
+/* Family `i` of the table; NULL after the last. */
+const doctor_family *doctor_family_at(size_t i);
+
+/* Digits at `at` of a name as a number; its end, or `at` when there are none or too many. */
+size_t doctor_name_number(const char *name, size_t name_len, size_t at, uint64_t *number);
+/* Whether a name is that of a rule; *inner becomes the number that stands for @, or DOCTOR_NO_NUMBER. */
+bool doctor_rule_fits(const char *rule, const char *name, size_t name_len, uint64_t *inner);
+/* Whether a name is that of a prefix and a rule but for the case of letters. Then `right`, of name_len + 1 bytes, becomes the
+   name as it should be. */
+bool doctor_rule_spells(const char *prefix, const char *rule, const char *name, size_t name_len, char *right);
+/* Whether a tensor's name begins so, and what follows. */
+bool doctor_has_prefix(const coffer_tensor *tensor, const char *prefix, const char **rest, size_t *rest_len);
+/* The family's first prefix that a tensor of it has; false when no tensor has a name of the family. */
+bool doctor_choose_prefix(const doctor_family *family, const coffer *model, char prefix[DOCTOR_PREFIX]);
 
 #endif

@@ -58,6 +58,12 @@ static doctor_kind *kind_of(doctor *d, const char *kind)
     return &d->kinds[d->kind_count++];
 }
 
+bool doctor_is_listed(doctor *d, const char *kind)
+{
+    const doctor_kind *same = kind_of(d, kind);
+    return same == NULL || same->count < DOCTOR_SAME_MOST;
+}
+
 static doctor_finding *make_room(doctor *d)
 {
     if (d->count == d->room) {

@@ -5,6 +5,7 @@
 #include "cli_report.h"
 #include "cli_text.h"
 #include "doctor.h"
+#include "doctor_beside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,23 @@ static void compare_file(const doctor_folder *folder, const index_line *lines, s
     }
 }
 
+static void tell_missing(const doctor_folder *folder, const char *name, size_t count)
+{
+    char shown[DOCTOR_SHOWN];
+    const bool listed = doctor_is_listed(folder->doctor, "shard_missing");
+    const doctor_entry *other = listed ? doctor_entry_in_any_case(folder, name) : NULL;
+    if (other != NULL) {
+        doctor_add_in(folder, DOCTOR_ERROR, "shard_missing", name,
+                      "the index says that %zu tensor%s in this file, and there is only \"%s\", whose name differs by "
+                      "the case of letters",
+                      count, count == 1 ? " is" : "s are", doctor_shown(shown, other->name, strlen(other->name)));
+        return;
+    }
+    doctor_add_in(folder, DOCTOR_ERROR, "shard_missing", name,
+                  "the file is missing, and the index says that %zu tensor%s in it; get the file again", count,
+                  count == 1 ? " is" : "s are");
+}
+
 static void check_part(doctor_folder *folder, const index_line *lines, size_t count)
 {
     coffer_error err;
@@ -128,9 +146,7 @@ static void check_part(doctor_folder *folder, const index_line *lines, size_t co
         return; /* the library says so of the index */
     }
     if (entry == NULL || entry->type == DOCTOR_LOST) {
-        doctor_add_in(folder, DOCTOR_ERROR, "shard_missing", name,
-                      "the file is missing, and the index says that %zu tensor%s in it; get the file again", count,
-                      count == 1 ? " is" : "s are");
+        tell_missing(folder, name, count);
         return;
     }
     char *path = doctor_path(folder, name);

@@ -6,6 +6,8 @@
 #include "cli_report.h"
 #include "cli_text.h"
 #include "doctor.h"
+#include "doctor_beside.h"
+#include "doctor_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +15,9 @@
 #include <string.h>
 
 static const char INDEX_ENDING[] = ".index.json";
+
+/* Indices in one folder of which all notes are made, for which the library lists the folder each time. */
+#define INDICES_MOST 16
 
 /* Names under which loaders look, in their order. */
 static const char *const USUAL_NAMES[] = {
@@ -97,6 +102,7 @@ typedef struct models_run {
     doctor_folder *folder;
     const doctor_entry *main;
     bool found;    /* a model could be opened */
+    size_t opened; /* indices */
     uint64_t size; /* of the one that loaders take */
 } models_run;
 
@@ -138,6 +144,8 @@ static void look_at(models_run *run, const char *name, const char *path, const c
     if (is_main) {
         run->size = bytes_of(model);
         doctor_check_config(folder, name, path, model);
+    } else {
+        (void)doctor_check_wrapping(folder, name, path, model, false);
     }
     char *below = doctor_name(folder, name);
     if (below != NULL) {
@@ -213,7 +221,16 @@ static void look_at_index(models_run *run, doctor_entry *entry)
     }
     entry->covered = true;
     (void)coffer_list_files(path, NULL, cover, run->folder, &listing);
-    if (cli_open_quietly(&model, path, true, &err) == COFFER_OK) {
+    const bool all_notes = run->main == entry || run->opened < INDICES_MOST;
+    if (!all_notes && run->opened == INDICES_MOST) {
+        doctor_add_in(
+            run->folder, DOCTOR_NOTE, "many_indices", entry->name,
+            "the folder has more than %d indices: in the files of this one and those after it, names that differ "
+            "only by the case of letters were not looked for",
+            INDICES_MOST);
+    }
+    run->opened++;
+    if (cli_open_quietly(&model, path, all_notes, &err) == COFFER_OK) {
         look_at(run, entry->name, path, model);
     } else if (err.code != COFFER_ERR_CANCELLED && !is_told(run->folder, &err)) {
         doctor_check_index(run->folder, entry->name, &err);
@@ -303,6 +320,9 @@ static void look_at_tensors(models_run *run, doctor_entry *entry)
         look_at_file(run, entry->name);
         return;
     }
+    if (run->main != NULL && is_index(run->main)) {
+        doctor_check_beside(run->folder, run->main->name, entry);
+    }
     if (set_prefix(entry->name) == 0) {
         look_at_file(run, entry->name);
     } else if (!look_at_whole_set(run, entry)) {
@@ -343,6 +363,7 @@ bool doctor_check_models(doctor_folder *folder, uint64_t *size)
     if (folder->only == NULL) {
         check_shadow(folder);
         doctor_check_variants(folder);
+        doctor_check_file_names(folder);
     }
     for (size_t i = 0; i < folder->count; i++) {
         if (is_index(&folder->entries[i]) && is_wanted(folder, &folder->entries[i])) {

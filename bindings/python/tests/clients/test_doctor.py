@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """coffer doctor has nothing to say against models as transformers and diffusers save them: no error, no warning."""
 
+import importlib
+import inspect
 import json
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
 import diffusers
 import pytest
 import transformers as t
+from safetensors.torch import load_file, save_file
 
 COMMAND = [os.environ["COFFER_CLI"]] if "COFFER_CLI" in os.environ else [sys.executable, "-m", "coffer"]
 SIZES = {"hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 64,
@@ -31,8 +36,9 @@ MODELS = {
     "qwen3_moe": lambda: t.Qwen3MoeForCausalLM(
         t.Qwen3MoeConfig(**SHARED, num_experts=4, moe_intermediate_size=8, head_dim=8)),
     "phi": lambda: t.PhiForCausalLM(t.PhiConfig(**SIZES)),
-    "phi3": lambda: t.Phi3ForCausalLM(t.Phi3Config(**SHARED, pad_token_id=0)),
-    "gpt2": lambda: t.GPT2LMHeadModel(t.GPT2Config(n_embd=16, n_head=2, n_layer=2, vocab_size=64, n_positions=32)),
+    "phi3": lambda: t.Phi3ForCausalLM(t.Phi3Config(**SHARED, pad_token_id=0, bos_token_id=1, eos_token_id=2)),
+    "gpt2": lambda: t.GPT2LMHeadModel(t.GPT2Config(n_embd=16, n_head=2, n_layer=2, vocab_size=64, n_positions=32,
+                                                   bos_token_id=1, eos_token_id=2)),
     "gpt_neox": lambda: t.GPTNeoXForCausalLM(t.GPTNeoXConfig(**SIZES)),
     "bert": lambda: t.BertForMaskedLM(t.BertConfig(**SIZES)),
     "bert, base": lambda: t.BertModel(t.BertConfig(**SIZES)),
@@ -46,6 +52,48 @@ MODELS = {
     "vit": lambda: t.ViTModel(t.ViTConfig(hidden_size=16, num_attention_heads=2, num_hidden_layers=2, intermediate_size=32,
                                           image_size=16, patch_size=8)),
 }  # fmt: skip
+
+
+SOURCE = pathlib.Path(__file__).resolve().parents[4]
+TABLE = (SOURCE / "cli" / "commands" / "doctor" / "doctor_families.c").read_text()
+TYPES = " ".join(re.findall(r'\{ "([a-z0-9_ -]+)",\s*(?:DECODER|")', TABLE)).split()
+HEADS = ("lm_head.weight", "embed_out.weight", "proj_out.weight")
+# Every name that a size has in some configuration.
+SMALL = {
+    "vocab_size": 64, "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "num_hidden_layers": 2, "max_position_embeddings": 32, "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 32,
+    "d_model": 16, "d_kv": 4, "d_ff": 24, "num_heads": 4, "num_layers": 2, "num_decoder_layers": 2, "encoder_layers": 2,
+    "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24, "ffn_dim": 24, "dim": 16, "n_heads": 4, "n_layers": 2, "hidden_dim": 24, "word_embed_proj_dim": 16,
+    "head_dim": 4, "num_local_experts": 4, "num_experts": 4, "n_routed_experts": 4, "moe_intermediate_size": 8,
+    "num_experts_per_tok": 2, "rotary_dim": 4, "embedding_size": 16, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "decoder_start_token_id": 1, "max_source_positions": 16, "max_target_positions": 16, "num_mel_bins": 8, "image_size": 8,
+    "patch_size": 4, "kv_lora_rank": 8, "q_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 4,
+    "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1, "state_size": 4, "time_step_rank": 2, "suppress_tokens": None,
+    "begin_suppress_tokens": None, "sliding_window": 8, "shared_expert_intermediate_size": 8, "classifier_proj_size": 8,
+    "is_decoder": True,
+}  # fmt: skip
+
+
+def small_config(model_type):
+    """The configuration of a tiny model of a type; what it does not state is as by default."""
+    kind = t.CONFIG_MAPPING[model_type]
+    usual = kind()
+    sizes = {kind.attribute_map.get(k, k): v for k, v in SMALL.items() if k in usual.to_dict()}
+    for part in ("text_config", "vision_config"):
+        inner = getattr(usual, part, None)
+        if inner is not None:
+            sizes[part] = {k: v for k, v in SMALL.items() if k in inner.to_dict()}
+    return kind(**sizes)
+
+
+def architectures(model_type):
+    """The classes that are meant to be saved: not the parts that they consist of."""
+    kind = t.CONFIG_MAPPING[model_type]
+    module = importlib.import_module(kind.__module__.replace("configuration_", "modeling_"))
+    return [c for name, c in vars(module).items() if inspect.isclass(c) and c.__module__ == module.__name__
+            and issubclass(c, t.PreTrainedModel) and c.config_class is kind
+            and not re.search(r"PreTrainedModel$|PretrainedModel$|^Pretrained|Stack$|Encoder$|Decoder$|^_", name)]
 
 
 def findings(path, *options):
@@ -81,3 +129,30 @@ def test_a_pipeline(tmp_path):
     assert {weight for weight, _ in findings(tmp_path, "--data")} <= {"note"}
     (tmp_path / "unet").rename(tmp_path / "elsewhere")
     assert ("error", "part_missing") in findings(tmp_path)
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_every_architecture_of_a_family_is_sound(model_type, tmp_path):
+    """Base models, those with heads of all kinds, encoders and decoders that were saved alone."""
+    for kind in architectures(model_type):
+        kind(small_config(model_type)).save_pretrained(tmp_path / kind.__name__)
+        worse = [f for f in findings(tmp_path / kind.__name__) if f[0] != "note"]
+        assert worse == [], kind.__name__
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_what_a_configuration_means_that_does_not_say_whether_embeddings_are_tied(model_type, tmp_path):
+    """Without output embeddings a model of this type is whole if they are tied by default, as its own class has it."""
+    kinds = [k for k in architectures(model_type) if re.search("ForCausalLM$|LMHeadModel$|ForConditionalGeneration$", k.__name__)]
+    for kind in kinds:
+        path = tmp_path / kind.__name__
+        config = small_config(model_type)
+        tied = t.CONFIG_MAPPING[model_type]().tie_word_embeddings
+        kind(config).save_pretrained(path)
+        stated = json.loads((path / "config.json").read_text())
+        stated.pop("tie_word_embeddings", None)
+        (path / "config.json").write_text(json.dumps(stated))
+        tensors = {name: x for name, x in load_file(path / "model.safetensors").items() if not name.endswith(HEADS)}
+        save_file(tensors, path / "model.safetensors", {"format": "pt"})
+        has_head = model_type not in ("bert", "roberta", "xlm-roberta", "camembert", "electra")
+        assert (("error", "head_missing") in findings(path)) == (has_head and not tied), kind.__name__
