@@ -17,10 +17,15 @@ static int read_drop(cli *app, const char *text, char *pattern, coffer_rewrite_r
 
 static int run_drop(cli *app, const cli_arguments *arguments)
 {
-    const coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
+    coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     const bool excepting = cli_given(arguments, CLI_OPTION_EXCEPT);
+    options.drop_superseded = cli_given(arguments, CLI_OPTION_SUPERSEDED);
+    if (options.drop_superseded && !excepting && arguments->name_count == 1) {
+        return cli_rewrite(app, arguments, &options, "no tensor is in two of its files");
+    }
     if (excepting == (arguments->name_count > 1)) {
-        return cli_usage_error(app, "say what is dropped (GLOB...) or what is not (--except GLOB): one of them");
+        return cli_usage_error(
+            app, "say what is dropped (GLOB... or --superseded) or what is not (--except GLOB): one of them");
     }
     cli_rewrite_texts rules = cli_rewrite_names(arguments, read_drop);
     if (!excepting) {
@@ -38,6 +43,8 @@ static int run_drop(cli *app, const cli_arguments *arguments)
 
 static const cli_option DROP_OPTIONS[] = {
     { CLI_OPTION_EXCEPT, 0, "except", "GLOB", "drop everything else; repeatable", NULL },
+    { CLI_OPTION_SUPERSEDED, 0, "superseded", NULL, "drop copies of tensors that the index says are in other files",
+      NULL },
     CLI_OPTION_ROW_OUTPUT,
     CLI_OPTION_ROW_SHARD_SIZE,
     CLI_OPTION_ROW_DRY_RUN,
@@ -67,6 +74,8 @@ const cli_command cli_drop = {
              "PATH itself is rewritten, the command shows the changes on a terminal and asks; otherwise --in-place\n"
              "or -f allows it. PATH is a file, or an index or folder: then all files of the model are rewritten,\n"
              "and replaced together. With --except everything is dropped that none of its patterns matches.\n"
+             "--superseded drops the stale copies of a model whose files were saved one over another: where a name is\n"
+             "in two files, the copy in the file that the index names stays.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change}].\n",
     .options = DROP_OPTIONS,

@@ -117,10 +117,11 @@ typedef struct coffer_mended_index {
     size_t tensor_count;
     uint64_t total_size;  /* of the tensors, in bytes */
     size_t missing_count; /* tensors that the old index names and no file has: they are lost, or of another model */
+    bool damaged;         /* the old index breaks a rule, so that nothing was taken from it */
 } coffer_mended_index;
 #define COFFER_MENDED_INDEX_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(coffer_mended_index), COFFER_EDITED_NOTHING, "", 0, 0, 0, 0                                             \
+        sizeof(coffer_mended_index), COFFER_EDITED_NOTHING, "", 0, 0, 0, 0, false                                      \
     }
 
 /*

@@ -100,11 +100,13 @@ typedef struct coffer_rewrite_options {
     void (*collision)(void *ctx, const coffer_tensor *first, const coffer_tensor *second, const char *name,
                       size_t name_len);
     void *collision_ctx;
+    /* Write files anew that have tensors which the index says are in others (COFFER_NOTE_SUPERSEDED), without these. */
+    bool drop_superseded;
 } coffer_rewrite_options;
 #define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
         sizeof(coffer_rewrite_options), NULL, NULL, 0, NULL, 0, NULL, COFFER_FORMAT_ANY, 0, 0, 0, COFFER_NO_ALGORITHM, \
-            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL                                                       \
+            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false                                                \
     }
 
 /* Known maps from the names of one program to those of another, where nothing but the names differs: map number `i`,

@@ -480,6 +480,7 @@ static void mend_tell(const mend_job *job, coffer_edit_way way, coffer_mended_in
     told.file_count = job->file_count;
     told.tensor_count = coffer_count(job->model);
     told.total_size = mend_total(job);
+    told.damaged = job->exists && !job->readable;
     for (size_t i = 0; job->readable && i < job->read.count; i++) {
         const coffer__name name_of = job->read.entries[i].name;
         told.missing_count += coffer_find(job->model, name_of.text, name_of.len) == NULL;

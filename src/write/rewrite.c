@@ -725,7 +725,7 @@ static bool rewrite_has_new_headers(const coffer_rewrite *rewrite)
 }
 
 /* Whether files have tensors that count elsewhere. A header that names the others anew would have to say something of
-   these, too. */
+   these, too; in new files they are left out. */
 static bool rewrite_has_superseded(const coffer_rewrite *rewrite)
 {
     const coffer__several *several = rewrite->model->several;
@@ -741,7 +741,8 @@ static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
     if (rewrite->options.output != NULL) {
         return COFFER_REWRITE_FOR_OUTPUT;
     }
-    if (rewrite->changed || rewrite_is_resharded(rewrite) || (rewrite->renamed && rewrite_has_superseded(rewrite))) {
+    if (rewrite->changed || rewrite_is_resharded(rewrite) ||
+        ((rewrite->renamed || rewrite->options.drop_superseded) && rewrite_has_superseded(rewrite))) {
         return COFFER_REWRITE_FOR_DATA;
     }
     if (rewrite->layout.format != format || (rewrite->renamed && !coffer__edit_can_rename(format))) {

@@ -34,6 +34,21 @@ const doctor_entry *doctor_entry_in_any_case(const doctor_folder *folder, const 
     return NULL;
 }
 
+/* Whether a file may get the name: weights only where loaders find no others, which they would then pass over. */
+static bool may_be_called(const doctor_folder *folder, const char *name)
+{
+    bool may = true;
+    const bool weights = strstr(name, ".safetensors") != NULL;
+    for (size_t i = 0; i < folder->count && weights && may; i++) {
+        const char *other = folder->entries[i].name;
+        may = strcasecmp(other, name) == 0 || (!cli_ends_in(other, ".index.json") && !cli_ends_in(other, ".bin"));
+    }
+    for (size_t i = 0; i < sizeof KNOWN_NAMES / sizeof KNOWN_NAMES[0] && weights && may; i++) {
+        may = strstr(KNOWN_NAMES[i], ".safetensors") == NULL || doctor_entry_of(folder, KNOWN_NAMES[i]) == NULL;
+    }
+    return may;
+}
+
 void doctor_check_file_names(const doctor_folder *folder)
 {
     for (size_t i = 0; i < sizeof KNOWN_NAMES / sizeof KNOWN_NAMES[0] && folder->only == NULL; i++) {
@@ -46,7 +61,7 @@ void doctor_check_file_names(const doctor_folder *folder)
             "loaders look for %s, and do not find this file where the case of letters matters", KNOWN_NAMES[i]);
         char *from = doctor_path(folder, entry->name);
         char *to = doctor_path(folder, KNOWN_NAMES[i]);
-        if (from != NULL && to != NULL) {
+        if (from != NULL && to != NULL && may_be_called(folder, KNOWN_NAMES[i])) {
             doctor_mend(folder->doctor, finding, DOCTOR_WORDS("mv", "-n", from, to));
         }
         free(from);

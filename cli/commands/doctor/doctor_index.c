@@ -182,14 +182,18 @@ static void check_parts(doctor_folder *folder, const index_lines *lines)
 }
 
 /* Whether the index can be written anew, of files that are there and whole. Where it is not certain which files are meant, the
-   library says between which. */
-static void check_stale(const doctor_folder *folder, const char *name)
+   library says between which. An index that others read and the library does not may name files that it does not know of. */
+static void check_stale(const doctor_folder *folder, const char *name, bool others_read_it)
 {
     coffer_error err;
     coffer_mended_index mended = COFFER_MENDED_INDEX_INIT;
     doctor_finding *finding = NULL;
     char *path = doctor_path(folder, name);
     const coffer_status status = path != NULL ? coffer_mend_index(path, NULL, true, &mended, &err) : COFFER_ERR_MEMORY;
+    if (status == COFFER_OK && mended.damaged && others_read_it) {
+        free(path);
+        return;
+    }
     if (status == COFFER_OK && mended.missing_count > 0) {
         finding =
             doctor_add_in(folder, DOCTOR_ERROR, "index_stale", name,
@@ -218,7 +222,8 @@ void doctor_check_index(doctor_folder *folder, const char *name, const coffer_er
     doctor *d = folder->doctor;
     const uint64_t before = d->totals[DOCTOR_ERROR];
     const bool there = doctor_read(folder, name, DOCTOR_INDEX_MOST, &text);
-    if (there && cli_document_read(&document, text.bytes, text.size) && read_lines(&document, &lines)) {
+    const bool read = there && cli_document_read(&document, text.bytes, text.size) && read_lines(&document, &lines);
+    if (read) {
         check_parts(folder, &lines);
     }
     free_lines(&lines);
@@ -232,7 +237,7 @@ void doctor_check_index(doctor_folder *folder, const char *name, const coffer_er
         free(below);
     }
     if (!d->failed && !cli_interrupted()) {
-        check_stale(folder, name);
+        check_stale(folder, name, read);
     }
 }
 

@@ -71,7 +71,7 @@ static coffer_rewrite *plan_map(const doctor_folder *folder, const coffer *model
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
     options.rules = &rule;
     options.rule_count = 1;
-    if (folder->input == NULL) {
+    if (doctor_owns(folder, model)) {
         (void)coffer_rewrite_plan(&plan, model, &options, &err);
     }
     return plan;
@@ -188,7 +188,7 @@ static void check_case(const doctor_folder *folder, const char *name, const char
     doctor_about(folder->doctor, finding, tensor->name, tensor->name_len);
     const size_t size = 2 * tensor->name_len + 2;
     char *words = malloc(size);
-    if (words != NULL && folder->input == NULL && coffer_find(model, right, strlen(right)) == NULL) {
+    if (words != NULL && doctor_owns(folder, model) && coffer_find(model, right, strlen(right)) == NULL) {
         snprintf(words, size, "%s=%s", tensor->name, right);
         doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "rename", path, words, "--in-place"));
     }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum note_cure { NOTE_NONE, NOTE_ALIGN, NOTE_INDEX } note_cure;
+typedef enum note_cure { NOTE_NONE, NOTE_ALIGN, NOTE_INDEX, NOTE_DROP } note_cure;
 
 /* How a note weighs here, and what mends it. A file beside the shards is told of by itself (doctor_models.c). */
 static const struct {
@@ -32,7 +32,7 @@ static const struct {
     [COFFER_NOTE_EXTRA_SHARD] = { "extra_shard", DOCTOR_NOTE, NOTE_NONE, true },
     [COFFER_NOTE_SHARD_COUNT] = { "shard_count", DOCTOR_WARNING, NOTE_INDEX, false },
     [COFFER_NOTE_NO_INDEX] = { "no_index", DOCTOR_WARNING, NOTE_INDEX, false },
-    [COFFER_NOTE_SUPERSEDED] = { "superseded", DOCTOR_WARNING, NOTE_NONE, false },
+    [COFFER_NOTE_SUPERSEDED] = { "superseded", DOCTOR_WARNING, NOTE_DROP, false },
 };
 
 /* Where the index would be another one, and name more files than it does if that is what is wrong. */
@@ -69,6 +69,9 @@ void doctor_check_notes(const doctor_folder *folder, const char *name, const cha
         }
         if (NOTES[kind].cure == NOTE_ALIGN && doctor_owns(folder, model)) {
             doctor_mend(d, finding, DOCTOR_WORDS("coffer", "align", path, "--in-place"));
+        } else if (NOTES[kind].cure == NOTE_DROP && doctor_owns(folder, model)) {
+            /* The index says which copy counts, and the library has found it there. */
+            doctor_mend(d, finding, DOCTOR_WORDS("coffer", "drop", path, "--superseded", "--in-place"));
         } else if (NOTES[kind].cure == NOTE_INDEX) {
             mend_by_index(folder, finding, path[0] != '\0' ? path : ".",
                           kind == COFFER_NOTE_SHARD_COUNT ? coffer_shard_count(model) : 0);
