@@ -7,6 +7,7 @@
 #   tools/release.sh [PART...]    PART: source amalgamation sdist wheels commands debian npm; all when none is given
 #
 #   COFFER_RELEASES   where the archives will be found, for the recipes of package managers
+#   COFFER_SOURCES    where the sources of this version can be read, for the links of the release notes; without it they have none
 #   COFFER_SIGN_KEY   a private key in PEM; with it the whole set is signed
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -79,6 +80,31 @@ borrow_windows() {
 # Quoted, as a folder may have a space in its name: the shell of the build reads it.
 cross_flags="-fno-sanitize=all '-ffile-prefix-map=$root=.' '-ffile-prefix-map=$work=.'"
 
+# What is compiled by Zig has parts of what Zig brings: THIRD_PARTY.txt with their notices, for a target of Zig's.
+third_party() { # third_party TARGET
+    local zig=$root/build/zig-venv/lib/python3.*/site-packages/ziglang
+    zig=$(echo $zig)
+    cat THIRD_PARTY.txt
+    case $1 in
+    *-musl)
+        notice 'musl, https://musl.libc.org (the C library)' "$zig/lib/libc/musl/COPYRIGHT"
+        ;;
+    *-windows-*)
+        notice 'mingw-w64, https://www.mingw-w64.org (what a program of Windows begins with, and parts of the C library)' \
+            "$zig/lib/libc/mingw/COPYING"
+        sed -n '2,/^\*\*\*/p' "$zig/lib/libc/mingw/gdtoa/gdtoa.h" | sed '$d' >"$work/gdtoa"
+        notice 'gdtoa, in mingw-w64 (numbers as text)' "$work/gdtoa"
+        ;;
+    esac
+    notice 'Zig, https://ziglang.org (what the processor cannot do in one instruction: compiler-rt)' "$zig/LICENSE"
+}
+
+notice() { # notice TITLE FILE
+    [ -s "$2" ] || { echo "release: no notice of ${1%%,*}: $2" >&2; exit 1; }
+    printf '\n\n%s\n%s\n\n' "$1" "$(printf '%s' "$1" | tr -c '\n' - | tr '\n' -)"
+    cat "$2"
+}
+
 # ---- The parts --------------------------------------------------------------------------------------------------------
 
 part_source() {
@@ -141,13 +167,15 @@ part_commands() {
         name=coffer-$version-${target%-musl}
         build_command "$target" '-s -static' -DCOFFER_DLOPEN=OFF
         mkdir "$work/$name"
-        cp "$work/build-$target/coffer" LICENSE THIRD_PARTY.txt "$work/$name"
+        cp "$work/build-$target/coffer" LICENSE "$work/$name"
+        third_party "$target" >"$work/$name/THIRD_PARTY.txt"
         archive "$dist/$name.tar.gz" "$work" "$name"
     done
     name=coffer-$version-x86_64-windows
     build_command x86_64-windows-gnu -s
     mkdir "$work/$name"
-    cp "$work/build-x86_64-windows-gnu/coffer.exe" LICENSE THIRD_PARTY.txt "$work/$name"
+    cp "$work/build-x86_64-windows-gnu/coffer.exe" LICENSE "$work/$name"
+    third_party x86_64-windows-gnu >"$work/$name/THIRD_PARTY.txt"
     zip_archive "$dist/$name.zip" "$work" "$name"
 }
 
@@ -182,12 +210,8 @@ END
     archive "$dist/coffer-packaging-$version.tar.gz" "$work" packaging
 }
 
-# The section of this version, or of what is not released yet.
 write_notes() {
-    awk -v version="$version" '
-        /^## / { found = index($0, "[" version "]") || index($0, "## " version) || (!done && $2 == "Unreleased"); done = done || found; next }
-        found' CHANGELOG.md >"$dist/RELEASE_NOTES.md"
-    [ -s "$dist/RELEASE_NOTES.md" ]
+    tools/release_notes.py CHANGELOG.md "$version" ${COFFER_SOURCES:+"$COFFER_SOURCES"} >"$dist/RELEASE_NOTES.md"
 }
 
 write_sums() {
@@ -206,6 +230,11 @@ if ! git diff --quiet HEAD; then
 fi
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(source amalgamation sdist wheels commands debian npm)
+# The page is part of the source distribution and of every command. It is built where what makes it is installed.
+tools/page.sh
+if [ ! -f build/web/index.html ]; then
+    echo 'release: without the page of `coffer report`, which `make web` builds: the commands take one by --page FILE alone' >&2
+fi
 rm -rf "$dist"
 mkdir "$dist"
 borrow_headers

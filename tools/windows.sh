@@ -30,6 +30,22 @@ try_vectors() {
     echo "vectors: ${#sound[@]} sound, ${#broken[@]} broken"
 }
 
+# Messages are those of this system: its libraries, and no package manager of another one.
+try_words() {
+    local folder=$work/words
+    mkdir "$folder"
+    cp "$(ls tests/vectors/ok_*.safetensors | head -n 1)" "$folder/model.safetensors"
+    (
+        cd "$folder"
+        "$coffer" info https://127.0.0.1:1/model.safetensors || true
+        "$coffer" devices || true
+        "$coffer" help extract-lora
+        "$coffer" hash model.safetensors --sign key.pem -o bundle || true
+    ) >"$folder/said" 2>&1
+    ! grep -E '\.so\b|apt install|docker' "$folder/said" || fail 'messages name what Windows does not have'
+    echo 'words: those of this system'
+}
+
 # Names that are long, are not ASCII, or have backslashes; lines that end in \n alone.
 try_names() {
     local folder=$work/names long models file
@@ -81,6 +97,7 @@ try_goldens() {
 }
 
 try_vectors
+try_words
 try_names
 try_interrupt
 try_goldens

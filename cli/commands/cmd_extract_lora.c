@@ -351,8 +351,7 @@ const cli_command cli_extract_lora = {
              "\n"
              "Models have to have the same tensors, by name and shape, among those that --select chooses; else all\n"
              "that differ are listed, and nothing is written. Numbers that are infinite or NaN are refused, and so\n"
-             "are quantised tensors that differ. It needs OpenBLAS or another LAPACK (on Debian: apt install\n"
-             "libopenblas0).\n"
+             "are quantised tensors that differ. It needs OpenBLAS or another LAPACK.\n"
              "\n"
              "JSON: base, tuned, output, done (written or dry_run), tensors [{name, rank (0: the tensor itself),\n"
              "transposed, kept (null if it was not computed)}], seconds.\n",

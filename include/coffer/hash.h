@@ -10,8 +10,9 @@
 extern "C" {
 #endif
 
-/* How a digest is computed. SHA-256 comes from OpenSSL's libcrypto, which is loaded when it is first needed; XXH3 was
-   compiled in where its header was there. Where one is missing, COFFER_ERR_NO_ALGORITHM says which library it takes. */
+/* How a digest is computed. SHA-256 comes from OpenSSL's libcrypto, which is loaded when it is first needed; where it
+   is missing, from Windows' bcrypt.dll, or else from code of this library, which takes several times as long. XXH3 was
+   compiled in where its header was there; where it is missing, COFFER_ERR_NO_ALGORITHM says so. */
 typedef enum coffer_algorithm {
     COFFER_NO_ALGORITHM = 0,
     COFFER_SHA256 = 1,  /* 32 bytes; nobody can make other bytes for a digest */

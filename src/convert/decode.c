@@ -255,9 +255,10 @@ static coffer_status decode_open_deflated(coffer__decode *decode, coffer_error *
     if (inflaters->zlib_library.handle == NULL) {
         size_t name_len = 0;
         const char *name = decode_name(decode, &name_len);
-        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                            "%q is compressed, and inflating it needs zlib: libz.so.1 cannot be loaded here", name,
-                            name_len);
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "%q is compressed, and inflating it needs zlib: %s", name,
+                            name_len,
+                            coffer__os_choose("libz.so.1 cannot be loaded here",
+                                              "none is loaded on Windows, so save it without compression"));
     }
     decode->stream = (coffer__zlib_stream){ .zalloc = decode_zlib_alloc, .zfree = decode_zlib_free };
     /* zlib hands the pointer back to the two functions above, which only read what it leads to. */

@@ -79,8 +79,10 @@ static coffer_status cufile_load(coffer__cufile *cufile, coffer_error *err)
 {
     if (!coffer__os_library_open(&cufile->library, "libcufile.so.0")) {
         return coffer__fail(err, COFFER_ERR_ENGINE,
-                            "the engine \"cufile\" was asked for, but libcufile.so.0 cannot be loaded here: install "
-                            "GPUDirect Storage (the package libcufile of CUDA), or use the engine \"auto\"");
+                            "the engine \"cufile\" was asked for, but %s, or use the engine \"auto\"",
+                            coffer__os_choose("libcufile.so.0 cannot be loaded here: install GPUDirect Storage (the "
+                                              "package libcufile of CUDA)",
+                                              "Windows has no GPUDirect Storage: read on Linux"));
     }
     for (size_t i = 0; i < sizeof cufile_rows / sizeof cufile_rows[0]; i++) {
         if (!coffer__os_library_find(&cufile->library, cufile_rows[i].name, (char *)cufile + cufile_rows[i].place)) {

@@ -110,9 +110,10 @@ static bool driver_load(coffer__driver *driver, driver_refusal *no)
         return false;
     }
     if (!found) {
-        (void)coffer__fail(&no->why, COFFER_ERR_NO_DEVICE, "%s is missing: %s cannot be loaded here", vendor->noun,
-                           vendor->libraries[0]);
-        no->advice = vendor->missing;
+        (void)coffer__fail(&no->why, COFFER_ERR_NO_DEVICE,
+                           coffer__os_choose("%s is missing: %s cannot be loaded here", "%s is not used on Windows"),
+                           vendor->noun, vendor->libraries[0]);
+        no->advice = coffer__os_choose(vendor->missing, "load into memory, and let the framework copy from there");
         return false;
     }
     for (size_t i = 0; i < vendor->symbol_count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 by libcrypto, which uses the processor's instructions for it where there are any. The interface
+ * SHA-256 by libcrypto, where there is one: it uses the processor's instructions for it, if there are any. The interface
  * is EVP: its context keeps the implementation that was looked up, so that beginning again is cheap, and
  * models can have tens of thousands of small tensors.
  */
@@ -9,6 +9,7 @@
 #include "hash.h"
 #include "libcrypto.h"
 #include "sha256_bcrypt.h"
+#include "sha256_portable.h"
 
 /* The library stays open as long as the hasher: the functions below are in it. */
 typedef struct sha256_state {
@@ -45,21 +46,19 @@ static void sha256_close(coffer_hasher *hasher)
     coffer__free(&hasher->allocator, state, sizeof *state);
 }
 
-/* Where there is no libcrypto the system's own library may do. Where that is missing, too, libcrypto is what to ask for, so the
-   error stays what it is. */
+/* Where there is no libcrypto that works: the system's own library if it has one, else our own code, which is slower. */
 static coffer_status sha256_open_other(coffer_hasher *hasher, coffer_error *err)
 {
-    coffer_error other;
-    const coffer_status status = coffer__hash_sha256_bcrypt.open(hasher, &other);
-    if (status == COFFER_ERR_NO_ALGORITHM) {
-        return status;
-    }
-    if (status != COFFER_OK) {
-        return coffer__fail(err, status, "no memory for SHA-256");
-    }
     hasher->ops = &coffer__hash_sha256_bcrypt;
-    coffer__error_clear(err);
-    return COFFER_OK;
+    coffer_status status = hasher->ops->open(hasher, err);
+    if (status == COFFER_ERR_NO_ALGORITHM) {
+        hasher->ops = &coffer__hash_sha256_portable;
+        status = hasher->ops->open(hasher, err);
+    }
+    if (status == COFFER_OK) {
+        coffer__error_clear(err);
+    }
+    return status;
 }
 
 /* `state` becomes the hasher's only when there is something to close; before that a failure frees
@@ -79,12 +78,12 @@ static coffer_status sha256_open(coffer_hasher *hasher, coffer_error *err)
     if (sha256_find_functions(state)) {
         state->context = state->context_new();
     }
-    /* A provider that the system's policy has switched off shows here. */
+    /* A libcrypto that is something else, or whose provider a policy has switched off, shows here. */
     if (state->context != NULL && state->init(state->context, state->algorithm(), NULL) == 1) {
         return COFFER_OK;
     }
     sha256_close(hasher);
-    return coffer__fail(err, COFFER_ERR_NO_ALGORITHM, "the libcrypto of this system does not offer SHA-256");
+    return sha256_open_other(hasher, err);
 }
 
 /* Without an algorithm EVP keeps the one that sha256_open has set. */

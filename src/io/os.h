@@ -431,6 +431,17 @@ bool coffer__os_library_holding(coffer__os_library *library, void (*function)(vo
    there is none. */
 bool coffer__os_library_find(const coffer__os_library *library, const char *name, void *function);
 void coffer__os_library_close(coffer__os_library *library);
+/* Of two texts that for this system: what messages call a library, and how it comes there. */
+static inline const char *coffer__os_choose(const char *posix, const char *windows)
+{
+#ifdef _WIN32
+    (void)posix;
+    return windows;
+#else
+    (void)windows;
+    return posix;
+#endif
+}
 
 /* ---- regular expressions ------------------------------------------------------------------------------------------ */
 

@@ -41,6 +41,13 @@ static const char *lapack_find(coffer__lapack *lapack)
     return NULL;
 }
 
+static const char *lapack_advice(void)
+{
+    return coffer__os_choose(
+        "install OpenBLAS (Debian, Ubuntu: apt install libopenblas0; Fedora, Arch, Alpine: openblas)",
+        "put OpenBLAS's libopenblas.dll beside the program");
+}
+
 coffer_status coffer__lapack_open(coffer__lapack *lapack, coffer_error *err)
 {
     const char *lacking = NULL;
@@ -62,15 +69,12 @@ coffer_status coffer__lapack_open(coffer__lapack *lapack, coffer_error *err)
                             "libraries (COFFER_DLOPEN=OFF)");
     }
     if (lacking != NULL) {
-        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                            "the LAPACK of this system has no %s: install OpenBLAS (Debian, Ubuntu: apt install "
-                            "libopenblas0; Fedora, Arch, Alpine: openblas)",
-                            lacking);
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "the LAPACK of this system has no %s: %s", lacking,
+                            lapack_advice());
     }
     return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                        "matrices are factorised by LAPACK, and no library that has it can be loaded here: install "
-                        "OpenBLAS (Debian, Ubuntu: apt install libopenblas0; Fedora, Arch, Alpine: openblas), or on "
-                        "Windows put libopenblas.dll beside the program");
+                        "matrices are factorised by LAPACK, and no library that has it can be loaded here: %s",
+                        lapack_advice());
 }
 
 void coffer__lapack_close(coffer__lapack *lapack)

@@ -54,10 +54,11 @@ coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err)
                             "(COFFER_DLOPEN=OFF): download the file first");
     }
     if (!found) {
-        return coffer__fail(err, COFFER_ERR_NO_NETWORK,
-                            "URLs are opened with libcurl, and libcurl.so.4 cannot be loaded here: install the package "
-                            "libcurl4 (Debian, Ubuntu: apt install libcurl4) or libcurl (Fedora, Arch, Alpine), or on "
-                            "Windows put libcurl-x64.dll beside the program");
+        return coffer__fail(
+            err, COFFER_ERR_NO_NETWORK, "URLs are opened with libcurl, and %s",
+            coffer__os_choose("libcurl.so.4 cannot be loaded here: install the package libcurl4 (Debian, "
+                              "Ubuntu: apt install libcurl4) or libcurl (Fedora, Arch, Alpine)",
+                              "libcurl-x64.dll cannot be loaded here: put it beside the program"));
     }
     /* All functions are required. A libcurl that lacks one is older than what its version says
        later, so the message names what it lacks. */

@@ -34,6 +34,19 @@ dpkg-deb --info "$packages/libcoffer${version%.*}"_*.deb shlibs | grep -qx "libc
     fail 'no shlibs for those who link with the library'
 echo 'ok: cpack makes the packages'
 
+# cpack of CMake 4.4 makes `triggers` a program, which lintian refuses; that of other versions does not.
+mkdir -p "$work/modes/DEBIAN"
+printf 'Package: modes\nVersion: 1\nArchitecture: all\nMaintainer: a <a@example.org>\nDescription: a\n' >"$work/modes/DEBIAN/control"
+printf 'activate-noawait ldconfig\n' >"$work/modes/DEBIAN/triggers"
+printf '#!/bin/sh\n' >"$work/modes/DEBIAN/postinst"
+chmod 755 "$work/modes/DEBIAN/triggers" "$work/modes/DEBIAN/postinst"
+dpkg-deb --root-owner-group --build "$work/modes" "$work/modes.deb" >"$work/log"
+cmake -DCPACK_PACKAGE_FILES="$work/modes.deb" -P cmake/debian/without_scripts.cmake
+for file in "$work/modes.deb" "$packages"/*.deb; do
+    ! dpkg-deb --ctrl-tarfile "$file" | tar -tv | grep -- '^-..x' || fail "$file: a control file is a program"
+done
+echo 'ok: no control file is a program, whatever cpack makes of it'
+
 # Left out: there is no bug to close by a first upload to Debian.
 lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$packages"/*.deb
 echo 'ok: lintian has no complaint'

@@ -64,6 +64,7 @@ assert set(told) == there, set(told) ^ there
 assert all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest for name, digest in told.items())
 END
 grep -q '^### Added' "$dist/RELEASE_NOTES.md"
+! grep -E '\]\([^)]*\)' "$dist/RELEASE_NOTES.md" | grep -v '](https*://' || fail 'release notes that link to what is not there'
 echo 'ok: digests, signature, contents and notes'
 
 # ---- Using it ---------------------------------------------------------------------------------------------------------
@@ -89,6 +90,8 @@ for machine in x86_64 aarch64; do
     [ "$machine" = "$(uname -m)" ] || run=("qemu-$machine")
     [ "$("${run[@]}" "$command" --version | head -n 1)" = "coffer $version" ]
     "${run[@]}" "$command" check "$checkout"/tests/vectors/ok_*.safetensors >/dev/null
+    "${run[@]}" "$command" hash "$checkout/LICENSE" | sha256sum --quiet -c - || fail "$command computes another SHA-256"
+    grep -q '^musl' "$(dirname "$command")/THIRD_PARTY.txt" || fail 'the notice of musl is missing'
     echo "ok: the command for $machine"
 done
 
@@ -96,6 +99,7 @@ python3 -m zipfile -e "$dist/coffer-$version-x86_64-windows.zip" "$work"
 command=$work/coffer-$version-x86_64-windows/coffer.exe
 [ "$(tools/wine.sh "$command" --version </dev/null)" = "coffer $version" ]
 tools/wine.sh "$command" check tests/vectors/ok_*.safetensors </dev/null >/dev/null
+grep -q '^mingw-w64' "$(dirname "$command")/THIRD_PARTY.txt" || fail 'the notice of mingw-w64 is missing'
 echo 'ok: the command for Windows, by Wine'
 tests/install/wheel_arm64.sh "$dist"/*manylinux*_aarch64.whl
 echo 'ok: the wheel for arm64, by qemu'

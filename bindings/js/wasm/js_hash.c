@@ -2,6 +2,7 @@
 /* Digests of bytes that come in pieces: the library's hashers, one for each job. */
 #include "hash.h"
 #include "js.h"
+#include "sha256_portable.h"
 
 static coffer_hasher *hasher;
 static uint8_t hash_digest[COFFER_LARGEST_DIGEST_SIZE];
@@ -11,6 +12,15 @@ const coffer_allocator *coffer_libc_allocator(void)
 {
     return &js_arena;
 }
+
+/* There is no library to look for first: what is opened takes over. */
+static coffer_status js_sha256_open(coffer_hasher *made, coffer_error *err)
+{
+    made->ops = &coffer__hash_sha256_portable;
+    return made->ops->open(made, err);
+}
+
+const coffer__hash_ops coffer__hash_sha256 = { .open = js_sha256_open };
 
 /* Begins digests by an algorithm, whose number is COFFER_SHA256 or COFFER_XXH3_128. */
 JS_EXPORT(coffer_js_hash_new) coffer_status coffer_js_hash_new(unsigned algorithm)

@@ -481,6 +481,25 @@ def test_several_files_with_an_index(tmp_path):
         coffer.convert(index, None)
 
 
+def test_folders_of_the_hub(tmp_path):
+    tensors = {"a.w": torch.ones(3), "b.w": torch.zeros(2, 2)}
+    for name in ("pytorch_model.bin", "diffusion_pytorch_model.bin", "adapter_model.bin"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        torch.save(tensors, folder / name)
+        compare(folder, tensors, tmp_path / "a.safetensors")
+        if name == "adapter_model.bin":
+            continue
+        weight_map = {}
+        for i, (key, tensor) in enumerate(tensors.items()):
+            weight_map[key] = name.replace(".bin", f"-0000{i + 1}-of-00002.bin")
+            torch.save({key: tensor}, folder / weight_map[key])
+        (folder / name).unlink()
+        (folder / f"{name}.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+        compare(folder, tensors, tmp_path / "a.safetensors")
+
+
 def real_files():
     folder = os.environ.get("COFFER_REALDATA")
     return sorted(Path(folder).rglob("*.pt*")) if folder else []
