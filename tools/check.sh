@@ -192,6 +192,7 @@ using() {
     stage python-package tools/python_package.sh
     stage frameworks bindings/python/tests/run_frameworks.sh frameworks
     stage clients bindings/python/tests/run_frameworks.sh clients
+    stage engines bindings/python/tests/run_engines.sh
     stage js tools/js.sh check
     stage web tools/web.sh check
 }
@@ -204,5 +205,5 @@ echo "make check: every stage passed in $SECONDS s"
 sed -n '/tests passed/,$p' "$logs/ctest.log"
 tail -n 1 "$logs/pytest.log"
 grep -E '^=+ .* passed' "$logs/python-package.log"
-grep -hE '^[0-9]+ passed' "$logs"/{frameworks,clients}.log
+grep -hE '^[0-9]+ passed' "$logs"/{frameworks,clients,engines}.log
 grep -hE '^# (tests|pass|skipped) ' "$logs"/{js,web}.log
