@@ -158,7 +158,7 @@ side_by_side() { # side_by_side ROW ROW
 
 cat <<END
 make check installs what is missing (compilers, analysers, emulators, shells and, for the Python package, every framework: up to
-5 GB) and then runs every test: about an hour on two processors. make test is the quick run. Logs: $logs/STAGE.log
+7 GB) and then runs every test: about an hour on two processors. make test is the quick run. Logs: $logs/STAGE.log
 END
 
 # First, and not as a stage: it may ask for a password, and it is the one part that uses the network.
