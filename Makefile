@@ -25,7 +25,7 @@ test: ## the quick test run: gcc, unit tests, vectors, structure; needs only cmo
 	@tools/ctest.sh check-gcc
 	@python3 tools/check_structure.py --build build/check-gcc
 
-check: ## the test run, about 45 minutes and up to 5 GB of tools; stops at the first stage that fails; FULL=1: every stage
+check: ## the test run, about 45 minutes and up to 7 GB of tools; stops at the first stage that fails; FULL=1: every stage
 	@tools/check.sh
 
 asan: ## the unit tests under AddressSanitizer and UndefinedBehaviorSanitizer

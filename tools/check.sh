@@ -181,7 +181,7 @@ run="every test${FULL:+ and every stage}"
 [ -n "$FULL" ] || run="every test, but not the stages $full_stages, which FULL=1 adds"
 cat <<END
 make check installs what is missing (compilers, analysers, emulators, shells and, for the Python package, every framework: up to
-5 GB) and then runs $run: about 45 minutes on two processors. make test is the quick run. Logs: $logs/STAGE.log
+7 GB) and then runs $run: about 45 minutes on two processors. make test is the quick run. Logs: $logs/STAGE.log
 END
 [ -n "$FULL" ] || WITHOUT="${WITHOUT:-} $full_stages"
 
@@ -217,6 +217,7 @@ using() {
     stage python-package tools/python_package.sh
     stage frameworks bindings/python/tests/run_frameworks.sh frameworks
     stage clients bindings/python/tests/run_frameworks.sh clients
+    stage engines bindings/python/tests/run_engines.sh
     stage js tools/js.sh check
     stage web tools/web.sh check
 }
@@ -238,5 +239,5 @@ echo "make check: ${ONLY:-every stage} passed in $SECONDS s ($kind)"
 summary '^[0-9]+% tests passed|^Total Test time' ctest
 summary '^(=+ )?[0-9]+ passed' pytest polyglots
 summary '^=+ .* passed' python-package
-summary '^[0-9]+ passed' frameworks clients
+summary '^[0-9]+ passed' frameworks clients engines
 summary '^# (tests|pass|skipped) ' js web

@@ -10,8 +10,9 @@
 # the script fails. For `check`, `bench`, `js` and `windows` it also makes .venv, with the packages that tests/requirements.txt pins; for
 # `check` and `bench` build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
 # build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
-# requirements-frameworks.txt, for the drop-in (4 GB), build/moto-venv, with those of tests/requirements-moto.txt, an object
-# store to read from, and build/packaging-venv, with the tools that packaging/ is tried with; for `check`, `js` and `web`
+# requirements-frameworks.txt, for the drop-in (4 GB), build/engines-venv, with torch and those of engines/packages.txt beside it,
+# for the adapters (2 GB), build/moto-venv, with those of tests/requirements-moto.txt, an object store to read from, and
+# build/packaging-venv, with the tools that packaging/ is tried with; for `check`, `js` and `web`
 # bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and `cross` it unpacks libraries for the machines
 # that qemu plays in build/cross; for `check` and `ports` cmocka's sources in build/port-cmocka, and in build/port-libraries
 # what tests/requirements-musl.txt pins; for `check`, `ports` and `release` it makes build/zig-venv, with the compiler that
@@ -569,7 +570,7 @@ make_modules() { # make_modules FOLDER REQUIREMENTS: what the file pins, by the 
 }
 
 # Nothing is compiled to bytecode before it is imported: most of the frameworks never is.
-make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with what the file pins, and before it the package
+make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE [OPTION]]: an environment with what the file pins, and before it the package
     if pins_of "$2" | cmp -s - "$1/requirements.txt"; then
         return
     fi
@@ -577,7 +578,7 @@ make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE]: an environment with wha
     rm -rf "$1"
     python3 -m venv "$1"
     [ $# -lt 3 ] || "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$3"
-    "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile -r "$2"
+    "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile ${4:-} -r "$2"
     # Written last: its presence says that the environment is complete.
     pins_of "$2" >"$1/requirements.txt"
 }
@@ -670,6 +671,8 @@ bench)
 check)
     make_venv build/moto-venv tests/requirements-moto.txt
     make_venv build/packaging-venv packaging/oldest.txt
+    # The engines name other versions of torch, and kernels for GPUs.
+    make_venv build/engines-venv bindings/python/tests/engines/packages.txt torch==2.13.0 --no-deps
     ;;&
 js | windows)
     make_venv .venv tests/requirements.txt

@@ -338,6 +338,7 @@ const cli_command cli_meta = {
              "Patterns are those of coffer drop, and each has to match a key, or nothing is done. KEY=@@TEXT\n"
              "sets @TEXT. A file's first metadata get format=pt, too, without which loaders refuse them; to set\n"
              "the format sets another.\n"
+             "\n"
              "--mend is for a file that cannot be opened though all of its tensors are there: bytes that follow the\n"
              "last tensor and belong to none are cut off, and values of the metadata that are no strings (numbers,\n"
              "true, null, objects) become strings, their JSON text.\n",

@@ -50,6 +50,7 @@ def report(out, rank, cases, one):
             found[case] = one(case)
         except Exception:
             found[case] = {"error": traceback.format_exc()}
+            Watched.read()  # what it counted is not the next one's
     (out / f"{rank}.json").write_text(json.dumps(found))
 
 

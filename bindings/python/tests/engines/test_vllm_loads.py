@@ -33,5 +33,9 @@ def test_ranks_read_their_part(loaded, case):
         assert found["size"] // 2 <= found["read"] < found["size"] * 0.6
 
 
+def test_files_that_an_encoder_does_without_are_not_opened(loaded):
+    assert 0 < loaded[1, 0, "encoder"]["size"] < loaded[1, 0, "dense"]["size"]
+
+
 def test_files_of_torch_are_left_to_the_engine(loaded):
     assert loaded[1, 0, "torch"]["read"] == loaded[1, 0, "torch"]["auto read"] == 0

@@ -3,6 +3,7 @@
 of it."""
 
 import contextlib
+import functools
 import os
 
 os.environ |= {"VLLM_TARGET_DEVICE": "cpu", "VLLM_PLUGINS": "coffer", "TORCHDYNAMO_DISABLE": "1"}
@@ -18,7 +19,8 @@ from vllm.config import set_current_vllm_config
 from vllm.distributed import destroy_model_parallel, init_distributed_environment, initialize_model_parallel
 from vllm.engine.arg_utils import EngineArgs
 from vllm.model_executor.kernels import linear
-from vllm.model_executor.model_loader import DefaultModelLoader, get_model
+from vllm.model_executor.layers.fused_moe.experts import cpu_moe
+from vllm.model_executor.model_loader import DefaultModelLoader, get_model, get_model_loader
 from vllm.model_executor.models.llama import LlamaForCausalLM
 from vllm.plugins import load_general_plugins
 
@@ -34,13 +36,14 @@ OPTIONS = {
 
 
 def quantised(values, scale=None, **others):
-    """What vLLM has compiled for other processors only."""
+    """Compiled parts of vLLM are for GPUs, and no layer is run."""
     scale = values.abs().max().float() / 448 if scale is None else scale
     return (values.float() / scale).clamp(-448, 448).to(torch.float8_e4m3fn), scale
 
 
 _custom_ops.scaled_fp8_quant = quantised
-linear.choose_scaled_mm_linear_kernel = lambda *args, **kwargs: fakes.Stub  # no layer is run
+cpu_moe.cpu_prepack_moe_weight = lambda weight, isa: weight
+linear.choose_scaled_mm_linear_kernel = lambda *args, **kwargs: fakes.Stub
 LlamaForCausalLM.is_unused_checkpoint_weight = staticmethod(lambda name: name.startswith("readout."))
 
 
@@ -80,14 +83,23 @@ def load(case, load_format, own):
     return summary(model.named_parameters())
 
 
+def load_encoder(load_format, own):
+    """What is left of a model's files for its encoder alone. None of these models has one: the layers play what it does without."""
+    config = configuration("dense", load_format)
+    loader = (DefaultModelLoader if own else get_model_loader)(config.load_config)
+    loader._encoder_only_lm_prefixes = ("model.layers.",)
+    return summary(loader._get_weights_iterator(loader.Source(config.model_config.model, None)))
+
+
 def one(case):
     """Coffer as the load format, and in the place of the default one, where the environment says so."""
-    found = {"own": load(case, "auto", own=True)}
+    loaded = load_encoder if case == "encoder" else functools.partial(load, case)
+    found = {"own": loaded("auto", own=True)}
     assert not Watched.all
-    found["coffer"] = load(case, "coffer", own=False)
+    found["coffer"] = loaded("coffer", own=False)
     found |= Watched.read()
     if "COFFER_LOAD_AUTO" in os.environ:
-        found["auto"] = load(case, "auto", own=False)
+        found["auto"] = loaded("auto", own=False)
         found["auto read"] = Watched.read()["read"]
     return found
 
