@@ -7,10 +7,20 @@ copied to `library` while it is made; CMakeLists.txt looks there first.
 
 from __future__ import annotations
 
+import sys
+
+# Said before anything that an older one does not know. Front ends compare the version with `requires-python` only after the backend was
+# imported.
+if sys.version_info < (3, 11):
+    sys.exit(
+        "coffer cannot be built: it needs Python 3.11, the first whose stable ABI has the buffer protocol, and this is Python {}.{}".format(
+            *sys.version_info[:2]
+        )
+    )
+
 import os
 import shlex
 import shutil
-import sys
 import sysconfig
 import tomllib
 from pathlib import Path

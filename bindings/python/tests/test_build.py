@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,24 @@ def add(folder: Path, name: str, said: str) -> None:
     program = folder / "programs" / name
     program.write_text(f"#!{shutil.which('sh')}\necho '{said}'\n")
     program.chmod(0o755)
+
+
+@pytest.mark.parametrize("version", [(3, 7), (3, 9), (3, 10)], ids=str)
+def test_an_older_python(version):
+    """It does not get as far as to what it lacks, and can parse the file."""
+    code = f"import sys; sys.version_info = (*{version}, 0, 'final', 0); sys.modules['tomllib'] = None; import backend"
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE / "build_backend")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment)
+    wanted = "it needs Python 3.11, the first whose stable ABI has the buffer protocol"
+    assert (done.returncode, done.stderr) == (1, f"coffer cannot be built: {wanted}, and this is Python {version[0]}.{version[1]}\n")
+    tree = ast.parse((PACKAGE / "build_backend/backend.py").read_text(), feature_version=version)
+    before = next(i for i, statement in enumerate(tree.body) if isinstance(statement, ast.If))
+    assert [ast.unparse(statement) for statement in tree.body[1:before]] == ["from __future__ import annotations", "import sys"]
+
+
+def test_the_version_is_the_same_everywhere():
+    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())
+    assert project["project"]["requires-python"] == ">=3.11" and project["tool"]["scikit-build"]["wheel"]["py-api"] == "cp311"
 
 
 @pytest.mark.parametrize("hook", ["get_requires_for_build_wheel", "get_requires_for_build_editable"])
