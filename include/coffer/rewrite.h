@@ -195,10 +195,10 @@ COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *
 COFFER_API coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options,
                                             coffer_error *err);
 /*
- * Does what coffer_rewrite_run does before it writes the first byte of a tensor, and fails as that would: reads what has
- * to be known of tensors (those that an average leaves as they are, adapters), and makes the new files, which have no
- * name yet, get their room and are removed again. For one who asks first what a rewrite would do. Afterwards the plan can
- * only be freed. Since 0.2.
+ * Does what coffer_rewrite_run does before it writes the first byte of a tensor, and fails as that would: reads what
+ * has to be known of tensors (those that an average leaves as they are, adapters), and makes the new files, which have
+ * no name yet, get their room and are removed again. For one who asks first what a rewrite would do. Afterwards the
+ * plan can only be freed. Since 0.2.
  */
 COFFER_API coffer_status coffer_rewrite_check(coffer_rewrite *rewrite, const coffer_read_options *options,
                                               coffer_error *err);
