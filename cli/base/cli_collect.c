@@ -192,7 +192,7 @@ int cli_collect_fail(const cli_collection *all, cli *app, const cli_arguments *a
     if (err->code != COFFER_ERR_DUPLICATE_NAME || !find_twins(all, twins)) {
         return cli_fail(app, err->path[0] != '\0' ? err->path : arguments->names[0], err);
     }
-    char name[161];
+    char name[sizeof err->tensor];
     char first[129];
     const coffer_tensor *tensor = twins[1]->tensor;
     const char *other = input_of(all, arguments, twins[0]);
@@ -200,6 +200,7 @@ int cli_collect_fail(const cli_collection *all, cli *app, const cli_arguments *a
     coffer_escape(other, cli_cut_at_character(other, strlen(other), 128), first, sizeof first);
     snprintf(err->message, sizeof err->message, "the tensor \"%s\" is in %s too; rename one of them, or drop one", name,
              first);
+    memcpy(err->tensor, name, sizeof name);
     err->offset = COFFER_NO_OFFSET;
     err->path[0] = '\0';
     return cli_fail(app, input_of(all, arguments, twins[1]), err);

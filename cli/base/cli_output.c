@@ -17,6 +17,7 @@ void cli_output_init(cli_output *out, int fd)
     out->fd = fd;
     out->width = cli_terminal_width(fd);
     out->colour = cli_terminal_colour(fd);
+    out->ascii = out->width > 0 && !cli_terminal_utf8();
     out->before = NULL;
     out->before_ctx = NULL;
     out->take = NULL;
@@ -35,6 +36,7 @@ void cli_output_init_take(cli_output *out, size_t width, void (*take)(void *ctx,
     cli_output_init(out, -1);
     out->width = width;
     out->colour = true;
+    out->ascii = false;
     out->take = take;
     out->take_ctx = ctx;
 }
@@ -91,9 +93,42 @@ void cli_put(cli_output *out, const char *bytes, size_t size)
     out->used += size;
 }
 
+/* Signs that texts of ours have, and how they are spelled where the terminal shows no UTF-8. */
+static const struct {
+    const char *sign;
+    const char *ascii;
+} SIGNS[] = { { "\u2026", "..." }, { "\u00d7", "x" } };
+
+static size_t sign_at(const char *text, size_t *number)
+{
+    for (size_t i = 0; i < sizeof SIGNS / sizeof SIGNS[0]; i++) {
+        const size_t len = strlen(SIGNS[i].sign);
+        if (strncmp(text, SIGNS[i].sign, len) == 0) {
+            *number = i;
+            return len;
+        }
+    }
+    return 0;
+}
+
+static void put_in_ascii(cli_output *out, const char *text)
+{
+    size_t number = 0;
+    while (*text != '\0') {
+        const size_t len = sign_at(text, &number);
+        const char *as = len > 0 ? SIGNS[number].ascii : text;
+        cli_put(out, as, len > 0 ? strlen(as) : 1);
+        text += len > 0 ? len : 1;
+    }
+}
+
 void cli_put_text(cli_output *out, const char *text)
 {
-    cli_put(out, text, strlen(text));
+    if (out->ascii) {
+        put_in_ascii(out, text);
+    } else {
+        cli_put(out, text, strlen(text));
+    }
 }
 
 void cli_put_char(cli_output *out, char c)
@@ -204,11 +239,16 @@ size_t cli_put_cut(cli_output *out, const char *text, size_t text_len, size_t wi
     }
     coffer_escape(text, text_len, escaped, need + 1);
     /* The end of a name tells more than its middle, and as much as its beginning. */
-    const size_t tail = (width - 1) / 2;
-    const size_t head = width - 1 - tail;
+    const size_t gap = !out->ascii ? 1 : width > 4 ? 3 : width;
+    const size_t tail = (width - gap) / 2;
+    const size_t head = width - gap - tail;
     const char *end = escaped + skip_characters(escaped, whole - tail);
     cli_put(out, escaped, skip_characters(escaped, head));
-    cli_put_text(out, "\u2026");
+    if (out->ascii) {
+        cli_put_repeat(out, '.', gap);
+    } else {
+        cli_put_text(out, "\u2026");
+    }
     cli_put_text(out, end);
     free(escaped);
     return width;

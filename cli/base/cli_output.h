@@ -34,6 +34,7 @@ typedef struct cli_output {
     int fd;
     size_t width; /* columns of the terminal; 0: there is none, and nothing is cut or folded */
     bool colour;
+    bool ascii; /* a terminal that does not show UTF-8: signs of our own are spelled in ASCII */
     /* called before bytes go to a terminal, for what else is on it; NULL: nothing */
     void (*before)(void *ctx);
     void *before_ctx;

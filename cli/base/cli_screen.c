@@ -285,6 +285,26 @@ static bool same_pen(const cli_pen *a, const cli_pen *b)
     return a->ink == b->ink && a->paper == b->paper && a->look == b->look;
 }
 
+/* What a terminal without UTF-8 shows of another character: signs of our own, and ? in as many columns for those of names. */
+static void add_in_ascii(cli_screen *screen, uint32_t code)
+{
+    static const struct {
+        uint32_t code;
+        char sign;
+    } signs[] = {
+        { 0x2026, '.' }, { 0x2194, '|' }, { 0x2193, 'v' }, { 0x25BE, 'v' },
+        { 0x25B8, '>' }, { 0xD7, 'x' },   { 0x2191, '^' }, { 0x2502, '|' },
+    };
+    char text[2] = { '?', '?' };
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
+        text[0] = signs[i].code == code ? signs[i].sign : text[0];
+    }
+    if (code >= 0x2581 && code <= 0x2588) { /* eighths of a block, from the bottom up */
+        text[0] = ".,:-=+*#"[code - 0x2581];
+    }
+    add_bytes(screen, text, cli_character_width(code));
+}
+
 static bool same_cell(const cli_cell *a, const cli_cell *b)
 {
     return a->code == b->code && memcmp(a->marks, b->marks, sizeof a->marks) == 0 && same_pen(&a->pen, &b->pen);
@@ -311,8 +331,13 @@ static void write_cell(cli_screen *screen, screen_writer *writer, size_t x, size
         add_pen(screen, &cell->pen);
         writer->pen = cell->pen;
     }
+    if (screen->ascii && cell->code >= 0x80) {
+        add_in_ascii(screen, cell->code);
+        writer->x = cli_character_width(cell->code) == 1 ? x + 1 : SIZE_MAX;
+        return;
+    }
     add_character(screen, cell->code);
-    for (size_t i = 0; i < CLI_SCREEN_MARKS && cell->marks[i] != 0; i++) {
+    for (size_t i = 0; i < CLI_SCREEN_MARKS && cell->marks[i] != 0 && !screen->ascii; i++) {
         add_character(screen, cell->marks[i]);
     }
     writer->x = is_certain(cell) ? x + 1 : SIZE_MAX;

@@ -39,11 +39,12 @@ typedef struct cli_cell {
     cli_pen pen;
 } cli_cell;
 
-/* Begin with a struct of zeros, its colours set, and cli_screen_resize. */
+/* Begin with a struct of zeros, its colours and `ascii` set, and cli_screen_resize. */
 typedef struct cli_screen {
     size_t columns;
     size_t rows;
     cli_colours colours;
+    bool ascii;      /* the terminal shows no UTF-8: other characters are drawn as ASCII */
     cli_cell *frame; /* what is drawn */
     cli_cell *shown; /* what the terminal shows */
     bool known;      /* it does */

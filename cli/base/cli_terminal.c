@@ -5,6 +5,8 @@
 #include "cli_host.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define USUAL_WIDTH 80
@@ -36,6 +38,28 @@ size_t cli_terminal_width(int fd)
 bool cli_terminal_capable(int fd)
 {
     return cli_host_terminal(fd);
+}
+
+/* The name of a locale is LANGUAGE.ENCODING@VARIANT. C and POSIX are ASCII; of others without an encoding nothing is known. */
+static bool names_utf8(const char *locale)
+{
+    const char *encoding = strchr(locale, '.');
+    if (encoding == NULL) {
+        return strcmp(locale, "C") != 0 && strcmp(locale, "POSIX") != 0;
+    }
+    return strncasecmp(encoding + 1, "UTF-8", 5) == 0 || strncasecmp(encoding + 1, "UTF8", 4) == 0;
+}
+
+bool cli_terminal_utf8(void)
+{
+    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *locale = getenv(names[i]);
+        if (locale != NULL && locale[0] != '\0') {
+            return names_utf8(locale);
+        }
+    }
+    return true;
 }
 
 bool cli_terminal_colour(int fd)

@@ -34,7 +34,7 @@ void cli_host_begin(void)
 bool cli_host_terminal(int fd)
 {
     const char *terminal = getenv("TERM");
-    return terminal != NULL && strcmp(terminal, "dumb") != 0 && isatty(fd);
+    return terminal != NULL && terminal[0] != '\0' && strcmp(terminal, "dumb") != 0 && isatty(fd);
 }
 
 size_t cli_host_width(int fd)

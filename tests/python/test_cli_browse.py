@@ -25,6 +25,7 @@ import time
 from pathlib import Path
 
 import pytest
+import terminal
 from model_files import make
 from screen import Program
 from web_server import Server
@@ -390,6 +391,39 @@ def test_what_comparing_found_is_among_what_differs(folder):
         program.press("d")
         assert any("q_proj" in line for line in program.lines())
         assert program.type("q").end() == 0
+
+
+# ---- Terminals that are less ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "C"}, {"LC_ALL": "", "LC_CTYPE": "POSIX"}, {"LANG": "de_DE.ISO-8859-1"}])
+def test_a_locale_without_utf8_gets_ascii(locale, folder, tmp_path):
+    """On a terminal; what goes into a file or a pipe is the same in every locale."""
+    make(tmp_path / "m.safetensors", {f"model.layers.{i}.self_attn.q_proj.weight": ("U8", [1], b"0") for i in (0, 1)})
+    environment = {**ENVIRONMENT, **locale}
+    for arguments in (["m.safetensors"], ["m.safetensors", "other.safetensors"]):
+        with Program([COFFER, "browse", *arguments], 110, 24, cwd=folder, env=environment) as program:
+            program.wait("1/").press("/lm_head\r").wait("mean").press("?").press("q")
+            assert program.type("q").end() == 0
+            assert program.said.isascii() and b"\x1b[?2026l" in program.said
+    for arguments in (["ls", "m.safetensors"], ["ls", "--tree", "m.safetensors"]):
+        plain = terminal.run([COFFER, *arguments], 30, cwd=tmp_path, env=environment)[1]
+        rich = terminal.run([COFFER, *arguments], 30, cwd=tmp_path, env=ENVIRONMENT)[1]
+        assert plain.isascii() and not rich.isascii()
+        assert ("..." in plain) == ("\u2026" in rich) and (" x 2" in plain) == (" \u00d7 2" in rich)
+        piped = [subprocess.run([COFFER, *arguments], cwd=tmp_path, env=e, capture_output=True, check=True).stdout
+                 for e in (environment, ENVIRONMENT)]
+        assert piped[0] == piped[1]
+
+
+@pytest.mark.parametrize("term", ["dumb", "", None])
+def test_a_terminal_that_moves_no_cursor_gets_no_sequences(term, folder):
+    environment = {k: v for k, v in ENVIRONMENT.items() if k != "TERM"} | ({} if term is None else {"TERM": term})
+    for arguments in (["browse", "m.safetensors"], ["ls", "m.safetensors"], ["stats", "m.safetensors"],
+                      ["hash", "m.safetensors"], ["ls", "missing"], ["doctor", "m.safetensors"]):
+        code, said = terminal.run([COFFER, *arguments], 80, cwd=folder, env=environment)
+        assert "\x1b" not in said and code == {"browse": 2, "missing": 3}.get(arguments[0], 3 if "missing" in arguments else 0)
+        assert arguments[0] != "browse" or "TERM says that this one cannot" in said
 
 
 # ---- Large models ---------------------------------------------------------------------------------------------------

@@ -820,3 +820,32 @@ def test_base_and_adapter_by_url(small, monkeypatch):
         assert "no adapter_config.json is beside it" in refused(folder, lora)
     found = {name: body for name, (_, _, body, _) in tensors_of(folder / "far.safetensors")[1].items()}
     assert found == {name: values.tobytes() for name, values in expected.items()}
+
+
+# ---- What a dry run promises ----
+
+
+@pytest.mark.parametrize("command", [["average", "a.safetensors", "b.safetensors"], ["cast", "a.safetensors", "x=BF16"],
+                                     ["drop", "a.safetensors", "n"], ["align", "a.safetensors", "--to", "4096"]])
+@pytest.mark.parametrize("output", ["missing/o.safetensors", "folder", "a.safetensors/o.safetensors", "/dev/null", "o.safetensors"])
+def test_a_dry_run_fails_as_the_run_does(command, output, tmp_path):
+    (tmp_path / "folder").mkdir()
+    for name in ("a", "b"):
+        make(tmp_path / f"{name}.safetensors", {"n": ("I64", [1], bytes(8)), "x": ("F32", [2], bytes(8))})
+    before = sorted(path.name for path in tmp_path.iterdir())
+    dry, wet = (subprocess.run([CLI, *command, "-o", output, *options], cwd=tmp_path, capture_output=True, text=True,
+                               timeout=60, check=False) for options in (["--dry-run"], []))
+    assert dry.returncode == wet.returncode == (0 if output == "o.safetensors" else 3)
+    if output != "o.safetensors":
+        assert dry.stderr == wet.stderr
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_dry_run_of_an_average_compares_what_is_not_averaged(tmp_path):
+    for name, number in (("a", 1), ("b", 2)):
+        make(tmp_path / f"{name}.safetensors", {"n": ("I64", [1], bytes([number] * 8)), "x": ("F32", [2], bytes(8))})
+    for other, code in (("b", 1), ("a", 0)):
+        result = subprocess.run([CLI, "average", "a.safetensors", f"{other}.safetensors", "-o", "o.safetensors", "-n"],
+                                cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert result.returncode == code and not (tmp_path / "o.safetensors").exists()
+        assert ("differs between the models" in result.stderr) == (code == 1)

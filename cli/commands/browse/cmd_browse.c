@@ -12,11 +12,13 @@
 #include "cli_files.h"
 #include "cli_options.h"
 #include "cli_report.h"
+#include "cli_terminal.h"
 #include "cli_text.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REST 80 /* milliseconds that the cursor rests on a tensor before its numbers are read */
 
@@ -208,6 +210,7 @@ static bool prepare(browse_run *run, const browse_data *data)
     size_t rows = 0;
     cli_console_size(&columns, &rows);
     run->asked = run->rested = BROWSE_NONE;
+    run->screen.ascii = !cli_terminal_utf8();
     run->screen.colours = cli_colours_of(getenv("TERM"), getenv("COLORTERM"), getenv("NO_COLOR"));
     run->work = browse_work_new(data, cli_console_wake);
     if (run->work == NULL || !cli_screen_resize(&run->screen, columns, rows) ||
@@ -259,7 +262,9 @@ static int run_browse(cli *app, const cli_arguments *arguments)
     const char *path_b = arguments->name_count > 1 ? arguments->names[1] : NULL;
     int code = CLI_EXIT_OK;
     if (!cli_console_possible()) {
-        cli_say(app, "browse needs a terminal at standard input and output; coffer ls lists the tensors anywhere");
+        const bool dumb = cli_terminal_width(STDOUT_FILENO) > 0 && !cli_terminal_capable(STDOUT_FILENO);
+        cli_say(app, "browse needs a terminal %s; coffer ls lists the tensors anywhere",
+                dumb ? "that can move its cursor, and TERM says that this one cannot" : "at standard input and output");
         return CLI_EXIT_USAGE;
     }
     coffer *a = cli_open(app, path_a, false, &code);
