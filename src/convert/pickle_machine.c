@@ -167,6 +167,9 @@ static coffer_status pickle_step(coffer__pickle *p, bool *stopped)
     }
     /* STOP needs one value, which is the result. What else is on the stack is dropped, as Python does. */
     *stopped = *opcode == '.';
+    if (*stopped && p->position < p->frame_end) {
+        return coffer__pickle_fail(p, "it ends within a frame, behind which a loader would go on");
+    }
     if (*stopped) {
         return coffer__pickle_pop(p, &p->root);
     }
