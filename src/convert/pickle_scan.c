@@ -111,6 +111,26 @@ static bool scan_is_script(const scan_pickle *scan, coffer__value value)
     return scan->script && coffer__graph_is_script(&scan->graph, value);
 }
 
+/* What is called. Instead of a class, torch's legacy format has an id of it, with the file that it was written in and its
+   source: the loader gives the class. */
+static coffer__value scan_callable(const coffer__graph *graph, coffer__value call)
+{
+    const coffer__value callable = coffer__graph_callable(graph, call);
+    const coffer__node *node = coffer__pickle_node(graph->pickle, callable);
+    coffer__value id[1] = { 0 };
+    coffer__value parts[2] = { 0 };
+    if (node == NULL || node->kind != COFFER__VALUE_PERSISTENT) {
+        return callable;
+    }
+    coffer__graph_items(graph, callable, id, 1);
+    const coffer__node *tuple = coffer__pickle_node(graph->pickle, id[0]);
+    if (tuple == NULL || tuple->kind != COFFER__VALUE_TUPLE || coffer__graph_items(graph, id[0], parts, 2) < 2 ||
+        !coffer__graph_is_text(graph, parts[0], "module")) {
+        return callable;
+    }
+    return parts[1];
+}
+
 /* A call. What a name that is understood makes of its arguments is known; and the one form of eval that is data. The
    callable of a call may be the result of another. */
 static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_error *err)
@@ -118,7 +138,7 @@ static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_er
     char text[COFFER__SCAN_TEXT];
     coffer__graph *graph = &scan->graph;
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
-    const coffer__value callable = coffer__graph_callable(graph, value);
+    const coffer__value callable = scan_callable(graph, value);
     const coffer__known known = coffer__graph_known(graph, callable);
     const coffer__node *called = coffer__pickle_node(graph->pickle, callable);
     const bool named =
