@@ -121,6 +121,8 @@ coffer_status coffer__pickle_run(coffer__pickle **pickle, const coffer__pickle_b
                                  const coffer_allocator *allocator, uint64_t budget, const coffer__pickle_watch *watch,
                                  uint64_t *end, coffer_error *err);
 void coffer__pickle_free(coffer__pickle *pickle);
+/* Whether a byte is an opcode of protocols 0 to 5. */
+bool coffer__pickle_is_opcode(uint8_t byte);
 
 coffer__value coffer__pickle_root(const coffer__pickle *pickle);
 size_t coffer__pickle_count(const coffer__pickle *pickle); /* nodes; values are 1 … count */

@@ -439,6 +439,7 @@ static coffer_status follow_mark(follower *f)
 static coffer_status follow_stop(follower *f)
 {
     const bool within = f->frame_end > f->p->position;
+    f->found->complete = true;
     if (f->extended) {
         follow_import(f, "", 0, "", 0);
     }

@@ -153,6 +153,11 @@ static const pickle_row pickle_rows[256] = {
     [0x98] = { coffer__op_buffer, 0 },
 };
 
+bool coffer__pickle_is_opcode(uint8_t byte)
+{
+    return byte == '.' || pickle_rows[byte].run != NULL;
+}
+
 /* Runs one opcode; *stopped when it was STOP. */
 static coffer_status pickle_step(coffer__pickle *p, bool *stopped)
 {

@@ -53,7 +53,7 @@ typedef struct scan_pickle {
 
 bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size)
 {
-    return size >= 2 && bytes[0] == 0x80 && bytes[1] <= 5;
+    return size >= 3 && bytes[0] == 0x80 && bytes[1] <= 5 && coffer__pickle_is_opcode(bytes[2]);
 }
 
 /* Nothing is asked for past the end that the stream was given. */
@@ -336,14 +336,15 @@ static coffer_status scan_look_at_text(const coffer__torch_file *file, const cof
     return status;
 }
 
-/* Bytes in which loaders would import something if somebody gave them to one, or that begin as a pickle does. */
+/* Bytes in which loaders would import something if somebody gave them to one, or that are a pickle of data: it may have
+   bytes of its own. */
 static coffer_status scan_bytes_of(const coffer__torch_file *file, scan_pickle *scan, const coffer__scan_range *range,
                                    coffer__value value, scan_queue *queue, coffer_error *err)
 {
     const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
     scan_queued item = { .decoded = NULL };
     coffer__followed followed;
-    uint8_t head[2] = { 0 };
+    uint8_t head[3] = { 0 };
     coffer_status status = COFFER_OK;
     if (node->as.bytes.latin1 || node->as.bytes.escaped) {
         status = scan_look_at_text(file, range, node, &item, &followed, err);
@@ -358,7 +359,7 @@ static coffer_status scan_bytes_of(const coffer__torch_file *file, scan_pickle *
     if (status == COFFER_OK && item.range.size >= sizeof head) {
         status = scan_read(file, &item.range, head, sizeof head, err);
     }
-    const bool begins = coffer__scan_is_pickle(head, sizeof head);
+    const bool begins = followed.complete && coffer__scan_is_pickle(head, sizeof head);
     if (status != COFFER_OK || (followed.outcome == COFFER__FOLLOWED_TO_END && !begins)) {
         coffer__free(queue->allocator, item.decoded, item.room);
         return status;
@@ -481,7 +482,7 @@ static coffer_status scan_put_more(const coffer__torch_file *file, const coffer_
 /* What comes after the pickles that belong in a range may be none. */
 static coffer_status scan_doubt(const coffer__torch_file *file, coffer__scan_range *rest, coffer_error *err)
 {
-    uint8_t head[2] = { 0 };
+    uint8_t head[3] = { 0 };
     const coffer_status status = rest->size >= sizeof head ? scan_read(file, rest, head, sizeof head, err) : COFFER_OK;
     rest->unsure = !coffer__scan_is_pickle(head, sizeof head);
     return status;
