@@ -272,7 +272,8 @@ static coffer_status follow_name(follower *f, char *text, size_t *len, bool *cut
         if (status == COFFER_OK && c == '\n') {
             break;
         }
-        *cut = status != COFFER_OK || *len == FOLLOW_MAX_LINE;
+        f->found->cut = status != COFFER_OK;
+        *cut = f->found->cut || *len == FOLLOW_MAX_LINE;
         if (!*cut) {
             text[(*len)++] = c;
         }

@@ -359,8 +359,10 @@ static coffer_status scan_bytes_of(const coffer__torch_file *file, scan_pickle *
     if (status == COFFER_OK && item.range.size >= sizeof head) {
         status = scan_read(file, &item.range, head, sizeof head, err);
     }
+    /* Whoever loads bytes does it by the C unpickler, which takes no name without its line's end: "conv1.weight" is none. */
+    const bool none = followed.outcome == COFFER__FOLLOWED_TO_END || followed.cut;
     const bool begins = followed.complete && coffer__scan_is_pickle(head, sizeof head);
-    if (status != COFFER_OK || (followed.outcome == COFFER__FOLLOWED_TO_END && !begins)) {
+    if (status != COFFER_OK || (none && !begins)) {
         coffer__free(queue->allocator, item.decoded, item.room);
         return status;
     }
