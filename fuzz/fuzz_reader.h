@@ -13,6 +13,7 @@
 #include "guarded.h"
 #include "plan.h"
 #include "reader.h"
+#include "scan_input.h"
 
 #define FUZZ_MOST_FILES 64
 
@@ -87,9 +88,11 @@ static void read_as(fuzz_folder folder, const char *path, const coffer__wants *w
     coffer_error err;
     coffer_status status = coffer__plan_begin(&plan, coffer_libc_allocator(), (uint64_t)16 << 20, &err);
     expect(status == COFFER_OK, "a plan begins");
-    status = coffer__reader_for(&input, coffer_libc_allocator(), &reader, &err);
-    if (status == COFFER_OK) {
-        status = reader->read(&input, wants, &plan, &err);
+    if (wants->scan) {
+        status = coffer__scan_input(&input, wants, &plan, &reader, &err);
+    } else {
+        status = coffer__reader_for(&input, coffer_libc_allocator(), &reader, &err);
+        status = status == COFFER_OK ? reader->read(&input, wants, &plan, &err) : status;
     }
     expect(status == COFFER_OK || (err.code == status && err.message[0] != '\0'), "a failure says what it is");
     if (status == COFFER_OK) {

@@ -111,6 +111,8 @@ static void walk_take(folder_walk *walk, char *path)
         walk_trouble(walk, path, "is a symbolic link whose target is not a file");
     } else if (S_ISREG(target.st_mode)) {
         kept = walk_add_file(walk, path, (uint64_t)target.st_size);
+    } else if (walk->rule->needs_folders) {
+        walk_trouble(walk, path, "links to a folder, whose files are left out: name that folder, too");
     } else {
         cli_remark_path(walk->app, path, "links to a folder, whose files are left out");
     }

@@ -23,6 +23,7 @@ typedef struct cli_folder {
 
 typedef struct cli_folder_rule {
     bool follows_links;
+    bool needs_folders; /* a link to a folder, whose files are left out, is trouble */
     /* Whether a file, or a folder with all that is in it, is left out. May be NULL. */
     bool (*leaves_out)(const void *ctx, const char *name);
     const void *ctx;

@@ -232,7 +232,7 @@ static bool add_folder(cli *app, const char *path, cli_models *models)
 {
     models_folder folder = { .path = path, .models = models };
     models_folder *self = &folder;
-    const cli_folder_rule rule = { true, leaves_out, &self };
+    const cli_folder_rule rule = { .follows_links = true, .leaves_out = leaves_out, .ctx = &self };
     const size_t first = models->count;
     models->code = cli_worse(models->code, cli_folder_list(app, path, &rule, &folder.files));
     folder.covered = calloc(folder.files.count + 1, sizeof *folder.covered);

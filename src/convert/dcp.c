@@ -16,8 +16,10 @@
 #include "dcp_metadata.h"
 #include "dcp_safetensors.h"
 #include "error.h"
+#include "paths.h"
 #include "pickle_scan.h"
 #include "readers.h"
+#include "scan_contents.h"
 #include "text.h"
 #include "torch_archive.h"
 #include "wanted.h"
@@ -44,14 +46,20 @@ typedef struct dcp_reading {
     size_t last; /* the one that was used last */
 } dcp_reading;
 
+/* Whether a file is called as those of parts are. */
+static bool dcp_is_parts(const char *path, size_t path_len)
+{
+    return coffer__text_ends(path, path_len, ".distcp");
+}
+
 /* ---- files --------------------------------------------------------------------------------------------------------- */
 
 /* Parts of one tensor are mostly in the order of the files, so the next one is looked for after the last. */
-static dcp_file *dcp_find_file(dcp_reading *in, const coffer__dcp_part *part)
+static dcp_file *dcp_find_file(dcp_reading *in, const char *name, size_t name_len)
 {
     for (size_t i = 0; i < in->file_count; i++) {
         dcp_file *file = &in->files[(in->last + i) % in->file_count];
-        if (file->name_len == part->file_len && memcmp(file->name, part->file, part->file_len) == 0) {
+        if (file->name_len == name_len && memcmp(file->name, name, name_len) == 0) {
             in->last = (size_t)(file - in->files);
             return file;
         }
@@ -68,12 +76,13 @@ static coffer__torch_file dcp_whole(const dcp_reading *in, const dcp_file *file)
                                  .size = file->size };
 }
 
-/* Opens the file of a part, if it is not open. Its name is one of the folder's, or the input refuses it. */
-static coffer_status dcp_open_file(dcp_reading *in, const coffer__dcp_part *part, dcp_file **file, coffer_error *err)
+/* Opens a file, if it is not open. Its name is one of the folder's, or the input refuses it. */
+static coffer_status dcp_open_file(dcp_reading *in, const char *name, size_t name_len, dcp_file **file,
+                                   coffer_error *err)
 {
     const coffer__input *input = in->file->input;
     coffer__plan *plan = in->file->plan;
-    dcp_file *found = dcp_find_file(in, part);
+    dcp_file *found = dcp_find_file(in, name, name_len);
     *file = found;
     if (found != NULL) {
         return COFFER_OK;
@@ -85,11 +94,11 @@ static coffer_status dcp_open_file(dcp_reading *in, const coffer__dcp_part *part
     }
     in->files = files;
     found = &files[in->file_count];
-    *found = (dcp_file){ .name = part->file, .name_len = part->file_len };
+    *found = (dcp_file){ .name = name, .name_len = name_len };
     uint32_t number = 0;
-    coffer_status status = input->open(input->ctx, part->file, part->file_len, &found->number, &found->size, err);
+    coffer_status status = input->open(input->ctx, name, name_len, &found->number, &found->size, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_file(plan, part->file, part->file_len, &number, err);
+        status = coffer__plan_put_file(plan, name, name_len, &number, err);
     }
     if (status == COFFER_OK && number != found->number) {
         status = coffer__fail(err, COFFER_ERR_PLAN, "the files of the checkpoint are not numbered as they were opened");
@@ -179,7 +188,7 @@ static coffer_status dcp_read_part(dcp_reading *in, const coffer__dcp_part *part
     if (part->file == NULL) {
         return dcp_fail_part(in, part, COFFER_ERR_VIEW, "no file has the part of tensor %q that begins at %s", err);
     }
-    coffer_status status = dcp_open_file(in, part, &file, err);
+    coffer_status status = dcp_open_file(in, part->file, part->file_len, &file, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -336,47 +345,67 @@ static coffer_status dcp_read_all(dcp_reading *in, coffer_error *err)
 
 /* ---- scanning ------------------------------------------------------------------------------------------------------ */
 
-/* The pickles of all parts, whatever they are of: a loader reads them all. What cannot be read is told, and the scan goes
-   on. */
-static coffer_status dcp_scan_part(dcp_reading *in, const coffer__dcp_part *part, coffer_error *err)
+/* What is stored, be it a part of a tensor or an object that is none: a loader reads all of it, and takes what is no archive
+   for a pickle. Of a file of safetensors nothing is taken out by its place. */
+static coffer_status dcp_scan_place(dcp_reading *in, const coffer__dcp_place *place, coffer_error *err)
 {
     dcp_file *file = NULL;
-    if (part->file == NULL) {
-        return COFFER_OK;
-    }
-    const coffer_status status = dcp_open_file(in, part, &file, err);
-    if (status != COFFER_OK || part->at > file->size || part->size > file->size - part->at) {
+    const coffer_status status = dcp_open_file(in, place->file, place->file_len, &file, err);
+    if (status != COFFER_OK || file->table != NULL) {
         return status;
     }
-    const coffer__torch_file archive = dcp_archive(in, file, part);
-    return file->table != NULL ? COFFER_OK : coffer__torch_scan_archive(&archive, err);
+    if (place->at > file->size || place->size > file->size - place->at) {
+        return coffer__plan_put_finding(in->file->plan, COFFER_WEIGHT_DANGER, file->number, file->size, "",
+                                        "%q was not looked at: it lies beyond the end of the file, which was cut",
+                                        place->name, place->name != NULL ? coffer__text_len(place->name) : 0, err);
+    }
+    coffer__torch_file part = dcp_whole(in, file);
+    part.embedded = true;
+    part.at = place->at;
+    part.part = place->size;
+    return coffer__scan_part(&part, place->name != NULL ? place->name : "", err);
 }
 
+static const char dcp_description[] = ".metadata";
+
+/* A scan of a file of parts looks at what the metadata beside it has there; one of the metadata at everything. */
 static coffer_status dcp_scan(dcp_reading *in, coffer_error *err)
 {
-    const coffer__scan_range range = { .member = "", .size = in->file->size, .expected = 1 };
-    coffer_status status = coffer__scan_pickles(in->file, &range, NULL, err);
-    if (status == COFFER_OK) {
-        status = coffer__dcp_read(&in->dcp, in->file, err);
+    const coffer__input *input = in->file->input;
+    const size_t first = coffer__path_name_at(input->path);
+    const char *own = input->path + first;
+    const size_t own_len = input->path_len - first;
+    const bool described = dcp_is_parts(input->path, input->path_len);
+    coffer__torch_file metadata = *in->file;
+    coffer_status status = COFFER_OK;
+    if (described) {
+        dcp_file *file = NULL;
+        status = dcp_open_file(in, dcp_description, sizeof dcp_description - 1, &file, err);
+        metadata = status == COFFER_OK ? dcp_whole(in, file) : metadata;
     }
-    for (size_t i = 0; i < in->dcp.part_count && status == COFFER_OK; i++) {
-        status = dcp_scan_part(in, &in->dcp.parts[i], err);
+    if (status == COFFER_OK) {
+        status = coffer__dcp_read(&in->dcp, &metadata, err);
+    }
+    for (size_t i = 0; i < in->dcp.place_count && status == COFFER_OK; i++) {
+        const coffer__dcp_place *place = &in->dcp.places[i];
+        if (!described || (place->file_len == own_len && memcmp(place->file, own, own_len) == 0)) {
+            status = dcp_scan_place(in, place, err);
+        }
     }
     return status;
 }
 
 /* ---- the reader ---------------------------------------------------------------------------------------------------- */
 
-/* A pickle that begins with the class of such metadata. */
+/* A pickle that begins with the class of such metadata, or what is called as its parts are. */
 static bool dcp_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                       size_t path_len)
 {
     (void)tail;
     (void)tail_size;
-    (void)path;
-    (void)path_len;
-    return coffer__scan_is_pickle(head, head_size) &&
-           coffer__torch_has(head, head_size < 128 ? head_size : 128, "torch.distributed.checkpoint.metadata");
+    return dcp_is_parts(path, path_len) ||
+           (coffer__scan_is_pickle(head, head_size) &&
+            coffer__torch_has(head, head_size < 128 ? head_size : 128, "torch.distributed.checkpoint.metadata"));
 }
 
 static coffer_status dcp_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
@@ -384,6 +413,11 @@ static coffer_status dcp_reader(const coffer__input *input, const coffer__wants 
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     dcp_reading in = { .file = &file, .dcp = { .file = &file } };
+    if (!wants->scan && dcp_is_parts(input->path, input->path_len)) {
+        return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
+                            "this is a file of parts of a distributed checkpoint: convert the folder, or .metadata in "
+                            "it, which says what they are");
+    }
     const coffer_status status = wants->scan ? dcp_scan(&in, err) : dcp_read_all(&in, err);
     for (size_t i = 0; i < in.file_count; i++) {
         coffer_table_free(in.files[i].table);

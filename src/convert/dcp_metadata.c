@@ -330,6 +330,26 @@ static coffer_status dcp_check_transforms(const coffer__dcp *dcp, coffer__value 
                            text != NULL ? text : "", len);
 }
 
+/* One entry, whatever it is of. */
+static coffer_status dcp_add_place(coffer__dcp *dcp, coffer__value index, coffer__value info, coffer_error *err)
+{
+    coffer__dcp_place *places =
+        coffer__grow_array(dcp->graph.allocator, dcp->places, dcp->place_count, &dcp->place_room, sizeof *places, err);
+    if (places == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    dcp->places = places;
+    coffer__dcp_place *place = &places[dcp->place_count++];
+    size_t name_len = 0;
+    *place = (coffer__dcp_place){ .name = dcp_text(dcp, dcp_attribute(dcp, index, "fqn"), &name_len) };
+    place->file = dcp_text(dcp, dcp_attribute(dcp, info, "relative_path"), &place->file_len);
+    if (place->file == NULL || !coffer__graph_u64(&dcp->graph, dcp_attribute(dcp, info, "offset"), &place->at) ||
+        !coffer__graph_u64(&dcp->graph, dcp_attribute(dcp, info, "length"), &place->size)) {
+        return dcp_malformed(dcp, info, "something without a file, a place in it, or a length", err);
+    }
+    return dcp_check_transforms(dcp, info, err);
+}
+
 /* One entry: which part of which tensor, and where it is. Those of objects, and of parts without elements, are of no
    interest. */
 static coffer_status dcp_read_place(const coffer__dcp *dcp, coffer__value index, coffer__value info, coffer_error *err)
@@ -364,7 +384,7 @@ static coffer_status dcp_read_places(coffer__dcp *dcp, coffer__value root, coffe
     for (uint32_t link = node->first; link != 0 && status == COFFER_OK;) {
         const coffer__value index = coffer__pickle_item(dcp->graph.pickle, &link);
         const coffer__value info = link != 0 ? coffer__pickle_item(dcp->graph.pickle, &link) : 0;
-        status = dcp_read_place(dcp, index, info, err);
+        status = dcp->file->wants->scan ? dcp_add_place(dcp, index, info, err) : dcp_read_place(dcp, index, info, err);
     }
     return status;
 }
@@ -418,6 +438,7 @@ void coffer__dcp_free(coffer__dcp *dcp)
     const coffer_allocator *allocator = dcp->file->plan->allocator;
     coffer__free_array(allocator, dcp->by_place, dcp->part_count, sizeof *dcp->by_place);
     coffer__free_array(allocator, dcp->by_name, dcp->tensor_count, sizeof *dcp->by_name);
+    coffer__free(allocator, dcp->places, dcp->place_room * sizeof *dcp->places);
     coffer__free(allocator, dcp->numbers, dcp->number_room * sizeof *dcp->numbers);
     coffer__free(allocator, dcp->parts, dcp->part_room * sizeof *dcp->parts);
     coffer__free(allocator, dcp->tensors, dcp->tensor_room * sizeof *dcp->tensors);

@@ -29,6 +29,15 @@ typedef struct coffer__dcp_part {
     uint64_t size;
 } coffer__dcp_part;
 
+/* Where something is stored, be it a part or an object that is no tensor: what a scan looks at. */
+typedef struct coffer__dcp_place {
+    const char *name; /* of what it is of; or NULL */
+    const char *file;
+    size_t file_len;
+    uint64_t at;
+    uint64_t size;
+} coffer__dcp_place;
+
 typedef struct coffer__dcp {
     const coffer__torch_file *file;
     coffer__graph graph;
@@ -38,6 +47,9 @@ typedef struct coffer__dcp {
     coffer__dcp_part *parts; /* those of one tensor follow each other */
     size_t part_count;
     size_t part_room;
+    coffer__dcp_place *places; /* of a scan */
+    size_t place_count;
+    size_t place_room;
     uint64_t *numbers;
     size_t number_count;
     size_t number_room;

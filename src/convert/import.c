@@ -18,6 +18,7 @@
 #include "error.h"
 #include "options.h"
 #include "plan_bytes.h"
+#include "scan_input.h"
 #include "sort.h"
 #include "wanted.h"
 
@@ -288,12 +289,16 @@ static coffer_status import_read(coffer_import *import, const coffer_import_opti
     const coffer__input input = coffer__input_for_reader(import->input);
     const coffer__wants wants = import_wants(options);
     const coffer__reader *reader = NULL;
-    coffer_status status = coffer__reader_for(&input, &import->allocator, &reader, err);
+    coffer_status status = wants.scan ? coffer__scan_input(&input, &wants, &import->plan, &reader, err)
+                                      : coffer__reader_for(&input, &import->allocator, &reader, err);
     if (status != COFFER_OK) {
         return status;
     }
     import->plan.format = reader->noun;
     import->summary.format = reader->id;
+    if (wants.scan) {
+        return COFFER_OK;
+    }
     status = reader->read(&input, &wants, &import->plan, err);
     return status == COFFER_OK ? coffer__plan_select(&import->plan, &wants, err) : status;
 }

@@ -14,6 +14,7 @@
  */
 #include "error.h"
 #include "readers.h"
+#include "scan_contents.h"
 #include "tar.h"
 #include "text.h"
 #include "torch_archive.h"
@@ -111,10 +112,24 @@ static coffer_status nemo_note_others(const nemo_archive *archive, coffer__plan 
                                                            digits, len, err);
 }
 
+/* Whatever the weights are, all members are looked at. Weights that are not joined here are no reason to say less. */
+static coffer_status nemo_scan(const coffer__torch_file *file, coffer_error *err)
+{
+    nemo_archive archive = { 0 };
+    const coffer_status status = coffer__scan_tar(file, false, err);
+    const coffer_status found =
+        status == COFFER_OK ? nemo_find(&archive, file->input, file->plan->allocator, err) : status;
+    return found == COFFER_ERR_UNSUPPORTED ? COFFER_OK : found;
+}
+
 static coffer_status nemo_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
                                  coffer_error *err)
 {
     nemo_archive archive = { 0 };
+    coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
+    if (wants->scan) {
+        return nemo_scan(&file, err);
+    }
     coffer_status status = coffer__torch_put_format(plan, err);
     if (status == COFFER_OK) {
         status = nemo_find(&archive, input, plan->allocator, err);
@@ -125,13 +140,9 @@ static coffer_status nemo_reader(const coffer__input *input, const coffer__wants
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__torch_file file = { .input = input,
-                                      .wants = wants,
-                                      .plan = plan,
-                                      .size = input->size,
-                                      .embedded = true,
-                                      .at = archive.weights.at,
-                                      .part = archive.weights.size };
+    file.embedded = true;
+    file.at = archive.weights.at;
+    file.part = archive.weights.size;
     return coffer__torch_read_zip(&file, err);
 }
 

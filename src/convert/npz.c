@@ -14,6 +14,7 @@
 #include "bytes.h"
 #include "error.h"
 #include "readers.h"
+#include "scan_contents.h"
 #include "text.h"
 #include "torch_archive.h"
 #include "zip.h"
@@ -88,7 +89,7 @@ static coffer_status npz_read_file(const coffer__input *input, const coffer__wan
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     coffer__zip zip;
     if (wants->scan) {
-        return coffer__torch_scan_archive(&file, err);
+        return coffer__scan_zip(&file, err);
     }
     coffer_status status = coffer__zip_read(&zip, input, 0, 0, input->size, wants, plan, plan->allocator, err);
     if (status != COFFER_OK) {

@@ -325,6 +325,36 @@ static coffer_status pt2_read_folder(pt2_file *t, const char *prefix, const char
     return status;
 }
 
+/* The first member that AOTInductor has made; NULL. */
+static const coffer__zip_member *pt2_find_compiled(const coffer__zip *zip)
+{
+    for (size_t i = 0; i < zip->count; i++) {
+        const coffer__zip_member *member = &zip->members[i];
+        if (coffer__torch_has((const uint8_t *)member->name, member->name_len, COFFER__TORCH_COMPILED)) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+/* What AOTInductor compiles has its weights in the library, all of them or some: those beside it are not the model. */
+static coffer_status pt2_tell_compiled(const pt2_file *t, coffer_error *err)
+{
+    const coffer__zip_member *member = pt2_find_compiled(&t->archive.zip);
+    if (member == NULL) {
+        return COFFER_OK;
+    }
+    if (t->file->plan->rows.count > 0) {
+        return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_DANGER, t->file->file, member->head, member->name,
+                                        "the file also has a program that AOTInductor compiled, which is left out", "",
+                                        0, err);
+    }
+    return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, member->head,
+                           "this is a program that AOTInductor compiled, and its weights are in the compiled code, all "
+                           "or some of them: convert the checkpoint, or the program of torch.export, that it was made "
+                           "of");
+}
+
 /* Weights become rows that are written, constants rows that are skipped. Ties are looked for among both, of
    which only written rows can be tied. */
 static coffer_status pt2_read_all(pt2_file *t, coffer_error *err)
@@ -336,6 +366,9 @@ static coffer_status pt2_read_all(pt2_file *t, coffer_error *err)
         return status;
     }
     status = pt2_read_folder(t, "data/weights/", "_weights_config.json", err);
+    if (status == COFFER_OK) {
+        status = pt2_tell_compiled(t, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }

@@ -19,6 +19,7 @@
 
 /* The first that knows a file takes it: who looks for signatures comes before who goes by the ending of a name. */
 static const coffer__reader *const readers_table[] = {
+    &coffer__reader_dcp,          /* a pickle of a certain class, or one that is called as its parts are */
     &coffer__reader_npy,          /* the beginning is its own */
     &coffer__reader_npz,          /* an archive whose first member is an array */
     &coffer__reader_pt2,          /* an archive that says what it is */
@@ -37,8 +38,9 @@ static const coffer__reader *const readers_table[] = {
     &coffer__reader_nemo,         /* one that is called so, or has a certain member */
     &coffer__reader_keras_index,  /* JSON of a certain ending */
     &coffer__reader_torch_index,  /* JSON of a certain name */
-    &coffer__reader_dcp,          /* a pickle of a certain class */
     &coffer__reader_pickle,       /* any other pickle that says so, or is called so */
+    &coffer__reader_archive,      /* takes none by itself: a scan gives it some, … */
+    &coffer__reader_code,         /* … and this one, too */
     NULL,
 };
 

@@ -25,5 +25,8 @@ extern const coffer__reader coffer__reader_tf;
 extern const coffer__reader coffer__reader_flax;
 extern const coffer__reader coffer__reader_onnx;
 extern const coffer__reader coffer__reader_arrow;
+/* Of scans alone: an archive of anything, and what is or names code. */
+extern const coffer__reader coffer__reader_archive;
+extern const coffer__reader coffer__reader_code;
 
 #endif

@@ -6,6 +6,9 @@
 #include "torch.h"
 #include "zip.h"
 
+/* Where programs have what AOTInductor has compiled of them, in their folder. */
+#define COFFER__TORCH_COMPILED "/data/aotinductor/"
+
 typedef struct coffer__torch_archive {
     const coffer__torch_file *file;
     coffer__zip zip;
@@ -36,8 +39,6 @@ coffer_status coffer__torch_archive_put_storages(const coffer__torch_archive *ar
 
 /* Whether bytes have a text in them. */
 bool coffer__torch_has(const uint8_t *bytes, size_t size, const char *text);
-/* What loaders would have done with the pickles of an archive: findings. */
-coffer_status coffer__torch_scan_archive(const coffer__torch_file *file, coffer_error *err);
 /* A member that is an array of NumPy's, whatever it is called: puts its row; or for a scan findings, as one of objects is a
    pickle. */
 coffer_status coffer__numpy_put_member(const coffer__torch_file *file, const coffer__zip *zip,

@@ -22,6 +22,7 @@
 #include "pickle_rows.h"
 #include "pickle_scan.h"
 #include "readers.h"
+#include "scan_contents.h"
 #include "sort.h"
 #include "tar.h"
 #include "text.h"
@@ -202,10 +203,21 @@ static coffer_status tar_run(torch_tar *t, const tar_member *member, uint64_t *a
                              coffer_error *err)
 {
     uint64_t end = 0;
+    coffer_status status = COFFER_OK;
     /* Each pickle has a graph of its own, since the memo of one is nothing to the next. */
     *graph = (coffer__graph){ .member = "" };
-    const coffer_status status =
-        coffer__torch_load(graph, t->file, NULL, *at, member->at + member->size - *at, &end, err);
+    if (t->file->wants->scan) {
+        const coffer__scan_range range = { .member = member == &t->storages ? "storages" : "tensors",
+                                           .at = *at,
+                                           .size = member->at + member->size - *at,
+                                           .expected = 1,
+                                           .more = true };
+        status = coffer__scan_pickles(t->file, &range, NULL, err);
+    }
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__torch_load(graph, t->file, NULL, *at, member->at + member->size - *at, &end, err);
     *at += end;
     return status;
 }
@@ -436,19 +448,19 @@ static coffer_status tar_get(const void *ctx, uint64_t number, coffer__placed *p
 
 /* ---- the reader ---------------------------------------------------------------------------------------------------- */
 
-/* A loader would run the pickles of all three members. After the first ones in storages and tensors come bytes. */
+/* A loader would run the pickles of all three members, each of which is told when it is read; and the archive may have more
+   than these. */
 static coffer_status tar_scan(torch_tar *t, coffer_error *err)
 {
-    const coffer__scan_range ranges[] = {
-        { .member = "pickle", .at = t->pickle.at, .size = t->pickle.size, .expected = 1 },
-        { .member = "storages", .at = t->storages.at, .size = t->storages.size, .expected = 1, .more = true },
-        { .member = "tensors", .at = t->tensors.at, .size = t->tensors.size, .expected = 1, .more = true },
-    };
-    coffer_status status = COFFER_OK;
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && status == COFFER_OK; i++) {
-        status = coffer__scan_pickles(t->file, &ranges[i], NULL, err);
+    const coffer__scan_range pickle = { .member = "pickle", .at = t->pickle.at, .size = t->pickle.size, .expected = 1 };
+    coffer_status status = coffer__scan_tar(t->file, true, err);
+    if (status == COFFER_OK) {
+        status = coffer__scan_pickles(t->file, &pickle, NULL, err);
     }
-    return status;
+    if (status == COFFER_OK) {
+        status = tar_read_storages(t, err);
+    }
+    return status == COFFER_OK ? tar_read_tensors(t, err) : status;
 }
 
 static coffer_status tar_read_all(torch_tar *t, coffer_error *err)

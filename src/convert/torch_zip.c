@@ -12,6 +12,7 @@
 #include "error.h"
 #include "pickle_rows.h"
 #include "readers.h"
+#include "scan_contents.h"
 #include "text.h"
 #include "torch_archive.h"
 
@@ -118,7 +119,7 @@ coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_erro
 {
     torch_zip t = { .file = file };
     if (file->wants->scan) {
-        return coffer__torch_scan_archive(file, err);
+        return coffer__scan_zip(file, err);
     }
     coffer_status status = torch_zip_read_object(&t, err);
     if (status == COFFER_OK) {

@@ -15,6 +15,7 @@
 #include "place_name.h"
 #include "plan.h"
 #include "reader.h"
+#include "scan_input.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -231,11 +232,11 @@ static void dump_plan(dump_file *file, const char *path, bool scan)
         .path_len = strlen(path),
     };
     coffer_status status = coffer__plan_begin(&plan, coffer_libc_allocator(), DUMP_BUDGET, &err);
-    if (status == COFFER_OK) {
+    if (status == COFFER_OK && scan) {
+        status = coffer__scan_input(&input, &wants, &plan, &reader, &err);
+    } else if (status == COFFER_OK) {
         status = coffer__reader_for(&input, coffer_libc_allocator(), &reader, &err);
-    }
-    if (status == COFFER_OK) {
-        status = reader->read(&input, &wants, &plan, &err);
+        status = status == COFFER_OK ? reader->read(&input, &wants, &plan, &err) : status;
     }
     if (status == COFFER_OK) {
         status = dump_plan_of(file, &plan, &err);

@@ -66,7 +66,9 @@ static bool add_file(hash_run *run, const char *path, size_t name_at, uint64_t s
 static void add_folder(hash_run *run, const char *path)
 {
     cli_folder folder;
-    const cli_folder_rule rule = { run->follows_links, is_left_out, run->manifest };
+    const cli_folder_rule rule = { .follows_links = run->follows_links,
+                                   .leaves_out = is_left_out,
+                                   .ctx = run->manifest };
     run->code = cli_worse(run->code, cli_folder_list(run->app, path, &rule, &folder));
     for (size_t i = 0; i < folder.count; i++) {
         const cli_folder_file *file = &folder.files[i];

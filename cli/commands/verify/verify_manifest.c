@@ -114,7 +114,7 @@ static bool match_folder(manifest_run *m)
     cli_folder folder;
     verify_run *run = m->run;
     const bool follows = run->follows_links || coffer_manifest_follows_links(m->manifest);
-    const cli_folder_rule rule = { follows, is_passed_over, m };
+    const cli_folder_rule rule = { .follows_links = follows, .leaves_out = is_passed_over, .ctx = m };
     if (!cli_manifest_pass_over(m->manifest, m->path, run->manifest)) {
         run->code = cli_fail_memory(run->app, m->path);
         return false;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coffer scan FILE…: what a loader would have called.
+ * One file, and what a scan says of it: see scan_file.h.
  *
  * A verdict is only given of what was read to its end. So a file that cannot be read, or that no
  * reader knows, is never clean: it fails, with an exit code of its own. Files of tensors
- * (safetensors, bintensors) hold nothing that could be called, and are clean if they conform.
- *
- * Reading is confined like a conversion's, as the files are those that one does not trust.
+ * (safetensors, bintensors) hold nothing that could be called, and are clean if they conform: the
+ * library has looked at them as pickles before it said that no reader knows them.
  */
+#include "scan_file.h"
+
 #include "cli_files.h"
 #include "cli_import.h"
 #include "cli_interrupt.h"
-#include "cli_options.h"
+#include "cli_json.h"
 #include "cli_report.h"
+#include "scan_passed.h"
 
 #include <string.h>
 
@@ -22,6 +24,7 @@ typedef struct scanned {
     cli_import opened;
     coffer *model; /* one of the formats that hold nothing but tensors */
     const char *from;
+    const char *passed; /* what it is, where nothing runs it */
 } scanned;
 
 /* ---- Looking ---- */
@@ -40,19 +43,22 @@ static coffer_status look_for_tensors(scanned *file, coffer_error *err)
 }
 
 /* With `scan` a reader goes on after what would end a conversion, and lists it. Tensors that
-   safetensors lacks do not matter here. */
-static coffer_status look(scanned *file, bool confined, coffer_error *err)
+   safetensors lacks do not matter here. In a folder each file speaks for itself, and an index for none. */
+static coffer_status look(const scan_run *run, scanned *file, coffer_error *err)
 {
     coffer_import_options wants = COFFER_IMPORT_OPTIONS_INIT;
     wants.scan = true;
     wants.skip_unsupported = true;
-    coffer_status status = cli_import_open(&file->opened, file->path, &wants, confined, err);
+    coffer_status status = cli_import_open(&file->opened, file->path, &wants, run->confined, err);
     if (status == COFFER_OK) {
         file->from = coffer_import_summarize(file->opened.import)->format;
-    } else if (status == COFFER_ERR_UNKNOWN_INPUT) {
-        status = look_for_tensors(file, err);
+        return status;
     }
-    return status;
+    if (status != COFFER_ERR_UNKNOWN_INPUT) {
+        return status;
+    }
+    file->passed = run->in_folder ? scan_passed_kind(file->opened.input) : NULL;
+    return file->passed != NULL ? COFFER_OK : look_for_tensors(file, err);
 }
 
 /* ---- Telling ---- */
@@ -91,6 +97,16 @@ static void show_text(cli *app, const scanned *file)
     }
 }
 
+/* What was passed over is not called clean: nobody has read it for that. */
+static void show_passed_json(cli *app, const scanned *file)
+{
+    cli_output *out = &app->out;
+    cli_json_open(out, '{', true);
+    cli_json_put_string(out, "path", file->path);
+    cli_json_put_string(out, "passed_over", file->passed);
+    cli_json_close(out, '}');
+}
+
 static void show_json(cli *app, const scanned *file)
 {
     cli_output *out = &app->out;
@@ -105,80 +121,75 @@ static void show_json(cli *app, const scanned *file)
 
 /* Nothing that this fails for is ever clean, nor a finding: it was not looked at. Only what is wrong with the command
    line, a URL that is none, keeps the exit code that it has everywhere. */
-static int fail_file(cli *app, const char *path, const coffer_error *err)
+static int fail_file(scan_run *run, const char *path, const coffer_error *err)
 {
-    return cli_fail(app, path, err) == CLI_EXIT_USAGE ? CLI_EXIT_USAGE : CLI_EXIT_UNREADABLE;
+    run->failed++;
+    return cli_fail(run->app, path, err) == CLI_EXIT_USAGE ? CLI_EXIT_USAGE : CLI_EXIT_UNREADABLE;
 }
 
-static int scan_file(cli *app, const char *path, bool confined)
+static int show_passed(scan_run *run, const scanned *file)
+{
+    run->passed++;
+    if (run->app->json) {
+        show_passed_json(run->app, file);
+    }
+    return CLI_EXIT_OK;
+}
+
+static int show_file(scan_run *run, const scanned *file)
+{
+    const int code = count_findings(file) == 0 ? CLI_EXIT_OK : CLI_EXIT_NOT_CONFORMING;
+    run->clean += code == CLI_EXIT_OK;
+    run->found += code != CLI_EXIT_OK;
+    if (run->app->json) {
+        show_json(run->app, file);
+    } else if (!run->app->quiet || code != CLI_EXIT_OK) {
+        show_text(run->app, file);
+    }
+    return code;
+}
+
+/* ---- Models of several files ---- */
+
+/* One file; *several is its model where that is in other files. */
+static int scan_one(scan_run *run, const char *path, coffer **several)
 {
     coffer_error err;
     scanned file = { .path = path };
     int code = CLI_EXIT_OK;
-    if (look(&file, confined, &err) != COFFER_OK) {
-        code = fail_file(app, path, &err);
+    if (look(run, &file, &err) != COFFER_OK) {
+        code = fail_file(run, path, &err);
+    } else if (file.model != NULL && !cli_is_single_file(file.model, path)) {
+        *several = file.model;
+        file.model = NULL;
     } else {
-        code = count_findings(&file) == 0 ? CLI_EXIT_OK : CLI_EXIT_NOT_CONFORMING;
-        if (app->json) {
-            show_json(app, &file);
-        } else if (!app->quiet || code != CLI_EXIT_OK) {
-            show_text(app, &file);
-        }
+        code = file.passed != NULL ? show_passed(run, &file) : show_file(run, &file);
     }
     coffer_close(file.model);
     cli_import_close(&file.opened);
     return code;
 }
 
-/* All files are looked at, whatever the first ones are; the exit code is that of the worst. */
-static int run_scan(cli *app, const cli_arguments *arguments)
+/* The index of a model has no verdict of its own: any of the files may be a pickle as well. */
+static int scan_shards(scan_run *run, const coffer *model)
 {
     int code = CLI_EXIT_OK;
-    const bool confined = !cli_given(arguments, CLI_OPTION_NO_SANDBOX);
-    if (app->json) {
-        cli_json_open(&app->out, '[', true);
-    }
-    for (size_t i = 0; i < arguments->name_count && !cli_interrupted(); i++) {
-        code = cli_worse(code, scan_file(app, arguments->names[i], confined));
-    }
-    if (app->json) {
-        cli_json_close(&app->out, ']');
+    for (size_t i = 0; i < coffer_shard_count(model) && !cli_interrupted(); i++) {
+        coffer *several = NULL;
+        code = cli_worse(code, scan_one(run, coffer_shard_path(model, i), &several));
+        coffer_close(several);
     }
     return code;
 }
 
-static const cli_option SCAN_OPTIONS[] = {
-    CLI_OPTION_ROW_NO_SANDBOX,
-    CLI_OPTION_ROW_JSON,
-    CLI_OPTION_ROW_END,
-};
-
-static const cli_example SCAN_EXAMPLES[] = {
-    { "coffer scan pytorch_model.bin", "before a program loads it" },
-    { "coffer scan hf://owner/name/pytorch_model.bin", "without downloading it" },
-    { NULL, NULL },
-};
-
-const cli_command cli_scan = {
-    .name = "scan",
-    .run = run_scan,
-    .summary = "say what a program that loads a checkpoint would run",
-    .usage = "FILE...",
-    .about = "A pickle is a program: loading one can call anything. This reads checkpoints and arrays (PyTorch,\n"
-             "NumPy, Paddle) without running anything, and lists what a loader would have called, with which\n"
-             "arguments, what it would have imported, and what makes a file misleading. Of an archive it reads the\n"
-             "directory and the pickles, so a file behind a URL need not be downloaded.\n"
-             "\n"
-             "danger: made to run something, or to mislead; opaque: an object of another program, harmless or not;\n"
-             "note: worth knowing. A clean file has notes at most. That is no promise about other programs.\n"
-             "\n"
-             "Exit codes: 0 clean, 1 findings, 2 wrong usage, 3 a file that could not be read, or that is nothing\n"
-             "that scan knows.\n"
-             "\n"
-             "JSON: an array of {path, from, clean, bytes_read, findings [{weight, text, subject, file, member,\n"
-             "offset}]}. A file that fails has path and error (see coffer help info).\n",
-    .options = SCAN_OPTIONS,
-    .examples = SCAN_EXAMPLES,
-    .least_names = 1,
-    .most_names = SIZE_MAX,
-};
+int scan_path(scan_run *run, const char *path)
+{
+    coffer *several = NULL;
+    const int code = scan_one(run, path, &several);
+    if (several == NULL) {
+        return code;
+    }
+    const int worst = scan_shards(run, several);
+    coffer_close(several);
+    return worst;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One file, and what a scan says of it. */
+#ifndef COFFER_SCAN_FILE_H
+#define COFFER_SCAN_FILE_H
+
+#include "cli_command.h"
+
+typedef struct scan_run {
+    cli *app;
+    bool confined;
+    bool in_folder; /* files are those of a folder: what nothing runs is passed over */
+    size_t clean;
+    size_t found;
+    size_t passed;
+    size_t failed;
+} scan_run;
+
+/* Looks at a file, or at each file of a model of several, and says what there is. Returns the exit code. */
+int scan_path(scan_run *run, const char *path);
+
+#endif

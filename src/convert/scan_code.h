@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code that is no pickle: programs, sources, and what text names or holds. */
+#ifndef COFFER_CONVERT_SCAN_CODE_H
+#define COFFER_CONVERT_SCAN_CODE_H
+
+#include "torch.h"
+
+/* Bytes of a beginning that tell what is told here. */
+#define COFFER__SCAN_HEAD ((size_t)512)
+
+/* A finding about a file or a member that is a program or a source, by its first bytes and its name; the sentence takes the
+   name as %q. NULL: it is none. Static. */
+const char *coffer__scan_code_of(const uint8_t *head, size_t size, const char *name, size_t name_len,
+                                 coffer_weight *weight);
+/* How a file is compressed, by its first bytes: "gzip"; NULL: not in a way that is known. Static. */
+const char *coffer__scan_packing_of(const uint8_t *head, size_t size);
+/* Whether bytes begin as an object of JSON. */
+bool coffer__scan_is_json(const uint8_t *head, size_t size);
+/* What loaders would run of an object of JSON, which lies at `at`: pickles that are written as text (":serialized:"), as
+   stable-baselines3 keeps them; code of Keras's Lambda; and code that "auto_map" names. Findings. */
+coffer_status coffer__scan_json(const coffer__torch_file *file, const char *member, uint64_t at, const uint8_t *text,
+                                size_t size, coffer_error *err);
+
+#endif
