@@ -36,7 +36,7 @@ typedef enum follow_argument {
     FOLLOW_PAYLOAD,   /* a length of `width` bytes, then so many */
     FOLLOW_SIGNED,    /* the same, where a length of 4 bytes is signed */
     FOLLOW_PROTOCOL,  /* a byte */
-    FOLLOW_FRAME,     /* a length of 8 bytes, which loaders take for advice or do not compare */
+    FOLLOW_FRAME,     /* a length of 8 bytes, which some loaders do not compare with what there is */
     FOLLOW_EXTENSION, /* a number of `width` bytes, above 0 */
     FOLLOW_INTEGER,   /* lines */
     FOLLOW_INDEX,
@@ -78,13 +78,15 @@ typedef struct follower {
     uint64_t from;
     uint32_t *marks; /* for each open mark: values between it and the one before; NULL before the first */
     size_t mark_count;
-    uint32_t depth;   /* values above the last mark */
-    uint64_t texts;   /* bit 0: the value on top may be a str, and so on; what lies deeper may be */
-    bool has_memo;    /* something was put there */
-    bool memo_text;   /* something that may be a str */
-    bool has_foreign; /* there are values that may be called */
-    bool extended;    /* one of them is of an extension, which is an import of the program's choice */
-    bool ended;       /* at an import or a limit */
+    uint32_t depth;     /* values above the last mark */
+    uint64_t texts;     /* bit 0: the value on top may be a str, and so on; what lies deeper may be */
+    bool has_memo;      /* something was put there */
+    bool memo_text;     /* something that may be a str */
+    bool has_foreign;   /* there are values that may be called */
+    bool extended;      /* one of them is of an extension, which is an import of the program's choice */
+    bool ended;         /* at an import or a limit */
+    bool stopped;       /* by what is no opcode, or a value that every loader fails with */
+    uint64_t frame_end; /* the byte after the frame that was begun last */
 } follower;
 
 /* ---- the table ------------------------------------------------------------------------------------------------------ */
@@ -139,9 +141,9 @@ static const follow_row follow_rows[256] = {
 /* ---- what is found -------------------------------------------------------------------------------------------------- */
 
 /* Every loader stops here. The message is for nobody: what is no pickle is no error. */
-static coffer_status follow_fails(const follower *f)
+static coffer_status follow_fails(follower *f)
 {
-    f->found->ran_out = false;
+    f->stopped = true;
     return coffer__pickle_fail(f->p, "loaders stop");
 }
 
@@ -183,7 +185,7 @@ static bool follow_is_one_of(char c, const char *set)
 }
 
 /* The next character of a line. The line ends with the stream for Python's twin, but nothing follows then. */
-static coffer_status follow_char(const follower *f, char *c)
+static coffer_status follow_char(follower *f, char *c)
 {
     const uint8_t *byte = NULL;
     const coffer_status status = coffer__pickle_take(f->p, 1, &byte);
@@ -192,7 +194,7 @@ static coffer_status follow_char(const follower *f, char *c)
 }
 
 /* A line to its end, whatever it has; *last is the character before that. */
-static coffer_status follow_rest(const follower *f, char *last)
+static coffer_status follow_rest(follower *f, char *last)
 {
     char c = *last;
     coffer_status status = COFFER_OK;
@@ -208,7 +210,7 @@ static coffer_status follow_rest(const follower *f, char *last)
  * and for C up to a NUL. `letters` are those that such a number may have, and one of `wanted` has to be there; more is not
  * asked of it. INT of C takes even a number without digits, if the NUL comes first.
  */
-static coffer_status follow_number(const follower *f, const char *letters, const char *wanted, bool may_lack)
+static coffer_status follow_number(follower *f, const char *letters, const char *wanted, bool may_lack)
 {
     bool good = false;
     char c = 0;
@@ -228,7 +230,7 @@ static coffer_status follow_number(const follower *f, const char *letters, const
 }
 
 /* STRING, in quotes. Whether its escapes are right is not asked. */
-static coffer_status follow_quoted(const follower *f)
+static coffer_status follow_quoted(follower *f)
 {
     char quote = 0;
     char last = 0;
@@ -240,7 +242,7 @@ static coffer_status follow_quoted(const follower *f)
     return status == COFFER_OK && last != quote ? follow_fails(f) : status;
 }
 
-static coffer_status follow_ascii(const follower *f)
+static coffer_status follow_ascii(follower *f)
 {
     char c = 0;
     coffer_status status = COFFER_OK;
@@ -255,7 +257,7 @@ static coffer_status follow_ascii(const follower *f)
 
 /* A line that is a name, of UTF-8. *cut: it is longer than what is kept of it, or the stream ends within it: Python's twin
    takes what there is. */
-static coffer_status follow_name(const follower *f, char *text, size_t *len, bool *cut)
+static coffer_status follow_name(follower *f, char *text, size_t *len, bool *cut)
 {
     char c = 0;
     *len = 0;
@@ -267,7 +269,8 @@ static coffer_status follow_name(const follower *f, char *text, size_t *len, boo
         if (status == COFFER_OK && c == '\n') {
             break;
         }
-        *cut = status != COFFER_OK || *len == FOLLOW_MAX_LINE;
+        f->found->cut = status != COFFER_OK;
+        *cut = f->found->cut || *len == FOLLOW_MAX_LINE;
         if (!*cut) {
             text[(*len)++] = c;
         }
@@ -321,7 +324,7 @@ static coffer_status follow_names(follower *f)
 /* ---- opcodes -------------------------------------------------------------------------------------------------------- */
 
 /* A length of `width` bytes and so many, of which none is read. */
-static coffer_status follow_payload(const follower *f, unsigned width, bool is_signed)
+static coffer_status follow_payload(follower *f, unsigned width, bool is_signed)
 {
     uint64_t size = 0;
     const coffer_status status = coffer__pickle_take_number(f->p, width, &size);
@@ -332,11 +335,32 @@ static coffer_status follow_payload(const follower *f, unsigned width, bool is_s
 }
 
 /* A number that is refused below `least` or above `most`. */
-static coffer_status follow_bounded(const follower *f, unsigned width, uint64_t least, uint64_t most)
+static coffer_status follow_bounded(follower *f, unsigned width, uint64_t least, uint64_t most)
 {
     uint64_t value = 0;
     const coffer_status status = coffer__pickle_take_number(f->p, width, &value);
     return status == COFFER_OK && (value < least || value > most) ? follow_fails(f) : status;
+}
+
+/*
+ * A frame is read as a whole. Python's twin refuses an opcode that reaches out of it; C drops what is left of the frame and
+ * reads on behind it, or does not if the file lets it look ahead. No program writes such a frame, nor one within another, nor
+ * a pickle that ends before its frame, so where loaders differ is where following ends. A frame that is longer than the
+ * stream is the rest of it.
+ */
+static coffer_status follow_frame(follower *f)
+{
+    uint64_t size = 0;
+    const coffer_status status = coffer__pickle_take_number(f->p, 8, &size);
+    if (status != COFFER_OK || size > INT64_MAX) {
+        return status == COFFER_OK ? follow_fails(f) : status;
+    }
+    if (f->p->opcode_at < f->frame_end) {
+        return follow_limit(f);
+    }
+    /* What reaches to the end of the stream cannot be left. */
+    f->frame_end = size < f->p->bytes.size - f->p->position ? f->p->position + size : 0;
+    return COFFER_OK;
 }
 
 static coffer_status follow_argument_of(follower *f, const follow_row *row)
@@ -357,7 +381,7 @@ static coffer_status follow_argument_of(follower *f, const follow_row *row)
     case FOLLOW_PROTOCOL:
         return follow_bounded(f, 1, 0, FOLLOW_LAST_PROTOCOL);
     case FOLLOW_FRAME:
-        return follow_bounded(f, 8, 0, INT64_MAX);
+        return follow_frame(f);
     case FOLLOW_EXTENSION:
         f->extended = true;
         return follow_bounded(f, row->width, 1, INT32_MAX);
@@ -416,6 +440,22 @@ static coffer_status follow_mark(follower *f)
     return COFFER_OK;
 }
 
+/* The next pickle begins here. */
+static coffer_status follow_stop(follower *f)
+{
+    f->found->complete = true;
+    if (f->extended) {
+        follow_import(f, "", 0, "", 0);
+    }
+    if (!f->ended && f->p->position < f->frame_end) {
+        return follow_limit(f);
+    }
+    /* A loader may keep its memo. */
+    f->mark_count = 0;
+    f->depth = 1;
+    return COFFER_OK;
+}
+
 /* What an opcode does besides moving values. The values that it needs are there, and still on the stack. */
 static coffer_status follow_effect_of(follower *f, const follow_row *row)
 {
@@ -463,13 +503,15 @@ static coffer_status follow_effect_of(follower *f, const follow_row *row)
     case FOLLOW_STOP:
         break;
     }
-    if (f->extended) {
-        follow_import(f, "", 0, "", 0);
-    }
-    /* A loader keeps its memo for the next pickle. */
-    f->mark_count = 0;
-    f->depth = 1;
-    return COFFER_OK;
+    return follow_stop(f);
+}
+
+/* Whether an opcode reaches out of its frame; or may, since a line that is wrong here might be another one there. */
+static bool follow_leaves_frame(const follower *f, const follow_row *row, coffer_status status)
+{
+    const bool line = status == COFFER_ERR_PICKLE && row->argument >= FOLLOW_INTEGER;
+    const bool whole = status == COFFER_OK || status == COFFER_ERR_PICKLE;
+    return f->p->opcode_at < f->frame_end && whole && (line || f->p->position > f->frame_end);
 }
 
 static coffer_status follow_step(follower *f)
@@ -482,6 +524,9 @@ static coffer_status follow_step(follower *f)
     }
     const follow_row *row = &follow_rows[*opcode];
     status = follow_argument_of(f, row);
+    if (!f->ended && follow_leaves_frame(f, row, status)) {
+        return follow_limit(f);
+    }
     if (status == COFFER_OK && !f->ended && row->marked) {
         status = follow_pop_mark(f);
     }
@@ -510,7 +555,6 @@ coffer_status coffer__pickle_follow(coffer__followed *followed, const coffer__pi
     coffer__error_clear(&trouble);
     follower f = { .found = followed, .from = from };
     memset(followed, 0, sizeof *followed);
-    followed->ran_out = true; /* until a loader stops before */
     coffer_status status = coffer__pickle_begin(&f.p, bytes, allocator, FOLLOW_WINDOW, &trouble);
     for (uint64_t i = 0; status == COFFER_OK && !f.ended; i++) {
         status = i == FOLLOW_MAX_OPCODES ? follow_limit(&f) : follow_step(&f);
@@ -518,6 +562,7 @@ coffer_status coffer__pickle_follow(coffer__followed *followed, const coffer__pi
     /* What loaders stop at is the answer, and no error. */
     if (status == COFFER_ERR_PICKLE) {
         followed->offset = f.p->opcode_at;
+        followed->ran_out = !f.stopped;
         status = COFFER_OK;
     }
     coffer__free_array(allocator, f.marks, FOLLOW_MAX_MARKS, sizeof *f.marks);

@@ -10,6 +10,7 @@ gives something harmless. Ends with 1 at the first case that is missed, and writ
 """
 
 import argparse
+import collections
 import io
 import json
 import pathlib
@@ -19,9 +20,12 @@ import resource
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import warnings
+
+from wire_by_hand import varint
 
 BATCH = 2000
 MODULES = ("os", "posix", "builtins", "__builtin__", "subprocess", "sys", "torch.hub", "importlib.util", "my_module", "copy_reg")
@@ -37,7 +41,7 @@ class Imported(Exception):
 
 def find_class(self, module, name):
     if (module, name) in HARMLESS:
-        return dict
+        return collections.OrderedDict
     if module in MODULES:
         raise Imported
     raise ModuleNotFoundError
@@ -58,10 +62,17 @@ class Given(PythonTrap):
         return pid
 
 
+def looking_ahead(data):
+    """As files are that are opened: the C unpickler reads them in another way."""
+    return io.BufferedReader(io.BytesIO(data))
+
+
 def imports(data):
     """Whether one of them comes to an import."""
-    for trap, options in ((CTrap, {}), (PythonTrap, {}), (Given, {"buffers": [bytearray(3), b"os"] * 4})):
-        stream = io.BytesIO(data)
+    buffers = {"buffers": [bytearray(3), b"os"] * 4}
+    for trap, options, opened in ((CTrap, {}, io.BytesIO), (CTrap, {}, looking_ahead), (PythonTrap, {}, io.BytesIO),
+                                  (Given, buffers, io.BytesIO)):
+        stream = opened(data)
         try:
             for _ in range(3):
                 trap(stream, **options).load()
@@ -250,6 +261,14 @@ class Maker:
             self.out += b"\x98"
             self.stack[-1] = "bytes"
 
+    def harmless(self):
+        """An import that a scan lets pass, and what may be done with it."""
+        names = self.text_of("collections") + self.text_of("OrderedDict") + b"\x93"
+        self.put(self.pick(names, b"ccollections\nOrderedDict\n") + self.pick(b"", b")R", b")\x81", b")}\x92"), "dict")
+
+    def instance(self):
+        self.put(b"(" + self.pick(b"icollections\nOrderedDict\n", b"ccollections\nOrderedDict\no"), "dict")
+
     def much(self):
         self.out += b"N0" * self.rng.randint(1000, 40000)
 
@@ -272,7 +291,7 @@ class Maker:
 
 COMMON = (Maker.integer, Maker.long, Maker.real, Maker.binary_number, Maker.binary_real, Maker.atom, Maker.text, Maker.bytes,
           Maker.bytearray, Maker.empty, Maker.mark, Maker.collect, Maker.tuple, Maker.add, Maker.add_many, Maker.list_item, Maker.state,
-          Maker.drop, Maker.again, Maker.remember, Maker.recall, Maker.protocol, Maker.readonly)
+          Maker.drop, Maker.again, Maker.remember, Maker.recall, Maker.protocol, Maker.readonly, Maker.harmless, Maker.instance)
 RARE = (Maker.frame, Maker.foreign, Maker.end)
 
 
@@ -311,7 +330,24 @@ def safetensors(rng, data):
     return struct.pack("<Q", size) + header + b" " * (size - len(header) - 1) + b"\n" + data
 
 
-SHAPES = (plain, plain, plain, safetensors)
+def tar(rng, data):
+    """The name of the first member is an opcode that skips the rest of its header."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT, encoding="latin-1") as archive:
+        for name, content in ((rng.choice("TXB") + "\xfb\x01", data), ("model_config.yaml", b"a: 1\n")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return out.getvalue()
+
+
+def onnx(rng, data):
+    """A field that ONNX does not have comes first, and is an opcode that skips its length."""
+    padding = 3 if len(data) + 3 < 1 << 7 else 2 if len(data) + 2 < 1 << 14 else 1
+    return b"J" + varint(len(data) + padding) + rng.randbytes(padding) + data + b"\x08\x07\x12\x04test"
+
+
+SHAPES = (plain, plain, plain, plain, safetensors, safetensors, tar, onnx)
 
 
 # ---- the run -----------------------------------------------------------------------------------------------------------
