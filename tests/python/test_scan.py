@@ -146,6 +146,22 @@ def test_all_members_of_nemos_archives_are_looked_at(tmp_path, member):
     assert any(CALL in each for each in texts(scan(write(tmp_path / "m.nemo", nemo_file(member)), code=FOUND)))
 
 
+def test_members_behind_a_head_without_a_name_are_not_passed_over_unsaid(tmp_path):
+    """tarfile goes on after such a head; only a block of zeros ends an archive."""
+    nameless = bytearray(tar_member(b"", b""))
+    content = tar_file(tar_member(b"a", b"text"), bytes(nameless), tar_member(b"b", EVIL))
+    assert scan(write(tmp_path / "m.tar", content), code=None)[0].get("clean") is not True
+    after = tar_file(tar_member(b"a", b"text")) + tar_member(b"b", EVIL)
+    assert any("after the end" in each for each in texts(scan(write(tmp_path / "n.tar", after), code=FOUND)))
+    scan(write(tmp_path / "o.tar", tar_file(tar_member(b"a", b"text")) + bytes(9000)), code=CLEAN)
+
+
+@pytest.mark.parametrize("member", [tar_member(b"../x", b"text"), tar_member(b"/x", b"text"), tar_member(b"a/../../x", b"text"),
+                                    tar_member(b"x", b"", b"2", b"/etc/passwd"), tar_member(b"x", b"", b"1", b"../x"), tar_member(b"x", b"", b"3")])
+def test_what_unpacking_a_tar_would_do_besides_is_told(tmp_path, member):
+    assert texts(scan(write(tmp_path / "m.tar", tar_file(tar_member(b"./", b"", b"5"), member)), code=FOUND))
+
+
 def test_all_pickles_of_the_oldest_checkpoints_are_looked_at(tmp_path):
     storages, tensors, pickle = tar_parts()
     made = {
