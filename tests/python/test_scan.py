@@ -253,9 +253,11 @@ def test_every_file_below_a_folder_gets_its_verdict(tmp_path):
     write(folder / "README.md", "grün\n".encode() * 40000)
     write(folder / "image.png", b"\x89PNG\r\n\x1a\n" + bytes(20))
     write(folder / "empty", b"")
+    write(folder / "ckpt-1.data-00000-of-00001", bytes(100))
     write(folder / "tokenizer.model", b"".join(b"\x0a\x0e\x0a\x05" + each + b"\x15\0\0\0\0\x18\x02" for each in (b"<unk>", b"<bos>", b"<eos>")))
     assert verdicts(folder, CLEAN) == {
         "model.bin": True, "sub/deep/model.bin": True, "config.json": "text", "README.md": "text", "image.png": "an image", "empty": "empty",
+        "ckpt-1.data-00000-of-00001": "tensors of TensorFlow",
         "tokenizer.model": "a vocabulary"}
     write(folder / "sub/deep/training.bin", EVIL)
     assert verdicts(folder, FOUND)["sub/deep/training.bin"] is False
