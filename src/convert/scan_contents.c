@@ -308,6 +308,7 @@ static coffer_status contents_rest(contents *c, contents_frame *frame, contents_
     if (!contents_is_stored(member)) {
         status = contents_load(c, frame, member, &bytes, err);
         if (status != COFFER_OK || bytes == NULL) {
+            contents_unload(frame, member, bytes);
             return status;
         }
     }
@@ -383,13 +384,14 @@ static coffer_status contents_open(const contents *c, contents_frame *frame, cof
     const coffer_status status = (frame->embedded ? coffer__zip_read_embedded : coffer__zip_read)(
         &frame->archive.zip, &frame->input, file->file, 0, frame->input.size, file->wants, file->plan,
         file->plan->allocator, err);
+    const coffer_status moved = contents_move(frame, first, status == COFFER_OK ? err : NULL);
     if (status != COFFER_OK) {
         /* Nothing is there to be freed. */
         frame->kind = CONTENTS_NOTHING;
         return status;
     }
     contents_judge(c, frame);
-    return contents_move(frame, first, err);
+    return moved;
 }
 
 /* Puts a frame on the stack, which is not open yet. */
