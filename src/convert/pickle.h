@@ -103,7 +103,7 @@ typedef struct coffer__pickle_bytes {
 } coffer__pickle_bytes;
 
 /* What happens on the way, for scans; may be NULL. Called in the order of the stream, also before a failure, with the
-   GLOBAL that is imported, the CALL that is made (by INST and OBJ, too, before these are refused), and the value that gets
+   GLOBAL that is imported, the CALL that is made, and the value that gets
    a state or, when it is a GLOBAL or PERSISTENT, items. _codecs.encode, when it is decoded, is not told as a call. */
 typedef struct coffer__pickle_watch {
     void *ctx;
@@ -112,7 +112,7 @@ typedef struct coffer__pickle_watch {
 
 /*
  * Runs the stream from `offset` to its STOP. *end is the byte after that. COFFER_ERR_PICKLE, with the offset of the
- * opcode, for what is damaged or refused (INST, OBJ, EXT*, NEXT_BUFFER, READONLY_BUFFER, unknown bytes, an empty stack);
+ * opcode, for what is damaged or refused (EXT*, NEXT_BUFFER, READONLY_BUFFER, unknown bytes, an empty stack);
  * COFFER_ERR_MEMORY beyond `budget` bytes of nodes or 64 M opcodes. After a failure what was built so far may be looked
  * at: the root is then the oldest value on the stack. *pickle is NULL only when there was no memory for it at all. Free it
  * in any case.
@@ -121,6 +121,8 @@ coffer_status coffer__pickle_run(coffer__pickle **pickle, const coffer__pickle_b
                                  const coffer_allocator *allocator, uint64_t budget, const coffer__pickle_watch *watch,
                                  uint64_t *end, coffer_error *err);
 void coffer__pickle_free(coffer__pickle *pickle);
+/* Whether a byte is an opcode of protocols 0 to 5. */
+bool coffer__pickle_is_opcode(uint8_t byte);
 
 coffer__value coffer__pickle_root(const coffer__pickle *pickle);
 size_t coffer__pickle_count(const coffer__pickle *pickle); /* nodes; values are 1 … count */

@@ -339,26 +339,19 @@ coffer_status coffer__op_persid(coffer__pickle *p, unsigned unused)
     return pickle_push_persistent(p, id);
 }
 
-/* ---- what is refused ---- */
-
-/* All above the mark are the arguments of `callable`. The call is told, so that a scan shows it. */
-static coffer_status pickle_refuse_call(coffer__pickle *p, size_t first, coffer__value callable, const char *what)
+/* A call with all above `first` on the stack as its arguments, which it replaces there. */
+static coffer_status pickle_call_with(coffer__pickle *p, size_t first, coffer__value callable)
 {
     coffer_status status = coffer__pickle_collect(p, COFFER__VALUE_TUPLE, first);
-    /* The tuple was pushed, and is taken off again at once: the call takes its place. */
     coffer__value arguments = 0;
     if (status != COFFER_OK) {
         return status;
     }
     status = coffer__pickle_pop(p, &arguments);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = pickle_push_call(p, COFFER__CALL_REDUCE, callable, arguments, 0);
-    return status == COFFER_OK ? coffer__pickle_fail(p, what) : status;
+    return status == COFFER_OK ? pickle_push_call(p, COFFER__CALL_REDUCE, callable, arguments, 0) : status;
 }
 
-/* INST: two names; arguments above the mark. */
+/* INST: two names; arguments above the mark. Protocols 0 and 1 of Python 2 make instances of classes so. */
 coffer_status coffer__op_inst(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
@@ -373,25 +366,34 @@ coffer_status coffer__op_inst(coffer__pickle *p, unsigned unused)
         return status;
     }
     status = coffer__pickle_pop_mark(p, &first);
-    return status == COFFER_OK ? pickle_refuse_call(p, first, callable, "the opcode INST is refused") : status;
+    return status == COFFER_OK ? pickle_call_with(p, first, callable) : status;
 }
 
-/* OBJ: a class and its arguments above the mark. The class is left below them on the stack. */
+/* OBJ: a class and its arguments above the mark. */
 coffer_status coffer__op_obj(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
     size_t first = 0;
-    const coffer_status status = coffer__pickle_pop_mark(p, &first);
+    coffer_status status = coffer__pickle_pop_mark(p, &first);
     if (status != COFFER_OK) {
         return status;
     }
     if (first == p->stack.count) {
         return coffer__pickle_fail(p, "the opcode OBJ has no class");
     }
-    /* The class is the first value above the mark, the arguments are those after it. */
+    /* The class is the first value above the mark, and the call takes its place. */
     const coffer__value callable = ((const coffer__value *)p->stack.items)[first];
-    return pickle_refuse_call(p, first + 1, callable, "the opcode OBJ is refused");
+    coffer__value call = 0;
+    status = pickle_call_with(p, first + 1, callable);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    status = coffer__pickle_pop(p, &call);
+    ((coffer__value *)p->stack.items)[first] = call;
+    return status;
 }
+
+/* ---- what is refused ---- */
 
 /* EXT1, EXT2, EXT4: the registry that gives the numbers a meaning is the loader's (copyreg), and no writer of
    checkpoints uses it. */

@@ -27,6 +27,7 @@
 #define FOLLOW_WINDOW ((size_t)4096)         /* most streams are no pickle, and end within a few bytes */
 #define FOLLOW_MAX_LINE ((size_t)255)        /* of a module or a name; what is longer may be one */
 #define FOLLOW_LAST_PROTOCOL 5
+#define FOLLOW_MAX_STARTS 16 /* of pickles that begin where a frame ends */
 
 /* What stands after the opcode's byte. */
 typedef enum follow_argument {
@@ -78,13 +79,17 @@ typedef struct follower {
     uint64_t from;
     uint32_t *marks; /* for each open mark: values between it and the one before; NULL before the first */
     size_t mark_count;
-    uint32_t depth;   /* values above the last mark */
-    uint64_t texts;   /* bit 0: the value on top may be a str, and so on; what lies deeper may be */
-    bool has_memo;    /* something was put there */
-    bool memo_text;   /* something that may be a str */
-    bool has_foreign; /* there are values that may be called */
-    bool extended;    /* one of them is of an extension, which is an import of the program's choice */
-    bool ended;       /* at an import or a limit */
+    uint32_t depth;                     /* values above the last mark */
+    uint64_t texts;                     /* bit 0: the value on top may be a str, and so on; what lies deeper may be */
+    bool has_memo;                      /* something was put there */
+    bool memo_text;                     /* something that may be a str */
+    bool has_foreign;                   /* there are values that may be called */
+    bool extended;                      /* one of them is of an extension, which is an import of the program's choice */
+    bool ended;                         /* at an import or a limit */
+    bool stopped;                       /* by what is no opcode, or a value that every loader fails with */
+    uint64_t frame_end;                 /* the last byte that a frame of this pickle reaches */
+    uint64_t starts[FOLLOW_MAX_STARTS]; /* of pickles that are still to be followed */
+    size_t start_count;
 } follower;
 
 /* ---- the table ------------------------------------------------------------------------------------------------------ */
@@ -139,9 +144,9 @@ static const follow_row follow_rows[256] = {
 /* ---- what is found -------------------------------------------------------------------------------------------------- */
 
 /* Every loader stops here. The message is for nobody: what is no pickle is no error. */
-static coffer_status follow_fails(const follower *f)
+static coffer_status follow_fails(follower *f)
 {
-    f->found->ran_out = false;
+    f->stopped = true;
     return coffer__pickle_fail(f->p, "loaders stop");
 }
 
@@ -183,7 +188,7 @@ static bool follow_is_one_of(char c, const char *set)
 }
 
 /* The next character of a line. The line ends with the stream for Python's twin, but nothing follows then. */
-static coffer_status follow_char(const follower *f, char *c)
+static coffer_status follow_char(follower *f, char *c)
 {
     const uint8_t *byte = NULL;
     const coffer_status status = coffer__pickle_take(f->p, 1, &byte);
@@ -192,7 +197,7 @@ static coffer_status follow_char(const follower *f, char *c)
 }
 
 /* A line to its end, whatever it has; *last is the character before that. */
-static coffer_status follow_rest(const follower *f, char *last)
+static coffer_status follow_rest(follower *f, char *last)
 {
     char c = *last;
     coffer_status status = COFFER_OK;
@@ -208,7 +213,7 @@ static coffer_status follow_rest(const follower *f, char *last)
  * and for C up to a NUL. `letters` are those that such a number may have, and one of `wanted` has to be there; more is not
  * asked of it. INT of C takes even a number without digits, if the NUL comes first.
  */
-static coffer_status follow_number(const follower *f, const char *letters, const char *wanted, bool may_lack)
+static coffer_status follow_number(follower *f, const char *letters, const char *wanted, bool may_lack)
 {
     bool good = false;
     char c = 0;
@@ -228,7 +233,7 @@ static coffer_status follow_number(const follower *f, const char *letters, const
 }
 
 /* STRING, in quotes. Whether its escapes are right is not asked. */
-static coffer_status follow_quoted(const follower *f)
+static coffer_status follow_quoted(follower *f)
 {
     char quote = 0;
     char last = 0;
@@ -240,7 +245,7 @@ static coffer_status follow_quoted(const follower *f)
     return status == COFFER_OK && last != quote ? follow_fails(f) : status;
 }
 
-static coffer_status follow_ascii(const follower *f)
+static coffer_status follow_ascii(follower *f)
 {
     char c = 0;
     coffer_status status = COFFER_OK;
@@ -255,7 +260,7 @@ static coffer_status follow_ascii(const follower *f)
 
 /* A line that is a name, of UTF-8. *cut: it is longer than what is kept of it, or the stream ends within it: Python's twin
    takes what there is. */
-static coffer_status follow_name(const follower *f, char *text, size_t *len, bool *cut)
+static coffer_status follow_name(follower *f, char *text, size_t *len, bool *cut)
 {
     char c = 0;
     *len = 0;
@@ -267,7 +272,8 @@ static coffer_status follow_name(const follower *f, char *text, size_t *len, boo
         if (status == COFFER_OK && c == '\n') {
             break;
         }
-        *cut = status != COFFER_OK || *len == FOLLOW_MAX_LINE;
+        f->found->cut = status != COFFER_OK;
+        *cut = f->found->cut || *len == FOLLOW_MAX_LINE;
         if (!*cut) {
             text[(*len)++] = c;
         }
@@ -321,7 +327,7 @@ static coffer_status follow_names(follower *f)
 /* ---- opcodes -------------------------------------------------------------------------------------------------------- */
 
 /* A length of `width` bytes and so many, of which none is read. */
-static coffer_status follow_payload(const follower *f, unsigned width, bool is_signed)
+static coffer_status follow_payload(follower *f, unsigned width, bool is_signed)
 {
     uint64_t size = 0;
     const coffer_status status = coffer__pickle_take_number(f->p, width, &size);
@@ -332,11 +338,25 @@ static coffer_status follow_payload(const follower *f, unsigned width, bool is_s
 }
 
 /* A number that is refused below `least` or above `most`. */
-static coffer_status follow_bounded(const follower *f, unsigned width, uint64_t least, uint64_t most)
+static coffer_status follow_bounded(follower *f, unsigned width, uint64_t least, uint64_t most)
 {
     uint64_t value = 0;
     const coffer_status status = coffer__pickle_take_number(f->p, width, &value);
     return status == COFFER_OK && (value < least || value > most) ? follow_fails(f) : status;
+}
+
+/* A frame tells how much to read at once. Whether opcodes and other frames fit into it, loaders see differently. */
+static coffer_status follow_frame(follower *f)
+{
+    uint64_t size = 0;
+    const coffer_status status = coffer__pickle_take_number(f->p, 8, &size);
+    if (status != COFFER_OK || size > INT64_MAX) {
+        return status == COFFER_OK ? follow_fails(f) : status;
+    }
+    const uint64_t left = f->p->bytes.size - f->p->position;
+    const uint64_t end = f->p->position + (size < left ? size : left);
+    f->frame_end = end > f->frame_end ? end : f->frame_end;
+    return COFFER_OK;
 }
 
 static coffer_status follow_argument_of(follower *f, const follow_row *row)
@@ -357,7 +377,7 @@ static coffer_status follow_argument_of(follower *f, const follow_row *row)
     case FOLLOW_PROTOCOL:
         return follow_bounded(f, 1, 0, FOLLOW_LAST_PROTOCOL);
     case FOLLOW_FRAME:
-        return follow_bounded(f, 8, 0, INT64_MAX);
+        return follow_frame(f);
     case FOLLOW_EXTENSION:
         f->extended = true;
         return follow_bounded(f, row->width, 1, INT32_MAX);
@@ -416,6 +436,27 @@ static coffer_status follow_mark(follower *f)
     return COFFER_OK;
 }
 
+/* The next pickle begins here, or behind the frame, which a loader may have read as a whole. */
+static coffer_status follow_stop(follower *f)
+{
+    const bool within = f->frame_end > f->p->position;
+    f->found->complete = true;
+    if (f->extended) {
+        follow_import(f, "", 0, "", 0);
+    }
+    if (within && f->start_count == FOLLOW_MAX_STARTS) {
+        return follow_limit(f);
+    }
+    if (within) {
+        f->starts[f->start_count++] = f->frame_end;
+    }
+    /* A loader may keep its memo. */
+    f->mark_count = 0;
+    f->depth = 1;
+    f->frame_end = 0;
+    return COFFER_OK;
+}
+
 /* What an opcode does besides moving values. The values that it needs are there, and still on the stack. */
 static coffer_status follow_effect_of(follower *f, const follow_row *row)
 {
@@ -463,13 +504,7 @@ static coffer_status follow_effect_of(follower *f, const follow_row *row)
     case FOLLOW_STOP:
         break;
     }
-    if (f->extended) {
-        follow_import(f, "", 0, "", 0);
-    }
-    /* A loader keeps its memo for the next pickle. */
-    f->mark_count = 0;
-    f->depth = 1;
-    return COFFER_OK;
+    return follow_stop(f);
 }
 
 static coffer_status follow_step(follower *f)
@@ -503,6 +538,22 @@ static coffer_status follow_step(follower *f)
     return COFFER_OK;
 }
 
+/* What loaders stop at is the answer, and no error; unless there is another pickle to follow. */
+static coffer_status follow_next(follower *f)
+{
+    f->found->offset = f->p->opcode_at;
+    f->found->ran_out = f->found->ran_out || !f->stopped;
+    f->ended = f->start_count == 0;
+    if (!f->ended) {
+        f->p->position = f->starts[--f->start_count];
+        f->mark_count = 0;
+        f->depth = 0;
+        f->frame_end = 0;
+        f->stopped = false;
+    }
+    return COFFER_OK;
+}
+
 coffer_status coffer__pickle_follow(coffer__followed *followed, const coffer__pickle_bytes *bytes, uint64_t from,
                                     const coffer_allocator *allocator, coffer_error *err)
 {
@@ -510,15 +561,12 @@ coffer_status coffer__pickle_follow(coffer__followed *followed, const coffer__pi
     coffer__error_clear(&trouble);
     follower f = { .found = followed, .from = from };
     memset(followed, 0, sizeof *followed);
-    followed->ran_out = true; /* until a loader stops before */
     coffer_status status = coffer__pickle_begin(&f.p, bytes, allocator, FOLLOW_WINDOW, &trouble);
     for (uint64_t i = 0; status == COFFER_OK && !f.ended; i++) {
         status = i == FOLLOW_MAX_OPCODES ? follow_limit(&f) : follow_step(&f);
-    }
-    /* What loaders stop at is the answer, and no error. */
-    if (status == COFFER_ERR_PICKLE) {
-        followed->offset = f.p->opcode_at;
-        status = COFFER_OK;
+        if (status == COFFER_ERR_PICKLE) {
+            status = follow_next(&f);
+        }
     }
     coffer__free_array(allocator, f.marks, FOLLOW_MAX_MARKS, sizeof *f.marks);
     coffer__pickle_free(f.p);

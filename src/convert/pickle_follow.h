@@ -23,8 +23,10 @@ typedef enum coffer__followed_to {
 
 typedef struct coffer__followed {
     coffer__followed_to outcome;
-    uint64_t offset;                  /* of the import, or of where following ended */
-    bool ran_out;                     /* END: of the stream, which would have had to be longer */
+    uint64_t offset; /* of the import, or of where following ended */
+    bool ran_out;    /* END: of the stream, which would have had to be longer */
+    bool cut;        /* IMPORT: the stream ends within its names, which only Python's twin takes as they are */
+    bool complete;   /* a pickle came to its end on the way, so that it may be loaded */
     char name[COFFER__FOLLOWED_NAME]; /* IMPORT: "module.name", cut; "" where values on the stack say it */
 } coffer__followed;
 

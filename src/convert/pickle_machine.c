@@ -153,6 +153,11 @@ static const pickle_row pickle_rows[256] = {
     [0x98] = { coffer__op_buffer, 0 },
 };
 
+bool coffer__pickle_is_opcode(uint8_t byte)
+{
+    return byte == '.' || pickle_rows[byte].run != NULL;
+}
+
 /* Runs one opcode; *stopped when it was STOP. */
 static coffer_status pickle_step(coffer__pickle *p, bool *stopped)
 {
@@ -167,6 +172,9 @@ static coffer_status pickle_step(coffer__pickle *p, bool *stopped)
     }
     /* STOP needs one value, which is the result. What else is on the stack is dropped, as Python does. */
     *stopped = *opcode == '.';
+    if (*stopped && p->position < p->frame_end) {
+        return coffer__pickle_fail(p, "it ends within a frame, behind which a loader would go on");
+    }
     if (*stopped) {
         return coffer__pickle_pop(p, &p->root);
     }

@@ -3,7 +3,7 @@
  * What the globals of pickles are: a sorted table of exact names, and the modules and classes that are known whole.
  *
  *   1. a name in the table           what its row says
- *   2. a module that is dangerous    DANGEROUS: what begins with one of their names, or reaches it through a dotted name
+ *   2. a package that runs code      DANGEROUS: all that it has (pickle_dangers.h), and what a dotted name reaches of one
  *   3. a class of torch.nn or torch.optim    HARMLESS
  *   4. anything else                 UNKNOWN
  *
@@ -11,6 +11,7 @@
  */
 #include "pickle_names.h"
 
+#include "pickle_dangers.h"
 #include "sort.h"
 #include "text.h"
 
@@ -71,6 +72,8 @@ typedef struct known_row {
 static const known_row known_rows[] = {
     { "_codecs", "encode", KNOWN(ENCODE, NONE) },
     { "argparse", "Namespace", HARMLESS },
+    { "array", "_array_reconstructor", HARMLESS },
+    { "array", "array", HARMLESS },
     /*
      * builtins: types of data are understood. What runs code, reaches attributes, opens files or makes types is
      * dangerous, and so is what calls a function that it is given (filter, map): a pickle would give it another
@@ -128,6 +131,8 @@ static const known_row known_rows[] = {
     { "collections", "defaultdict", KNOWN(MAPPING, NONE) },
     { "collections", "deque", HARMLESS },
     { "collections", "namedtuple", DANGEROUS(NOTHING) },
+    { "copyreg", "__newobj__", HARMLESS },
+    { "copyreg", "__newobj_ex__", HARMLESS },
     /*
      * How protocols 0 and 1 make an object of any class. The class is an import of its own, and is judged as
      * that.
@@ -140,6 +145,8 @@ static const known_row known_rows[] = {
     { "datetime", "timezone", HARMLESS },
     { "decimal", "Decimal", HARMLESS },
     { "fractions", "Fraction", HARMLESS },
+    { "functools", "partial", HARMLESS },
+    { "logging", "getLogger", HARMLESS },
     /*
      * Types that NumPy does not have itself, by the class that pickles name. Those of less than a byte, and
      * those that safetensors lacks, have elements of a byte and no dtype.
@@ -165,15 +172,33 @@ static const known_row known_rows[] = {
     { "ml_dtypes._custom_floats", "bfloat16", KNOWN(DTYPE, BF16) },
     { "ml_dtypes._custom_floats", "float8_e4m3fn", KNOWN(DTYPE, F8_E4M3FN) },
     { "ml_dtypes._custom_floats", "float8_e5m2", KNOWN(DTYPE, F8_E5M2) },
+    { "numpy", "DataSource", DANGEROUS(NOTHING) },
+    { "numpy", "apply_along_axis", DANGEROUS(NOTHING) },
+    { "numpy", "apply_over_axes", DANGEROUS(NOTHING) },
     /*
      * NumPy 2 calls its core numpy._core, and 1 numpy.core: files of both are read. What opens files is
      * dangerous, numpy.load the more so as it unpickles.
      */
     { "numpy", "dtype", KNOWN(NUMPY_DTYPE, NONE) },
     { "numpy", "fromfile", DANGEROUS(NOTHING) },
+    { "numpy", "fromfunction", DANGEROUS(NOTHING) },
+    { "numpy", "frompyfunc", DANGEROUS(NOTHING) },
+    { "numpy", "fromregex", DANGEROUS(NOTHING) },
+    { "numpy", "genfromtxt", DANGEROUS(NOTHING) },
+    { "numpy", "info", DANGEROUS(NOTHING) },
     { "numpy", "load", DANGEROUS(NOTHING) },
+    { "numpy", "loadtxt", DANGEROUS(NOTHING) },
+    { "numpy", "lookfor", DANGEROUS(NOTHING) },
+    { "numpy", "memmap", DANGEROUS(NOTHING) },
     { "numpy", "ndarray", KNOWN(ARRAY_TYPE, NONE) },
+    { "numpy", "piecewise", DANGEROUS(NOTHING) },
     { "numpy", "save", DANGEROUS(NOTHING) },
+    { "numpy", "savetxt", DANGEROUS(NOTHING) },
+    { "numpy", "savez", DANGEROUS(NOTHING) },
+    { "numpy", "savez_compressed", DANGEROUS(NOTHING) },
+    { "numpy", "source", DANGEROUS(NOTHING) },
+    { "numpy", "test", DANGEROUS(NOTHING) },
+    { "numpy", "vectorize", DANGEROUS(NOTHING) },
     { "numpy._core.multiarray", "_reconstruct", KNOWN(RECONSTRUCT, NONE) },
     { "numpy._core.multiarray", "scalar", KNOWN(SCALAR, NONE) },
     { "numpy._core.numeric", "_frombuffer", KNOWN(FROM_BUFFER, NONE) },
@@ -182,6 +207,18 @@ static const known_row known_rows[] = {
     { "numpy.core.multiarray", "scalar", KNOWN(SCALAR, NONE) },
     { "numpy.core.numeric", "_frombuffer", KNOWN(FROM_BUFFER, NONE) },
     { "numpy.ma.core", "_mareconstruct", LACKING },
+    { "numpy.random._generator", "Generator", HARMLESS },
+    { "numpy.random._mt19937", "MT19937", HARMLESS },
+    { "numpy.random._pcg64", "PCG64", HARMLESS },
+    { "numpy.random._pcg64", "PCG64DXSM", HARMLESS },
+    { "numpy.random._philox", "Philox", HARMLESS },
+    { "numpy.random._pickle", "__bit_generator_ctor", HARMLESS },
+    { "numpy.random._pickle", "__generator_ctor", HARMLESS },
+    { "numpy.random._pickle", "__randomstate_ctor", HARMLESS },
+    { "numpy.random._sfc64", "SFC64", HARMLESS },
+    { "numpy.random.bit_generator", "SeedSequence", HARMLESS },
+    { "numpy.random.bit_generator", "__pyx_unpickle_SeedSequence", HARMLESS },
+    { "numpy.random.mtrand", "RandomState", HARMLESS },
     { "pathlib", "Path", HARMLESS },
     { "pathlib", "PosixPath", HARMLESS },
     { "pathlib", "PurePath", HARMLESS },
@@ -194,6 +231,7 @@ static const known_row known_rows[] = {
     { "pathlib._local", "PurePosixPath", HARMLESS },
     { "pathlib._local", "PureWindowsPath", HARMLESS },
     { "pathlib._local", "WindowsPath", HARMLESS },
+    { "random", "Random", HARMLESS },
     { "torch", "BFloat16Storage", KNOWN(STORAGE, BF16) },
     { "torch", "BoolStorage", KNOWN(STORAGE, BOOL) },
     { "torch", "ByteStorage", KNOWN(STORAGE, U8) },
@@ -232,6 +270,7 @@ static const known_row known_rows[] = {
     { "torch", "bool", KNOWN(DTYPE, BOOL) },
     { "torch", "channels_last", KNOWN(DETAIL, NONE) },
     { "torch", "channels_last_3d", KNOWN(DETAIL, NONE) },
+    { "torch", "compile", DANGEROUS(NOTHING) },
     { "torch", "complex128", KNOWN(DTYPE, C128) },
     { "torch", "complex32", KNOWN(DTYPE, C32) },
     { "torch", "complex64", KNOWN(DTYPE, C64) },
@@ -280,6 +319,7 @@ static const known_row known_rows[] = {
     { "torch._tensor", "Tensor", KNOWN(TENSOR_TYPE, NONE) },
     { "torch._tensor", "_rebuild_from_type", KNOWN(FROM_TYPE, NONE) },
     { "torch._tensor", "_rebuild_from_type_v2", KNOWN(FROM_TYPE, NONE) },
+    { "torch._utils", "_import_dotted_name", DANGEROUS(NOTHING) },
     /*
      * The functions that rebuild tensors (torch/_utils.py), by what their arguments say: a view of a storage,
      * another tensor that is wrapped, or a tensor of a kind that safetensors cannot express.
@@ -352,6 +392,8 @@ static const known_row known_rows[] = {
     { "torch.distributed.tensor.placement_types", "Replicate", HARMLESS },
     { "torch.distributed.tensor.placement_types", "Shard", HARMLESS },
     { "torch.distributed.tensor.placement_types", "_StridedShard", HARMLESS },
+    { "torch.fx.immutable_collections", "immutable_dict", HARMLESS },
+    { "torch.fx.immutable_collections", "immutable_list", HARMLESS },
     { "torch.jit._pickle", "build_boollist", KNOWN(SEQUENCE, NONE) },
     { "torch.jit._pickle", "build_doublelist", KNOWN(SEQUENCE, NONE) },
     { "torch.jit._pickle", "build_intlist", KNOWN(SEQUENCE, NONE) },
@@ -374,110 +416,14 @@ static const known_row known_rows[] = {
     { "torch.storage", "_UntypedStorage", KNOWN(STORAGE, U8) },
     { "torch.storage", "_load_from_bytes", DANGEROUS(NOTHING) },
     { "types", "SimpleNamespace", HARMLESS },
+    { "uuid", "SafeUUID", HARMLESS },
     { "uuid", "UUID", HARMLESS },
 };
 /* clang-format on */
 
-/* Modules of which nothing belongs into data: what they have runs code, opens files and connections, or reaches what
-   does. The first part of a module's name counts, and each part of a dotted name, which a loader would follow. */
-static const char *const dangerous_modules[] = {
-    "_io",
-    "_pickle",
-    "_posixsubprocess",
-    "_thread",
-    "asyncio",
-    "atexit",
-    "bdb",
-    "cProfile",
-    "code",
-    "codeop",
-    "commands",
-    "concurrent",
-    "ctypes",
-    "dill",
-    "distutils",
-    "doctest",
-    "ftplib",
-    "functools",
-    "gc",
-    "http",
-    "imaplib",
-    "imp",
-    "importlib",
-    "inspect",
-    "io",
-    "joblib",
-    "linecache",
-    "marshal",
-    "mmap",
-    "nt",
-    "operator",
-    "os",
-    "pdb",
-    "pickle",
-    "pip",
-    "pkgutil",
-    "platform",
-    "poplib",
-    "popen2",
-    "posix",
-    "posixpath",
-    "profile",
-    "pty",
-    "pydoc",
-    "requests",
-    "resource",
-    "runpy",
-    "shelve",
-    "shutil",
-    "signal",
-    "site",
-    "smtplib",
-    "socket",
-    "ssl",
-    "subprocess",
-    "sys",
-    "sysconfig",
-    "telnetlib",
-    "tempfile",
-    "threading",
-    "timeit",
-    "trace",
-    "types",
-    "urllib",
-    "urllib2",
-    "webbrowser",
-    "xmlrpc",
-    "multiprocessing",
-    "zipimport",
-    "ntpath",
-    "cloudpickle",
-    "setuptools",
-};
-
 /* Classes of these modules keep data. Functions of them, whose names begin with a small letter, are not known. */
-static const char *const harmless_modules[] = { "torch.nn.modules.", "torch.optim." };
-
-/* Whether a part of a dotted name, or with `first` the first part alone, is a dangerous module. */
-static bool names_reach_danger(const char *dotted, bool first)
-{
-    while (true) {
-        size_t len = 0;
-        /* One part after another. Each is compared as a whole: "osx" is not "os". */
-        while (dotted[len] != '\0' && dotted[len] != '.') {
-            len++;
-        }
-        for (size_t i = 0; i < sizeof dangerous_modules / sizeof *dangerous_modules; i++) {
-            if (coffer__text_is(dotted, len, dangerous_modules[i])) {
-                return true;
-            }
-        }
-        if (first || dotted[len] == '\0') {
-            return false;
-        }
-        dotted += len + 1;
-    }
-}
+static const char *const harmless_modules[] = { "torch.nn.modules.", "torch.nn.parallel.", "torch.nn.utils.",
+                                                "torch.optim.", "torch.utils.data.dataset" };
 
 /* Attributes of attributes: what such a name reaches need not be what its module suggests. */
 static bool names_is_dotted(const char *name)
@@ -490,10 +436,11 @@ static bool names_is_dotted(const char *name)
     return false;
 }
 
-/* A class by its capital letter. Dotted names are none: through a class its methods and its module can be reached. */
+/* A class by its capital letter, before which may stand an underscore. Dotted names are none: through a class its methods and its module can be reached. */
 static bool names_is_data_class(const char *module, const char *name)
 {
-    if (name[0] < 'A' || name[0] > 'Z' || names_is_dotted(name)) {
+    const char first = name[0] == '_' ? name[1] : name[0];
+    if (first < 'A' || first > 'Z' || names_is_dotted(name)) {
         return false;
     }
     const size_t len = coffer__text_len(module);
@@ -544,12 +491,7 @@ coffer__known coffer__known_global(const char *module, const char *name)
     if (row != NULL) {
         return row->known;
     }
-    /* Protocol 4 lets a name be a path through attributes: "serialization.os.system" of torch is os.system. */
-    /*
-     * The first part of a module decides, since os.path and os are of one make. Of a dotted name any part may
-     * reach danger, because attributes of harmless modules are other modules that they import.
-     */
-    if (names_reach_danger(module, true) || (names_is_dotted(name) && names_reach_danger(name, false))) {
+    if (coffer__reaches_danger(module, name)) {
         return (coffer__known)DANGEROUS(NOTHING);
     }
     /* Only after what is dangerous: a capital letter proves nothing about a class of a module that runs code. */

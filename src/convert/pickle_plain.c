@@ -280,7 +280,8 @@ static bool plain_sniff(const uint8_t *head, size_t head_size, const uint8_t *ta
     const bool named = coffer__text_ends(path, path_len, ".pkl") || coffer__text_ends(path, path_len, ".pickle") ||
                        coffer__text_ends(path, path_len, ".pdparams") || coffer__text_ends(path, path_len, ".pdopt");
     if (head_size >= 2 && head[0] == 0x80) {
-        return coffer__scan_is_pickle(head, head_size) && !plain_is_tensors(head, head_size);
+        return (coffer__scan_is_pickle(head, head_size) || (named && head[1] <= 5)) &&
+               !plain_is_tensors(head, head_size);
     }
     return named && head_size >= 2 && tail[tail_size - 1] == '.' &&
            (head[0] == '(' || head[0] == 'c' || head[0] == '}' || head[0] == ']');

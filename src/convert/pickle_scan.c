@@ -53,7 +53,7 @@ typedef struct scan_pickle {
 
 bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size)
 {
-    return size >= 2 && bytes[0] == 0x80 && bytes[1] <= 5;
+    return size >= 3 && bytes[0] == 0x80 && bytes[1] <= 5 && coffer__pickle_is_opcode(bytes[2]);
 }
 
 /* Nothing is asked for past the end that the stream was given. */
@@ -111,6 +111,26 @@ static bool scan_is_script(const scan_pickle *scan, coffer__value value)
     return scan->script && coffer__graph_is_script(&scan->graph, value);
 }
 
+/* What is called. Instead of a class, torch's legacy format has an id of it, with the file that it was written in and its
+   source: the loader gives the class. */
+static coffer__value scan_callable(const coffer__graph *graph, coffer__value call)
+{
+    const coffer__value callable = coffer__graph_callable(graph, call);
+    const coffer__node *node = coffer__pickle_node(graph->pickle, callable);
+    coffer__value id[1] = { 0 };
+    coffer__value parts[2] = { 0 };
+    if (node == NULL || node->kind != COFFER__VALUE_PERSISTENT) {
+        return callable;
+    }
+    coffer__graph_items(graph, callable, id, 1);
+    const coffer__node *tuple = coffer__pickle_node(graph->pickle, id[0]);
+    if (tuple == NULL || tuple->kind != COFFER__VALUE_TUPLE || coffer__graph_items(graph, id[0], parts, 2) < 2 ||
+        !coffer__graph_is_text(graph, parts[0], "module")) {
+        return callable;
+    }
+    return parts[1];
+}
+
 /* A call. What a name that is understood makes of its arguments is known; and the one form of eval that is data. The
    callable of a call may be the result of another. */
 static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_error *err)
@@ -118,7 +138,7 @@ static coffer_status scan_call(scan_pickle *scan, coffer__value value, coffer_er
     char text[COFFER__SCAN_TEXT];
     coffer__graph *graph = &scan->graph;
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
-    const coffer__value callable = coffer__graph_callable(graph, value);
+    const coffer__value callable = scan_callable(graph, value);
     const coffer__known known = coffer__graph_known(graph, callable);
     const coffer__node *called = coffer__pickle_node(graph->pickle, callable);
     const bool named =
@@ -316,14 +336,15 @@ static coffer_status scan_look_at_text(const coffer__torch_file *file, const cof
     return status;
 }
 
-/* Bytes in which loaders would import something if somebody gave them to one, or that begin as a pickle does. */
+/* Bytes in which loaders would import something if somebody gave them to one, or that are a pickle of data: it may have
+   bytes of its own. */
 static coffer_status scan_bytes_of(const coffer__torch_file *file, scan_pickle *scan, const coffer__scan_range *range,
                                    coffer__value value, scan_queue *queue, coffer_error *err)
 {
     const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
     scan_queued item = { .decoded = NULL };
     coffer__followed followed;
-    uint8_t head[2] = { 0 };
+    uint8_t head[3] = { 0 };
     coffer_status status = COFFER_OK;
     if (node->as.bytes.latin1 || node->as.bytes.escaped) {
         status = scan_look_at_text(file, range, node, &item, &followed, err);
@@ -338,8 +359,10 @@ static coffer_status scan_bytes_of(const coffer__torch_file *file, scan_pickle *
     if (status == COFFER_OK && item.range.size >= sizeof head) {
         status = scan_read(file, &item.range, head, sizeof head, err);
     }
-    const bool begins = coffer__scan_is_pickle(head, sizeof head);
-    if (status != COFFER_OK || (followed.outcome == COFFER__FOLLOWED_TO_END && !begins)) {
+    /* Whoever loads bytes does it by the C unpickler, which takes no name without its line's end: "conv1.weight" is none. */
+    const bool none = followed.outcome == COFFER__FOLLOWED_TO_END || followed.cut;
+    const bool begins = followed.complete && coffer__scan_is_pickle(head, sizeof head);
+    if (status != COFFER_OK || (none && !begins)) {
         coffer__free(queue->allocator, item.decoded, item.room);
         return status;
     }
@@ -461,7 +484,7 @@ static coffer_status scan_put_more(const coffer__torch_file *file, const coffer_
 /* What comes after the pickles that belong in a range may be none. */
 static coffer_status scan_doubt(const coffer__torch_file *file, coffer__scan_range *rest, coffer_error *err)
 {
-    uint8_t head[2] = { 0 };
+    uint8_t head[3] = { 0 };
     const coffer_status status = rest->size >= sizeof head ? scan_read(file, rest, head, sizeof head, err) : COFFER_OK;
     rest->unsure = !coffer__scan_is_pickle(head, sizeof head);
     return status;

@@ -31,7 +31,7 @@ typedef struct coffer__scan_range {
    from the beginning of the range. */
 coffer_status coffer__scan_pickles(const coffer__torch_file *file, const coffer__scan_range *range, uint64_t *end,
                                    coffer_error *err);
-/* Whether bytes begin with PROTO and a protocol that loaders take: 0 to 5. */
+/* Whether bytes begin with PROTO, a protocol that loaders take, 0 to 5, and another opcode. */
 bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size);
 /* *would is false only where it is shown that a loader that takes the input for a pickle, as pickle.load, joblib and
    torch.load do with any file that they do not know, stops before it imports anything: the answer to "unsure" above, without

@@ -25,6 +25,7 @@
 #include "pickle_scan.h"
 #include "pickle_views.h"
 #include "readers.h"
+#include "text.h"
 #include "torch.h"
 
 #include <string.h>
@@ -145,10 +146,10 @@ static coffer_status torch_stream_size(torch_stream *t, uint64_t *elements, coff
     return COFFER_OK;
 }
 
-/* Compares the count before the bytes with what the object says: when they differ, this is not where the
-   storage begins, or the object is of another file. */
-static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *stored, uint64_t elements,
-                                              coffer_error *err)
+/* Goes to the bytes of the next storage. Compares the count before them with what the object says: when they differ, this is
+   not where the storage begins, or the object is of another file. */
+static coffer_status torch_stream_find_storage(torch_stream *t, const coffer__stored *stored, uint64_t elements,
+                                               coffer_error *err)
 {
     uint8_t count[8];
     if (stored->storage == UINT32_MAX) {
@@ -172,15 +173,25 @@ static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *s
                         stored->key_len);
         return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, stored->size, t->file->size - t->at);
     }
-    /*
-     * The bytes stay where they are. What is read of a storage is its count alone, so a stream of any size is
-     * planned with a read for each.
-     */
+    return COFFER_OK;
+}
+
+/* The bytes stay where they are. What is read of a storage is its count alone, so a stream of any size is planned with a
+   read for each. A scan only goes past them. */
+static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *stored, uint64_t elements,
+                                              coffer_error *err)
+{
+    const coffer_status status = torch_stream_find_storage(t, stored, elements, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     const coffer__plan_piece piece = {
         .file = t->file->file, .offset = t->at, .stored_size = stored->size, .size = stored->size
     };
     t->at += stored->size;
-    return coffer__torch_put_storage(t->file, &piece, "storage ", stored->key, stored->key_len, &stored->storage, err);
+    return t->file->wants->scan ? COFFER_OK
+                                : coffer__torch_put_storage(t->file, &piece, "storage ", stored->key, stored->key_len,
+                                                            &stored->storage, err);
 }
 
 /* In the order of the file, since each one's place follows from those before it. */
@@ -208,18 +219,9 @@ static coffer_status torch_stream_note_rest(const torch_stream *t, coffer_error 
                                     "there are bytes after the last storage", "", 0, err);
 }
 
-static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
+/* To the byte after the last storage, with the object loaded. */
+static coffer_status torch_stream_read_parts(torch_stream *t, coffer_error *err)
 {
-    t->stores.allocator = t->file->plan->allocator;
-    t->object.stores = &t->stores;
-    /* A scan needs no storages: five pickles, of which a loader runs each, and then bytes. */
-    if (t->file->wants->scan) {
-        /* The ends of the first five are known only by running them, one after another, which a scan does. */
-        const coffer__scan_range range = {
-            .member = "", .size = t->file->size, .expected = TORCH_STREAM_PICKLES, .more = true
-        };
-        return coffer__scan_pickles(t->file, &range, NULL, err);
-    }
     coffer_status status = torch_stream_read_head(t, err);
     if (status != COFFER_OK) {
         return status;
@@ -229,18 +231,55 @@ static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
         return status;
     }
     status = torch_stream_read_keys(t, err);
+    return status == COFFER_OK ? torch_stream_put_storages(t, err) : status;
+}
+
+/*
+ * Five pickles, of which a loader runs each, and then bytes, which it takes for numbers. What comes after those another
+ * load of the same file would read, so it is looked at as what may be a pickle. Where it begins only the five say: if they
+ * cannot be read as a converter reads them, that is told.
+ */
+static coffer_status torch_stream_scan(torch_stream *t, coffer_error *err)
+{
+    const coffer__scan_range range = {
+        .member = "", .size = t->file->size, .expected = TORCH_STREAM_PICKLES, .more = true
+    };
+    coffer_status status = coffer__scan_pickles(t->file, &range, NULL, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = torch_stream_put_storages(t, err);
+    coffer_error trouble;
+    coffer__error_clear(&trouble);
+    status = torch_stream_read_parts(t, &trouble);
+    if (status == COFFER_ERR_PICKLE || status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_VIEW) {
+        return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_DANGER, t->file->file, t->at, "",
+                                        "nobody can tell where the storages end, and what follows them: %p",
+                                        trouble.message, coffer__text_len(trouble.message), err);
+    }
+    if (status != COFFER_OK) {
+        if (err != NULL) {
+            *err = trouble;
+        }
+        return status;
+    }
+    const coffer__scan_range rest = { .member = "", .at = t->at, .size = t->file->size - t->at, .unsure = true };
+    status = torch_stream_note_rest(t, err);
+    return status == COFFER_OK ? coffer__scan_pickles(t->file, &rest, NULL, err) : status;
+}
+
+static coffer_status torch_stream_read(torch_stream *t, coffer_error *err)
+{
+    t->stores.allocator = t->file->plan->allocator;
+    t->object.stores = &t->stores;
+    if (t->file->wants->scan) {
+        return torch_stream_scan(t, err);
+    }
+    coffer_status status = torch_stream_read_parts(t, err);
     if (status != COFFER_OK) {
         return status;
     }
     status = torch_stream_note_rest(t, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    return coffer__graph_put_rows(&t->object, err);
+    return status == COFFER_OK ? coffer__graph_put_rows(&t->object, err) : status;
 }
 
 coffer_status coffer__torch_read_stream(const coffer__torch_file *file, coffer_error *err)

@@ -10,6 +10,7 @@ gives something harmless. Ends with 1 at the first case that is missed, and writ
 """
 
 import argparse
+import collections
 import io
 import json
 import pathlib
@@ -37,7 +38,7 @@ class Imported(Exception):
 
 def find_class(self, module, name):
     if (module, name) in HARMLESS:
-        return dict
+        return collections.OrderedDict
     if module in MODULES:
         raise Imported
     raise ModuleNotFoundError
@@ -250,6 +251,14 @@ class Maker:
             self.out += b"\x98"
             self.stack[-1] = "bytes"
 
+    def harmless(self):
+        """An import that a scan lets pass, and what may be done with it."""
+        names = self.text_of("collections") + self.text_of("OrderedDict") + b"\x93"
+        self.put(self.pick(names, b"ccollections\nOrderedDict\n") + self.pick(b"", b")R", b")\x81", b")}\x92"), "dict")
+
+    def instance(self):
+        self.put(b"(" + self.pick(b"icollections\nOrderedDict\n", b"ccollections\nOrderedDict\no"), "dict")
+
     def much(self):
         self.out += b"N0" * self.rng.randint(1000, 40000)
 
@@ -272,7 +281,7 @@ class Maker:
 
 COMMON = (Maker.integer, Maker.long, Maker.real, Maker.binary_number, Maker.binary_real, Maker.atom, Maker.text, Maker.bytes,
           Maker.bytearray, Maker.empty, Maker.mark, Maker.collect, Maker.tuple, Maker.add, Maker.add_many, Maker.list_item, Maker.state,
-          Maker.drop, Maker.again, Maker.remember, Maker.recall, Maker.protocol, Maker.readonly)
+          Maker.drop, Maker.again, Maker.remember, Maker.recall, Maker.protocol, Maker.readonly, Maker.harmless, Maker.instance)
 RARE = (Maker.frame, Maker.foreign, Maker.end)
 
 

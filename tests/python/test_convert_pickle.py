@@ -119,6 +119,15 @@ class Oracle(pickle._Unpickler):
         keywords, arguments, callable = self.stack.pop(), self.stack.pop(), self.stack.pop()
         self.call(1, callable, arguments, keywords)
 
+    def load_inst(self):
+        names = self.readline()[:-1].decode(), self.readline()[:-1].decode()
+        class_ = self.find_class(*names)
+        self.call(0, class_, tuple(self.pop_mark()))
+
+    def load_obj(self):
+        class_, *arguments = self.pop_mark()
+        self.call(0, class_, tuple(arguments))
+
     def load_build(self):
         state, value = self.stack.pop(), self.stack[-1]
         if not isinstance(value, Unknown):
@@ -199,6 +208,7 @@ class Oracle(pickle._Unpickler):
         self.stack[-1] = Text(self.stack[-1])
 
     for _code, _load in ((pickle.REDUCE, load_reduce), (pickle.NEWOBJ, load_newobj), (pickle.NEWOBJ_EX, load_newobj_ex),
+                         (pickle.INST, load_inst), (pickle.OBJ, load_obj),
                          (pickle.BUILD, load_build), (pickle.DICT, load_dict), (pickle.EMPTY_DICT, load_empty_dictionary),
                          (pickle.SETITEM, load_setitem), (pickle.SETITEMS, load_setitems), (pickle.APPEND, load_append),
                          (pickle.APPENDS, load_appends), (pickle.EMPTY_SET, load_empty_set),
@@ -206,7 +216,7 @@ class Oracle(pickle._Unpickler):
                          (pickle.STACK_GLOBAL, load_stack_global), (pickle.STRING, load_string),
                          (pickle.BINSTRING, load_binstring), (pickle.SHORT_BINSTRING, load_short_binstring)):
         dispatch[_code[0]] = _load
-    for _code in (pickle.INST, pickle.OBJ, pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.NEXT_BUFFER, pickle.READONLY_BUFFER):
+    for _code in (pickle.EXT1, pickle.EXT2, pickle.EXT4, pickle.NEXT_BUFFER, pickle.READONLY_BUFFER):
         dispatch[_code[0]] = refuse
 
 
@@ -513,9 +523,9 @@ class Writer:
             self.heights.append(0)
         elif kind < 0.6 and len(self.heights) > 1:
             self.heights.pop()
-            opcode = r.choice([b"t", b"l", b"d", b"\x91", b"e", b"u", b"\x90", b"1"])
+            opcode = r.choice([b"t", b"l", b"d", b"\x91", b"e", b"u", b"\x90", b"1", b"o", b"ios\nx\n"])
             self.out += opcode
-            self.heights[-1] += opcode in (b"t", b"l", b"d", b"\x91")
+            self.heights[-1] += opcode not in (b"e", b"u", b"\x90", b"1")
         elif kind < 0.75:
             opcode, takes, gives = r.choice([(b"\x85", 1, 1), (b"\x86", 2, 1), (b"\x87", 3, 1), (b"a", 2, 1), (b"s", 3, 1),
                                              (b"R", 2, 1), (b"\x81", 2, 1), (b"\x92", 3, 1), (b"b", 2, 1), (b"Q", 1, 1),

@@ -5,6 +5,7 @@
  * as torch reads them is compared elsewhere, with torch.
  */
 #include "error.h"
+#include "pickle_dangers.h"
 #include "pickle_names.h"
 #include "pickle_rows.h"
 #include "pickle_scan.h"
@@ -1087,6 +1088,81 @@ static void test_table_of_globals(void **state)
     assert_true(count > 200);
 }
 
+static void test_table_of_dangers(void **state)
+{
+    (void)state;
+    const char *module = NULL;
+    const char *last = "";
+    for (size_t i = 0; (module = coffer__danger_at(i)) != NULL; i++) {
+        const size_t len = strlen(last);
+        assert_true(strcmp(last, module) < 0);
+        assert_false(len > 0 && strncmp(last, module, len) == 0 && module[len] == '.');
+        last = module;
+    }
+}
+
+/* Published ways to run code from a pickle, and what checkpoints are full of. */
+static void test_dangers(void **state)
+{
+    (void)state;
+    static const char *const dangers[][2] = {
+        { "_aix_support", "_read_cmd_output" },
+        { "_osx_support", "_read_output" },
+        { "_osx_support", "_find_build_tool" },
+        { "uuid", "_get_command_stdout" },
+        { "idlelib.pyshell", "ModifiedInterpreter.runcode" },
+        { "idlelib.autocomplete", "AutoComplete.fetch_completions" },
+        { "idlelib.run", "Executive.runcode" },
+        { "lib2to3.pgen2.grammar", "Grammar.loads" },
+        { "lib2to3.pgen2.pgen", "ParserGenerator.make_label" },
+        { "ensurepip", "_run_pip" },
+        { "test.support.script_helper", "assert_python_ok" },
+        { "logging", "FileHandler" },
+        { "logging.config", "_resolve" },
+        { "numpy.testing._private.utils", "runstring" },
+        { "numpy.f2py.crackfortran", "getlincoef" },
+        { "numpy.f2py.crackfortran", "myeval" },
+        { "numpy", "memmap" },
+        { "numpy", "testing._private.utils.runstring" },
+        { "torch.utils.collect_env", "run" },
+        { "torch.utils.bottleneck.__main__", "run_cprofile" },
+        { "torch.utils._config_module", "ConfigModule.load_config" },
+        { "torch.utils.data.datapipes.utils.decoder", "basichandlers" },
+        { "torch._dynamo.guards", "GuardBuilder.get" },
+        { "torch.fx.experimental.symbolic_shapes", "ShapeEnv.evaluate_guards_expression" },
+        { "torch.jit.unsupported_tensor_ops", "execWrapper" },
+        { "torch._inductor.codecache", "compile_file" },
+        { "torch._utils", "_import_dotted_name" },
+        { "torch.distributed.rpc", "something_new" },
+        { "venv", "create" },
+        { "code", "InteractiveInterpreter.runcode" },
+        { "cgitb", "lookup" },
+        { "argparse", "FileType" },
+        { "pathlib", "Path.write_text" },
+        { "pathlib", "PosixPath.unlink" },
+        { "random", "_os.system" },
+        { "copyreg", "add_extension" },
+    };
+    static const char *const harmless[][2] = {
+        { "functools", "partial" },
+        { "logging", "getLogger" },
+        { "numpy.random._pickle", "__generator_ctor" },
+        { "numpy.random._pcg64", "PCG64" },
+        { "torch.nn.parallel.data_parallel", "DataParallel" },
+        { "torch.nn.utils.weight_norm", "WeightNorm" },
+        { "torch.nn.utils.parametrizations", "_WeightNorm" },
+        { "torch.utils.data.dataset", "TensorDataset" },
+        { "pathlib", "PosixPath" },
+        { "argparse", "Namespace" },
+    };
+    for (size_t i = 0; i < sizeof dangers / sizeof *dangers; i++) {
+        assert_int_equal(coffer__known_global(dangers[i][0], dangers[i][1]).judgement, COFFER__GLOBAL_DANGEROUS);
+    }
+    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) {
+        assert_int_equal(coffer__known_global(harmless[i][0], harmless[i][1]).judgement, COFFER__GLOBAL_HARMLESS);
+    }
+}
+
 /* Every allocation fails once: each time that is the error, and nothing is left. */
 static void test_no_memory(void **state)
 {
@@ -1131,6 +1207,8 @@ int main(void)
         cmocka_unit_test(test_scans),
         cmocka_unit_test(test_globals),
         cmocka_unit_test(test_table_of_globals),
+        cmocka_unit_test(test_table_of_dangers),
+        cmocka_unit_test(test_dangers),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
