@@ -298,15 +298,16 @@ def test_links_are_followed_to_files_and_never_in_circles(tmp_path):
     run = subprocess.run([COMMAND, "scan", folder], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert run.returncode == FOUND and CALL in run.stdout
     assert f"leads out of the folder, to {tmp_path / 'blobs/0'}" in run.stderr
+    assert [each.get("links_to") for each in scan(folder, code=FOUND)] == [str(tmp_path / "blobs/0"), None]
     (folder / "evil.bin").unlink()
     (folder / "again").symlink_to(".")
-    assert verdicts(folder, UNREAD) == {"model.bin": True}
+    assert verdicts(folder, UNREAD) == {"model.bin": True, "again": "NOT_REGULAR"}
     (folder / "again").unlink()
     (folder / "nowhere").symlink_to("nothing")
-    assert verdicts(folder, UNREAD) == {"model.bin": True}
+    assert verdicts(folder, UNREAD) == {"model.bin": True, "nowhere": "NOT_REGULAR"}
     (folder / "nowhere").unlink()
     os.mkfifo(folder / "pipe")
-    assert verdicts(folder, UNREAD) == {"model.bin": True}
+    assert verdicts(folder, UNREAD) == {"model.bin": True, "pipe": "NOT_REGULAR"}
 
 
 def test_every_rank_is_looked_at(tmp_path):
