@@ -89,6 +89,30 @@ def test_an_archive_at_the_end_is_found(tmp_path, before, comment):
     assert any(CALL in each for each in texts(scan(write(tmp_path / "m", content), code=FOUND)))
 
 
+def test_a_checkpoint_at_the_end_is_found(tmp_path):
+    """torch writes the record with longer numbers as well, which moves the directory."""
+    members = [Member(b"a/data.pkl", EVIL), Member(b"a/version", b"3\n")]
+    plain = Archive(members).bytes()
+    start = plain.index(b"PK\1\2")
+    size = plain.index(b"PK\5\6") - start
+    longer = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 2, 2, size, start) + struct.pack("<4sIQI", b"PK\6\7", 0, start + size, 1)
+    content = b"GIF89a" + Archive(members, zip64=longer, directory_size=size).bytes()
+    assert any(CALL in each for each in texts(scan(write(tmp_path / "m.gif", content), code=FOUND)))
+
+
+def test_an_archive_behind_parts_is_found(tmp_path):
+    for called, content in dcp_with(torch_file(HARMLESS)).items():
+        write(tmp_path / called, content + (archive((b"x", EVIL)) if called == "__0_0.distcp" else b""))
+    assert any(CALL in each for each in texts(scan(tmp_path / "__0_0.distcp", code=FOUND)))
+
+
+def test_what_keras_would_run_is_told_where_it_is_found(tmp_path):
+    members = {"metadata.json": b"{}", "config.json": b'{"class_name": "Lambda"}', "model.weights.h5": b"\x89HDF\r\n\x1a\n" + bytes(90)}
+    assert any("Keras" in each for each in texts(scan(write(tmp_path / "m.keras", zipped(**members)), code=FOUND)))
+    members["config.json"] = b"{}"
+    scan(write(tmp_path / "m.keras", zipped(**members)), code=UNREAD)
+
+
 # ---- archives -----------------------------------------------------------------------------------------------------------
 
 
@@ -341,7 +365,8 @@ def test_objects_in_distributed_checkpoints_are_looked_at(tmp_path, item):
         assert any(CALL in each and "step" in each for each in texts(scan(named, code=FOUND)))
     scan(tmp_path / "evil/__0_0.distcp", code=CLEAN)
     (tmp_path / "evil/.metadata").unlink()
-    scan(tmp_path / "evil/__1_0.distcp", code=UNREAD)
+    assert scan(tmp_path / "evil/__1_0.distcp")[0].get("clean") is not True
+    scan(tmp_path / "evil/__0_0.distcp", code=UNREAD)
 
 
 def test_a_harmless_distributed_checkpoint_is_clean(tmp_path):
