@@ -86,8 +86,9 @@ static coffer_status scan_find_archive(coffer__torch_file *file, const uint8_t *
 }
 
 /* Some programs take any file for an archive that ends as one, whatever it begins with. One that is the whole file is its
-   reader's matter, and those of tar are looked into member by member. */
-static coffer_status scan_end(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+   reader's matter, and those of tar are looked into member by member. `parts`: the file is of archives one after another,
+   and no other file is looked at. */
+static coffer_status scan_end(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan, bool parts,
                               coffer_error *err)
 {
     coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
@@ -99,10 +100,9 @@ static coffer_status scan_end(const coffer__input *input, const coffer__wants *w
         return COFFER_OK;
     }
     coffer_status status = coffer__input_read(input, 0, input->size, 0, head, head_size, err);
-    if (status != COFFER_OK || coffer__tar_is_head(head)) {
+    if (status != COFFER_OK || coffer__tar_is_head(head) || (memcmp(head, "PK\3\4", 4) == 0) != parts) {
         return status;
     }
-    const bool is_archive = memcmp(head, "PK\3\4", 4) == 0;
     uint8_t *tail = coffer__alloc_array(plan->allocator, size, 1, err);
     status = tail == NULL ? COFFER_ERR_MEMORY
                           : coffer__input_read(input, 0, input->size, input->size - size, tail, size, err);
@@ -110,7 +110,6 @@ static coffer_status scan_end(const coffer__input *input, const coffer__wants *w
         status = scan_find_archive(&file, tail, size, &found, err);
     }
     coffer__free_array(plan->allocator, tail, size, 1);
-    found = found && (!is_archive || file.at > 0);
     return status == COFFER_OK && found ? coffer__scan_zip(&file, err) : status;
 }
 
@@ -180,7 +179,7 @@ coffer_status coffer__scan_input(const coffer__input *input, const coffer__wants
 {
     coffer_error trouble;
     coffer__error_clear(&trouble);
-    coffer_status status = scan_end(input, wants, plan, &trouble);
+    coffer_status status = scan_end(input, wants, plan, false, &trouble);
     if (status == COFFER_OK) {
         status = scan_find_reader(input, wants, plan, reader, &trouble);
     }
@@ -191,6 +190,9 @@ coffer_status coffer__scan_input(const coffer__input *input, const coffer__wants
     plan->format = (*reader)->noun;
     if (!scan_reads_pickles(*reader)) {
         status = scan_as_pickle(input, wants, plan, &trouble);
+    }
+    if (status == COFFER_OK && *reader == &coffer__reader_dcp) {
+        status = scan_end(input, wants, plan, true, &trouble);
     }
     if (status == COFFER_OK && *reader != &coffer__reader_code) {
         status = (*reader)->read(input, wants, plan, &trouble);
