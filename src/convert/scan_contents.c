@@ -32,8 +32,9 @@
 /* Bytes of members that are in memory at a time; and of all of them, one after another. */
 #define CONTENTS_MOST_HELD ((uint64_t)64 << 20)
 #define CONTENTS_MOST_INFLATED ((uint64_t)1 << 30)
-#define CONTENTS_MOST_MEMBERS 100000 /* of an archive (tar), each of which costs a read */
-#define CONTENTS_NAME 1024           /* of a member in an archive in another one; a longer one is cut */
+#define CONTENTS_MOST_MEMBERS 100000               /* of an archive (tar), each of which costs a read */
+#define CONTENTS_MOST_PADDING ((uint64_t)64 << 10) /* zeros after the end of an archive (tar) */
+#define CONTENTS_NAME 1024                         /* of a member in an archive in another one; a longer one is cut */
 
 /* Bytes that are read as if they were a file. */
 typedef struct contents_view {
@@ -307,6 +308,7 @@ static coffer_status contents_rest(contents *c, contents_frame *frame, contents_
     if (!contents_is_stored(member)) {
         status = contents_load(c, frame, member, &bytes, err);
         if (status != COFFER_OK || bytes == NULL) {
+            contents_unload(frame, member, bytes);
             return status;
         }
     }
@@ -382,13 +384,14 @@ static coffer_status contents_open(const contents *c, contents_frame *frame, cof
     const coffer_status status = (frame->embedded ? coffer__zip_read_embedded : coffer__zip_read)(
         &frame->archive.zip, &frame->input, file->file, 0, frame->input.size, file->wants, file->plan,
         file->plan->allocator, err);
+    const coffer_status moved = contents_move(frame, first, status == COFFER_OK ? err : NULL);
     if (status != COFFER_OK) {
         /* Nothing is there to be freed. */
         frame->kind = CONTENTS_NOTHING;
         return status;
     }
     contents_judge(c, frame);
-    return contents_move(frame, first, err);
+    return moved;
 }
 
 /* Puts a frame on the stack, which is not open yet. */
@@ -581,6 +584,47 @@ static bool contents_is_oldest(const contents_frame *frame, const char *name)
                              coffer__tar_is_named(name, "pickle"));
 }
 
+/* What unpacking a member would do besides making a file or a folder below the one that it is unpacked in. */
+static coffer_status contents_judge_tar(const contents_frame *frame, const coffer__tar_member *found, coffer_error *err)
+{
+    const size_t skipped = memcmp(found->name, "./", 2) == 0 ? 2 : 0;
+    const size_t len = coffer__text_len(found->name);
+    const char *sentence = NULL;
+    if (len > skipped && !coffer__zip_is_plain_name(found->name + skipped, len - skipped)) {
+        sentence = "%q is a name that leads out of the folder in which the archive (tar) is unpacked";
+    } else if (!found->plain && !found->folder) {
+        sentence = "%q is a link or a device of the archive (tar), and no file that could be looked at";
+    }
+    return sentence != NULL ? coffer__plan_put_finding(frame->file.plan, COFFER_WEIGHT_DANGER, frame->file.file,
+                                                       found->at, found->name, sentence, found->name, len, err)
+                            : COFFER_OK;
+}
+
+/* Loaders stop at the end of an archive (tar). What follows is zeros. */
+static coffer_status contents_end_of_tar(const contents_frame *frame, coffer_error *err)
+{
+    uint8_t block[COFFER__TAR_BLOCK];
+    const coffer__tar *tar = &frame->tar;
+    const uint64_t rest = tar->size - tar->at;
+    bool zeros = rest <= CONTENTS_MOST_PADDING;
+    for (uint64_t at = tar->at; zeros && at < tar->size;) {
+        const size_t size = tar->size - at < sizeof block ? (size_t)(tar->size - at) : sizeof block;
+        const coffer_status status = coffer__input_read(&frame->input, 0, frame->input.size, at, block, size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        for (size_t i = 0; i < size; i++) {
+            zeros = zeros && block[i] == 0;
+        }
+        at += size;
+    }
+    return zeros ? COFFER_OK
+                 : coffer__plan_put_finding(frame->file.plan, COFFER_WEIGHT_DANGER, frame->file.file, tar->at, "",
+                                            "there are bytes after the end of the archive (tar), which were not looked "
+                                            "at",
+                                            "", 0, err);
+}
+
 /* The next plain file of an archive (tar). */
 static coffer_status contents_next_of_tar(contents_frame *frame, coffer__tar_member *found, contents_member *member,
                                           bool *more, coffer_error *err)
@@ -590,7 +634,10 @@ static coffer_status contents_next_of_tar(contents_frame *frame, coffer__tar_mem
             return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive (tar) has more than %u members",
                                 (uint64_t)CONTENTS_MOST_MEMBERS);
         }
-        const coffer_status status = coffer__tar_next(&frame->tar, found, more, err);
+        coffer_status status = coffer__tar_next(&frame->tar, found, more, err);
+        if (status == COFFER_OK) {
+            status = *more ? contents_judge_tar(frame, found, err) : contents_end_of_tar(frame, err);
+        }
         if (status != COFFER_OK || (*more && found->plain && !contents_is_oldest(frame, found->name))) {
             *member = (contents_member){ .name = found->name,
                                          .name_len = coffer__text_len(found->name),
