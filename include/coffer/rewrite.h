@@ -100,11 +100,13 @@ typedef struct coffer_rewrite_options {
     void (*collision)(void *ctx, const coffer_tensor *first, const coffer_tensor *second, const char *name,
                       size_t name_len);
     void *collision_ctx;
+    /* Write files anew that have tensors which the index says are in others (COFFER_NOTE_SUPERSEDED), without these. */
+    bool drop_superseded;
 } coffer_rewrite_options;
 #define COFFER_REWRITE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
         sizeof(coffer_rewrite_options), NULL, NULL, 0, NULL, 0, NULL, COFFER_FORMAT_ANY, 0, 0, 0, COFFER_NO_ALGORITHM, \
-            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL                                                       \
+            COFFER_SYNC_REPLACE, false, false, false, NULL, NULL, false                                                \
     }
 
 /* Known maps from the names of one program to those of another, where nothing but the names differs: map number `i`,
@@ -195,10 +197,10 @@ COFFER_API const coffer_rewrite_change *coffer_rewrite_at(const coffer_rewrite *
 COFFER_API coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffer_read_options *options,
                                             coffer_error *err);
 /*
- * Does what coffer_rewrite_run does before it writes the first byte of a tensor, and fails as that would: reads what
- * has to be known of tensors (those that an average leaves as they are, adapters), and makes the new files, which have
- * no name yet, get their room and are removed again. For one who asks first what a rewrite would do. Afterwards the
- * plan can only be freed. Since 0.2.
+ * Does what coffer_rewrite_run does before it writes the first byte of a tensor, and fails as that would: reads
+ * what has to be known of tensors (those that an average leaves as they are, adapters), and makes the new files,
+ * which have no name yet, get their room and are removed again. For one who asks first what a rewrite would do.
+ * Afterwards the plan can only be freed. Since 0.2.
  */
 COFFER_API coffer_status coffer_rewrite_check(coffer_rewrite *rewrite, const coffer_read_options *options,
                                               coffer_error *err);
