@@ -285,13 +285,14 @@ static coffer_status contents_pickle(const contents_frame *frame, const contents
     return coffer__scan_pickles(&frame->file, &range, NULL, err);
 }
 
-/* Text that is JSON, in memory. */
-static coffer_status contents_json(contents *c, contents_frame *frame, contents_member *member, coffer_error *err)
+/* Text that may name code, in memory. */
+static coffer_status contents_text(contents *c, contents_frame *frame, contents_member *member, coffer_error *err)
 {
     uint8_t *bytes = NULL;
     coffer_status status = contents_load(c, frame, member, &bytes, err);
     if (status == COFFER_OK && bytes != NULL) {
-        status = coffer__scan_json(&frame->file, member->name, member->at, bytes, (size_t)member->size, err);
+        status = coffer__scan_text(&frame->file, member->name, member->at, member->name, member->name_len, bytes,
+                                   (size_t)member->size, err);
     }
     contents_unload(frame, member, bytes);
     return status;
@@ -527,8 +528,8 @@ static coffer_status contents_by_head(contents *c, contents_frame *frame, conten
         return contents_rest(c, frame, member, head, size, err);
     }
     status = contents_code(frame, member, head, size, &known, err);
-    if (status == COFFER_OK && !known && coffer__scan_is_json(head, size)) {
-        status = contents_json(c, frame, member, err);
+    if (status == COFFER_OK && !known && coffer__scan_is_telling(head, size, member->name, member->name_len)) {
+        status = contents_text(c, frame, member, err);
     }
     return status == COFFER_OK ? contents_rest(c, frame, member, head, size, err) : status;
 }

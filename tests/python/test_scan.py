@@ -235,6 +235,21 @@ def test_layers_of_code_are_told(tmp_path):
     assert any("Keras" in each for each in texts(scan(write(tmp_path / "m.zip", content), code=FOUND)))
 
 
+@pytest.mark.parametrize(("written", "weight"), [
+    ("a: !!python/object/apply:os.system ['x']", "danger"), ("%TAG ! tag:yaml.org,2002:python/\na: !object/apply:os.system ['x']", "danger"),
+    ("model:\n  _target_: os.system\n", "opaque"), ('"_target_" : "subprocess.Popen"', "opaque"), ("target: mine.Model", "opaque"),
+    ("_target_: torch.hub.load", "opaque"), ("a: {_target_: torch.nn.GELU, b: nemo.x.Y}\ntarget: nemo.collections.asr.Model\n", None),
+    ("target: 5.5\ntargets: os.system\nmy_target_: a.b\n_target_:\n", None),
+])
+def test_what_yaml_names_is_told(tmp_path, written, weight):
+    """In a model of NeMo, and beside a model, where it is text that is passed over if it names nothing."""
+    nemo = nemo_file(tar_member(b"./x.yaml", written.encode()))
+    found = scan(write(tmp_path / "m.nemo", nemo), code=FOUND if weight else CLEAN)[0]["findings"]
+    assert {each["weight"] for each in found} - {"note"} == ({weight} if weight else set())
+    write(tmp_path / "m/config.yml", written.encode())
+    assert verdicts(tmp_path / "m", FOUND if weight else CLEAN) == {"config.yml": False if weight else "text"}
+
+
 # ---- AOTInductor --------------------------------------------------------------------------------------------------------
 
 
