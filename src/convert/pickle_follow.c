@@ -27,7 +27,6 @@
 #define FOLLOW_WINDOW ((size_t)4096)         /* most streams are no pickle, and end within a few bytes */
 #define FOLLOW_MAX_LINE ((size_t)255)        /* of a module or a name; what is longer may be one */
 #define FOLLOW_LAST_PROTOCOL 5
-#define FOLLOW_MAX_STARTS 16 /* of pickles that begin where a frame ends */
 
 /* What stands after the opcode's byte. */
 typedef enum follow_argument {
@@ -37,7 +36,7 @@ typedef enum follow_argument {
     FOLLOW_PAYLOAD,   /* a length of `width` bytes, then so many */
     FOLLOW_SIGNED,    /* the same, where a length of 4 bytes is signed */
     FOLLOW_PROTOCOL,  /* a byte */
-    FOLLOW_FRAME,     /* a length of 8 bytes, which loaders take for advice or do not compare */
+    FOLLOW_FRAME,     /* a length of 8 bytes, which some loaders do not compare with what there is */
     FOLLOW_EXTENSION, /* a number of `width` bytes, above 0 */
     FOLLOW_INTEGER,   /* lines */
     FOLLOW_INDEX,
@@ -79,17 +78,15 @@ typedef struct follower {
     uint64_t from;
     uint32_t *marks; /* for each open mark: values between it and the one before; NULL before the first */
     size_t mark_count;
-    uint32_t depth;                     /* values above the last mark */
-    uint64_t texts;                     /* bit 0: the value on top may be a str, and so on; what lies deeper may be */
-    bool has_memo;                      /* something was put there */
-    bool memo_text;                     /* something that may be a str */
-    bool has_foreign;                   /* there are values that may be called */
-    bool extended;                      /* one of them is of an extension, which is an import of the program's choice */
-    bool ended;                         /* at an import or a limit */
-    bool stopped;                       /* by what is no opcode, or a value that every loader fails with */
-    uint64_t frame_end;                 /* the last byte that a frame of this pickle reaches */
-    uint64_t starts[FOLLOW_MAX_STARTS]; /* of pickles that are still to be followed */
-    size_t start_count;
+    uint32_t depth;     /* values above the last mark */
+    uint64_t texts;     /* bit 0: the value on top may be a str, and so on; what lies deeper may be */
+    bool has_memo;      /* something was put there */
+    bool memo_text;     /* something that may be a str */
+    bool has_foreign;   /* there are values that may be called */
+    bool extended;      /* one of them is of an extension, which is an import of the program's choice */
+    bool ended;         /* at an import or a limit */
+    bool stopped;       /* by what is no opcode, or a value that every loader fails with */
+    uint64_t frame_end; /* the byte after the frame that was begun last */
 } follower;
 
 /* ---- the table ------------------------------------------------------------------------------------------------------ */
@@ -345,7 +342,12 @@ static coffer_status follow_bounded(follower *f, unsigned width, uint64_t least,
     return status == COFFER_OK && (value < least || value > most) ? follow_fails(f) : status;
 }
 
-/* A frame tells how much to read at once. Whether opcodes and other frames fit into it, loaders see differently. */
+/*
+ * A frame is read as a whole. Python's twin refuses an opcode that reaches out of it; C drops what is left of the frame and
+ * reads on behind it, or does not if the file lets it look ahead. No program writes such a frame, nor one within another, nor
+ * a pickle that ends before its frame, so where loaders differ is where following ends. A frame that is longer than the
+ * stream is the rest of it.
+ */
 static coffer_status follow_frame(follower *f)
 {
     uint64_t size = 0;
@@ -353,9 +355,11 @@ static coffer_status follow_frame(follower *f)
     if (status != COFFER_OK || size > INT64_MAX) {
         return status == COFFER_OK ? follow_fails(f) : status;
     }
-    const uint64_t left = f->p->bytes.size - f->p->position;
-    const uint64_t end = f->p->position + (size < left ? size : left);
-    f->frame_end = end > f->frame_end ? end : f->frame_end;
+    if (f->p->opcode_at < f->frame_end) {
+        return follow_limit(f);
+    }
+    /* What reaches to the end of the stream cannot be left. */
+    f->frame_end = size < f->p->bytes.size - f->p->position ? f->p->position + size : 0;
     return COFFER_OK;
 }
 
@@ -436,24 +440,19 @@ static coffer_status follow_mark(follower *f)
     return COFFER_OK;
 }
 
-/* The next pickle begins here, or behind the frame, which a loader may have read as a whole. */
+/* The next pickle begins here. */
 static coffer_status follow_stop(follower *f)
 {
-    const bool within = f->frame_end > f->p->position;
     f->found->complete = true;
     if (f->extended) {
         follow_import(f, "", 0, "", 0);
     }
-    if (within && f->start_count == FOLLOW_MAX_STARTS) {
+    if (!f->ended && f->p->position < f->frame_end) {
         return follow_limit(f);
-    }
-    if (within) {
-        f->starts[f->start_count++] = f->frame_end;
     }
     /* A loader may keep its memo. */
     f->mark_count = 0;
     f->depth = 1;
-    f->frame_end = 0;
     return COFFER_OK;
 }
 
@@ -507,6 +506,14 @@ static coffer_status follow_effect_of(follower *f, const follow_row *row)
     return follow_stop(f);
 }
 
+/* Whether an opcode reaches out of its frame; or may, since a line that is wrong here might be another one there. */
+static bool follow_leaves_frame(const follower *f, const follow_row *row, coffer_status status)
+{
+    const bool line = status == COFFER_ERR_PICKLE && row->argument >= FOLLOW_INTEGER;
+    const bool whole = status == COFFER_OK || status == COFFER_ERR_PICKLE;
+    return f->p->opcode_at < f->frame_end && whole && (line || f->p->position > f->frame_end);
+}
+
 static coffer_status follow_step(follower *f)
 {
     const uint8_t *opcode = NULL;
@@ -517,6 +524,9 @@ static coffer_status follow_step(follower *f)
     }
     const follow_row *row = &follow_rows[*opcode];
     status = follow_argument_of(f, row);
+    if (!f->ended && follow_leaves_frame(f, row, status)) {
+        return follow_limit(f);
+    }
     if (status == COFFER_OK && !f->ended && row->marked) {
         status = follow_pop_mark(f);
     }
@@ -538,22 +548,6 @@ static coffer_status follow_step(follower *f)
     return COFFER_OK;
 }
 
-/* What loaders stop at is the answer, and no error; unless there is another pickle to follow. */
-static coffer_status follow_next(follower *f)
-{
-    f->found->offset = f->p->opcode_at;
-    f->found->ran_out = f->found->ran_out || !f->stopped;
-    f->ended = f->start_count == 0;
-    if (!f->ended) {
-        f->p->position = f->starts[--f->start_count];
-        f->mark_count = 0;
-        f->depth = 0;
-        f->frame_end = 0;
-        f->stopped = false;
-    }
-    return COFFER_OK;
-}
-
 coffer_status coffer__pickle_follow(coffer__followed *followed, const coffer__pickle_bytes *bytes, uint64_t from,
                                     const coffer_allocator *allocator, coffer_error *err)
 {
@@ -564,9 +558,12 @@ coffer_status coffer__pickle_follow(coffer__followed *followed, const coffer__pi
     coffer_status status = coffer__pickle_begin(&f.p, bytes, allocator, FOLLOW_WINDOW, &trouble);
     for (uint64_t i = 0; status == COFFER_OK && !f.ended; i++) {
         status = i == FOLLOW_MAX_OPCODES ? follow_limit(&f) : follow_step(&f);
-        if (status == COFFER_ERR_PICKLE) {
-            status = follow_next(&f);
-        }
+    }
+    /* What loaders stop at is the answer, and no error. */
+    if (status == COFFER_ERR_PICKLE) {
+        followed->offset = f.p->opcode_at;
+        followed->ran_out = !f.stopped;
+        status = COFFER_OK;
     }
     coffer__free_array(allocator, f.marks, FOLLOW_MAX_MARKS, sizeof *f.marks);
     coffer__pickle_free(f.p);

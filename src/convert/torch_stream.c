@@ -252,7 +252,7 @@ static coffer_status torch_stream_scan(torch_stream *t, coffer_error *err)
     coffer__error_clear(&trouble);
     status = torch_stream_read_parts(t, &trouble);
     if (status == COFFER_ERR_PICKLE || status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_VIEW) {
-        return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_DANGER, t->file->file, t->at, "",
+        return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_OPAQUE, t->file->file, t->at, "",
                                         "nobody can tell where the storages end, and what follows them: %p",
                                         trouble.message, coffer__text_len(trouble.message), err);
     }

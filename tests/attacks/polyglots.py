@@ -20,9 +20,12 @@ import resource
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import warnings
+
+from wire_by_hand import varint
 
 BATCH = 2000
 MODULES = ("os", "posix", "builtins", "__builtin__", "subprocess", "sys", "torch.hub", "importlib.util", "my_module", "copy_reg")
@@ -59,10 +62,17 @@ class Given(PythonTrap):
         return pid
 
 
+def looking_ahead(data):
+    """As files are that are opened: the C unpickler reads them in another way."""
+    return io.BufferedReader(io.BytesIO(data))
+
+
 def imports(data):
     """Whether one of them comes to an import."""
-    for trap, options in ((CTrap, {}), (PythonTrap, {}), (Given, {"buffers": [bytearray(3), b"os"] * 4})):
-        stream = io.BytesIO(data)
+    buffers = {"buffers": [bytearray(3), b"os"] * 4}
+    for trap, options, opened in ((CTrap, {}, io.BytesIO), (CTrap, {}, looking_ahead), (PythonTrap, {}, io.BytesIO),
+                                  (Given, buffers, io.BytesIO)):
+        stream = opened(data)
         try:
             for _ in range(3):
                 trap(stream, **options).load()
@@ -320,7 +330,24 @@ def safetensors(rng, data):
     return struct.pack("<Q", size) + header + b" " * (size - len(header) - 1) + b"\n" + data
 
 
-SHAPES = (plain, plain, plain, safetensors)
+def tar(rng, data):
+    """The name of the first member is an opcode that skips the rest of its header."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT, encoding="latin-1") as archive:
+        for name, content in ((rng.choice("TXB") + "\xfb\x01", data), ("model_config.yaml", b"a: 1\n")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return out.getvalue()
+
+
+def onnx(rng, data):
+    """A field that ONNX does not have comes first, and is an opcode that skips its length."""
+    padding = 3 if len(data) + 3 < 1 << 7 else 2 if len(data) + 2 < 1 << 14 else 1
+    return b"J" + varint(len(data) + padding) + rng.randbytes(padding) + data + b"\x08\x07\x12\x04test"
+
+
+SHAPES = (plain, plain, plain, plain, safetensors, safetensors, tar, onnx)
 
 
 # ---- the run -----------------------------------------------------------------------------------------------------------
