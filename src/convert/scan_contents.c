@@ -448,7 +448,7 @@ static contents_frame *contents_descend(contents *c, contents_frame *frame, cont
         *status = coffer__plan_put_text(plan, joined, len, &name, err);
     }
     const contents_view view = contents_member_view(frame, member, bytes);
-    contents_frame *inner = contents_push(c, &view, member->size, member->is);
+    contents_frame *inner = contents_push(c, &view, member->size, *status == COFFER_OK ? member->is : CONTENTS_NOTHING);
     inner->held = bytes;
     inner->name = name;
     inner->embedded = frame->embedded && frame->kind == CONTENTS_PART;
