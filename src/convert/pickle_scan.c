@@ -29,6 +29,8 @@
 #define SCAN_FIRST_LOOK ((uint64_t)4096)
 #define SCAN_MOST_DECODED ((uint64_t)64 << 20)
 #define SCAN_LONGEST_ESCAPE 10
+/* What all of them that wait may take in memory; decoding takes three times their text. */
+#define SCAN_MOST_HELD (4 * SCAN_MOST_DECODED)
 
 /* Ranges that are still to be looked at: pickles within the bytes of others. */
 typedef struct scan_queued {
@@ -41,6 +43,7 @@ typedef struct scan_queue {
     const coffer_allocator *allocator;
     scan_queued *items;
     size_t count;
+    uint64_t decoded; /* bytes that the items hold */
 } scan_queue;
 
 /* One pickle. */
@@ -234,10 +237,11 @@ static coffer_status scan_push(scan_queue *queue, const scan_queued *item, coffe
         queue->items = coffer__alloc_array(queue->allocator, SCAN_MOST_PICKLES, sizeof *queue->items, err);
     }
     /* Bounded, as a pickle within a pickle costs a few bytes only. */
-    if (queue->items == NULL || queue->count == SCAN_MOST_PICKLES) {
+    if (queue->items == NULL || queue->count == SCAN_MOST_PICKLES || item->room > SCAN_MOST_HELD - queue->decoded) {
         coffer__free(queue->allocator, item->decoded, item->room);
         return queue->items == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
     }
+    queue->decoded += item->room;
     queue->items[queue->count++] = *item;
     return COFFER_OK;
 }
