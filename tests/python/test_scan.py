@@ -129,6 +129,13 @@ def test_every_member_is_looked_at(tmp_path, called, data, other):
     assert any(CALL in each for each in texts(scan(path, code=FOUND)))
 
 
+@pytest.mark.parametrize("key", [b"x", b"0/x", b"0.pth", b"0.pkl"])
+@pytest.mark.parametrize("data", [EVIL, BARE, zipped(x=EVIL)])
+def test_only_numbers_are_keys_of_storages(tmp_path, key, data):
+    path = write(tmp_path / "m.pt", archive((b"a/data.pkl", HARMLESS), (b"a/data/" + key, data), (b"a/version", b"3\n")))
+    assert any(CALL in each for each in texts(scan(path, code=FOUND)))
+
+
 def test_an_archive_of_harmless_members_is_clean(tmp_path):
     members = zipped(a=b"hello", **{"b.pkl": HARMLESS, "c.json": b'{"class_name": "Dense", "auto": "x"}', "d.pt": torch_file()})
     assert [each["clean"] for each in scan(write(tmp_path / "m.zip", members), code=CLEAN)] == [True]
