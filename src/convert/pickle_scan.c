@@ -29,6 +29,8 @@
 #define SCAN_FIRST_LOOK ((uint64_t)4096)
 #define SCAN_MOST_DECODED ((uint64_t)64 << 20)
 #define SCAN_LONGEST_ESCAPE 10
+/* What all of them that wait may take in memory; decoding takes three times their text. */
+#define SCAN_MOST_HELD (4 * SCAN_MOST_DECODED)
 
 /* Ranges that are still to be looked at: pickles within the bytes of others. */
 typedef struct scan_queued {
@@ -41,6 +43,7 @@ typedef struct scan_queue {
     const coffer_allocator *allocator;
     scan_queued *items;
     size_t count;
+    uint64_t decoded; /* bytes that the items hold */
 } scan_queue;
 
 /* One pickle. */
@@ -67,7 +70,7 @@ coffer_status coffer__scan_would_import(const coffer__input *input, const coffer
                                         coffer_error *err)
 {
     const coffer__pickle_bytes stream = { .ctx = (void *)input, .read = scan_input_read, .size = input->size };
-    coffer__followed followed;
+    coffer__followed followed = { .complete = false };
     const coffer_status status = coffer__pickle_follow(&followed, &stream, 0, allocator, err);
     *would = followed.outcome != COFFER__FOLLOWED_TO_END;
     return status;
@@ -234,10 +237,11 @@ static coffer_status scan_push(scan_queue *queue, const scan_queued *item, coffe
         queue->items = coffer__alloc_array(queue->allocator, SCAN_MOST_PICKLES, sizeof *queue->items, err);
     }
     /* Bounded, as a pickle within a pickle costs a few bytes only. */
-    if (queue->items == NULL || queue->count == SCAN_MOST_PICKLES) {
+    if (queue->items == NULL || queue->count == SCAN_MOST_PICKLES || item->room > SCAN_MOST_HELD - queue->decoded) {
         coffer__free(queue->allocator, item->decoded, item->room);
         return queue->items == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
     }
+    queue->decoded += item->room;
     queue->items[queue->count++] = *item;
     return COFFER_OK;
 }
@@ -343,7 +347,7 @@ static coffer_status scan_bytes_of(const coffer__torch_file *file, scan_pickle *
 {
     const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
     scan_queued item = { .decoded = NULL };
-    coffer__followed followed;
+    coffer__followed followed = { .complete = false };
     uint8_t head[3] = { 0 };
     coffer_status status = COFFER_OK;
     if (node->as.bytes.latin1 || node->as.bytes.escaped) {
@@ -399,7 +403,7 @@ static coffer_status scan_bytes(const coffer__torch_file *file, scan_pickle *sca
 static coffer_status scan_put_damage(const coffer__torch_file *file, scan_pickle *scan, const coffer__scan_range *range,
                                      const coffer_error *damage, coffer_error *err)
 {
-    coffer__followed followed;
+    coffer__followed followed = { .complete = false };
     const uint64_t at = damage->offset != UINT64_MAX ? damage->offset : range->at;
     coffer_status status =
         coffer__torch_follow(&followed, file, range->bytes, range->at, range->size, at - range->at, err);

@@ -223,34 +223,21 @@ static void contents_unload(const contents_frame *frame, const contents_member *
     coffer__free_array(frame->file.plan->allocator, bytes, (size_t)member->size, 1);
 }
 
-/* Whether a member is the bytes of a storage of a checkpoint: FOLDER/data/KEY. */
+/* Whether a member is the bytes of a storage of a checkpoint: FOLDER/data/KEY, where a key is a number. */
 static bool contents_is_storage(const contents_frame *frame, const contents_member *member)
 {
     static const char data[] = "data/";
-    const char *name = member->name + frame->folder;
-    return frame->folder > 0 && member->name_len > frame->folder + sizeof data - 1 &&
-           memcmp(member->name, frame->archive.zip.members[0].name, frame->folder) == 0 &&
-           memcmp(name, data, sizeof data - 1) == 0 && !contents_ends(member, ".pkl") && !contents_ends(member, ".pt");
-}
-
-static bool contents_is_below(const contents_member *member, const char *folder)
-{
-    return coffer__torch_has((const uint8_t *)member->name, member->name_len, folder);
-}
-
-/* Whether a member may be numbers as well as a pickle: a weight of torch.export, whose loader goes by a description, or a
-   constant of TorchScript. */
-static bool contents_is_weight(const contents_frame *frame, const contents_member *member)
-{
-    const bool weight = frame->everywhere && contents_is_below(member, "/data/") && !contents_ends(member, ".json") &&
-                        !contents_ends(member, ".npy");
-    return weight || (frame->folder > 0 && contents_is_below(member, "/constants/"));
-}
-
-/* Whether a member is what AOTInductor has compiled, or what it compiled it of. */
-static bool contents_is_compiled(const contents_frame *frame, const contents_member *member)
-{
-    return frame->everywhere && contents_is_below(member, COFFER__TORCH_COMPILED) && !contents_ends(member, ".json");
+    const size_t key = frame->folder + sizeof data - 1;
+    if (frame->folder == 0 || member->name_len <= key ||
+        memcmp(member->name, frame->archive.zip.members[0].name, frame->folder) != 0 ||
+        memcmp(member->name + frame->folder, data, sizeof data - 1) != 0) {
+        return false;
+    }
+    bool number = true;
+    for (size_t i = key; i < member->name_len; i++) {
+        number = number && member->name[i] >= '0' && member->name[i] <= '9';
+    }
+    return number;
 }
 
 /* Whether a member is called as pickles are, in letters of any case. */
@@ -271,6 +258,27 @@ static bool contents_is_named(const contents_member *member)
     return false;
 }
 
+static bool contents_is_below(const contents_member *member, const char *folder)
+{
+    return coffer__torch_has((const uint8_t *)member->name, member->name_len, folder);
+}
+
+/* Whether a member may be numbers as well as a pickle: a weight of torch.export, whose loader goes by a description, a
+   constant of TorchScript, a storage with a key of another kind. */
+static bool contents_is_weight(const contents_frame *frame, const contents_member *member)
+{
+    const bool weight = frame->everywhere && contents_is_below(member, "/data/") && !contents_ends(member, ".json") &&
+                        !contents_ends(member, ".npy");
+    return weight || (frame->folder > 0 && !contents_is_named(member) &&
+                      (contents_is_below(member, "/constants/") || contents_is_below(member, "/data/")));
+}
+
+/* Whether a member is what AOTInductor has compiled, or what it compiled it of. */
+static bool contents_is_compiled(const contents_frame *frame, const contents_member *member)
+{
+    return frame->everywhere && contents_is_below(member, COFFER__TORCH_COMPILED) && !contents_ends(member, ".json");
+}
+
 /* A range that may be a pickle: of what nothing says so there are findings only if a loader might run something. */
 static coffer_status contents_pickle(const contents_frame *frame, const contents_member *member, const uint8_t *bytes,
                                      bool sure, coffer_error *err)
@@ -285,13 +293,14 @@ static coffer_status contents_pickle(const contents_frame *frame, const contents
     return coffer__scan_pickles(&frame->file, &range, NULL, err);
 }
 
-/* Text that is JSON, in memory. */
-static coffer_status contents_json(contents *c, contents_frame *frame, contents_member *member, coffer_error *err)
+/* Text that may name code, in memory. */
+static coffer_status contents_text(contents *c, contents_frame *frame, contents_member *member, coffer_error *err)
 {
     uint8_t *bytes = NULL;
     coffer_status status = contents_load(c, frame, member, &bytes, err);
     if (status == COFFER_OK && bytes != NULL) {
-        status = coffer__scan_json(&frame->file, member->name, member->at, bytes, (size_t)member->size, err);
+        status = coffer__scan_text(&frame->file, member->name, member->at, member->name, member->name_len, bytes,
+                                   (size_t)member->size, err);
     }
     contents_unload(frame, member, bytes);
     return status;
@@ -447,7 +456,7 @@ static contents_frame *contents_descend(contents *c, contents_frame *frame, cont
         *status = coffer__plan_put_text(plan, joined, len, &name, err);
     }
     const contents_view view = contents_member_view(frame, member, bytes);
-    contents_frame *inner = contents_push(c, &view, member->size, member->is);
+    contents_frame *inner = contents_push(c, &view, member->size, *status == COFFER_OK ? member->is : CONTENTS_NOTHING);
     inner->held = bytes;
     inner->name = name;
     inner->embedded = frame->embedded && frame->kind == CONTENTS_PART;
@@ -527,8 +536,8 @@ static coffer_status contents_by_head(contents *c, contents_frame *frame, conten
         return contents_rest(c, frame, member, head, size, err);
     }
     status = contents_code(frame, member, head, size, &known, err);
-    if (status == COFFER_OK && !known && coffer__scan_is_json(head, size)) {
-        status = contents_json(c, frame, member, err);
+    if (status == COFFER_OK && !known && coffer__scan_is_telling(head, size, member->name, member->name_len)) {
+        status = contents_text(c, frame, member, err);
     }
     return status == COFFER_OK ? contents_rest(c, frame, member, head, size, err) : status;
 }

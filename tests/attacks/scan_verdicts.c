@@ -59,8 +59,7 @@ int main(void)
 {
     uint8_t head[4];
     while (fread(head, sizeof head, 1, stdin) == 1) {
-        const size_t size =
-            (size_t)head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16 | (size_t)head[3] << 24;
+        const size_t size = (size_t)head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16 | (size_t)head[3] << 24;
         uint8_t *bytes = malloc(size + 1);
         if (bytes == NULL || fread(bytes, 1, size, stdin) != size) {
             return 3;

@@ -129,6 +129,13 @@ def test_every_member_is_looked_at(tmp_path, called, data, other):
     assert any(CALL in each for each in texts(scan(path, code=FOUND)))
 
 
+@pytest.mark.parametrize("key", [b"x", b"0/x", b"0.pth", b"0.pkl"])
+@pytest.mark.parametrize("data", [EVIL, BARE, zipped(x=EVIL)])
+def test_only_numbers_are_keys_of_storages(tmp_path, key, data):
+    path = write(tmp_path / "m.pt", archive((b"a/data.pkl", HARMLESS), (b"a/data/" + key, data), (b"a/version", b"3\n")))
+    assert any(CALL in each for each in texts(scan(path, code=FOUND)))
+
+
 def test_an_archive_of_harmless_members_is_clean(tmp_path):
     members = zipped(a=b"hello", **{"b.pkl": HARMLESS, "c.json": b'{"class_name": "Dense", "auto": "x"}', "d.pt": torch_file()})
     assert [each["clean"] for each in scan(write(tmp_path / "m.zip", members), code=CLEAN)] == [True]
@@ -233,6 +240,21 @@ def test_json_that_cannot_be_read_is_told(tmp_path):
 def test_layers_of_code_are_told(tmp_path):
     content = zipped(**{"config": json.dumps({"class_name": "__lambda__", "config": {"code": "4wE="}}).encode()})
     assert any("Keras" in each for each in texts(scan(write(tmp_path / "m.zip", content), code=FOUND)))
+
+
+@pytest.mark.parametrize(("written", "weight"), [
+    ("a: !!python/object/apply:os.system ['x']", "danger"), ("%TAG ! tag:yaml.org,2002:python/\na: !object/apply:os.system ['x']", "danger"),
+    ("model:\n  _target_: os.system\n", "opaque"), ('"_target_" : "subprocess.Popen"', "opaque"), ("target: mine.Model", "opaque"),
+    ("_target_: torch.hub.load", "opaque"), ("a: {_target_: torch.nn.GELU, b: nemo.x.Y}\ntarget: nemo.collections.asr.Model\n", None),
+    ("target: 5.5\ntargets: os.system\nmy_target_: a.b\n_target_:\n", None),
+])
+def test_what_yaml_names_is_told(tmp_path, written, weight):
+    """In a model of NeMo, and beside a model, where it is text that is passed over if it names nothing."""
+    nemo = nemo_file(tar_member(b"./x.yaml", written.encode()))
+    found = scan(write(tmp_path / "m.nemo", nemo), code=FOUND if weight else CLEAN)[0]["findings"]
+    assert {each["weight"] for each in found} - {"note"} == ({weight} if weight else set())
+    write(tmp_path / "m/config.yml", written.encode())
+    assert verdicts(tmp_path / "m", FOUND if weight else CLEAN) == {"config.yml": False if weight else "text"}
 
 
 # ---- AOTInductor --------------------------------------------------------------------------------------------------------
