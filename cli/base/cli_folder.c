@@ -27,8 +27,15 @@ typedef struct folder_walk {
 
 static void walk_trouble(folder_walk *walk, const char *path, const char *what)
 {
-    cli_say_path(walk->app, path, "%s", what);
+    walk->folder->trouble++;
     walk->code = CLI_EXIT_UNREADABLE;
+    if (!walk->rule->needs_all) {
+        cli_say_path(walk->app, path, "%s", what);
+        return;
+    }
+    coffer_error err = { .code = COFFER_ERR_NOT_REGULAR, .offset = COFFER_NO_OFFSET };
+    snprintf(err.message, sizeof err.message, "%s", what);
+    (void)cli_fail(walk->app, path, &err);
 }
 
 /* PATH/NAME, to be freed; NULL without memory. */
@@ -111,7 +118,7 @@ static void walk_take(folder_walk *walk, char *path)
         walk_trouble(walk, path, "is a symbolic link whose target is not a file");
     } else if (S_ISREG(target.st_mode)) {
         kept = walk_add_file(walk, path, (uint64_t)target.st_size);
-    } else if (walk->rule->needs_folders) {
+    } else if (walk->rule->needs_all) {
         walk_trouble(walk, path, "links to a folder, whose files are left out: name that folder, too");
     } else {
         cli_remark_path(walk->app, path, "links to a folder, whose files are left out");

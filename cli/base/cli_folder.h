@@ -19,11 +19,13 @@ typedef struct cli_folder {
     cli_folder_file *files;
     size_t count;
     size_t room;
+    size_t trouble; /* what was reported */
 } cli_folder;
 
 typedef struct cli_folder_rule {
     bool follows_links;
-    bool needs_folders; /* a link to a folder, whose files are left out, is trouble */
+    bool
+        needs_all; /* a link to a folder, whose files are left out, is trouble, and so is all trouble a file that fails */
     /* Whether a file, or a folder with all that is in it, is left out. May be NULL. */
     bool (*leaves_out)(const void *ctx, const char *name);
     const void *ctx;

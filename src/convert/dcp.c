@@ -38,6 +38,7 @@ typedef struct dcp_file {
 
 typedef struct dcp_reading {
     const coffer__torch_file *file;
+    coffer__torch_file metadata; /* of a scan, where they are not the input */
     coffer__dcp dcp;
     coffer__wanted wanted;
     dcp_file *files; /* that were opened */
@@ -376,15 +377,15 @@ static coffer_status dcp_scan(dcp_reading *in, coffer_error *err)
     const char *own = input->path + first;
     const size_t own_len = input->path_len - first;
     const bool described = dcp_is_parts(input->path, input->path_len);
-    coffer__torch_file metadata = *in->file;
+    in->metadata = *in->file;
     coffer_status status = COFFER_OK;
     if (described) {
         dcp_file *file = NULL;
         status = dcp_open_file(in, dcp_description, sizeof dcp_description - 1, &file, err);
-        metadata = status == COFFER_OK ? dcp_whole(in, file) : metadata;
+        in->metadata = status == COFFER_OK ? dcp_whole(in, file) : in->metadata;
     }
     if (status == COFFER_OK) {
-        status = coffer__dcp_read(&in->dcp, &metadata, err);
+        status = coffer__dcp_read(&in->dcp, &in->metadata, err);
     }
     for (size_t i = 0; i < in->dcp.place_count && status == COFFER_OK; i++) {
         const coffer__dcp_place *place = &in->dcp.places[i];

@@ -70,7 +70,7 @@ coffer_status coffer__scan_would_import(const coffer__input *input, const coffer
                                         coffer_error *err)
 {
     const coffer__pickle_bytes stream = { .ctx = (void *)input, .read = scan_input_read, .size = input->size };
-    coffer__followed followed;
+    coffer__followed followed = { .complete = false };
     const coffer_status status = coffer__pickle_follow(&followed, &stream, 0, allocator, err);
     *would = followed.outcome != COFFER__FOLLOWED_TO_END;
     return status;
@@ -347,7 +347,7 @@ static coffer_status scan_bytes_of(const coffer__torch_file *file, scan_pickle *
 {
     const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
     scan_queued item = { .decoded = NULL };
-    coffer__followed followed;
+    coffer__followed followed = { .complete = false };
     uint8_t head[3] = { 0 };
     coffer_status status = COFFER_OK;
     if (node->as.bytes.latin1 || node->as.bytes.escaped) {
@@ -403,7 +403,7 @@ static coffer_status scan_bytes(const coffer__torch_file *file, scan_pickle *sca
 static coffer_status scan_put_damage(const coffer__torch_file *file, scan_pickle *scan, const coffer__scan_range *range,
                                      const coffer_error *damage, coffer_error *err)
 {
-    coffer__followed followed;
+    coffer__followed followed = { .complete = false };
     const uint64_t at = damage->offset != UINT64_MAX ? damage->offset : range->at;
     coffer_status status =
         coffer__torch_follow(&followed, file, range->bytes, range->at, range->size, at - range->at, err);

@@ -139,7 +139,7 @@ static bool code_is_space(uint8_t c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-bool coffer__scan_is_json(const uint8_t *head, size_t size)
+static bool code_is_json(const uint8_t *head, size_t size)
 {
     size_t at = 0;
     while (at < size && code_is_space(head[at])) {
@@ -280,8 +280,8 @@ static coffer_status code_strings(code_json *json, coffer_error *err)
     return status;
 }
 
-coffer_status coffer__scan_json(const coffer__torch_file *file, const char *member, uint64_t at, const uint8_t *text,
-                                size_t size, coffer_error *err)
+static coffer_status code_scan_json(const coffer__torch_file *file, const char *member, uint64_t at,
+                                    const uint8_t *text, size_t size, coffer_error *err)
 {
     const coffer_allocator *allocator = file->plan->allocator;
     code_json json = { .file = file, .member = member, .at = at, .in = { .in = { .base = text, .length = size } } };
@@ -292,4 +292,97 @@ coffer_status coffer__scan_json(const coffer__torch_file *file, const char *memb
     coffer__free_array(allocator, json.text, size, 1);
     coffer__free_array(allocator, json.bytes, size, 1);
     return status;
+}
+
+/* ---- YAML ---------------------------------------------------------------------------------------------------------- */
+
+static bool code_is_yaml(const char *name, size_t name_len)
+{
+    return code_ends(name, name_len, ".yaml") || code_ends(name, name_len, ".yml");
+}
+
+static bool code_starts(const uint8_t *text, size_t left, const char *word)
+{
+    return code_begins(text, left, word, coffer__text_len(word));
+}
+
+static bool code_is_dotted(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+}
+
+/* Whether a name is that of a class, which begins with a large letter, of a package whose classes are made so. Functions are
+   not: torch.hub.load is one. */
+static bool code_is_usual(const uint8_t *name, size_t last, size_t len)
+{
+    static const char *const packages[] = { "nemo.", "torch.", "pytorch_lightning.", "lightning.", "transformers." };
+    for (size_t i = 0; i < sizeof packages / sizeof *packages; i++) {
+        if (code_starts(name, len, packages[i])) {
+            return last < len && name[last] >= 'A' && name[last] <= 'Z';
+        }
+    }
+    return false;
+}
+
+/* Bytes of the key at which a text is, which names what is called; 0: it is none. */
+static size_t code_target_key(const uint8_t *text, size_t left)
+{
+    const size_t len = code_starts(text, left, "_target_") ? 8 : code_starts(text, left, "target") ? 6 : 0;
+    return len < left && !code_is_dotted(text[len]) ? len : 0;
+}
+
+/* A text that is at the end of a key: what the key names, unless that is usual. */
+static coffer_status code_put_target(const coffer__torch_file *file, const char *member, uint64_t at,
+                                     const uint8_t *text, size_t left, coffer_error *err)
+{
+    size_t begin = 0;
+    size_t len = 0;
+    size_t last = 0; /* of the name's parts */
+    while (begin < left && (text[begin] == ' ' || text[begin] == '"' || text[begin] == '\'' || text[begin] == ':')) {
+        begin++;
+    }
+    for (; begin + len < left && code_is_dotted(text[begin + len]); len++) {
+        last = text[begin + len] == '.' ? len + 1 : last;
+    }
+    const bool number = begin < left && text[begin] >= '0' && text[begin] <= '9';
+    return last == 0 || number || code_is_usual(text + begin, last, len)
+               ? COFFER_OK
+               : coffer__plan_put_finding(file->plan, COFFER_WEIGHT_OPAQUE, file->file, at, member,
+                                          "the configuration names %q, which a program that follows it would call",
+                                          (const char *)text + begin, len, err);
+}
+
+static coffer_status code_scan_yaml(const coffer__torch_file *file, const char *member, uint64_t at,
+                                    const uint8_t *text, size_t size, coffer_error *err)
+{
+    coffer_status status = COFFER_OK;
+    for (size_t i = 0; i < size && status == COFFER_OK; i++) {
+        const size_t left = size - i;
+        const size_t key = i == 0 || !code_is_dotted(text[i - 1]) ? code_target_key(text + i, left) : 0;
+        if (code_starts(text + i, left, "!!python/") || code_starts(text + i, left, "2002:python/")) {
+            return coffer__plan_put_finding(file->plan, COFFER_WEIGHT_DANGER, file->file, at, member,
+                                            "a tag names an object of Python, which a loader of YAML may make", "", 0,
+                                            err);
+        }
+        if (key > 0) {
+            status = code_put_target(file, member, at, text + i + key, left - key, err);
+        }
+    }
+    return status;
+}
+
+/* ---- both ---------------------------------------------------------------------------------------------------------- */
+
+bool coffer__scan_is_telling(const uint8_t *head, size_t size, const char *name, size_t name_len)
+{
+    return code_is_json(head, size) || code_is_yaml(name, name_len);
+}
+
+coffer_status coffer__scan_text(const coffer__torch_file *file, const char *member, uint64_t at, const char *name,
+                                size_t name_len, const uint8_t *text, size_t size, coffer_error *err)
+{
+    const coffer_status status =
+        code_is_json(text, size) ? code_scan_json(file, member, at, text, size, err) : COFFER_OK;
+    return status == COFFER_OK && code_is_yaml(name, name_len) ? code_scan_yaml(file, member, at, text, size, err)
+                                                               : status;
 }

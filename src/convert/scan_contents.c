@@ -32,8 +32,9 @@
 /* Bytes of members that are in memory at a time; and of all of them, one after another. */
 #define CONTENTS_MOST_HELD ((uint64_t)64 << 20)
 #define CONTENTS_MOST_INFLATED ((uint64_t)1 << 30)
-#define CONTENTS_MOST_MEMBERS 100000 /* of an archive (tar), each of which costs a read */
-#define CONTENTS_NAME 1024           /* of a member in an archive in another one; a longer one is cut */
+#define CONTENTS_MOST_MEMBERS 100000               /* of an archive (tar), each of which costs a read */
+#define CONTENTS_MOST_PADDING ((uint64_t)64 << 10) /* zeros after the end of an archive (tar) */
+#define CONTENTS_NAME 1024                         /* of a member in an archive in another one; a longer one is cut */
 
 /* Bytes that are read as if they were a file. */
 typedef struct contents_view {
@@ -222,34 +223,21 @@ static void contents_unload(const contents_frame *frame, const contents_member *
     coffer__free_array(frame->file.plan->allocator, bytes, (size_t)member->size, 1);
 }
 
-/* Whether a member is the bytes of a storage of a checkpoint: FOLDER/data/KEY. */
+/* Whether a member is the bytes of a storage of a checkpoint: FOLDER/data/KEY, where a key is a number. */
 static bool contents_is_storage(const contents_frame *frame, const contents_member *member)
 {
     static const char data[] = "data/";
-    const char *name = member->name + frame->folder;
-    return frame->folder > 0 && member->name_len > frame->folder + sizeof data - 1 &&
-           memcmp(member->name, frame->archive.zip.members[0].name, frame->folder) == 0 &&
-           memcmp(name, data, sizeof data - 1) == 0 && !contents_ends(member, ".pkl") && !contents_ends(member, ".pt");
-}
-
-static bool contents_is_below(const contents_member *member, const char *folder)
-{
-    return coffer__torch_has((const uint8_t *)member->name, member->name_len, folder);
-}
-
-/* Whether a member may be numbers as well as a pickle: a weight of torch.export, whose loader goes by a description, or a
-   constant of TorchScript. */
-static bool contents_is_weight(const contents_frame *frame, const contents_member *member)
-{
-    const bool weight = frame->everywhere && contents_is_below(member, "/data/") && !contents_ends(member, ".json") &&
-                        !contents_ends(member, ".npy");
-    return weight || (frame->folder > 0 && contents_is_below(member, "/constants/"));
-}
-
-/* Whether a member is what AOTInductor has compiled, or what it compiled it of. */
-static bool contents_is_compiled(const contents_frame *frame, const contents_member *member)
-{
-    return frame->everywhere && contents_is_below(member, COFFER__TORCH_COMPILED) && !contents_ends(member, ".json");
+    const size_t key = frame->folder + sizeof data - 1;
+    if (frame->folder == 0 || member->name_len <= key ||
+        memcmp(member->name, frame->archive.zip.members[0].name, frame->folder) != 0 ||
+        memcmp(member->name + frame->folder, data, sizeof data - 1) != 0) {
+        return false;
+    }
+    bool number = true;
+    for (size_t i = key; i < member->name_len; i++) {
+        number = number && member->name[i] >= '0' && member->name[i] <= '9';
+    }
+    return number;
 }
 
 /* Whether a member is called as pickles are, in letters of any case. */
@@ -270,6 +258,27 @@ static bool contents_is_named(const contents_member *member)
     return false;
 }
 
+static bool contents_is_below(const contents_member *member, const char *folder)
+{
+    return coffer__torch_has((const uint8_t *)member->name, member->name_len, folder);
+}
+
+/* Whether a member may be numbers as well as a pickle: a weight of torch.export, whose loader goes by a description, a
+   constant of TorchScript, a storage with a key of another kind. */
+static bool contents_is_weight(const contents_frame *frame, const contents_member *member)
+{
+    const bool weight = frame->everywhere && contents_is_below(member, "/data/") && !contents_ends(member, ".json") &&
+                        !contents_ends(member, ".npy");
+    return weight || (frame->folder > 0 && !contents_is_named(member) &&
+                      (contents_is_below(member, "/constants/") || contents_is_below(member, "/data/")));
+}
+
+/* Whether a member is what AOTInductor has compiled, or what it compiled it of. */
+static bool contents_is_compiled(const contents_frame *frame, const contents_member *member)
+{
+    return frame->everywhere && contents_is_below(member, COFFER__TORCH_COMPILED) && !contents_ends(member, ".json");
+}
+
 /* A range that may be a pickle: of what nothing says so there are findings only if a loader might run something. */
 static coffer_status contents_pickle(const contents_frame *frame, const contents_member *member, const uint8_t *bytes,
                                      bool sure, coffer_error *err)
@@ -284,13 +293,14 @@ static coffer_status contents_pickle(const contents_frame *frame, const contents
     return coffer__scan_pickles(&frame->file, &range, NULL, err);
 }
 
-/* Text that is JSON, in memory. */
-static coffer_status contents_json(contents *c, contents_frame *frame, contents_member *member, coffer_error *err)
+/* Text that may name code, in memory. */
+static coffer_status contents_text(contents *c, contents_frame *frame, contents_member *member, coffer_error *err)
 {
     uint8_t *bytes = NULL;
     coffer_status status = contents_load(c, frame, member, &bytes, err);
     if (status == COFFER_OK && bytes != NULL) {
-        status = coffer__scan_json(&frame->file, member->name, member->at, bytes, (size_t)member->size, err);
+        status = coffer__scan_text(&frame->file, member->name, member->at, member->name, member->name_len, bytes,
+                                   (size_t)member->size, err);
     }
     contents_unload(frame, member, bytes);
     return status;
@@ -307,6 +317,7 @@ static coffer_status contents_rest(contents *c, contents_frame *frame, contents_
     if (!contents_is_stored(member)) {
         status = contents_load(c, frame, member, &bytes, err);
         if (status != COFFER_OK || bytes == NULL) {
+            contents_unload(frame, member, bytes);
             return status;
         }
     }
@@ -382,13 +393,14 @@ static coffer_status contents_open(const contents *c, contents_frame *frame, cof
     const coffer_status status = (frame->embedded ? coffer__zip_read_embedded : coffer__zip_read)(
         &frame->archive.zip, &frame->input, file->file, 0, frame->input.size, file->wants, file->plan,
         file->plan->allocator, err);
+    const coffer_status moved = contents_move(frame, first, status == COFFER_OK ? err : NULL);
     if (status != COFFER_OK) {
         /* Nothing is there to be freed. */
         frame->kind = CONTENTS_NOTHING;
         return status;
     }
     contents_judge(c, frame);
-    return contents_move(frame, first, err);
+    return moved;
 }
 
 /* Puts a frame on the stack, which is not open yet. */
@@ -444,7 +456,7 @@ static contents_frame *contents_descend(contents *c, contents_frame *frame, cont
         *status = coffer__plan_put_text(plan, joined, len, &name, err);
     }
     const contents_view view = contents_member_view(frame, member, bytes);
-    contents_frame *inner = contents_push(c, &view, member->size, member->is);
+    contents_frame *inner = contents_push(c, &view, member->size, *status == COFFER_OK ? member->is : CONTENTS_NOTHING);
     inner->held = bytes;
     inner->name = name;
     inner->embedded = frame->embedded && frame->kind == CONTENTS_PART;
@@ -524,8 +536,8 @@ static coffer_status contents_by_head(contents *c, contents_frame *frame, conten
         return contents_rest(c, frame, member, head, size, err);
     }
     status = contents_code(frame, member, head, size, &known, err);
-    if (status == COFFER_OK && !known && coffer__scan_is_json(head, size)) {
-        status = contents_json(c, frame, member, err);
+    if (status == COFFER_OK && !known && coffer__scan_is_telling(head, size, member->name, member->name_len)) {
+        status = contents_text(c, frame, member, err);
     }
     return status == COFFER_OK ? contents_rest(c, frame, member, head, size, err) : status;
 }
@@ -581,6 +593,47 @@ static bool contents_is_oldest(const contents_frame *frame, const char *name)
                              coffer__tar_is_named(name, "pickle"));
 }
 
+/* What unpacking a member would do besides making a file or a folder below the one that it is unpacked in. */
+static coffer_status contents_judge_tar(const contents_frame *frame, const coffer__tar_member *found, coffer_error *err)
+{
+    const size_t skipped = memcmp(found->name, "./", 2) == 0 ? 2 : 0;
+    const size_t len = coffer__text_len(found->name);
+    const char *sentence = NULL;
+    if (len > skipped && !coffer__zip_is_plain_name(found->name + skipped, len - skipped)) {
+        sentence = "%q is a name that leads out of the folder in which the archive (tar) is unpacked";
+    } else if (!found->plain && !found->folder) {
+        sentence = "%q is a link or a device of the archive (tar), and no file that could be looked at";
+    }
+    return sentence != NULL ? coffer__plan_put_finding(frame->file.plan, COFFER_WEIGHT_DANGER, frame->file.file,
+                                                       found->at, found->name, sentence, found->name, len, err)
+                            : COFFER_OK;
+}
+
+/* Loaders stop at the end of an archive (tar). What follows is zeros. */
+static coffer_status contents_end_of_tar(const contents_frame *frame, coffer_error *err)
+{
+    uint8_t block[COFFER__TAR_BLOCK];
+    const coffer__tar *tar = &frame->tar;
+    const uint64_t rest = tar->size - tar->at;
+    bool zeros = rest <= CONTENTS_MOST_PADDING;
+    for (uint64_t at = tar->at; zeros && at < tar->size;) {
+        const size_t size = tar->size - at < sizeof block ? (size_t)(tar->size - at) : sizeof block;
+        const coffer_status status = coffer__input_read(&frame->input, 0, frame->input.size, at, block, size, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
+        for (size_t i = 0; i < size; i++) {
+            zeros = zeros && block[i] == 0;
+        }
+        at += size;
+    }
+    return zeros ? COFFER_OK
+                 : coffer__plan_put_finding(frame->file.plan, COFFER_WEIGHT_DANGER, frame->file.file, tar->at, "",
+                                            "there are bytes after the end of the archive (tar), which were not looked "
+                                            "at",
+                                            "", 0, err);
+}
+
 /* The next plain file of an archive (tar). */
 static coffer_status contents_next_of_tar(contents_frame *frame, coffer__tar_member *found, contents_member *member,
                                           bool *more, coffer_error *err)
@@ -590,7 +643,10 @@ static coffer_status contents_next_of_tar(contents_frame *frame, coffer__tar_mem
             return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive (tar) has more than %u members",
                                 (uint64_t)CONTENTS_MOST_MEMBERS);
         }
-        const coffer_status status = coffer__tar_next(&frame->tar, found, more, err);
+        coffer_status status = coffer__tar_next(&frame->tar, found, more, err);
+        if (status == COFFER_OK) {
+            status = *more ? contents_judge_tar(frame, found, err) : contents_end_of_tar(frame, err);
+        }
         if (status != COFFER_OK || (*more && found->plain && !contents_is_oldest(frame, found->name))) {
             *member = (contents_member){ .name = found->name,
                                          .name_len = coffer__text_len(found->name),

@@ -19,8 +19,10 @@
 
 #include <string.h>
 
-#define SCAN_END 22u                          /* bytes of the record that ends an archive (zip) */
-#define SCAN_TAIL (SCAN_END + (size_t)0xFFFF) /* and of the longest comment after it */
+#define SCAN_END 22u                          /* bytes of the record that ends an archive (zip), … */
+#define SCAN_LOCATOR 20u                      /* … of the one before it that says where the longer one is, … */
+#define SCAN_LONGER (SCAN_LOCATOR + 56u)      /* … of both together, … */
+#define SCAN_TAIL (SCAN_END + (size_t)0xFFFF) /* … and with the longest comment after it */
 
 /* Readers of files that are pickles run them from the first byte on, and know how many there are. */
 static bool scan_reads_pickles(const coffer__reader *reader)
@@ -39,38 +41,54 @@ static coffer_status scan_as_pickle(const coffer__input *input, const coffer__wa
 
 /* ---- archives at the end ------------------------------------------------------------------------------------------- */
 
+/* What an end record says, or the record before it that has longer numbers. */
+typedef struct scan_directory {
+    uint64_t end;
+    uint64_t size;
+    uint64_t offset; /* from where the archive begins */
+} scan_directory;
+
+static scan_directory scan_read_end(const uint8_t *tail, size_t at, uint64_t place)
+{
+    const uint8_t *longer = tail + at - (at >= SCAN_LONGER ? SCAN_LONGER : 0);
+    if (at >= SCAN_LONGER && memcmp(longer, "PK\6\6", 4) == 0 && memcmp(tail + at - SCAN_LOCATOR, "PK\6\7", 4) == 0) {
+        return (scan_directory){ place - SCAN_LONGER, coffer__load_u64le(longer + 40),
+                                 coffer__load_u64le(longer + 48) };
+    }
+    return (scan_directory){ place, coffer__load_u32le(tail + at + 12), coffer__load_u32le(tail + at + 16) };
+}
+
 /* Where the archive is that Python's zipfile would find: it goes by the last end record, and counts back from there. Bytes
    that only look like one lead to no directory. */
 static coffer_status scan_find_archive(coffer__torch_file *file, const uint8_t *tail, size_t size, bool *found,
                                        coffer_error *err)
 {
     size_t at = size - SCAN_END;
+    uint8_t entry[4];
     while (at > 0 && memcmp(tail + at, "PK\5\6", 4) != 0) {
         at--;
     }
-    uint8_t entry[4];
-    const uint64_t end = file->size - size + at;
-    const uint64_t directory_size = coffer__load_u32le(tail + at + 12);
-    const uint64_t directory = coffer__load_u32le(tail + at + 16);
-    *found = memcmp(tail + at, "PK\5\6", 4) == 0 && directory_size >= sizeof entry && end >= directory_size &&
-             end - directory_size >= directory;
+    const scan_directory directory = scan_read_end(tail, at, file->size - size + at);
+    *found = memcmp(tail + at, "PK\5\6", 4) == 0 && directory.size >= sizeof entry && directory.end >= directory.size &&
+             directory.end - directory.size >= directory.offset;
     if (!*found) {
         return COFFER_OK;
     }
-    const coffer_status status =
-        coffer__input_read(file->input, file->file, file->size, end - directory_size, entry, sizeof entry, err);
+    const coffer_status status = coffer__input_read(file->input, file->file, file->size, directory.end - directory.size,
+                                                    entry, sizeof entry, err);
     const size_t comment = coffer__load_u16le(tail + at + 20);
     const size_t left = size - at - SCAN_END;
-    *found = memcmp(entry, "PK\1\2", sizeof entry) == 0;
+    *found = status == COFFER_OK && memcmp(entry, "PK\1\2", sizeof entry) == 0;
     file->embedded = true;
-    file->at = end - directory_size - directory;
-    file->part = end + SCAN_END + (comment < left ? comment : left) - file->at;
+    file->at = directory.end - directory.size - directory.offset;
+    file->part = file->size - left + (comment < left ? comment : left) - file->at;
     return status;
 }
 
-/* Some programs take any file for an archive that ends as one, whatever it begins with. Those that begin as one are their
-   readers' matter, and those of tar are looked into as a whole. */
-static coffer_status scan_end(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+/* Some programs take any file for an archive that ends as one, whatever it begins with. One that is the whole file is its
+   reader's matter, and those of tar are looked into member by member. `parts`: the file is of archives one after another,
+   and no other file is looked at. */
+static coffer_status scan_end(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan, bool parts,
                               coffer_error *err)
 {
     coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
@@ -82,7 +100,7 @@ static coffer_status scan_end(const coffer__input *input, const coffer__wants *w
         return COFFER_OK;
     }
     coffer_status status = coffer__input_read(input, 0, input->size, 0, head, head_size, err);
-    if (status != COFFER_OK || memcmp(head, "PK\3\4", 4) == 0 || coffer__tar_is_head(head)) {
+    if (status != COFFER_OK || coffer__tar_is_head(head) || (memcmp(head, "PK\3\4", 4) == 0) != parts) {
         return status;
     }
     uint8_t *tail = coffer__alloc_array(plan->allocator, size, 1, err);
@@ -143,12 +161,25 @@ static coffer_status scan_find_reader(const coffer__input *input, const coffer__
     return others;
 }
 
+/* What its reader does not judge may still be an archive in which there is what every scan finds. */
+static coffer_status scan_refused(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+                                  coffer_error *err)
+{
+    const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
+    uint8_t head[4] = { 0 };
+    const coffer_status status = coffer__input_read(input, 0, input->size, 0, head, sizeof head, NULL);
+    const bool is_archive = status == COFFER_OK && memcmp(head, "PK\3\4", sizeof head) == 0;
+    const coffer_status found = is_archive ? coffer__scan_zip(&file, NULL) : COFFER_OK;
+    return found == COFFER_ERR_MEMORY ? coffer__fail(err, found, "no memory to look into the archive")
+                                      : COFFER_ERR_UNSUPPORTED;
+}
+
 coffer_status coffer__scan_input(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
                                  const coffer__reader **reader, coffer_error *err)
 {
     coffer_error trouble;
     coffer__error_clear(&trouble);
-    coffer_status status = scan_end(input, wants, plan, &trouble);
+    coffer_status status = scan_end(input, wants, plan, false, &trouble);
     if (status == COFFER_OK) {
         status = scan_find_reader(input, wants, plan, reader, &trouble);
     }
@@ -160,8 +191,14 @@ coffer_status coffer__scan_input(const coffer__input *input, const coffer__wants
     if (!scan_reads_pickles(*reader)) {
         status = scan_as_pickle(input, wants, plan, &trouble);
     }
+    if (status == COFFER_OK && *reader == &coffer__reader_dcp) {
+        status = scan_end(input, wants, plan, true, &trouble);
+    }
     if (status == COFFER_OK && *reader != &coffer__reader_code) {
         status = (*reader)->read(input, wants, plan, &trouble);
+    }
+    if (status == COFFER_ERR_UNSUPPORTED) {
+        status = scan_refused(input, wants, plan, &trouble);
     }
     return status == COFFER_OK ? status : scan_keep(plan, status, &trouble, err);
 }

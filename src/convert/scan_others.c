@@ -45,7 +45,7 @@ static coffer_status others_read_text(const coffer__torch_file *file, coffer_err
     coffer_status status =
         text == NULL ? COFFER_ERR_MEMORY : coffer__input_read(file->input, file->file, file->size, 0, text, size, err);
     if (status == COFFER_OK) {
-        status = coffer__scan_json(file, "", 0, text, size, err);
+        status = coffer__scan_text(file, "", 0, file->input->path, file->input->path_len, text, size, err);
     }
     coffer__free_array(file->plan->allocator, text, size, 1);
     return status;
@@ -68,7 +68,7 @@ static coffer_status others_read_code(const coffer__input *input, const coffer__
         return coffer__plan_put_finding(plan, weight, 0, UINT64_MAX, "", sentence, input->path + name,
                                         input->path_len - name, err);
     }
-    if (!coffer__scan_is_json(head, size)) {
+    if (!coffer__scan_is_telling(head, size, input->path + name, input->path_len - name)) {
         return COFFER_OK;
     }
     return input->size <= OTHERS_MOST_TEXT

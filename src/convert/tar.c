@@ -205,6 +205,17 @@ static coffer_status tar_pass(coffer__tar *tar, uint64_t size, coffer_error *err
     return COFFER_OK;
 }
 
+/* A block of zeros ends the archive. One that only begins so does not, and is no head that anybody writes. */
+static bool tar_is_end(const uint8_t *head)
+{
+    for (size_t i = 0; i < COFFER__TAR_BLOCK; i++) {
+        if (head[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Fills a member by its head and what was said before; its bytes begin at tar->at. */
 static coffer_status tar_take(coffer__tar *tar, const uint8_t *head, uint64_t size, const tar_next_one *next,
                               coffer__tar_member *member, coffer_error *err)
@@ -214,6 +225,7 @@ static coffer_status tar_take(coffer__tar *tar, const uint8_t *head, uint64_t si
     member->size = next->has_size ? next->size : size;
     /* A NUL is how the first programs wrote '0'; '7' is a plain file on systems that know nothing better. */
     member->plain = head[156] == '0' || head[156] == 0 || head[156] == '7';
+    member->folder = head[156] == '5';
     if (next->has_name) {
         memcpy(member->name, next->name, sizeof member->name);
     } else {
@@ -234,10 +246,11 @@ coffer_status coffer__tar_next(coffer__tar *tar, coffer__tar_member *member, boo
         if (status != COFFER_OK) {
             return status;
         }
-        if (head[0] == 0) {
-            return COFFER_OK; /* blocks of zeros end the archive */
+        if (tar_is_end(head)) {
+            tar->at += COFFER__TAR_BLOCK;
+            return COFFER_OK;
         }
-        if (i > TAR_MOST_DESCRIPTIONS || !coffer__tar_is_head(head) || !tar_size(head + 124, &size)) {
+        if (head[0] == 0 || i > TAR_MOST_DESCRIPTIONS || !coffer__tar_is_head(head) || !tar_size(head + 124, &size)) {
             return coffer__fail_at(err, COFFER_ERR_ARCHIVE, tar->at, "this is no member of an archive (tar)");
         }
         tar->at += COFFER__TAR_BLOCK;

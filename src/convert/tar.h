@@ -28,7 +28,8 @@ typedef struct coffer__tar_member {
     char name[COFFER__TAR_NAME]; /* NUL-terminated; a longer one is cut, and then no name that anybody asks for */
     uint64_t at;                 /* of its bytes in the file */
     uint64_t size;
-    bool plain; /* a plain file, and not a link, a folder or a device */
+    bool plain;  /* a plain file, and not a link, a folder or a device */
+    bool folder; /* a folder */
 } coffer__tar_member;
 
 /* The place in an archive. Begins as zeros but for these. */

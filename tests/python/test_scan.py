@@ -89,6 +89,30 @@ def test_an_archive_at_the_end_is_found(tmp_path, before, comment):
     assert any(CALL in each for each in texts(scan(write(tmp_path / "m", content), code=FOUND)))
 
 
+def test_a_checkpoint_at_the_end_is_found(tmp_path):
+    """torch writes the record with longer numbers as well, which moves the directory."""
+    members = [Member(b"a/data.pkl", EVIL), Member(b"a/version", b"3\n")]
+    plain = Archive(members).bytes()
+    start = plain.index(b"PK\1\2")
+    size = plain.index(b"PK\5\6") - start
+    longer = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 2, 2, size, start) + struct.pack("<4sIQI", b"PK\6\7", 0, start + size, 1)
+    content = b"GIF89a" + Archive(members, zip64=longer, directory_size=size).bytes()
+    assert any(CALL in each for each in texts(scan(write(tmp_path / "m.gif", content), code=FOUND)))
+
+
+def test_an_archive_behind_parts_is_found(tmp_path):
+    for called, content in dcp_with(torch_file(HARMLESS)).items():
+        write(tmp_path / called, content + (archive((b"x", EVIL)) if called == "__0_0.distcp" else b""))
+    assert any(CALL in each for each in texts(scan(tmp_path / "__0_0.distcp", code=FOUND)))
+
+
+def test_what_keras_would_run_is_told_where_it_is_found(tmp_path):
+    members = {"metadata.json": b"{}", "config.json": b'{"class_name": "Lambda"}', "model.weights.h5": b"\x89HDF\r\n\x1a\n" + bytes(90)}
+    assert any("Keras" in each for each in texts(scan(write(tmp_path / "m.keras", zipped(**members)), code=FOUND)))
+    members["config.json"] = b"{}"
+    scan(write(tmp_path / "m.keras", zipped(**members)), code=UNREAD)
+
+
 # ---- archives -----------------------------------------------------------------------------------------------------------
 
 
@@ -102,6 +126,13 @@ def test_an_archive_at_the_end_is_found(tmp_path, before, comment):
 @pytest.mark.parametrize("other", [b"readme", b"archive/data.pkl"])
 def test_every_member_is_looked_at(tmp_path, called, data, other):
     path = write(tmp_path / "m.zip", archive((other, HARMLESS if other != b"readme" else b"hello"), (called, data)))
+    assert any(CALL in each for each in texts(scan(path, code=FOUND)))
+
+
+@pytest.mark.parametrize("key", [b"x", b"0/x", b"0.pth", b"0.pkl"])
+@pytest.mark.parametrize("data", [EVIL, BARE, zipped(x=EVIL)])
+def test_only_numbers_are_keys_of_storages(tmp_path, key, data):
+    path = write(tmp_path / "m.pt", archive((b"a/data.pkl", HARMLESS), (b"a/data/" + key, data), (b"a/version", b"3\n")))
     assert any(CALL in each for each in texts(scan(path, code=FOUND)))
 
 
@@ -144,6 +175,22 @@ def test_a_damaged_archive_within_is_told(tmp_path):
 ])
 def test_all_members_of_nemos_archives_are_looked_at(tmp_path, member):
     assert any(CALL in each for each in texts(scan(write(tmp_path / "m.nemo", nemo_file(member)), code=FOUND)))
+
+
+def test_members_behind_a_head_without_a_name_are_not_passed_over_unsaid(tmp_path):
+    """tarfile goes on after such a head; only a block of zeros ends an archive."""
+    nameless = bytearray(tar_member(b"", b""))
+    content = tar_file(tar_member(b"a", b"text"), bytes(nameless), tar_member(b"b", EVIL))
+    assert scan(write(tmp_path / "m.tar", content), code=None)[0].get("clean") is not True
+    after = tar_file(tar_member(b"a", b"text")) + tar_member(b"b", EVIL)
+    assert any("after the end" in each for each in texts(scan(write(tmp_path / "n.tar", after), code=FOUND)))
+    scan(write(tmp_path / "o.tar", tar_file(tar_member(b"a", b"text")) + bytes(9000)), code=CLEAN)
+
+
+@pytest.mark.parametrize("member", [tar_member(b"../x", b"text"), tar_member(b"/x", b"text"), tar_member(b"a/../../x", b"text"),
+                                    tar_member(b"x", b"", b"2", b"/etc/passwd"), tar_member(b"x", b"", b"1", b"../x"), tar_member(b"x", b"", b"3")])
+def test_what_unpacking_a_tar_would_do_besides_is_told(tmp_path, member):
+    assert texts(scan(write(tmp_path / "m.tar", tar_file(tar_member(b"./", b"", b"5"), member)), code=FOUND))
 
 
 def test_all_pickles_of_the_oldest_checkpoints_are_looked_at(tmp_path):
@@ -195,6 +242,21 @@ def test_layers_of_code_are_told(tmp_path):
     assert any("Keras" in each for each in texts(scan(write(tmp_path / "m.zip", content), code=FOUND)))
 
 
+@pytest.mark.parametrize(("written", "weight"), [
+    ("a: !!python/object/apply:os.system ['x']", "danger"), ("%TAG ! tag:yaml.org,2002:python/\na: !object/apply:os.system ['x']", "danger"),
+    ("model:\n  _target_: os.system\n", "opaque"), ('"_target_" : "subprocess.Popen"', "opaque"), ("target: mine.Model", "opaque"),
+    ("_target_: torch.hub.load", "opaque"), ("a: {_target_: torch.nn.GELU, b: nemo.x.Y}\ntarget: nemo.collections.asr.Model\n", None),
+    ("target: 5.5\ntargets: os.system\nmy_target_: a.b\n_target_:\n", None),
+])
+def test_what_yaml_names_is_told(tmp_path, written, weight):
+    """In a model of NeMo, and beside a model, where it is text that is passed over if it names nothing."""
+    nemo = nemo_file(tar_member(b"./x.yaml", written.encode()))
+    found = scan(write(tmp_path / "m.nemo", nemo), code=FOUND if weight else CLEAN)[0]["findings"]
+    assert {each["weight"] for each in found} - {"note"} == ({weight} if weight else set())
+    write(tmp_path / "m/config.yml", written.encode())
+    assert verdicts(tmp_path / "m", FOUND if weight else CLEAN) == {"config.yml": False if weight else "text"}
+
+
 # ---- AOTInductor --------------------------------------------------------------------------------------------------------
 
 
@@ -237,9 +299,11 @@ def test_every_file_below_a_folder_gets_its_verdict(tmp_path):
     write(folder / "README.md", "grün\n".encode() * 40000)
     write(folder / "image.png", b"\x89PNG\r\n\x1a\n" + bytes(20))
     write(folder / "empty", b"")
+    write(folder / "ckpt-1.data-00000-of-00001", bytes(100))
     write(folder / "tokenizer.model", b"".join(b"\x0a\x0e\x0a\x05" + each + b"\x15\0\0\0\0\x18\x02" for each in (b"<unk>", b"<bos>", b"<eos>")))
     assert verdicts(folder, CLEAN) == {
         "model.bin": True, "sub/deep/model.bin": True, "config.json": "text", "README.md": "text", "image.png": "an image", "empty": "empty",
+        "ckpt-1.data-00000-of-00001": "tensors of TensorFlow",
         "tokenizer.model": "a vocabulary"}
     write(folder / "sub/deep/training.bin", EVIL)
     assert verdicts(folder, FOUND)["sub/deep/training.bin"] is False
@@ -280,15 +344,16 @@ def test_links_are_followed_to_files_and_never_in_circles(tmp_path):
     run = subprocess.run([COMMAND, "scan", folder], capture_output=True, text=True, timeout=SECONDS, check=False)
     assert run.returncode == FOUND and CALL in run.stdout
     assert f"leads out of the folder, to {tmp_path / 'blobs/0'}" in run.stderr
+    assert [each.get("links_to") for each in scan(folder, code=FOUND)] == [str(tmp_path / "blobs/0"), None]
     (folder / "evil.bin").unlink()
     (folder / "again").symlink_to(".")
-    assert verdicts(folder, UNREAD) == {"model.bin": True}
+    assert verdicts(folder, UNREAD) == {"model.bin": True, "again": "NOT_REGULAR"}
     (folder / "again").unlink()
     (folder / "nowhere").symlink_to("nothing")
-    assert verdicts(folder, UNREAD) == {"model.bin": True}
+    assert verdicts(folder, UNREAD) == {"model.bin": True, "nowhere": "NOT_REGULAR"}
     (folder / "nowhere").unlink()
     os.mkfifo(folder / "pipe")
-    assert verdicts(folder, UNREAD) == {"model.bin": True}
+    assert verdicts(folder, UNREAD) == {"model.bin": True, "pipe": "NOT_REGULAR"}
 
 
 def test_every_rank_is_looked_at(tmp_path):
@@ -322,7 +387,8 @@ def test_objects_in_distributed_checkpoints_are_looked_at(tmp_path, item):
         assert any(CALL in each and "step" in each for each in texts(scan(named, code=FOUND)))
     scan(tmp_path / "evil/__0_0.distcp", code=CLEAN)
     (tmp_path / "evil/.metadata").unlink()
-    scan(tmp_path / "evil/__1_0.distcp", code=UNREAD)
+    assert scan(tmp_path / "evil/__1_0.distcp")[0].get("clean") is not True
+    scan(tmp_path / "evil/__0_0.distcp", code=UNREAD)
 
 
 def test_a_harmless_distributed_checkpoint_is_clean(tmp_path):

@@ -20,18 +20,22 @@
 
 /* ---- Folders ---- */
 
-/* A link that leads to a file somewhere else. */
-static void tell_link(const scan_run *run, const char *folder, const char *path)
+/* A file of the folder. A link that leads somewhere else is told. */
+static int scan_in_folder(scan_run *run, const char *folder, const char *path)
 {
     char *real = realpath(path, NULL);
     char *below = real != NULL ? cli_name_below(folder, real) : NULL;
-    if (real != NULL && below == NULL) {
+    run->target = below == NULL ? real : NULL;
+    if (run->target != NULL) {
         char shown[1024];
         coffer_escape(real, strlen(real), shown, sizeof shown);
         cli_remark_path(run->app, path, "leads out of the folder, to %s", shown);
     }
+    const int code = scan_path(run, path);
+    run->target = NULL;
     free(below);
     free(real);
+    return code;
 }
 
 /* How many files there were of each kind. */
@@ -64,12 +68,12 @@ static void show_sum(const scan_run *run, const char *path)
 static int scan_folder(scan_run *run, const char *path)
 {
     cli_folder folder;
-    const cli_folder_rule rule = { .follows_links = true, .needs_folders = true };
+    const cli_folder_rule rule = { .follows_links = true, .needs_all = true };
     int code = cli_folder_list(run->app, path, &rule, &folder);
-    run->clean = run->found = run->passed = run->failed = 0;
+    run->clean = run->found = run->passed = 0;
+    run->failed = folder.trouble;
     for (size_t i = 0; i < folder.count && !cli_interrupted(); i++) {
-        tell_link(run, path, folder.files[i].path);
-        code = cli_worse(code, scan_path(run, folder.files[i].path));
+        code = cli_worse(code, scan_in_folder(run, path, folder.files[i].path));
     }
     if (folder.count == 0 && code == CLI_EXIT_OK) {
         cli_say_path(run->app, path, "the folder has no files");
@@ -139,7 +143,7 @@ const cli_command cli_scan = {
              "\n"
              "JSON: an array of {path, from, clean, bytes_read, findings [{weight, text, subject, file, member,\n"
              "offset}]}. A file that fails has path and error (see coffer help info), one that is passed over path\n"
-             "and passed_over.\n",
+             "and passed_over. A link out of a folder has links_to, too.\n",
     .options = SCAN_OPTIONS,
     .examples = SCAN_EXAMPLES,
     .least_names = 1,

@@ -97,21 +97,29 @@ static void show_text(cli *app, const scanned *file)
     }
 }
 
-/* What was passed over is not called clean: nobody has read it for that. */
-static void show_passed_json(cli *app, const scanned *file)
+static void open_json(const scan_run *run, const scanned *file)
 {
-    cli_output *out = &app->out;
+    cli_output *out = &run->app->out;
     cli_json_open(out, '{', true);
     cli_json_put_string(out, "path", file->path);
+    if (run->target != NULL) {
+        cli_json_put_string(out, "links_to", run->target);
+    }
+}
+
+/* What was passed over is not called clean: nobody has read it for that. */
+static void show_passed_json(const scan_run *run, const scanned *file)
+{
+    cli_output *out = &run->app->out;
+    open_json(run, file);
     cli_json_put_string(out, "passed_over", file->passed);
     cli_json_close(out, '}');
 }
 
-static void show_json(cli *app, const scanned *file)
+static void show_json(const scan_run *run, const scanned *file)
 {
-    cli_output *out = &app->out;
-    cli_json_open(out, '{', true);
-    cli_json_put_string(out, "path", file->path);
+    cli_output *out = &run->app->out;
+    open_json(run, file);
     cli_json_put_string(out, "from", file->from);
     cli_json_put_bool(out, "clean", count_findings(file) == 0);
     cli_json_put_number(out, "bytes_read", coffer_input_bytes_read(file->opened.input));
@@ -131,7 +139,7 @@ static int show_passed(scan_run *run, const scanned *file)
 {
     run->passed++;
     if (run->app->json) {
-        show_passed_json(run->app, file);
+        show_passed_json(run, file);
     }
     return CLI_EXIT_OK;
 }
@@ -142,7 +150,7 @@ static int show_file(scan_run *run, const scanned *file)
     run->clean += code == CLI_EXIT_OK;
     run->found += code != CLI_EXIT_OK;
     if (run->app->json) {
-        show_json(run->app, file);
+        show_json(run, file);
     } else if (!run->app->quiet || code != CLI_EXIT_OK) {
         show_text(run->app, file);
     }

@@ -8,7 +8,8 @@
 typedef struct scan_run {
     cli *app;
     bool confined;
-    bool in_folder; /* files are those of a folder: what nothing runs is passed over */
+    bool in_folder;     /* files are those of a folder: what nothing runs is passed over */
+    const char *target; /* where the file is, if it is a link out of the folder; else NULL */
     size_t clean;
     size_t found;
     size_t passed;

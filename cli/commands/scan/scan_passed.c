@@ -82,7 +82,7 @@ static bool passed_is_text(const char *bytes, size_t size, bool last, size_t *ke
     return true;
 }
 
-/* What Git leaves in the place of a file is none. */
+/* What Git LFS leaves in the place of a file is none. */
 static bool passed_is_pointer(const char *text, size_t size)
 {
     static const char lfs[] = "version https://git-lfs";
@@ -121,8 +121,25 @@ static const char *passed_read(coffer_input *input, char *part)
     return "text";
 }
 
+/* PREFIX.data-00000-of-00001: bytes of a checkpoint of TensorFlow, which its index describes. */
+static bool passed_is_tensorflow(const char *path)
+{
+    static const char form[] = ".data-00000-of-00000";
+    const size_t len = strlen(path);
+    const size_t form_len = sizeof form - 1;
+    bool same = len > form_len;
+    for (size_t i = 0; same && i < form_len; i++) {
+        const char c = path[len - form_len + i];
+        same = form[i] == '0' ? c >= '0' && c <= '9' : c == form[i];
+    }
+    return same;
+}
+
 const char *scan_passed_kind(coffer_input *input)
 {
+    if (passed_is_tensorflow(coffer_input_path(input))) {
+        return "tensors of TensorFlow";
+    }
     char *part = malloc(PASSED_PART + PASSED_CHARACTER);
     const char *kind = part != NULL ? passed_read(input, part) : NULL;
     free(part);
