@@ -77,7 +77,7 @@ static int guard_files(cli *app, const coffer *model, const char *url, const cha
 }
 
 /* What came. */
-static void report(cli *app, const fetch_choice *chosen, const char *folder)
+static void report(cli *app, const fetch_choice *chosen, const char *folder, bool unchanged)
 {
     char tensors[CLI_NUMBER_SIZE];
     char bytes[CLI_NUMBER_SIZE];
@@ -87,7 +87,8 @@ static void report(cli *app, const fetch_choice *chosen, const char *folder)
     }
     cli_number_text(tensors, chosen->count, true);
     cli_bytes_text(bytes, size);
-    cli_remark_path(app, folder, "fetched: %s tensor%s, %s", tensors, chosen->count == 1 ? "" : "s", bytes);
+    cli_remark_path(app, folder, "%s: %s tensor%s, %s", unchanged ? "all of it is there already" : "fetched", tensors,
+                    chosen->count == 1 ? "" : "s", bytes);
 }
 
 static int download(cli *app, const coffer *model, const char *url, const fetch_choice *chosen, const char *folder,
@@ -100,14 +101,16 @@ static int download(cli *app, const coffer *model, const char *url, const fetch_
     coffer_fetch_options options = COFFER_FETCH_OPTIONS_INIT;
     options.progress = cli_progress_call;
     options.progress_ctx = &part;
+    bool unchanged = false;
     options.force = force;
+    options.unchanged = &unchanged;
     const coffer_tensor *const *tensors = chosen->all ? NULL : chosen->tensors;
     const coffer_status status = coffer_fetch(model, tensors, chosen->count, folder, &options, &err);
     cli_progress_end(&progress);
     if (status != COFFER_OK) {
         return cli_fail(app, err.path[0] != '\0' ? err.path : url, &err);
     }
-    report(app, chosen, folder);
+    report(app, chosen, folder, unchanged);
     return CLI_EXIT_OK;
 }
 
@@ -257,7 +260,7 @@ const cli_command cli_fetch = {
              "loaders read are fetched too: config.json, the tokenizer's files and so on. Several ranges of all\n"
              "files are fetched at once. The same command resumes an interrupted fetch, from NAME.coffer-part;\n"
              "files get their names when all of them are complete and, if the server states their SHA-256, match\n"
-             "it.\n"
+             "it. Where all of them are there already, with the same bytes, nothing is done.\n"
              "\n"
              "With --filter only those tensors are fetched, into files that have no others. Quote patterns: the\n"
              "shell has patterns, too.\n",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A model at a URL: one file, an index, or a whole repository or folder, whose files are looked for
- * by the names that loaders give them. The URL's text is read once, by the client that the model
+ * by the names that loaders give them; of a pipeline of several models, the one that a folder on the disk stands for
+ * (discover.h). The URL's text is read once, by the client that the model
  * owns; what is opened are locations that the client makes of it. The text goes along for those who
  * read what is shown.
  */
@@ -50,6 +51,16 @@ static coffer_status open_one_url(coffer **model, const coffer__location *at, co
 
 /* ---- a repository or a folder ------------------------------------------------------------------------------------ */
 
+/* What is tried after the usual names: PEFT's adapters. On a disk they are the only file of their folder, which a server
+   does not say. */
+static const char *const open_more_names[] = { "adapter_model" COFFER__FILE_SUFFIX };
+#define OPEN_NAMES (COFFER__USUAL_NAMES + sizeof open_more_names / sizeof open_more_names[0])
+
+static const char *open_name(size_t i)
+{
+    return i < COFFER__USUAL_NAMES ? coffer__usual_names[i] : open_more_names[i - COFFER__USUAL_NAMES];
+}
+
 /* One of the names that loaders give to models, tried in the folder or repository that was opened.
    The two are made together, and are of the same file. */
 typedef struct open_try {
@@ -58,9 +69,9 @@ typedef struct open_try {
 } open_try;
 
 /* The names are constants that fit any folder, so only a long URL can fail. */
-static coffer_status open_begin_try(open_try *attempt, coffer__web *web, const char *url, size_t i, coffer_error *err)
+static coffer_status open_begin_try(open_try *attempt, coffer__web *web, const char *url, const char *name,
+                                    coffer_error *err)
 {
-    const char *name = coffer__usual_names[i];
     const size_t len = strlen(url);
     const bool fits =
         coffer__path_copy(&attempt->url, url) &&
@@ -73,8 +84,8 @@ static coffer_status open_begin_try(open_try *attempt, coffer__web *web, const c
 static coffer_status open_no_model(const char *url, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_NOT_FOUND,
-                 "there is no model.safetensors, no index of it, and neither by the names that diffusers uses: add the "
-                 "name of the file to the URL");
+                 "there is no model.safetensors, no index of it, neither by the names that diffusers uses, and no "
+                 "adapter_model.safetensors: add the name of the file to the URL");
     return coffer__fail_path(err, COFFER_ERR_NOT_FOUND, url);
 }
 
@@ -90,8 +101,8 @@ static coffer_status open_guess(coffer **model, open_try *attempt, coffer__web *
     coffer_error first;
     coffer_status refusal = COFFER_OK;
     coffer__error_clear(&first);
-    for (size_t i = 0; i < COFFER__USUAL_NAMES; i++) {
-        coffer_status status = open_begin_try(attempt, web, url, i, err);
+    for (size_t i = 0; i < OPEN_NAMES; i++) {
+        coffer_status status = open_begin_try(attempt, web, url, open_name(i), err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -127,8 +138,8 @@ static coffer_status open_remote_folder(coffer **model, coffer__web *web, const 
                                         coffer_error *err)
 {
     open_try attempt;
-    for (size_t i = 0; i < COFFER__USUAL_NAMES; i++) {
-        if (open_begin_try(&attempt, web, url, i, NULL) == COFFER_OK && attempt.at.local.text[0] != '\0') {
+    for (size_t i = 0; i < OPEN_NAMES; i++) {
+        if (open_begin_try(&attempt, web, url, open_name(i), NULL) == COFFER_OK && attempt.at.local.text[0] != '\0') {
             return open_one_url(model, &attempt.at, attempt.url.text, options, err);
         }
     }
@@ -192,11 +203,26 @@ static bool open_stop(void *ctx)
     return options->progress(options->progress_ctx, 0, 1) != 0;
 }
 
-/* The client belongs to this function until the model is complete; then to the model. The watch
-   lives on this stack, so the client must forget it before the function returns. On failure the
-   sources that were opened have given up their shares, so freeing the client here frees it for
-   good. */
-coffer_status coffer__open_url(coffer **model, const char *url, coffer_open_options *options, coffer_error *err)
+/* Whether the folder that was opened has the file by which diffusers knows a pipeline. */
+static bool open_is_pipeline(coffer__web *web, const char *url, const coffer_open_options *options)
+{
+    open_try attempt;
+    coffer__source source;
+    if (!coffer__web_door(web)->is_folder ||
+        open_begin_try(&attempt, web, url, "model_index.json", NULL) != COFFER_OK ||
+        coffer__source_location(&source, &attempt.at, options->allocator, NULL) != COFFER_OK) {
+        return false;
+    }
+    source.ops->close(&source);
+    return true;
+}
+
+/* Opens what the URL says, and nothing else. *pipeline: there is no model, but a pipeline of several. The client belongs
+   to this function until the model is complete; then to the model. The watch lives on this stack, so the client must
+   forget it before the function returns. On failure the sources that were opened have given up their shares, so freeing
+   the client here frees it for good. */
+static coffer_status open_url_itself(coffer **model, const char *url, coffer_open_options *options, bool *pipeline,
+                                     coffer_error *err)
 {
     coffer__web *web = NULL;
     const coffer__watch watch = { open_stop, options };
@@ -209,6 +235,7 @@ coffer_status coffer__open_url(coffer **model, const char *url, coffer_open_opti
     }
     status = open_with_web(model, web, url, options, err);
     if (status != COFFER_OK) {
+        *pipeline = status == COFFER_ERR_NOT_FOUND && open_is_pipeline(web, url, options);
         coffer__web_free(web);
         return status;
     }
@@ -216,4 +243,36 @@ coffer_status coffer__open_url(coffer **model, const char *url, coffer_open_opti
     (void)coffer__web_watch(web, NULL);
     (*model)->web = web;
     return COFFER_OK;
+}
+
+/* A pipeline is one of several models, of which a folder of it has the main one. To fetch it is refused: it would come
+   without the other models, and its files without their folders. */
+static coffer_status open_pipeline(coffer **model, const char *url, coffer_open_options *options, coffer_error *err)
+{
+    static const char *const parts[] = { "transformer/", "unet/" };
+    coffer__path part;
+    bool nested = false;
+    coffer_status status = COFFER_ERR_NOT_FOUND;
+    const size_t len = strlen(url);
+    if (options->to_fetch) {
+        coffer__fail(err, COFFER_ERR_NO_MODEL,
+                     "this is a pipeline of several models: fetch each of them, into a folder of its name, by the URL "
+                     "with that folder and a slash at its end, as in .../transformer/ or .../unet/");
+        return coffer__fail_path(err, COFFER_ERR_NO_MODEL, url);
+    }
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && status == COFFER_ERR_NOT_FOUND; i++) {
+        const bool fits = coffer__path_copy(&part, url) &&
+                          (url[len - 1] == '/' || coffer__text_append(part.text, sizeof part.text, "/", 1)) &&
+                          coffer__text_append(part.text, sizeof part.text, parts[i], strlen(parts[i]));
+        status = fits ? open_url_itself(model, part.text, options, &nested, err)
+                      : coffer__fail(err, COFFER_ERR_URL, "the URL is too long for a model's");
+    }
+    return status;
+}
+
+coffer_status coffer__open_url(coffer **model, const char *url, coffer_open_options *options, coffer_error *err)
+{
+    bool pipeline = false;
+    const coffer_status status = open_url_itself(model, url, options, &pipeline, err);
+    return pipeline ? open_pipeline(model, url, options, err) : status;
 }

@@ -297,6 +297,7 @@ static coffer_status fetch_open_parts(coffer__fetch *job, coffer_error *err)
 static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
 {
     bool complete = false;
+    bool there = false;
     coffer_status status = fetch_plan(job, err);
     if (status == COFFER_OK) {
         status = coffer__fetch_judge(job, err);
@@ -304,8 +305,14 @@ static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__fetch_look(job, &complete, err);
-    if (status == COFFER_OK && !complete) {
+    status = coffer__fetch_look(job, &complete, &there, err);
+    if (there && job->options->unchanged != NULL) {
+        *job->options->unchanged = true;
+    }
+    if (status != COFFER_OK || there) {
+        return status;
+    }
+    if (!complete) {
         status = fetch_open_parts(job, err);
         if (status != COFFER_OK) {
             return status;

@@ -89,8 +89,10 @@ coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err);
 coffer_status coffer__fetch_judge(const coffer__fetch *job, coffer_error *err);
 /* Looks at what lies in the folder before anything is downloaded. Checks whether the files may get their names.
    *complete becomes true if an interrupted fetch of the same files had all of them complete; then only publishing
-   is left. */
-coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_error *err);
+   is left. *there: nothing is left to do at all. */
+coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, bool *there, coffer_error *err);
+/* Whether all of it lies in the folder already, with the same bytes. What an earlier call left there was settled. */
+bool coffer__fetch_is_there(coffer__fetch *job);
 /* Compares digests and gives all files their names. Every part is complete, or coffer__fetch_look has set
    *complete. */
 coffer_status coffer__fetch_publish(coffer__fetch *job, bool complete, coffer_error *err);

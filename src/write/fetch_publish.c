@@ -535,7 +535,7 @@ static coffer_status publish_go_on(coffer__fetch *job, coffer_error *err)
    fetch's own state, then, by entering and leaving the folder, whatever save was interrupted there.
    The lock of the folder is held for the repair alone, not during the download; publish_names takes
    it again. */
-coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_error *err)
+coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, bool *there, coffer_error *err)
 {
     coffer__publication publication = { .directory = -1 };
     const size_t size = publish_state_size(job);
@@ -550,7 +550,8 @@ coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, coffer_erro
         status = publish_enter(job, &publication, err);
         coffer__publication_close(&publication);
     }
-    return status == COFFER_OK ? publish_check(job, err) : status;
+    *there = status == COFFER_OK && !*complete && coffer__fetch_is_there(job);
+    return status == COFFER_OK && !*there ? publish_check(job, err) : status;
 }
 
 /* Removes the records of all parts, including parts that an earlier call has left. Files that have

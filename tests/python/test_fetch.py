@@ -147,6 +147,47 @@ def test_trouble_is_not_taken_for_absence(tmp_path):
     assert content(tmp_path) == {}
 
 
+def test_what_is_there_already_is_a_success(tmp_path):
+    files, _ = make_model(2)
+    there = files | {"config.json": CONFIG}
+    with serve(there) as server:
+        fetch(server.url("/" + INDEX), "-o", tmp_path)
+        marks = {path.name: path.stat().st_ino for path in tmp_path.iterdir()}
+        for words in [], ["-f"]:
+            assert "all of it is there already" in fetch(server.url("/" + INDEX), "-o", tmp_path, *words)
+        assert {path.name: path.stat().st_ino for path in tmp_path.iterdir()} == marks
+        # One byte is enough, of whichever file.
+        for name in there:
+            text = bytearray(there[name])
+            text[-1] ^= 1
+            (tmp_path / name).write_bytes(text)
+            assert "exists already" in fetch(server.url("/" + INDEX), "-o", tmp_path, code=3)
+            assert (tmp_path / name).read_bytes() == text
+            (tmp_path / name).write_bytes(there[name])
+        (tmp_path / "config.json").unlink()
+        assert "exists already" in fetch(server.url("/" + INDEX), "-o", tmp_path, code=3)
+    # From a folder as from a server, and a part as the whole.
+    (tmp_path / "config.json").write_bytes(CONFIG)
+    for words in [], ["--filter", "s2.t0"]:
+        fetch(tmp_path, "-o", tmp_path.parent / "copy", *words, "-f")
+        assert "all of it is there already" in fetch(tmp_path, "-o", tmp_path.parent / "copy", *words)
+
+
+def test_what_is_large_is_there_by_its_digest(tmp_path, monkeypatch):
+    """What is not stated cannot be shown without fetching it again."""
+    text = json.dumps({"t": {"dtype": "U8", "shape": [9 << 20], "data_offsets": [0, 9 << 20]}}).encode()
+    large = len(text).to_bytes(8, "little") + text + bytes(9 << 20)
+    with Hub({"owner/name": Repository({"model.safetensors": large})}, lists=True) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.origin)
+        fetch("hf://owner/name", "-o", tmp_path)
+        assert "all of it is there already" in fetch("hf://owner/name", "-o", tmp_path)
+        (tmp_path / "model.safetensors").write_bytes(large[:-1] + b"!")
+        assert "exists already" in fetch("hf://owner/name", "-o", tmp_path, code=3)
+    (tmp_path / "model.safetensors").write_bytes(large)
+    with serve({"model.safetensors": large}) as server:
+        assert "exists already" in fetch(server.url("/model.safetensors"), "-o", tmp_path, code=3)
+
+
 def test_a_configuration_that_is_there_is_kept(tmp_path):
     (tmp_path / "config.json").write_bytes(b"old")
     files, _ = make_model(1)

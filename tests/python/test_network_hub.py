@@ -13,6 +13,7 @@ import subprocess
 import pytest
 
 import coffer_ctypes as coffer
+from hub_server import Hub, Repository
 from network import LARGE, LARGE_BODY, SMALL, SMALL_BODY, Model, quick, refused  # noqa: F401
 from web_server import Server
 
@@ -222,8 +223,8 @@ def test_what_the_hub_says_is_wrong(hub, status, word, code):
         assert model.code == code, model.message
         assert model.err.http_status == (0 if code == "NOT_FOUND" else status)
         assert model.err.path.decode().startswith("hf://owner/name")
-    # Only of a file that is not there is another one looked for.
-    assert len(hub.log) == (4 if code == "NOT_FOUND" else 1)
+    # Only of a file that is not there is another one looked for: five names of models, and that of a pipeline.
+    assert len(hub.log) == (6 if code == "NOT_FOUND" else 1)
 
 
 @pytest.mark.parametrize("place", ["HF_TOKEN_PATH", "HF_HOME", "HOME"])
@@ -517,7 +518,7 @@ def test_a_bucket_without_a_model(store, absent, code):
     with Model("s3://bucket/") as model:
         assert model.code == code
         assert (absent != 403) or "(403 AccessDenied)" in model.message
-    assert len(store.log) == 4
+    assert len(store.log) == (6 if absent == 404 else 5)
 
 
 def test_a_web_server_s_403_is_no_absence():
@@ -573,3 +574,63 @@ def test_where_amazons_buckets_are(store, monkeypatch, url, host):
         assert model.code == "CONNECT", model.message
         assert host in model.message
     assert asked == [("CONNECT", host + ":443")]
+
+
+# ---- Adapters and pipelines ----------------------------------------------------------------------------------------
+
+PARTS = {"model_index.json": b'{"_class_name": "StableDiffusionPipeline"}', "vae/diffusion_pytorch_model.safetensors": SMALL}
+
+
+def command(*words, hub):
+    environment = os.environ | {"HF_ENDPOINT": hub.origin}
+    return subprocess.run([os.environ["COFFER_CLI"], *map(str, words)], capture_output=True, text=True, env=environment, timeout=60)
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_an_adapter_is_found(tmp_path, lists):
+    there = {"adapter_model.safetensors": SMALL, "adapter_config.json": b'{"r": 4}'}
+    with Hub({"o/lora": Repository(there)}, lists=lists) as hub:
+        for words in ["info"], ["check"], ["hash", "--content"], ["ls"]:
+            done = command(*words, "hf://o/lora", hub=hub)
+            assert done.returncode == 0, done.stderr
+        done = command("fetch", "hf://o/lora", "-o", tmp_path, hub=hub)
+        assert done.returncode == 0, done.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == there
+
+
+@pytest.mark.parametrize("part", ["transformer", "unet"])
+def test_a_pipeline_is_its_main_model(part):
+    """As a folder on the disk is."""
+    index = json.dumps({"weight_map": {"t0": "diffusion_pytorch_model-00001-of-00001.safetensors"}}).encode()
+    name = "diffusion_pytorch_model"
+    for files in ({f"{part}/{name}.safetensors": SMALL},
+                  {f"{part}/{name}.safetensors.index.json": index, f"{part}/{name}-00001-of-00001.safetensors": SMALL}):  # fmt: skip
+        with Hub({"o/pipe": Repository(PARTS | files)}) as hub:
+            for url in "hf://o/pipe", "hf://o/pipe/":
+                done = command("ls", url, hub=hub)
+                assert done.returncode == 0 and "t0" in done.stdout, done.stderr
+            assert len(hub.log) < 40
+
+
+def test_what_is_no_pipeline_is_not_looked_into():
+    with Hub({"o/none": Repository({"unet/diffusion_pytorch_model.safetensors": SMALL})}) as hub:
+        done = command("ls", "hf://o/none", hub=hub)
+        assert done.returncode != 0 and "adapter_model.safetensors" in done.stderr
+        assert not any("/unet/" in path for _, path in hub.asked)
+
+
+def test_a_pipeline_of_pipelines_ends():
+    """A server that has every model_index.json, and nothing else."""
+    answer = lambda request: request.answer(200, {}, b"{}") if "model_index.json" in request.path else request.answer(404)  # noqa: E731
+    with Server(behave=answer) as server:
+        done = subprocess.run([os.environ["COFFER_CLI"], "ls", server.url("/a/")], capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0 and len(server.log) < 30
+
+
+def test_a_pipeline_is_not_fetched_flat(tmp_path):
+    with Hub({"o/pipe": Repository(PARTS | {"unet/diffusion_pytorch_model.safetensors": SMALL, "unet/config.json": b"{}"})}, lists=True) as hub:
+        done = command("fetch", "hf://o/pipe", "-o", tmp_path / "all", hub=hub)
+        assert done.returncode == 3 and "pipeline of several models" in done.stderr
+        done = command("fetch", "hf://o/pipe/unet/", "-o", tmp_path / "unet", hub=hub)
+        assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "unet").iterdir()} == {"diffusion_pytorch_model.safetensors", "config.json"}

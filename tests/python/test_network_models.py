@@ -117,7 +117,7 @@ def test_a_folder_without_a_model():
         assert model.code == "NOT_FOUND"
         assert "there is no model.safetensors, no index of it" in model.message
         assert model.err.path.decode() == server.url("/a/")
-        assert len(server.log) == 4
+        assert len(server.log) == 6
 
 
 def test_diffusers_names():
