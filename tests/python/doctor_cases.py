@@ -263,6 +263,16 @@ def _(folder):
     return DATA
 
 
+@case("unindexed_file", "a whole other set")
+def _(folder):
+    write_sharded(folder, parts=3)
+    for i in (1, 2, 3):
+        path = folder / f"model-{i:05}-of-00003.safetensors"
+        make(path, {"only here": other([4], 100 * i)})
+    write_sharded(folder, parts=2)
+    return DATA
+
+
 @case("beside_index")
 def _(folder):
     write_sharded(folder)

@@ -101,7 +101,7 @@ void doctor_mend_broken(const doctor_folder *folder, doctor_finding *finding, co
     coffer_mended_file mended = COFFER_MENDED_FILE_INIT;
     const doctor_entry *entry = doctor_entry_of(folder, name);
     const bool may = status == COFFER_ERR_TRAILING_BYTES || status == COFFER_ERR_TYPE;
-    char *path = may && entry != NULL && !entry->link ? doctor_path(folder, name) : NULL;
+    char *path = finding != NULL && may && entry != NULL && !entry->link ? doctor_path(folder, name) : NULL;
     if (path != NULL && coffer_mend_file(path, NULL, true, &mended, &err) == COFFER_OK) {
         const bool plain = !mended.tensors && (mended.looks == COFFER_OK || mended.looks == COFFER_ERR_IS_ZEROS);
         if (plain) {
