@@ -670,8 +670,8 @@ static void test_where_names_alone_need_new_files(void **state)
 {
     const coffer_rewrite_rule rule = RENAME(RENAME, "*", "x.*");
     coffer_rewrite_options options = by_rules(&rule, 1);
-    static const char index[] =
-        "{\"weight_map\": {\"a.0\": \"some.st\", \"b.1\": \"some.st\", \"c\\\"\\\\\": \"some.st\"}}";
+    static const char index[] = "{\"weight_map\": {\"a.0\": \"some.coffer-st\", \"b.1\": \"some.coffer-st\", "
+                                "\"c\\\"\\\\\": \"some.coffer-st\"}}";
     (void)state;
     options.output = work_path("new");
     write_odd("model", 64);
@@ -686,14 +686,14 @@ static void test_where_names_alone_need_new_files(void **state)
     assert_int_equal(rewrite_it("model", &options).summary.reason, COFFER_REWRITE_FOR_DIGESTS);
     options.digests = COFFER_NO_ALGORITHM;
     assert_int_equal(rewrite_it("model", &options).summary.reason, COFFER_REWRITE_FOR_DIGESTS);
-    /* Its file has no name that a publication would find. */
-    write_odd("some.st", 64);
+    /* Its file has no name that a publication accepts. */
+    write_odd("some.coffer-st", 64);
     file_write(INDEX, index, sizeof index - 1);
     assert_int_equal(rewrite_it(INDEX, &options).summary.reason, COFFER_REWRITE_FOR_SEVERAL);
     /* Neither has it for metadata. */
     const coffer_edit edit = { "made by", 7, "a test", 6 };
     assert_int_equal(unlink(work_path("model.safetensors")), 0);
-    write_odd("some.st", 64);
+    write_odd("some.coffer-st", 64);
     file_write(INDEX, index, sizeof index - 1);
     options.rule_count = 0;
     options.edits = &edit;
