@@ -26,6 +26,7 @@ static coffer_parse_options options_of(uint8_t first, size_t size)
     options.all_notes = (first & 0x10) != 0;
     options.unknown_dtypes = (first & 0x20) != 0;
     options.max_header_size = (first & 0x40) != 0 ? 4096 : 0;
+    options.loose_metadata = (first & 0x80) != 0;
     options.format = COFFER_FORMAT_SAFETENSORS;
     return options;
 }

@@ -278,22 +278,13 @@ static coffer_status mend_take_old(mend_job *job, coffer_error *err)
     return status;
 }
 
-static bool mend_has(const mend_job *job, coffer__name file)
-{
-    bool has = false;
-    for (size_t i = 0; i < job->file_count && !has; i++) {
-        has = job->files[i].len == file.len && memcmp(job->files[i].text, file.text, file.len) == 0;
-    }
-    return has;
-}
-
-/* Whoever loads the model by the old index may get tensors of a file that the new one does not name. A set has names of one
-   kind, and few files of another kind are in an index, so nothing is compared with much. */
+/* Whoever loads the model by the old index may get tensors of a file that the new one does not name: one that is not of the
+   set, all of which are named. */
 static coffer_status mend_check_old(const mend_job *job, coffer_error *err)
 {
     for (size_t i = 0; job->readable && !job->chosen && i < job->read.shard_count; i++) {
         const coffer__name file = job->read.shards[i].file;
-        if (!coffer__shard_name_same_set(file, job->files[0]) && !mend_has(job, file) && mend_is_there(job, file)) {
+        if (!coffer__shard_name_same_set(file, job->files[0]) && mend_is_there(job, file)) {
             return coffer__fail(
                 err, COFFER_ERR_AMBIGUOUS,
                 "the index names %q, which exists, and not the complete set of %q: which is the model is "
@@ -419,6 +410,7 @@ static coffer_status mend_lock(mend_job *job, coffer_error *err)
     return status == COFFER_OK && !job->dry_run ? coffer__index_file_lock(job->index.text, &job->folder, err) : status;
 }
 
+/* Where a tensor is in two files, the old index says which of them counts, if it names these files. */
 static coffer_status mend_open(mend_job *job, coffer_error *err)
 {
     coffer__path path;
@@ -426,9 +418,14 @@ static coffer_status mend_open(mend_job *job, coffer_error *err)
     opening.allocator = &job->allocator;
     opening.max_header_size = job->options.max_header_size;
     opening.access = COFFER_READ;
-    return mend_beside(job, job->files[0], &path)
-               ? coffer__several_open_set(&job->model, path.text, job->files, job->file_count, &opening, err)
-               : coffer__trouble(err, "name the file", NULL, ENAMETOOLONG);
+    if (!mend_beside(job, job->files[0], &path)) {
+        return coffer__trouble(err, "name the file", NULL, ENAMETOOLONG);
+    }
+    const coffer_status status =
+        coffer__several_open_set(&job->model, path.text, job->files, job->file_count, &opening, err);
+    return status == COFFER_ERR_TWO_SHARDS && job->readable && job->read.shard_count == job->file_count
+               ? coffer__several_open(&job->model, job->index.text, NULL, &opening, err)
+               : status;
 }
 
 /* What is done to the index, once the model is open. */

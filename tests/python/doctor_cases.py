@@ -263,6 +263,16 @@ def _(folder):
     return DATA
 
 
+@case("unindexed_file", "a whole other set")
+def _(folder):
+    write_sharded(folder, parts=3)
+    for i in (1, 2, 3):
+        path = folder / f"model-{i:05}-of-00003.safetensors"
+        make(path, {"only here": other([4], 100 * i)})
+    write_sharded(folder, parts=2)
+    return DATA
+
+
 @case("beside_index")
 def _(folder):
     write_sharded(folder)
@@ -320,6 +330,35 @@ def _(folder):
     llama(folder)
     make(folder / MODEL, tensors_of(LLAMA), {"format": "pt", "license": "mit"})
     interrupt_an_edit(str(folder / MODEL))
+
+
+def interrupted(stage):
+    """A save that was killed: files of the new model have no names yet, or the older model is moved aside."""
+    def fill(folder):
+        write_sharded(folder)
+        index = (folder / INDEX).read_text()
+        for i in (1, 2):
+            name = f"model-{i:05}-of-00002.safetensors"
+            make(folder / f"{name}.coffer-new", {f"new.{i}": other([4], 100 * i)})
+        new = json.loads(index)
+        new["weight_map"] = {f"new.{i}": f"model-{i:05}-of-00002.safetensors" for i in (1, 2)}
+        write_json(folder / f"{INDEX}.coffer-{stage}", new)
+    return fill
+
+
+for _stage in ("new", "ready"):
+    case("leftover", f"a save that was interrupted at {_stage}")(interrupted(_stage))
+
+
+@case("leftover", "a save that was interrupted at old")
+def _(folder):
+    """What only the older index names is still there."""
+    write_sharded(folder)
+    shutil.copy(folder / INDEX, folder / f"{INDEX}.coffer-old")
+    change = json.loads((folder / INDEX).read_text())
+    make(folder / "old-1.safetensors", {"old": other([3], 40)})
+    change["weight_map"]["old"] = "old-1.safetensors"
+    write_json(folder / f"{INDEX}.coffer-old", change)
 
 
 @case("leftover", "an interrupted save")

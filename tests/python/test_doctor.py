@@ -263,7 +263,10 @@ def test_files_that_only_their_end_or_their_metadata_keep_from_being_opened(shar
     mend(path, "broken_file")
     assert (path / name).read_bytes() == whole and found(path) == []
     (path / name).write_bytes(whole + whole)
-    assert "9 bytes" not in look(path, "broken_file", "coffer meta --mend --dry-run")
+    assert look(path, "broken_file", "coffer meta --mend --dry-run").endswith("; they look like another file of tensors")
+    (path / name).write_bytes(whole + b"Entry not found")
+    [finding] = [f for f in examine(path)["findings"] if f["kind"] == "broken_file"]
+    assert finding["reason"].endswith("; they look like text") and finding["mends"]
     (path / name).write_bytes(whole.replace(b'"pt"', b"1234"))
     mend(path, "broken_file")
     assert [kind for _, kind, _, _ in found(path)] == ["format"]

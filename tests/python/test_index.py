@@ -123,6 +123,8 @@ def test_files_that_are_missing_broken_or_in_contradiction(model):
     second.write_bytes(whole[:-1])
     refused(model, model, "stops early", code=1)
     second.write_bytes(first.read_bytes())
+    refused(model, model, "belong to different models", code=1)
+    (model / INDEX).unlink()
     refused(model, model, "is in two files", code=1)
 
 
@@ -135,6 +137,21 @@ def test_what_needs_no_index(tmp_path):
 def test_an_interrupted_save_comes_first(model):
     (model / f"{INDEX}.coffer-new").write_bytes((model / INDEX).read_bytes())
     refused(model, model, "meta --recover", code=3)
+
+
+def test_the_index_says_which_of_two_copies_counts(model):
+    """A checkpoint that was saved over an older one: as long as all names are in the index, it is mended and keeps saying so."""
+    first, second = (f"model-0000{i}-of-00003.safetensors" for i in (1, 2))
+    right = json.loads((model / INDEX).read_text())
+    for name, file in right["weight_map"].items():
+        if file == second:
+            make(model / first, {**{k: tensor_of([2]) for k, v in right["weight_map"].items() if v == first}, name: tensor_of([3])})
+            break
+    write_json(model / INDEX, {**right, "metadata": {"total_size": 1}})
+    index(model)
+    assert json.loads((model / INDEX).read_text())["weight_map"] == right["weight_map"]
+    (model / INDEX).unlink()
+    refused(model, model, "is in two files", code=1)
 
 
 def test_links_are_replaced_only_if_that_is_allowed(model, tmp_path):

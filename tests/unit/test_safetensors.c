@@ -657,6 +657,30 @@ static void test_the_place_of_the_metadata(void **state)
     }
 }
 
+/* What is no string is its JSON text where that is accepted, and an error elsewhere. */
+static void test_metadata_that_are_no_strings(void **state)
+{
+    (void)state;
+    static const char *const values[] = { "1", "-0.5e3", "true", "null", "[]", "{\"a\": [\"\\n\", 2]}" };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char json[64];
+        size_t len = 0;
+        coffer_table *table = NULL;
+        coffer_error err;
+        coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
+        const int size = snprintf(json + 8, sizeof json - 8, "{\"__metadata__\":{\"\":%s}}", values[i]);
+        memcpy(json, (const char[]){ (char)size, 0, 0, 0, 0, 0, 0, 0 }, 8);
+        options.loose_metadata = true;
+        assert_int_equal(coffer_parse(&table, NULL, json, (size_t)size + 8, NULL, &options, &err), COFFER_OK);
+        assert_string_equal(coffer_table_metadata_get(table, "", 0, &len), values[i]);
+        assert_int_equal(len, strlen(values[i]));
+        coffer_table_free(table);
+        options.loose_metadata = false;
+        assert_int_equal(coffer_parse(&table, NULL, json, (size_t)size + 8, NULL, &options, &err), COFFER_ERR_TYPE);
+        assert_int_equal(err.offset, 8 + strlen("{\"__metadata__\":{\"\":"));
+    }
+}
+
 /* Of a tensor with keys that are not known, values may lie as deep as of any other. */
 static void test_unknown_keys_with_deep_values(void **state)
 {
@@ -957,6 +981,7 @@ int main(void)
         cmocka_unit_test(test_headers_cut_anywhere),
         cmocka_unit_test(test_nearly_usual_is_refused_where_it_differs),
         cmocka_unit_test(test_the_place_of_the_metadata),
+        cmocka_unit_test(test_metadata_that_are_no_strings),
         cmocka_unit_test(test_unknown_keys_with_deep_values),
         cmocka_unit_test(test_a_window_for_deep_values),
         cmocka_unit_test(test_a_member_that_is_taken_back),

@@ -150,6 +150,7 @@ typedef struct doctor_folder {
     coffer_input *input; /* of a URL: any file of the model */
     char *type;          /* config.json's model_type */
     bool told;           /* its files were looked at, and what cannot be read is told already */
+    size_t remade;       /* indices of which it was looked whether they can be written anew */
 } doctor_folder;
 
 /* Lists a folder. False, with a finding, when it cannot be. */

@@ -18,7 +18,7 @@
 
 /* What an interrupted program leaves: by the end of the name, whose it is, and what mends it. What is in such a file may be
    nowhere else, so that none is removed. */
-typedef enum leftover_cure { CURE_NONE, CURE_RECOVER, CURE_CHECK } leftover_cure;
+typedef enum leftover_cure { CURE_NONE, CURE_RECOVER, CURE_UNDO_SAVE, CURE_CHECK } leftover_cure;
 
 typedef struct leftover {
     const char *ending;
@@ -32,10 +32,21 @@ static const leftover LEFTOVERS[] = {
     { ".coffer-undo.new",
       "an edit was interrupted before it began; the file itself is as it was, and the next edit removes this one",
       CURE_NONE },
-    { ".index.json.coffer-new", "a save was interrupted; the older model is still the one that counts", CURE_RECOVER },
-    { ".index.json.coffer-ready", "a save was interrupted after it was decided on; it can be finished", CURE_RECOVER },
-    { ".index.json.coffer-old", "a save was interrupted while it tidied up", CURE_RECOVER },
-    { ".index.json.coffer-force", "a save was interrupted", CURE_RECOVER },
+    { ".index.json.coffer-new",
+      "a save was interrupted; the older model is still the one that counts, and coffer meta --recover removes what "
+      "there is "
+      "of the new one",
+      CURE_UNDO_SAVE },
+    { ".index.json.coffer-ready",
+      "a save was interrupted after it was decided on: coffer meta --recover finishes it, and the files of the older "
+      "model go",
+      CURE_NONE },
+    { ".index.json.coffer-old",
+      "a save was interrupted while it tidied up: coffer meta --recover removes the files of the older model",
+      CURE_NONE },
+    { ".index.json.coffer-force",
+      "a save was interrupted that was to replace a model of one file: coffer meta --recover finishes or undoes it",
+      CURE_NONE },
     { ".coffer-new", "a file of a save that was interrupted", CURE_NONE },
     { ".coffer-head", "a header of a save that was interrupted", CURE_NONE },
     { ".coffer-old", "a file that an interrupted save moved aside", CURE_NONE },
@@ -71,18 +82,30 @@ static char *recovered_name(const char *name)
     return end != NULL ? strndup(name, (size_t)(end - name)) : NULL;
 }
 
+/* Whether a save left files of the new model, which undoing it removes. */
+static bool has_saved_files(const doctor_folder *folder)
+{
+    bool has = false;
+    for (size_t i = 0; i < folder->count && !has; i++) {
+        const char *name = folder->entries[i].name;
+        has = (cli_ends_in(name, ".coffer-new") && !cli_ends_in(name, ".index.json.coffer-new")) ||
+              cli_ends_in(name, ".coffer-head");
+    }
+    return has;
+}
+
 static void add_leftover(const doctor_folder *folder, const doctor_entry *entry, const leftover *left)
 {
     doctor *d = folder->doctor;
     const bool blocks = cli_ends_in(entry->name, ".coffer-undo") || cli_ends_in(entry->name, ".coffer-ready");
     doctor_finding *finding =
         doctor_add_in(folder, blocks ? DOCTOR_ERROR : DOCTOR_WARNING, "leftover", entry->name, "%s", left->what);
-    if (left->cure == CURE_NONE) {
+    if (left->cure == CURE_NONE || (left->cure == CURE_UNDO_SAVE && has_saved_files(folder))) {
         return;
     }
-    char *saved = left->cure == CURE_RECOVER ? recovered_name(entry->name) : NULL;
+    char *saved = left->cure != CURE_CHECK ? recovered_name(entry->name) : NULL;
     char *path = doctor_path(folder, saved != NULL ? saved : entry->name);
-    if (path != NULL && left->cure == CURE_RECOVER) {
+    if (path != NULL && left->cure != CURE_CHECK) {
         doctor_mend(d, finding, DOCTOR_WORDS("coffer", "meta", "--recover", path));
     } else if (path != NULL) {
         doctor_look(d, finding, DOCTOR_WORDS("coffer", "check", path));

@@ -182,13 +182,14 @@ static void check_parts(doctor_folder *folder, const index_lines *lines)
 }
 
 /* Whether the index can be written anew, of files that are there and whole. Where it is not certain which files are meant, the
-   library says between which. An index that others read and the library does not may name files that it does not know of. */
-static void check_stale(const doctor_folder *folder, const char *name, bool others_read_it)
+   library says between which. An index that others read and the library does not may name files that it does not know of. Of
+   very many the first are looked at, since the folder is listed for each. */
+static void check_stale(doctor_folder *folder, const char *name, bool others_read_it)
 {
     coffer_error err;
     coffer_mended_index mended = COFFER_MENDED_INDEX_INIT;
     doctor_finding *finding = NULL;
-    char *path = doctor_path(folder, name);
+    char *path = folder->remade++ < DOCTOR_SAME_MOST ? doctor_path(folder, name) : NULL;
     const coffer_status status = path != NULL ? coffer_mend_index(path, NULL, true, &mended, &err) : COFFER_ERR_MEMORY;
     if (status == COFFER_OK && mended.damaged && others_read_it) {
         free(path);

@@ -40,7 +40,7 @@ static void mend_by_index(const doctor_folder *folder, doctor_finding *finding, 
 {
     coffer_error err;
     coffer_mended_index mended = COFFER_MENDED_INDEX_INIT;
-    if (folder->input == NULL && coffer_mend_index(path, NULL, true, &mended, &err) == COFFER_OK &&
+    if (finding != NULL && folder->input == NULL && coffer_mend_index(path, NULL, true, &mended, &err) == COFFER_OK &&
         mended.way != COFFER_EDITED_NOTHING && mended.file_count > more_than) {
         doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "index", path));
     }

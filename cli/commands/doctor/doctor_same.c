@@ -7,7 +7,9 @@
 #include "cli_progress.h"
 #include "diff.h"
 #include "doctor.h"
+#include "meta.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,20 +96,50 @@ doctor_same doctor_compare_file(doctor *d, const char *path, const char *model_p
 
 /* ---- Files that cannot be opened ---- */
 
-/* Bytes that look like something else may be all that there is of it: whoever knows what they are decides. */
+/* Bytes that look like a file that may have tensors may be all that there is of it: whoever knows what they are decides. What a
+   server said, or zeros, are none. */
+static bool may_have_tensors(const coffer_mended_file *mended)
+{
+    static const coffer_status kinds[] = { COFFER_ERR_IS_ZIP,  COFFER_ERR_IS_PICKLE,    COFFER_ERR_IS_GGUF,
+                                           COFFER_ERR_IS_HDF5, COFFER_ERR_IS_NUMPY,     COFFER_ERR_IS_TAR,
+                                           COFFER_ERR_IS_ELF,  COFFER_ERR_IS_COMPRESSED };
+    bool may = mended->tensors;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        may = may || mended->looks == kinds[i];
+    }
+    return may;
+}
+
+static void tell_looks(doctor *d, doctor_finding *finding, const coffer_mended_file *mended)
+{
+    static const char between[] = "; they look like ";
+    const char *looks = meta_looks_like(mended);
+    const size_t used = strlen(finding->reason);
+    const size_t size = used + sizeof between + strlen(looks);
+    if (mended->trailing == 0 || looks[0] == '\0') {
+        return;
+    }
+    char *reason = realloc(finding->reason, size);
+    d->failed = d->failed || reason == NULL;
+    if (reason != NULL) {
+        snprintf(reason + used, size - used, "%s%s", between, looks);
+        finding->reason = reason;
+    }
+}
+
 void doctor_mend_broken(const doctor_folder *folder, doctor_finding *finding, const char *name, coffer_status status)
 {
     coffer_error err;
     coffer_mended_file mended = COFFER_MENDED_FILE_INIT;
     const doctor_entry *entry = doctor_entry_of(folder, name);
     const bool may = status == COFFER_ERR_TRAILING_BYTES || status == COFFER_ERR_TYPE;
-    char *path = may && entry != NULL && !entry->link ? doctor_path(folder, name) : NULL;
+    char *path = finding != NULL && may && entry != NULL && !entry->link ? doctor_path(folder, name) : NULL;
     if (path != NULL && coffer_mend_file(path, NULL, true, &mended, &err) == COFFER_OK) {
-        const bool plain = !mended.tensors && (mended.looks == COFFER_OK || mended.looks == COFFER_ERR_IS_ZEROS);
-        if (plain) {
-            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", "--mend", path));
-        } else {
+        tell_looks(folder->doctor, finding, &mended);
+        if (may_have_tensors(&mended)) {
             doctor_look(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", "--mend", "--dry-run", path));
+        } else {
+            doctor_mend(folder->doctor, finding, DOCTOR_WORDS("coffer", "meta", "--mend", path));
         }
     }
     free(path);
