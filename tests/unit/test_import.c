@@ -368,7 +368,8 @@ static void test_added(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_random), TEST(test_large), TEST(test_empty_views), TEST(test_sinks), TEST(test_pipe), TEST(test_shown), TEST(test_added),
+        TEST(test_random), TEST(test_large), TEST(test_empty_views), TEST(test_sinks),
+        TEST(test_pipe),   TEST(test_shown), TEST(test_added),
     };
     return cmocka_run_group_tests(tests, made_set_up, NULL);
 }
