@@ -56,11 +56,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec):
         module = types.ModuleType(spec.name)
-        module.__getattr__ = getattr(_Kind("module", (Stub,), {"__module__": spec.name}), "__class__").__getattr__.__get__(
-            _Kind("module", (Stub,), {"__module__": spec.name})
-        )
+        names = _Kind(spec.name, (Stub,), {"__module__": spec.name})
+        module.__getattr__ = lambda name: getattr(names, name)
         module.__version__ = "999.0"
-        module.__path__ = []
         return module
 
     def exec_module(self, module):
