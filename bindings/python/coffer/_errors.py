@@ -129,8 +129,14 @@ _CLASSES: dict[str, type[Error]] = {
 }
 
 
+# What allows what a message speaks of allowing, in the words of Python's functions.
+_ALLOWED = {"LINKED": "follow_links=True", "SHADOWED": "force=True"}
+
+
 def _make(code: str, attributes: dict[str, object]) -> Error:
     """What the extension raises."""
+    if code in _ALLOWED:
+        attributes["message"] = f"{attributes.get('message', '')} ({_ALLOWED[code]})"
     return build(_CLASSES.get(code, Error), code, attributes)
 
 
