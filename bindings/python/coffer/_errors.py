@@ -136,11 +136,13 @@ _ALLOWED = {"LINKED": "follow_links=True", "SHADOWED": "force=True"}
 
 # What the library calls the options of the command, and the command itself; functions here have arguments of the same names.
 _OPTION = re.compile(r"(?<![\w-])--(arch|bytes-as|complex128|constants|dequantize|packed|raw|skip-unsupported)(?: f64x2)?(?![\w-])")
+_PLACE = "name another place for the new model"
 _RECOVER = re.compile(r"coffer meta --recover ('[^']*'|\S+)")
 
 
 def worded(message: str) -> str:
     """A message of the library in the words of Python, where it names what a shell has."""
+    message = message.replace(_PLACE, f"{_PLACE} (output)")
     if "--" not in message:
         return message
     message = _RECOVER.sub(lambda found: f"coffer.recover({found[1].strip(chr(39))!r})", message)

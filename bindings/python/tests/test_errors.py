@@ -98,6 +98,7 @@ def test_can_be_pickled_and_copied(tmp_path):
         ("finish with: coffer meta --recover /a/b.safetensors", "finish with: coffer.recover('/a/b.safetensors')"),
         ("finish with: coffer meta --recover '/a b'", "finish with: coffer.recover('/a b')"),
         ("`coffer hash --write` adds them", "coffer.record_digests adds them"),
+        ("it cannot be rewritten: name another place for the new model", "it cannot be rewritten: name another place for the new model (output)"),
         ("a container: docker run --gpus all, --device /dev/kfd", "a container: docker run --gpus all, --device /dev/kfd"),
         ('no tensor "a--raw-b", "--rawer"', 'no tensor "a--raw-b", "--rawer"'),
     ],
