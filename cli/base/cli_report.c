@@ -287,6 +287,8 @@ static const struct {
     const char *text;
 } SUGGESTIONS[] = {
     { COFFER_ERR_DATA_TRUNCATED, CLI_OPTION_PARTIAL, ", or use the whole tensors in it: --partial" },
+    { COFFER_ERR_LINKED, CLI_OPTION_FOLLOW_LINKS, ": --follow-links" },
+    { COFFER_ERR_SHADOWED, CLI_OPTION_FORCE, ": --force" },
     { COFFER_ERR_ROOT, CLI_OPTION_ROOT, "; --root PART takes a part of the file, --root all takes all of it" },
     { COFFER_ERR_NO_EQUIVALENT, CLI_OPTION_SKIP_UNSUPPORTED, "; leave out what it lacks: --skip-unsupported" },
 };

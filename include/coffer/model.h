@@ -210,6 +210,11 @@ COFFER_API bool coffer_is_aligned(const coffer *model, const coffer_tensor *tens
    of another model. No I/O. Since 0.2. */
 COFFER_API bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor);
 
+/* Whether a file is better read than mapped: it is behind a URL, on a network file system, or on one in user space
+   (FUSE). There each page that is touched costs a round trip, and touching one whose server is gone hangs, or ends the
+   process. By its path; NULL: by its descriptor. False where nothing is there. Since 0.2. */
+COFFER_API bool coffer_is_remote(const char *path, int fd);
+
 /* How tensors are read. */
 typedef struct coffer_read_options {
     size_t struct_size;

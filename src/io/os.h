@@ -217,6 +217,8 @@ typedef enum coffer__os_storage {
 } coffer__os_storage;
 
 coffer__os_storage coffer__os_storage_of(int fd);
+/* The same of a path; COFFER__OS_LOCAL where nothing is there. */
+coffer__os_storage coffer__os_storage_at(const char *path);
 /* The same by the number that a file system calls itself by. */
 coffer__os_storage coffer__os_storage_called(uint32_t magic);
 /* Opens the file of a descriptor once more, for reading in places that are known in advance: nothing is read ahead.

@@ -57,6 +57,8 @@ static const struct os_storage_row {
     { 0x19830326, COFFER__OS_NETWORK, false },                                            /* BeeGFS */
     { 0x01021997, COFFER__OS_NETWORK, false },                                            /* 9p */
     { 0x5346414F, COFFER__OS_NETWORK, false },                                            /* AFS */
+    { 0x6B414653, COFFER__OS_NETWORK, false },                                            /* kAFS */
+    { 0x73757245, COFFER__OS_NETWORK, false },                                            /* Coda */
     { 0xAAD7AAEA, COFFER__OS_NETWORK, false },                                            /* PanFS */
     { 0x20030528, COFFER__OS_NETWORK, false },                                            /* OrangeFS */
     { 0x786F4256, COFFER__OS_NETWORK, false }, /* shared folders of VirtualBox */
@@ -91,6 +93,12 @@ coffer__os_storage coffer__os_storage_of(int fd)
     return os_storage_row_at(fd).storage;
 }
 
+coffer__os_storage coffer__os_storage_at(const char *path)
+{
+    struct statfs info;
+    return os_storage_row_of(statfs(path, &info) == 0 ? (uint32_t)info.f_type : 0).storage;
+}
+
 /* Elsewhere the kernel moves page after page through a pipe, on one thread. */
 int coffer__os_copy_that_pays(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done)
 {
@@ -111,6 +119,12 @@ coffer__os_storage coffer__os_storage_called(uint32_t magic)
 coffer__os_storage coffer__os_storage_of(int fd)
 {
     (void)fd;
+    return COFFER__OS_LOCAL;
+}
+
+coffer__os_storage coffer__os_storage_at(const char *path)
+{
+    (void)path;
     return COFFER__OS_LOCAL;
 }
 

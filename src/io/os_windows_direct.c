@@ -29,6 +29,17 @@ coffer__os_storage coffer__os_storage_of(int fd)
                : COFFER__OS_LOCAL;
 }
 
+coffer__os_storage coffer__os_storage_at(const char *path)
+{
+    int fd = -1;
+    if (coffer__os_open(path, COFFER__OS_READ, true, &fd) != 0) {
+        return COFFER__OS_LOCAL;
+    }
+    const coffer__os_storage storage = coffer__os_storage_of(fd);
+    (void)coffer__os_close(fd);
+    return storage;
+}
+
 int coffer__os_copy_that_pays(int from, uint64_t from_offset, int to, uint64_t to_offset, uint64_t size, uint64_t *done)
 {
     return coffer__os_copy(from, from_offset, to, to_offset, size, done);

@@ -58,7 +58,7 @@ void *coffer__source_map(const coffer__source *source, uint64_t offset, uint64_t
     /* An empty range cannot be mapped, but callers get an address for every tensor; this one is aligned. */
     static uint64_t nothing;
     if (!source->is.maps) {
-        (void)coffer__fail(err, COFFER_ERR_NOT_MAPPED, "%s cannot be mapped: read the tensor with coffer_read instead",
+        (void)coffer__fail(err, COFFER_ERR_NOT_MAPPED, "%s cannot be mapped: read the tensor instead",
                            source->ops->kind);
         return NULL;
     }
@@ -75,7 +75,7 @@ void *coffer__source_lent_memory(const void *bytes, coffer_access access, coffer
     if (access == COFFER_MAP_PRIVATE) {
         (void)coffer__fail(
             err, COFFER_ERR_NOT_MAPPED,
-            "memory given to Coffer is never changed, and COFFER_MAP_PRIVATE does not copy it: use COFFER_MAP");
+            "memory given to Coffer is never changed, and a private map would not copy it: map it read-only");
         return NULL;
     }
     void *address = NULL;

@@ -110,8 +110,7 @@ static void *source_file_map_by(const source_file *file, int fd, uint64_t offset
     }
     if (os_error == 0 && size > SIZE_MAX) {
         (void)coffer__fail(err, COFFER_ERR_UNSUPPORTED,
-                           "a program of %u bits cannot map the file's %z: open it with COFFER_READ, and read tensors "
-                           "or slices of them",
+                           "a program of %u bits cannot map the file's %z: read tensors or slices of them instead",
                            (uint64_t)(8 * sizeof(void *)), size);
         return NULL;
     }
@@ -119,7 +118,7 @@ static void *source_file_map_by(const source_file *file, int fd, uint64_t offset
         os_error = coffer__os_map_range(fd, offset, size, writable_copy, populate, map, &address);
     }
     if (os_error != 0) {
-        (void)coffer__trouble(err, "map the file (with COFFER_READ it is read instead)", NULL, os_error);
+        (void)coffer__trouble(err, "map the file, which can be read instead", NULL, os_error);
         return NULL;
     }
     return address;

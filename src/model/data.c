@@ -5,12 +5,23 @@
  */
 #include "error.h"
 #include "model.h"
+#include "os.h"
 #include "trust.h"
+#include "url.h"
 
 bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor)
 {
     const coffer__shard *shard = coffer__model_shard(model, tensor);
     return shard != NULL && coffer__shard_is_whole(shard, tensor);
+}
+
+bool coffer_is_remote(const char *path, int fd)
+{
+    if (path != NULL && coffer__url_is(path)) {
+        return true;
+    }
+    const coffer__os_storage storage = path == NULL ? coffer__os_storage_of(fd) : coffer__os_storage_at(path);
+    return storage == COFFER__OS_NETWORK || storage == COFFER__OS_USER;
 }
 
 /* The bytes of a tensor in the map; NULL, with *err filled, if they cannot be handed out. The
@@ -52,7 +63,7 @@ void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coff
         return NULL;
     }
     if (shard->access != COFFER_MAP_PRIVATE) {
-        coffer__fail(err, COFFER_ERR_NOT_MAPPED, "data can be changed only in a model opened with COFFER_MAP_PRIVATE");
+        coffer__fail(err, COFFER_ERR_NOT_MAPPED, "data can be changed only in a model that is mapped privately");
         coffer__model_fail(err, COFFER_ERR_NOT_MAPPED, shard, tensor);
         return NULL;
     }

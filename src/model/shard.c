@@ -86,7 +86,7 @@ static uint8_t *shard_map(coffer__shard *shard)
     }
     if (shard->access == COFFER_READ) {
         coffer__fail(&shard->map_error, COFFER_ERR_NOT_MAPPED,
-                     "the model was opened with COFFER_READ, which never maps: read the tensor with coffer_read");
+                     "the model was opened to be read, and is not mapped: read the tensor instead");
         return NULL;
     }
     uint8_t *base = coffer__source_map(&shard->source, 0, shard->source.size, shard->access, shard->populate,

@@ -87,7 +87,7 @@ coffer_status coffer__edit_linked(bool hard, coffer_error *err)
     return coffer__fail(
         err, COFFER_ERR_LINKED,
         "%s, so an edit would change what others see under another name (the Hub's cache names its files by "
-        "their digest); edit a copy, or allow it (follow_links; --follow-links on the command line)",
+        "their digest); edit a copy, or have links followed",
         hard ? "the file has several names (hard links)" : "this is a symbolic link");
 }
 

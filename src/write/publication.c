@@ -243,7 +243,7 @@ static coffer_status publication_shadowed(const char *path, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_SHADOWED,
                  "a single-file model exists already, and would be loaded instead of the new index: remove it, choose "
-                 "another place, or allow its removal (force)");
+                 "another place, or allow its removal");
     return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
 }
 

@@ -82,8 +82,7 @@ static coffer_status rewrite_no_place(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                         "the model was not opened by the path of a file, a folder or an index on this system, so it "
-                        "cannot be rewritten "
-                        "in its place: name another one (output; -o on the command line)");
+                        "cannot be rewritten in its place: name another place for the new model");
 }
 
 /* A single file: what a link leads to, and locked. The lock is the one that edits of the metadata
@@ -132,7 +131,7 @@ static coffer_status rewrite_check_plain(const char *path, bool follow, coffer_e
     }
     coffer__fail(err, COFFER_ERR_LINKED,
                  "this file of the model is a symbolic link, and several files are never replaced through links: name "
-                 "another place for the new model (output; -o on the command line)");
+                 "another place for the new model");
     return coffer__fail_path(err, COFFER_ERR_LINKED, path);
 }
 
@@ -189,7 +188,7 @@ static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *e
     if (!named || !coffer__shards_path_fits(target->text)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                             "the model's index is not named NAME.safetensors.index.json, so it cannot be rewritten in "
-                            "its place: name another one (output; -o on the command line)");
+                            "its place: name another place for the new model");
     }
     coffer_status status = index != NULL ? rewrite_check_plain(index, follow, err) : COFFER_OK;
     for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
@@ -786,7 +785,7 @@ static coffer_status rewrite_check_way(coffer_rewrite *rewrite, coffer_error *er
     if (rewrite->summary.way == COFFER_REWRITE_FILES && rewrite_leaves_files(rewrite)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                             "the new files would have other names, and the model has no index by which the old ones "
-                            "are removed: name another place for the new model (output; -o on the command line)");
+                            "are removed: name another place for the new model");
     }
     const coffer_status status = rewrite->summary.way == COFFER_REWRITE_FILES || rewrite->publishes_headers
                                      ? coffer__rewrite_guard(rewrite, err)

@@ -135,7 +135,7 @@ static coffer_status rewrite_guard_refuse_stranger(const char *path, coffer_erro
 {
     coffer__fail(err, COFFER_ERR_SHADOWED,
                  "this file does not belong to the model, and the new one would replace or remove it: move it "
-                 "elsewhere, choose another place, or allow it (force)");
+                 "elsewhere, choose another place, or allow it");
     return coffer__fail_path(err, COFFER_ERR_SHADOWED, path);
 }
 

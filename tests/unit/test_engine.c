@@ -600,8 +600,8 @@ static void test_file_systems_by_their_numbers(void **unused)
     (void)unused;
     static const uint32_t local[] = { 0xEF53, 0x58465342, 0x9123683E, 0x794C7630, 0x2FC12FC1, 0 };
     static const uint32_t memory[] = { 0x01021994, 0x858458F6, 0x958458F6 };
-    static const uint32_t network[] = { 0x6969,     0x517B,     0xFF534D42, 0xFE534D42, 0x0BD00BD0,
-                                        0x00C36400, 0x47504653, 0x01021997, 0x19830326 };
+    static const uint32_t network[] = { 0x6969,     0x517B,     0xFF534D42, 0xFE534D42, 0x0BD00BD0, 0x00C36400,
+                                        0x47504653, 0x01021997, 0x19830326, 0x5346414F, 0x6B414653, 0x73757245 };
     for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
         assert_int_equal(coffer__os_storage_called(local[i]), COFFER__OS_LOCAL);
     }

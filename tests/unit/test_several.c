@@ -18,6 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifndef _WIN32
+#include <sys/mman.h>
+#endif
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -763,6 +766,70 @@ static void every_call_of_the_system_may_fail(void **state)
     assert_true(failed > 10);
 }
 
+#ifdef __linux__
+/* ---- file systems without maps ----------------------------------------------------------------------------------- */
+
+static int map_error; /* 0: files can be mapped */
+
+void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    void *(*next)(void *address, size_t size, int protection, int flags, int fd, off_t offset);
+    if (map_error != 0 && fd >= 0) {
+        errno = map_error;
+        return MAP_FAILED;
+    }
+    faulty_find(&next, FAULTY_OFFSETS("mmap"));
+    return next(address, size, protection, flags, fd, offset);
+}
+
+/* Data in place are refused in words for anybody, and everything can be read. */
+static void what_cannot_be_mapped_is_read(void **state)
+{
+    (void)state;
+    const coffer_access ways[] = { COFFER_MAP, COFFER_MAP_PRIVATE };
+    const int errors[] = { ENODEV, EACCES, EPERM, ENOMEM, EINVAL };
+    for (size_t i = 0; i < 10; i++) {
+        coffer *model = open_index(ways[i % 2]);
+        const coffer_tensor *tensor = coffer_find(model, "a.weight", 8);
+        const coffer_index rows = { COFFER_INDEX_RANGE, true, true, 3, 5, 1 };
+        float whole[64 * 32];
+        float part[2 * 32];
+        coffer_error err;
+        map_error = errors[i / 2];
+        assert_null(coffer_data(model, tensor, &err));
+        assert_int_equal(err.os_error, map_error);
+        assert_null(strstr(err.message, "COFFER_"));
+        assert_non_null(strstr(err.message, "cannot map the file, which can be read instead: "));
+        const coffer_read_target target = { tensor, whole, sizeof whole };
+        assert_int_equal(coffer_read(model, tensor, whole, sizeof whole, NULL, &err), COFFER_OK);
+        assert_int_equal(coffer_read_slice(model, tensor, &rows, 1, part, sizeof part, NULL, &err), COFFER_OK);
+        assert_memory_equal(part, whole + 3 * 32, sizeof part);
+        memset(whole, 0, sizeof whole);
+        assert_int_equal(coffer_read_many(model, &target, 1, NULL, &err), COFFER_OK);
+        assert_memory_equal(part, whole + 3 * 32, sizeof part);
+        coffer_close(model);
+        map_error = 0;
+    }
+}
+
+static void files_that_are_better_read(void **state)
+{
+    (void)state;
+    const int fd = open(work_path(INDEX), O_RDONLY);
+    assert_false(coffer_is_remote(work_path(INDEX), -1));
+    assert_false(coffer_is_remote(work_path("none"), -1));
+    assert_false(coffer_is_remote(NULL, fd));
+    assert_true(coffer_is_remote("https://example.org/model.safetensors", -1));
+    assert_true(coffer_is_remote("hf://owner/name", -1));
+    faults.file_system = FAULTY_NFS;
+    assert_true(coffer_is_remote(NULL, fd));
+    faults.file_system = 0x65735546; /* FUSE */
+    assert_true(coffer_is_remote(NULL, fd));
+    faults.file_system = 0;
+    close(fd);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -782,6 +849,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_the_shards_that_are_wanted_are_opened, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(memory_may_run_out_anywhere, set_up, faults_tear_down),
         cmocka_unit_test_setup_teardown(every_call_of_the_system_may_fail, set_up, faults_tear_down),
+#ifdef __linux__
+        cmocka_unit_test_setup_teardown(what_cannot_be_mapped_is_read, set_up, faults_tear_down),
+        cmocka_unit_test_setup_teardown(files_that_are_better_read, set_up, faults_tear_down),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

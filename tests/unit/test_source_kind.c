@@ -214,7 +214,7 @@ static void what_a_kind_leaves_out_is_known(void **state)
     uint8_t digest[32];
     source_coded(&source, &store, 10, false);
     assert_null(coffer__source_map(&source, 0, 10, COFFER_MAP, false, &map, &err));
-    assert_string_equal(err.message, "a coded store cannot be mapped: read the tensor with coffer_read instead");
+    assert_string_equal(err.message, "a coded store cannot be mapped: read the tensor instead");
     assert_null(coffer__source_seen(&source));
     assert_true(coffer__source_is_still(&source));
     assert_false(coffer__source_is_fresh(&source));

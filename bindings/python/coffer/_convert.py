@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from ._errors import worded
 from ._native import export_file, export_format, import_file
 from ._options import Sync, several, size_of
 
@@ -225,7 +226,7 @@ def _tensors(told: list[ImportTensor]) -> tuple[ConvertedTensor, ...]:
     names = [tensor[0] for tensor in told]
     return tuple(
         ConvertedTensor(
-            name, dtype, shape, size, fate, None if of < 0 else names[of], reason, storage, bool(a), bool(b), bool(c)
+            name, dtype, shape, size, fate, None if of < 0 else names[of], worded(reason), storage, bool(a), bool(b), bool(c)
         )
         for name, dtype, shape, size, fate, of, reason, storage, a, b, c in told
     )
@@ -237,5 +238,9 @@ def _conversion(
     told = import_file(sources, output, **options)  # type: ignore[arg-type]
     format_, kind, tensors, findings, left, *numbers = told
     return Conversion(
-        format_, kind, _tensors(tensors), tuple(Finding(*finding) for finding in findings), tuple(left), *numbers
+        format_, kind, _tensors(tensors), tuple(_finding(*finding) for finding in findings), tuple(left), *numbers
     )
+
+
+def _finding(weight: Weight, text: str, *rest: Any) -> Finding:
+    return Finding(weight, worded(text), *rest)

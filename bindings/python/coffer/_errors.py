@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .compat import SafetensorError
@@ -129,8 +130,30 @@ _CLASSES: dict[str, type[Error]] = {
 }
 
 
+# What allows what a message speaks of allowing, in the words of Python's functions.
+_ALLOWED = {"LINKED": "follow_links=True", "SHADOWED": "force=True"}
+
+
+# What the library calls the options of the command, and the command itself; functions here have arguments of the same names.
+_OPTION = re.compile(r"(?<![\w-])--(arch|bytes-as|complex128|constants|dequantize|packed|raw|skip-unsupported)(?: f64x2)?(?![\w-])")
+_PLACE = "name another place for the new model"
+_RECOVER = re.compile(r"coffer meta --recover ('[^']*'|\S+)")
+
+
+def worded(message: str) -> str:
+    """A message of the library in the words of Python, where it names what a shell has."""
+    message = message.replace(_PLACE, f"{_PLACE} (output)")
+    if "--" not in message:
+        return message
+    message = _RECOVER.sub(lambda found: f"coffer.recover({found[1].strip(chr(39))!r})", message)
+    message = message.replace("`coffer hash --write`", "coffer.record_digests")
+    return _OPTION.sub(lambda found: f"the option {found[1].replace('-', '_')}", message)
+
+
 def _make(code: str, attributes: dict[str, object]) -> Error:
     """What the extension raises."""
+    message = worded(str(attributes.get("message", "")))
+    attributes["message"] = f"{message} ({_ALLOWED[code]})" if code in _ALLOWED else message
     return build(_CLASSES.get(code, Error), code, attributes)
 
 

@@ -40,7 +40,7 @@ static bool model_source_is_remote(const model_source *source)
     if (source->is_memory) {
         return false;
     }
-    return source->path == NULL ? py_is_remote_fd(source->fd) : py_is_remote(PyBytes_AsString(source->path));
+    return coffer_is_remote(source->path == NULL ? NULL : PyBytes_AsString(source->path), source->fd);
 }
 
 /* Opens without the GIL; only memory that somebody may write to is parsed with it. */

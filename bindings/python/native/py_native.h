@@ -323,11 +323,4 @@ int py_add_tensor(const py_state *state, coffer_header *header, PyObject *name, 
 int py_writer_open(const py_state *state, coffer_writer **writer, coffer_header *header, PyObject *target,
                    const coffer_writer_options *options);
 
-/* ---- File systems (py_filesystem.c) ------------------------------------------------------------------------------- */
-
-/* Whether the file is behind a URL, on a network file system, or one played by a program, where maps are slow and may raise SIGBUS. False when
-   that cannot be known. */
-bool py_is_remote(const char *path);
-bool py_is_remote_fd(int fd);
-
 #endif

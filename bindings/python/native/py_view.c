@@ -45,8 +45,13 @@ static void *view_in_map(const py_state *state, const py_handle *handle, const p
         data = coffer_data(model, part->tensor, &err);
     }
     py_watch_end(&watch);
-    if (data == NULL) {
+    if (status != COFFER_OK) {
         return py_raise(state, &err);
+    }
+    /* Some file systems have no maps, and address space has an end: then the part is read. What else may be wrong with the file,
+       reading says as well. */
+    if (data == NULL) {
+        return NULL;
     }
     const uintptr_t address = (uintptr_t)data + (size_t)(part->offset - part->tensor->offset);
     const uint32_t alignment = coffer_dtype_alignment(part->tensor->dtype);

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import http.server
 import json
+import os
 import re
 import struct
 import threading
@@ -39,6 +40,21 @@ def file_bytes(
 
 def array_file(arrays: dict[str, np.ndarray], metadata: dict[str, str] | None = None, padding: int = -1) -> bytes:
     return file_bytes([(n, FORMAT[a.dtype.name], a.shape, a.tobytes()) for n, a in arrays.items()], metadata, padding)
+
+
+@pytest.fixture
+def unmappable() -> Iterator[int]:
+    """The descriptor of a file that is larger than the address space, so that no map can be made, as on a file system without maps."""
+    descriptor = os.memfd_create("unmappable")
+    small = np.arange(6, dtype=np.float32).reshape(3, 2).tobytes()
+    content = file_bytes([("small", "F32", (3, 2), small)])
+    header = json.loads(content[8 : 8 + struct.unpack("<Q", content[:8])[0]])
+    header["large"] = {"dtype": "U8", "shape": [1 << 57], "data_offsets": [24, 24 + (1 << 57)]}
+    text = json.dumps(header).encode()
+    os.pwrite(descriptor, struct.pack("<Q", len(text)) + text + small, 0)
+    os.ftruncate(descriptor, 8 + len(text) + 24 + (1 << 57))
+    yield descriptor
+    os.close(descriptor)
 
 
 @pytest.fixture

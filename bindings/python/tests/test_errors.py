@@ -89,6 +89,31 @@ def test_can_be_pickled_and_copied(tmp_path):
             assert type(other) is type(error) and str(other) == str(error) and other.__dict__ == error.__dict__
 
 
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("of blocks: --dequantize makes numbers (f32: 1), --raw keeps bytes", "of blocks: the option dequantize makes numbers (f32: 1), the option raw keeps bytes"),
+        ("of pairs: --complex128 f64x2 makes pairs", "of pairs: the option complex128 makes pairs"),
+        ("which --bytes-as can name", "which the option bytes_as can name"),
+        ("finish with: coffer meta --recover /a/b.safetensors", "finish with: coffer.recover('/a/b.safetensors')"),
+        ("finish with: coffer meta --recover '/a b'", "finish with: coffer.recover('/a b')"),
+        ("`coffer hash --write` adds them", "coffer.record_digests adds them"),
+        ("it cannot be rewritten: name another place for the new model", "it cannot be rewritten: name another place for the new model (output)"),
+        ("a container: docker run --gpus all, --device /dev/kfd", "a container: docker run --gpus all, --device /dev/kfd"),
+        ('no tensor "a--raw-b", "--rawer"', 'no tensor "a--raw-b", "--rawer"'),
+    ],
+)
+def test_messages_name_what_python_has(told, said):
+    assert coffer._errors._make("FORMAT", {"message": told}).message == said
+
+
+def test_what_records_digests_is_told_in_pythons_words(tmp_path):
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(file_bytes([("a", "U8", (1,), b"a")]))
+    with pytest.raises(coffer.Error, match="coffer.record_digests adds them"):
+        coffer.open(path, verify=True)
+
+
 def test_check(tmp_path):
     file = tmp_path / "x.safetensors"
     file.write_bytes(file_bytes([("a", "U8", (1,), b"a"), ("A", "F32", (1,), bytes(4))], padding=0))

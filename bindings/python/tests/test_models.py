@@ -40,6 +40,16 @@ def test_editing_metadata(path):
     assert same(loaded(path), before)
 
 
+def test_what_allows_an_edit_is_said_in_pythons_words(path):
+    link = path.with_name("link.safetensors")
+    link.symlink_to(path)
+    with pytest.raises(coffer.Error, match=r"edit a copy, or have links followed \(follow_links=True\)$") as caught:
+        coffer.edit_metadata(link, {"a": "1"})
+    assert "--" not in str(caught.value)
+    coffer.edit_metadata(link, {"a": "1"}, follow_links=True)
+    assert coffer.open(path).metadata["a"] == "1"
+
+
 def test_a_str_is_one_name(path):
     """And not as many as it has characters."""
     keys = {"a": "1", "b": "2", "c": "3", "abc": "4"}

@@ -507,3 +507,19 @@ def test_buffers_own_their_memory(path, arrays, released):
     assert bytes(buffer) == bytes(31)
     with pytest.raises(TypeError):
         type(buffer)()
+
+
+@pytest.mark.parametrize("access", ACCESS)
+def test_a_file_that_cannot_be_mapped_is_read(unmappable, access):
+    """As on a file system without maps, of which errno 19 (ENODEV) tells: every way to a tensor's bytes is there."""
+    tensor = coffer.open(unmappable, access=access)["small"]
+    wanted = np.arange(6, dtype=np.float32).reshape(3, 2)
+    target = np.zeros((3, 2), np.float32)
+    tensor.read_into(target)
+    ways = (tensor.numpy(), np.asarray(tensor), np.from_dlpack(tensor), memoryview(tensor), tensor.astype("float64"), target, tensor.tolist())
+    for found in ways:
+        assert np.array_equal(found, wanted)
+    assert tensor.tobytes() == bytes(tensor.memory()) == bytes(tensor.read()) == wanted.tobytes()
+    for index in (np.s_[1:], np.s_[:, 1], np.s_[::2, ::-1], 2):
+        assert np.array_equal(tensor[index].numpy(), wanted[index]) and tensor[index].tobytes() == wanted[index].tobytes()
+    assert tensor.writable and tensor.memory(writable=True).nbytes == 24
