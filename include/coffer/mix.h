@@ -291,8 +291,9 @@ typedef struct coffer_average_options {
  *
  * Tensors of other dtypes than F16, BF16, F32 and F64 have to be the same bytes in all models, and stay as they are;
  * that they differ is found when the plan is carried out, before anything is written: COFFER_ERR_DTYPE. Fails as
- * coffer_rewrite_plan does, with COFFER_ERR_NO_TENSOR when the models do not have the same tensors, or a pattern
- * matches none; COFFER_ERR_ARGUMENT for weights that are not finite, or whose sum is 0, and for t outside of 0 to 1.
+ * coffer_rewrite_plan does, with COFFER_ERR_UNSUPPORTED for adapters, whose factors cannot be averaged;
+ * COFFER_ERR_NO_TENSOR when the models do not have the same tensors, or a pattern matches none; COFFER_ERR_ARGUMENT for
+ * weights that are not finite, or whose sum is 0, and for t outside of 0 to 1.
  */
 COFFER_API coffer_status coffer_average_plan(coffer_rewrite **rewrite, const coffer *const *models, size_t count,
                                              const coffer_average_options *options,

@@ -9,6 +9,7 @@
 #include "alloc.h"
 #include "checked.h"
 #include "error.h"
+#include "lora.h"
 #include "misfits.h"
 #include "options.h"
 #include "rewriting.h"
@@ -245,6 +246,27 @@ static coffer_status average_check(const coffer *const *models, size_t count, co
                                         : COFFER_OK;
 }
 
+/* The product of averages is not the average of products. Whole tensors of an adapter, and its alphas, are no factors. */
+static coffer_status average_refuse_adapters(const coffer *const *models, size_t count, coffer_error *err)
+{
+    for (size_t m = 0; m < count; m++) {
+        for (size_t i = 0; i < coffer_count(models[m]); i++) {
+            const coffer_tensor *tensor = coffer_at(models[m], i);
+            coffer__lora_said said;
+            const coffer_status status =
+                coffer__lora_understand((coffer__name){ tensor->name, tensor->name_len }, &said, NULL);
+            if (status != COFFER_OK || said.part >= COFFER__LORA_ALPHA) {
+                continue;
+            }
+            return coffer__lora_fail(
+                err, COFFER_ERR_UNSUPPORTED, tensor,
+                "is a factor of an adapter (LoRA), and averages of factors are not factors of the average: merge the "
+                "adapters into their base, each with its weight (coffer merge-lora BASE A B --scale 0.5 --scale 0.5)");
+        }
+    }
+    return COFFER_OK;
+}
+
 /* The lists, and the first model's tensors in them. */
 static coffer_status average_fill(coffer__average *average, const coffer *const *models, size_t count,
                                   coffer_error *err)
@@ -299,6 +321,9 @@ coffer_status coffer_average_plan(coffer_rewrite **rewrite, const coffer *const 
     }
     if (status == COFFER_OK) {
         status = average_check(models, count, &known, err);
+    }
+    if (status == COFFER_OK) {
+        status = average_refuse_adapters(models, count, err);
     }
     if (status != COFFER_OK) {
         return status;

@@ -39,6 +39,9 @@ typedef struct coffer__lora_patterns {
     coffer__lora_pattern *items;
     size_t count;
     size_t room;
+    uint32_t *by_key; /* the items in order of their keys, of the same ones the first */
+    size_t key_count;
+    size_t key_room;
 } coffer__lora_patterns;
 
 /* What a configuration says. Begins as zeros. */

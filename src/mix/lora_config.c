@@ -10,6 +10,7 @@
 #include "json.h"
 #include "lora.h"
 #include "root.h"
+#include "sort.h"
 
 #include <math.h>
 #include <string.h>
@@ -210,6 +211,37 @@ static coffer_status lora_config_pattern(lora_config_reader *reader, const char 
     return COFFER_OK;
 }
 
+static bool lora_config_before(const void *ctx, uint32_t a, uint32_t b)
+{
+    const coffer__lora_pattern *items = ctx;
+    return coffer__compare_names(items[a].key.text, items[a].key.len, items[b].key.text, items[b].key.len) < 0;
+}
+
+/* Of patterns with one key the first counts. An object that comes twice is sorted again with what was there. */
+static coffer_status lora_config_sort(const lora_config_reader *reader, coffer__lora_patterns *patterns)
+{
+    coffer__free_array(reader->allocator, patterns->by_key, patterns->key_room, sizeof *patterns->by_key);
+    patterns->key_count = 0;
+    patterns->key_room = 0;
+    patterns->by_key =
+        coffer__alloc_array(reader->allocator, patterns->count, sizeof *patterns->by_key, reader->json.err);
+    if (patterns->by_key == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    patterns->key_room = patterns->count;
+    for (size_t i = 0; i < patterns->count; i++) {
+        patterns->by_key[i] = (uint32_t)i;
+    }
+    coffer__sort(patterns->by_key, patterns->count, lora_config_before, patterns->items);
+    for (size_t i = 0; i < patterns->count; i++) {
+        const size_t kept = patterns->key_count;
+        if (kept == 0 || lora_config_before(patterns->items, patterns->by_key[kept - 1], patterns->by_key[i])) {
+            patterns->by_key[patterns->key_count++] = patterns->by_key[i];
+        }
+    }
+    return COFFER_OK;
+}
+
 /* null is an empty object. */
 static coffer_status lora_config_patterns(lora_config_reader *reader, const char *which,
                                           coffer__lora_patterns *patterns)
@@ -221,6 +253,7 @@ static coffer_status lora_config_patterns(lora_config_reader *reader, const char
         return skipped != COFFER_OK || lora_config_is_nothing(value) ? skipped
                                                                      : lora_config_wrong(reader, which, "an object");
     }
+    const size_t before = patterns->count;
     json->in.position++;
     bool more = coffer__json_peek(json) != '}';
     json->in.position += !more;
@@ -231,7 +264,7 @@ static coffer_status lora_config_patterns(lora_config_reader *reader, const char
             status = coffer__json_next(json, '}', &more);
         }
     }
-    return status;
+    return status == COFFER_OK && patterns->count > before ? lora_config_sort(reader, patterns) : status;
 }
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
@@ -409,6 +442,8 @@ coffer_status coffer__lora_config_read(coffer__lora_config *config, const char *
 void coffer__lora_config_free(coffer__lora_config *config, const coffer_allocator *allocator)
 {
     coffer__free(allocator, config->ranks.items, config->ranks.room * sizeof *config->ranks.items);
+    coffer__free_array(allocator, config->ranks.by_key, config->ranks.key_room, sizeof *config->ranks.by_key);
+    coffer__free_array(allocator, config->alphas.by_key, config->alphas.key_room, sizeof *config->alphas.by_key);
     coffer__free(allocator, config->alphas.items, config->alphas.room * sizeof *config->alphas.items);
     coffer__free_array(allocator, config->text, config->text_size, 1);
     memset(config, 0, sizeof *config);
@@ -416,19 +451,28 @@ void coffer__lora_config_free(coffer__lora_config *config, const coffer_allocato
 
 /* ---- factors ----------------------------------------------------------------------------------------------------- */
 
-/* The first pattern that is the module's name, or the end of it after a dot. */
+static int lora_config_compare(const void *ctx, size_t i, const void *wanted)
+{
+    const coffer__lora_patterns *patterns = ctx;
+    const coffer__name key = patterns->items[patterns->by_key[i]].key;
+    const coffer__name *name = wanted;
+    return coffer__compare_names(key.text, key.len, name->text, name->len);
+}
+
+/* The first pattern that is the module's name, or the end of it after a dot. Each end is looked up, so that the work does not
+   grow with the number of patterns. */
 static double lora_config_for(const coffer__lora_patterns *patterns, coffer__name module, double otherwise)
 {
-    for (size_t i = 0; i < patterns->count; i++) {
-        const coffer__name key = patterns->items[i].key;
-        if (module.len < key.len || memcmp(module.text + module.len - key.len, key.text, key.len) != 0) {
-            continue;
-        }
-        if (module.len == key.len || module.text[module.len - key.len - 1] == '.') {
-            return patterns->items[i].value;
+    size_t first = patterns->count;
+    for (size_t from = 0; from <= module.len && patterns->key_count > 0; from++) {
+        const coffer__name end = { module.text + from, module.len - from };
+        size_t place = 0;
+        const bool begins = from == 0 || module.text[from - 1] == '.';
+        if (begins && coffer__find_sorted(patterns->key_count, lora_config_compare, patterns, &end, &place)) {
+            first = patterns->by_key[place] < first ? patterns->by_key[place] : first;
         }
     }
-    return otherwise;
+    return first < patterns->count ? patterns->items[first].value : otherwise;
 }
 
 coffer_status coffer__lora_config_factor(const coffer__lora_config *config, coffer__name module, uint64_t rank,

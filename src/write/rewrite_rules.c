@@ -13,6 +13,9 @@
 
 #include <string.h>
 
+#define REGEX_MOST_DEPTH 32  /* groups in groups */
+#define REGEX_MOST_SIZE 1000 /* signs, where a repetition counts for as many as it stands for */
+
 /* Bytes of a name that expressions are tried on. The time for replacing grows with the square, and files choose names. */
 #define REWRITE_LONGEST_TEXT 4096u
 #define REWRITE_LONGEST_CHARACTER 4u /* of UTF-8 */
@@ -133,9 +136,103 @@ static coffer_status rewrite_check_groups(const coffer_rewrite_rule *rule, const
     return COFFER_OK;
 }
 
+/* Groups of an expression that are open, and the sizes that they have once repetitions are written out. */
+typedef struct regex_groups {
+    uint64_t sizes[REGEX_MOST_DEPTH];
+    size_t depth;
+    uint64_t last; /* the size of what a repetition would repeat */
+    bool counts;
+} regex_groups;
+
+/* The end of a bracket expression that begins at `text`, past its closing bracket; of one that is not closed, the end. */
+static const char *regex_bracket_end(const char *text)
+{
+    text += 1 + (text[1] == '^');
+    text += *text == ']';
+    while (*text != '\0' && *text != ']') {
+        const bool nested = text[0] == '[' && text[1] != '\0' && strchr(".:=", text[1]) != NULL;
+        const char sign = text[1];
+        text++;
+        while (nested && *++text != '\0' && !(text[0] == sign && text[1] == ']')) {}
+        text += nested && *text != '\0' ? 2 : 0;
+    }
+    return *text == ']' ? text + 1 : text;
+}
+
+/* The larger number of {m}, {m,} and {m,n}, or the limit where it is beyond that. */
+static uint64_t regex_times(const char *text)
+{
+    uint64_t most = 0;
+    uint64_t number = 0;
+    for (; *text != '\0' && *text != '}'; text++) {
+        const bool digit = *text >= '0' && *text <= '9';
+        number = digit ? number * 10 + (uint64_t)(*text - '0') : 0;
+        number = number < REGEX_MOST_SIZE ? number : REGEX_MOST_SIZE;
+        most = number > most ? number : most;
+    }
+    return most > 0 ? most : 1;
+}
+
+static bool regex_take(regex_groups *groups, const char **text)
+{
+    const char c = **text;
+    uint64_t *size = &groups->sizes[groups->depth];
+    if (c == '(') {
+        groups->sizes[++groups->depth < REGEX_MOST_DEPTH ? groups->depth : 0] = 0;
+        ++*text;
+        return groups->depth < REGEX_MOST_DEPTH;
+    }
+    if (c == ')' && groups->depth > 0) {
+        groups->last = *size + 1;
+        groups->sizes[--groups->depth] += groups->last;
+    } else if (c == '{') {
+        const uint64_t times = regex_times(*text + 1);
+        *size += groups->last * (times - 1);
+        groups->last *= times;
+        groups->counts = true;
+        *text += strcspn(*text, "}");
+    } else {
+        const bool repeats = c == '*' || c == '+' || c == '?';
+        *size += 1;
+        groups->last = repeats ? groups->last + 1 : 1;
+    }
+    if (c == '[') {
+        *text = regex_bracket_end(*text);
+    } else {
+        *text += (**text != '\0') + (c == '\\' && (*text)[1] != '\0');
+    }
+    return !groups->counts || (*size <= REGEX_MOST_SIZE && groups->last <= REGEX_MOST_SIZE);
+}
+
+/* The C library's work is bounded only for expressions without back-references, which POSIX does not know in these, and whose
+   repetitions, written out, are not many. */
+static coffer_status rewrite_check_work(const coffer_rewrite_rule *rule, coffer_error *err)
+{
+    regex_groups groups = { .depth = 0 };
+    for (const char *text = rule->pattern; *text != '\0';) {
+        if (text[0] == '\\' && text[1] >= '1' && text[1] <= '9') {
+            return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                                "%q refers back to a group, which POSIX extended regular expressions cannot: only the "
+                                "new name has groups",
+                                rule->pattern, strlen(rule->pattern));
+        }
+        if (!regex_take(&groups, &text)) {
+            return coffer__fail(err, COFFER_ERR_ARGUMENT,
+                                "%q nests groups deeper than %u, or repeats more than %u times in all: take * or +",
+                                rule->pattern, strlen(rule->pattern), (uint64_t)REGEX_MOST_DEPTH,
+                                (uint64_t)REGEX_MOST_SIZE);
+        }
+    }
+    return COFFER_OK;
+}
+
 static coffer_status rewrite_compile(const coffer_rewrite_rule *rule, coffer__os_regex **regex, coffer_error *err)
 {
     char why[128];
+    const coffer_status status = rewrite_check_work(rule, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
     switch (coffer__os_regex_new(regex, rule->pattern, why, sizeof why)) {
     case 0:
         return rewrite_check_groups(rule, *regex, err);

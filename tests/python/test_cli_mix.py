@@ -849,3 +849,28 @@ def test_a_dry_run_of_an_average_compares_what_is_not_averaged(tmp_path):
                                 cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
         assert result.returncode == code and not (tmp_path / "o.safetensors").exists()
         assert ("differs between the models" in result.stderr) == (code == 1)
+
+
+# ---- Averages of adapters ----
+
+
+FACTORS = {"peft": ["base_model.model.a.lora_A.weight", "base_model.model.a.lora_B.weight"],
+           "kohya": ["lora_unet_a.lora_down.weight", "lora_unet_a.lora_up.weight"],
+           "loha": ["a.hada_w1_a", "a.hada_w1_b", "a.hada_w2_a", "a.hada_w2_b"], "lokr": ["a.lokr_w1", "a.lokr_w2"]}
+
+
+@pytest.mark.parametrize("kind", FACTORS)
+def test_factors_of_adapters_are_not_averaged(kind, tmp_path):
+    for name in "ab":
+        make(tmp_path / f"{name}.safetensors", {factor: ("F32", [2, 2], bytes(16)) for factor in FACTORS[kind]})
+    result = subprocess.run([CLI, "average", "a.safetensors", "b.safetensors", "-o", "o.safetensors"], cwd=tmp_path,
+                            capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 1 and not (tmp_path / "o.safetensors").exists()
+    assert "coffer merge-lora BASE A B" in result.stderr
+
+
+def test_models_with_names_like_those_of_adapters_are_averaged(tmp_path):
+    for name in "ab":
+        make(tmp_path / f"{name}.safetensors", {n: ("F32", [1], bytes(4)) for n in ("a.alpha", "lora.weight", "a.q_a_proj.weight")})
+    subprocess.run([CLI, "average", "a.safetensors", "b.safetensors", "-o", "o.safetensors"], cwd=tmp_path, capture_output=True,
+                   timeout=60, check=True)

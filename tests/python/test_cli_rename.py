@@ -265,3 +265,21 @@ def test_the_maps_of_the_help_are_those_of_the_library(tmp_path):
     for name in listed:
         result = run("rename", tmp_path / "m.safetensors", "--map", name, "-n", "--ignore-unmatched")
         assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("expression", [r"(.*)\1", r"(a|b)*\2", "((((a{1,99}){1,99}){1,99}){1,99})", "a{1001}", "(a{100}){11}",
+                                        "(" * 33 + "a" + ")" * 33, "(x{0,500}y{0,501})", "((a{10})*){10}{11}"])
+def test_expressions_whose_work_has_no_bound_are_refused(expression, tmp_path):
+    """At once: before, these took all memory or did not end."""
+    make(tmp_path / "m.safetensors", {"a" * 4000: b"0"})
+    result = run("rename", tmp_path / "m.safetensors", "--regex", f"s/{expression}/x/", "-n", "-o", tmp_path / "o.safetensors")
+    assert result.returncode == 2
+    assert "refers back to a group" in result.stderr or "repeats more than 1000 times in all" in result.stderr
+
+
+@pytest.mark.parametrize("expression", ["a{1,3}", "[]{9999}a]", "[[:alpha:]{9999}]", "[^]a]*a", "(a{0,10}){0,10}", "(((a)))", "a{2,}",
+                                        r"a\{9999}|a", "(" * 31 + "a" + ")" * 31, "a" * 1500, "(a*)*"])
+def test_expressions_that_end_are_taken(expression, tmp_path):
+    make(tmp_path / "m.safetensors", {"a" * 4000: b"0"})
+    result = run("rename", tmp_path / "m.safetensors", "--regex", f"s/{expression}/x/", "-n", "-o", tmp_path / "o.safetensors")
+    assert result.returncode == 0, result.stderr

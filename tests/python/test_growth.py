@@ -14,7 +14,7 @@ import re
 import subprocess
 
 import pytest
-from model_files import header_bytes
+from model_files import header_bytes, make
 
 CLI = os.environ["COFFER_CLI"]
 FACTOR = 4
@@ -112,7 +112,19 @@ def manifest_that_ignores(folder, count):
     (folder / "m").write_text(json.dumps(statement))
 
 
+def adapter_with_a_pattern_for_each_module(folder, count):
+    names = [f"layers.{i}.w" for i in shuffled(count)]
+    one = bytes(4)
+    make(folder / "m.safetensors", {f"{name}.weight": ("F32", [1, 1], one) for name in names})
+    (folder / "a").mkdir()
+    make(folder / "a" / "adapter_model.safetensors",
+         {f"base_model.model.{name}.lora_{part}.weight": ("F32", [1, 1], one) for name in names for part in "AB"})
+    (folder / "a" / "adapter_config.json").write_text(json.dumps({
+        "peft_type": "LORA", "r": 2, "rank_pattern": dict.fromkeys(names, 1), "alpha_pattern": dict.fromkeys(reversed(names), 3)}))
+
+
 CASES = [
+    (adapter_with_a_pattern_for_each_module, 500, ["merge-lora", "m.safetensors", "a", "-o", "o.safetensors", "-n", "-q"], 0),
     (empty_tensors_with_digests, 1000, ["drop", "m", "layers.7.w", "-o", "o.safetensors"], 0),
     (empty_tensors_with_digests, 1000, ["verify", "m"], 0),
     (empty_tensors, 2000, ["check", "m"], 0),
