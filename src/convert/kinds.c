@@ -144,3 +144,8 @@ const char *coffer__kind_of(const uint8_t *head, size_t head_size, const uint8_t
     }
     return NULL;
 }
+
+bool coffer__kind_is_tensors(const uint8_t *head, size_t head_size)
+{
+    return head_size > 8 && head[8] == '{' && coffer__load_u32le(head + 4) == 0;
+}

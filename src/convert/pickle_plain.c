@@ -10,10 +10,10 @@
  *
  * and here they are joined again.
  */
-#include "bytes.h"
 #include "checked.h"
 #include "dtype.h"
 #include "error.h"
+#include "kinds.h"
 #include "pickle_rows.h"
 #include "pickle_scan.h"
 #include "pickle_views.h"
@@ -270,12 +270,6 @@ static coffer_status plain_read(coffer__graph *graph, const coffer__torch_file *
     return status == COFFER_OK && graph->paddle ? plain_note_paddle(graph, err) : status;
 }
 
-/* Whether bytes begin as a file of safetensors: the size of a header, and JSON. Sizes of 128 and others read as PROTO. */
-static bool plain_is_tensors(const uint8_t *head, size_t head_size)
-{
-    return head_size > 8 && head[8] == '{' && coffer__load_u32le(head + 4) == 0;
-}
-
 /* Protocols 2 to 5 begin with their number, and loaders take any number up to 5 there. Those before have no signature, so
    the ending has to say so; readers.c asks the machine about what is left. */
 static bool plain_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
@@ -285,7 +279,7 @@ static bool plain_sniff(const uint8_t *head, size_t head_size, const uint8_t *ta
                        coffer__text_ends(path, path_len, ".pdparams") || coffer__text_ends(path, path_len, ".pdopt");
     if (head_size >= 2 && head[0] == 0x80) {
         return (coffer__scan_is_pickle(head, head_size) || (named && head[1] <= 5)) &&
-               !plain_is_tensors(head, head_size);
+               !coffer__kind_is_tensors(head, head_size);
     }
     return named && head_size >= 2 && tail[tail_size - 1] == '.' &&
            (head[0] == '(' || head[0] == 'c' || head[0] == '}' || head[0] == ']');

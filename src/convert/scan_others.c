@@ -3,6 +3,7 @@
 #include "scan_others.h"
 
 #include "alloc.h"
+#include "kinds.h"
 #include "paths.h"
 #include "readers.h"
 #include "scan_code.h"
@@ -105,7 +106,9 @@ coffer_status coffer__scan_unknown(const coffer__input *input, const coffer__wan
         *reader = &coffer__reader_archive;
         return status;
     }
-    status = status == COFFER_OK ? others_read_code(input, wants, plan, err) : status;
+    if (status == COFFER_OK && !coffer__kind_is_tensors(head, size)) {
+        status = others_read_code(input, wants, plan, err);
+    }
     *reader = plan->findings.count > 0 ? &coffer__reader_code : NULL;
     return status;
 }

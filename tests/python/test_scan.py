@@ -397,7 +397,7 @@ def test_a_harmless_distributed_checkpoint_is_clean(tmp_path):
     assert verdicts(tmp_path / "good", CLEAN) == dict.fromkeys((".metadata", "__0_0.distcp", "__1_0.distcp"), True)
 
 
-@pytest.mark.parametrize("size", [128, 384, 1408, 0x10180, 0x4E0280])
+@pytest.mark.parametrize("size", [128, 384, 1408, 0x10180, 0x4E0280, 0x2123, 0x227B])
 def test_a_header_whose_size_reads_as_the_beginning_of_a_pickle_is_no_damage(tmp_path, size):
     header = json.dumps({"w": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}).encode().ljust(size)
     good = struct.pack("<Q", size) + header + b"\0"
