@@ -634,3 +634,24 @@ def test_a_pipeline_is_not_fetched_flat(tmp_path):
         done = command("fetch", "hf://o/pipe/unet/", "-o", tmp_path / "unet", hub=hub)
         assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "unet").iterdir()} == {"diffusion_pytorch_model.safetensors", "config.json"}
+
+
+def test_an_adapter_at_a_url_is_merged(tmp_path):
+    def file(tensors):
+        header, data = {}, b""
+        for name, shape in tensors.items():
+            size = 4 * shape[0] * shape[1]
+            header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + size]}
+            data += (b"\0\0\0\0" if name == "x.weight" else b"\0\0\x80?") * (size // 4)
+        text = json.dumps(header).encode()
+        return len(text).to_bytes(8, "little") + text + data
+
+    prefix = "base_model.model.x.lora_"
+    there = {"adapter_model.safetensors": file({prefix + "A.weight": [2, 4], prefix + "B.weight": [4, 2]}),
+             "adapter_config.json": b'{"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["x"]}'}  # fmt: skip
+    (tmp_path / "base.safetensors").write_bytes(file({"x.weight": [4, 4]}))
+    with Hub({"o/lora": Repository(there)}) as hub:
+        done = command("merge-lora", tmp_path / "base.safetensors", "hf://o/lora", "-o", tmp_path / "merged.safetensors", hub=hub)
+    assert done.returncode == 0, done.stderr
+    # 4 / 2 times the sum of two ones: 4 in every place.
+    assert (tmp_path / "merged.safetensors").read_bytes().endswith(b"\0\0\x80@" * 16)
