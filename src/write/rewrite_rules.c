@@ -159,7 +159,7 @@ static const char *regex_bracket_end(const char *text)
     return *text == ']' ? text + 1 : text;
 }
 
-/* The larger number of {m}, {m,} and {m,n}, or the limit where it is beyond that. */
+/* The larger number of {m}, {m,} and {m,n}, or one that is beyond the limit. */
 static uint64_t regex_times(const char *text)
 {
     uint64_t most = 0;
@@ -167,7 +167,7 @@ static uint64_t regex_times(const char *text)
     for (; *text != '\0' && *text != '}'; text++) {
         const bool digit = *text >= '0' && *text <= '9';
         number = digit ? number * 10 + (uint64_t)(*text - '0') : 0;
-        number = number < REGEX_MOST_SIZE ? number : REGEX_MOST_SIZE;
+        number = number <= REGEX_MOST_SIZE ? number : REGEX_MOST_SIZE + 1;
         most = number > most ? number : most;
     }
     return most > 0 ? most : 1;

@@ -252,6 +252,28 @@ static void test_calls_that_are_wrong(void **state)
     coffer_close(model);
 }
 
+/* What a run does before its first byte, and nothing more: no file is left, and the plan is used up. */
+static void test_a_plan_that_is_only_checked(void **state)
+{
+    (void)state;
+    coffer_rewrite *rewrite = NULL;
+    coffer_rewrite_options where = COFFER_REWRITE_OPTIONS_INIT;
+    write_models();
+    coffer *model = model_open("a.safetensors");
+    const coffer *models[] = { model, model };
+    const size_t before = work_dir_count();
+    for (int missing = 0; missing < 2; missing++) {
+        where.output = work_path(missing ? "missing/o.safetensors" : "o.safetensors");
+        assert_int_equal(coffer_average_plan(&rewrite, models, 2, NULL, &where, NULL), COFFER_OK);
+        assert_int_equal(coffer_rewrite_check(rewrite, NULL, NULL), missing ? COFFER_ERR_NOT_FOUND : COFFER_OK);
+        assert_int_equal(coffer_rewrite_run(rewrite, NULL, NULL), COFFER_ERR_ARGUMENT);
+        coffer_rewrite_free(rewrite);
+        assert_int_equal(work_dir_count(), before);
+    }
+    assert_int_equal(coffer_rewrite_check(NULL, NULL, NULL), COFFER_ERR_ARGUMENT);
+    coffer_close(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +282,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_slerp_with_any_number_of_threads, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_cancelling_leaves_nothing, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_without_memory_nothing_happens, work_dir_set_up, work_dir_tear_down),
+        cmocka_unit_test_setup_teardown(test_a_plan_that_is_only_checked, work_dir_set_up, work_dir_tear_down),
         cmocka_unit_test_setup_teardown(test_calls_that_are_wrong, work_dir_set_up, work_dir_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
