@@ -314,8 +314,8 @@ static const char *suggest_option(const cli *app, const coffer_error *err)
 static int exit_code_of(const cli *app, const coffer_error *err)
 {
     const bool takes_apart = app->command != NULL && app->command->takes_apart;
-    const bool by_file = (err->code == COFFER_ERR_ARGUMENT || err->code == COFFER_ERR_UNSUPPORTED) &&
-                         (takes_apart || err->tensor[0] != '\0');
+    const bool by_file =
+        err->code == COFFER_ERR_ARGUMENT ? err->tensor[0] != '\0' : err->code == COFFER_ERR_UNSUPPORTED && takes_apart;
     return by_file ? CLI_EXIT_NOT_CONFORMING : cli_exit_code(err->code);
 }
 

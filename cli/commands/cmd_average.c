@@ -247,4 +247,5 @@ const cli_command cli_average = {
     .examples = AVERAGE_EXAMPLES,
     .least_names = 2,
     .most_names = SIZE_MAX,
+    .takes_apart = true,
 };

@@ -282,5 +282,4 @@ const cli_command cli_convert = {
     .examples = CONVERT_EXAMPLES,
     .least_names = 1,
     .most_names = SIZE_MAX,
-    .takes_apart = true,
 };
