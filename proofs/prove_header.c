@@ -3,7 +3,7 @@
  * The header's builder: what it writes, whatever it is asked to write, that it reads what it wrote, in both formats, and what
  * it refuses.
  */
-#include "header.h"
+#include "declared.h"
 #include "prove.h"
 
 /* What is longer than any header; nobody looks at it. */
