@@ -51,12 +51,12 @@ typedef struct bench_rival {
     void *ctx;
 } bench_rival;
 
-#define BENCH_MOST_RIVALS 6
-#define BENCH_MOST_ROUNDS 1001
+#define BENCH_MAX_RIVALS 6
+#define BENCH_MAX_ROUNDS 1001
 
 typedef struct bench_result {
-    double median[BENCH_MOST_RIVALS]; /* seconds */
-    double ratio[BENCH_MOST_RIVALS];  /* the median, over the rounds, of rival i's seconds to those of rival 0 */
+    double median[BENCH_MAX_RIVALS]; /* seconds */
+    double ratio[BENCH_MAX_RIVALS];  /* the median, over the rounds, of rival i's seconds to those of rival 0 */
 } bench_result;
 
 /* Lets the rivals run in turn, `rounds` times, after one round that does not count. What else the machine does then hits
@@ -114,7 +114,7 @@ coffer_header *bench_model(bench_shape shape);
 coffer_header *bench_matrix(uint64_t rows, uint64_t columns);
 /* Builds the header: the file's first bytes. */
 const void *bench_build(coffer_header *header, uint64_t *size, const coffer_table **table);
-/* Writes the header's file with a body that is a hole: its bytes are zeros and take no room on the disk. */
+/* Writes the header's file with a body that is a hole: its bytes are zeros and take no space on the disk. */
 void bench_write_sparse(const char *path, coffer_header *header);
 /* Writes the header's file with a body of real bytes, and waits until the disk has it, so that it is not still being
    written while something is measured. */

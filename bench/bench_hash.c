@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define PIECE_SIZE ((size_t)1 << 20)
-#define MOST_THREADS 16u
+#define MAX_THREADS 16u
 
 typedef struct hash_job {
     const char *path;
@@ -153,9 +153,9 @@ static void *look(void *ctx)
 static double run_look(void *ctx)
 {
     const hash_job *job = ctx;
-    pthread_t threads[MOST_THREADS];
+    pthread_t threads[MAX_THREADS];
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const size_t count = processors < 1 ? 1 : processors > (long)MOST_THREADS ? MOST_THREADS : (size_t)processors;
+    const size_t count = processors < 1 ? 1 : processors > (long)MAX_THREADS ? MAX_THREADS : (size_t)processors;
     const double start = bench_now();
     looking shared = { .job = job, .fd = open(job->path, O_RDONLY | O_CLOEXEC) };
     void *map = job->by_reads ? NULL : mmap(NULL, job->size, PROT_READ, MAP_SHARED, shared.fd, 0);

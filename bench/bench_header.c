@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 typedef struct header_text {
-    char *bytes; /* the file's first bytes, length included, with room behind for simdjson */
+    char *bytes; /* the file's first bytes, length included, with space behind for simdjson */
     size_t size;
     size_t count;
     size_t repeats; /* for one sample */
@@ -328,9 +328,9 @@ static size_t shuffle_members(char *out, const char *json, size_t size)
 /* What another spelling of the same header costs: only validated headers count, so a wrong one ends the run. */
 static void measure_spelling(const char *what, const header_text *compact, spelling how)
 {
-    const size_t room = 4 * compact->size;
-    header_text text = { bench_alloc(room + text_padding()), 0, compact->count, compact->repeats, NULL };
-    memset(text.bytes, 0, room + text_padding());
+    const size_t capacity = 4 * compact->size;
+    header_text text = { bench_alloc(capacity + text_padding()), 0, compact->count, compact->repeats, NULL };
+    memset(text.bytes, 0, capacity + text_padding());
     const char *json = compact->bytes + 8;
     const size_t length = how == SPELLING_SHUFFLED
                               ? shuffle_members(text.bytes + 8, json, compact->size - 8)

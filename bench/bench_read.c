@@ -118,19 +118,19 @@ static double read_one_thread(void *ctx)
     return seconds;
 }
 
-#define MOST_THREADS 16u
+#define MAX_THREADS 16u
 
 static size_t all_threads(void)
 {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return processors < 1 ? 1 : processors > (long)MOST_THREADS ? MOST_THREADS : (size_t)processors;
+    return processors < 1 ? 1 : processors > (long)MAX_THREADS ? MAX_THREADS : (size_t)processors;
 }
 
 static double read_all_threads(void *ctx)
 {
     const read_file *file = ctx;
     void *whole = NULL;
-    pthread_t threads[MOST_THREADS];
+    pthread_t threads[MAX_THREADS];
     const size_t count = all_threads();
     const double start = bench_now();
     read_work work = { file, map_huge(file->size, &whole), 0 };

@@ -92,8 +92,8 @@ void bench_need_disk(uint64_t size)
     if (statvfs(bench_folder(), &disk) != 0) {
         bench_die(bench_folder(), NULL);
     }
-    const uint64_t room = (uint64_t)disk.f_bavail * disk.f_frsize;
-    if (room / 4 * 3 < size) {
+    const uint64_t capacity = (uint64_t)disk.f_bavail * disk.f_frsize;
+    if (capacity / 4 * 3 < size) {
         bench_note("left out: not enough room on the disk");
         exit(0);
     }
@@ -139,8 +139,8 @@ double bench_peak_memory(void)
 
 bench_result bench_contest(const bench_rival *rivals, size_t count, size_t rounds)
 {
-    static double times[BENCH_MOST_RIVALS][BENCH_MOST_ROUNDS];
-    static double ratios[BENCH_MOST_ROUNDS];
+    static double times[BENCH_MAX_RIVALS][BENCH_MAX_ROUNDS];
+    static double ratios[BENCH_MAX_ROUNDS];
     for (size_t i = 0; i < count; i++) {
         rivals[i].run(rivals[i].ctx);
     }

@@ -30,7 +30,7 @@ static int wrong_number_of_names(cli *app, const cli_command *command, const cli
 }
 
 /* Before bytes go to a terminal, the progress goes. */
-static void make_room(void *ctx)
+static void reserve(void *ctx)
 {
     const cli *app = ctx;
     if (app->progress != NULL) {
@@ -57,7 +57,7 @@ static void set_manners(cli *app, const cli_arguments *arguments)
     app->shows_progress =
         !app->quiet && !cli_given(arguments, CLI_OPTION_NO_PROGRESS) && cli_terminal_capable(STDERR_FILENO);
     set_colours(app, arguments);
-    app->out.before = make_room;
+    app->out.before = reserve;
     app->out.before_ctx = app;
 }
 

@@ -304,7 +304,7 @@ static coffer_status write_model(const char *path, const tensor_plan *plans, cof
     coffer_writer *writer = NULL;
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     options.alignment = 4096; /* the data begins on a page, */
-    options.slack = 4096;     /* and the metadata has room to grow in place */
+    options.slack = 4096;     /* and the metadata has space to grow in place */
     coffer_status status = declare(header, plans, err);
     if (status == COFFER_OK) {
         status = coffer_writer_open(&writer, header, path, &options, err);

@@ -14,13 +14,13 @@
 #include <string.h>
 
 #define PLACE_ALIGNMENT 64 /* bytes; what vector code likes */
-#define MOST_RANK 2
+#define MAX_RANK 2
 
 /* What the engine wants to have. A 0 in the shape stands for any size: the file decides how large the model is. */
 typedef struct weight {
     const char *name;
     size_t rank;
-    uint64_t shape[MOST_RANK];
+    uint64_t shape[MAX_RANK];
     const coffer_tensor *tensor; /* where it is in the file */
     size_t place;                /* where it goes in the engine's memory, in floats */
 } weight;

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_INDICES 16
-#define MOST_SHOWN 8
+#define MAX_INDICES 16
+#define MAX_SHOWN 8
 
 /* Says what is wrong as the library puts it, in one line that can be shown as it is. */
 static int complain(const coffer_error *err)
@@ -26,8 +26,8 @@ static int complain(const coffer_error *err)
 static int print_numbers(coffer_dtype dtype, const void *bytes, uint64_t count)
 {
     /* A complex element is two numbers. */
-    double values[2 * MOST_SHOWN];
-    const size_t shown = count < MOST_SHOWN ? (size_t)count : MOST_SHOWN;
+    double values[2 * MAX_SHOWN];
+    const size_t shown = count < MAX_SHOWN ? (size_t)count : MAX_SHOWN;
     const size_t numbers = coffer_dtype_kind(dtype) == COFFER_KIND_COMPLEX ? 2 * shown : shown;
     if (coffer_decode(dtype, bytes, 0, shown, values) != COFFER_OK) {
         fprintf(stderr, "read_tensor: numbers of this dtype cannot be decoded\n");
@@ -53,8 +53,8 @@ static int print_whole(const coffer *model, const coffer_tensor *tensor)
 static int print_slice(const coffer *model, const coffer_tensor *tensor, const char *text)
 {
     coffer_error err;
-    coffer_index indices[MOST_INDICES];
-    size_t count = MOST_INDICES;
+    coffer_index indices[MAX_INDICES];
+    size_t count = MAX_INDICES;
     uint64_t size = 0;
     coffer_status status = coffer_slice_parse(text, strlen(text), indices, &count, &err);
     if (status == COFFER_OK) {

@@ -62,7 +62,7 @@ static coffer_status write_checkpoint(const char *path, coffer_header *header, u
 {
     coffer_writer_options options = COFFER_WRITER_OPTIONS_INIT;
     options.alignment = 4096; /* the data begin on a page */
-    options.slack = 4096;     /* later edits of the metadata find room in the header */
+    options.slack = 4096;     /* later edits of the metadata find space in the header */
     coffer_writer *writer = NULL;
     coffer_status status = declare(header, layers, err);
     if (status == COFFER_OK) {

@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-#define FUZZ_MOST 65536
+#define FUZZ_MAX 65536
 
 typedef struct fuzz_file {
     const uint8_t *bytes;
@@ -31,9 +31,9 @@ static coffer_status read_file(void *ctx, uint32_t number, uint64_t offset, void
     return COFFER_OK;
 }
 
-static void expect_member(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member)
+static void expect_member(const coffer__zip *zip, const coffer__input_files *input, coffer__zip_member *member)
 {
-    static uint8_t data[FUZZ_MOST];
+    static uint8_t data[FUZZ_MAX];
     coffer_error err;
     expect(member->located && member->at >= member->head + 30 + member->name_len, "a member has a place");
     expect(member->at <= zip->directory && member->stored_size <= zip->directory - member->at,
@@ -60,13 +60,14 @@ static void expect_apart(const coffer__zip *zip)
     }
 }
 
-static void read_archive(const coffer__input *input, bool scan)
+static void read_archive(const coffer__input_files *input, bool scan)
 {
     const coffer__wants wants = { .scan = scan };
     coffer__zip zip;
-    coffer__plan plan;
+    coffer__import_plan plan;
     coffer_error err;
-    expect(coffer__plan_begin(&plan, coffer_libc_allocator(), (uint64_t)1 << 20, &err) == COFFER_OK, "a plan begins");
+    expect(coffer__import_plan_begin(&plan, coffer_libc_allocator(), (uint64_t)1 << 20, &err) == COFFER_OK,
+           "a plan begins");
     const coffer_status status =
         coffer__zip_read(&zip, input, 0, 0, input->size, &wants, &plan, coffer_libc_allocator(), &err);
     expect(status == COFFER_OK || err.message[0] != '\0', "a failure says what it is");
@@ -83,7 +84,7 @@ static void read_archive(const coffer__input *input, bool scan)
         }
         coffer__zip_free(&zip);
     }
-    coffer__plan_free(&plan);
+    coffer__import_plan_free(&plan);
 }
 
 static coffer_status next_part(void *ctx, const uint8_t **bytes, size_t *size, coffer_error *err)
@@ -99,9 +100,9 @@ static coffer_status next_part(void *ctx, const uint8_t **bytes, size_t *size, c
 /* The input itself as deflated bytes: a part of what it inflates to is the beginning of more of it. */
 static void inflate_input(const uint8_t *bytes, size_t size)
 {
-    static uint8_t some[FUZZ_MOST / 2];
-    static uint8_t more[FUZZ_MOST];
-    for (size_t wanted = 64; wanted <= FUZZ_MOST / 2; wanted *= 8) {
+    static uint8_t some[FUZZ_MAX / 2];
+    static uint8_t more[FUZZ_MAX];
+    for (size_t wanted = 64; wanted <= FUZZ_MAX / 2; wanted *= 8) {
         fuzz_file file = { bytes, size, 0 };
         fuzz_file again = { bytes, size, 0 };
         const coffer__inflate_input first = { &file, next_part };
@@ -122,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         return 0;
     }
     fuzz_file file = { edge, size, 0 };
-    const coffer__input input = { .ctx = &file, .read = read_file, .size = size, .path = "", .path_len = 0 };
+    const coffer__input_files input = { .ctx = &file, .read = read_file, .size = size, .path = "", .path_len = 0 };
     read_archive(&input, false);
     read_archive(&input, true);
     inflate_input(edge, size);

@@ -18,13 +18,13 @@
 
 #include <string.h>
 
-#define MOST_TENSORS 24
-#define MOST_PAIRS 4
-#define MOST_DIMENSIONS 5
-#define MOST_NAME 8192
-#define MOST_DATA 4096 /* bytes of a tensor */
-#define MOST_FILE ((size_t)4 << 20)
-#define MOST_INPUT 2048 /* each byte that is typed is a screen */
+#define MAX_TENSORS 24
+#define MAX_PAIRS 4
+#define MAX_DIMENSIONS 5
+#define MAX_NAME 8192
+#define MAX_DATA 4096 /* bytes of a tensor */
+#define MAX_FILE ((size_t)4 << 20)
+#define MAX_INPUT 2048 /* each byte that is typed is a screen */
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -43,10 +43,10 @@ static const char *next_text(fuzz_input *in, size_t wanted, size_t *taken)
 /* A name that cannot be declared, or is there already, is left out. */
 static void add_tensor(fuzz_input *in, coffer_header *header)
 {
-    static char name[MOST_NAME];
-    uint64_t shape[MOST_DIMENSIONS] = { 0 };
+    static char name[MAX_NAME];
+    uint64_t shape[MAX_DIMENSIONS] = { 0 };
     const coffer_dtype dtype = (coffer_dtype)(1 + next_byte(in) % COFFER_DTYPE_COUNT);
-    const size_t rank = next_byte(in) % (MOST_DIMENSIONS + 1);
+    const size_t rank = next_byte(in) % (MAX_DIMENSIONS + 1);
     uint64_t elements = 1;
     size_t len = 0;
     size_t used = 0;
@@ -61,7 +61,7 @@ static void add_tensor(fuzz_input *in, coffer_header *header)
         memcpy(name + used, text, len);
         used += len;
     }
-    if (elements * coffer_dtype_bits(dtype) <= (uint64_t)8 * MOST_DATA) {
+    if (elements * coffer_dtype_bits(dtype) <= (uint64_t)8 * MAX_DATA) {
         coffer_header_add(header, name, used, dtype, shape, rank, NULL);
     }
 }
@@ -78,8 +78,8 @@ static void add_pair(fuzz_input *in, coffer_header *header)
 /* A model in memory, all of whose numbers are zero; NULL when it cannot be. */
 static coffer *make_model(fuzz_input *in, uint8_t *file)
 {
-    const size_t tensors = next_byte(in) % (MOST_TENSORS + 1);
-    const size_t pairs = next_byte(in) % (MOST_PAIRS + 1);
+    const size_t tensors = next_byte(in) % (MAX_TENSORS + 1);
+    const size_t pairs = next_byte(in) % (MAX_PAIRS + 1);
     coffer_header *header = NULL;
     const coffer_table *table = NULL;
     const void *head = NULL;
@@ -94,7 +94,7 @@ static coffer *make_model(fuzz_input *in, uint8_t *file)
     }
     if (coffer_header_build(header, NULL, &head, &head_size, &table, NULL) == COFFER_OK) {
         const uint64_t size = head_size + coffer_table_data_size(table);
-        expect(size <= MOST_FILE, "it fits");
+        expect(size <= MAX_FILE, "it fits");
         memset(file, 0, (size_t)size);
         memcpy(file, head, (size_t)head_size);
         expect(coffer_open_memory(&model, file, (size_t)size, NULL, NULL) == COFFER_OK, "what is declared is read");
@@ -228,8 +228,8 @@ static void browse_models(fuzz_input *in, const coffer *a, const coffer *b, cli_
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static uint8_t files[2][MOST_FILE];
-    fuzz_input in = { bytes, size < MOST_INPUT ? size : MOST_INPUT, 0 };
+    static uint8_t files[2][MAX_FILE];
+    fuzz_input in = { bytes, size < MAX_INPUT ? size : MAX_INPUT, 0 };
     cli_screen screen;
     memset(&screen, 0, sizeof screen);
     const size_t columns = 1 + (size_t)next_byte(&in);

@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-/* Writes the checksum after a block, if the bytes have room for it. */
+/* Writes the checksum after a block, if the bytes have space for it. */
 static void mend(uint8_t *bytes, size_t size, size_t begin, size_t block)
 {
     coffer__lookup3 state;

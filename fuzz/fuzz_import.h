@@ -15,7 +15,7 @@
 #include "guarded.h"
 
 #define FUZZ_BESIDE 4096u
-#define FUZZ_MOST_OUTPUT ((uint64_t)1 << 20)
+#define FUZZ_MAX_OUTPUT ((uint64_t)1 << 20)
 
 typedef struct fuzz_file {
     const uint8_t *bytes;
@@ -104,7 +104,7 @@ static void import_bytes(const uint8_t *bytes, size_t size, const char *path, co
         const coffer_import_summary *summary = coffer_import_summarize(made);
         expect(summary->total == summary->written + summary->aliased + summary->skipped + summary->unreferenced,
                "the bytes add up");
-        if (!options->scan && summary->output <= FUZZ_MOST_OUTPUT) {
+        if (!options->scan && summary->output <= FUZZ_MAX_OUTPUT) {
             write_import(made);
         }
     }

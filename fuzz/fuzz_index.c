@@ -11,7 +11,7 @@
 #include "fuzz_input.h"
 #include "guarded.h"
 #include "index.h"
-#include "place.h"
+#include "model_dir.h"
 #include "sort.h"
 
 #include <string.h>
@@ -23,11 +23,11 @@ static bool same(coffer__name a, coffer__name b)
     return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
 }
 
-static void expect_files(const coffer__index *index)
+static void expect_files(const coffer__model_index *index)
 {
     for (size_t i = 0; i < index->shard_count; i++) {
         const coffer__name file = index->shards[i].file;
-        expect(coffer__place_check_name(file.text, file.len, 0, NULL) == COFFER_OK, "a file is a plain name");
+        expect(coffer__model_dir_check_name(file.text, file.len, 0, NULL) == COFFER_OK, "a file is a plain name");
         expect(memchr(file.text, '/', file.len) == NULL && file.len > 0, "it leads nowhere else");
         if (i > 0) {
             const coffer__name before = index->shards[i - 1].file;
@@ -36,7 +36,7 @@ static void expect_files(const coffer__index *index)
     }
 }
 
-static void expect_entries(const coffer__index *index, size_t size)
+static void expect_entries(const coffer__model_index *index, size_t size)
 {
     for (size_t i = 0; i < index->count; i++) {
         const coffer__index_entry *entry = &index->entries[i];
@@ -50,7 +50,7 @@ static void expect_entries(const coffer__index *index, size_t size)
     }
 }
 
-static void select_some(coffer__index *index, size_t size, uint8_t choice)
+static void select_some(coffer__model_index *index, size_t size, uint8_t choice)
 {
     static const char *const patterns[] = { "*", "*a*", "[!a-m]*", "?", "*.weight", "\\*" };
     const char *const pattern = patterns[choice % (sizeof patterns / sizeof patterns[0])];
@@ -68,10 +68,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         return 0;
     }
     const uint8_t *edge = guarded_copy(bytes, size);
-    coffer__index index;
+    coffer__model_index index;
     coffer_error err;
     const coffer_status status =
-        coffer__index_read(&index, edge, size, coffer__place_check_name, coffer_libc_allocator(), &err);
+        coffer__index_read(&index, edge, size, coffer__model_dir_check_name, coffer_libc_allocator(), &err);
     if (status != COFFER_OK) {
         expect(err.code == status, "the error has the code that was returned");
         expect(err.offset <= size || err.offset == COFFER_NO_OFFSET, "and a place in the text");

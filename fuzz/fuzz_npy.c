@@ -17,7 +17,7 @@ static void expect_header(const coffer__npy *npy, coffer_status status, size_t s
     expect(status == COFFER_OK || status == COFFER_NEED_MORE || status == COFFER_ERR_ARRAY, "it answers one of three");
     expect((status == COFFER_ERR_ARRAY) == (npy->fault != NULL), "a fault is told, and nothing else is one");
     expect(status != COFFER_ERR_ARRAY || npy->fault_at <= size, "a fault has a place");
-    expect(status != COFFER_NEED_MORE || (npy->size > size && npy->size <= COFFER__NPY_MOST), "more is more");
+    expect(status != COFFER_NEED_MORE || (npy->size > size && npy->size <= COFFER__NPY_MAX), "more is more");
     expect(status != COFFER_OK || (npy->size <= size && npy->rank <= COFFER__PLAN_MAX_RANK), "a header ends");
     expect(status != COFFER_OK || npy->lack != NULL || npy->element != COFFER__ELEMENT_NONE, "elements are something");
 }

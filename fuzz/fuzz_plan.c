@@ -10,7 +10,7 @@
 #include "guarded.h"
 
 #define FILE_SIZE 4096
-#define MOST ((uint64_t)4 << 20)
+#define MAX ((uint64_t)4 << 20)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         const coffer_import_summary *summary = coffer_import_summarize(import);
         expect(summary->total == summary->written + summary->aliased + summary->skipped + summary->unreferenced,
                "the bytes add up");
-        if (summary->output <= MOST) {
+        if (summary->output <= MAX) {
             write_import(import);
         }
     }

@@ -15,7 +15,7 @@
 #include "reader.h"
 #include "scan_input.h"
 
-#define FUZZ_MOST_FILES 64
+#define FUZZ_MAX_FILES 64
 
 /* The input is file 0. All others are alike, and are called as the reader asks. */
 typedef struct fuzz_folder {
@@ -56,18 +56,18 @@ static coffer_status open_folder(void *ctx, const char *name, size_t name_len, u
     return COFFER_OK;
 }
 
-static void expect_plan(const coffer__plan *plan, const fuzz_folder *folder)
+static void expect_plan(const coffer__import_plan *plan, const fuzz_folder *folder)
 {
-    uint64_t sizes[FUZZ_MOST_FILES];
+    uint64_t sizes[FUZZ_MAX_FILES];
     coffer_error err;
-    coffer__plan_account account;
-    for (size_t i = 0; i < FUZZ_MOST_FILES; i++) {
+    coffer__import_plan_account account;
+    for (size_t i = 0; i < FUZZ_MAX_FILES; i++) {
         sizes[i] = i == 0 ? folder->own : folder->others;
     }
-    const coffer_status status = coffer__plan_check(plan, sizes, true, &err);
+    const coffer_status status = coffer__import_plan_check(plan, sizes, true, &err);
     expect(status != COFFER_ERR_PLAN, err.message);
     expect(status == COFFER_OK || err.message[0] != '\0', "there is a message");
-    if (status == COFFER_OK && coffer__plan_add_up(plan, &account, &err) == COFFER_OK) {
+    if (status == COFFER_OK && coffer__import_plan_add_up(plan, &account, &err) == COFFER_OK) {
         expect(account.total == account.written + account.aliased + account.skipped + account.unreferenced,
                "the bytes add up");
     }
@@ -77,16 +77,16 @@ static void expect_plan(const coffer__plan *plan, const fuzz_folder *folder)
 static void read_as(fuzz_folder folder, const char *path, const coffer__wants *wants)
 {
     folder.count = 1;
-    const coffer__input input = { .ctx = &folder,
-                                  .read = read_folder,
-                                  .open = open_folder,
-                                  .size = folder.own,
-                                  .path = path,
-                                  .path_len = strlen(path) };
+    const coffer__input_files input = { .ctx = &folder,
+                                        .read = read_folder,
+                                        .open = open_folder,
+                                        .size = folder.own,
+                                        .path = path,
+                                        .path_len = strlen(path) };
     const coffer__reader *reader = NULL;
-    coffer__plan plan;
+    coffer__import_plan plan;
     coffer_error err;
-    coffer_status status = coffer__plan_begin(&plan, coffer_libc_allocator(), (uint64_t)16 << 20, &err);
+    coffer_status status = coffer__import_plan_begin(&plan, coffer_libc_allocator(), (uint64_t)16 << 20, &err);
     expect(status == COFFER_OK, "a plan begins");
     if (wants->scan) {
         status = coffer__scan_input(&input, wants, &plan, &reader, &err);
@@ -98,7 +98,7 @@ static void read_as(fuzz_folder folder, const char *path, const coffer__wants *w
     if (status == COFFER_OK) {
         expect_plan(&plan, &folder);
     }
-    coffer__plan_free(&plan);
+    coffer__import_plan_free(&plan);
 }
 
 #endif

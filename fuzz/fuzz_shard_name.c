@@ -9,8 +9,8 @@
 #include "coffer.h"
 #include "fuzz_input.h"
 #include "guarded.h"
+#include "model_dir.h"
 #include "pattern.h"
-#include "place.h"
 #include "shard_name.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     }
     const char *name = (const char *)guarded_copy(bytes, size);
     coffer_error err;
-    const coffer_status status = coffer__place_check_name(name, size, 7, &err);
+    const coffer_status status = coffer__model_dir_check_name(name, size, 7, &err);
     expect(status == COFFER_OK || (status == COFFER_ERR_SHARD_NAME && err.offset == 7), "a name is fine or it is not");
     if (status == COFFER_OK) {
         expect(size <= 255, "a name is no longer than names can be");

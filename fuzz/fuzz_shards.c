@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     const size_t wanted = (size_t)(bytes[0] | bytes[1] << 8);
     const uint8_t *edge = guarded_copy(bytes + 2, size - 2);
     const size_t own = wanted < size - 2 ? wanted : size - 2;
-    const fuzz_folder folder = { .bytes = edge, .own = own, .others = size - 2 - own, .most = FUZZ_MOST_FILES };
+    const fuzz_folder folder = { .bytes = edge, .own = own, .others = size - 2 - own, .most = FUZZ_MAX_FILES };
     for (size_t i = 0; edge != NULL && i < sizeof paths / sizeof paths[0]; i++) {
         for (size_t k = 0; k < sizeof wants / sizeof wants[0]; k++) {
             read_as(folder, paths[i], &wants[k]);

@@ -16,9 +16,9 @@
 #include "guarded.h"
 #include "slice.h"
 
-#define MOST_INDICES 12
-#define MOST_DIMENSIONS 8
-#define MOST_ELEMENTS 2048 /* that the oracle goes through */
+#define MAX_INDICES 12
+#define MAX_DIMENSIONS 8
+#define MAX_ELEMENTS 2048 /* that the oracle goes through */
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -56,7 +56,7 @@ static bool next_tensor(fuzz_input *in, coffer_tensor *tensor, uint64_t *shape)
     const uint8_t rank = next_byte(in);
     *tensor = (coffer_tensor){ .name = "t", .name_len = 1, .shape = shape };
     tensor->dtype = (coffer_dtype)(1 + (dtype & 0x7F) % COFFER_DTYPE_COUNT);
-    tensor->rank = rank % MOST_DIMENSIONS;
+    tensor->rank = rank % MAX_DIMENSIONS;
     const uint32_t bits = coffer_dtype_bits(tensor->dtype);
     uint64_t product = bits;
     for (uint32_t i = 0; i < tensor->rank; i++) {
@@ -76,27 +76,27 @@ static bool next_tensor(fuzz_input *in, coffer_tensor *tensor, uint64_t *shape)
 
 /* ---- text ---- */
 
-static size_t write_index(char *out, size_t room, const coffer_index *index)
+static size_t write_index(char *out, size_t capacity, const coffer_index *index)
 {
     switch (index->kind) {
     case COFFER_INDEX_ALL:
-        return (size_t)snprintf(out, room, ":,");
+        return (size_t)snprintf(out, capacity, ":,");
     case COFFER_INDEX_AT:
-        return (size_t)snprintf(out, room, "%lld,", (long long)index->start);
+        return (size_t)snprintf(out, capacity, "%lld,", (long long)index->start);
     case COFFER_INDEX_ELLIPSIS:
-        return (size_t)snprintf(out, room, "...,");
+        return (size_t)snprintf(out, capacity, "...,");
     default:
         break;
     }
     size_t used = 0;
     if (index->has_start) {
-        used += (size_t)snprintf(out, room, "%lld", (long long)index->start);
+        used += (size_t)snprintf(out, capacity, "%lld", (long long)index->start);
     }
-    used += (size_t)snprintf(out + used, room - used, ":");
+    used += (size_t)snprintf(out + used, capacity - used, ":");
     if (index->has_stop) {
-        used += (size_t)snprintf(out + used, room - used, "%lld", (long long)index->stop);
+        used += (size_t)snprintf(out + used, capacity - used, "%lld", (long long)index->stop);
     }
-    return used + (size_t)snprintf(out + used, room - used, ":%lld,", (long long)index->step);
+    return used + (size_t)snprintf(out + used, capacity - used, ":%lld,", (long long)index->step);
 }
 
 static bool same_index(const coffer_index *a, const coffer_index *b)
@@ -108,13 +108,13 @@ static bool same_index(const coffer_index *a, const coffer_index *b)
 /* What was understood, written plainly, is understood as the same. */
 static void check_written_anew(const coffer_index *indices, size_t count)
 {
-    char text[MOST_INDICES * 80];
+    char text[MAX_INDICES * 80];
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
         used += write_index(text + used, sizeof text - used, &indices[i]);
     }
-    coffer_index again[MOST_INDICES];
-    size_t again_count = MOST_INDICES;
+    coffer_index again[MAX_INDICES];
+    size_t again_count = MAX_INDICES;
     expect(coffer_slice_parse(text, used, again, &again_count, NULL) == COFFER_OK, "what was written can be read");
     expect(again_count == count, "there are as many indices");
     for (size_t i = 0; i < count; i++) {
@@ -128,7 +128,7 @@ static bool read_text(fuzz_input *in, coffer_index *indices, size_t *count)
     const size_t size = in->size - in->at;
     const char *text = (const char *)guarded_copy(in->bytes + in->at, size);
     coffer_error err;
-    *count = MOST_INDICES;
+    *count = MAX_INDICES;
     const coffer_status status = coffer_slice_parse(text, size, indices, count, &err);
     if (status == COFFER_ERR_SLICE_SYNTAX || status == COFFER_ERR_STEP) {
         expect(err.code == status && err.offset <= size, "the trouble has a place in the text");
@@ -137,10 +137,10 @@ static bool read_text(fuzz_input *in, coffer_index *indices, size_t *count)
     size_t needed = 0;
     const coffer_status counted = coffer_slice_parse(text, size, NULL, &needed, &err);
     if (status == COFFER_ERR_BUFFER_SIZE) {
-        expect(counted == status && err.expected > MOST_INDICES, "it is said how many indices there are");
+        expect(counted == status && err.expected > MAX_INDICES, "it is said how many indices there are");
         return false;
     }
-    expect(status == COFFER_OK && *count <= MOST_INDICES, "the text was understood");
+    expect(status == COFFER_OK && *count <= MAX_INDICES, "the text was understood");
     expect(counted == (*count > 0 ? COFFER_ERR_BUFFER_SIZE : COFFER_OK), "indices need room");
     check_written_anew(indices, *count);
     return true;
@@ -226,9 +226,9 @@ static coffer_status python_assign(const coffer_tensor *tensor, const coffer_ind
 typedef struct oracle {
     coffer_status status;
     size_t rank; /* of the result */
-    uint64_t shape[MOST_DIMENSIONS];
+    uint64_t shape[MAX_DIMENSIONS];
     size_t count;
-    uint32_t elements[MOST_ELEMENTS]; /* of the tensor, in the result's order */
+    uint32_t elements[MAX_ELEMENTS]; /* of the tensor, in the result's order */
 } oracle;
 
 static size_t taken_count(const taken *take)
@@ -243,8 +243,8 @@ static size_t taken_count(const taken *take)
 /* Goes through the dimensions, outermost first; each multiplies the elements that are taken. */
 static void oracle_make(oracle *out, const coffer_tensor *tensor, const coffer_index *indices, size_t count)
 {
-    const coffer_index *of[MOST_DIMENSIONS];
-    static uint32_t next[MOST_ELEMENTS];
+    const coffer_index *of[MAX_DIMENSIONS];
+    static uint32_t next[MAX_ELEMENTS];
     out->status = python_assign(tensor, indices, count, of);
     out->rank = 0;
     out->count = 1;
@@ -300,12 +300,12 @@ static bool is_small(const coffer_tensor *tensor)
 {
     uint64_t product = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        if (tensor->shape[i] > MOST_ELEMENTS) {
+        if (tensor->shape[i] > MAX_ELEMENTS) {
             return false;
         }
         product *= tensor->shape[i] == 0 ? 1 : tensor->shape[i];
     }
-    return product <= MOST_ELEMENTS;
+    return product <= MAX_ELEMENTS;
 }
 
 /* ---- plans ---- */
@@ -323,9 +323,9 @@ static void check_inside(const coffer_tensor *tensor, const coffer__box *box)
         const bool back = box->strides[i] < 0;
         const uint64_t stride = back ? 0 - (uint64_t)box->strides[i] : (uint64_t)box->strides[i];
         expect(box->counts[i] >= 2 && stride > 0, "a dimension of the box is one");
-        uint64_t *room = back ? &below : &above;
-        expect(stride <= *room / (box->counts[i] - 1), "every run lies inside");
-        *room -= stride * (box->counts[i] - 1);
+        uint64_t *capacity = back ? &below : &above;
+        expect(stride <= *capacity / (box->counts[i] - 1), "every run lies inside");
+        *capacity -= stride * (box->counts[i] - 1);
         runs *= box->counts[i];
     }
     expect(box->run_count == runs, "there are as many runs as the box has");
@@ -338,7 +338,7 @@ static void check_plan(const coffer_tensor *tensor, const coffer_index *indices,
     coffer__box box;
     coffer_error err;
     const coffer_status status = coffer__slice_plan(tensor, indices, count, &box, &err);
-    uint64_t shape[MOST_DIMENSIONS];
+    uint64_t shape[MAX_DIMENSIONS];
     size_t rank = 0;
     uint64_t size = 0;
     expect(coffer_slice_shape(tensor, indices, count, shape, &rank, &size, NULL) == status, "shape and plan agree");
@@ -381,9 +381,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     fuzz_input in = { bytes, size, 0 };
     const bool raw = size > 0 && (bytes[0] & 0x80) != 0;
     coffer_tensor tensor;
-    uint64_t shape[MOST_DIMENSIONS];
+    uint64_t shape[MAX_DIMENSIONS];
     const bool exists = next_tensor(&in, &tensor, shape);
-    coffer_index indices[MOST_INDICES];
+    coffer_index indices[MAX_INDICES];
     size_t count = 0;
     if (!raw) {
         if (read_text(&in, indices, &count) && exists) {
@@ -391,7 +391,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         }
         return 0;
     }
-    while (count < MOST_INDICES && in.at < in.size) {
+    while (count < MAX_INDICES && in.at < in.size) {
         indices[count++] = next_index(&in);
     }
     if (exists) {

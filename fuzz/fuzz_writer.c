@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TENSORS 8
-#define MOST_PAIRS 4
-#define MOST_DIMENSIONS 5
-#define MOST_DATA 4096 /* bytes, of files that are written */
+#define MAX_TENSORS 8
+#define MAX_PAIRS 4
+#define MAX_DIMENSIONS 5
+#define MAX_DATA 4096 /* bytes, of files that are written */
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -41,7 +41,7 @@ typedef struct plain_tensor {
     size_t name_len;
     coffer_dtype dtype;
     size_t rank;
-    uint64_t shape[MOST_DIMENSIONS];
+    uint64_t shape[MAX_DIMENSIONS];
     uint64_t size;
     size_t at; /* in `data`, once the header is built */
 } plain_tensor;
@@ -56,9 +56,9 @@ typedef struct plain_pair {
 typedef struct plain_file {
     size_t tensor_count;
     size_t pair_count;
-    plain_tensor tensors[MOST_TENSORS];
-    plain_pair pairs[MOST_PAIRS];
-    uint8_t written[MOST_DATA]; /* of the data: 1 where a byte was written */
+    plain_tensor tensors[MAX_TENSORS];
+    plain_pair pairs[MAX_PAIRS];
+    uint8_t written[MAX_DATA]; /* of the data: 1 where a byte was written */
 } plain_file;
 
 /* Negative, 0 or positive as the bytes of `a` come before, are, or come after those of `b`. */
@@ -126,7 +126,7 @@ static void declare_tensor(fuzz_input *in, coffer_header *header, plain_file *fi
 {
     plain_tensor tensor = { .size = 0 };
     tensor.dtype = (coffer_dtype)(next_byte(in) % (COFFER_DTYPE_COUNT + 2));
-    tensor.rank = next_byte(in) % (MOST_DIMENSIONS + 1);
+    tensor.rank = next_byte(in) % (MAX_DIMENSIONS + 1);
     for (size_t i = 0; i < tensor.rank; i++) {
         const uint8_t dimension = next_byte(in);
         tensor.shape[i] = dimension < 0xC0 ? dimension % 16 : UINT64_MAX >> (dimension % 64);
@@ -347,7 +347,7 @@ static void check_file(const uint8_t *image, size_t image_size, const plain_file
     for (size_t i = 0; i < file->tensor_count; i++) {
         const plain_tensor *plain = &file->tensors[i];
         const coffer_tensor *tensor = coffer_find(model, plain->name, plain->name_len);
-        uint8_t bytes[MOST_DATA];
+        uint8_t bytes[MAX_DATA];
         expect(tensor != NULL && coffer_data(model, tensor, NULL) == image + tensor->offset, "data are where they are");
         expect(tensor->offset == data_offset + plain->at, "tensors are where they were said to be");
         expect(coffer_read(model, tensor, bytes, tensor->size, NULL, NULL) == COFFER_OK, "tensors can be read");
@@ -418,8 +418,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     coffer_header *header = NULL;
     expect(coffer_header_new(&header, coffer_libc_allocator(), NULL) == COFFER_OK, "there is memory");
     const coffer_header_options options = next_options(&in);
-    const size_t tensors = next_byte(&in) % (MOST_TENSORS + 1);
-    const size_t pairs = next_byte(&in) % (MOST_PAIRS + 1);
+    const size_t tensors = next_byte(&in) % (MAX_TENSORS + 1);
+    const size_t pairs = next_byte(&in) % (MAX_PAIRS + 1);
     for (size_t i = 0; i < tensors; i++) {
         declare_tensor(&in, header, &file);
     }
@@ -429,7 +429,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     const void *text = NULL;
     uint64_t data_offset = 0;
     const coffer_table *table = build(header, &file, &options, &text, &data_offset);
-    if (table != NULL && coffer_table_data_size(table) <= MOST_DATA) {
+    if (table != NULL && coffer_table_data_size(table) <= MAX_DATA) {
         const size_t data_size = (size_t)coffer_table_data_size(table);
         memset(file.written, 0, data_size);
         for (size_t i = 0; i < file.tensor_count; i++) {

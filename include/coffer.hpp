@@ -773,7 +773,7 @@ public:
     {
         detail::call(coffer_header_set_metadata, get(), key.data(), key.size(), value.data(), value.size());
     }
-    /* Makes room for digests in the metadata, when everything is declared; a writer does so itself. */
+    /* Makes space for digests in the metadata, when everything is declared; a writer does so itself. */
     void reserve_digests(coffer_algorithm algorithm) { detail::call(coffer_header_reserve_digests, get(), algorithm); }
     /* Lays the file out; returns its first bytes, borrowed. Nothing can be declared afterwards. */
     span<const std::byte> build(const coffer_header_options *options = nullptr)
@@ -1310,7 +1310,7 @@ public:
                           std::uint32_t world, const coffer_place *place = nullptr, const device *on = nullptr)
     {
         std::size_t item = 0;
-        detail::call(coffer_plan_add_shard, get(), wanted.get(), dim, parts.data(), parts.size(), rank, world, place,
+        detail::call(coffer_plan_add_rank, get(), wanted.get(), dim, parts.data(), parts.size(), rank, world, place,
                      on == nullptr ? nullptr : on->get(), &item);
         return item;
     }

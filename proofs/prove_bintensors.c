@@ -120,7 +120,7 @@ static void prove_file(const uint8_t *bytes, size_t size, coffer_format format, 
     options.format = format;
     options.hidden_bytes = hidden_bytes;
     options.all_notes = true;
-    if (coffer__parse(&table, NULL, bytes, size, allocator, &options, &err) == COFFER_OK) {
+    if (coffer__parse_header(&table, NULL, bytes, size, allocator, &options, &err) == COFFER_OK) {
         //@ loop unroll 30;
         for (size_t i = 0; i < coffer_table_count(table); i++) {
             const coffer_tensor *tensor = coffer_table_at(table, i);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cursor, integers, checked arithmetic, scanning, hashing: every content of up to BYTES_MOST bytes, every number. */
+/* The cursor, integers, checked arithmetic, scanning, hashing: every content of up to BYTES_MAX bytes, every number. */
 #include "alloc.h"
 #include "bytes.h"
 #include "checked.h"
@@ -8,7 +8,7 @@
 #include "sort.h"
 #include "table.h"
 
-#define BYTES_MOST 18
+#define BYTES_MAX 18
 
 static void prove_checked(void)
 {
@@ -54,8 +54,8 @@ int main(void)
     prove_checked();
     prove_numbers();
     coffer__alloc(&prove_allocator, 0);
-    //@ loop unroll BYTES_MOST;
-    for (size_t size = 1; size <= BYTES_MOST; size++) {
+    //@ loop unroll BYTES_MAX;
+    for (size_t size = 1; size <= BYTES_MAX; size++) {
         prove_cursor(size);
         prove_scan(size);
         prove_texts(size);

@@ -196,7 +196,7 @@ static void prove_whole(const uint8_t *bytes, size_t size, const coffer_allocato
 {
     coffer_error err;
     coffer_table *table = NULL;
-    if (coffer__parse(&table, NULL, bytes, size, allocator, options, &err) == COFFER_OK) {
+    if (coffer__parse_header(&table, NULL, bytes, size, allocator, options, &err) == COFFER_OK) {
         prove_walk(table);
     }
     coffer_table_free(table);
@@ -299,7 +299,7 @@ static void prove_collisions(size_t count)
 /* ---- many that are not in order ---- */
 
 /* What comes behind 64 tensors of a byte each, the last one's first: what is before them; what begins where one of them does;
-   what lies so far away that its offset leaves no room beside it. */
+   what lies so far away that its offset leaves no space beside it. */
 static const char *const prove_last[] = {
     ",\"a\":{\"dtype\":\"U8\",\"shape\":[10],\"data_offsets\":[0,10]}}",
     ",\"a\":{\"dtype\":\"U8\",\"shape\":[11],\"data_offsets\":[10,21]}}",

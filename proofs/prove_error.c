@@ -37,10 +37,10 @@ static void prove_conversions(coffer_error *err)
 /* Characters of two bytes, cut where the message ends: in front of one, in one, behind one. */
 static void prove_cuts(coffer_error *err)
 {
-    const size_t room = sizeof err->message;
+    const size_t capacity = sizeof err->message;
     //@ loop unroll 5;
-    for (size_t length = room - 3; length < room + 2; length++) {
-        char *text = prove_string(length, room - 8 + length % 2);
+    for (size_t length = capacity - 3; length < capacity + 2; length++) {
+        char *text = prove_string(length, capacity - 8 + length % 2);
         coffer__fail(err, COFFER_ERR_ARGUMENT, "%s%u%d%x%p", text, UINT64_MAX, INT64_MIN, UINT64_MAX, text);
         free(text);
     }
@@ -48,9 +48,9 @@ static void prove_cuts(coffer_error *err)
 
 static void prove_paths(coffer_error *err)
 {
-    const size_t room = sizeof err->path;
+    const size_t capacity = sizeof err->path;
     //@ loop unroll 3;
-    for (size_t length = room - 1; length < room + 2; length++) {
+    for (size_t length = capacity - 1; length < capacity + 2; length++) {
         char *path = prove_string(length, length);
         coffer__fail_path(err, COFFER_ERR_IO, path);
         coffer__fail_tensor(err, COFFER_ERR_IO, path, length);

@@ -15,7 +15,7 @@ static void prove_build(coffer_dtype dtype, uint64_t dimension, const char *name
 {
     coffer_error err;
     coffer_header *header = NULL;
-    if (coffer__header_new(&header, &prove_allocator, &err) != COFFER_OK) {
+    if (coffer__header_create(&header, &prove_allocator, &err) != COFFER_OK) {
         return;
     }
     const uint64_t shape[2] = { dimension, 2 };
@@ -47,7 +47,7 @@ static void prove_dimensions(void)
 {
     coffer_error err;
     coffer_header *header = NULL;
-    if (coffer__header_new(&header, &prove_allocator, &err) != COFFER_OK) {
+    if (coffer__header_create(&header, &prove_allocator, &err) != COFFER_OK) {
         return;
     }
     const uint64_t shape[3] = { prove_u64(), prove_u64(), prove_u64() };
@@ -61,7 +61,7 @@ static coffer_header *prove_new(void)
 {
     coffer_error err;
     coffer_header *header = NULL;
-    if (coffer__header_new(&header, &prove_certain_allocator, &err) != COFFER_OK) {
+    if (coffer__header_create(&header, &prove_certain_allocator, &err) != COFFER_OK) {
         exit(1);
     }
     return header;
@@ -145,7 +145,7 @@ static void prove_refused(void)
     static const uint64_t large[] = { UINT64_MAX / 8, 0, UINT64_MAX };
     coffer_error err;
     coffer_header *header = prove_new();
-    coffer__header_new(NULL, &prove_certain_allocator, &err);
+    coffer__header_create(NULL, &prove_certain_allocator, &err);
     coffer_header_add(NULL, "a", 1, COFFER_U8, large, 1, &err);
     coffer_header_add(header, NULL, 1, COFFER_U8, large, 1, &err);
     coffer_header_add(header, "a", 1, COFFER_U8, NULL, 1, &err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON reader's tokens, each from any position in any input of up to JSON_MOST bytes, and what writes strings. */
+/* The JSON reader's tokens, each from any position in any input of up to JSON_MAX bytes, and what writes strings. */
 #include "json.h"
 #include "prove.h"
 
-#define JSON_MOST 5
+#define JSON_MAX 5
 
 static coffer__json prove_reader(size_t size, coffer_error *err)
 {
@@ -110,8 +110,8 @@ int main(void)
     prove_escape("\"\\ud83d\\u0?00\"", 14);
     prove_escape("\"\\udc00?", 8);
     prove_escape("\"\\u00?", 6);
-    //@ loop unroll JSON_MOST;
-    for (size_t size = 1; size <= JSON_MOST; size++) {
+    //@ loop unroll JSON_MAX;
+    for (size_t size = 1; size <= JSON_MAX; size++) {
         prove_space(size);
         prove_expect(size);
         prove_next(size);

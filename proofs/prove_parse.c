@@ -77,7 +77,7 @@ static void prove_text(const char *text)
     options.unknown_dtypes = true;
     options.format = COFFER_FORMAT_SAFETENSORS;
     options.all_notes = true;
-    if (coffer__parse(&table, &need, bytes, 8 + size, &prove_allocator, &options, &err) == COFFER_OK) {
+    if (coffer__parse_header(&table, &need, bytes, 8 + size, &prove_allocator, &options, &err) == COFFER_OK) {
         prove_walk(table);
     }
     coffer_table_free(table);
@@ -94,7 +94,7 @@ static void prove_frame(uint8_t low, uint8_t high, size_t size, uint64_t file_si
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.file_size = file_size;
     options.format = COFFER_FORMAT_SAFETENSORS;
-    coffer__parse(&table, &need, bytes, size, &prove_allocator, &options, &err);
+    coffer__parse_header(&table, &need, bytes, size, &prove_allocator, &options, &err);
     coffer_table_free(table);
 }
 
@@ -110,13 +110,13 @@ static void prove_frames(void)
     prove_frame(2, 0, 12, 9);
     prove_frame(2, 0, 12, 10);
     prove_frame(2, 0, 12, 11);
-    coffer__parse(&table, NULL, NULL, 1, &prove_allocator, NULL, &err);
+    coffer__parse_header(&table, NULL, NULL, 1, &prove_allocator, NULL, &err);
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.struct_size = 0;
-    coffer__parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
+    coffer__parse_header(&table, NULL, "", 1, &prove_allocator, &options, &err);
     options.struct_size = sizeof options;
     options.max_header_size = UINT64_MAX;
-    coffer__parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
+    coffer__parse_header(&table, NULL, "", 1, &prove_allocator, &options, &err);
 }
 
 /* Other files, and nothing that is a file. */
@@ -127,7 +127,7 @@ static void prove_other(const char *file, size_t size, uint64_t file_size)
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.file_size = file_size;
     options.max_header_size = 1000;
-    coffer__parse(&table, NULL, file, size, &prove_allocator, &options, &err);
+    coffer__parse_header(&table, NULL, file, size, &prove_allocator, &options, &err);
     coffer_table_free(table);
 }
 
@@ -143,14 +143,14 @@ static void prove_others(void)
     prove_other("abcdefgh{}", 10, 10);
     prove_other("\xFF\0\0\0\0\0\0\0x}", 10, 10);
     prove_other("\xFF\0\0\0\0\0\0\0", 8, 10);
-    coffer__parse(NULL, NULL, "", 1, &prove_allocator, NULL, &err);
-    coffer__parse(&table, NULL, NULL, 0, &prove_allocator, NULL, &err);
+    coffer__parse_header(NULL, NULL, "", 1, &prove_allocator, NULL, &err);
+    coffer__parse_header(&table, NULL, NULL, 0, &prove_allocator, NULL, &err);
     /* of a caller who was built before the last options came */
     options.struct_size = offsetof(coffer_parse_options, unknown_dtypes);
-    coffer__parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
+    coffer__parse_header(&table, NULL, "", 1, &prove_allocator, &options, &err);
     options.struct_size = sizeof options;
     options.format = (coffer_format)99;
-    coffer__parse(&table, NULL, "", 1, &prove_allocator, &options, &err);
+    coffer__parse_header(&table, NULL, "", 1, &prove_allocator, &options, &err);
     coffer_format_name((coffer_format)99);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slice planner: any tensor of up to RANK_MOST dimensions that a parser accepts with any indices, one more than it has
+ * The slice planner: any tensor of up to RANK_MAX dimensions that a parser accepts with any indices, one more than it has
  * dimensions; and chosen slices of a tensor with three, where paths would multiply.
  */
 #include "dtype.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define RANK_MOST 1
+#define RANK_MAX 1
 
 static const char *const prove_slices[] = {
     "[1]",
@@ -53,17 +53,17 @@ static coffer_index prove_index(void)
 
 static void prove_plan(size_t rank, size_t count)
 {
-    uint64_t shape[RANK_MOST + 1];
-    coffer_index indices[RANK_MOST + 2];
+    uint64_t shape[RANK_MAX + 1];
+    coffer_index indices[RANK_MAX + 2];
     coffer_error err;
     coffer__box box;
     coffer_tensor tensor = { "t", shape, 100, 0, 1, (uint32_t)rank, COFFER_F4, 0 };
     tensor.dtype = prove_bool() ? COFFER_F4 : COFFER_F32;
-    //@ loop unroll RANK_MOST;
+    //@ loop unroll RANK_MAX;
     for (size_t i = 0; i < rank; i++) {
         shape[i] = prove_u64();
     }
-    //@ loop unroll RANK_MOST + 1;
+    //@ loop unroll RANK_MAX + 1;
     for (size_t i = 0; i < count; i++) {
         indices[i] = prove_index();
     }
@@ -130,9 +130,9 @@ int main(void)
     static const coffer_dtype dtypes[] = { COFFER_F32, COFFER_F4, COFFER_F6_E2M3, COFFER_UNKNOWN_DTYPE };
     prove_run(1);
     prove_run(COFFER__BOX_MAX_RANK);
-    //@ loop unroll RANK_MOST + 1;
-    for (size_t rank = 0; rank <= RANK_MOST; rank++) {
-        //@ loop unroll RANK_MOST + 2;
+    //@ loop unroll RANK_MAX + 1;
+    for (size_t rank = 0; rank <= RANK_MAX; rank++) {
+        //@ loop unroll RANK_MAX + 2;
         for (size_t count = 0; count <= rank + 1; count++) {
             prove_plan(rank, count);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slices as text: every text of up to three bytes, texts in which some bytes may be anything, and room for fewer indices than
+ * Slices as text: every text of up to three bytes, texts in which some bytes may be anything, and space for fewer indices than
  * there are.
  */
 #include "prove.h"
@@ -28,15 +28,15 @@ static const char *const prove_texts[] = {
     "[1,]",
 };
 
-/* The text with nothing behind it, into `room` entries with nothing behind them. */
-static void prove_parse(const uint8_t *bytes, size_t size, size_t room)
+/* The text with nothing behind it, into `capacity` entries with nothing behind them. */
+static void prove_parse(const uint8_t *bytes, size_t size, size_t capacity)
 {
     coffer_error err;
-    coffer_index *indices = malloc(room * sizeof *indices);
+    coffer_index *indices = malloc(capacity * sizeof *indices);
     if (indices == NULL) {
         exit(1);
     }
-    size_t count = room;
+    size_t count = capacity;
     coffer_slice_parse((const char *)bytes, size, indices, &count, &err);
     free(indices);
 }

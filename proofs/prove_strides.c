@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The planner of views with strides: any view of up to RANK_MOST dimensions, hostile ones too; and chosen views of which every run
+ * The planner of views with strides: any view of up to RANK_MAX dimensions, hostile ones too; and chosen views of which every run
  * is shown to lie within the bytes that they are of.
  */
 #include "box.h"
 #include "prove.h"
 
-#define RANK_MOST 2
+#define RANK_MAX 2
 
 static void prove_any(size_t rank)
 {
-    uint64_t sizes[RANK_MOST];
-    int64_t strides[RANK_MOST];
+    uint64_t sizes[RANK_MAX];
+    int64_t strides[RANK_MAX];
     coffer_error err;
     coffer__box box;
-    //@ loop unroll RANK_MOST;
+    //@ loop unroll RANK_MAX;
     for (size_t i = 0; i < rank; i++) {
         sizes[i] = prove_u64();
         strides[i] = prove_i64();
@@ -44,8 +44,8 @@ int main(void)
 {
     static const int64_t chosen[] = { 0, 4, 16, 24, 32, -4, -16, -24, -48, 1, INT64_MIN, INT64_MAX };
     static const uint64_t offsets[] = { 0, 1, 96, 196, 200, 201, UINT64_MAX };
-    //@ loop unroll RANK_MOST + 1;
-    for (size_t rank = 0; rank <= RANK_MOST; rank++) {
+    //@ loop unroll RANK_MAX + 1;
+    for (size_t rank = 0; rank <= RANK_MAX; rank++) {
         prove_any(rank);
     }
     //@ loop unroll 7;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text: UTF-8 decoded and encoded, escaping, decimal digits; for every content of up to TEXT_MOST bytes. */
+/* Text: UTF-8 decoded and encoded, escaping, decimal digits; for every content of up to TEXT_MAX bytes. */
 #include "prove.h"
 #include "text.h"
 
-#define TEXT_MOST 4
-#define OUT_MOST 12
-#define CUT_MOST 2
+#define TEXT_MAX 4
+#define OUT_MAX 12
+#define CUT_MAX 2
 
 static void prove_encode(void)
 {
@@ -36,7 +36,7 @@ static void prove_escape(size_t size)
 {
     const char *text = (const char *)prove_bytes(size);
     coffer_escape(text, size, NULL, 0);
-    const size_t out_size = prove_each(1, OUT_MOST);
+    const size_t out_size = prove_each(1, OUT_MAX);
     char *out = (char *)prove_bytes(out_size);
     coffer_escape(text, size, out, out_size);
 }
@@ -61,14 +61,14 @@ int main(void)
 {
     prove_encode();
     prove_u64_digits();
-    //@ loop unroll TEXT_MOST;
-    for (size_t size = 1; size <= TEXT_MOST; size++) {
+    //@ loop unroll TEXT_MAX;
+    for (size_t size = 1; size <= TEXT_MAX; size++) {
         prove_decode(size);
         prove_valid_len(size);
         prove_escape(size);
     }
-    //@ loop unroll CUT_MOST;
-    for (size_t size = 1; size <= CUT_MOST; size++) {
+    //@ loop unroll CUT_MAX;
+    for (size_t size = 1; size <= CUT_MAX; size++) {
         prove_escape_cut(size);
     }
     return 0;

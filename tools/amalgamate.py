@@ -15,7 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Lower rooms first, so that the file can be read from top to bottom.
-ROOMS = ("core", "format", "io", "net", "hash", "manifest", "transfer", "model", "write", "convert", "mix", "device", "load")
+ROOMS = ("core", "format", "os", "io", "net", "hash", "manifest", "transfer", "engine", "model", "write", "convert", "mix", "device",
+         "load")
 # The operating system's files that Windows has others for: CMakeLists.txt chooses between them, which one file cannot.
 POSIX = re.compile(r"os_(?!windows_|no_|words)\w+\.c")
 

@@ -95,7 +95,7 @@ def load(folder):
 
 
 def give_identity(folder):
-    """A forced save names the file that it may take away by inode and time of change (src/write/publication.h), which a copy of
+    """A forced save names the file that it may take away by inode and time of change (src/write/commit.h), which a copy of
     the folder does not have."""
     record = folder / "model.safetensors.index.json.coffer-force"
     if not record.exists() or record.stat().st_size != 32:

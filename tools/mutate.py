@@ -41,7 +41,7 @@ import planting
 
 ROOT = Path(__file__).resolve().parent.parent
 JUDGED = "tests/mutants.md"
-LEAST_SCORE = 95.0
+MIN_SCORE = 95.0
 COPIED = ("include", "src", "tests/unit", "tests/vectors")
 
 CORE_ROOMS = ("src/core/", "src/format/")  # both together are "core" in what follows
@@ -779,8 +779,8 @@ def report(mutants, results, judged, complete):
           f"{len(known)} of these judged\n"
           f"score {percent(count['killed'], tried):.2f} %; without those that are judged "
           f"{percent(count['killed'], tried - len(known)):.2f} %")
-    if complete and percent(count["killed"], tried) < LEAST_SCORE:
-        problems.append(f"the score is below {LEAST_SCORE} %")
+    if complete and percent(count["killed"], tried) < MIN_SCORE:
+        problems.append(f"the score is below {MIN_SCORE} %")
     return problems
 
 

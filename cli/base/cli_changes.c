@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMES_MOST 3 /* of tensors that change, in a message */
-#define NAME_MOST 80 /* bytes of each */
+#define NAMES_MAX 3 /* of tensors that change, in a message */
+#define NAME_MAX 80 /* bytes of each */
 
 typedef enum change { STAYS, DROPPED, CAST, RENAMED, MOVED, COMPUTED } change;
 
@@ -89,7 +89,7 @@ typedef struct folding {
     size_t *changed;               /* the rewrite's numbers */
     const coffer_tensor **tensors; /* as they were */
     size_t count;
-    char *patterns[2]; /* of two new names, with room for the longest */
+    char *patterns[2]; /* of two new names, with space for the longest */
 } folding;
 
 static bool find_changed(folding *all)
@@ -264,13 +264,13 @@ void cli_changes_json(cli_output *out, const cli_changes *changes)
 /* "a.weight", or of what is renamed "a.weight to b.weight". Returns the length that it needs. */
 static size_t name_change(const cli_changes *changes, const coffer_rewrite_change *tensor, char *text, size_t size)
 {
-    char from[NAME_MOST * 4 + 1];
-    char to[NAME_MOST * 4 + 1] = "";
+    char from[NAME_MAX * 4 + 1];
+    char to[NAME_MAX * 4 + 1] = "";
     const change made = change_of(changes, tensor);
-    const size_t len = cli_cut_at_character(tensor->from->name, tensor->from->name_len, NAME_MOST);
+    const size_t len = cli_cut_at_character(tensor->from->name, tensor->from->name_len, NAME_MAX);
     coffer_escape(tensor->from->name, len, from, sizeof from);
     if (made == RENAMED) {
-        coffer_escape(tensor->to->name, cli_cut_at_character(tensor->to->name, tensor->to->name_len, NAME_MOST), to,
+        coffer_escape(tensor->to->name, cli_cut_at_character(tensor->to->name, tensor->to->name_len, NAME_MAX), to,
                       sizeof to);
     }
     return (size_t)snprintf(text, size, "%s%s%s%s%s", from, len < tensor->from->name_len ? "..." : "",
@@ -281,7 +281,7 @@ static size_t name_change(const cli_changes *changes, const coffer_rewrite_chang
 void cli_changes_text(const cli_changes *changes, char *text, size_t size)
 {
     static const char *const kinds[] = { "", "dropped", "cast", "renamed", "moved" };
-    char names[NAMES_MOST * (8 * NAME_MOST + 16)] = "";
+    char names[NAMES_MAX * (8 * NAME_MAX + 16)] = "";
     char numbers[2][CLI_NUMBER_SIZE];
     size_t used = 0;
     size_t count = 0;
@@ -293,7 +293,7 @@ void cli_changes_text(const cli_changes *changes, char *text, size_t size)
             continue;
         }
         made = change_of(changes, tensor);
-        if (count++ < NAMES_MOST) {
+        if (count++ < NAMES_MAX) {
             used += (size_t)snprintf(names + used, sizeof names - used, "%s", count > 1 ? ", " : "");
             used += name_change(changes, tensor, names + used, sizeof names - used);
         }
@@ -306,8 +306,8 @@ void cli_changes_text(const cli_changes *changes, char *text, size_t size)
     cli_number_text(numbers[1], all, true);
     used = (size_t)snprintf(text, size, "%s of %s tensor%s %s: %s", numbers[0], numbers[1], all == 1 ? "" : "s",
                             made == COMPUTED ? changes->computed->word : kinds[made], names);
-    if (count > NAMES_MOST) {
-        cli_number_text(numbers[0], count - NAMES_MOST, true);
+    if (count > NAMES_MAX) {
+        cli_number_text(numbers[0], count - NAMES_MAX, true);
         snprintf(text + used, size - used, " and %s more", numbers[0]);
     }
 }

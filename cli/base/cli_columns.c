@@ -6,14 +6,14 @@
 
 #include <string.h>
 
-#define GAP 2          /* columns between cells */
-#define FIRST_LEAST 24 /* of a first column that is cut; with less the rows fold */
+#define GAP 2        /* columns between cells */
+#define FIRST_MIN 24 /* of a first column that is cut; with less the rows fold */
 #define FOLD_INDENT 4
 
 static void measure(cli_columns *columns, size_t i, size_t width)
 {
-    const bool capped = columns->out->width == 0 && width > CLI_COLUMN_WIDTH_MOST;
-    const size_t most = capped ? CLI_COLUMN_WIDTH_MOST : width;
+    const bool capped = columns->out->width == 0 && width > CLI_COLUMN_WIDTH_MAX;
+    const size_t most = capped ? CLI_COLUMN_WIDTH_MAX : width;
     columns->widths[i] = columns->widths[i] > most ? columns->widths[i] : most;
 }
 
@@ -49,7 +49,7 @@ static void put_cell(cli_columns *columns, const char *text, size_t text_len, si
     }
 }
 
-/* Between two cells: a gap or, where rows fold, a new line after the first cell and where the next one has no room. */
+/* Between two cells: a gap or, where rows fold, a new line after the first cell and where the next one has no space. */
 static void put_gap(cli_columns *columns, size_t width)
 {
     const bool breaks = columns->folded && (columns->next == 1 || columns->column + GAP + width > columns->out->width);
@@ -109,11 +109,11 @@ void cli_columns_fit(cli_columns *columns)
     if (width == 0 || rest + columns->widths[0] <= width) {
         return;
     }
-    columns->folded = rest + FIRST_LEAST > width;
+    columns->folded = rest + FIRST_MIN > width;
     columns->widths[0] = columns->folded ? width - (columns->indent < width ? columns->indent : 0) : width - rest;
     if (columns->folded) {
-        /* Cells of folded rows follow each other: there is no room for columns. */
-        memset(columns->widths + 1, 0, (CLI_COLUMNS_MOST - 1) * sizeof columns->widths[0]);
+        /* Cells of folded rows follow each other: there is no space for columns. */
+        memset(columns->widths + 1, 0, (CLI_COLUMNS_MAX - 1) * sizeof columns->widths[0]);
         columns->right[0] = false;
     }
 }

@@ -17,22 +17,22 @@
 
 #include "cli_output.h"
 
-#define CLI_COLUMNS_MOST 12
-#define CLI_COLUMN_WIDTH_MOST 80 /* where nothing is cut, a longer cell pushes its own line only */
+#define CLI_COLUMNS_MAX 12
+#define CLI_COLUMN_WIDTH_MAX 80 /* where nothing is cut, a longer cell pushes its own line only */
 
 typedef struct cli_columns {
     cli_output *out;
     size_t count;
-    bool right[CLI_COLUMNS_MOST];       /* numbers stand at the right */
-    cli_style styles[CLI_COLUMNS_MOST]; /* of the whole column */
-    size_t indent;                      /* of every line */
-    const char *label;                  /* what stands in the first line's indent, after two spaces; NULL: nothing */
+    bool right[CLI_COLUMNS_MAX];       /* numbers stand at the right */
+    cli_style styles[CLI_COLUMNS_MAX]; /* of the whole column */
+    size_t indent;                     /* of every line */
+    const char *label;                 /* what stands in the first line's indent, after two spaces; NULL: nothing */
     bool measuring;
     /* its own */
     bool folded;
     size_t next;
     size_t column; /* of a folded line */
-    size_t widths[CLI_COLUMNS_MOST];
+    size_t widths[CLI_COLUMNS_MAX];
 } cli_columns;
 
 /* The next cell of the row; after the last one the line ends. `text` is escaped here. */

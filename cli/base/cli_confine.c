@@ -37,7 +37,7 @@ unsigned cli_confine(void)
 
 #define CONFINE_MEMORY ((rlim_t)512 << 20)
 #define CONFINE_SECONDS ((rlim_t)120)
-#define CONFINE_DESCRIPTORS_MOST 65536 /* that are closed one by one where the kernel cannot close a range */
+#define CONFINE_DESCRIPTORS_MAX 65536 /* that are closed one by one where the kernel cannot close a range */
 
 /* Numbers that are the same on every machine; headers of the C library may be older than the kernel. */
 #define CONFINE_CLOSE_RANGE 436
@@ -75,7 +75,7 @@ static unsigned confine_limits(void)
 static void confine_descriptors(void)
 {
     if (syscall(CONFINE_CLOSE_RANGE, 1u, ~0u, 0u) != 0) {
-        for (int fd = 1; fd < CONFINE_DESCRIPTORS_MOST; fd++) {
+        for (int fd = 1; fd < CONFINE_DESCRIPTORS_MAX; fd++) {
             (void)close(fd);
         }
     }

@@ -56,14 +56,15 @@ bool cli_document_check(const char *text, size_t text_len, bool *loose, const ch
 /* A value of the text between two places; NULL without memory. */
 static cli_node *add_node(cli_document *document)
 {
-    if (document->count == document->room) {
-        const size_t room = document->room == 0 ? 64 : 2 * document->room;
-        cli_node *nodes = room < SIZE_MAX / sizeof *nodes ? realloc(document->nodes, room * sizeof *nodes) : NULL;
+    if (document->count == document->capacity) {
+        const size_t capacity = document->capacity == 0 ? 64 : 2 * document->capacity;
+        cli_node *nodes =
+            capacity < SIZE_MAX / sizeof *nodes ? realloc(document->nodes, capacity * sizeof *nodes) : NULL;
         if (nodes == NULL) {
             return NULL;
         }
         document->nodes = nodes;
-        document->room = room;
+        document->capacity = capacity;
     }
     cli_node *node = &document->nodes[document->count++];
     *node = (cli_node){ .next = (uint32_t)document->count };
@@ -152,7 +153,7 @@ void cli_document_free(cli_document *document)
     free(document->nodes);
     document->nodes = NULL;
     document->count = 0;
-    document->room = 0;
+    document->capacity = 0;
 }
 
 /* ---- Strings ---- */

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLI_CONFIG_MOST ((size_t)8 << 20) /* bytes of a config.json and its like that are read */
+#define CLI_CONFIG_MAX ((size_t)8 << 20) /* bytes of a config.json and its like that are read */
 
 /* A value. Places count in the text, whose bytes are those of the file: strings are without their quotes, and their
    escapes are as they were written. */
@@ -34,7 +34,7 @@ typedef struct cli_document {
     size_t text_len;
     cli_node *nodes;
     size_t count;
-    size_t room;
+    size_t capacity;
     bool loose;       /* it has NaN or Infinity, which RFC 8259 does not know */
     const char *what; /* what is wrong with it; NULL: nothing, or there was no memory … */
     size_t at;        /* … and at which byte */

@@ -13,8 +13,8 @@ int cli_report_edit(cli *app, const char *path, coffer_edit_way way, const char 
 int cli_report_change(cli *app, const char *path, const char *name, const char *text, const char *changes,
                       double seconds);
 
-/* What came of headers that have no room for what is new or, unless a rewrite is `done`, what may: "; the new header is
-   12 B longer than ...". `text` stays as it is where all of them have room. */
+/* What came of headers that have no space for what is new or, unless a rewrite is `done`, what may: "; the new header is
+   12 B longer than ...". `text` stays as it is where all of them have space. */
 void cli_lacking_text(const coffer_rewrite_summary *summary, bool done, char *text, size_t size);
 
 #endif

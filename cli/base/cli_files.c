@@ -25,7 +25,7 @@
 typedef struct pipe_bytes {
     unsigned char *bytes;
     size_t size;
-    size_t room;
+    size_t capacity;
 } pipe_bytes;
 
 static coffer_status stdin_failed(coffer_error *err, coffer_status code, const char *message)
@@ -57,22 +57,22 @@ static coffer_status read_pipe_at(void *ctx, uint64_t offset, void *buffer, size
 
 static bool grow_pipe(pipe_bytes *pipe)
 {
-    const size_t room = pipe->room == 0 ? PIPE_FIRST : pipe->room * 2;
-    unsigned char *bytes = room < pipe->room ? NULL : realloc(pipe->bytes, room);
+    const size_t capacity = pipe->capacity == 0 ? PIPE_FIRST : pipe->capacity * 2;
+    unsigned char *bytes = capacity < pipe->capacity ? NULL : realloc(pipe->bytes, capacity);
     if (bytes == NULL) {
         return false;
     }
     pipe->bytes = bytes;
-    pipe->room = room;
+    pipe->capacity = capacity;
     return true;
 }
 
 static coffer_status fill_pipe(pipe_bytes *pipe, coffer_error *err)
 {
     for (;;) {
-        if (pipe->size == pipe->room) {
-            const uint64_t room = pipe->room; /* where sizes have 32 bits there is no such pipe */
-            if (room >= CLI_PIPE_MOST) {
+        if (pipe->size == pipe->capacity) {
+            const uint64_t capacity = pipe->capacity; /* where sizes have 32 bits there is no such pipe */
+            if (capacity >= CLI_PIPE_MAX) {
                 return stdin_failed(err, COFFER_ERR_UNSUPPORTED,
                                     "standard input is a pipe, which is read into memory, and has more than 4 GiB; "
                                     "write it to a file first");
@@ -87,7 +87,7 @@ static coffer_status fill_pipe(pipe_bytes *pipe, coffer_error *err)
         if (!cli_wait_for_input()) {
             return stdin_failed(err, COFFER_ERR_CANCELLED, "cancelled");
         }
-        const ssize_t got = read(STDIN_FILENO, pipe->bytes + pipe->size, pipe->room - pipe->size);
+        const ssize_t got = read(STDIN_FILENO, pipe->bytes + pipe->size, pipe->capacity - pipe->size);
         if (got == 0) {
             return COFFER_OK;
         }

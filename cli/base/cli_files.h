@@ -4,7 +4,7 @@
  *
  * A file is never mapped: one that is cut short while it is read shall be an error, not a signal.
  * `-` is standard input: a regular file there is used as it is, from its position on; a pipe is
- * first read whole into memory, up to CLI_PIPE_MOST.
+ * first read whole into memory, up to CLI_PIPE_MAX.
  */
 #ifndef COFFER_CLI_FILES_H
 #define COFFER_CLI_FILES_H
@@ -12,7 +12,7 @@
 #include "cli_command.h"
 #include "coffer.h"
 
-#define CLI_PIPE_MOST (UINT64_C(4) << 30) /* bytes of a pipe */
+#define CLI_PIPE_MAX (UINT64_C(4) << 30) /* bytes of a pipe */
 
 /* Opens a file or standard input. Says nothing, so that any thread may call it. */
 coffer_status cli_open_with(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err);

@@ -134,7 +134,7 @@ void cli_folds_free(cli_folds *tree)
  * sorted. The hash may miss some: names that were made to meet in one place of the table must not cost more than a few
  * steps each. What it misses is another group, which sorting makes a neighbour, and folding unites.
  */
-#define STEPS_MOST 16
+#define STEPS_MAX 16
 
 /* Tensors of one pattern, dtype and shape, or some of them. */
 typedef struct leaf_group {
@@ -146,7 +146,7 @@ typedef struct leaf_group {
 typedef struct gathering {
     leaf_group *groups;
     size_t group_count;
-    size_t room;
+    size_t capacity;
     uint32_t *group_of; /* of each item */
     uint32_t *table;    /* numbers of groups, from 1 */
     size_t mask;
@@ -166,11 +166,11 @@ static uint64_t hash_leaf(const cli_leaf *leaf)
 
 static bool grow_groups(gathering *all)
 {
-    const size_t room = all->room * 2 + 64;
-    leaf_group *groups = realloc(all->groups, room * sizeof *groups);
+    const size_t capacity = all->capacity * 2 + 64;
+    leaf_group *groups = realloc(all->groups, capacity * sizeof *groups);
     if (groups != NULL) {
         all->groups = groups;
-        all->room = room;
+        all->capacity = capacity;
     }
     return groups != NULL;
 }
@@ -179,14 +179,14 @@ static bool grow_groups(gathering *all)
 static size_t find_group(gathering *all, const cli_leaf *leaf)
 {
     size_t place = (size_t)hash_leaf(leaf) & all->mask;
-    for (size_t step = 0; step < STEPS_MOST && all->table[place] != 0; step++) {
+    for (size_t step = 0; step < STEPS_MAX && all->table[place] != 0; step++) {
         leaf_group *group = &all->groups[all->table[place] - 1];
         if (same_pattern(&group->first, leaf) && compare_kinds(group->first.tensor, leaf->tensor) == 0) {
             return all->table[place] - 1;
         }
         place = (place + 1) & all->mask;
     }
-    if (all->group_count == all->room && !grow_groups(all)) {
+    if (all->group_count == all->capacity && !grow_groups(all)) {
         return SIZE_MAX;
     }
     const size_t number = all->group_count++;

@@ -21,7 +21,7 @@ typedef struct folder_walk {
     size_t root_len; /* of the root and its slash: where names begin in paths */
     char **pending;
     size_t pending_count;
-    size_t pending_room;
+    size_t pending_capacity;
     int code;
 } folder_walk;
 
@@ -51,19 +51,19 @@ static char *path_in(const char *path, const char *name)
     return joined;
 }
 
-static bool walk_make_room(folder_walk *walk, void **block, size_t count, size_t *room, size_t size)
+static bool walk_reserve(folder_walk *walk, void **block, size_t count, size_t *capacity, size_t size)
 {
-    if (count < *room) {
+    if (count < *capacity) {
         return true;
     }
-    const size_t grown = *room == 0 ? 64 : 2 * *room;
+    const size_t grown = *capacity == 0 ? 64 : 2 * *capacity;
     void *moved = grown < SIZE_MAX / size ? realloc(*block, grown * size) : NULL;
     if (moved == NULL) {
         walk_trouble(walk, "", "out of memory");
         return false;
     }
     *block = moved;
-    *room = grown;
+    *capacity = grown;
     return true;
 }
 
@@ -71,27 +71,28 @@ static bool walk_make_room(folder_walk *walk, void **block, size_t count, size_t
 static bool walk_add_folder(folder_walk *walk, char *path)
 {
     void *block = walk->pending;
-    const bool room = walk_make_room(walk, &block, walk->pending_count, &walk->pending_room, sizeof *walk->pending);
+    const bool capacity =
+        walk_reserve(walk, &block, walk->pending_count, &walk->pending_capacity, sizeof *walk->pending);
     walk->pending = block;
-    if (room) {
+    if (capacity) {
         walk->pending[walk->pending_count++] = path;
     }
-    return room;
+    return capacity;
 }
 
 static bool walk_add_file(folder_walk *walk, char *path, uint64_t size)
 {
     cli_folder *folder = walk->folder;
     void *block = folder->files;
-    const bool room = walk_make_room(walk, &block, folder->count, &folder->room, sizeof *folder->files);
+    const bool capacity = walk_reserve(walk, &block, folder->count, &folder->capacity, sizeof *folder->files);
     folder->files = block;
-    if (room) {
+    if (capacity) {
         cli_folder_file *file = &folder->files[folder->count++];
         file->path = path;
         file->name = path + walk->root_len;
         file->size = size;
     }
-    return room;
+    return capacity;
 }
 
 /* What becomes of one thing in a folder. Takes the path. */

@@ -18,7 +18,7 @@ typedef struct cli_folder_file {
 typedef struct cli_folder {
     cli_folder_file *files;
     size_t count;
-    size_t room;
+    size_t capacity;
     size_t trouble; /* what was reported */
 } cli_folder;
 

@@ -25,15 +25,15 @@ size_t cli_written_formats(void)
     return count;
 }
 
-/* Puts a name after those that are in the room; `used` counts them. */
-static void add_name(char room[CLI_VALUES_SIZE], size_t start, size_t *used, const char *name)
+/* Puts a name after those that are in the space; `used` counts them. */
+static void add_name(char capacity[CLI_VALUES_SIZE], size_t start, size_t *used, const char *name)
 {
     if (*used < CLI_VALUES_SIZE) {
-        *used += (size_t)snprintf(room + *used, CLI_VALUES_SIZE - *used, "%s%s", *used > start ? "|" : "", name);
+        *used += (size_t)snprintf(capacity + *used, CLI_VALUES_SIZE - *used, "%s%s", *used > start ? "|" : "", name);
     }
 }
 
-const char *cli_option_values(const cli_option *option, char room[CLI_VALUES_SIZE])
+const char *cli_option_values(const cli_option *option, char capacity[CLI_VALUES_SIZE])
 {
     const char *mark = option->values == NULL ? NULL : strstr(option->values, CLI_VALUES_FORMATS);
     if (mark == NULL) {
@@ -41,14 +41,14 @@ const char *cli_option_values(const cli_option *option, char room[CLI_VALUES_SIZ
     }
     const size_t start = (size_t)(mark - option->values);
     size_t used = start;
-    memcpy(room, option->values, used);
+    memcpy(capacity, option->values, used);
     coffer_format format;
     for (size_t i = 0; (format = cli_written_format(i)) != COFFER_FORMAT_ANY; i++) {
-        add_name(room, start, &used, coffer_format_id(format));
+        add_name(capacity, start, &used, coffer_format_id(format));
     }
     const bool exports = strcmp(mark, CLI_VALUES_EXPORTS) == 0;
     for (int i = 1; exports && coffer_export_name((coffer_export_format)i)[0] != '\0'; i++) {
-        add_name(room, start, &used, coffer_export_name((coffer_export_format)i));
+        add_name(capacity, start, &used, coffer_export_name((coffer_export_format)i));
     }
-    return room;
+    return capacity;
 }

@@ -14,7 +14,7 @@ coffer_format cli_written_format(size_t i);
 /* How many there are. */
 size_t cli_written_formats(void);
 /* The values that an option may have, "name|offset|size", with the identifiers of the formats where the table has
-   CLI_VALUES_FORMATS, and those of exports with CLI_VALUES_EXPORTS; NULL: any. They are in `room` or in the table. */
-const char *cli_option_values(const cli_option *option, char room[CLI_VALUES_SIZE]);
+   CLI_VALUES_FORMATS, and those of exports with CLI_VALUES_EXPORTS; NULL: any. They are in `capacity` or in the table. */
+const char *cli_option_values(const cli_option *option, char capacity[CLI_VALUES_SIZE]);
 
 #endif

@@ -18,17 +18,17 @@
 /* Reads to the end, but one byte more than `most` at most. Returns an errno, or 0; EFBIG when there is more than that. */
 static int read_all(int fd, size_t most, cli_input *input)
 {
-    size_t room = 0;
+    size_t capacity = 0;
     for (;;) {
-        if (input->size == room) {
-            room = room == 0 ? INPUT_FIRST : 2 * room;
-            char *bytes = realloc(input->bytes, room + 1);
+        if (input->size == capacity) {
+            capacity = capacity == 0 ? INPUT_FIRST : 2 * capacity;
+            char *bytes = realloc(input->bytes, capacity + 1);
             if (bytes == NULL) {
                 return ENOMEM;
             }
             input->bytes = bytes;
         }
-        const ssize_t got = read(fd, input->bytes + input->size, room - input->size);
+        const ssize_t got = read(fd, input->bytes + input->size, capacity - input->size);
         if (got < 0 && (errno != EINTR || cli_interrupted())) {
             return errno;
         }

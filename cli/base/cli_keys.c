@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define ESCAPE 0x1B
-#define NUMBER_MOST 100000
+#define NUMBER_MAX 100000
 
 static bool plain_key(cli_event *event, cli_key key)
 {
@@ -188,7 +188,7 @@ static void take_digit(cli_keys *keys, unsigned char byte)
     if (keys->number_count == 0) {
         keys->number_count = 1;
     }
-    if (keys->number_count <= CLI_KEYS_NUMBERS && keys->numbers[keys->number_count - 1] < NUMBER_MOST) {
+    if (keys->number_count <= CLI_KEYS_NUMBERS && keys->numbers[keys->number_count - 1] < NUMBER_MAX) {
         uint32_t *number = &keys->numbers[keys->number_count - 1];
         *number = *number * 10 + (uint32_t)(byte - '0');
     }

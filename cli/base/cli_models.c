@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MODELS_MISSING_MOST 1000 /* files of one set that are named; a name alone can claim a million */
+#define MODELS_MISSING_MAX 1000 /* files of one set that are named; a name alone can claim a million */
 #define MODELS_FOREIGN_SHOWN 3
 
 static const char MODELS_INDEX[] = ".safetensors.index.json";
@@ -33,26 +33,26 @@ static bool ends_in_any(const char *name, const char *const *endings, size_t cou
 
 /* ---- The list ---- */
 
-static bool make_room(cli_models *models)
+static bool reserve(cli_models *models)
 {
-    const size_t room = 2 * models->room + 16;
-    char **paths = realloc(models->paths, room * sizeof *paths);
+    const size_t capacity = 2 * models->capacity + 16;
+    char **paths = realloc(models->paths, capacity * sizeof *paths);
     if (paths == NULL) {
         return false;
     }
     models->paths = paths;
-    bool *missing = realloc(models->missing, room * sizeof *missing);
+    bool *missing = realloc(models->missing, capacity * sizeof *missing);
     if (missing == NULL) {
         return false;
     }
     models->missing = missing;
-    models->room = room;
+    models->capacity = capacity;
     return true;
 }
 
 static bool add(cli_models *models, const char *path, bool missing)
 {
-    if (models->count == models->room && !make_room(models)) {
+    if (models->count == models->capacity && !reserve(models)) {
         return false;
     }
     char *copy = strdup(path);
@@ -152,7 +152,7 @@ static int add_of_set(void *ctx, const char *path, bool exists)
     if (known) {
         folder->covered[i] = true;
     }
-    folder->failed = folder->failed || ((exists || folder->absent <= MODELS_MISSING_MOST) &&
+    folder->failed = folder->failed || ((exists || folder->absent <= MODELS_MISSING_MAX) &&
                                         !add(folder->models, cli_shown_path(path), !exists));
     return folder->failed;
 }

@@ -15,7 +15,7 @@ typedef struct cli_models {
     char **paths;  /* what to look at, in order */
     bool *missing; /* of each, whether it is a file of a model that is not there */
     size_t count;
-    size_t room;
+    size_t capacity;
     int code; /* of what could not be listed, which is reported */
 } cli_models;
 

@@ -98,8 +98,8 @@ static void list_values(const char *values, char *text, size_t size)
 
 static int choose(cli *app, cli_arguments *arguments, const cli_option *option, const char *value)
 {
-    char room[CLI_VALUES_SIZE];
-    const char *values = cli_option_values(option, room);
+    char capacity[CLI_VALUES_SIZE];
+    const char *values = cli_option_values(option, capacity);
     if (value != NULL && values != NULL && place_among(values, value) < 0) {
         char known[2 * CLI_VALUES_SIZE];
         list_values(values, known, sizeof known);
@@ -247,8 +247,8 @@ int cli_which(const cli_arguments *arguments, cli_option_id id)
     int which = -1;
     for (size_t i = 0; i < arguments->choice_count; i++) {
         const cli_choice *choice = &arguments->choices[i];
-        char room[CLI_VALUES_SIZE];
-        const char *values = cli_option_values(choice->option, room);
+        char capacity[CLI_VALUES_SIZE];
+        const char *values = cli_option_values(choice->option, capacity);
         if (choice->option->id == id && values != NULL) {
             which = place_among(values, choice->value);
         }

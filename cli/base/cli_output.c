@@ -165,8 +165,8 @@ void cli_put_repeat(cli_output *out, char c, size_t count)
         if (out->used == sizeof out->buffer) {
             cli_output_flush(out);
         }
-        const size_t room = sizeof out->buffer - out->used;
-        const size_t part = count < room ? count : room;
+        const size_t capacity = sizeof out->buffer - out->used;
+        const size_t part = count < capacity ? count : capacity;
         memset(out->buffer + out->used, c, part);
         out->used += part;
         count -= part;

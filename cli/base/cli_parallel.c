@@ -9,16 +9,16 @@
 #include <unistd.h>
 
 #define AHEAD 4 /* results that may wait for their turn, for each thread */
-#define THREADS_MOST (CLI_JOBS_AHEAD_MOST / AHEAD)
+#define THREADS_MAX (CLI_JOBS_AHEAD_MAX / AHEAD)
 
 typedef struct job_pool {
     const cli_jobs *jobs;
     size_t count;
-    size_t window;                  /* jobs that are begun but not delivered, at most */
-    size_t begun;                   /* jobs that some thread has taken */
-    size_t delivered;               /* jobs that are through */
-    bool done[CLI_JOBS_AHEAD_MOST]; /* of job i at i % window: its work has ended */
-    pthread_mutex_t lock;           /* holds all of the above */
+    size_t window;                 /* jobs that are begun but not delivered, at most */
+    size_t begun;                  /* jobs that some thread has taken */
+    size_t delivered;              /* jobs that are through */
+    bool done[CLI_JOBS_AHEAD_MAX]; /* of job i at i % window: its work has ended */
+    pthread_mutex_t lock;          /* holds all of the above */
     pthread_cond_t changed;
 } job_pool;
 
@@ -90,14 +90,14 @@ static size_t one_after_the_other(const cli_jobs *jobs, size_t count)
 size_t cli_processors(void)
 {
     const long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (size_t)count;
+    return count < 1 ? 1 : count > THREADS_MAX ? THREADS_MAX : (size_t)count;
 }
 
 size_t cli_parallel(const cli_jobs *jobs, size_t count, size_t threads)
 {
-    pthread_t started[THREADS_MOST];
+    pthread_t started[THREADS_MAX];
     size_t running = 0;
-    threads = threads > THREADS_MOST ? THREADS_MOST : threads;
+    threads = threads > THREADS_MAX ? THREADS_MAX : threads;
     threads = threads > count ? count : threads;
     if (threads <= 1) {
         return one_after_the_other(jobs, count);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 /* Two jobs that are begun and not delivered are closer to each other than that: results may go round in so many places. */
-#define CLI_JOBS_AHEAD_MOST 256
+#define CLI_JOBS_AHEAD_MAX 256
 
 typedef struct cli_jobs {
     void (*work)(void *ctx, size_t job);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FLAT_MOST 64 /* bytes of an object or array that stays on its line, if there is none within it */
+#define FLAT_MAX 64 /* bytes of an object or array that stays on its line, if there is none within it */
 
 bool cli_is_json(const char *text, size_t text_len)
 {
@@ -69,7 +69,7 @@ static void put_token(json_printer *printer, const char *text, size_t text_len)
 static bool is_flat(const cli_tokens *reader)
 {
     cli_tokens ahead = *reader;
-    while (ahead.at < ahead.text_len && ahead.at - reader->at < FLAT_MOST) {
+    while (ahead.at < ahead.text_len && ahead.at - reader->at < FLAT_MAX) {
         const char c = cli_tokens_peek(&ahead);
         if (c == '{' || c == '[' || c == '}' || c == ']') {
             return c == '}' || c == ']';

@@ -13,7 +13,7 @@
 #define FIRST_AFTER 0.3 /* seconds of work before there is a line: most commands are done by then */
 #define EVERY 0.1
 #define LINE_SIZE 256
-#define BAR_MOST 30
+#define BAR_MAX 30
 #define RATE_OVER 3.0       /* seconds that the rate is of, more or less */
 #define LONGEST_LEFT 359999 /* seconds: 99 hours and more are no forecast */
 
@@ -102,7 +102,7 @@ static void rate_text(const cli_progress *progress, char *text, size_t size)
     }
 }
 
-/* "reading [####......] 42%  1.2 GB of 3.0 GB  350 MB/s  0:05 left": as much of it as the terminal has room for. */
+/* "reading [####......] 42%  1.2 GB of 3.0 GB  350 MB/s  0:05 left": as much of it as the terminal has space for. */
 static void draw(cli_progress *progress)
 {
     char done[CLI_NUMBER_SIZE];
@@ -128,7 +128,7 @@ static void draw(cli_progress *progress)
         rate[0] = '\0';
     }
     if (progress->total != 0 && width > rest + 10) {
-        used += put_bar(line + used, share, width - rest < BAR_MOST ? width - rest : BAR_MOST);
+        used += put_bar(line + used, share, width - rest < BAR_MAX ? width - rest : BAR_MAX);
     }
     snprintf(line + used, sizeof line - used, "%s%s", amounts, rate);
     fprintf(stderr, "\r\x1b[K%.*s", (int)(width > 0 ? width - 1 : 0), line);

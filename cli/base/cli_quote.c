@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A word that is written if there is room, and measured in any case. */
+/* A word that is written if there is space, and measured in any case. */
 typedef struct quoted_word {
     char *out;
     size_t size;

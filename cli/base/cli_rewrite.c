@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define CHANGES_SIZE 4096 /* of a text that says which change */
-#define LINES_MOST 20     /* of changes before a question */
+#define LINES_MAX 20      /* of changes before a question */
 #define WAY_SIZE 256      /* of a text that says what is copied, and why */
 
 typedef struct rewriting {
@@ -120,7 +120,7 @@ static int fail(const rewriting *run, const coffer_error *err)
     return cli_fail(run->app, err->path[0] != '\0' ? err->path : run->path, err);
 }
 
-/* A header that is edited leaves a file's size as it is, but where it gets more room. */
+/* A header that is edited leaves a file's size as it is, but where it gets more space. */
 static uint64_t new_size(const coffer_rewrite_summary *summary)
 {
     return summary->way == COFFER_REWRITE_HEADERS && summary->edited != COFFER_EDITED_REWRITE ? summary->size_before
@@ -285,7 +285,7 @@ static void show_on_terminal(const rewriting *run)
     cli_output_init(out, STDERR_FILENO);
     out->before = run->app->out.before;
     out->before_ctx = run->app->out.before_ctx;
-    cli_changes_put_folded(out, &run->changes, LINES_MOST);
+    cli_changes_put_folded(out, &run->changes, LINES_MAX);
     cli_output_flush(out);
     free(out);
 }
@@ -442,12 +442,12 @@ static int read_and_rewrite(rewriting *run, const cli_arguments *arguments, cons
                             const coffer_rewrite_options *wanted, const char *nothing)
 {
     coffer_rewrite_options options = *wanted;
-    size_t room = 0;
+    size_t capacity = 0;
     for (size_t i = 0; i < given->count; i++) {
-        room += strlen(given->texts[i]) + 1;
+        capacity += strlen(given->texts[i]) + 1;
     }
     coffer_rewrite_rule *rules = calloc(given->count + 1, sizeof *rules);
-    char *patterns = malloc(room + 1);
+    char *patterns = malloc(capacity + 1);
     int code = rules != NULL && patterns != NULL ? CLI_EXIT_OK : cli_fail_memory(run->app, arguments->names[0]);
     char *pattern = patterns;
     for (size_t i = 0; i < given->count && code == CLI_EXIT_OK; i++) {

@@ -55,7 +55,7 @@ int cli_rewrite_model(cli *app, const cli_arguments *arguments, const coffer_rew
                       const char *nothing, coffer *model);
 
 /* A rewrite that is planned by another function than coffer_rewrite_plan, in which numbers are computed. It is told of
-   misfits by the function itself, before it fails. */
+   mismatches by the function itself, before it fails. */
 typedef struct cli_rewrite_planner {
     coffer_status (*plan)(void *ctx, coffer_rewrite **rewrite, const coffer *model,
                           const coffer_rewrite_options *options, coffer_error *err);
@@ -65,7 +65,7 @@ typedef struct cli_rewrite_planner {
 /* The same as cli_rewrite with such a plan, to the file of -o, which has to be given. */
 int cli_rewrite_planned(cli *app, const cli_arguments *arguments, const cli_rewrite_planner *planner);
 
-/* Reads one argument as a rule, whose pattern goes to `pattern`: room for all of the text. Reports what is wrong with
+/* Reads one argument as a rule, whose pattern goes to `pattern`: space for all of the text. Reports what is wrong with
    it. Returns the exit code. */
 typedef int cli_rewrite_read(cli *app, const char *text, char *pattern, coffer_rewrite_rule *rule);
 /* A pattern of tensors to keep. */

@@ -38,10 +38,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SANDBOX_CANNOT_START 127                  /* the exit code of a child that could not be executed */
-#define SANDBOX_MOST_READ ((uint64_t)1 << 30)     /* bytes that a file may make the child ask for */
-#define SANDBOX_MOST_ANSWER ((uint64_t)512 << 20) /* bytes of an import, as many as the child may have */
-#define SANDBOX_MOST_NAME 4096
+#define SANDBOX_CANNOT_START 127                 /* the exit code of a child that could not be executed */
+#define SANDBOX_MAX_READ ((uint64_t)1 << 30)     /* bytes that a file may make the child ask for */
+#define SANDBOX_MAX_ANSWER ((uint64_t)512 << 20) /* bytes of an import, as many as the child may have */
+#define SANDBOX_MAX_NAME 4096
 
 extern char **environ;
 
@@ -72,12 +72,12 @@ static coffer_status sandbox_fail(coffer_error *err, coffer_status code, int os_
 /* ---- Starting ---- */
 
 /* What the loader of programs may need. Nothing else of the environment, where tokens are, is the child's business. */
-static bool sandbox_environment(char **kept, size_t room)
+static bool sandbox_environment(char **kept, size_t capacity)
 {
     size_t count = 0;
     for (char **variable = environ; *variable != NULL; variable++) {
         if (strncmp(*variable, "LD_", 3) == 0) {
-            if (count + 1 == room) {
+            if (count + 1 == capacity) {
                 return false;
             }
             kept[count++] = *variable;
@@ -150,7 +150,7 @@ static bool sandbox_answer_read(sandbox *run, const sandbox_message *asked)
     }
     run->read += asked->size;
     coffer_status status = COFFER_OK;
-    if (run->read > SANDBOX_MOST_READ) {
+    if (run->read > SANDBOX_MAX_READ) {
         status = sandbox_fail(&why, COFFER_ERR_MEMORY, 0,
                               "more than 1 GiB of this file would have to be read before its tensors are known, which "
                               "is too much for a file that nobody trusts; --no-sandbox allows it");
@@ -168,7 +168,7 @@ static bool sandbox_answer_beside(sandbox *run, const sandbox_message *asked)
     coffer_error why;
     uint32_t file = 0;
     uint64_t size = 0;
-    char name[SANDBOX_MOST_NAME];
+    char name[SANDBOX_MAX_NAME];
     if (asked->size > sizeof name || !sandbox_receive(run->socket, name, (size_t)asked->size)) {
         return false;
     }
@@ -220,11 +220,11 @@ static coffer_status sandbox_take_failure(const sandbox *run, const sandbox_mess
 }
 
 /* The import as bytes, for the caller to load. The child may have as much memory as
-   SANDBOX_MOST_ANSWER, so no honest answer is longer. */
+   SANDBOX_MAX_ANSWER, so no honest answer is longer. */
 static coffer_status sandbox_take_import(const sandbox *run, const sandbox_message *message, unsigned char **bytes,
                                          size_t *size, coffer_error *err)
 {
-    if (message->size == 0 || message->size > SANDBOX_MOST_ANSWER) {
+    if (message->size == 0 || message->size > SANDBOX_MAX_ANSWER) {
         return sandbox_nonsense(err);
     }
     *size = (size_t)message->size;

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define CHILD_SOCKET 0
-#define CHILD_MOST_WANTS ((uint64_t)1 << 20)
+#define CHILD_MAX_WANTS ((uint64_t)1 << 20)
 
 /* The word alone is not enough: typed by somebody, it would wait for messages from a terminal. Only
    a process that was started with a socket is a child. */
@@ -100,7 +100,7 @@ static const sandbox_wants *child_take_wants(void)
 {
     sandbox_message message;
     if (!sandbox_receive(CHILD_SOCKET, &message, sizeof message) || message.kind != SANDBOX_WANTS ||
-        message.size < sizeof(sandbox_wants) || message.size > CHILD_MOST_WANTS) {
+        message.size < sizeof(sandbox_wants) || message.size > CHILD_MAX_WANTS) {
         child_give_up();
     }
     unsigned char *block = malloc((size_t)message.size);

@@ -50,8 +50,8 @@ static void blank_all(cli_cell *cells, size_t count)
 
 bool cli_screen_resize(cli_screen *screen, size_t columns, size_t rows)
 {
-    columns = columns < CLI_SCREEN_MOST ? columns : CLI_SCREEN_MOST;
-    rows = rows < CLI_SCREEN_MOST ? rows : CLI_SCREEN_MOST;
+    columns = columns < CLI_SCREEN_MAX ? columns : CLI_SCREEN_MAX;
+    rows = rows < CLI_SCREEN_MAX ? rows : CLI_SCREEN_MAX;
     cli_cell *frame = malloc((columns * rows + 1) * sizeof *frame);
     cli_cell *shown = malloc((columns * rows + 1) * sizeof *shown);
     if (frame == NULL || shown == NULL) {
@@ -168,20 +168,20 @@ void cli_screen_cursor(cli_screen *screen, size_t x, size_t y)
 
 /* ---- Bytes ---- */
 
-/* Adds bytes; without memory `room` becomes 0, which render sees. */
+/* Adds bytes; without memory `capacity` becomes 0, which render sees. */
 static void add_bytes(cli_screen *screen, const char *bytes, size_t size)
 {
-    if (size > screen->room - screen->used) {
-        const size_t room = screen->room * 2 + size + 4096;
-        char *grown = screen->bytes == NULL && screen->used > 0 ? NULL : realloc(screen->bytes, room);
+    if (size > screen->capacity - screen->used) {
+        const size_t capacity = screen->capacity * 2 + size + 4096;
+        char *grown = screen->bytes == NULL && screen->used > 0 ? NULL : realloc(screen->bytes, capacity);
         if (grown == NULL) {
             free(screen->bytes);
             screen->bytes = NULL;
-            screen->room = screen->used = 1; /* and nothing fits any more */
+            screen->capacity = screen->used = 1; /* and nothing fits any more */
             return;
         }
         screen->bytes = grown;
-        screen->room = room;
+        screen->capacity = capacity;
     }
     if (screen->bytes != NULL) {
         memcpy(screen->bytes + screen->used, bytes, size);
@@ -387,7 +387,7 @@ const char *cli_screen_render(cli_screen *screen, size_t *size)
     if (screen->known) {
         memcpy(screen->shown, screen->frame, screen->columns * screen->rows * sizeof *screen->shown);
     } else {
-        screen->room = screen->used = 0;
+        screen->capacity = screen->used = 0;
     }
     return screen->bytes;
 }

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLI_SCREEN_MOST 1000 /* columns and rows; larger terminals show that much */
-#define CLI_SCREEN_MARKS 2   /* marks that combine with a character; further ones are left out */
+#define CLI_SCREEN_MAX 1000 /* columns and rows; larger terminals show that much */
+#define CLI_SCREEN_MARKS 2  /* marks that combine with a character; further ones are left out */
 
 /* A colour: 0 is the terminal's own, one of its sixteen, or red, green and blue, which become the nearest that it has. */
 #define CLI_INK(n) (0x01000000u | (uint32_t)(n))
@@ -53,7 +53,7 @@ typedef struct cli_screen {
     size_t cursor_y;
     char *bytes;
     size_t used;
-    size_t room;
+    size_t capacity;
 } cli_screen;
 
 /* How many colours a terminal has, by the variables TERM, COLORTERM and NO_COLOR; each may be NULL. */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define STATE_TITLE "coffer verify state 1\n"
-#define STATE_MOST ((off_t)1 << 30) /* bytes */
+#define STATE_MAX ((off_t)1 << 30) /* bytes */
 #define STATE_LINE_SIZE 256
 #define FINE_GRAIN INT64_C(20000000)     /* nanoseconds that a file's time may lag behind the clock */
 #define COARSE_GRAIN INT64_C(2000000000) /* where times are whole seconds, or every second one */
@@ -45,18 +45,18 @@ static const char *why_not(const struct stat *about)
     return !S_ISREG(about->st_mode)       ? "is no file"
            : about->st_uid != geteuid()   ? "it belongs to another user, who could have a changed file skipped"
            : (about->st_mode & 0022) != 0 ? "it can be written by others, who could have a changed file skipped"
-           : about->st_size > STATE_MOST  ? "it is too large for a state of coffer verify"
+           : about->st_size > STATE_MAX   ? "it is too large for a state of coffer verify"
                                           : NULL;
 }
 
 /* Splits the text at its line ends. A last line that has none was cut off, and does not count. */
 static bool split_lines(cli_state *state, size_t size)
 {
-    size_t room = 0;
+    size_t capacity = 0;
     for (size_t i = 0; i < size; i++) {
-        room += state->text[i] == '\n';
+        capacity += state->text[i] == '\n';
     }
-    state->lines = calloc(room + 1, sizeof *state->lines);
+    state->lines = calloc(capacity + 1, sizeof *state->lines);
     if (state->lines == NULL) {
         return false;
     }

@@ -266,7 +266,7 @@ size_t cli_escaped_width(const char *text, size_t text_len)
     return width;
 }
 
-#define DISTANCE_MOST 128 /* longer names are not compared: nobody types them by hand */
+#define DISTANCE_MAX 128 /* longer names are not compared: nobody types them by hand */
 
 static size_t least(size_t a, size_t b)
 {
@@ -275,8 +275,8 @@ static size_t least(size_t a, size_t b)
 
 size_t cli_distance(const char *a, size_t a_len, const char *b, size_t b_len, size_t limit)
 {
-    size_t rows[3][DISTANCE_MOST + 1];
-    if (a_len > DISTANCE_MOST || b_len > DISTANCE_MOST || a_len > b_len + limit || b_len > a_len + limit) {
+    size_t rows[3][DISTANCE_MAX + 1];
+    if (a_len > DISTANCE_MAX || b_len > DISTANCE_MAX || a_len > b_len + limit || b_len > a_len + limit) {
         return limit + 1;
     }
     for (size_t j = 0; j <= b_len; j++) {

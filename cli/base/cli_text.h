@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLI_NUMBER_SIZE 32 /* room for any number that these functions write, NUL included */
+#define CLI_NUMBER_SIZE 32 /* space for any number that these functions write, NUL included */
 
 /* Writes a number in decimal, in groups of three when `grouped`; returns its length. */
 size_t cli_number_text(char text[CLI_NUMBER_SIZE], uint64_t number, bool grouped);

@@ -10,7 +10,7 @@
 
 #include "coffer.h"
 
-#define CLI_VALUE_SIZE 80 /* room for any element's text, NUL included */
+#define CLI_VALUE_SIZE 80 /* space for any element's text, NUL included */
 
 /* Writes element `index` of little-endian `data` to `text` and returns its length. */
 size_t cli_value_text(char text[CLI_VALUE_SIZE], coffer_dtype dtype, const void *data, uint64_t index, bool json);

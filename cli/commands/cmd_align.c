@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGN_LEAST 8
+#define ALIGN_MIN 8
 
 /* A power of two from 8 on. */
 static bool read_alignment(const char *text, uint64_t *alignment)
 {
     const size_t digits = strspn(text, "0123456789");
     *alignment = strtoull(text, NULL, 10);
-    return digits > 0 && digits < 19 && text[digits] == '\0' && *alignment >= ALIGN_LEAST &&
+    return digits > 0 && digits < 19 && text[digits] == '\0' && *alignment >= ALIGN_MIN &&
            (*alignment & (*alignment - 1)) == 0;
 }
 
@@ -22,7 +22,7 @@ static int run_align(cli *app, const cli_arguments *arguments)
 {
     const char *to = cli_value(arguments, CLI_OPTION_TO);
     coffer_rewrite_options options = COFFER_REWRITE_OPTIONS_INIT;
-    options.alignment = ALIGN_LEAST;
+    options.alignment = ALIGN_MIN;
     if (to != NULL && !read_alignment(to, &options.alignment)) {
         return cli_usage_error(app, "--to needs a power of two of at least 8: 64, 4096");
     }

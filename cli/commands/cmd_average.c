@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer average A B... -o FILE: models of the same tensors, averaged. */
 #include "cli_guard.h"
-#include "cli_misfits.h"
+#include "cli_mismatches.h"
 #include "cli_options.h"
 #include "cli_output.h"
 #include "cli_recorded.h"
@@ -70,13 +70,13 @@ static int read_weights(averaging *run, const char *text, size_t i, size_t each)
 static int read_all_weights(averaging *run, const char *const *texts, size_t count, char **patterns)
 {
     const size_t each = run->options.slerp ? 1 : run->count;
-    size_t room = 1;
+    size_t capacity = 1;
     for (size_t i = 0; i < count; i++) {
-        room += strlen(texts[i]) + 1;
+        capacity += strlen(texts[i]) + 1;
     }
     run->rules = calloc(count + 1, sizeof *run->rules);
     run->weights = calloc((count + 1) * each, sizeof *run->weights);
-    *patterns = calloc(room, 1);
+    *patterns = calloc(capacity, 1);
     run->patterns = *patterns;
     if (run->rules == NULL || run->weights == NULL || *patterns == NULL) {
         return cli_fail_memory(run->app, run->paths[0]);
@@ -95,13 +95,13 @@ static coffer_status plan_average(void *ctx, coffer_rewrite **rewrite, const cof
                                   const coffer_rewrite_options *options, coffer_error *err)
 {
     averaging *run = ctx;
-    cli_misfits misfits = { .app = run->app, .paths = run->paths, .between = " " };
+    cli_mismatches mismatches = { .app = run->app, .paths = run->paths, .between = " " };
     coffer_average_options average = run->options;
     run->models[0] = model;
-    average.misfit = cli_misfits_tell;
-    average.misfit_ctx = &misfits;
+    average.misfit = cli_mismatches_tell;
+    average.misfit_ctx = &mismatches;
     const coffer_status status = coffer_average_plan(rewrite, run->models, run->count, &average, options, err);
-    cli_misfits_end(&misfits);
+    cli_mismatches_end(&mismatches);
     return status;
 }
 
@@ -172,8 +172,8 @@ static int check_average(cli *app, const cli_arguments *arguments)
     if (!cli_given(arguments, CLI_OPTION_OUTPUT)) {
         return cli_usage_error(app, "name the new file: -o FILE");
     }
-    if (arguments->name_count > COFFER_AVERAGE_MOST_MODELS) {
-        return cli_usage_error(app, "at most %d models are averaged", COFFER_AVERAGE_MOST_MODELS);
+    if (arguments->name_count > COFFER_AVERAGE_MAX_MODELS) {
+        return cli_usage_error(app, "at most %d models are averaged", COFFER_AVERAGE_MAX_MODELS);
     }
     if (!cli_given(arguments, CLI_OPTION_SLERP)) {
         return CLI_EXIT_OK;

@@ -17,7 +17,7 @@ static coffer_dtype read_dtype(const char *text)
     return can ? dtype : COFFER_UNKNOWN_DTYPE;
 }
 
-/* Takes GLOB=DTYPE apart, `glob` having room for all of it. */
+/* Takes GLOB=DTYPE apart, `glob` having space for all of it. */
 static int read_cast(cli *app, const char *text, char *glob, coffer_rewrite_rule *rule)
 {
     char shown[128];

@@ -3,7 +3,7 @@
 #include "cli_fold.h"
 #include "cli_guard.h"
 #include "cli_json.h"
-#include "cli_misfits.h"
+#include "cli_mismatches.h"
 #include "cli_options.h"
 #include "cli_output.h"
 #include "cli_progress.h"
@@ -236,18 +236,18 @@ static int plan(extracting *run, const coffer_extract_lora_options *options)
     coffer_error err;
     cli_progress progress;
     cli_progress_part part = { &progress, 0 };
-    cli_misfits misfits = { .app = run->app, .paths = run->paths, .between = " " };
+    cli_mismatches mismatches = { .app = run->app, .paths = run->paths, .between = " " };
     coffer_extract_lora_options wanted = *options;
     coffer_read_options reading = COFFER_READ_OPTIONS_INIT;
-    wanted.misfit = cli_misfits_tell;
-    wanted.misfit_ctx = &misfits;
+    wanted.misfit = cli_mismatches_tell;
+    wanted.misfit_ctx = &mismatches;
     reading.progress = cli_progress_call;
     reading.progress_ctx = &part;
     cli_progress_begin_count(&progress, run->app, "comparing", 0);
     const coffer_status status =
         coffer_extract_lora_plan(&run->extraction, run->models[0], run->models[1], &wanted, &reading, &err);
     cli_progress_end(&progress);
-    cli_misfits_end(&misfits);
+    cli_mismatches_end(&mismatches);
     return status == COFFER_OK ? CLI_EXIT_OK : fail(run, &err);
 }
 

@@ -20,17 +20,17 @@
 
 #define LABEL_WIDTH 12
 #define INDENT 2
-#define METADATA_MOST 20    /* entries on the screen */
-#define VALUE_MOST 100      /* bytes of a value on the screen */
-#define JSON_LINES_MOST 24  /* lines of a value that is JSON */
-#define KEY_MOST 60         /* bytes of a key */
-#define ALIGNMENT_MOST 4096 /* a larger alignment of the data is chance rather than intent */
+#define METADATA_MAX 20    /* entries on the screen */
+#define VALUE_MAX 100      /* bytes of a value on the screen */
+#define JSON_LINES_MAX 24  /* lines of a value that is JSON */
+#define KEY_MAX 60         /* bytes of a key */
+#define ALIGNMENT_MAX 4096 /* a larger alignment of the data is chance rather than intent */
 
-/* The largest power of two, up to ALIGNMENT_MOST, that divides where the data begins. */
+/* The largest power of two, up to ALIGNMENT_MAX, that divides where the data begins. */
 static uint64_t data_alignment(uint64_t data_offset)
 {
     uint64_t alignment = 1;
-    while (alignment < ALIGNMENT_MOST && data_offset % (alignment * 2) == 0) {
+    while (alignment < ALIGNMENT_MAX && data_offset % (alignment * 2) == 0) {
         alignment *= 2;
     }
     return alignment;
@@ -120,7 +120,7 @@ static void show_sums(cli_output *out, const coffer *model)
     show_text(out, "headers", text);
     if (len > 0) {
         put_label(out, "index");
-        cli_put_json(out, index, len, INDENT + LABEL_WIDTH, JSON_LINES_MOST);
+        cli_put_json(out, index, len, INDENT + LABEL_WIDTH, JSON_LINES_MAX);
         cli_put_char(out, '\n');
     }
 }
@@ -156,11 +156,11 @@ static void show_sizes(cli_output *out, const coffer *model)
 /* A value that is JSON is shown as such, any other as a line; both are cut, and say so. */
 static void put_value(cli_output *out, const coffer_pair *pair, size_t used)
 {
-    char shown[8 * VALUE_MOST + 64];
+    char shown[8 * VALUE_MAX + 64];
     char cut[96];
     const size_t indent = INDENT + LABEL_WIDTH + 2;
     if (cli_is_json(pair->value, pair->value_len)) {
-        const size_t lines = cli_put_json(out, pair->value, pair->value_len, indent, JSON_LINES_MOST);
+        const size_t lines = cli_put_json(out, pair->value, pair->value_len, indent, JSON_LINES_MAX);
         if (lines > 0) {
             cli_put_char(out, '\n');
             cli_put_repeat(out, ' ', indent);
@@ -169,7 +169,7 @@ static void put_value(cli_output *out, const coffer_pair *pair, size_t used)
         }
         return;
     }
-    const size_t len = cli_cut_at_character(pair->value, pair->value_len, VALUE_MOST);
+    const size_t len = cli_cut_at_character(pair->value, pair->value_len, VALUE_MAX);
     const size_t shown_len = coffer_escape(pair->value, len, shown, sizeof shown);
     if (len < pair->value_len) {
         char number[CLI_NUMBER_SIZE];
@@ -188,18 +188,18 @@ static void show_metadata(cli_output *out, const coffer_table *table)
     if (count == 0) {
         show_text(out, "metadata", "none");
     }
-    for (size_t i = 0; i < count && i < METADATA_MOST && coffer_table_metadata_at(table, i, &pair); i++) {
-        const size_t key_len = cli_cut_at_character(pair.key, pair.key_len, KEY_MOST);
+    for (size_t i = 0; i < count && i < METADATA_MAX && coffer_table_metadata_at(table, i, &pair); i++) {
+        const size_t key_len = cli_cut_at_character(pair.key, pair.key_len, KEY_MAX);
         put_label(out, i == 0 ? "metadata" : "");
         cli_put_style(out, CLI_CYAN);
-        cli_put_escaped(out, pair.key, pair.key_len, KEY_MOST);
+        cli_put_escaped(out, pair.key, pair.key_len, KEY_MAX);
         cli_put_style(out, CLI_PLAIN);
         cli_put_text(out, " = ");
         put_value(out, &pair, INDENT + LABEL_WIDTH + cli_escaped_width(pair.key, key_len) + 3);
         cli_put_char(out, '\n');
     }
-    if (count > METADATA_MOST) {
-        cli_number_text(number, count - METADATA_MOST, true);
+    if (count > METADATA_MAX) {
+        cli_number_text(number, count - METADATA_MAX, true);
         snprintf(text, sizeof text, "... and %s more; coffer meta shows all", number);
         show_text(out, "", text);
     }
@@ -513,7 +513,7 @@ typedef struct asked {
 static void estimate(found *all, const asked *what, const coffer *model, cli_input *text)
 {
     cli_document config;
-    const int error = cli_input_read_beside(model, "config.json", CLI_CONFIG_MOST, text);
+    const int error = cli_input_read_beside(model, "config.json", CLI_CONFIG_MAX, text);
     if (error != 0) {
         snprintf(all->why, sizeof all->why, "%s",
                  error == ENOENT  ? ""

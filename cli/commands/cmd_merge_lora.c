@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* coffer merge-lora BASE ADAPTER... -o FILE: adapters added to the model that they were trained on. */
 #include "cli_guard.h"
-#include "cli_misfits.h"
+#include "cli_mismatches.h"
 #include "cli_options.h"
 #include "cli_output.h"
 #include "cli_publish.h"
@@ -77,13 +77,13 @@ static coffer_status plan_merge(void *ctx, coffer_rewrite **rewrite, const coffe
                                 const coffer_rewrite_options *options, coffer_error *err)
 {
     const merging *run = ctx;
-    cli_misfits misfits = { .app = run->app, .paths = run->paths, .between = ": " };
+    cli_mismatches mismatches = { .app = run->app, .paths = run->paths, .between = ": " };
     coffer_merge_lora_options merge = COFFER_MERGE_LORA_OPTIONS_INIT;
-    merge.misfit = cli_misfits_tell;
-    merge.misfit_ctx = &misfits;
+    merge.misfit = cli_mismatches_tell;
+    merge.misfit_ctx = &mismatches;
     const coffer_status status =
         coffer_merge_lora_plan(rewrite, model, run->adapters, run->count, &merge, options, err);
-    cli_misfits_end(&misfits);
+    cli_mismatches_end(&mismatches);
     return status;
 }
 

@@ -12,7 +12,7 @@
 #define USUAL_COLUMNS 80
 #define USUAL_ROWS 24
 #define INTERRUPT_CHECK 100 /* milliseconds between looking for Ctrl-C */
-#define INPUT_MOST 256
+#define INPUT_MAX 256
 
 static const char enter_sequence[] = "\x1b[?1049h\x1b[?7l\x1b[?1000h\x1b[?1006h\x1b[?2004h";
 static const char leave_sequence[] = "\x1b[?2026l\x1b[?2004l\x1b[?1006l\x1b[?1000l\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
@@ -26,7 +26,7 @@ static struct {
     DWORD output_before;
     UINT page_before;
     COORD size;
-    char bytes[INPUT_MOST];
+    char bytes[INPUT_MAX];
     size_t used;
 } console;
 

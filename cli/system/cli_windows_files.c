@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define SHARE_ALL (FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE)
-#define READ_MOST ((size_t)1 << 30) /* the system counts bytes in 32 bits */
+#define READ_MAX ((size_t)1 << 30) /* the system counts bytes in 32 bits */
 #define TICKS_TO_1970 INT64_C(116444736000000000)
 #define TICKS_A_SECOND INT64_C(10000000)
 #define NAMES_TRIED 1000
@@ -90,14 +90,14 @@ int cli_windows_fcntl(int fd, int what)
 /* A read that Ctrl-C has ended is one that a signal ended. */
 ssize_t cli_windows_read(int fd, void *buffer, size_t size)
 {
-    const int got = _read(fd, buffer, (unsigned)(size < READ_MOST ? size : READ_MOST));
+    const int got = _read(fd, buffer, (unsigned)(size < READ_MAX ? size : READ_MAX));
     return got < 0 && GetLastError() == ERROR_OPERATION_ABORTED ? cli_windows_failed() : got;
 }
 
 /* The C library says EINVAL of a pipe whose reader has gone. */
 ssize_t cli_windows_write(int fd, const void *bytes, size_t size)
 {
-    const int put = _write(fd, bytes, (unsigned)(size < READ_MOST ? size : READ_MOST));
+    const int put = _write(fd, bytes, (unsigned)(size < READ_MAX ? size : READ_MAX));
     return put < 0 && errno == EINVAL ? cli_windows_failed() : put;
 }
 
@@ -105,7 +105,7 @@ ssize_t cli_windows_pread(int fd, void *buffer, size_t size, int64_t offset)
 {
     OVERLAPPED place = { .Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32) };
     DWORD got = 0;
-    if (!ReadFile(handle_of(fd), buffer, (DWORD)(size < READ_MOST ? size : READ_MOST), &got, &place) &&
+    if (!ReadFile(handle_of(fd), buffer, (DWORD)(size < READ_MAX ? size : READ_MAX), &got, &place) &&
         GetLastError() != ERROR_HANDLE_EOF) {
         return cli_windows_failed();
     }

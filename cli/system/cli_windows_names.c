@@ -132,10 +132,10 @@ char *cli_windows_realpath(const char *path, char *none)
                                                    NULL, OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL);
     char *found = NULL;
     if (file != INVALID_HANDLE_VALUE) {
-        const DWORD room = GetFinalPathNameByHandleW(file, NULL, 0, 0);
-        wchar_t *real = room > 0 ? malloc((room + 1) * sizeof *real) : NULL;
-        const DWORD len = real != NULL ? GetFinalPathNameByHandleW(file, real, room + 1, 0) : 0;
-        found = len > 0 && len <= room ? plain_path(real) : NULL;
+        const DWORD capacity = GetFinalPathNameByHandleW(file, NULL, 0, 0);
+        wchar_t *real = capacity > 0 ? malloc((capacity + 1) * sizeof *real) : NULL;
+        const DWORD len = real != NULL ? GetFinalPathNameByHandleW(file, real, capacity + 1, 0) : 0;
+        found = len > 0 && len <= capacity ? plain_path(real) : NULL;
         free(real);
         CloseHandle(file);
     } else if (name != NULL) {

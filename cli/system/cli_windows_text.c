@@ -12,17 +12,17 @@ static const wchar_t LONG_SHARE_PREFIX[] = L"\\\\?\\UNC\\";
 
 static wchar_t *wide(const char *text)
 {
-    const int room = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
-    if (room == 0) {
+    const int capacity = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, NULL, 0);
+    if (capacity == 0) {
         errno = ENOENT; /* no file has such a name */
         return NULL;
     }
-    wchar_t *made = malloc((size_t)room * sizeof *made);
+    wchar_t *made = malloc((size_t)capacity * sizeof *made);
     if (made == NULL) {
         errno = ENOMEM;
         return NULL;
     }
-    MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, made, room);
+    MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, made, capacity);
     return made;
 }
 
@@ -48,11 +48,12 @@ wchar_t *cli_windows_path(const char *path)
         return NULL;
     }
     wchar_t *given = wide(path);
-    const DWORD room = given != NULL ? GetFullPathNameW(given, 0, NULL, NULL) : 0;
-    wchar_t *full = room > 0 ? malloc((room + sizeof LONG_SHARE_PREFIX / sizeof(wchar_t)) * sizeof *full) : NULL;
+    const DWORD capacity = given != NULL ? GetFullPathNameW(given, 0, NULL, NULL) : 0;
+    wchar_t *full =
+        capacity > 0 ? malloc((capacity + sizeof LONG_SHARE_PREFIX / sizeof(wchar_t)) * sizeof *full) : NULL;
     if (full != NULL) {
-        const DWORD len = GetFullPathNameW(given, room, full, NULL);
-        if (len > 0 && len < room) {
+        const DWORD len = GetFullPathNameW(given, capacity, full, NULL);
+        if (len > 0 && len < capacity) {
             add_prefix(full, len);
         } else { /* another thread has changed the folder meanwhile */
             free(full);
@@ -60,7 +61,7 @@ wchar_t *cli_windows_path(const char *path)
             errno = ENOENT;
         }
     } else if (given != NULL) {
-        errno = room > 0 ? ENOMEM : ENOENT;
+        errno = capacity > 0 ? ENOMEM : ENOENT;
     }
     free(given);
     return full;
@@ -68,10 +69,10 @@ wchar_t *cli_windows_path(const char *path)
 
 char *cli_windows_utf8(const wchar_t *text)
 {
-    const int room = WideCharToMultiByte(CP_UTF8, 0, text, -1, NULL, 0, NULL, NULL);
-    char *made = room > 0 ? malloc((size_t)room) : NULL;
+    const int capacity = WideCharToMultiByte(CP_UTF8, 0, text, -1, NULL, 0, NULL, NULL);
+    char *made = capacity > 0 ? malloc((size_t)capacity) : NULL;
     if (made != NULL) {
-        WideCharToMultiByte(CP_UTF8, 0, text, -1, made, room, NULL, NULL);
+        WideCharToMultiByte(CP_UTF8, 0, text, -1, made, capacity, NULL, NULL);
     }
     return made;
 }

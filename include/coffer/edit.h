@@ -32,7 +32,7 @@ typedef enum coffer_edit_way {
         1, /* a clone by reflink was edited and renamed; without slack the data moved by whole blocks */
     COFFER_EDITED_IN_PLACE = 2, /* the header was overwritten, with an undo file beside it until that was done */
     COFFER_EDITED_REWRITE = 3,  /* a new file was written and renamed */
-    COFFER_EDITED_INSERT = 4    /* room was put in before the data, where they are: see coffer_edit_options */
+    COFFER_EDITED_INSERT = 4    /* space was put in before the data, where they are: see coffer_edit_options */
 } coffer_edit_way;
 
 /* How a file is edited. */

@@ -60,7 +60,7 @@ COFFER_API coffer_status coffer_header_build(coffer_header *header, const coffer
 COFFER_API const coffer_tensor *coffer_header_at(const coffer_header *header, size_t i);
 /* Tensors that are declared. */
 COFFER_API size_t coffer_header_count(const coffer_header *header);
-/* Makes room for digests in the metadata, when everything is declared and before the header is built. A writer that is
+/* Makes space for digests in the metadata, when everything is declared and before the header is built. A writer that is
    to record digests does so itself, unless it gets a header that is built. COFFER_ERR_ARGUMENT when it is built
    already. Since 0.2. */
 COFFER_API coffer_status coffer_header_reserve_digests(coffer_header *header, coffer_algorithm algorithm,

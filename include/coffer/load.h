@@ -144,10 +144,10 @@ COFFER_API coffer_status coffer_plan_add_on(coffer_plan *plan, const coffer_tens
  * With part_count 0 the whole dimension is one part. COFFER_ERR_INDEX for a part that cannot be split evenly. `device`
  * is used where `place` is NULL.
  */
-COFFER_API coffer_status coffer_plan_add_shard(coffer_plan *plan, const coffer_tensor *tensor, size_t dim,
-                                               const uint64_t *parts, size_t part_count, uint32_t rank, uint32_t world,
-                                               const coffer_place *place, coffer_device *device, size_t *item,
-                                               coffer_error *err);
+COFFER_API coffer_status coffer_plan_add_rank(coffer_plan *plan, const coffer_tensor *tensor, size_t dim,
+                                              const uint64_t *parts, size_t part_count, uint32_t rank, uint32_t world,
+                                              const coffer_place *place, coffer_device *device, size_t *item,
+                                              coffer_error *err);
 
 /* A rule of how tensors are split among ranks: the first whose pattern (coffer_match) fits a tensor's name holds. */
 typedef struct coffer_split_rule {
@@ -293,7 +293,7 @@ COFFER_API coffer_status coffer_load_next(coffer_load *load, uint64_t millisecon
 COFFER_API coffer_status coffer_load_take(coffer_load *load, size_t item, uint64_t milliseconds, coffer_loaded *loaded,
                                           coffer_error *err);
 /* Waits until everything is in place, without handing anything out. COFFER_ERR_BUDGET when that cannot be, since what
-   a budget has room for was not taken. */
+   a budget has space for was not taken. */
 COFFER_API coffer_status coffer_load_wait(coffer_load *load, uint64_t milliseconds, coffer_error *err);
 /* Ends a load soon: its calls fail with COFFER_ERR_CANCELLED. From any thread. */
 COFFER_API void coffer_load_cancel(coffer_load *load);
@@ -402,7 +402,7 @@ typedef struct coffer_exchange_run_options {
 
 /*
  * Loads this host's plan together with the others, all of which call this at about the same time, and returns when
- * everything is in place. loaded[i] becomes item i of the host's plan, of which there is room for coffer_plan_count:
+ * everything is in place. loaded[i] becomes item i of the host's plan, of which there is space for coffer_plan_count:
  * memory that the plan gave no place for is the caller's. All places are in host memory; COFFER_ERR_UNSUPPORTED
  * for a device. Digests are not checked: the bytes of a tensor come from several hosts; coffer_verify does that.
  *

@@ -244,7 +244,7 @@ COFFER_API void coffer_extraction_free(coffer_extraction *extraction);
 /* ---- Averages ---------------------------------------------------------------------------------------------------- */
 
 /* The most models of an average. */
-#define COFFER_AVERAGE_MOST_MODELS 64
+#define COFFER_AVERAGE_MAX_MODELS 64
 
 /* Weights for the tensors whose names match a pattern (coffer_match). */
 typedef struct coffer_average_rule {
@@ -274,7 +274,7 @@ typedef struct coffer_average_options {
     }
 
 /*
- * Plans a rewrite of models[0] whose numbers are averages of `count` models, 2 to COFFER_AVERAGE_MOST_MODELS, that
+ * Plans a rewrite of models[0] whose numbers are averages of `count` models, 2 to COFFER_AVERAGE_MAX_MODELS, that
  * have the same tensors, by name, dtype and shape. coffer_rewrite_run carries it out: layout, metadata and dtypes of
  * the result are those of models[0]. The models and what the options point to are borrowed until the plan is freed.
  *

@@ -286,7 +286,7 @@ typedef struct coffer_index {
    the text as err->offset; with more than fit, COFFER_ERR_BUFFER_SIZE carries the number as err->expected. */
 COFFER_API coffer_status coffer_slice_parse(const char *text, size_t text_len, coffer_index *indices, size_t *count,
                                             coffer_error *err);
-/* The result of a slice, before reading it: its shape (room for tensor->rank dimensions), rank and size in bytes. Each
+/* The result of a slice, before reading it: its shape (space for tensor->rank dimensions), rank and size in bytes. Each
    output may be NULL. Dimensions that no index names are taken whole. COFFER_ERR_INDEX, COFFER_ERR_STEP, and
    COFFER_ERR_SLICE_BITS for F4 or F6 elements that are not whole bytes. No I/O. */
 COFFER_API coffer_status coffer_slice_shape(const coffer_tensor *tensor, const coffer_index *indices, size_t count,
@@ -300,7 +300,7 @@ COFFER_API coffer_status coffer_read_slice(const coffer *model, const coffer_ten
 
 /* ---- Parameters -------------------------------------------------------------------------------------------------- */
 
-/* Parameters by dtype (COFFER_UNKNOWN_DTYPE included, and room for more): `plain`, the elements of all tensors, 1 for a
+/* Parameters by dtype (COFFER_UNKNOWN_DTYPE included, and more to come): `plain`, the elements of all tensors, 1 for a
    scalar; `trained`, the weights as they were before quantisation packed them, without what says how to unpack them;
    `compatible`, as
    @huggingface/hub counts: the same without scalars, and in whole weights for each element. docs/models.md has the

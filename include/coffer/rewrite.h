@@ -48,7 +48,7 @@ typedef enum coffer_rewrite_kind {
 } coffer_rewrite_kind;
 
 /* The most `*` in the pattern of a rename. */
-#define COFFER_REWRITE_MOST_STARS 16
+#define COFFER_REWRITE_MAX_STARS 16
 
 /*
  * One rule. In a pattern, where the kind says nothing else, `*` is any text, `?` one character, `[a-z]` one of a set,
@@ -146,8 +146,8 @@ typedef struct coffer_rewrite_summary {
     coffer_rewrite_reason reason; /* why `way` is COFFER_REWRITE_FILES. Since 0.2, as is what follows */
     /* Once a rewrite of headers has run: how the files were edited, of several the way that takes longest. */
     coffer_edit_way edited;
-    /* Of a rewrite of headers, from the plan on: the most bytes by which a new header is longer than the room for it;
-       how many files lack room, which are cloned or copied then; and the bytes of those files. */
+    /* Of a rewrite of headers, from the plan on: the most bytes by which a new header is longer than the space for it;
+       how many files lack space, which are cloned or copied then; and the bytes of those files. */
     uint64_t lacking;
     size_t lacking_count;
     uint64_t lacking_size;
@@ -199,7 +199,7 @@ COFFER_API coffer_status coffer_rewrite_run(coffer_rewrite *rewrite, const coffe
 /*
  * Does what coffer_rewrite_run does before it writes the first byte of a tensor, and fails as that would: reads
  * what has to be known of tensors (those that an average leaves as they are, adapters), and makes the new files,
- * which have no name yet, get their room and are removed again. For one who asks first what a rewrite would do.
+ * which have no name yet, get their space and are removed again. For one who asks first what a rewrite would do.
  * Afterwards the plan can only be freed. Since 0.2.
  */
 COFFER_API coffer_status coffer_rewrite_check(coffer_rewrite *rewrite, const coffer_read_options *options,

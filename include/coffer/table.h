@@ -240,7 +240,7 @@ COFFER_API coffer_note coffer_table_note(const coffer_table *table, coffer_note_
 COFFER_API uint64_t coffer_table_data_offset(const coffer_table *table);
 /* Bytes of data: the end of the last tensor less coffer_table_data_offset. */
 COFFER_API uint64_t coffer_table_data_size(const coffer_table *table);
-/* Bytes of padding after all that the header says: the room for an edit in place. */
+/* Bytes of padding after all that the header says: the space for an edit in place. */
 COFFER_API uint64_t coffer_table_slack(const coffer_table *table);
 
 #ifdef __cplusplus

@@ -24,8 +24,8 @@
 
 #include <string.h>
 
-#define ARROW_MOST_HEAD ((uint64_t)16 << 20) /* bytes of a footer or of a message without its body */
-#define ARROW_FEWEST ((uint64_t)26)          /* bytes of a file: both signatures, a size, and a footer of one table */
+#define ARROW_MAX_HEAD ((uint64_t)16 << 20) /* bytes of a footer or of a message without its body */
+#define ARROW_FEWEST ((uint64_t)26)         /* bytes of a file: both signatures, a size, and a footer of one table */
 
 /* The slots of the fields that matter. */
 enum { MESSAGE_HEADER_TYPE = 1, MESSAGE_HEADER = 2, MESSAGE_BODY = 3 };
@@ -91,7 +91,7 @@ typedef struct arrow_part {
 
 /* Footer and message are in memory at the same time, as a batch is read by the footer's columns. */
 typedef struct arrow_reading {
-    const coffer__input *input;
+    const coffer__input_files *input;
     coffer__dense_rows rows;
     uint8_t *footer;
     size_t footer_size;
@@ -125,7 +125,7 @@ static coffer_status arrow_load(const arrow_reading *arrow, uint64_t at, uint64_
     coffer__free_array(allocator, *bytes, *have, 1);
     *bytes = NULL;
     *have = 0;
-    if (size > ARROW_MOST_HEAD) {
+    if (size > ARROW_MAX_HEAD) {
         return arrow_fail(at, "a message or the footer is larger than 16 MiB", err);
     }
     if (at > arrow->input->size || size > arrow->input->size - at) {
@@ -136,7 +136,7 @@ static coffer_status arrow_load(const arrow_reading *arrow, uint64_t at, uint64_
         return COFFER_ERR_MEMORY;
     }
     *have = (size_t)size;
-    return coffer__input_read(arrow->input, 0, arrow->input->size, at, *bytes, (size_t)size, err);
+    return coffer__input_files_read(arrow->input, 0, arrow->input->size, at, *bytes, (size_t)size, err);
 }
 
 /* Reads the message at a place, and where its body is. */
@@ -147,7 +147,8 @@ static coffer_status arrow_read_message(arrow_reading *arrow, uint64_t at, coffe
     if (at > arrow->input->size) {
         return arrow_fail(arrow->input->size, "a message begins past the end of the file", err);
     }
-    coffer_status status = coffer__input_read(arrow->input, 0, arrow->input->size, at, prefix, sizeof prefix, err);
+    coffer_status status =
+        coffer__input_files_read(arrow->input, 0, arrow->input->size, at, prefix, sizeof prefix, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -494,7 +495,7 @@ static coffer_status arrow_read_batches(arrow_reading *arrow, const coffer__flat
 /* Parts of all batches are the pieces of one storage. A column with missing values has no meaning without them. */
 static coffer_status arrow_put_column(arrow_reading *arrow, size_t number, coffer_error *err)
 {
-    coffer__plan *plan = arrow->rows.plan;
+    coffer__import_plan *plan = arrow->rows.plan;
     arrow_column *column = &arrow->columns[number];
     uint32_t name = 0;
     uint32_t storage = 0;
@@ -502,8 +503,10 @@ static coffer_status arrow_put_column(arrow_reading *arrow, size_t number, coffe
     column->tensor.shape[0] = arrow->length;
     for (size_t i = 0; i < arrow->batch_count; i++) {
         const arrow_part *part = &arrow->parts[number * arrow->batch_count + i];
-        const coffer__plan_piece piece = { .offset = part->offset, .stored_size = part->size, .size = part->size };
-        const coffer_status status = coffer__plan_put_piece(plan, &piece, err);
+        const coffer__import_plan_piece piece = { .offset = part->offset,
+                                                  .stored_size = part->size,
+                                                  .size = part->size };
+        const coffer_status status = coffer__import_plan_put_piece(plan, &piece, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -516,11 +519,11 @@ static coffer_status arrow_put_column(arrow_reading *arrow, size_t number, coffe
         column->tensor.rank = 1;
         column->tensor.shape[0] = size;
     }
-    coffer_status status = coffer__plan_put_text(plan, column->tensor.name, column->tensor.name_len, &name, err);
+    coffer_status status = coffer__import_plan_put_text(plan, column->tensor.name, column->tensor.name_len, &name, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_storage(plan, (uint32_t)arrow->batch_count, name, &storage, err);
+    status = coffer__import_plan_put_storage(plan, (uint32_t)arrow->batch_count, name, &storage, err);
     return status == COFFER_OK ? coffer__dense_put(&arrow->rows, &column->tensor, storage, err) : status;
 }
 
@@ -531,7 +534,7 @@ static coffer_status arrow_read_file(arrow_reading *arrow, coffer_error *err)
     if (size < ARROW_FEWEST) {
         return arrow_fail(0, "it ends before its footer", err);
     }
-    coffer_status status = coffer__input_read(arrow->input, 0, size, size - sizeof end, end, sizeof end, err);
+    coffer_status status = coffer__input_files_read(arrow->input, 0, size, size - sizeof end, end, sizeof end, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -561,9 +564,9 @@ static coffer_status arrow_read_input(arrow_reading *arrow, coffer__writing *nam
 {
     uint8_t head[8] = { 0 };
     const size_t head_size = arrow->input->size < sizeof head ? (size_t)arrow->input->size : sizeof head;
-    coffer_status status = coffer__plan_put_pair(arrow->rows.plan, "format", 6, "arrow", 5, err);
+    coffer_status status = coffer__import_plan_put_pair(arrow->rows.plan, "format", 6, "arrow", 5, err);
     if (status == COFFER_OK) {
-        status = coffer__input_read(arrow->input, 0, arrow->input->size, 0, head, head_size, err);
+        status = coffer__input_files_read(arrow->input, 0, arrow->input->size, 0, head, head_size, err);
     }
     if (status != COFFER_OK) {
         return status;
@@ -572,7 +575,7 @@ static coffer_status arrow_read_input(arrow_reading *arrow, coffer__writing *nam
     return status == COFFER_OK && !arrow->rows.wants->scan ? coffer__dense_finish(&arrow->rows, err) : status;
 }
 
-static coffer_status arrow_read(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+static coffer_status arrow_read(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
                                 coffer_error *err)
 {
     const coffer_allocator *allocator = plan->allocator;

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-coffer_status coffer__assembly_begin(coffer__assembly *assembly, coffer__plan *plan, const coffer__wants *wants,
+coffer_status coffer__assembly_begin(coffer__assembly *assembly, coffer__import_plan *plan, const coffer__wants *wants,
                                      const char *name, size_t name_len, size_t rank, const uint64_t *sizes,
                                      coffer_error *err)
 {
@@ -24,7 +24,7 @@ coffer_status coffer__assembly_begin(coffer__assembly *assembly, coffer__plan *p
     assembly->sizes = sizes;
     assembly->part_count = 0;
     assembly->whole = false;
-    return coffer__plan_put_text(plan, name, name_len, &assembly->text, err);
+    return coffer__import_plan_put_text(plan, name, name_len, &assembly->text, err);
 }
 
 /* `sentence` has %q for the tensor. */
@@ -43,7 +43,7 @@ static bool assembly_is_dense(const coffer__view *view, size_t rank, const uint8
 {
     uint64_t step = coffer__element_facts_of(view->element)->size;
     for (size_t i = rank; i > 0; i--) {
-        const coffer__plan_dimension *dimension = &view->dimensions[order[i - 1]];
+        const coffer__import_plan_dimension *dimension = &view->dimensions[order[i - 1]];
         if (dimension->count > 1 && (uint64_t)dimension->stride != step) {
             return false;
         }
@@ -97,7 +97,7 @@ static bool assembly_fits(const coffer__assembly *assembly, const uint64_t *star
 /* What is changed about the elements, and what they are, is the same in all parts, since there is one row for them. */
 static bool assembly_is_alike(const coffer__assembly *assembly, const coffer__view *view)
 {
-    const coffer__plan_row *first = &assembly->view.row;
+    const coffer__import_plan_row *first = &assembly->view.row;
     return view->element == assembly->view.element && view->row.swap == first->swap && view->row.sign == first->sign &&
            view->row.rank == first->rank;
 }
@@ -106,10 +106,10 @@ static bool assembly_is_alike(const coffer__assembly *assembly, const coffer__vi
 static coffer_status assembly_put(coffer__assembly *assembly, const uint64_t *starts, const coffer__view *view,
                                   coffer_error *err)
 {
-    const coffer__plan *plan = assembly->plan;
+    const coffer__import_plan *plan = assembly->plan;
     uint64_t begins[COFFER__PLAN_MAX_RANK] = { 0 };
     uint64_t counts[COFFER__PLAN_MAX_RANK] = { 0 };
-    if (!coffer__plan_is_plain(plan, coffer__plan_storages(plan) + view->row.storage)) {
+    if (!coffer__import_plan_is_plain(plan, coffer__import_plan_storages(plan) + view->row.storage)) {
         return assembly_fail(assembly, COFFER_ERR_UNSUPPORTED,
                              "a part of tensor %q is compressed: only whole tensors may be", err);
     }
@@ -118,8 +118,8 @@ static coffer_status assembly_put(coffer__assembly *assembly, const uint64_t *st
         counts[i] = view->dimensions[assembly->order[i]].count;
     }
     assembly->part_count++;
-    return coffer__plan_put_part(assembly->plan, view->row.storage, view->row.offset, (uint32_t)assembly->rank, begins,
-                                 counts, err);
+    return coffer__import_plan_put_part(assembly->plan, view->row.storage, view->row.offset, (uint32_t)assembly->rank,
+                                        begins, counts, err);
 }
 
 /* The first part decides what the others have to be. A second one beside one that is all of the tensor has nowhere to
@@ -176,9 +176,9 @@ static void assembly_dimensions(coffer__assembly *assembly)
         const size_t d = assembly->order[i - 1];
         const uint64_t size = assembly->sizes[d];
         const bool doubled = pairs && d + 1 == assembly->rank;
-        view->dimensions[d] = (coffer__plan_dimension){ .size = doubled ? 2 * size : size,
-                                                        .count = size,
-                                                        .stride = size > 1 ? (int64_t)step : 0 };
+        view->dimensions[d] = (coffer__import_plan_dimension){ .size = doubled ? 2 * size : size,
+                                                               .count = size,
+                                                               .stride = size > 1 ? (int64_t)step : 0 };
         step *= size;
     }
     view->row.offset = 0;
@@ -192,8 +192,8 @@ static coffer_status assembly_assemble(coffer__assembly *assembly, coffer_error 
     }
     const uint64_t item_size = coffer__element_facts_of(assembly->view.element)->size;
     const coffer_status status =
-        coffer__plan_put_assembled(assembly->plan, assembly->part_count, (uint32_t)assembly->rank, sizes, item_size,
-                                   assembly->text, &assembly->view.row.storage, err);
+        coffer__import_plan_put_assembled(assembly->plan, assembly->part_count, (uint32_t)assembly->rank, sizes,
+                                          item_size, assembly->text, &assembly->view.row.storage, err);
     if (status != COFFER_OK) {
         return coffer__fail_tensor(err, status, assembly->name, assembly->name_len);
     }
@@ -219,7 +219,7 @@ static coffer_status assembly_empty(coffer__assembly *assembly, coffer__element 
     assembly->view.row.item_size = facts->size;
     assembly->view.row.rank = (uint32_t)assembly->rank;
     assembly_dimensions(assembly);
-    return coffer__plan_put_storage(assembly->plan, 0, assembly->text, &assembly->view.row.storage, err);
+    return coffer__import_plan_put_storage(assembly->plan, 0, assembly->text, &assembly->view.row.storage, err);
 }
 
 coffer_status coffer__assembly_end(coffer__assembly *assembly, coffer__element element, coffer_error *err)
@@ -233,15 +233,15 @@ coffer_status coffer__assembly_end(coffer__assembly *assembly, coffer__element e
     assembly->view.row.name = assembly->text;
     assembly->view.row.fate = COFFER_FATE_WRITTEN;
     return status == COFFER_OK
-               ? coffer__plan_put_row(assembly->plan, &assembly->view.row, assembly->view.dimensions, err)
+               ? coffer__import_plan_put_row(assembly->plan, &assembly->view.row, assembly->view.dimensions, err)
                : status;
 }
 
-coffer_status coffer__assembly_skip(coffer__plan *plan, const char *name, size_t name_len, coffer__element element,
-                                    uint32_t reason, coffer_error *err)
+coffer_status coffer__assembly_skip(coffer__import_plan *plan, const char *name, size_t name_len,
+                                    coffer__element element, uint32_t reason, coffer_error *err)
 {
-    coffer__plan_row row = { .storage = COFFER__PLAN_NO_STORAGE, .fate = COFFER_FATE_SKIPPED, .reason = reason };
+    coffer__import_plan_row row = { .storage = COFFER__PLAN_NO_STORAGE, .fate = COFFER_FATE_SKIPPED, .reason = reason };
     row.dtype = coffer__element_facts_of(element)->dtype;
-    const coffer_status status = coffer__plan_put_text(plan, name, name_len, &row.name, err);
-    return status == COFFER_OK ? coffer__plan_put_row(plan, &row, NULL, err) : status;
+    const coffer_status status = coffer__import_plan_put_text(plan, name, name_len, &row.name, err);
+    return status == COFFER_OK ? coffer__import_plan_put_row(plan, &row, NULL, err) : status;
 }

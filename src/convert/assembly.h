@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One tensor of which several files, or several records of one, have a part each: parts are added in any order, and then
- * the row is put. Whether they have each element once is for coffer__plan_check to find.
+ * the row is put. Whether they have each element once is for coffer__import_plan_check to find.
  */
 #ifndef COFFER_CONVERT_ASSEMBLY_H
 #define COFFER_CONVERT_ASSEMBLY_H
@@ -10,7 +10,7 @@
 
 /* Between coffer__assembly_begin and coffer__assembly_end no other parts may be put into the plan. */
 typedef struct coffer__assembly {
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     const coffer__wants *wants;
     const char *name; /* of the tensor, not NUL-terminated */
     size_t name_len;
@@ -24,7 +24,7 @@ typedef struct coffer__assembly {
 } coffer__assembly;
 
 /* Name and sizes are borrowed. COFFER_ERR_MEMORY. */
-coffer_status coffer__assembly_begin(coffer__assembly *assembly, coffer__plan *plan, const coffer__wants *wants,
+coffer_status coffer__assembly_begin(coffer__assembly *assembly, coffer__import_plan *plan, const coffer__wants *wants,
                                      const char *name, size_t name_len, size_t rank, const uint64_t *sizes,
                                      coffer_error *err);
 /*
@@ -37,7 +37,7 @@ coffer_status coffer__assembly_add(coffer__assembly *assembly, const uint64_t *s
 /* Puts the row of a tensor that is written. `element` is for one without parts, which has to be empty: COFFER_ERR_VIEW. */
 coffer_status coffer__assembly_end(coffer__assembly *assembly, coffer__element element, coffer_error *err);
 /* Puts the row of a tensor that is not written, and of which nothing was read. */
-coffer_status coffer__assembly_skip(coffer__plan *plan, const char *name, size_t name_len, coffer__element element,
-                                    uint32_t reason, coffer_error *err);
+coffer_status coffer__assembly_skip(coffer__import_plan *plan, const char *name, size_t name_len,
+                                    coffer__element element, uint32_t reason, coffer_error *err);
 
 #endif

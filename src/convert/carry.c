@@ -26,7 +26,7 @@
 #include "checked.h"
 #include "dtype.h"
 #include "error.h"
-#include "landing.h"
+#include "output_target.h"
 #include "parts.h"
 #include "sort.h"
 #include "storage.h"
@@ -42,7 +42,7 @@ enum { CARRY_UNCHECKED = 0, CARRY_CHECKED = 1 };
 
 /* One call. The arrays of a group have CARRY_GROUP entries, or as many as there are rows. */
 typedef struct carry_run {
-    const coffer__plan *plan;
+    const coffer__import_plan *plan;
     const coffer_input *input;
     const coffer__carry_target *target;
     const coffer_read_options *options;
@@ -51,9 +51,9 @@ typedef struct carry_run {
     coffer__decoding decoding;
     uint32_t *order; /* numbers of rows that are written and have bytes */
     size_t count;
-    uint32_t *places;  /* of each row of the plan: its number in the declaration */
-    uint8_t *checked;  /* of each storage */
-    size_t group_room; /* of the arrays that follow */
+    uint32_t *places;      /* of each row of the plan: its number in the declaration */
+    uint8_t *checked;      /* of each storage */
+    size_t group_capacity; /* of the arrays that follow */
     coffer__carry *carries;
     coffer__box *boxes;
     coffer__checksum *sums;
@@ -65,39 +65,40 @@ typedef struct carry_run {
 } carry_run;
 
 /* The row at place `i` of the order; everything below speaks of places in the order. */
-static const coffer__plan_row *carry_row(const carry_run *run, size_t i)
+static const coffer__import_plan_row *carry_row(const carry_run *run, size_t i)
 {
-    return coffer__plan_rows(run->plan) + run->order[i];
+    return coffer__import_plan_rows(run->plan) + run->order[i];
 }
 
-static const coffer__plan_storage *carry_storage_of(const carry_run *run, const coffer__plan_row *row)
+static const coffer__import_plan_storage *carry_storage_of(const carry_run *run, const coffer__import_plan_row *row)
 {
-    return coffer__plan_storages(run->plan) + row->storage;
+    return coffer__import_plan_storages(run->plan) + row->storage;
 }
 
 /* Of a plain storage its only piece. A row that has bytes views a storage that has at least one, or is of parts that do. */
-static const coffer__plan_piece *carry_first_piece(const carry_run *run, const coffer__plan_storage *storage)
+static const coffer__import_plan_piece *carry_first_piece(const carry_run *run,
+                                                          const coffer__import_plan_storage *storage)
 {
-    return coffer__plan_first_piece(run->plan, storage);
+    return coffer__import_plan_first_piece(run->plan, storage);
 }
 
 /* Names the tensor in an error, and its file unless another one is named. `number` counts the rows of the plan. */
 static coffer_status carry_fail_row(const carry_run *run, coffer_status status, uint32_t number, coffer_error *err)
 {
-    const coffer__plan_row *row = coffer__plan_rows(run->plan) + number;
+    const coffer__import_plan_row *row = coffer__import_plan_rows(run->plan) + number;
     if (err != NULL && err->path[0] == '\0') {
         const uint32_t file = carry_first_piece(run, carry_storage_of(run, row))->file;
         (void)coffer__fail_path(err, status, coffer__input_file_path(run->input, file));
     }
-    return coffer__plan_fail_row(run->plan, row, status, err);
+    return coffer__import_plan_fail_row(run->plan, row, status, err);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* The signs of a row's numbers, as the transfer changes them. */
-static coffer__change carry_change(const coffer__plan_row *row)
+static coffer__change carry_change(const coffer__import_plan_row *row)
 {
-    const coffer__dtype_info *dtype = coffer__dtype(row->dtype);
+    const coffer__dtype_info *dtype = coffer__dtype_info_of(row->dtype);
     coffer__change change = { .swap = row->swap };
     if (row->sign == COFFER__SIGN_CONJUGATED) {
         change.flip = COFFER__FLIP_IMAGINARY;
@@ -112,7 +113,7 @@ static coffer__change carry_change(const coffer__plan_row *row)
 
 /* Where the bytes of a storage are: from byte `at` of a source on, which is in memory if `map` is not NULL. */
 typedef struct carry_place {
-    const coffer__source *source;
+    const coffer__byte_source *source;
     const uint8_t *map;
     uint64_t at;
 } carry_place;
@@ -123,16 +124,16 @@ typedef struct carry_place {
  */
 static coffer_status carry_put(carry_run *run, size_t k, size_t i, const carry_place *place, coffer_error *err)
 {
-    const coffer__plan_row *row = carry_row(run, i);
-    const coffer__plan_storage *storage = carry_storage_of(run, row);
+    const coffer__import_plan_row *row = carry_row(run, i);
+    const coffer__import_plan_storage *storage = carry_storage_of(run, row);
     coffer__box *box = &run->boxes[k];
-    const coffer_status status = coffer__plan_box(run->plan, row, box, err);
+    const coffer_status status = coffer__import_plan_box(run->plan, row, box, err);
     if (status != COFFER_OK) {
         return carry_fail_row(run, status, run->order[i], err);
     }
     /* A view without gaps is one run, which needs no box: the transfer can have the system copy it. */
     const bool gathered = box->rank > 0;
-    const uint64_t size = coffer__plan_row_size(run->plan, row);
+    const uint64_t size = coffer__import_plan_row_size(run->plan, row);
     run->carries[k] = (coffer__carry){ .to = run->places[run->order[i]],
                                        .row = { .source = place->source,
                                                 .map = place->map,
@@ -143,7 +144,7 @@ static coffer_status carry_put(carry_run *run, size_t k, size_t i, const carry_p
     /* A CRC is that of all bytes of the piece, in their order, before any change. The transfer
        feeds it what it reads; so only a row that reads just these bytes can have it computed on the
        way. */
-    const bool whole = !gathered && size == storage->size && coffer__plan_is_plain(run->plan, storage);
+    const bool whole = !gathered && size == storage->size && coffer__import_plan_is_plain(run->plan, storage);
     if (run->crcs != NULL && whole && run->checked[row->storage] == CARRY_UNCHECKED &&
         carry_first_piece(run, storage)->has_crc) {
         run->checked[row->storage] = CARRY_CHECKED;
@@ -166,9 +167,9 @@ static size_t carry_shard(const carry_run *run, size_t i)
 static coffer_status carry_compare(const carry_run *run, size_t first, size_t count, coffer_error *err)
 {
     for (size_t k = 0; k < count; k++) {
-        const coffer__plan_row *row = carry_row(run, first + k);
-        const coffer__plan_storage *storage = carry_storage_of(run, row);
-        const coffer__plan_piece *piece = carry_first_piece(run, storage);
+        const coffer__import_plan_row *row = carry_row(run, first + k);
+        const coffer__import_plan_storage *storage = carry_storage_of(run, row);
+        const coffer__import_plan_piece *piece = carry_first_piece(run, storage);
         if (run->carries[k].row.checksum != NULL && run->sums[k].value != piece->crc) {
             const coffer_status status = coffer__decode_mismatch(run->plan, storage, piece, run->sums[k].value, err);
             return carry_fail_row(run, status, run->order[first + k], err);
@@ -210,7 +211,7 @@ static carry_place carry_find(const carry_run *run, size_t i, const coffer__stor
     if (decoded != NULL) {
         return (carry_place){ .source = &decoded->source, .map = decoded->memory };
     }
-    const coffer__plan_piece *piece = carry_first_piece(run, carry_storage_of(run, carry_row(run, i)));
+    const coffer__import_plan_piece *piece = carry_first_piece(run, carry_storage_of(run, carry_row(run, i)));
     return (carry_place){ .source = coffer__input_source(run->input, piece->file), .at = piece->offset };
 }
 
@@ -221,7 +222,7 @@ static coffer_status carry_group(carry_run *run, size_t first, size_t end, const
 {
     const size_t shard = carry_shard(run, first);
     size_t count = 0;
-    while (first + count < end && count < run->group_room && carry_shard(run, first + count) == shard) {
+    while (first + count < end && count < run->group_capacity && carry_shard(run, first + count) == shard) {
         const carry_place place = carry_find(run, first + count, decoded);
         const coffer_status status = carry_put(run, count, first + count, &place, err);
         if (status != COFFER_OK) {
@@ -238,8 +239,8 @@ static coffer_status carry_group(carry_run *run, size_t first, size_t end, const
 /* Whether the CRC of a storage is still to be computed. */
 static bool carry_is_unchecked(const carry_run *run, uint32_t number)
 {
-    const coffer__plan_storage *storage = coffer__plan_storages(run->plan) + number;
-    return run->checked[number] == CARRY_UNCHECKED && coffer__plan_is_plain(run->plan, storage) &&
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(run->plan) + number;
+    return run->checked[number] == CARRY_UNCHECKED && coffer__import_plan_is_plain(run->plan, storage) &&
            carry_first_piece(run, storage)->has_crc;
 }
 
@@ -247,7 +248,7 @@ static bool carry_is_unchecked(const carry_run *run, uint32_t number)
    Marked at once: rows that share a storage would have it read again otherwise. `rest_of` is for finding the row again. */
 static void carry_put_storage(carry_run *run, size_t k, size_t i, uint32_t number)
 {
-    const coffer__plan_piece *piece = carry_first_piece(run, coffer__plan_storages(run->plan) + number);
+    const coffer__import_plan_piece *piece = carry_first_piece(run, coffer__import_plan_storages(run->plan) + number);
     run->checked[number] = CARRY_CHECKED;
     run->rest_storage[k] = number;
     run->sums[k] = (coffer__checksum){ .crc32 = coffer__crc_of(run->crcs, piece) };
@@ -279,8 +280,8 @@ static coffer_status carry_check_group(carry_run *run, size_t count, coffer_erro
         return failed < count ? carry_fail_row(run, status, run->order[run->rest_of[failed]], err) : status;
     }
     for (size_t k = 0; k < count; k++) {
-        const coffer__plan_storage *storage = coffer__plan_storages(run->plan) + run->rest_storage[k];
-        const coffer__plan_piece *piece = carry_first_piece(run, storage);
+        const coffer__import_plan_storage *storage = coffer__import_plan_storages(run->plan) + run->rest_storage[k];
+        const coffer__import_plan_piece *piece = carry_first_piece(run, storage);
         if (run->sums[k].value != piece->crc) {
             status = coffer__decode_mismatch(run->plan, storage, piece, run->sums[k].value, err);
             return carry_fail_row(run, status, run->order[run->rest_of[k]], err);
@@ -295,7 +296,7 @@ static coffer_status carry_check_storage(carry_run *run, size_t i, uint32_t numb
     if (!carry_is_unchecked(run, number)) {
         return COFFER_OK;
     }
-    if (run->rest_count == run->group_room) {
+    if (run->rest_count == run->group_capacity) {
         const coffer_status status = carry_check_group(run, run->rest_count, err);
         if (status != COFFER_OK) {
             return status;
@@ -311,11 +312,11 @@ static coffer_status carry_check_storage(carry_run *run, size_t i, uint32_t numb
 static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
 {
     for (size_t i = 0; i < run->count && run->crcs != NULL; i++) {
-        const coffer__plan_row *row = carry_row(run, i);
-        const coffer__plan_storage *storage = carry_storage_of(run, row);
+        const coffer__import_plan_row *row = carry_row(run, i);
+        const coffer__import_plan_storage *storage = carry_storage_of(run, row);
         coffer_status status = carry_check_storage(run, i, row->storage, err);
         for (uint32_t k = 0; k < storage->part_count && status == COFFER_OK; k++) {
-            const coffer__plan_part *part = coffer__plan_parts(run->plan) + storage->first_part + k;
+            const coffer__import_plan_part *part = coffer__import_plan_parts(run->plan) + storage->first_part + k;
             status = carry_check_storage(run, i, part->storage, err);
         }
         if (status != COFFER_OK) {
@@ -332,7 +333,7 @@ static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
    tensor, for want of a better one. */
 static coffer_status carry_decoded(carry_run *run, size_t first, size_t end, coffer_error *err)
 {
-    const bool streams = end - first == 1 && coffer__plan_is_whole(run->plan, carry_row(run, first));
+    const bool streams = end - first == 1 && coffer__import_plan_is_whole(run->plan, carry_row(run, first));
     coffer__storage_source storage;
     coffer_status status = coffer__storage_open(&storage, &run->decoding, carry_row(run, first)->storage, streams, err);
     for (size_t next = first; next < end && status == COFFER_OK;) {
@@ -351,10 +352,10 @@ static coffer_status carry_decoded(carry_run *run, size_t first, size_t end, cof
 static bool carry_row_before(const void *ctx, uint32_t a, uint32_t b)
 {
     const carry_run *run = ctx;
-    const coffer__plan_row *first = coffer__plan_rows(run->plan) + a;
-    const coffer__plan_row *second = coffer__plan_rows(run->plan) + b;
-    const bool first_plain = coffer__plan_is_plain(run->plan, carry_storage_of(run, first));
-    const bool second_plain = coffer__plan_is_plain(run->plan, carry_storage_of(run, second));
+    const coffer__import_plan_row *first = coffer__import_plan_rows(run->plan) + a;
+    const coffer__import_plan_row *second = coffer__import_plan_rows(run->plan) + b;
+    const bool first_plain = coffer__import_plan_is_plain(run->plan, carry_storage_of(run, first));
+    const bool second_plain = coffer__import_plan_is_plain(run->plan, carry_storage_of(run, second));
     if (!run->target->in_order && first_plain != second_plain) {
         return first_plain;
     }
@@ -376,11 +377,11 @@ static void carry_sort(carry_run *run)
 {
     uint32_t place = 0;
     for (uint32_t i = 0; i < run->plan->rows.count; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(run->plan) + i;
+        const coffer__import_plan_row *row = coffer__import_plan_rows(run->plan) + i;
         if (row->fate != COFFER_FATE_WRITTEN) {
             continue;
         }
-        const uint64_t size = coffer__plan_row_size(run->plan, row);
+        const uint64_t size = coffer__import_plan_row_size(run->plan, row);
         run->places[i] = place++;
         if (size > 0) {
             run->order[run->count++] = i;
@@ -394,12 +395,13 @@ static void carry_sort(carry_run *run)
 /* From row order[first] on, the rows that go together: those of plain storages, or those of one storage. */
 static size_t carry_end(const carry_run *run, size_t first)
 {
-    const coffer__plan_row *row = carry_row(run, first);
-    const bool plain = coffer__plan_is_plain(run->plan, carry_storage_of(run, row));
+    const coffer__import_plan_row *row = carry_row(run, first);
+    const bool plain = coffer__import_plan_is_plain(run->plan, carry_storage_of(run, row));
     size_t end = first + 1;
     while (end < run->count) {
-        const coffer__plan_row *next = carry_row(run, end);
-        if (plain ? !coffer__plan_is_plain(run->plan, carry_storage_of(run, next)) : next->storage != row->storage) {
+        const coffer__import_plan_row *next = carry_row(run, end);
+        if (plain ? !coffer__import_plan_is_plain(run->plan, carry_storage_of(run, next))
+                  : next->storage != row->storage) {
             break;
         }
         end++;
@@ -414,7 +416,7 @@ static coffer_status carry_all(carry_run *run, coffer_error *err)
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < run->count && status == COFFER_OK;) {
         const size_t end = carry_end(run, i);
-        if (coffer__plan_is_plain(run->plan, carry_storage_of(run, carry_row(run, i)))) {
+        if (coffer__import_plan_is_plain(run->plan, carry_storage_of(run, carry_row(run, i)))) {
             status = carry_group(run, i, end, NULL, &i, err);
         } else {
             status = carry_decoded(run, i, end, err);
@@ -434,16 +436,16 @@ static coffer_status carry_new(carry_run *run, bool unchecked, coffer_error *err
     const size_t rows = run->plan->rows.count;
     const size_t storages = run->plan->storages.count;
     const size_t most = rows > storages ? rows : storages;
-    run->group_room = most < CARRY_GROUP ? most : CARRY_GROUP;
+    run->group_capacity = most < CARRY_GROUP ? most : CARRY_GROUP;
     run->order = coffer__alloc_array(run->allocator, rows, sizeof *run->order, err);
     run->places = coffer__alloc_array(run->allocator, rows, sizeof *run->places, err);
     run->checked = coffer__alloc_array(run->allocator, run->plan->storages.count, sizeof *run->checked, err);
-    run->carries = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->carries, err);
-    run->boxes = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->boxes, err);
-    run->sums = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->sums, err);
-    run->rest = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->rest, err);
-    run->rest_of = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->rest_of, err);
-    run->rest_storage = coffer__alloc_array(run->allocator, run->group_room, sizeof *run->rest_storage, err);
+    run->carries = coffer__alloc_array(run->allocator, run->group_capacity, sizeof *run->carries, err);
+    run->boxes = coffer__alloc_array(run->allocator, run->group_capacity, sizeof *run->boxes, err);
+    run->sums = coffer__alloc_array(run->allocator, run->group_capacity, sizeof *run->sums, err);
+    run->rest = coffer__alloc_array(run->allocator, run->group_capacity, sizeof *run->rest, err);
+    run->rest_of = coffer__alloc_array(run->allocator, run->group_capacity, sizeof *run->rest_of, err);
+    run->rest_storage = coffer__alloc_array(run->allocator, run->group_capacity, sizeof *run->rest_storage, err);
     if (!unchecked) {
         run->crcs = coffer__alloc_array(run->allocator, 1, sizeof *run->crcs, err);
         if (run->crcs == NULL) {
@@ -467,19 +469,19 @@ static void carry_free(carry_run *run)
     }
     coffer__inflaters_close(&run->decoding.inflaters);
     coffer__free_array(run->allocator, run->crcs, 1, sizeof *run->crcs);
-    coffer__free_array(run->allocator, run->rest_storage, run->group_room, sizeof *run->rest_storage);
-    coffer__free_array(run->allocator, run->rest_of, run->group_room, sizeof *run->rest_of);
-    coffer__free_array(run->allocator, run->rest, run->group_room, sizeof *run->rest);
-    coffer__free_array(run->allocator, run->sums, run->group_room, sizeof *run->sums);
-    coffer__free_array(run->allocator, run->boxes, run->group_room, sizeof *run->boxes);
-    coffer__free_array(run->allocator, run->carries, run->group_room, sizeof *run->carries);
+    coffer__free_array(run->allocator, run->rest_storage, run->group_capacity, sizeof *run->rest_storage);
+    coffer__free_array(run->allocator, run->rest_of, run->group_capacity, sizeof *run->rest_of);
+    coffer__free_array(run->allocator, run->rest, run->group_capacity, sizeof *run->rest);
+    coffer__free_array(run->allocator, run->sums, run->group_capacity, sizeof *run->sums);
+    coffer__free_array(run->allocator, run->boxes, run->group_capacity, sizeof *run->boxes);
+    coffer__free_array(run->allocator, run->carries, run->group_capacity, sizeof *run->carries);
     coffer__free_array(run->allocator, run->checked, run->plan->storages.count, sizeof *run->checked);
     coffer__free_array(run->allocator, run->places, rows, sizeof *run->places);
     coffer__free_array(run->allocator, run->order, rows, sizeof *run->order);
 }
 
 /* `decoding` lives as long as the run, so that libraries are opened once and for all storages. */
-coffer_status coffer__carry_plan(const coffer__plan *plan, const coffer_input *input,
+coffer_status coffer__carry_plan(const coffer__import_plan *plan, const coffer_input *input,
                                  const coffer__carry_target *target, bool unchecked, const coffer_read_options *options,
                                  coffer_error *err)
 {

@@ -27,7 +27,7 @@ typedef struct coffer__carry_target {
 } coffer__carry_target;
 
 /* Carries all rows that are written. The plan was checked against the input. `unchecked`: without CRCs. */
-coffer_status coffer__carry_plan(const coffer__plan *plan, const coffer_input *input,
+coffer_status coffer__carry_plan(const coffer__import_plan *plan, const coffer_input *input,
                                  const coffer__carry_target *target, bool unchecked, const coffer_read_options *options,
                                  coffer_error *err);
 

@@ -43,7 +43,7 @@ typedef struct dcp_reading {
     coffer__wanted wanted;
     dcp_file *files; /* that were opened */
     size_t file_count;
-    size_t file_room;
+    size_t file_capacity;
     size_t last; /* the one that was used last */
 } dcp_reading;
 
@@ -81,15 +81,15 @@ static coffer__torch_file dcp_whole(const dcp_reading *in, const dcp_file *file)
 static coffer_status dcp_open_file(dcp_reading *in, const char *name, size_t name_len, dcp_file **file,
                                    coffer_error *err)
 {
-    const coffer__input *input = in->file->input;
-    coffer__plan *plan = in->file->plan;
+    const coffer__input_files *input = in->file->input;
+    coffer__import_plan *plan = in->file->plan;
     dcp_file *found = dcp_find_file(in, name, name_len);
     *file = found;
     if (found != NULL) {
         return COFFER_OK;
     }
     dcp_file *files =
-        coffer__grow_array(plan->allocator, in->files, in->file_count, &in->file_room, sizeof *files, err);
+        coffer__grow_array(plan->allocator, in->files, in->file_count, &in->file_capacity, sizeof *files, err);
     if (files == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -99,7 +99,7 @@ static coffer_status dcp_open_file(dcp_reading *in, const char *name, size_t nam
     uint32_t number = 0;
     coffer_status status = input->open(input->ctx, name, name_len, &found->number, &found->size, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_file(plan, name, name_len, &number, err);
+        status = coffer__import_plan_put_file(plan, name, name_len, &number, err);
     }
     if (status == COFFER_OK && number != found->number) {
         status = coffer__fail(err, COFFER_ERR_PLAN, "the files of the checkpoint are not numbered as they were opened");
@@ -125,7 +125,7 @@ static coffer_status dcp_fail_part(const dcp_reading *in, const coffer__dcp_part
 {
     char place[160];
     const coffer__dcp_tensor *tensor = &in->dcp.tensors[part->tensor];
-    coffer__plan_write_place(place, sizeof place, in->dcp.numbers + part->starts, tensor->rank);
+    coffer__import_plan_write_place(place, sizeof place, in->dcp.numbers + part->starts, tensor->rank);
     coffer__fail(err, status, sentence, tensor->name, tensor->name_len, place);
     return coffer__fail_tensor(err, status, tensor->name, tensor->name_len);
 }
@@ -242,7 +242,7 @@ static bool dcp_lacks(const dcp_reading *in, const coffer__dcp_tensor *tensor)
 /* A tensor: written, left out, or an error. */
 static coffer_status dcp_put_row(dcp_reading *in, const coffer__dcp_tensor *tensor, coffer_error *err)
 {
-    coffer__plan *plan = in->file->plan;
+    coffer__import_plan *plan = in->file->plan;
     size_t name_len = tensor->name_len;
     uint32_t reason = 0;
     const char *name = coffer__wanted_name(&in->wanted, tensor->name, &name_len, &reason);
@@ -256,7 +256,7 @@ static coffer_status dcp_put_row(dcp_reading *in, const coffer__dcp_tensor *tens
                          name_len, lack);
             return coffer__fail_tensor(err, COFFER_ERR_NO_EQUIVALENT, name, name_len);
         }
-        const coffer_status status = coffer__plan_put_text(plan, lack, coffer__text_len(lack), &reason, err);
+        const coffer_status status = coffer__import_plan_put_text(plan, lack, coffer__text_len(lack), &reason, err);
         return status == COFFER_OK ? coffer__assembly_skip(plan, name, name_len, tensor->element, reason, err) : status;
     }
     return dcp_put_tensor(in, tensor, name, name_len, err);
@@ -312,8 +312,9 @@ static coffer_status dcp_choose(dcp_reading *in, coffer_error *err)
     if (status != COFFER_OK || found[0] == '\0') {
         return status;
     }
-    return coffer__plan_put_finding(in->file->plan, COFFER_WEIGHT_NOTE, in->file->file, UINT64_MAX, "",
-                                    "the model is what the checkpoint has as %q", found, coffer__text_len(found), err);
+    return coffer__import_plan_put_finding(in->file->plan, COFFER_WEIGHT_NOTE, in->file->file, UINT64_MAX, "",
+                                           "the model is what the checkpoint has as %q", found, coffer__text_len(found),
+                                           err);
 }
 
 static coffer_status dcp_note_others(const dcp_reading *in, coffer_error *err)
@@ -322,8 +323,8 @@ static coffer_status dcp_note_others(const dcp_reading *in, coffer_error *err)
     const size_t len = coffer__write_u64(digits, in->dcp.others);
     return in->dcp.others == 0
                ? COFFER_OK
-               : coffer__plan_put_finding(in->file->plan, COFFER_WEIGHT_NOTE, in->file->file, UINT64_MAX, "",
-                                          "objects that are no tensors are left out: %q", digits, len, err);
+               : coffer__import_plan_put_finding(in->file->plan, COFFER_WEIGHT_NOTE, in->file->file, UINT64_MAX, "",
+                                                 "objects that are no tensors are left out: %q", digits, len, err);
 }
 
 static coffer_status dcp_read_all(dcp_reading *in, coffer_error *err)
@@ -356,9 +357,10 @@ static coffer_status dcp_scan_place(dcp_reading *in, const coffer__dcp_place *pl
         return status;
     }
     if (place->at > file->size || place->size > file->size - place->at) {
-        return coffer__plan_put_finding(in->file->plan, COFFER_WEIGHT_DANGER, file->number, file->size, "",
-                                        "%q was not looked at: it lies beyond the end of the file, which was cut",
-                                        place->name, place->name != NULL ? coffer__text_len(place->name) : 0, err);
+        return coffer__import_plan_put_finding(
+            in->file->plan, COFFER_WEIGHT_DANGER, file->number, file->size, "",
+            "%q was not looked at: it lies beyond the end of the file, which was cut", place->name,
+            place->name != NULL ? coffer__text_len(place->name) : 0, err);
     }
     coffer__torch_file part = dcp_whole(in, file);
     part.embedded = true;
@@ -372,7 +374,7 @@ static const char dcp_description[] = ".metadata";
 /* A scan of a file of parts looks at what the metadata beside it has there; one of the metadata at everything. */
 static coffer_status dcp_scan(dcp_reading *in, coffer_error *err)
 {
-    const coffer__input *input = in->file->input;
+    const coffer__input_files *input = in->file->input;
     const size_t first = coffer__path_name_at(input->path);
     const char *own = input->path + first;
     const size_t own_len = input->path_len - first;
@@ -409,7 +411,7 @@ static bool dcp_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
             coffer__torch_has(head, head_size < 128 ? head_size : 128, "torch.distributed.checkpoint.metadata"));
 }
 
-static coffer_status dcp_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+static coffer_status dcp_reader(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
                                 coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
@@ -423,7 +425,7 @@ static coffer_status dcp_reader(const coffer__input *input, const coffer__wants 
     for (size_t i = 0; i < in.file_count; i++) {
         coffer_table_free(in.files[i].table);
     }
-    coffer__free(plan->allocator, in.files, in.file_room * sizeof *in.files);
+    coffer__free(plan->allocator, in.files, in.file_capacity * sizeof *in.files);
     coffer__dcp_free(&in.dcp);
     return status;
 }

@@ -24,7 +24,7 @@
 #include <string.h>
 
 /* Attributes of one of the objects: they have at most five. */
-#define DCP_MOST_ATTRIBUTES 32
+#define DCP_MAX_ATTRIBUTES 32
 
 /* For what torch does not write. */
 static coffer_status dcp_malformed(const coffer__dcp *dcp, coffer__value value, const char *what, coffer_error *err)
@@ -58,7 +58,7 @@ static coffer__value dcp_attribute(const coffer__dcp *dcp, coffer__value object,
     const coffer__pickle *pickle = dcp->graph.pickle;
     const coffer__value state = dcp_state(dcp, object);
     const coffer__node *node = coffer__pickle_node(pickle, state);
-    if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > 2 * DCP_MOST_ATTRIBUTES) {
+    if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > 2 * DCP_MAX_ATTRIBUTES) {
         return 0;
     }
     return coffer__pickle_get(pickle, state, name);
@@ -91,7 +91,7 @@ const char *coffer__dcp_key(const coffer__dcp *dcp, const coffer__dcp_tensor *te
 static coffer__dcp_tensor *dcp_add_tensor(coffer__dcp *dcp, coffer_error *err)
 {
     coffer__dcp_tensor *tensors = coffer__grow_array(dcp->graph.allocator, dcp->tensors, dcp->tensor_count,
-                                                     &dcp->tensor_room, sizeof *tensors, err);
+                                                     &dcp->tensor_capacity, sizeof *tensors, err);
     if (tensors == NULL) {
         return NULL;
     }
@@ -103,7 +103,7 @@ static coffer__dcp_tensor *dcp_add_tensor(coffer__dcp *dcp, coffer_error *err)
 static coffer__dcp_part *dcp_add_part(coffer__dcp *dcp, coffer_error *err)
 {
     coffer__dcp_part *parts =
-        coffer__grow_array(dcp->graph.allocator, dcp->parts, dcp->part_count, &dcp->part_room, sizeof *parts, err);
+        coffer__grow_array(dcp->graph.allocator, dcp->parts, dcp->part_count, &dcp->part_capacity, sizeof *parts, err);
     if (parts == NULL) {
         return NULL;
     }
@@ -118,7 +118,7 @@ static coffer_status dcp_add_numbers(coffer__dcp *dcp, const uint64_t *numbers, 
 {
     *place = dcp->number_count;
     for (size_t i = 0; i < count; i++) {
-        uint64_t *all = coffer__grow_array(dcp->graph.allocator, dcp->numbers, dcp->number_count, &dcp->number_room,
+        uint64_t *all = coffer__grow_array(dcp->graph.allocator, dcp->numbers, dcp->number_count, &dcp->number_capacity,
                                            sizeof *all, err);
         if (all == NULL) {
             return COFFER_ERR_MEMORY;
@@ -333,8 +333,8 @@ static coffer_status dcp_check_transforms(const coffer__dcp *dcp, coffer__value 
 /* One entry, whatever it is of. */
 static coffer_status dcp_add_place(coffer__dcp *dcp, coffer__value index, coffer__value info, coffer_error *err)
 {
-    coffer__dcp_place *places =
-        coffer__grow_array(dcp->graph.allocator, dcp->places, dcp->place_count, &dcp->place_room, sizeof *places, err);
+    coffer__dcp_place *places = coffer__grow_array(dcp->graph.allocator, dcp->places, dcp->place_count,
+                                                   &dcp->place_capacity, sizeof *places, err);
     if (places == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -438,9 +438,9 @@ void coffer__dcp_free(coffer__dcp *dcp)
     const coffer_allocator *allocator = dcp->file->plan->allocator;
     coffer__free_array(allocator, dcp->by_place, dcp->part_count, sizeof *dcp->by_place);
     coffer__free_array(allocator, dcp->by_name, dcp->tensor_count, sizeof *dcp->by_name);
-    coffer__free(allocator, dcp->places, dcp->place_room * sizeof *dcp->places);
-    coffer__free(allocator, dcp->numbers, dcp->number_room * sizeof *dcp->numbers);
-    coffer__free(allocator, dcp->parts, dcp->part_room * sizeof *dcp->parts);
-    coffer__free(allocator, dcp->tensors, dcp->tensor_room * sizeof *dcp->tensors);
+    coffer__free(allocator, dcp->places, dcp->place_capacity * sizeof *dcp->places);
+    coffer__free(allocator, dcp->numbers, dcp->number_capacity * sizeof *dcp->numbers);
+    coffer__free(allocator, dcp->parts, dcp->part_capacity * sizeof *dcp->parts);
+    coffer__free(allocator, dcp->tensors, dcp->tensor_capacity * sizeof *dcp->tensors);
     coffer__torch_unload(&dcp->graph);
 }

@@ -43,16 +43,16 @@ typedef struct coffer__dcp {
     coffer__graph graph;
     coffer__dcp_tensor *tensors; /* in the order of the pickle */
     size_t tensor_count;
-    size_t tensor_room;
+    size_t tensor_capacity;
     coffer__dcp_part *parts; /* those of one tensor follow each other */
     size_t part_count;
-    size_t part_room;
+    size_t part_capacity;
     coffer__dcp_place *places; /* of a scan */
     size_t place_count;
-    size_t place_room;
+    size_t place_capacity;
     uint64_t *numbers;
     size_t number_count;
-    size_t number_room;
+    size_t number_capacity;
     uint32_t *by_name;  /* numbers of tensors, */
     uint32_t *by_place; /* and of parts by their tensors and starts */
     size_t others;      /* entries that are no tensors */

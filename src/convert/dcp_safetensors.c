@@ -27,7 +27,7 @@ static coffer_status dcp_parse(coffer_table **table, uint64_t *need, const void 
     coffer_parse_options options = COFFER_PARSE_OPTIONS_INIT;
     options.file_size = file->size;
     options.format = COFFER_FORMAT_SAFETENSORS;
-    return coffer__parse(table, need, bytes, size, file->plan->allocator, &options, err);
+    return coffer__parse_header(table, need, bytes, size, file->plan->allocator, &options, err);
 }
 
 coffer_status coffer__dcp_open_safetensors(coffer_table **table, const coffer__torch_file *file, coffer_error *err)
@@ -38,7 +38,7 @@ coffer_status coffer__dcp_open_safetensors(coffer_table **table, const coffer__t
     if (file->size < sizeof head) {
         return COFFER_OK;
     }
-    coffer_status status = coffer__input_read(file->input, file->file, file->size, 0, head, sizeof head, err);
+    coffer_status status = coffer__input_files_read(file->input, file->file, file->size, 0, head, sizeof head, err);
     if (status != COFFER_OK || !dcp_is_header(head)) {
         return status;
     }
@@ -52,7 +52,7 @@ coffer_status coffer__dcp_open_safetensors(coffer_table **table, const coffer__t
     if (bytes == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    status = coffer__input_read(file->input, file->file, file->size, 0, bytes, size, err);
+    status = coffer__input_files_read(file->input, file->file, file->size, 0, bytes, size, err);
     if (status == COFFER_OK) {
         status = dcp_parse(table, &need, bytes, size, file, err);
     }
@@ -64,7 +64,7 @@ coffer_status coffer__dcp_view_safetensors(const coffer__torch_file *file, const
                                            coffer__element element, uint32_t name, coffer__view *view,
                                            coffer_error *err)
 {
-    const coffer__plan_piece piece = {
+    const coffer__import_plan_piece piece = {
         .file = file->file, .offset = tensor->offset, .stored_size = tensor->size, .size = tensor->size
     };
     *view = (coffer__view){ .element = element };
@@ -74,11 +74,11 @@ coffer_status coffer__dcp_view_safetensors(const coffer__torch_file *file, const
     /* The header's sizes multiply to the bytes there are, so no stride is too large where there are any. */
     uint64_t stride = tensor->size > 0 ? view->row.item_size : 0;
     for (size_t i = tensor->rank; i-- > 0;) {
-        view->dimensions[i] = (coffer__plan_dimension){ tensor->shape[i], tensor->shape[i], (int64_t)stride };
+        view->dimensions[i] = (coffer__import_plan_dimension){ tensor->shape[i], tensor->shape[i], (int64_t)stride };
         stride *= tensor->shape[i];
     }
-    const coffer_status status = piece.size > 0 ? coffer__plan_put_piece(file->plan, &piece, err) : COFFER_OK;
+    const coffer_status status = piece.size > 0 ? coffer__import_plan_put_piece(file->plan, &piece, err) : COFFER_OK;
     return status == COFFER_OK
-               ? coffer__plan_put_storage(file->plan, piece.size > 0 ? 1 : 0, name, &view->row.storage, err)
+               ? coffer__import_plan_put_storage(file->plan, piece.size > 0 ? 1 : 0, name, &view->row.storage, err)
                : status;
 }

@@ -32,32 +32,32 @@
 #define ZLIB_BUFFER_ERROR (-5)
 
 /* The piece that is being decoded. Only while `piece` is below the storage's count. */
-static const coffer__plan_piece *decode_piece(const coffer__decode *decode)
+static const coffer__import_plan_piece *decode_piece(const coffer__decoder *decode)
 {
-    return coffer__plan_pieces(decode->plan) + decode->storage->first_piece + decode->piece;
+    return coffer__import_plan_pieces(decode->plan) + decode->storage->first_piece + decode->piece;
 }
 
 /* What messages call the storage. */
-static const char *decode_name(const coffer__decode *decode, size_t *name_len)
+static const char *decode_name(const coffer__decoder *decode, size_t *name_len)
 {
-    return coffer__plan_text(decode->plan, decode->storage->name, name_len);
+    return coffer__import_plan_text(decode->plan, decode->storage->name, name_len);
 }
 
 /* The failure of a piece whose bytes are not what the archive says of them. */
-static coffer_status decode_damaged(const coffer__decode *decode, const char *what, coffer_error *err)
+static coffer_status decode_damaged(const coffer__decoder *decode, const char *what, coffer_error *err)
 {
     size_t name_len = 0;
     const char *name = decode_name(decode, &name_len);
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     return coffer__fail_at(err, COFFER_ERR_ARCHIVE, piece->offset, "%q, at byte %u, %s", name, name_len, piece->offset,
                            what);
 }
 
-coffer_status coffer__decode_mismatch(const coffer__plan *plan, const coffer__plan_storage *storage,
-                                      const coffer__plan_piece *piece, uint32_t actual, coffer_error *err)
+coffer_status coffer__decode_mismatch(const coffer__import_plan *plan, const coffer__import_plan_storage *storage,
+                                      const coffer__import_plan_piece *piece, uint32_t actual, coffer_error *err)
 {
     size_t name_len = 0;
-    const char *name = coffer__plan_text(plan, storage->name, &name_len);
+    const char *name = coffer__import_plan_text(plan, storage->name, &name_len);
     coffer__fail_at(err, COFFER_ERR_CHECKSUM, piece->offset,
                     "%q, at byte %u, has the %s %x, and the %s records %x: its bytes are damaged", name, name_len,
                     piece->offset, piece->castagnoli ? "CRC-32C" : "CRC-32", (uint64_t)actual,
@@ -77,7 +77,7 @@ void coffer__crcs_close(coffer__crcs *crcs)
     coffer__crc32_close(&crcs->crc32c);
 }
 
-const coffer__crc32 *coffer__crc_of(const coffer__crcs *crcs, const coffer__plan_piece *piece)
+const coffer__crc32 *coffer__crc_of(const coffer__crcs *crcs, const coffer__import_plan_piece *piece)
 {
     return piece->castagnoli ? &crcs->crc32c : &crcs->crc32;
 }
@@ -141,7 +141,7 @@ static void decode_zlib_free(void *opaque, void *address)
 /* ---- a piece's state --------------------------------------------------------------------------------------------- */
 
 /* Names the storage, as all failures here do. */
-static coffer_status decode_no_memory(const coffer__decode *decode, coffer_error *err)
+static coffer_status decode_no_memory(const coffer__decoder *decode, coffer_error *err)
 {
     size_t name_len = 0;
     const char *name = decode_name(decode, &name_len);
@@ -149,7 +149,7 @@ static coffer_status decode_no_memory(const coffer__decode *decode, coffer_error
 }
 
 /* Releases the state of a piece, whether it was finished or given up. It may be called again. */
-static void decode_close_piece(coffer__decode *decode)
+static void decode_close_piece(coffer__decoder *decode)
 {
     if (decode->streams) {
         (void)decode->inflaters->zlib_end(&decode->stream);
@@ -164,10 +164,10 @@ static void decode_close_piece(coffer__decode *decode)
     decode->open = false;
 }
 
-/* Reads the next stored bytes of the piece to `packed`, as many as there is room for. */
-static coffer_status decode_read(coffer__decode *decode, coffer_error *err)
+/* Reads the next stored bytes of the piece to `packed`, as many as there is space for. */
+static coffer_status decode_read(coffer__decoder *decode, coffer_error *err)
 {
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     const uint64_t left = piece->stored_size - decode->taken;
     const size_t size = left < decode->packed_size ? (size_t)left : decode->packed_size;
     decode->packed_at = 0;
@@ -184,7 +184,7 @@ static coffer_status decode_read(coffer__decode *decode, coffer_error *err)
 /* All packed bytes, once. */
 static coffer_status decode_next_packed(void *ctx, const uint8_t **bytes, size_t *size, coffer_error *err)
 {
-    coffer__decode *decode = ctx;
+    coffer__decoder *decode = ctx;
     (void)err;
     *bytes = decode->packed + decode->packed_at;
     *size = decode->packed_end - decode->packed_at;
@@ -193,7 +193,7 @@ static coffer_status decode_next_packed(void *ctx, const uint8_t **bytes, size_t
 }
 
 /* Inflates what was read by the code of this library, which is slower than theirs. */
-static coffer_status decode_inflate_alone(coffer__decode *decode, coffer_error *err)
+static coffer_status decode_inflate_alone(coffer__decoder *decode, coffer_error *err)
 {
     const coffer__inflate_input input = { .ctx = decode, .next = decode_next_packed };
     return coffer__inflate(&input, decode->plain, (size_t)decode_piece(decode)->size, true, err);
@@ -202,16 +202,16 @@ static coffer_status decode_inflate_alone(coffer__decode *decode, coffer_error *
 /* The library takes the piece at once and says how much it took and made. A decompressor is made
    for each piece: that costs a fraction of inflating it, and none is left to release after a
    failure. */
-static coffer_status decode_inflate_by_libdeflate(coffer__decode *decode, coffer_error *err)
+static coffer_status decode_inflate_by_libdeflate(coffer__decoder *decode, coffer_error *err)
 {
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     size_t made = 0;
     size_t taken = 0;
     void *decompressor = decode->inflaters->deflate_new();
     if (decompressor == NULL) {
         return decode_no_memory(decode, err);
     }
-    /* With room for one byte more than there should be, a member that is longer is told from one that fits. */
+    /* With space for one byte more than there should be, a member that is longer is told from one that fits. */
     const int result = decode->inflaters->deflate_decompress(decompressor, decode->packed, (size_t)piece->stored_size,
                                                              decode->plain, (size_t)piece->size + 1, &taken, &made);
     decode->inflaters->deflate_free(decompressor);
@@ -220,9 +220,9 @@ static coffer_status decode_inflate_by_libdeflate(coffer__decode *decode, coffer
                : decode_damaged(decode, "does not inflate to as many bytes as the archive says", err);
 }
 
-/* Inflates a small piece at once. There is room for one byte more, which must stay unused:
+/* Inflates a small piece at once. There is space for one byte more, which must stay unused:
    libdeflate fills it when the piece is longer than it should be. */
-static coffer_status decode_inflate_whole(coffer__decode *decode, coffer_error *err)
+static coffer_status decode_inflate_whole(coffer__decoder *decode, coffer_error *err)
 {
     decode->plain_size = (size_t)decode_piece(decode)->size + 1;
     decode->plain = coffer__alloc(decode->allocator, decode->plain_size);
@@ -240,10 +240,10 @@ static coffer_status decode_inflate_whole(coffer__decode *decode, coffer_error *
 /* Chooses who inflates: libdeflate what is small, as it is faster but needs all of a
    piece at once; zlib everything else; this library's own code what is small when neither is
    installed. What is large then has nobody, and the message says what is missing. */
-static coffer_status decode_open_deflated(coffer__decode *decode, coffer_error *err)
+static coffer_status decode_open_deflated(coffer__decoder *decode, coffer_error *err)
 {
     coffer__inflaters *inflaters = decode->inflaters;
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     if (!inflaters->looked && !inflaters->alone) {
         decode_look(inflaters);
     }
@@ -278,7 +278,7 @@ static coffer_status decode_open_deflated(coffer__decode *decode, coffer_error *
 typedef struct decode_undoing {
     const uint8_t *bytes;
     size_t size;
-    uint8_t *rooms[2]; /* by turns: what is read and what is written are never the same */
+    uint8_t *capacities[2]; /* by turns: what is read and what is written are never the same */
     unsigned next;
 } decode_undoing;
 
@@ -293,8 +293,8 @@ static coffer_status decode_next_of_chunk(void *ctx, const uint8_t **bytes, size
     return COFFER_OK;
 }
 
-/* Raw deflate in memory, which has to become `size` bytes and be used up. There is room for one more. */
-static bool decode_inflate_chunk(coffer__decode *decode, coffer__cursor in, uint8_t *out, size_t size)
+/* Raw deflate in memory, which has to become `size` bytes and be used up. There is space for one more. */
+static bool decode_inflate_chunk(coffer__decoder *decode, coffer__cursor in, uint8_t *out, size_t size)
 {
     coffer__inflaters *inflaters = decode->inflaters;
     if (!inflaters->looked && !inflaters->alone) {
@@ -316,10 +316,10 @@ static bool decode_inflate_chunk(coffer__decode *decode, coffer__cursor in, uint
 }
 
 /* What zlib makes: two bytes, raw deflate, and a checksum of what comes out, the highest byte first. */
-static bool decode_undo_deflate(coffer__decode *decode, decode_undoing *chunk, size_t size)
+static bool decode_undo_deflate(coffer__decoder *decode, decode_undoing *chunk, size_t size)
 {
     const uint8_t *bytes = chunk->bytes;
-    uint8_t *out = chunk->rooms[chunk->next];
+    uint8_t *out = chunk->capacities[chunk->next];
     if (chunk->size < 6 || (bytes[0] & 15) != 8 || (bytes[0] * 256u + bytes[1]) % 31 != 0 || (bytes[1] & 32) != 0) {
         return false;
     }
@@ -336,15 +336,15 @@ static bool decode_undo_deflate(coffer__decode *decode, decode_undoing *chunk, s
 }
 
 /* Undoes one filter; `more` is what the filters before it have added to the chunk's bytes. */
-static bool decode_undo(coffer__decode *decode, decode_undoing *chunk, unsigned filter, size_t more)
+static bool decode_undo(coffer__decoder *decode, decode_undoing *chunk, unsigned filter, size_t more)
 {
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     switch (filter) {
     case COFFER__FILTER_DEFLATE:
         return decode_undo_deflate(decode, chunk, (size_t)piece->size + more);
     case COFFER__FILTER_SHUFFLE:
-        coffer__unshuffle(chunk->rooms[chunk->next], chunk->bytes, chunk->size, piece->unit);
-        chunk->bytes = chunk->rooms[chunk->next];
+        coffer__unshuffle(chunk->capacities[chunk->next], chunk->bytes, chunk->size, piece->unit);
+        chunk->bytes = chunk->capacities[chunk->next];
         chunk->next ^= 1;
         return true;
     default:
@@ -358,10 +358,10 @@ static bool decode_undo(coffer__decode *decode, decode_undoing *chunk, unsigned 
 }
 
 /* The filters are undone from the last that was applied to the first. */
-static bool decode_undo_all(coffer__decode *decode, decode_undoing *chunk)
+static bool decode_undo_all(coffer__decoder *decode, decode_undoing *chunk)
 {
-    const coffer__plan_piece *piece = decode_piece(decode);
-    for (unsigned k = COFFER__FILTERS_MOST; k > 0; k--) {
+    const coffer__import_plan_piece *piece = decode_piece(decode);
+    for (unsigned k = COFFER__FILTERS_MAX; k > 0; k--) {
         const unsigned filter = coffer__filter_at(piece->filters, k - 1);
         size_t more = 0;
         for (unsigned i = 0; i + 1 < k; i++) {
@@ -375,11 +375,11 @@ static bool decode_undo_all(coffer__decode *decode, decode_undoing *chunk)
 }
 
 /* A chunk is small, and is undone at once. */
-static coffer_status decode_open_filtered(coffer__decode *decode, coffer_error *err)
+static coffer_status decode_open_filtered(coffer__decoder *decode, coffer_error *err)
 {
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     const size_t most = (size_t)(piece->size > piece->stored_size ? piece->size : piece->stored_size);
-    decode->plain_size = most + COFFER__FILTERS_ROOM;
+    decode->plain_size = most + COFFER__FILTERS_CAPACITY;
     decode->plain = coffer__alloc(decode->allocator, decode->plain_size);
     uint8_t *other = coffer__alloc(decode->allocator, decode->plain_size);
     coffer_status status = COFFER_OK;
@@ -402,9 +402,9 @@ static coffer_status decode_open_filtered(coffer__decode *decode, coffer_error *
 
 /* Begins a piece. All of a small deflated one is read at once, so `packed` is as large as that; any
    other one passes through in blocks of DECODE_READ. */
-static coffer_status decode_open_piece(coffer__decode *decode, coffer_error *err)
+static coffer_status decode_open_piece(coffer__decoder *decode, coffer_error *err)
 {
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     decode->open = true;
     decode->taken = 0;
     decode->made = 0;
@@ -431,9 +431,9 @@ static coffer_status decode_open_piece(coffer__decode *decode, coffer_error *err
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 /* Nothing to decode: the bytes go from the source to the caller without a copy. */
-static coffer_status decode_stored(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+static coffer_status decode_stored(coffer__decoder *decode, uint8_t *bytes, size_t size, coffer_error *err)
 {
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     return coffer__source_read(coffer__input_source(decode->input, piece->file), piece->offset + decode->made, bytes,
                                size, err);
 }
@@ -446,7 +446,7 @@ static coffer_status decode_stored(coffer__decode *decode, uint8_t *bytes, size_
  * which no byte is, marks an error. They never lie in different calls: a character is one plain
  * byte, and a call ends after a plain byte.
  */
-static coffer_status decode_latin1(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+static coffer_status decode_latin1(coffer__decoder *decode, uint8_t *bytes, size_t size, coffer_error *err)
 {
     size_t done = 0;
     unsigned lead = 0;
@@ -484,12 +484,12 @@ static coffer_status decode_latin1(coffer__decode *decode, uint8_t *bytes, size_
 }
 
 /* Has enough packed bytes for one number, or all that there are: those that are left move to the beginning. */
-static coffer_status decode_fill(coffer__decode *decode, coffer_error *err)
+static coffer_status decode_fill(coffer__decoder *decode, coffer_error *err)
 {
     const size_t left = decode->packed_end - decode->packed_at;
     const uint64_t more = decode_piece(decode)->stored_size - decode->taken;
-    uint8_t kept[COFFER__NUMBER_MOST];
-    if (left >= COFFER__NUMBER_MOST || more == 0) {
+    uint8_t kept[COFFER__NUMBER_MAX];
+    if (left >= COFFER__NUMBER_MAX || more == 0) {
         return COFFER_OK;
     }
     memcpy(kept, decode->packed + decode->packed_at, left);
@@ -504,21 +504,21 @@ static coffer_status decode_fill(coffer__decode *decode, coffer_error *err)
 }
 
 /* Decodes what the packed bytes begin with; how many of them it takes, 0 when it is wrong. */
-static size_t decode_element(coffer__decode *decode)
+static size_t decode_element(coffer__decoder *decode)
 {
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     const uint8_t *packed = decode->packed + decode->packed_at;
     const size_t size = decode->packed_end - decode->packed_at;
     if (piece->coding == COFFER__CODING_NUMBERS) {
-        decode->element_size = coffer__dtype(piece->dtype)->bits / 8u;
+        decode->element_size = coffer__dtype_info_of(piece->dtype)->bits / 8u;
         return coffer__number_decode(piece, packed, size, decode->element);
     }
     return coffer__pickle_byte(piece->coding == COFFER__CODING_QUOTED, (const char *)packed, size,
                                (char *)decode->element, &decode->element_size);
 }
 
-/* Elements do not end where calls do, so what a call has no room for is kept for the next one. */
-static coffer_status decode_elements(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+/* Elements do not end where calls do, so what a call has no space for is kept for the next one. */
+static coffer_status decode_elements(coffer__decoder *decode, uint8_t *bytes, size_t size, coffer_error *err)
 {
     size_t done = 0;
     while (done < size) {
@@ -546,10 +546,11 @@ static coffer_status decode_elements(coffer__decode *decode, uint8_t *bytes, siz
     return COFFER_OK;
 }
 
-/* Inflates up to `room` bytes, and reads what is packed when none of it is left. *result is what zlib says, and the
-   stream's avail_out the room that is left. Where the piece ends before the stream does, zlib gets no bytes, cannot go
+/* Inflates up to `capacity` bytes, and reads what is packed when none of it is left. *result is what zlib says, and the
+   stream's avail_out the space that is left. Where the piece ends before the stream does, zlib gets no bytes, cannot go
    on, and says that: so the loops around this end. */
-static coffer_status decode_step(coffer__decode *decode, uint8_t *bytes, unsigned room, int *result, coffer_error *err)
+static coffer_status decode_step(coffer__decoder *decode, uint8_t *bytes, unsigned capacity, int *result,
+                                 coffer_error *err)
 {
     coffer__zlib_stream *stream = &decode->stream;
     if (decode->packed_at == decode->packed_end) {
@@ -561,14 +562,14 @@ static coffer_status decode_step(coffer__decode *decode, uint8_t *bytes, unsigne
     stream->next_in = decode->packed + decode->packed_at;
     stream->avail_in = (unsigned)(decode->packed_end - decode->packed_at);
     stream->next_out = bytes;
-    stream->avail_out = room;
+    stream->avail_out = capacity;
     *result = decode->inflaters->zlib_inflate(stream, 0);
     decode->packed_at = decode->packed_end - stream->avail_in;
     return COFFER_OK;
 }
 
 /* Bytes of a piece that was decoded at once, when it was opened. */
-static void decode_copy_plain(const coffer__decode *decode, uint8_t *bytes, size_t size)
+static void decode_copy_plain(const coffer__decoder *decode, uint8_t *bytes, size_t size)
 {
     if (decode->plain != NULL) {
         memcpy(bytes, decode->plain + (size_t)decode->made, size);
@@ -577,7 +578,7 @@ static void decode_copy_plain(const coffer__decode *decode, uint8_t *bytes, size
 
 /* The next plain bytes of a deflated piece: copied, when it was inflated at once, else inflated
    now. */
-static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+static coffer_status decode_deflated(coffer__decoder *decode, uint8_t *bytes, size_t size, coffer_error *err)
 {
     if (decode->plain != NULL) {
         memcpy(bytes, decode->plain + (size_t)decode->made, size);
@@ -585,13 +586,13 @@ static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, siz
     }
     size_t done = 0;
     while (done < size) {
-        const size_t room = size - done < UINT_MAX / 2 ? size - done : UINT_MAX / 2;
+        const size_t capacity = size - done < UINT_MAX / 2 ? size - done : UINT_MAX / 2;
         int result = ZLIB_OK;
-        const coffer_status status = decode_step(decode, bytes + done, (unsigned)room, &result, err);
+        const coffer_status status = decode_step(decode, bytes + done, (unsigned)capacity, &result, err);
         if (status != COFFER_OK) {
             return status;
         }
-        done += room - decode->stream.avail_out;
+        done += capacity - decode->stream.avail_out;
         /* The stream may end with the last byte that is wanted, and nowhere else. ZLIB_BUFFER_ERROR
            means that the packed bytes are used up and the stream still goes on. */
         if (result != ZLIB_OK && !(result == ZLIB_STREAM_END && done == size)) {
@@ -607,13 +608,13 @@ static coffer_status decode_deflated(coffer__decode *decode, uint8_t *bytes, siz
 
 /*
  * After the last plain byte: the stream has to end, with nothing left of it and nothing more to
- * come. zlib is offered room for one more byte; if it fills it, the piece is longer than the
+ * come. zlib is offered space for one more byte; if it fills it, the piece is longer than the
  * archive says.
  *
  * What was inflated at once was compared then, and stored bytes have no end of their own. Of text,
  * all packed bytes must have been used.
  */
-static coffer_status decode_is_over(coffer__decode *decode, coffer_error *err)
+static coffer_status decode_is_over(coffer__decoder *decode, coffer_error *err)
 {
     int result = ZLIB_OK;
     uint8_t more = 0;
@@ -636,9 +637,9 @@ static coffer_status decode_is_over(coffer__decode *decode, coffer_error *err)
 }
 
 /* The end of a piece: nothing is left, and the CRC is right. */
-static coffer_status decode_finish_piece(coffer__decode *decode, coffer_error *err)
+static coffer_status decode_finish_piece(coffer__decoder *decode, coffer_error *err)
 {
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     const coffer_status status = decode_is_over(decode, err);
     if (status != COFFER_OK) {
         return status;
@@ -653,9 +654,9 @@ static coffer_status decode_finish_piece(coffer__decode *decode, coffer_error *e
 
 /* The next bytes of the current piece, at most what is left of it. The CRC is that of the plain
    bytes, so it is computed here for every coding. */
-static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+static coffer_status decode_from_piece(coffer__decoder *decode, uint8_t *bytes, size_t size, coffer_error *err)
 {
-    const coffer__plan_piece *piece = decode_piece(decode);
+    const coffer__import_plan_piece *piece = decode_piece(decode);
     coffer_status status = COFFER_OK;
     switch (piece->coding) {
     case COFFER__CODING_STORED:
@@ -686,20 +687,21 @@ static coffer_status decode_from_piece(coffer__decode *decode, uint8_t *bytes, s
 }
 
 /* Opens nothing yet, so it cannot fail: the first piece is opened when its first byte is wanted. */
-void coffer__decode_begin(coffer__decode *decode, const coffer_input *input, const coffer__plan *plan, uint32_t storage,
-                          coffer__inflaters *inflaters, const coffer__crcs *crcs, const coffer_allocator *allocator)
+void coffer__decode_begin(coffer__decoder *decode, const coffer_input *input, const coffer__import_plan *plan,
+                          uint32_t storage, coffer__inflaters *inflaters, const coffer__crcs *crcs,
+                          const coffer_allocator *allocator)
 {
-    *decode = (coffer__decode){ .input = input,
-                                .plan = plan,
-                                .storage = coffer__plan_storages(plan) + storage,
-                                .inflaters = inflaters,
-                                .crcs = crcs,
-                                .allocator = allocator };
+    *decode = (coffer__decoder){ .input = input,
+                                 .plan = plan,
+                                 .storage = coffer__import_plan_storages(plan) + storage,
+                                 .inflaters = inflaters,
+                                 .crcs = crcs,
+                                 .allocator = allocator };
 }
 
 /* Goes on to the next piece only when the current one was finished, with its CRC compared. So a
    caller that asks for all bytes of a storage has had every piece checked when this returns. */
-coffer_status coffer__decode_next(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err)
+coffer_status coffer__decode_next(coffer__decoder *decode, uint8_t *bytes, size_t size, coffer_error *err)
 {
     size_t done = 0;
     /* Pieces without bytes are opened and finished, too: they have ends that can be wrong. */
@@ -727,7 +729,7 @@ coffer_status coffer__decode_next(coffer__decode *decode, uint8_t *bytes, size_t
                : coffer__fail(err, COFFER_ERR_PLAN, "a storage has fewer bytes than its pieces were said to have");
 }
 
-void coffer__decode_end(coffer__decode *decode)
+void coffer__decode_end(coffer__decoder *decode)
 {
     decode_close_piece(decode);
 }

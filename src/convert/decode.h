@@ -57,10 +57,10 @@ typedef struct coffer__crcs {
 } coffer__crcs;
 
 /* A storage that is being decoded. */
-typedef struct coffer__decode {
+typedef struct coffer__decoder {
     const coffer_input *input;
-    const coffer__plan *plan;
-    const coffer__plan_storage *storage;
+    const coffer__import_plan *plan;
+    const coffer__import_plan_storage *storage;
     coffer__inflaters *inflaters;
     const coffer__crcs *crcs; /* NULL: CRCs are not compared */
     const coffer_allocator *allocator;
@@ -80,25 +80,26 @@ typedef struct coffer__decode {
     size_t plain_size;
     coffer__zlib_stream stream;
     bool streams; /* the stream is to be ended */
-} coffer__decode;
+} coffer__decoder;
 
 /* Begins at the first byte of a storage. Everything is borrowed until coffer__decode_end. */
-void coffer__decode_begin(coffer__decode *decode, const coffer_input *input, const coffer__plan *plan, uint32_t storage,
-                          coffer__inflaters *inflaters, const coffer__crcs *crcs, const coffer_allocator *allocator);
+void coffer__decode_begin(coffer__decoder *decode, const coffer_input *input, const coffer__import_plan *plan,
+                          uint32_t storage, coffer__inflaters *inflaters, const coffer__crcs *crcs,
+                          const coffer_allocator *allocator);
 /* Gives the next `size` bytes, which are there by what the plan says. COFFER_ERR_CHECKSUM and COFFER_ERR_ARCHIVE for
    what is damaged, COFFER_ERR_PICKLE for text that is none, COFFER_ERR_UNSUPPORTED where a library is missing. */
-coffer_status coffer__decode_next(coffer__decode *decode, uint8_t *bytes, size_t size, coffer_error *err);
-void coffer__decode_end(coffer__decode *decode);
+coffer_status coffer__decode_next(coffer__decoder *decode, uint8_t *bytes, size_t size, coffer_error *err);
+void coffer__decode_end(coffer__decoder *decode);
 void coffer__inflaters_close(coffer__inflaters *inflaters);
 
 /* Opens both kinds; it cannot fail. */
 void coffer__crcs_open(coffer__crcs *crcs);
 void coffer__crcs_close(coffer__crcs *crcs);
 /* The kind that a piece has. */
-const coffer__crc32 *coffer__crc_of(const coffer__crcs *crcs, const coffer__plan_piece *piece);
+const coffer__crc32 *coffer__crc_of(const coffer__crcs *crcs, const coffer__import_plan_piece *piece);
 
 /* The failure of bytes that do not match the CRC of a piece. */
-coffer_status coffer__decode_mismatch(const coffer__plan *plan, const coffer__plan_storage *storage,
-                                      const coffer__plan_piece *piece, uint32_t actual, coffer_error *err);
+coffer_status coffer__decode_mismatch(const coffer__import_plan *plan, const coffer__import_plan_storage *storage,
+                                      const coffer__import_plan_piece *piece, uint32_t actual, coffer_error *err);
 
 #endif

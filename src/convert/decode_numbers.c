@@ -17,18 +17,18 @@ static bool numbers_are_floats(coffer_dtype dtype)
 
 static bool numbers_are_known(coffer_dtype dtype)
 {
-    const coffer_kind kind = coffer__dtype(dtype)->kind;
+    const coffer_kind kind = coffer__dtype_info_of(dtype)->kind;
     return dtype == COFFER_BOOL || numbers_are_floats(dtype) || kind == COFFER_KIND_SIGNED ||
            kind == COFFER_KIND_UNSIGNED;
 }
 
-bool coffer__numbers_fit(const coffer__plan_piece *piece)
+bool coffer__numbers_fit(const coffer__import_plan_piece *piece)
 {
     if ((unsigned)piece->dtype > COFFER_DTYPE_COUNT || !numbers_are_known(piece->dtype) || piece->has_crc ||
         piece->blocks > 127) {
         return false;
     }
-    const uint64_t width = coffer__dtype(piece->dtype)->bits / 8;
+    const uint64_t width = coffer__dtype_info_of(piece->dtype)->bits / 8;
     const uint64_t count = piece->size / width;
     const unsigned kind = piece->blocks & 7;
     if (piece->size % width != 0) {
@@ -41,7 +41,7 @@ bool coffer__numbers_fit(const coffer__plan_piece *piece)
     }
     /* A varint has a byte at least, and ten at most; how many it has is found when it is decoded. Without numbers there are
        no bytes. */
-    const uint64_t most = COFFER__NUMBER_MOST;
+    const uint64_t most = COFFER__NUMBER_MAX;
     return kind == COFFER__WIRE_VARINT && count <= piece->stored_size &&
            piece->stored_size / most + (piece->stored_size % most != 0) <= count;
 }
@@ -49,7 +49,7 @@ bool coffer__numbers_fit(const coffer__plan_piece *piece)
 /* Whether a varint is a number of an integer's dtype; negative ones are written with all 64 bits. */
 static bool number_fits(coffer_dtype dtype, uint64_t value)
 {
-    const coffer__dtype_info *info = coffer__dtype(dtype);
+    const coffer__dtype_info *info = coffer__dtype_info_of(dtype);
     if (dtype == COFFER_BOOL) {
         return value <= 1;
     }
@@ -60,10 +60,11 @@ static bool number_fits(coffer_dtype dtype, uint64_t value)
     return info->kind == COFFER_KIND_SIGNED ? value + half < 2 * half : value < 2 * half;
 }
 
-size_t coffer__number_decode(const coffer__plan_piece *piece, const uint8_t *bytes, size_t size, uint8_t element[8])
+size_t coffer__number_decode(const coffer__import_plan_piece *piece, const uint8_t *bytes, size_t size,
+                             uint8_t element[8])
 {
     const size_t tag = piece->blocks != 0 ? 1 : 0;
-    const size_t width = coffer__dtype(piece->dtype)->bits / 8u;
+    const size_t width = coffer__dtype_info_of(piece->dtype)->bits / 8u;
     uint64_t value = 0;
     if (tag > 0 && (size == 0 || bytes[0] != piece->blocks)) {
         return 0;

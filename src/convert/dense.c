@@ -24,10 +24,10 @@ typedef struct dense_fate {
     coffer_dtype dtype;
     uint64_t item_size;
     uint32_t rank;
-    coffer__plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
+    coffer__import_plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
 } dense_fate;
 
-void coffer__dense_begin(coffer__dense_rows *rows, const coffer__wants *wants, coffer__plan *plan)
+void coffer__dense_begin(coffer__dense_rows *rows, const coffer__wants *wants, coffer__import_plan *plan)
 {
     *rows = (coffer__dense_rows){ .wants = wants, .plan = plan, .packed = { .allocator = plan->allocator } };
     rows->has_root = !coffer__same_text(wants->root, "auto") && !coffer__same_text(wants->root, "all");
@@ -72,7 +72,7 @@ static void dense_set_dimensions(const coffer__dense *tensor, uint64_t size, den
         const uint64_t count = tensor->shape[i - 1];
         const uint64_t items = shared ? (i == tensor->rank ? size : 1) : count;
         const int64_t step = tensor->strides != NULL ? tensor->strides[i - 1] : (int64_t)stride;
-        fate->dimensions[i - 1] = (coffer__plan_dimension){ count, items, items > 1 ? step : 0 };
+        fate->dimensions[i - 1] = (coffer__import_plan_dimension){ count, items, items > 1 ? step : 0 };
         stride *= items > 0 ? items : 1;
     }
     fate->rank = tensor->rank;
@@ -115,17 +115,19 @@ static void dense_set_packed(const coffer__dense *tensor, uint64_t size, dense_f
 coffer_status coffer__dense_skip(coffer__dense_rows *rows, const char *name, size_t name_len, uint32_t storage,
                                  const char *why, coffer_error *err)
 {
-    coffer__plan *plan = rows->plan;
+    coffer__import_plan *plan = rows->plan;
     const bool apart = storage == COFFER__PLAN_NO_STORAGE;
-    const uint64_t size = apart ? 0 : coffer__plan_storages(plan)[storage].size;
-    const coffer__plan_dimension all = { .size = size, .count = size, .stride = size > 1 };
-    coffer__plan_row row = { .fate = COFFER_FATE_SKIPPED, .storage = storage, .item_size = 1, .rank = apart ? 0 : 1 };
-    coffer_status status = coffer__plan_put_text(plan, name, name_len, &row.name, err);
+    const uint64_t size = apart ? 0 : coffer__import_plan_storages(plan)[storage].size;
+    const coffer__import_plan_dimension all = { .size = size, .count = size, .stride = size > 1 };
+    coffer__import_plan_row row = {
+        .fate = COFFER_FATE_SKIPPED, .storage = storage, .item_size = 1, .rank = apart ? 0 : 1
+    };
+    coffer_status status = coffer__import_plan_put_text(plan, name, name_len, &row.name, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_text(plan, why, coffer__text_len(why), &row.reason, err);
-    return status == COFFER_OK ? coffer__plan_put_row(plan, &row, &all, err) : status;
+    status = coffer__import_plan_put_text(plan, why, coffer__text_len(why), &row.reason, err);
+    return status == COFFER_OK ? coffer__import_plan_put_row(plan, &row, &all, err) : status;
 }
 
 /* Such a tensor is a failure of the whole, or skipped; the sentence says what its elements are. */
@@ -188,14 +190,14 @@ static void dense_strip(const coffer__dense_rows *rows, dense_fate *fate)
 static coffer_status dense_put_row(coffer__dense_rows *rows, const coffer__dense *tensor, const dense_fate *fate,
                                    uint32_t storage, coffer_error *err)
 {
-    coffer__plan_row row = {
+    coffer__import_plan_row row = {
         .dtype = fate->dtype, .rank = fate->rank, .storage = storage, .item_size = fate->item_size
     };
     /* Of a complex number each half has an order of its own. */
     const uint64_t unit = tensor->complex128 || fate->dtype == COFFER_C64 ? tensor->bits / 16u : fate->item_size;
     row.swap = tensor->swapped && unit > 1 ? (uint8_t)unit : 0;
-    const coffer_status status = coffer__plan_put_text(rows->plan, fate->name, fate->name_len, &row.name, err);
-    return status == COFFER_OK ? coffer__plan_put_row(rows->plan, &row, fate->dimensions, err) : status;
+    const coffer_status status = coffer__import_plan_put_text(rows->plan, fate->name, fate->name_len, &row.name, err);
+    return status == COFFER_OK ? coffer__import_plan_put_row(rows->plan, &row, fate->dimensions, err) : status;
 }
 
 coffer_status coffer__dense_put(coffer__dense_rows *rows, const coffer__dense *tensor, uint32_t storage,
@@ -226,7 +228,7 @@ coffer_status coffer__dense_put(coffer__dense_rows *rows, const coffer__dense *t
     }
     if (tensor->complex128 && wants->complex128_as_f64 && tensor->rank < COFFER__PLAN_MAX_RANK) {
         dense_set_dimensions(tensor, size, &fate);
-        fate.dimensions[fate.rank++] = (coffer__plan_dimension){ .size = 2, .count = 2, .stride = 8 };
+        fate.dimensions[fate.rank++] = (coffer__import_plan_dimension){ .size = 2, .count = 2, .stride = 8 };
         fate.dtype = COFFER_F64;
         fate.item_size = 8;
         return dense_put_row(rows, tensor, &fate, storage, err);
@@ -237,18 +239,18 @@ coffer_status coffer__dense_put(coffer__dense_rows *rows, const coffer__dense *t
 coffer_status coffer__dense_put_at(coffer__dense_rows *rows, const coffer__dense *tensor, uint32_t file, uint64_t at,
                                    uint64_t size, coffer_error *err)
 {
-    const coffer__plan_piece piece = { .file = file, .offset = at, .stored_size = size, .size = size };
+    const coffer__import_plan_piece piece = { .file = file, .offset = at, .stored_size = size, .size = size };
     uint32_t name = 0;
     uint32_t storage = 0;
-    coffer_status status = coffer__plan_put_text(rows->plan, tensor->name, tensor->name_len, &name, err);
+    coffer_status status = coffer__import_plan_put_text(rows->plan, tensor->name, tensor->name_len, &name, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_piece(rows->plan, &piece, err);
+    status = coffer__import_plan_put_piece(rows->plan, &piece, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_storage(rows->plan, 1, name, &storage, err);
+    status = coffer__import_plan_put_storage(rows->plan, 1, name, &storage, err);
     return status == COFFER_OK ? coffer__dense_put(rows, tensor, storage, err) : status;
 }
 
@@ -269,7 +271,7 @@ coffer_status coffer__dense_finish(coffer__dense_rows *rows, coffer_error *err)
     const bool failed = rows->packed.failed || json.failed;
     const coffer_status status =
         failed ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to record what bytes are")
-               : coffer__plan_put_pair(rows->plan, key, sizeof key - 1, json.text, json.used, err);
+               : coffer__import_plan_put_pair(rows->plan, key, sizeof key - 1, json.text, json.used, err);
     coffer__writing_free(&json);
     return status;
 }

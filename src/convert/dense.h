@@ -15,7 +15,7 @@
 /* What all tensors of a file share. Begins as zeros but for the first three. */
 typedef struct coffer__dense_rows {
     const coffer__wants *wants;
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     coffer__writing packed; /* the JSON of what is written as bytes, without its braces */
     bool has_root;          /* wants->root names a part of the file … */
     bool found_root;        /* … and a tensor of it was there */
@@ -38,10 +38,10 @@ typedef struct coffer__dense {
     uint64_t at;            /* the byte of the file that messages name */
 } coffer__dense;
 
-void coffer__dense_begin(coffer__dense_rows *rows, const coffer__wants *wants, coffer__plan *plan);
+void coffer__dense_begin(coffer__dense_rows *rows, const coffer__wants *wants, coffer__import_plan *plan);
 void coffer__dense_free(coffer__dense_rows *rows);
 /* Bytes of all elements. False: the product is beyond 2^64-1, or of elements that do not fill bytes, unless these are
-   `packed`: then the last byte may have room left. */
+   `packed`: then the last byte may have space left. */
 bool coffer__dense_size(const coffer__dense *tensor, uint64_t *size);
 /* Puts a row that is all of a storage, or of COFFER__PLAN_NO_STORAGE for what has no bytes. The storage has
    coffer__dense_size bytes. COFFER_ERR_NO_EQUIVALENT for what has no dtype and is not wanted in another way. */

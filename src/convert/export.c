@@ -92,9 +92,9 @@ typedef struct export_job {
     const coffer__export_kind *kind;
     coffer_export_options options;
     coffer_read_options reading;
-    coffer__export_entry *entries; /* `room` of them, `count` of which are used */
+    coffer__export_entry *entries; /* `capacity` of them, `count` of which are used */
     size_t count;
-    size_t room;
+    size_t capacity;
     uint32_t *by_name; /* the numbers of the model's tensors; NULL unless names may be tied */
     coffer__crc32 *crc32;
     coffer__layout layout;
@@ -176,14 +176,14 @@ static void export_add_all_tied(export_job *job)
     }
 }
 
-/* All tensors, then what is tied to them. There is room for every pair, though most models have one
+/* All tensors, then what is tied to them. There is space for every pair, though most models have one
    or two that are ties. */
 static coffer_status export_add_tensors(export_job *job, coffer_error *err)
 {
     const size_t count = coffer_count(job->model);
     const size_t pairs = job->options.without_tied ? 0 : export_pairs(job->model);
-    job->room = count + pairs;
-    job->entries = coffer__alloc_array(&job->model->allocator, job->room, sizeof *job->entries, err);
+    job->capacity = count + pairs;
+    job->entries = coffer__alloc_array(&job->model->allocator, job->capacity, sizeof *job->entries, err);
     if (job->entries == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -223,7 +223,7 @@ static coffer_status export_add_one(export_job *job, coffer_error *err)
     if (job->entries == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    job->room = 1;
+    job->capacity = 1;
     job->entries[job->count++] =
         (coffer__export_entry){ .name = tensor->name, .name_len = tensor->name_len, .tensor = tensor };
     return COFFER_OK;
@@ -293,7 +293,7 @@ static void export_free(export_job *job)
     }
     coffer__free_array(allocator, job->crc32, 1, sizeof *job->crc32);
     coffer__free_array(allocator, job->by_name, coffer_count(job->model), sizeof *job->by_name);
-    coffer__free_array(allocator, job->entries, job->room, sizeof *job->entries);
+    coffer__free_array(allocator, job->entries, job->capacity, sizeof *job->entries);
 }
 
 /* ---- where it goes ----------------------------------------------------------------------------------------------- */
@@ -318,7 +318,7 @@ static int export_wait(void *ctx, uint64_t done, uint64_t total)
 /* A sink of the caller's is custom, or a descriptor that stays theirs; a path gets a sink that
    writes beside it and renames. The progress of making bytes durable is told as the total, as
    nothing else is left. */
-static coffer_status export_open_sink(export_job *job, const export_target *target, coffer__sink *sink,
+static coffer_status export_open_sink(export_job *job, const export_target *target, coffer__byte_sink *sink,
                                       coffer_error *err)
 {
     const coffer_allocator *allocator = &job->model->allocator;
@@ -350,7 +350,7 @@ static coffer_status export_failed(const export_target *target, coffer_status st
    the sink was opened, and so that its `discard` is not theirs to call any more. */
 static coffer_status export_write(export_job *job, const export_target *target, bool *taken, coffer_error *err)
 {
-    coffer__sink sink;
+    coffer__byte_sink sink;
     coffer_status status = export_open_sink(job, target, &sink, err);
     if (status != COFFER_OK) {
         return export_failed(target, status, err);

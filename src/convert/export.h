@@ -53,6 +53,6 @@ bool coffer__export_row_bytes(const coffer_tensor *tensor, uint64_t *size);
 /* Writes a file that is laid out to an open sink, and fills the CRCs in. The sink stays the caller's, who publishes it.
    `options` are known to be whole; `progress` counts the bytes of tensors. */
 coffer_status coffer__export_run(const coffer *model, coffer__layout *layout, const coffer__crc32 *crc32,
-                                 coffer__sink *sink, const coffer_read_options *options, coffer_error *err);
+                                 coffer__byte_sink *sink, const coffer_read_options *options, coffer_error *err);
 
 #endif

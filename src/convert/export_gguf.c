@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define GGUF_MAKE_RANK 4
-#define GGUF_MAKE_NAME 63 /* bytes; ggml has room for one more, which ends the name */
+#define GGUF_MAKE_NAME 63 /* bytes; ggml has space for one more, which ends the name */
 #define GGUF_MAKE_ALIGNMENT 32u
 
 /* A key among those that are made: where its length begins, and the length. */
@@ -39,7 +39,7 @@ typedef struct gguf_making {
     gguf_made_key *known;  /* keys that a sidecar has, `known_count` of them, … */
     uint32_t *known_order; /* … and their numbers in order; NULL: there is no sidecar */
     size_t known_count;
-    size_t known_room;
+    size_t known_capacity;
     coffer__writing keys;
     uint64_t key_count;
     coffer__writing infos;
@@ -97,7 +97,7 @@ static const char *gguf_make_find(const gguf_making *make, const char *key, size
    with a colon for the point; a key that is too long for the array has none. */
 static void gguf_make_key(gguf_making *make, const coffer_pair *pair)
 {
-    char typed[sizeof "gguf:" - 1 + COFFER__GGUF_MOST_KEY];
+    char typed[sizeof "gguf:" - 1 + COFFER__GGUF_MAX_KEY];
     uint32_t type = COFFER__GGUF_VALUE_TYPES;
     if (pair->key_len <= sizeof typed) {
         size_t name_len = 0;
@@ -214,8 +214,8 @@ static coffer_status gguf_make_sort_known(gguf_making *make)
 
 static coffer_status gguf_make_note(gguf_making *make, size_t at, size_t len)
 {
-    gguf_made_key *known = coffer__grow_array(make->keys.allocator, make->known, make->known_count, &make->known_room,
-                                              sizeof *known, make->err);
+    gguf_made_key *known = coffer__grow_array(make->keys.allocator, make->known, make->known_count,
+                                              &make->known_capacity, sizeof *known, make->err);
     if (known == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -252,7 +252,7 @@ static coffer_status gguf_make_sidecar_key(gguf_making *make, coffer__gguf_sidec
 /* All keys of the sidecar in their order, but those that describe a set of files. What is left out is not noted. */
 static coffer_status gguf_make_sidecar_keys(gguf_making *make, coffer__gguf_sidecar *sidecar)
 {
-    char key[sizeof "gguf." - 1 + COFFER__GGUF_MOST_KEY] = "gguf.";
+    char key[sizeof "gguf." - 1 + COFFER__GGUF_MAX_KEY] = "gguf.";
     coffer_status status = COFFER_OK;
     while (sidecar->left > 0 && status == COFFER_OK) {
         coffer__gguf_value value;
@@ -378,7 +378,7 @@ static coffer_status gguf_make_type(const gguf_making *make, const coffer__expor
     }
     for (uint32_t i = 0; i < COFFER__GGUF_TYPES; i++) {
         const coffer__gguf_type *type = coffer__gguf_type_of(i);
-        const bool as_bytes = make->content->bytes_as == COFFER_I8 && coffer__dtype(tensor->dtype)->bits == 8;
+        const bool as_bytes = make->content->bytes_as == COFFER_I8 && coffer__dtype_info_of(tensor->dtype)->bits == 8;
         if (type != NULL && type->decode == NULL && (type->dtype == tensor->dtype || (as_bytes && i == 24))) {
             *number = i;
             return COFFER_OK;
@@ -518,7 +518,7 @@ static coffer_status gguf_lay_out(const coffer__export_content *content, coffer_
     const coffer_status status = gguf_make(&make, layout);
     coffer__free_array(allocator, make.order, content->count, 2 * sizeof *make.order);
     coffer__free_array(allocator, make.known_order, make.known_count, sizeof *make.known_order);
-    coffer__free_array(allocator, make.known, make.known_room, sizeof *make.known);
+    coffer__free_array(allocator, make.known, make.known_capacity, sizeof *make.known);
     coffer__gguf_free_records(&make.records);
     coffer__writing_free(&make.infos);
     coffer__writing_free(&make.keys);

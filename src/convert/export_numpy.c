@@ -32,7 +32,7 @@ static bool npy_write_type(coffer_dtype dtype, char type[4])
         [COFFER_KIND_BOOL] = 'b',  [COFFER_KIND_UNSIGNED] = 'u', [COFFER_KIND_SIGNED] = 'i',
         [COFFER_KIND_FLOAT] = 'f', [COFFER_KIND_COMPLEX] = 'c',
     };
-    const coffer__dtype_info *info = coffer__dtype(dtype);
+    const coffer__dtype_info *info = coffer__dtype_info_of(dtype);
     const bool whole = info->bits >= 8 && info->kind < sizeof letters;
     type[0] = info->bits == 8 && info->kind != COFFER_KIND_FLOAT ? '|' : '<';
     type[1] = whole ? letters[info->kind] : '?';

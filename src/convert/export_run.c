@@ -4,7 +4,7 @@
  *
  *   a group    small leaves that follow each other: their text and their tensors are put together in memory, as they
  *              will be in the file, and written at once
- *   one leaf   whose tensor is large: its tensor lands on the sink as everything does (landing.h), and nobody has to
+ *   one leaf   whose tensor is large: its tensor lands on the sink as everything does (output target.h), and nobody has to
  *              hold it
  *
  * An archive has a tensor's CRC before the tensor. So the text before a large tensor is written after it, with the CRC
@@ -15,8 +15,8 @@
 
 #include "alloc.h"
 #include "error.h"
-#include "landing.h"
 #include "model.h"
+#include "output_target.h"
 #include "parts.h"
 #include "trust.h"
 
@@ -30,13 +30,13 @@ typedef struct export_run {
     const coffer *model;
     coffer__layout *layout;
     const coffer__crc32 *crc32; /* NULL: there are none */
-    coffer__sink *sink;
+    coffer__byte_sink *sink;
     const coffer_read_options *options;
     const coffer_allocator *allocator;
-    uint8_t *memory; /* of a group; `room` bytes */
-    size_t room;
-    coffer_read_target *targets; /* of a group; `target_room` of them */
-    size_t target_room;
+    uint8_t *memory; /* of a group; `capacity` bytes */
+    size_t capacity;
+    coffer_read_target *targets; /* of a group; `target_capacity` of them */
+    size_t target_capacity;
     uint64_t at;         /* in the new file, of the leaf that comes next */
     coffer__parts parts; /* the progress; counts bytes of tensors that are written */
 } export_run;
@@ -94,7 +94,7 @@ static coffer_read_options export_part(export_run *run)
 static size_t export_group_end(const export_run *run, size_t first)
 {
     size_t end = first;
-    for (uint64_t left = run->room; end < run->layout->count && end - first < run->target_room; end++) {
+    for (uint64_t left = run->capacity; end < run->layout->count && end - first < run->target_capacity; end++) {
         const uint64_t text = export_text_size(run, end);
         const uint64_t tensor = export_tensor_size(run, end);
         if (text > left || tensor > left - text) {
@@ -290,7 +290,7 @@ static coffer_status export_reserve(const export_run *run, coffer_error *err)
 
 /* Memory is that of one group, or less for a small file, whatever the tensors' sizes are. */
 coffer_status coffer__export_run(const coffer *model, coffer__layout *layout, const coffer__crc32 *crc32,
-                                 coffer__sink *sink, const coffer_read_options *options, coffer_error *err)
+                                 coffer__byte_sink *sink, const coffer_read_options *options, coffer_error *err)
 {
     export_run run = { .model = model,
                        .layout = layout,
@@ -300,15 +300,15 @@ coffer_status coffer__export_run(const coffer *model, coffer__layout *layout, co
                        .allocator = &model->allocator,
                        .parts = { .total = layout->data } };
     const uint64_t size = coffer__layout_size(layout);
-    run.room = size < EXPORT_GROUP_SIZE ? (size_t)size : EXPORT_GROUP_SIZE;
-    run.target_room = layout->count < EXPORT_GROUP_LEAVES ? layout->count : EXPORT_GROUP_LEAVES;
+    run.capacity = size < EXPORT_GROUP_SIZE ? (size_t)size : EXPORT_GROUP_SIZE;
+    run.target_capacity = layout->count < EXPORT_GROUP_LEAVES ? layout->count : EXPORT_GROUP_LEAVES;
     coffer_status status = export_reserve(&run, err);
     if (status == COFFER_OK) {
-        run.memory = coffer__alloc_array(run.allocator, run.room, 1, err);
-        run.targets = coffer__alloc_array(run.allocator, run.target_room, sizeof *run.targets, err);
+        run.memory = coffer__alloc_array(run.allocator, run.capacity, 1, err);
+        run.targets = coffer__alloc_array(run.allocator, run.target_capacity, sizeof *run.targets, err);
         status = run.memory == NULL || run.targets == NULL ? COFFER_ERR_MEMORY : export_leaves(&run, err);
     }
-    coffer__free_array(run.allocator, run.targets, run.target_room, sizeof *run.targets);
-    coffer__free_array(run.allocator, run.memory, run.room, 1);
+    coffer__free_array(run.allocator, run.targets, run.target_capacity, sizeof *run.targets);
+    coffer__free_array(run.allocator, run.memory, run.capacity, 1);
     return status;
 }

@@ -234,7 +234,7 @@ static void torch_write_storage(torch_pickle *pickle, const torch_tensor *descri
     }
     torch_write_text(pickle, digits, coffer__write_u64(digits, number));
     torch_write_word(pickle, TORCH_MEMO_CPU, "cpu");
-    torch_write_int(pickle, typed ? size / (coffer__dtype(described->dtype)->bits / 8) : size);
+    torch_write_int(pickle, typed ? size / (coffer__dtype_info_of(described->dtype)->bits / 8) : size);
     torch_end_tuple(pickle);
     torch_write_op(pickle, 'Q');
 }

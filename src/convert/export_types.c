@@ -16,7 +16,7 @@ coffer_status coffer__export_lacks(const coffer_tensor *tensor, const char *form
 /* A tensor's bits are whole bytes, so without a dimension there is nothing to divide. */
 bool coffer__export_row_bytes(const coffer_tensor *tensor, uint64_t *size)
 {
-    const uint64_t bits = coffer__dtype(tensor->dtype)->bits;
+    const uint64_t bits = coffer__dtype_info_of(tensor->dtype)->bits;
     *size = tensor->rank > 0 ? tensor->shape[tensor->rank - 1] : 0;
     if (bits >= 8 || tensor->rank == 0) {
         return bits >= 8;

@@ -5,7 +5,7 @@
 #include "alloc.h"
 #include "error.h"
 
-coffer__file_window *coffer__file_window_new(const coffer__input *input, const coffer_allocator *allocator,
+coffer__file_window *coffer__file_window_new(const coffer__input_files *input, const coffer_allocator *allocator,
                                              coffer_error *err)
 {
     coffer__file_window *window = coffer__alloc_array(allocator, 1, sizeof *window, err);
@@ -42,7 +42,7 @@ coffer_status coffer__file_window_get(coffer__file_window *window, uint64_t at, 
         window->at = at;
         window->size = 0;
         const coffer_status status =
-            coffer__input_read(window->input, window->file, window->file_size, at, window->bytes, want, err);
+            coffer__input_files_read(window->input, window->file, window->file_size, at, window->bytes, want, err);
         if (status != COFFER_OK) {
             return status;
         }

@@ -13,7 +13,7 @@
 #define COFFER__FILE_WINDOW ((size_t)16 * 1024)
 
 typedef struct coffer__file_window {
-    const coffer__input *input;
+    const coffer__input_files *input;
     uint32_t file;
     uint64_t file_size;
     uint64_t at; /* of the first byte in the file */
@@ -22,7 +22,7 @@ typedef struct coffer__file_window {
 } coffer__file_window;
 
 /* A window, for coffer__file_window_free; NULL without memory. It is too large for a stack. */
-coffer__file_window *coffer__file_window_new(const coffer__input *input, const coffer_allocator *allocator,
+coffer__file_window *coffer__file_window_new(const coffer__input_files *input, const coffer_allocator *allocator,
                                              coffer_error *err);
 void coffer__file_window_free(coffer__file_window *window, const coffer_allocator *allocator);
 /* `size` bytes at `at`, at most COFFER__FILE_WINDOW; valid until the next call. COFFER_ERR_ARCHIVE for a range that is not

@@ -11,13 +11,13 @@
 
 enum { COFFER__FILTER_NONE = 0, COFFER__FILTER_DEFLATE = 1, COFFER__FILTER_SHUFFLE = 2, COFFER__FILTER_FLETCHER32 = 3 };
 
-#define COFFER__FILTERS_MOST 3u
+#define COFFER__FILTERS_MAX 3u
 #define COFFER__FILTERS_CHUNK ((uint64_t)8 << 20) /* bytes of a chunk, stored and plain each */
-#define COFFER__FILTERS_ROOM 16u                  /* that filters may add to a chunk's bytes, and more */
+#define COFFER__FILTERS_CAPACITY 16u              /* that filters may add to a chunk's bytes, and more */
 
 unsigned coffer__filter_at(uint32_t filters, unsigned i);
 /* Whether so many bytes can become so many by the filters of a piece. */
-bool coffer__filters_fit(const coffer__plan_piece *piece);
+bool coffer__filters_fit(const coffer__import_plan_piece *piece);
 /* Sorts bytes back into elements of `unit` bytes, at least 1. */
 void coffer__unshuffle(uint8_t *to, const uint8_t *from, size_t size, size_t unit);
 /* The checksums of HDF5 and of zlib. */

@@ -29,7 +29,7 @@
 #include <string.h>
 
 #define FLAX_DEPTH 1000u
-#define FLAX_MOST_KEY 8192u /* bytes of a key; within a window */
+#define FLAX_MAX_KEY 8192u /* bytes of a key; within a window */
 #define FLAX_CHUNKED "__msgpack_chunked_array__"
 enum { FLAX_ARRAY = 1, FLAX_COMPLEX = 2, FLAX_SCALAR = 3 };
 
@@ -55,10 +55,10 @@ typedef struct flax_reading {
     coffer__writing path;
     flax_open *open;
     size_t open_count;
-    size_t open_room;
+    size_t open_capacity;
     flax_key *keys;
     size_t key_count;
-    size_t key_room;
+    size_t key_capacity;
     uint32_t containers; /* begun so far */
 } flax_reading;
 
@@ -123,7 +123,7 @@ static coffer_status flax_take(flax_reading *flax, uint64_t end, coffer__msgpack
     const uint8_t *bytes = NULL;
     size_t size = 0;
     const coffer_status status =
-        coffer__file_window_peek(flax->window, flax->at, end, COFFER__MSGPACK_MOST_HEAD, &bytes, &size, err);
+        coffer__file_window_peek(flax->window, flax->at, end, COFFER__MSGPACK_MAX_HEAD, &bytes, &size, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -326,13 +326,13 @@ static coffer_status flax_put_scalar(flax_reading *flax, const coffer__msgpack *
     }
     if (object->kind == COFFER__MSGPACK_BOOL) {
         const char *word = object->number != 0 ? "true" : "false";
-        return coffer__plan_put_pair(flax->rows.plan, flax->path.text, flax->path.used, word, coffer__text_len(word),
-                                     err);
+        return coffer__import_plan_put_pair(flax->rows.plan, flax->path.text, flax->path.used, word,
+                                            coffer__text_len(word), err);
     }
     const size_t sign = object->negative ? 1 : 0;
     const uint64_t magnitude = object->negative ? 0 - object->number : object->number;
     const size_t len = sign + coffer__write_u64(digits + sign, magnitude);
-    return coffer__plan_put_pair(flax->rows.plan, flax->path.text, flax->path.used, digits, len, err);
+    return coffer__import_plan_put_pair(flax->rows.plan, flax->path.text, flax->path.used, digits, len, err);
 }
 
 /* An extension of another program is left out, and told. */
@@ -342,9 +342,9 @@ static coffer_status flax_put_other(flax_reading *flax, const coffer__msgpack *o
         return coffer__fail_at(err, COFFER_ERR_OPAQUE, flax->at, "%q is an extension of type %u, which is not flax's",
                                flax->path.text, flax->path.used, (uint64_t)object->type);
     }
-    return coffer__plan_put_finding(flax->rows.plan, COFFER_WEIGHT_OPAQUE, 0, flax->at, "",
-                                    "%q is an extension of a type that is not flax's: it is left out", flax->path.text,
-                                    flax->path.used, err);
+    return coffer__import_plan_put_finding(flax->rows.plan, COFFER_WEIGHT_OPAQUE, 0, flax->at, "",
+                                           "%q is an extension of a type that is not flax's: it is left out",
+                                           flax->path.text, flax->path.used, err);
 }
 
 /* ---- arrays in chunks -------------------------------------------------------------------------------------------- */
@@ -354,7 +354,7 @@ static coffer_status flax_expect_key(flax_reading *flax, const char *key, const 
 {
     const char *text = NULL;
     size_t len = 0;
-    const coffer_status status = flax_text(flax, flax->window->file_size, FLAX_MOST_KEY, &text, &len, err);
+    const coffer_status status = flax_text(flax, flax->window->file_size, FLAX_MAX_KEY, &text, &len, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -426,10 +426,10 @@ static coffer_status flax_read_chunk(flax_reading *flax, uint64_t i, coffer__den
     tensor->dtype = chunk.tensor.dtype;
     tensor->bits = chunk.tensor.bits;
     tensor->complex128 = chunk.tensor.complex128;
-    const coffer__plan_piece piece = { .offset = chunk.data, .stored_size = chunk.size, .size = chunk.size };
+    const coffer__import_plan_piece piece = { .offset = chunk.data, .stored_size = chunk.size, .size = chunk.size };
     /* Each lies in the file for itself, so that the sum does not wrap. */
     *size += chunk.size;
-    return flax->rows.wants->scan ? COFFER_OK : coffer__plan_put_piece(flax->rows.plan, &piece, err);
+    return flax->rows.wants->scan ? COFFER_OK : coffer__import_plan_put_piece(flax->rows.plan, &piece, err);
 }
 
 static coffer_status flax_put_chunked(flax_reading *flax, coffer__dense *tensor, uint64_t size, uint64_t chunks,
@@ -446,11 +446,11 @@ static coffer_status flax_put_chunked(flax_reading *flax, coffer__dense *tensor,
     if (flax->rows.wants->scan) {
         return COFFER_OK;
     }
-    coffer_status status = coffer__plan_put_text(flax->rows.plan, tensor->name, tensor->name_len, &name, err);
+    coffer_status status = coffer__import_plan_put_text(flax->rows.plan, tensor->name, tensor->name_len, &name, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_storage(flax->rows.plan, (uint32_t)chunks, name, &storage, err);
+    status = coffer__import_plan_put_storage(flax->rows.plan, (uint32_t)chunks, name, &storage, err);
     return status == COFFER_OK ? coffer__dense_put(&flax->rows, tensor, storage, err) : status;
 }
 
@@ -525,7 +525,7 @@ static coffer_status flax_begin_container(flax_reading *flax, const coffer__msgp
     if (flax->open_count == FLAX_DEPTH) {
         return flax_fail(flax, "maps lie within each other more than 1,000 deep", err);
     }
-    flax_open *open = coffer__grow_array(flax->rows.plan->allocator, flax->open, flax->open_count, &flax->open_room,
+    flax_open *open = coffer__grow_array(flax->rows.plan->allocator, flax->open, flax->open_count, &flax->open_capacity,
                                          sizeof *open, err);
     if (open == NULL) {
         return COFFER_ERR_MEMORY;
@@ -540,15 +540,15 @@ static coffer_status flax_begin_container(flax_reading *flax, const coffer__msgp
 /* Keeps a key, so that a second one of the same map is found at the end. */
 static coffer_status flax_keep_key(flax_reading *flax, uint32_t map, const char *key, size_t key_len, coffer_error *err)
 {
-    flax_key *keys =
-        coffer__grow_array(flax->rows.plan->allocator, flax->keys, flax->key_count, &flax->key_room, sizeof *keys, err);
+    flax_key *keys = coffer__grow_array(flax->rows.plan->allocator, flax->keys, flax->key_count, &flax->key_capacity,
+                                        sizeof *keys, err);
     if (keys == NULL) {
         return COFFER_ERR_MEMORY;
     }
     flax->keys = keys;
     flax_key *kept = &keys[flax->key_count++];
     kept->map = map;
-    return coffer__plan_put_text(flax->rows.plan, key, key_len, &kept->text, err);
+    return coffer__import_plan_put_text(flax->rows.plan, key, key_len, &kept->text, err);
 }
 
 /* The name of the next entry: that of the container, and its own key or number after a dot. */
@@ -561,7 +561,7 @@ static coffer_status flax_name_entry(flax_reading *flax, const flax_open *open, 
     if (!open->is_map) {
         key_len = coffer__write_u64(digits, open->next);
     } else {
-        coffer_status status = flax_text(flax, flax->window->file_size, FLAX_MOST_KEY, &key, &key_len, err);
+        coffer_status status = flax_text(flax, flax->window->file_size, FLAX_MAX_KEY, &key, &key_len, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -636,7 +636,8 @@ static bool flax_key_before(const void *ctx, uint32_t a, uint32_t b)
     const flax_reading *flax = ctx;
     const flax_key *x = &flax->keys[a];
     const flax_key *y = &flax->keys[b];
-    return x->map != y->map ? x->map < y->map : coffer__plan_compare_texts(flax->rows.plan, x->text, y->text) < 0;
+    return x->map != y->map ? x->map < y->map
+                            : coffer__import_plan_compare_texts(flax->rows.plan, x->text, y->text) < 0;
 }
 
 /* flax would take the last of two entries with the same key, another program perhaps the first. */
@@ -656,7 +657,7 @@ static coffer_status flax_check_keys(const flax_reading *flax, coffer_error *err
         const flax_key *key = &flax->keys[order[i]];
         if (!flax_key_before(flax, order[i - 1], order[i])) {
             size_t len = 0;
-            const char *text = coffer__plan_text(flax->rows.plan, key->text, &len);
+            const char *text = coffer__import_plan_text(flax->rows.plan, key->text, &len);
             status = coffer__fail(err, COFFER_ERR_DUPLICATE_KEY, "a map has the key %q twice", text, len);
         }
     }
@@ -666,7 +667,7 @@ static coffer_status flax_check_keys(const flax_reading *flax, coffer_error *err
 
 static coffer_status flax_read_model(flax_reading *flax, coffer_error *err)
 {
-    coffer_status status = coffer__plan_put_pair(flax->rows.plan, "format", 6, "flax", 4, err);
+    coffer_status status = coffer__import_plan_put_pair(flax->rows.plan, "format", 6, "flax", 4, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -678,7 +679,7 @@ static coffer_status flax_read_model(flax_reading *flax, coffer_error *err)
     return status == COFFER_OK && !flax->rows.wants->scan ? coffer__dense_finish(&flax->rows, err) : status;
 }
 
-static coffer_status flax_read(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+static coffer_status flax_read(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
                                coffer_error *err)
 {
     const coffer_allocator *allocator = plan->allocator;
@@ -686,8 +687,8 @@ static coffer_status flax_read(const coffer__input *input, const coffer__wants *
     coffer__dense_begin(&flax.rows, wants, plan);
     flax.window = coffer__file_window_new(input, allocator, err);
     const coffer_status status = flax.window != NULL ? flax_read_model(&flax, err) : COFFER_ERR_MEMORY;
-    coffer__free(allocator, flax.keys, flax.key_room * sizeof *flax.keys);
-    coffer__free(allocator, flax.open, flax.open_room * sizeof *flax.open);
+    coffer__free(allocator, flax.keys, flax.key_capacity * sizeof *flax.keys);
+    coffer__free(allocator, flax.open, flax.open_capacity * sizeof *flax.open);
     coffer__writing_free(&flax.path);
     coffer__file_window_free(flax.window, allocator);
     coffer__dense_free(&flax.rows);

@@ -23,8 +23,8 @@
 
 #include <string.h>
 
-#define FSDP_MOST_RANKS 4096
-#define FSDP_MOST_NAME 255
+#define FSDP_MAX_RANKS 4096
+#define FSDP_MAX_NAME 255
 
 static const char fsdp_world[] = "_world_size_";
 static const char fsdp_rank_word[] = "_rank_";
@@ -49,9 +49,9 @@ typedef struct fsdp_name {
 } fsdp_name;
 
 typedef struct fsdp_reading {
-    const coffer__input *input;
+    const coffer__input_files *input;
     const coffer__wants *wants;
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     fsdp_name name;
     fsdp_rank *ranks;
     uint32_t same; /* a text: why the copy of another rank is left out */
@@ -87,7 +87,7 @@ static bool fsdp_read_name(const char *path, size_t path_len, fsdp_name *name)
     const size_t first = coffer__path_name_at(path);
     const char *text = path + first;
     const size_t len = path_len - first;
-    for (size_t i = 0; i < len && len <= FSDP_MOST_NAME; i++) {
+    for (size_t i = 0; i < len && len <= FSDP_MAX_NAME; i++) {
         size_t at = i;
         if (!fsdp_word(text, len, &at, fsdp_world)) {
             continue;
@@ -98,13 +98,13 @@ static bool fsdp_read_name(const char *path, size_t path_len, fsdp_name *name)
             fsdp_number(text, len, &at, &name->rank)) {
             name->end = text + at;
             name->end_len = len - at;
-            return name->rank < name->world && name->world <= FSDP_MOST_RANKS;
+            return name->rank < name->world && name->world <= FSDP_MAX_RANKS;
         }
     }
     return false;
 }
 
-/* The name of another rank's file, without a NUL; `text` has room for 300 bytes. */
+/* The name of another rank's file, without a NUL; `text` has space for 300 bytes. */
 static size_t fsdp_write_name(const fsdp_name *name, uint64_t rank, char *text)
 {
     size_t len = name->begin_len;
@@ -122,7 +122,7 @@ static size_t fsdp_write_name(const fsdp_name *name, uint64_t rank, char *text)
 /* Opens the file of a rank; the input is that of its own. */
 static coffer_status fsdp_open_file(fsdp_reading *in, uint64_t rank, coffer_error *err)
 {
-    char text[FSDP_MOST_NAME + 48];
+    char text[FSDP_MAX_NAME + 48];
     coffer__torch_file *file = &in->ranks[rank].file;
     uint32_t number = 0;
     *file = (coffer__torch_file){ .input = in->input, .wants = in->wants, .plan = in->plan, .size = in->input->size };
@@ -132,7 +132,7 @@ static coffer_status fsdp_open_file(fsdp_reading *in, uint64_t rank, coffer_erro
     const size_t len = fsdp_write_name(&in->name, rank, text);
     coffer_status status = in->input->open(in->input->ctx, text, len, &file->file, &file->size, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_file(in->plan, text, len, &number, err);
+        status = coffer__import_plan_put_file(in->plan, text, len, &number, err);
     }
     if (status == COFFER_OK && number != file->file) {
         status = coffer__fail(err, COFFER_ERR_PLAN, "the files of the ranks are not numbered as they were opened");
@@ -372,7 +372,7 @@ static coffer_status fsdp_read_all(fsdp_reading *in, coffer_error *err)
     bool more = true;
     coffer_status status = coffer__torch_put_format(in->plan, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_text(in->plan, same, sizeof same - 1, &in->same, err);
+        status = coffer__import_plan_put_text(in->plan, same, sizeof same - 1, &in->same, err);
     }
     for (uint64_t i = 0; i < in->name.world && status == COFFER_OK; i++) {
         status = fsdp_open_rank(in, i, err);
@@ -386,13 +386,13 @@ static coffer_status fsdp_read_all(fsdp_reading *in, coffer_error *err)
     if (status != COFFER_OK || !in->copied) {
         return status;
     }
-    return coffer__plan_put_finding(in->plan, COFFER_WEIGHT_NOTE, 0, UINT64_MAX, "",
-                                    "some tensors do not say how they were distributed: those of rank 0 are taken", "",
-                                    0, err);
+    return coffer__import_plan_put_finding(
+        in->plan, COFFER_WEIGHT_NOTE, 0, UINT64_MAX, "",
+        "some tensors do not say how they were distributed: those of rank 0 are taken", "", 0, err);
 }
 
-static coffer_status fsdp_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                 coffer_error *err)
+static coffer_status fsdp_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                 coffer__import_plan *plan, coffer_error *err)
 {
     fsdp_reading in = { .input = input, .wants = wants, .plan = plan };
     const coffer__torch_file own = { .input = input, .wants = wants, .plan = plan, .size = input->size };

@@ -33,8 +33,8 @@
 
 #include <string.h>
 
-#define GGUF_MOST_RANK 4
-#define GGUF_MOST_ALIGNMENT ((uint64_t)1 << 20)
+#define GGUF_MAX_RANK 4
+#define GGUF_MAX_ALIGNMENT ((uint64_t)1 << 20)
 #define GGUF_LISTED_TYPES 6 /* in a message */
 
 /* A tensor as its file describes it. Its size is computed once, with every step checked, and used from then on
@@ -42,7 +42,7 @@
 typedef struct gguf_tensor {
     uint32_t name; /* a text of the plan */
     uint32_t rank;
-    uint64_t dimensions[GGUF_MOST_RANK]; /* the innermost first */
+    uint64_t dimensions[GGUF_MAX_RANK]; /* the innermost first */
     const coffer__gguf_type *type;
     uint64_t offset; /* from where the data begin */
     uint64_t size;   /* bytes */
@@ -52,12 +52,12 @@ typedef struct gguf_tensor {
    of one file only, so that a set of many files takes the memory of its largest. */
 typedef struct gguf_reading {
     const coffer__wants *wants;
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     coffer__gguf_in in;
     uint64_t alignment;
     gguf_tensor *tensors; /* of the file that is being read */
     size_t tensor_count;
-    size_t tensor_room;
+    size_t tensor_capacity;
     coffer__writing raw; /* the JSON of gguf.tensors, without its braces */
 } gguf_reading;
 
@@ -91,7 +91,7 @@ static coffer_status gguf_notice(gguf_reading *gguf, const coffer__gguf_value *v
     }
     gguf->alignment = value->number;
     const bool is_power = value->number != 0 && (value->number & (value->number - 1)) == 0;
-    if (!value->is_unsigned || !is_power || value->number > GGUF_MOST_ALIGNMENT) {
+    if (!value->is_unsigned || !is_power || value->number > GGUF_MAX_ALIGNMENT) {
         return gguf_fail(gguf, "general.alignment is no power of two up to 1 MiB", err);
     }
     return COFFER_OK;
@@ -102,25 +102,25 @@ static coffer_status gguf_notice(gguf_reading *gguf, const coffer__gguf_value *v
    a header. */
 static coffer_status gguf_put_value(const gguf_reading *gguf, const coffer__gguf_value *value, coffer_error *err)
 {
-    char key[sizeof "gguf." + COFFER__GGUF_MOST_KEY];
+    char key[sizeof "gguf." + COFFER__GGUF_MAX_KEY];
     if (coffer__utf8_valid_len(value->key, value->key_len) != value->key_len) {
         return gguf_fail(gguf, "the name of a key is not UTF-8", err);
     }
     if (value->json_len == 0) {
-        return coffer__plan_put_finding(gguf->plan, COFFER_WEIGHT_NOTE, gguf->in.file, value->at, "",
-                                        "the value of the key %q is too long for metadata, and is left out", value->key,
-                                        value->key_len, err);
+        return coffer__import_plan_put_finding(gguf->plan, COFFER_WEIGHT_NOTE, gguf->in.file, value->at, "",
+                                               "the value of the key %q is too long for metadata, and is left out",
+                                               value->key, value->key_len, err);
     }
     memcpy(key, "gguf.", 5);
     memcpy(key + 5, value->key, value->key_len);
     const coffer_status status =
-        coffer__plan_put_pair(gguf->plan, key, 5 + value->key_len, value->json, value->json_len, err);
+        coffer__import_plan_put_pair(gguf->plan, key, 5 + value->key_len, value->json, value->json_len, err);
     if (status != COFFER_OK || coffer__gguf_told_type(value->json, value->json_len) == value->type) {
         return status;
     }
     const char *type = coffer__gguf_value_name(value->type);
     key[4] = ':';
-    return coffer__plan_put_pair(gguf->plan, key, 5 + value->key_len, type, strlen(type), err);
+    return coffer__import_plan_put_pair(gguf->plan, key, 5 + value->key_len, type, strlen(type), err);
 }
 
 /* Of several files only the first one's keys are those of the model; the others' are read for the alignment. Values
@@ -152,7 +152,7 @@ static coffer_status gguf_fail_tensor(const gguf_reading *gguf, const gguf_tenso
                                       coffer_error *err)
 {
     size_t name_len = 0;
-    const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
+    const char *name = coffer__import_plan_text(gguf->plan, tensor->name, &name_len);
     return coffer__fail_tensor(err, gguf_fail(gguf, what, err), name, name_len);
 }
 
@@ -182,11 +182,11 @@ static coffer_status gguf_read_name(gguf_reading *gguf, gguf_tensor *tensor, cof
 {
     const char *name = NULL;
     size_t name_len = 0;
-    const coffer_status status = coffer__gguf_text(&gguf->in, COFFER__GGUF_MOST_KEY, &name, &name_len, err);
-    return status == COFFER_OK ? coffer__plan_put_text(gguf->plan, name, name_len, &tensor->name, err) : status;
+    const coffer_status status = coffer__gguf_text(&gguf->in, COFFER__GGUF_MAX_KEY, &name, &name_len, err);
+    return status == COFFER_OK ? coffer__import_plan_put_text(gguf->plan, name, name_len, &tensor->name, err) : status;
 }
 
-/* The rank is compared before any dimension is stored, as the array has room for four. */
+/* The rank is compared before any dimension is stored, as the array has space for four. */
 static coffer_status gguf_read_dimensions(gguf_reading *gguf, gguf_tensor *tensor, coffer_error *err)
 {
     uint64_t rank = 0;
@@ -194,7 +194,7 @@ static coffer_status gguf_read_dimensions(gguf_reading *gguf, gguf_tensor *tenso
     if (status != COFFER_OK) {
         return status;
     }
-    if (rank > GGUF_MOST_RANK) {
+    if (rank > GGUF_MAX_RANK) {
         return gguf_fail_tensor(gguf, tensor, "a tensor has more than 4 dimensions", err);
     }
     tensor->rank = (uint32_t)rank;
@@ -212,7 +212,7 @@ static coffer_status gguf_fail_type(const gguf_reading *gguf, const gguf_tensor 
                                     const char *what, coffer_error *err)
 {
     size_t name_len = 0;
-    const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
+    const char *name = coffer__import_plan_text(gguf->plan, tensor->name, &name_len);
     coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, at, "a tensor of GGUF's type %u, which %s", number, what);
     return coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, name, name_len);
 }
@@ -255,8 +255,8 @@ static coffer_status gguf_read_tensors(gguf_reading *gguf, uint64_t count, coffe
 {
     const coffer_allocator *allocator = gguf->plan->allocator;
     for (uint64_t i = 0; i < count; i++) {
-        gguf_tensor *tensors =
-            coffer__grow_array(allocator, gguf->tensors, gguf->tensor_count, &gguf->tensor_room, sizeof *tensors, err);
+        gguf_tensor *tensors = coffer__grow_array(allocator, gguf->tensors, gguf->tensor_count, &gguf->tensor_capacity,
+                                                  sizeof *tensors, err);
         if (tensors == NULL) {
             return COFFER_ERR_MEMORY;
         }
@@ -293,13 +293,13 @@ static bool gguf_type_fits(const gguf_reading *gguf, const gguf_tensor *tensor, 
 /* Each tensor lies within the file, on the alignment, and none over another. `begin` is where the data begin. In
    order of offsets one comparison with the end of the one before is enough. Tensors without bytes have a place
    too, but cannot share any, so they do not move that end. The sum does not overflow, as both were compared with
-   the room. */
+   the space. */
 static coffer_status gguf_check_places(const gguf_reading *gguf, uint64_t begin, const uint32_t *order,
                                        coffer_error *err)
 {
     uint64_t end = 0;
     /* A file without bytes of tensors may end before its padding does. */
-    const uint64_t room = gguf->in.file_size > begin ? gguf->in.file_size - begin : 0;
+    const uint64_t capacity = gguf->in.file_size > begin ? gguf->in.file_size - begin : 0;
     for (size_t i = 0; i < gguf->tensor_count; i++) {
         const gguf_tensor *tensor = &gguf->tensors[order[i]];
         if (tensor->offset % gguf->alignment != 0) {
@@ -308,7 +308,7 @@ static coffer_status gguf_check_places(const gguf_reading *gguf, uint64_t begin,
         if (tensor->size > 0 && tensor->offset < end) {
             return gguf_fail_tensor(gguf, tensor, "two tensors share bytes", err);
         }
-        if (tensor->offset > room || tensor->size > room - tensor->offset) {
+        if (tensor->offset > capacity || tensor->size > capacity - tensor->offset) {
             return gguf_fail_tensor(gguf, tensor, "a tensor lies beyond the end of the file", err);
         }
         const uint64_t next = i + 1 < gguf->tensor_count ? gguf->tensors[order[i + 1]].offset : 0;
@@ -349,7 +349,7 @@ static void gguf_record_raw(gguf_reading *gguf, const gguf_tensor *tensor)
 {
     char digits[20];
     size_t name_len = 0;
-    const char *name = coffer__plan_text(gguf->plan, tensor->name, &name_len);
+    const char *name = coffer__import_plan_text(gguf->plan, tensor->name, &name_len);
     coffer__write(&gguf->raw, ", ", gguf->raw.used > 0 ? 2 : 0);
     coffer__write_json_n(&gguf->raw, name, name_len);
     coffer__write_text(&gguf->raw, ": {\"type\": ");
@@ -395,7 +395,7 @@ static coffer_status gguf_choose(const gguf_reading *gguf, const gguf_tensor *te
         *fate = (gguf_fate){ COFFER_U8, COFFER__CODING_STORED, 1, bytes, tensor->size };
         return COFFER_OK;
     }
-    const uint64_t item_size = coffer__dtype(gguf->wants->blocks_as)->bits / 8;
+    const uint64_t item_size = coffer__dtype_info_of(gguf->wants->blocks_as)->bits / 8;
     *fate = (gguf_fate){ gguf->wants->blocks_as, COFFER__CODING_BLOCKS, item_size, row, 0 };
     return coffer__mul_u64(tensor->size / type->size * type->elements, item_size, &fate->size)
                ? COFFER_OK
@@ -403,13 +403,13 @@ static coffer_status gguf_choose(const gguf_reading *gguf, const gguf_tensor *te
 }
 
 /* Dimensions with the slowest first, and dense strides. */
-static void gguf_shape(const gguf_tensor *tensor, const gguf_fate *fate, coffer__plan_dimension *dimensions)
+static void gguf_shape(const gguf_tensor *tensor, const gguf_fate *fate, coffer__import_plan_dimension *dimensions)
 {
     /* Unsigned: beside a dimension of 0 the others may be anything, and nothing is ever reached by such a stride. */
     uint64_t stride = fate->item_size;
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const uint64_t size = i == 0 ? fate->row : tensor->dimensions[i];
-        dimensions[tensor->rank - 1 - i] = (coffer__plan_dimension){ size, size, (int64_t)stride };
+        dimensions[tensor->rank - 1 - i] = (coffer__import_plan_dimension){ size, size, (int64_t)stride };
         stride *= size > 0 ? size : 1;
     }
 }
@@ -420,8 +420,9 @@ static coffer_status gguf_put_reason(gguf_reading *gguf, const gguf_tensor *tens
     coffer__writing text = { .allocator = gguf->plan->allocator };
     coffer__write_text(&text, "it is quantised in blocks of ");
     coffer__write_text(&text, tensor->type->name);
-    const coffer_status status = text.failed ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to say why")
-                                             : coffer__plan_put_text(gguf->plan, text.text, text.used, reason, err);
+    const coffer_status status = text.failed
+                                     ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to say why")
+                                     : coffer__import_plan_put_text(gguf->plan, text.text, text.used, reason, err);
     coffer__writing_free(&text);
     return status;
 }
@@ -437,25 +438,25 @@ static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor,
         return status;
     }
     const bool blocks = fate.coding == COFFER__CODING_BLOCKS;
-    const coffer__plan_piece piece = { .file = gguf->in.file,
-                                       .coding = fate.coding,
-                                       .offset = begin + tensor->offset,
-                                       .stored_size = tensor->size,
-                                       .size = fate.size,
-                                       .blocks = blocks ? tensor->type->number : 0,
-                                       .dtype = blocks ? fate.dtype : COFFER_UNKNOWN_DTYPE };
-    coffer__plan_dimension dimensions[GGUF_MOST_RANK];
-    coffer__plan_row row = { .name = tensor->name,
-                             .dtype = fate.dtype,
-                             .rank = tensor->rank,
-                             .item_size = fate.item_size,
-                             .swap = gguf->in.swapped && fate.item_size > 1 ? (uint8_t)fate.item_size : 0 };
+    const coffer__import_plan_piece piece = { .file = gguf->in.file,
+                                              .coding = fate.coding,
+                                              .offset = begin + tensor->offset,
+                                              .stored_size = tensor->size,
+                                              .size = fate.size,
+                                              .blocks = blocks ? tensor->type->number : 0,
+                                              .dtype = blocks ? fate.dtype : COFFER_UNKNOWN_DTYPE };
+    coffer__import_plan_dimension dimensions[GGUF_MAX_RANK];
+    coffer__import_plan_row row = { .name = tensor->name,
+                                    .dtype = fate.dtype,
+                                    .rank = tensor->rank,
+                                    .item_size = fate.item_size,
+                                    .swap = gguf->in.swapped && fate.item_size > 1 ? (uint8_t)fate.item_size : 0 };
     gguf_shape(tensor, &fate, dimensions);
-    status = coffer__plan_put_piece(gguf->plan, &piece, err);
+    status = coffer__import_plan_put_piece(gguf->plan, &piece, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_storage(gguf->plan, 1, tensor->name, &row.storage, err);
+    status = coffer__import_plan_put_storage(gguf->plan, 1, tensor->name, &row.storage, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -468,7 +469,7 @@ static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor,
     } else if (gguf->wants->raw_blocks) {
         gguf_record_raw(gguf, tensor);
     }
-    return coffer__plan_put_row(gguf->plan, &row, dimensions, err);
+    return coffer__import_plan_put_row(gguf->plan, &row, dimensions, err);
 }
 
 /* How many tensors there are of a type of blocks; 0 of any other number. Counting again for each number is a walk
@@ -483,7 +484,7 @@ static uint64_t gguf_count_type(const gguf_reading *gguf, uint32_t number)
     return count;
 }
 
-/* The types of blocks that there are, with how many tensors each has: "Q4_K 24, Q6_K 5". A message has room for so
+/* The types of blocks that there are, with how many tensors each has: "Q4_K 24, Q6_K 5". A message has space for so
    many. The last write ends the text with its zero byte, as the message takes it for a string. */
 static void gguf_list_types(const gguf_reading *gguf, coffer__writing *out)
 {
@@ -593,7 +594,7 @@ static coffer_status gguf_read_one(gguf_reading *gguf, bool keep, coffer_error *
 /* Moves on to another file: the input itself, number 0, or one that is opened by its name beside it. The window is
    emptied, since its bytes are those of the other file. The input itself is file 0 of the plan and needs no entry
    there. */
-static coffer_status gguf_go_to(gguf_reading *gguf, const coffer__input *input, const coffer__path *name,
+static coffer_status gguf_go_to(gguf_reading *gguf, const coffer__input_files *input, const coffer__path *name,
                                 coffer_error *err)
 {
     coffer__gguf_in *in = &gguf->in;
@@ -609,12 +610,12 @@ static coffer_status gguf_go_to(gguf_reading *gguf, const coffer__input *input, 
     if (status != COFFER_OK) {
         return status;
     }
-    return coffer__plan_put_file(gguf->plan, name->text, name_len, &number, err);
+    return coffer__import_plan_put_file(gguf->plan, name->text, name_len, &number, err);
 }
 
 /* All files of a set, in order; `parts` are those of the input's own name. The input may be any file of the set; it
    is not opened again by its name, which a pipe or a URL may not allow. */
-static coffer_status gguf_read_set(gguf_reading *gguf, const coffer__input *input, const char *own,
+static coffer_status gguf_read_set(gguf_reading *gguf, const coffer__input_files *input, const char *own,
                                    const coffer__shard_name *parts, coffer_error *err)
 {
     for (uint32_t number = 1; number <= parts->total; number++) {
@@ -633,7 +634,7 @@ static coffer_status gguf_read_set(gguf_reading *gguf, const coffer__input *inpu
 }
 
 /* Only the name after the last slash is read as that of a part: folders may be called anything. */
-static coffer_status gguf_read_files(gguf_reading *gguf, const coffer__input *input, coffer_error *err)
+static coffer_status gguf_read_files(gguf_reading *gguf, const coffer__input_files *input, coffer_error *err)
 {
     coffer__shard_name parts;
     const char *own = input->path + coffer__path_name_at(input->path);
@@ -660,21 +661,21 @@ static coffer_status gguf_put_raw(gguf_reading *gguf, coffer_error *err)
     const bool failed = gguf->raw.failed || json.failed;
     const coffer_status status =
         failed ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory to record the types of tensors")
-               : coffer__plan_put_pair(gguf->plan, key, sizeof key - 1, json.text, json.used, err);
+               : coffer__import_plan_put_pair(gguf->plan, key, sizeof key - 1, json.text, json.used, err);
     coffer__writing_free(&json);
     return status;
 }
 
 /* The window and the key share one allocation. NVFP4's scales are looked for when all files have been read, since
    they may be in any of them. */
-static coffer_status gguf_read(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+static coffer_status gguf_read(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
                                coffer_error *err)
 {
     const coffer_allocator *allocator = plan->allocator;
-    const size_t room = COFFER__GGUF_WINDOW + COFFER__GGUF_MOST_KEY;
+    const size_t capacity = COFFER__GGUF_WINDOW + COFFER__GGUF_MAX_KEY;
     gguf_reading gguf = { .wants = wants, .plan = plan, .in = { .input = input }, .raw = { .allocator = allocator } };
     gguf.in.json.allocator = allocator;
-    gguf.in.window = coffer__alloc_array(allocator, room, 1, err);
+    gguf.in.window = coffer__alloc_array(allocator, capacity, 1, err);
     if (gguf.in.window == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -688,8 +689,8 @@ static coffer_status gguf_read(const coffer__input *input, const coffer__wants *
     }
     coffer__writing_free(&gguf.raw);
     coffer__writing_free(&gguf.in.json);
-    coffer__free_array(allocator, gguf.tensors, gguf.tensor_room, sizeof *gguf.tensors);
-    coffer__free_array(allocator, gguf.in.window, room, 1);
+    coffer__free_array(allocator, gguf.tensors, gguf.tensor_capacity, sizeof *gguf.tensors);
+    coffer__free_array(allocator, gguf.in.window, capacity, 1);
     return status;
 }
 

@@ -559,10 +559,10 @@ const coffer__gguf_type *coffer__gguf_type_of(uint32_t number)
 
 typedef void gguf_round_function(coffer_dtype dtype, const float *values, size_t count, uint8_t *to);
 
-/* Rounds at most COFFER__FLOATS_MOST values to F16 or BF16. */
+/* Rounds at most COFFER__FLOATS_MAX values to F16 or BF16. */
 COFFER__FLOATS_LOOP void gguf_round(coffer_dtype dtype, const float *values, size_t count, uint8_t *to)
 {
-    uint16_t codes[COFFER__FLOATS_MOST];
+    uint16_t codes[COFFER__FLOATS_MAX];
     if (dtype == COFFER_BF16) {
         coffer__floats_to_bf16(values, count, codes);
     } else {
@@ -602,10 +602,10 @@ void coffer__gguf_decode(const coffer__gguf_type *type, const uint8_t *blocks, s
 {
     const bool scaled = coffer__float_bits(scale) != coffer__float_bits(1);
     const size_t size = type->elements * (dtype == COFFER_F32 ? sizeof(float) : sizeof(uint16_t));
-    float values[COFFER__FLOATS_MOST];
+    float values[COFFER__FLOATS_MAX];
     for (size_t done = 0; done < count;) {
-        const size_t room = COFFER__FLOATS_MOST / type->elements;
-        const size_t some = count - done < room ? count - done : room;
+        const size_t capacity = COFFER__FLOATS_MAX / type->elements;
+        const size_t some = count - done < capacity ? count - done : capacity;
         for (size_t b = 0; b < some; b++) {
             type->decode(blocks + (done + b) * type->size, values + b * type->elements);
         }

@@ -9,7 +9,7 @@
 #include "coffer.h"
 
 /* Most elements of one block. */
-#define COFFER__GGUF_BLOCK_MOST 256
+#define COFFER__GGUF_BLOCK_MAX 256
 /* Numbers of types are below that. */
 #define COFFER__GGUF_TYPES 43
 /* The one type whose tensors may have factors beside them (gguf_scales.h). */

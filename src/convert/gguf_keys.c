@@ -244,7 +244,7 @@ static void key_write_text(coffer__writing *out, const char *text, size_t text_l
     coffer__write(out, text, text_len);
 }
 
-/* A string of JSON goes where its bytes will be, for which there is room as long as it is escaped; the rest is given
+/* A string of JSON goes where its bytes will be, for which there is space as long as it is escaped; the rest is given
    back. Its length is known only afterwards and is filled in then, byte by byte, as the format is little-endian on
    every machine. */
 static void key_write_string(coffer__writing *out, coffer__json *json)

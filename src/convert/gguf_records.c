@@ -23,7 +23,7 @@ static coffer_status key_record_fail(const coffer__json *json)
 }
 
 /* A string, added to the names; *at is where it begins there. An offset is given and not a pointer, since the text
-   moves when it grows. Unescaped it is never longer than it is in JSON, so what is left of the input is room
+   moves when it grows. Unescaped it is never longer than it is in JSON, so what is left of the input is space
    enough. */
 static coffer_status key_record_read_string(coffer__gguf_records *records, coffer__json *json, size_t *at, size_t *len)
 {
@@ -59,7 +59,7 @@ static coffer_status key_record_read_type(coffer__gguf_records *records, coffer_
     return record->type != NULL ? COFFER_OK : key_record_fail(json);
 }
 
-/* The rank is checked before each number, as the array has room for four. */
+/* The rank is checked before each number, as the array has space for four. */
 static coffer_status key_record_read_shape(coffer__json *json, coffer__gguf_record *record)
 {
     bool more = true;
@@ -119,8 +119,8 @@ static coffer_status key_record_read_value(coffer__gguf_records *records, coffer
 /* An item counts only when it is complete, so that a failure leaves none that is half filled. */
 static coffer_status key_record_read(coffer__gguf_records *records, coffer__json *json)
 {
-    coffer__gguf_record *items = coffer__grow_array(records->allocator, records->items, records->count, &records->room,
-                                                    sizeof *items, json->err);
+    coffer__gguf_record *items = coffer__grow_array(records->allocator, records->items, records->count,
+                                                    &records->capacity, sizeof *items, json->err);
     if (items == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -212,6 +212,6 @@ const coffer__gguf_record *coffer__gguf_find_record(const coffer__gguf_records *
 void coffer__gguf_free_records(coffer__gguf_records *records)
 {
     coffer__free_array(records->allocator, records->order, records->count, sizeof *records->order);
-    coffer__free_array(records->allocator, records->items, records->room, sizeof *records->items);
+    coffer__free_array(records->allocator, records->items, records->capacity, sizeof *records->items);
     coffer__writing_free(&records->names);
 }

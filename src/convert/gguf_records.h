@@ -24,7 +24,7 @@ typedef struct coffer__gguf_records {
     coffer__gguf_record *items;
     uint32_t *order; /* by name; `count` of them */
     size_t count;
-    size_t room;
+    size_t capacity;
 } coffer__gguf_records;
 
 /* Reads gguf.tensors, which gguf.c writes: {"NAME": {"type": "Q4_K", "shape": [64, 256]}, ...}. COFFER_ERR_JSON and

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#define SIDECAR_WINDOW ((size_t)COFFER__GGUF_WINDOW + COFFER__GGUF_MOST_KEY)
+#define SIDECAR_WINDOW ((size_t)COFFER__GGUF_WINDOW + COFFER__GGUF_MAX_KEY)
 #define SIDECAR_COUNT_AT 8 /* of the number of tensors, eight bytes */
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ void coffer__gguf_sidecar_close(coffer__gguf_sidecar *sidecar)
 static coffer_status sidecar_block(const coffer_import *import, uint64_t at, uint8_t *memory, size_t *size,
                                    coffer_error *err)
 {
-    const coffer__plan *plan = &import->plan;
+    const coffer__import_plan *plan = &import->plan;
     const uint64_t left = plan->keys_size - at;
     *size = left < COFFER__GGUF_WINDOW ? (size_t)left : COFFER__GGUF_WINDOW;
     const coffer_status status =
@@ -111,7 +111,8 @@ static coffer_status sidecar_block(const coffer_import *import, uint64_t at, uin
 
 /* Copies the keys block by block. Whether the input is still what was planned is asked last, as for tensors: a file
    that was changed meanwhile may have given the bytes of two versions. */
-static coffer_status sidecar_fill(const coffer_import *import, coffer__sink *sink, uint8_t *memory, coffer_error *err)
+static coffer_status sidecar_fill(const coffer_import *import, coffer__byte_sink *sink, uint8_t *memory,
+                                  coffer_error *err)
 {
     size_t size = 0;
     coffer_status status = sink->ops->reserve(sink, import->plan.keys_size, err);
@@ -125,7 +126,7 @@ static coffer_status sidecar_fill(const coffer_import *import, coffer__sink *sin
 }
 
 /* Reads both files again, block by block. */
-static coffer_status sidecar_compare(const coffer_import *import, coffer__sink *sink, uint8_t *memory,
+static coffer_status sidecar_compare(const coffer_import *import, coffer__byte_sink *sink, uint8_t *memory,
                                      coffer_error *err)
 {
     uint8_t *written = memory + COFFER__GGUF_WINDOW;
@@ -146,7 +147,7 @@ static coffer_status sidecar_compare(const coffer_import *import, coffer__sink *
 
 /* The sink is open when this succeeds: its file gets its name only when the tensors are complete as well. */
 coffer_status coffer__gguf_sidecar_write(const coffer_import *import, const char *path, coffer_sync sync, bool verified,
-                                         coffer__sink *sink, coffer_error *err)
+                                         coffer__byte_sink *sink, coffer_error *err)
 {
     if (import->plan.keys_size == 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a sidecar has GGUF's keys, and the input has none");

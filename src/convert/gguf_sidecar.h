@@ -16,7 +16,7 @@
 typedef struct coffer__gguf_sidecar {
     const coffer_allocator *allocator;
     coffer_input *input;
-    coffer__input reading; /* what `in` reads */
+    coffer__input_files reading; /* what `in` reads */
     coffer__gguf_in in;
     uint64_t left; /* keys that were not read yet */
 } coffer__gguf_sidecar;
@@ -37,6 +37,6 @@ void coffer__gguf_sidecar_close(coffer__gguf_sidecar *sidecar);
    file that can be. The caller publishes or discards it; a failure has discarded it already. COFFER_ERR_ARGUMENT for an
    import that has no keys, and for a path that is one of its files; COFFER_ERR_CHECKSUM when it reads differently. */
 coffer_status coffer__gguf_sidecar_write(const coffer_import *import, const char *path, coffer_sync sync, bool verified,
-                                         coffer__sink *sink, coffer_error *err);
+                                         coffer__byte_sink *sink, coffer_error *err);
 
 #endif

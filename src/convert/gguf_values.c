@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GGUF_LEAST_INFO 32 /* bytes of the shortest description of a tensor: an empty name, no dimensions */
-#define GGUF_LEAST_PAIR 13 /* likewise of a key and a value of one byte */
+#define GGUF_MIN_INFO 32 /* bytes of the shortest description of a tensor: an empty name, no dimensions */
+#define GGUF_MIN_PAIR 13 /* likewise of a key and a value of one byte */
 
 /* ---- The window -------------------------------------------------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ static coffer_status gguf_fail_short(const coffer__gguf_in *in, coffer_error *er
     return gguf_fail_at(in, "it ends within its keys or the list of its tensors", err);
 }
 
-/* Has the next `size` bytes in the window, at most as many as it has room for. The window begins again at the place
+/* Has the next `size` bytes in the window, at most as many as it has space for. The window begins again at the place
    itself, so what is wanted lies in it as one piece and texts need no copy. All that is asked for is smaller than the
    window, whose bounds are constants; what is more than the file has fails before it is read. */
 static coffer_status gguf_have(coffer__gguf_in *in, size_t size, coffer_error *err)
@@ -62,7 +62,8 @@ static coffer_status gguf_have(coffer__gguf_in *in, size_t size, coffer_error *e
     in->position = 0;
     in->size = 0;
     const size_t want = left < COFFER__GGUF_WINDOW ? (size_t)left : COFFER__GGUF_WINDOW;
-    const coffer_status status = coffer__input_read(in->input, in->file, in->file_size, in->at, in->window, want, err);
+    const coffer_status status =
+        coffer__input_files_read(in->input, in->file, in->file_size, in->at, in->window, want, err);
     in->size = status == COFFER_OK ? want : 0;
     return status;
 }
@@ -157,7 +158,7 @@ coffer_status coffer__gguf_head(coffer__gguf_in *in, uint64_t *tensors, uint64_t
     }
     /* Divided and not multiplied: a product with a count of the file's could wrap to a small number. */
     const uint64_t left = coffer__gguf_left(in);
-    if (*tensors > left / GGUF_LEAST_INFO || *pairs > left / GGUF_LEAST_PAIR) {
+    if (*tensors > left / GGUF_MIN_INFO || *pairs > left / GGUF_MIN_PAIR) {
         return gguf_fail_at(in, "it counts more tensors or keys than it has bytes for", err);
     }
     return COFFER_OK;
@@ -237,7 +238,7 @@ static coffer_status gguf_write_text(coffer__gguf_in *in, bool *fits, coffer_err
     if (status != COFFER_OK) {
         return status;
     }
-    if (!*fits || len > COFFER__GGUF_MOST_TEXT) {
+    if (!*fits || len > COFFER__GGUF_MAX_TEXT) {
         *fits = false;
         return coffer__gguf_skip(in, len, err);
     }
@@ -345,7 +346,7 @@ static coffer_status gguf_read_array(coffer__gguf_in *in, coffer__gguf_value *va
     if (count > coffer__gguf_left(in) / coffer__gguf_sizes[type]) {
         return gguf_fail_short(in, err);
     }
-    *fits = count <= COFFER__GGUF_MOST_ITEMS;
+    *fits = count <= COFFER__GGUF_MAX_ITEMS;
     return *fits ? gguf_write_items(in, type, count, value, fits, err) : gguf_skip_items(in, type, count, err);
 }
 
@@ -357,7 +358,7 @@ coffer_status coffer__gguf_read_value(coffer__gguf_in *in, coffer__gguf_value *v
     uint32_t type = 0;
     bool fits = true;
     *value = (coffer__gguf_value){ 0 };
-    coffer_status status = coffer__gguf_text(in, COFFER__GGUF_MOST_KEY, &key, &value->key_len, err);
+    coffer_status status = coffer__gguf_text(in, COFFER__GGUF_MAX_KEY, &key, &value->key_len, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -379,6 +380,6 @@ coffer_status coffer__gguf_read_value(coffer__gguf_in *in, coffer__gguf_value *v
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the value of a key");
     }
     value->json = in->json.text;
-    value->json_len = fits && in->json.used <= COFFER__GGUF_MOST_TEXT ? in->json.used : 0;
+    value->json_len = fits && in->json.used <= COFFER__GGUF_MAX_TEXT ? in->json.used : 0;
     return COFFER_OK;
 }

@@ -9,14 +9,14 @@
 #include "reader.h"
 #include "writing.h"
 
-#define COFFER__GGUF_MOST_KEY 65535u
-#define COFFER__GGUF_MOST_ITEMS 64u   /* of an array that becomes metadata */
-#define COFFER__GGUF_MOST_TEXT 65536u /* bytes of a text that does */
+#define COFFER__GGUF_MAX_KEY 65535u
+#define COFFER__GGUF_MAX_ITEMS 64u   /* of an array that becomes metadata */
+#define COFFER__GGUF_MAX_TEXT 65536u /* bytes of a text that does */
 #define COFFER__GGUF_WINDOW 262144u
 
 /* A place in one file, which only goes on. */
 typedef struct coffer__gguf_in {
-    const coffer__input *input;
+    const coffer__input_files *input;
     uint32_t file;
     uint64_t file_size;
     bool swapped;    /* the file is big-endian */
@@ -24,7 +24,7 @@ typedef struct coffer__gguf_in {
     size_t size;     /* of the window's bytes */
     size_t position; /* in the window; never beyond `size` */
     uint8_t *window; /* COFFER__GGUF_WINDOW bytes, the caller's */
-    char *key;       /* COFFER__GGUF_MOST_KEY bytes, the caller's */
+    char *key;       /* COFFER__GGUF_MAX_KEY bytes, the caller's */
     coffer__writing json;
 } coffer__gguf_in;
 
@@ -49,7 +49,7 @@ coffer_status coffer__gguf_number(coffer__gguf_in *in, unsigned size, uint64_t *
 /* What a file begins with. The numbers are bounded by the bytes that are left, and the order of bytes is known from
    here on. COFFER_ERR_UNSUPPORTED for a version that is not 2 or 3. */
 coffer_status coffer__gguf_head(coffer__gguf_in *in, uint64_t *tensors, uint64_t *pairs, coffer_error *err);
-/* A text, at most COFFER__GGUF_MOST_TEXT bytes, in the window. */
+/* A text, at most COFFER__GGUF_MAX_TEXT bytes, in the window. */
 coffer_status coffer__gguf_text(coffer__gguf_in *in, uint64_t most, const char **text, size_t *text_len,
                                 coffer_error *err);
 coffer_status coffer__gguf_read_value(coffer__gguf_in *in, coffer__gguf_value *value, coffer_error *err);

@@ -7,7 +7,7 @@
 
 /* Where a chunk is, and where within it. */
 typedef struct grid_walk {
-    const coffer__plan_dimension *grid;
+    const coffer__import_plan_dimension *grid;
     uint32_t rank;                         /* of the dimensions that are walked over */
     uint64_t run;                          /* bytes of a run */
     uint64_t at;                           /* of the next run, in the array */
@@ -16,12 +16,12 @@ typedef struct grid_walk {
 } grid_walk;
 
 /* The chunk's place: its number counts the last dimension first. */
-static void grid_begin(grid_walk *walk, const coffer__plan_storage *storage, uint32_t number)
+static void grid_begin(grid_walk *walk, const coffer__import_plan_storage *storage, uint32_t number)
 {
     uint64_t step = storage->grid_item;
     uint64_t left = number;
     for (uint32_t i = storage->grid_rank; i > 0; i--) {
-        const coffer__plan_dimension *dimension = &walk->grid[i - 1];
+        const coffer__import_plan_dimension *dimension = &walk->grid[i - 1];
         walk->steps[i - 1] = step;
         walk->index[i - 1] = 0;
         walk->at += left % dimension->count * (uint64_t)dimension->stride * step;
@@ -32,7 +32,7 @@ static void grid_begin(grid_walk *walk, const coffer__plan_storage *storage, uin
     walk->run = storage->grid_item;
     bool whole = true;
     while (walk->rank > 0 && whole) {
-        const coffer__plan_dimension *dimension = &walk->grid[walk->rank - 1];
+        const coffer__import_plan_dimension *dimension = &walk->grid[walk->rank - 1];
         walk->run *= (uint64_t)dimension->stride;
         whole = dimension->count == 1;
         walk->rank--;
@@ -54,10 +54,11 @@ static bool grid_step(grid_walk *walk)
     return false;
 }
 
-coffer_status coffer__grid_spread(const coffer__plan *plan, const coffer__plan_storage *storage, uint32_t number,
-                                  const uint8_t *bytes, coffer__grid_put *put, void *ctx, coffer_error *err)
+coffer_status coffer__grid_spread(const coffer__import_plan *plan, const coffer__import_plan_storage *storage,
+                                  uint32_t number, const uint8_t *bytes, coffer__grid_put *put, void *ctx,
+                                  coffer_error *err)
 {
-    grid_walk walk = { .grid = (const coffer__plan_dimension *)plan->dimensions.items + storage->grid };
+    grid_walk walk = { .grid = (const coffer__import_plan_dimension *)plan->dimensions.items + storage->grid };
     coffer_status status = COFFER_OK;
     grid_begin(&walk, storage, number);
     do {

@@ -75,7 +75,7 @@ static coffer_status hdf5_block(coffer__hdf5 *h, uint64_t at, const uint8_t **by
     if (h->tags[slot] != number) {
         h->tags[slot] = UINT64_MAX;
         const coffer_status status =
-            coffer__input_read(h->input, h->file, h->file_size, h->start + begin, block, have, err);
+            coffer__input_files_read(h->input, h->file, h->file_size, h->start + begin, block, have, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -201,7 +201,7 @@ static coffer_status hdf5_superblock(coffer__hdf5 *h, coffer_error *err)
                       coffer__load_u64le(head + (old ? 64 : 36)), err);
 }
 
-coffer_status coffer__hdf5_open(coffer__hdf5 *h, const coffer__input *input, uint32_t file, uint64_t file_size,
+coffer_status coffer__hdf5_open(coffer__hdf5 *h, const coffer__input_files *input, uint32_t file, uint64_t file_size,
                                 uint64_t start, uint64_t size, const coffer_allocator *allocator, coffer_error *err)
 {
     *h = (coffer__hdf5){ .input = input,
@@ -227,6 +227,6 @@ void coffer__hdf5_close(coffer__hdf5 *h)
     coffer__free_array(h->allocator, h->blocks, HDF5_SLOTS, HDF5_BLOCK);
     coffer__free_array(h->allocator, h->tags, HDF5_SLOTS, sizeof *h->tags);
     coffer__free_array(h->allocator, h->message, HDF5_MESSAGE, 1);
-    coffer__free(h->allocator, h->nodes, h->room * sizeof *h->nodes);
+    coffer__free(h->allocator, h->nodes, h->capacity * sizeof *h->nodes);
     coffer__writing_free(&h->names);
 }

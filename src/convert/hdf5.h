@@ -22,10 +22,10 @@
 #include "writing.h"
 
 #define COFFER__HDF5_NOWHERE UINT64_MAX /* the address of what is not there */
-#define COFFER__HDF5_MOST_RANK 32u
-#define COFFER__HDF5_MOST_FILTERS 3u
-#define COFFER__HDF5_MOST_PATH ((size_t)4096)
-#define COFFER__HDF5_MOST_OBJECTS 1000000u
+#define COFFER__HDF5_MAX_RANK 32u
+#define COFFER__HDF5_MAX_FILTERS 3u
+#define COFFER__HDF5_MAX_PATH ((size_t)4096)
+#define COFFER__HDF5_MAX_OBJECTS 1000000u
 
 /* An object that was found: a group or a dataset, by the path that leads to it. */
 typedef struct coffer__hdf5_node {
@@ -39,7 +39,7 @@ typedef struct coffer__hdf5_node {
 
 /* A file, or a member of an archive, that is being read. */
 typedef struct coffer__hdf5 {
-    const coffer__input *input;
+    const coffer__input_files *input;
     uint32_t file;
     uint64_t file_size;
     uint64_t start; /* where it begins in that file, … */
@@ -52,7 +52,7 @@ typedef struct coffer__hdf5 {
     uint64_t root;            /* the address of the root's header */
     coffer__hdf5_node *nodes; /* in the order in which they were found, parents before children */
     size_t count;
-    size_t room;
+    size_t capacity;
     coffer__writing names; /* paths of the nodes, one after another */
 } coffer__hdf5;
 
@@ -77,7 +77,7 @@ typedef struct coffer__hdf5_type {
 typedef struct coffer__hdf5_space {
     uint32_t rank;
     bool none; /* a space without elements: H5S_NULL */
-    uint64_t sizes[COFFER__HDF5_MOST_RANK];
+    uint64_t sizes[COFFER__HDF5_MAX_RANK];
     uint64_t elements;
 } coffer__hdf5_space;
 
@@ -105,9 +105,9 @@ typedef struct coffer__hdf5_object {
     uint64_t at;    /* of the bytes, or of the tree of chunks; COFFER__HDF5_NOWHERE: none were written */
     uint64_t bytes; /* stored, of what is not chunked */
     uint32_t chunk_rank;
-    uint32_t chunk[COFFER__HDF5_MOST_RANK + 1]; /* elements, and then bytes of an element */
+    uint32_t chunk[COFFER__HDF5_MAX_RANK + 1]; /* elements, and then bytes of an element */
     uint32_t filter_count;
-    uint16_t filters[COFFER__HDF5_MOST_FILTERS];
+    uint16_t filters[COFFER__HDF5_MAX_FILTERS];
     uint32_t shuffled;   /* bytes of an element, for the filter */
     const char *refused; /* why the dataset cannot be read */
 } coffer__hdf5_object;
@@ -117,7 +117,7 @@ typedef struct coffer__hdf5_texts {
     coffer__writing text;
     uint32_t *ends; /* of each in the text */
     size_t count;
-    size_t room;
+    size_t capacity;
     bool found; /* there is such an attribute */
 } coffer__hdf5_texts;
 
@@ -129,7 +129,7 @@ typedef coffer_status coffer__hdf5_look(void *ctx, unsigned type, const uint8_t 
 bool coffer__hdf5_is(const uint8_t *head, size_t head_size);
 /* Opens what is in bytes [start, start + size) of a file: COFFER_ERR_UNSUPPORTED, COFFER_ERR_ARCHIVE. coffer__hdf5_close
    follows also after a failure. */
-coffer_status coffer__hdf5_open(coffer__hdf5 *h, const coffer__input *input, uint32_t file, uint64_t file_size,
+coffer_status coffer__hdf5_open(coffer__hdf5 *h, const coffer__input_files *input, uint32_t file, uint64_t file_size,
                                 uint64_t start, uint64_t size, const coffer_allocator *allocator, coffer_error *err);
 void coffer__hdf5_close(coffer__hdf5 *h);
 /* Finds all objects: fills the nodes. COFFER_ERR_UNSUPPORTED for links that are not followed. */
@@ -147,8 +147,8 @@ const char *coffer__hdf5_text(const coffer__hdf5_texts *texts, size_t i, size_t 
 
 /* Puts the chunks of a dataset that is chunked and has elements, and a storage with a grid of them, whose dimensions it also
    gives back. `name` is a text of the plan. COFFER_ERR_UNSUPPORTED for chunks that are missing or too large. */
-coffer_status coffer__hdf5_chunks_put(coffer__hdf5 *h, const coffer__hdf5_object *object, coffer__plan *plan,
-                                      uint32_t name, coffer__plan_dimension *dimensions, uint32_t *storage,
+coffer_status coffer__hdf5_chunks_put(coffer__hdf5 *h, const coffer__hdf5_object *object, coffer__import_plan *plan,
+                                      uint32_t name, coffer__import_plan_dimension *dimensions, uint32_t *storage,
                                       coffer_error *err);
 
 /* ---- between the files of HDF5 ----------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#define HDF5_MOST_LEVELS 32u
+#define HDF5_MAX_LEVELS 32u
 
 /* A node that is being walked over. */
 typedef struct hdf5_level {
@@ -28,13 +28,13 @@ typedef struct hdf5_level {
 typedef struct hdf5_chunks {
     coffer__hdf5 *h;
     const coffer__hdf5_object *object;
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     uint32_t rank;
     uint64_t count;      /* of all chunks */
     uint64_t next;       /* the number of the one that comes next */
     uint64_t chunk_size; /* bytes */
-    uint64_t grid[COFFER__HDF5_MOST_RANK];
-    hdf5_level levels[HDF5_MOST_LEVELS];
+    uint64_t grid[COFFER__HDF5_MAX_RANK];
+    hdf5_level levels[HDF5_MAX_LEVELS];
     uint32_t depth;
 } hdf5_chunks;
 
@@ -64,7 +64,7 @@ static coffer_status hdf5_put_chunk(hdf5_chunks *chunks, uint64_t at, const uint
     }
     const uint32_t filters = hdf5_filters_of(chunks->object, coffer__load_u32le(key + 4));
     const uint64_t address = coffer__load_u64le(key + 8 + (size_t)8 * (chunks->rank + 1));
-    const coffer__plan_piece piece = {
+    const coffer__import_plan_piece piece = {
         .file = chunks->h->file,
         .coding = filters == 0 ? COFFER__CODING_STORED : COFFER__CODING_FILTERED,
         .offset = chunks->h->start + address,
@@ -78,7 +78,7 @@ static coffer_status hdf5_put_chunk(hdf5_chunks *chunks, uint64_t at, const uint
         return coffer__hdf5_fail(chunks->h, at, "a chunk is not of as many bytes as its filters allow", err);
     }
     chunks->next++;
-    return coffer__plan_put_piece(chunks->plan, &piece, err);
+    return coffer__import_plan_put_piece(chunks->plan, &piece, err);
 }
 
 /* Goes down to a node, whose level has to be the one below. */
@@ -89,7 +89,7 @@ static coffer_status hdf5_go_down(hdf5_chunks *chunks, uint64_t at, unsigned lev
     if (status != COFFER_OK) {
         return status;
     }
-    const bool is_next = chunks->depth == 0 ? head[5] < HDF5_MOST_LEVELS : head[5] == level;
+    const bool is_next = chunks->depth == 0 ? head[5] < HDF5_MAX_LEVELS : head[5] == level;
     if (head[4] != 1 || !is_next) {
         return coffer__hdf5_fail(chunks->h, at, "a tree of chunks has another level than it should have", err);
     }
@@ -101,7 +101,7 @@ static coffer_status hdf5_go_down(hdf5_chunks *chunks, uint64_t at, unsigned lev
 /* The levels are numbered from the leaves up; `low` is that of the node at hand. */
 static coffer_status hdf5_walk_chunks(hdf5_chunks *chunks, coffer_error *err)
 {
-    uint8_t key[8 + 8 * (COFFER__HDF5_MOST_RANK + 1) + 8];
+    uint8_t key[8 + 8 * (COFFER__HDF5_MAX_RANK + 1) + 8];
     const size_t size = 8 + (size_t)8 * (chunks->rank + 1);
     coffer_status status = hdf5_go_down(chunks, chunks->object->at, 0, err);
     const uint32_t top = chunks->depth;
@@ -131,7 +131,7 @@ static coffer_status hdf5_walk_chunks(hdf5_chunks *chunks, coffer_error *err)
 }
 
 /* What the header says of the chunks. A dataset without elements has none. */
-static const char *hdf5_measure(hdf5_chunks *chunks, coffer__plan_dimension *dimensions)
+static const char *hdf5_measure(hdf5_chunks *chunks, coffer__import_plan_dimension *dimensions)
 {
     const coffer__hdf5_object *object = chunks->object;
     chunks->count = 1;
@@ -150,24 +150,24 @@ static const char *hdf5_measure(hdf5_chunks *chunks, coffer__plan_dimension *dim
         if (!coffer__mul_u64(chunks->count, chunks->grid[i], &chunks->count)) {
             return "it has too many chunks";
         }
-        dimensions[i] = (coffer__plan_dimension){ .size = chunks->grid[i] * chunk,
-                                                  .count = chunks->grid[i],
-                                                  .stride = (int64_t)chunk };
+        dimensions[i] = (coffer__import_plan_dimension){ .size = chunks->grid[i] * chunk,
+                                                         .count = chunks->grid[i],
+                                                         .stride = (int64_t)chunk };
     }
-    if (chunks->chunk_size > COFFER__GRID_MOST_CHUNK) {
+    if (chunks->chunk_size > COFFER__GRID_MAX_CHUNK) {
         return "its chunks are larger than 8 MiB";
     }
     return chunks->count > UINT32_MAX / 2 ? "it has too many chunks" : NULL;
 }
 
-coffer_status coffer__hdf5_chunks_put(coffer__hdf5 *h, const coffer__hdf5_object *object, coffer__plan *plan,
-                                      uint32_t name, coffer__plan_dimension *dimensions, uint32_t *storage,
+coffer_status coffer__hdf5_chunks_put(coffer__hdf5 *h, const coffer__hdf5_object *object, coffer__import_plan *plan,
+                                      uint32_t name, coffer__import_plan_dimension *dimensions, uint32_t *storage,
                                       coffer_error *err)
 {
     hdf5_chunks chunks = { .h = h, .object = object, .plan = plan, .rank = object->space.rank };
     const char *why = hdf5_measure(&chunks, dimensions);
     size_t name_len = 0;
-    const char *text = coffer__plan_text(plan, name, &name_len);
+    const char *text = coffer__import_plan_text(plan, name, &name_len);
     if (why != NULL) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "dataset %q of the HDF5 file is not read: %s", text, name_len,
                             why);
@@ -183,6 +183,6 @@ coffer_status coffer__hdf5_chunks_put(coffer__hdf5 *h, const coffer__hdf5_object
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                             "dataset %q of the HDF5 file is not read: chunks of it were never written", text, name_len);
     }
-    return coffer__plan_put_grid(plan, (uint32_t)chunks.count, name, chunks.rank, dimensions, object->type.size,
-                                 storage, err);
+    return coffer__import_plan_put_grid(plan, (uint32_t)chunks.count, name, chunks.rank, dimensions, object->type.size,
+                                        storage, err);
 }

@@ -16,10 +16,10 @@
 
 #include <string.h>
 
-#define HDF5_MOST_DEPTH 128u
-#define HDF5_MOST_NAME 1024u
-#define HDF5_MOST_NAMES ((size_t)64 << 20)
-#define HDF5_MOST_NODES 4096u /* pending, of one group's tree */
+#define HDF5_MAX_DEPTH 128u
+#define HDF5_MAX_NAME 1024u
+#define HDF5_MAX_NAMES ((size_t)64 << 20)
+#define HDF5_MAX_NODES 4096u /* pending, of one group's tree */
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
@@ -56,7 +56,7 @@ static coffer_status hdf5_put_path(coffer__hdf5 *h, const coffer__hdf5_node *par
 {
     const size_t parent_len = parent->path_len;
     const size_t len = parent_len + (parent_len > 0) + name_len;
-    if (len > COFFER__HDF5_MOST_PATH || h->names.used > HDF5_MOST_NAMES) {
+    if (len > COFFER__HDF5_MAX_PATH || h->names.used > HDF5_MAX_NAMES) {
         return coffer__hdf5_refuse(h, at, "paths that are too long", err);
     }
     node->path = h->names.used;
@@ -85,10 +85,10 @@ static coffer_status hdf5_put_child(hdf5_group *group, const char *name, size_t 
     if (hdf5_is_above(h, group->number, address)) {
         return coffer__hdf5_fail(h, at, "a group is in itself", err);
     }
-    if (h->count == COFFER__HDF5_MOST_OBJECTS || h->nodes[group->number].depth == HDF5_MOST_DEPTH) {
+    if (h->count == COFFER__HDF5_MAX_OBJECTS || h->nodes[group->number].depth == HDF5_MAX_DEPTH) {
         return coffer__hdf5_refuse(h, at, "more objects, or groups in groups, than a file of weights", err);
     }
-    coffer__hdf5_node *nodes = coffer__grow_array(h->allocator, h->nodes, h->count, &h->room, sizeof *nodes, err);
+    coffer__hdf5_node *nodes = coffer__grow_array(h->allocator, h->nodes, h->count, &h->capacity, sizeof *nodes, err);
     if (nodes == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -108,7 +108,7 @@ static coffer_status hdf5_name(hdf5_group *group, uint64_t offset, char *name, s
         return coffer__hdf5_fail(h, group->names, "a name is beyond the heap", err);
     }
     const uint64_t left = group->names_size - offset;
-    const size_t have = left < HDF5_MOST_NAME ? (size_t)left : HDF5_MOST_NAME;
+    const size_t have = left < HDF5_MAX_NAME ? (size_t)left : HDF5_MAX_NAME;
     const coffer_status status = coffer__hdf5_read(h, group->names + offset, name, have, err);
     if (status != COFFER_OK) {
         return status;
@@ -127,7 +127,7 @@ static coffer_status hdf5_read_entries(hdf5_group *group, uint64_t at, coffer_er
     coffer__hdf5 *h = group->h;
     uint8_t head[8];
     uint8_t entry[40];
-    char name[HDF5_MOST_NAME];
+    char name[HDF5_MAX_NAME];
     size_t name_len = 0;
     coffer_status status = coffer__hdf5_read_signed(h, at, "SNOD", head, sizeof head, err);
     for (unsigned i = 0; i < coffer__load_u16le(head + 6) && status == COFFER_OK; i++) {
@@ -151,8 +151,8 @@ static coffer_status hdf5_read_entries(hdf5_group *group, uint64_t at, coffer_er
 
 /* What is still to be read of a group's tree: nodes of which the level is known, so that levels only go down. */
 typedef struct hdf5_pending {
-    uint64_t at[HDF5_MOST_NODES];
-    uint8_t level[HDF5_MOST_NODES]; /* 0: a node of the symbol table itself; n: a node of the tree of level n - 1 */
+    uint64_t at[HDF5_MAX_NODES];
+    uint8_t level[HDF5_MAX_NODES]; /* 0: a node of the symbol table itself; n: a node of the tree of level n - 1 */
     uint32_t count;
 } hdf5_pending;
 
@@ -170,7 +170,7 @@ static coffer_status hdf5_read_tree(coffer__hdf5 *h, uint64_t at, unsigned level
     if (head[4] != 0 || (level > 0 && head[5] != level - 1)) {
         return coffer__hdf5_fail(h, at, "a tree of a group has another level than it should have", err);
     }
-    if (entries > HDF5_MOST_NODES - pending->count) {
+    if (entries > HDF5_MAX_NODES - pending->count) {
         return coffer__hdf5_refuse(h, at, "a group of too many nodes", err);
     }
     for (unsigned i = entries; i > 0; i--) {
@@ -297,7 +297,7 @@ coffer_status coffer__hdf5_walk(coffer__hdf5 *h, coffer_error *err)
         return COFFER_ERR_MEMORY;
     }
     coffer_status status = COFFER_OK;
-    h->nodes = coffer__grow_array(h->allocator, NULL, 0, &h->room, sizeof *h->nodes, err);
+    h->nodes = coffer__grow_array(h->allocator, NULL, 0, &h->capacity, sizeof *h->nodes, err);
     if (h->nodes == NULL) {
         status = COFFER_ERR_MEMORY;
     } else {

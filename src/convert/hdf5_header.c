@@ -22,8 +22,8 @@
 
 #include <string.h>
 
-#define HDF5_MOST_PARTS 64u
-#define HDF5_MOST_TEXTS ((size_t)16 << 20)
+#define HDF5_MAX_PARTS 64u
+#define HDF5_MAX_TEXTS ((size_t)16 << 20)
 #define HDF5_SHARED 2u
 
 enum {
@@ -55,7 +55,7 @@ typedef struct hdf5_header {
     void *ctx;
     bool second;       /* version 2 */
     uint64_t overhead; /* bytes before the contents of each message */
-    hdf5_part parts[HDF5_MOST_PARTS];
+    hdf5_part parts[HDF5_MAX_PARTS];
     uint32_t count;
 } hdf5_header;
 
@@ -116,7 +116,7 @@ static coffer_status hdf5_continue(hdf5_header *header, size_t size, uint64_t at
     if (size < 16 || (header->second && left < 8)) {
         return coffer__hdf5_fail(h, at, "a header is continued nowhere", err);
     }
-    if (header->count == HDF5_MOST_PARTS) {
+    if (header->count == HDF5_MAX_PARTS) {
         return coffer__hdf5_refuse(h, at, "an object header of too many parts", err);
     }
     header->parts[header->count++] = header->second ? (hdf5_part){ begin + 4, left - 8 } : (hdf5_part){ begin, left };
@@ -208,7 +208,7 @@ static coffer_status hdf5_read_layout(const coffer__hdf5 *h, coffer__hdf5_object
                 "the dataset again in a file that is opened without libver";
         }
         object->chunk_rank = (uint32_t)number;
-        for (uint32_t i = 0; i < object->chunk_rank && i <= COFFER__HDF5_MOST_RANK && is_there; i++) {
+        for (uint32_t i = 0; i < object->chunk_rank && i <= COFFER__HDF5_MAX_RANK && is_there; i++) {
             is_there = coffer__hdf5_take(in, 4, &number);
             object->chunk[i] = (uint32_t)number;
         }
@@ -247,7 +247,7 @@ static bool hdf5_read_filter(coffer__hdf5_object *object, coffer__cursor *in, bo
                           : number == 6     ? "its chunks went through the filter scaleoffset"
                           : number == 32000 ? "its chunks are compressed by LZF"
                                             : "its chunks went through a filter of another library";
-    } else if (object->filter_count < COFFER__HDF5_MOST_FILTERS) {
+    } else if (object->filter_count < COFFER__HDF5_MAX_FILTERS) {
         object->filters[object->filter_count++] = (uint16_t)number;
     } else {
         object->refused = "its chunks went through too many filters";
@@ -415,7 +415,7 @@ static coffer_status hdf5_look_for_attribute(void *ctx, unsigned type, const uin
 /* Ends a text that was written. */
 static coffer_status hdf5_end_text(const coffer__hdf5 *h, coffer__hdf5_texts *texts, coffer_error *err)
 {
-    uint32_t *ends = coffer__grow_array(h->allocator, texts->ends, texts->count, &texts->room, sizeof *ends, err);
+    uint32_t *ends = coffer__grow_array(h->allocator, texts->ends, texts->count, &texts->capacity, sizeof *ends, err);
     if (ends == NULL || texts->text.failed) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the texts of an HDF5 file");
     }
@@ -428,7 +428,7 @@ static coffer_status hdf5_end_text(const coffer__hdf5 *h, coffer__hdf5_texts *te
 static coffer_status hdf5_put_text(coffer__hdf5 *h, uint64_t at, uint64_t size, coffer__hdf5_texts *texts,
                                    coffer_error *err)
 {
-    if (size > HDF5_MOST_TEXTS - texts->text.used) {
+    if (size > HDF5_MAX_TEXTS - texts->text.used) {
         return coffer__hdf5_refuse(h, at, "longer lists of names than a file of weights", err);
     }
     char *text = size > 0 ? coffer__write_space(&texts->text, (size_t)size) : NULL;
@@ -527,7 +527,7 @@ coffer_status coffer__hdf5_texts_read(coffer__hdf5 *h, uint64_t address, const c
 void coffer__hdf5_texts_free(const coffer__hdf5 *h, coffer__hdf5_texts *texts)
 {
     coffer__writing_free(&texts->text);
-    coffer__free(h->allocator, texts->ends, texts->room * sizeof *texts->ends);
+    coffer__free(h->allocator, texts->ends, texts->capacity * sizeof *texts->ends);
 }
 
 const char *coffer__hdf5_text(const coffer__hdf5_texts *texts, size_t i, size_t *text_len)

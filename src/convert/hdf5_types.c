@@ -262,7 +262,7 @@ bool coffer__hdf5_space_read(coffer__cursor *in, coffer__hdf5_space *space)
     const bool is_there = coffer__hdf5_take(in, 1, &version) && coffer__hdf5_take(in, 1, &rank) &&
                           coffer__hdf5_take(in, 1, &flags) &&
                           (version == 1 ? coffer__hdf5_pass(in, 5) : coffer__hdf5_take(in, 1, &kind));
-    if (!is_there || (version != 1 && version != 2) || rank > COFFER__HDF5_MOST_RANK || kind > 2) {
+    if (!is_there || (version != 1 && version != 2) || rank > COFFER__HDF5_MAX_RANK || kind > 2) {
         return false;
     }
     space->rank = (uint32_t)rank;

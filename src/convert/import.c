@@ -7,7 +7,7 @@
  *   coffer_import_load   bytes → plan → check → summary         in the one that writes
  *
  * Nothing else depends on how a plan came to be: an import that is handed out has passed
- * coffer__plan_check against the sizes of the files that are open now. What the summary says is
+ * coffer__import_plan_check against the sizes of the files that are open now. What the summary says is
  * counted here, from the plan, and never taken from the bytes.
  *
  * An import borrows its input, which must outlive it, and is used by one thread at a time.
@@ -30,7 +30,7 @@
 static void import_count_rows(coffer_import *import)
 {
     coffer_import_summary *summary = &import->summary;
-    const coffer__plan_row *rows = coffer__plan_rows(&import->plan);
+    const coffer__import_plan_row *rows = coffer__import_plan_rows(&import->plan);
     summary->tensor_count = import->plan.rows.count;
     for (size_t i = 0; i < summary->tensor_count; i++) {
         summary->written_count += rows[i].fate == COFFER_FATE_WRITTEN;
@@ -43,7 +43,7 @@ static void import_count_rows(coffer_import *import)
 static void import_count_findings(coffer_import *import)
 {
     coffer_import_summary *summary = &import->summary;
-    const coffer__plan_finding *findings = coffer__plan_findings(&import->plan);
+    const coffer__import_plan_finding *findings = coffer__import_plan_findings(&import->plan);
     summary->finding_count = import->plan.findings.count;
     for (size_t i = 0; i < summary->finding_count; i++) {
         summary->opaque_count += findings[i].weight == COFFER_WEIGHT_OPAQUE;
@@ -52,13 +52,14 @@ static void import_count_findings(coffer_import *import)
 }
 
 /* Whether one of the pairs, which `order` has by their keys, has the name of a row for its key. */
-static bool import_has_key(const coffer__plan *plan, const uint32_t *order, const coffer__plan_row *row)
+static bool import_has_key(const coffer__import_plan *plan, const uint32_t *order, const coffer__import_plan_row *row)
 {
     size_t low = 0;
     size_t high = plan->pairs.count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const int compared = coffer__plan_compare_texts(plan, coffer__plan_pairs(plan)[order[middle]].key, row->name);
+        const int compared =
+            coffer__import_plan_compare_texts(plan, coffer__import_plan_pairs(plan)[order[middle]].key, row->name);
         if (compared == 0) {
             return true;
         }
@@ -73,7 +74,7 @@ static bool import_has_key(const coffer__plan *plan, const uint32_t *order, cons
    a plan that is shown lists it. */
 static coffer_status import_find_aliases(coffer_import *import, coffer_error *err)
 {
-    const coffer__plan *plan = &import->plan;
+    const coffer__import_plan *plan = &import->plan;
     const coffer_allocator *allocator = &import->allocator;
     uint32_t *order = coffer__alloc_array(allocator, plan->pairs.count, sizeof *order, err);
     import->aliases = coffer__alloc_array(allocator, import->summary.alias_count, sizeof *import->aliases, err);
@@ -85,9 +86,9 @@ static coffer_status import_find_aliases(coffer_import *import, coffer_error *er
     for (uint32_t i = 0; i < plan->pairs.count; i++) {
         order[i] = i;
     }
-    coffer__sort(order, plan->pairs.count, coffer__plan_pair_before, plan);
+    coffer__sort(order, plan->pairs.count, coffer__import_plan_pair_before, plan);
     for (uint32_t i = 0; i < plan->rows.count; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+        const coffer__import_plan_row *row = coffer__import_plan_rows(plan) + i;
         if (row->fate == COFFER_FATE_ALIAS && !import_has_key(plan, order, row)) {
             import->aliases[import->alias_count++] = i;
         }
@@ -101,8 +102,8 @@ static coffer_status import_find_aliases(coffer_import *import, coffer_error *er
    size at once. */
 static coffer_status import_find_unreferenced(coffer_import *import, coffer_error *err)
 {
-    const coffer__plan *plan = &import->plan;
-    const coffer__plan_storage *storages = coffer__plan_storages(plan);
+    const coffer__import_plan *plan = &import->plan;
+    const coffer__import_plan_storage *storages = coffer__import_plan_storages(plan);
     size_t count = 0;
     for (size_t i = 0; i < plan->storages.count; i++) {
         count += !storages[i].viewed && storages[i].size > 0;
@@ -126,7 +127,7 @@ static coffer_status import_find_unreferenced(coffer_import *import, coffer_erro
 static coffer_status import_find_shapes(coffer_import *import, coffer_error *err)
 {
     const size_t count = import->plan.dimensions.count;
-    const coffer__plan_dimension *dimensions = import->plan.dimensions.items;
+    const coffer__import_plan_dimension *dimensions = import->plan.dimensions.items;
     import->shapes = coffer__alloc_array(&import->allocator, count, sizeof *import->shapes, err);
     if (import->shapes == NULL) {
         return COFFER_ERR_MEMORY;
@@ -140,9 +141,9 @@ static coffer_status import_find_shapes(coffer_import *import, coffer_error *err
 /* All that is shown of a plan that was checked. */
 static coffer_status import_summarize(coffer_import *import, coffer_error *err)
 {
-    coffer__plan_account account;
+    coffer__import_plan_account account;
     coffer_import_summary *summary = &import->summary;
-    coffer_status status = coffer__plan_add_up(&import->plan, &account, err);
+    coffer_status status = coffer__import_plan_add_up(&import->plan, &account, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -220,7 +221,7 @@ void coffer_import_free(coffer_import *import)
     }
     coffer__free(&allocator, import->saved, import->saved_size);
     import_free_shown(import, import->plan.dimensions.count);
-    coffer__plan_free(&import->plan);
+    coffer__import_plan_free(&import->plan);
     coffer__free(&allocator, import, sizeof *import);
 }
 
@@ -239,7 +240,7 @@ static coffer_status import_check(const coffer_import *import, bool may_expand, 
     for (uint32_t i = 0; i < input->count; i++) {
         sizes[i] = coffer_input_size(input, i);
     }
-    const coffer_status status = coffer__plan_check(&import->plan, sizes, may_expand, err);
+    const coffer_status status = coffer__import_plan_check(&import->plan, sizes, may_expand, err);
     coffer__free_array(&import->allocator, sizes, input->count, sizeof *sizes);
     return status;
 }
@@ -286,7 +287,7 @@ static coffer__wants import_wants(const coffer_import_options *options)
    messages and findings speak of it. */
 static coffer_status import_read(coffer_import *import, const coffer_import_options *options, coffer_error *err)
 {
-    const coffer__input input = coffer__input_for_reader(import->input);
+    const coffer__input_files input = coffer__input_for_reader(import->input);
     const coffer__wants wants = import_wants(options);
     const coffer__reader *reader = NULL;
     coffer_status status = wants.scan ? coffer__scan_input(&input, &wants, &import->plan, &reader, err)
@@ -300,7 +301,7 @@ static coffer_status import_read(coffer_import *import, const coffer_import_opti
         return COFFER_OK;
     }
     status = reader->read(&input, &wants, &import->plan, err);
-    return status == COFFER_OK ? coffer__plan_select(&import->plan, &wants, err) : status;
+    return status == COFFER_OK ? coffer__import_plan_select(&import->plan, &wants, err) : status;
 }
 
 /* An import with an empty plan. `*known` is a copy of the options, complete even where the caller's
@@ -332,7 +333,7 @@ static coffer_status import_new(coffer_import **import, coffer_input *input, con
     made->input = input;
     /* Both ways to fill the plan share this bound: reading a file, and loading bytes. */
     const uint64_t budget = known->max_metadata != 0 ? known->max_metadata : COFFER__PLAN_BUDGET;
-    status = coffer__plan_begin(&made->plan, &made->allocator, budget, err);
+    status = coffer__import_plan_begin(&made->plan, &made->allocator, budget, err);
     if (status != COFFER_OK) {
         coffer_import_free(made);
         return status;
@@ -388,7 +389,7 @@ coffer_status coffer_import_save(coffer_import *import, const void **bytes, size
     }
     if (import->saved == NULL) {
         const coffer_status status =
-            coffer__plan_save(&import->plan, import->summary.format, &import->saved, &import->saved_size, err);
+            coffer__import_plan_save(&import->plan, import->summary.format, &import->saved, &import->saved_size, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -406,7 +407,7 @@ static coffer_status import_open_files(coffer_import *import, coffer_error *err)
     const uint32_t *names = import->plan.file_names.items;
     for (uint32_t i = 1; i < import->plan.file_count; i++) {
         size_t name_len = 0;
-        const char *name = coffer__plan_text(&import->plan, names[i], &name_len);
+        const char *name = coffer__import_plan_text(&import->plan, names[i], &name_len);
         uint32_t number = 0;
         const coffer_status status = coffer_input_beside(import->input, name, name_len, &number, NULL, err);
         if (status != COFFER_OK) {
@@ -424,7 +425,7 @@ static coffer_status import_open_files(coffer_import *import, coffer_error *err)
 static coffer_status import_load(coffer_import *import, const void *bytes, size_t size, coffer_error *err)
 {
     char format[COFFER__PLAN_FORMAT_SIZE];
-    coffer_status status = coffer__plan_load(&import->plan, bytes, size, format, err);
+    coffer_status status = coffer__import_plan_load(&import->plan, bytes, size, format, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -464,22 +465,22 @@ const coffer_import_summary *coffer_import_summarize(const coffer_import *import
 }
 
 /* Whether the elements of a row do not lie one after another, as they are written. */
-static bool import_is_gathered(const coffer__plan *plan, const coffer__plan_row *row)
+static bool import_is_gathered(const coffer__import_plan *plan, const coffer__import_plan_row *row)
 {
     coffer__box box;
-    if (row->storage != COFFER__PLAN_NO_STORAGE && coffer__plan_storages(plan)[row->storage].part_count > 0) {
+    if (row->storage != COFFER__PLAN_NO_STORAGE && coffer__import_plan_storages(plan)[row->storage].part_count > 0) {
         return true;
     }
-    return row->storage != COFFER__PLAN_NO_STORAGE && coffer__plan_box(plan, row, &box, NULL) == COFFER_OK &&
+    return row->storage != COFFER__PLAN_NO_STORAGE && coffer__import_plan_box(plan, row, &box, NULL) == COFFER_OK &&
            box.rank > 0;
 }
 
 /* Whether any piece of a storage is more than bytes that are simply there. A storage without pieces
    has nothing to decode. */
-static bool import_is_decoded(const coffer__plan *plan, const coffer__plan_storage *storage)
+static bool import_is_decoded(const coffer__import_plan *plan, const coffer__import_plan_storage *storage)
 {
     for (size_t i = 0; i < storage->piece_count; i++) {
-        if (coffer__plan_pieces(plan)[storage->first_piece + i].coding != COFFER__CODING_STORED) {
+        if (coffer__import_plan_pieces(plan)[storage->first_piece + i].coding != COFFER__CODING_STORED) {
             return true;
         }
     }
@@ -493,28 +494,28 @@ const coffer_import_tensor *coffer_import_at(coffer_import *import, size_t i)
     if (import == NULL || i >= import->plan.rows.count) {
         return NULL;
     }
-    const coffer__plan *plan = &import->plan;
-    const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+    const coffer__import_plan *plan = &import->plan;
+    const coffer__import_plan_row *row = coffer__import_plan_rows(plan) + i;
     /* Only a skipped row can be apart: what it was a view of is not in the file. */
     const bool apart = row->storage == COFFER__PLAN_NO_STORAGE;
-    const coffer__plan_storage *storage = apart ? NULL : coffer__plan_storages(plan) + row->storage;
+    const coffer__import_plan_storage *storage = apart ? NULL : coffer__import_plan_storages(plan) + row->storage;
     coffer_import_tensor *tensor = &import->tensor;
     *tensor = (coffer_import_tensor){
         .dtype = row->dtype,
         .rank = row->rank,
         .shape = import->shapes + row->dimensions,
-        .size = coffer__plan_row_size(plan, row),
+        .size = coffer__import_plan_row_size(plan, row),
         .fate = row->fate,
         .alias_of = row->fate == COFFER_FATE_ALIAS ? row->alias_of : SIZE_MAX,
-        .reason = row->fate == COFFER_FATE_SKIPPED ? coffer__plan_text(plan, row->reason, NULL) : "",
+        .reason = row->fate == COFFER_FATE_SKIPPED ? coffer__import_plan_text(plan, row->reason, NULL) : "",
         .storage = "",
         .gathered = import_is_gathered(plan, row),
         .changed = row->swap > 0 || row->sign != COFFER__SIGN_KEPT,
         .decoded = !apart && import_is_decoded(plan, storage),
     };
-    tensor->name = coffer__plan_text(plan, row->name, &tensor->name_len);
+    tensor->name = coffer__import_plan_text(plan, row->name, &tensor->name_len);
     if (!apart) {
-        tensor->storage = coffer__plan_text(plan, storage->name, &tensor->storage_len);
+        tensor->storage = coffer__import_plan_text(plan, storage->name, &tensor->storage_len);
     }
     return tensor;
 }
@@ -525,16 +526,16 @@ const coffer_import_finding *coffer_import_finding_at(coffer_import *import, siz
     if (import == NULL || i >= import->plan.findings.count) {
         return NULL;
     }
-    const coffer__plan *plan = &import->plan;
-    const coffer__plan_finding *finding = coffer__plan_findings(plan) + i;
+    const coffer__import_plan *plan = &import->plan;
+    const coffer__import_plan_finding *finding = coffer__import_plan_findings(plan) + i;
     const uint32_t *names = plan->file_names.items;
     import->finding = (coffer_import_finding){ .weight = finding->weight,
                                                .file = finding->file,
-                                               .file_name = coffer__plan_text(plan, names[finding->file], NULL),
+                                               .file_name = coffer__import_plan_text(plan, names[finding->file], NULL),
                                                .offset = finding->offset,
-                                               .member = coffer__plan_text(plan, finding->member, NULL),
-                                               .subject = coffer__plan_text(plan, finding->subject, NULL),
-                                               .text = coffer__plan_text(plan, finding->text, NULL) };
+                                               .member = coffer__import_plan_text(plan, finding->member, NULL),
+                                               .subject = coffer__import_plan_text(plan, finding->subject, NULL),
+                                               .text = coffer__import_plan_text(plan, finding->text, NULL) };
     return &import->finding;
 }
 
@@ -545,21 +546,21 @@ bool coffer_import_metadata_at(const coffer_import *import, size_t i, coffer_pai
     if (import == NULL || pair == NULL) {
         return false;
     }
-    const coffer__plan *plan = &import->plan;
+    const coffer__import_plan *plan = &import->plan;
     const size_t count = plan->pairs.count;
     if (i < count) {
-        pair->key = coffer__plan_text(plan, coffer__plan_pairs(plan)[i].key, &pair->key_len);
-        pair->value = coffer__plan_text(plan, coffer__plan_pairs(plan)[i].value, &pair->value_len);
+        pair->key = coffer__import_plan_text(plan, coffer__import_plan_pairs(plan)[i].key, &pair->key_len);
+        pair->value = coffer__import_plan_text(plan, coffer__import_plan_pairs(plan)[i].value, &pair->value_len);
         return true;
     }
     /* `i` is at least `count` here. */
     if (i - count >= import->alias_count) {
         return false;
     }
-    const coffer__plan_row *rows = coffer__plan_rows(plan);
-    const coffer__plan_row *row = &rows[import->aliases[i - count]];
-    pair->key = coffer__plan_text(plan, row->name, &pair->key_len);
-    pair->value = coffer__plan_text(plan, rows[row->alias_of].name, &pair->value_len);
+    const coffer__import_plan_row *rows = coffer__import_plan_rows(plan);
+    const coffer__import_plan_row *row = &rows[import->aliases[i - count]];
+    pair->key = coffer__import_plan_text(plan, row->name, &pair->key_len);
+    pair->value = coffer__import_plan_text(plan, rows[row->alias_of].name, &pair->value_len);
     return true;
 }
 
@@ -569,9 +570,9 @@ const char *coffer_import_unreferenced_at(const coffer_import *import, size_t i,
     if (import == NULL || i >= import->summary.unreferenced_count) {
         return NULL;
     }
-    const coffer__plan_storage *storage = coffer__plan_storages(&import->plan) + import->unreferenced[i];
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(&import->plan) + import->unreferenced[i];
     if (size != NULL) {
         *size = storage->size;
     }
-    return coffer__plan_text(&import->plan, storage->name, NULL);
+    return coffer__import_plan_text(&import->plan, storage->name, NULL);
 }

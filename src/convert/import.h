@@ -10,9 +10,9 @@
 struct coffer_import {
     coffer_allocator allocator;
     coffer_input *input;
-    coffer__plan plan;
+    coffer__import_plan plan;
     coffer_import_summary summary;
-    /* What the functions of the public header hand out, with room that is made once. */
+    /* What the functions of the public header hand out, with space that is made once. */
     coffer_import_tensor tensor;
     coffer_import_finding finding;
     uint64_t *shapes;       /* the written sizes of all dimensions of the plan */
@@ -27,8 +27,8 @@ struct coffer_import {
 
 /* coffer_import_verify; what is decoded, and too much for memory, goes into a file without a name beside `spool`, or, if
    that is NULL, where the system has its own. */
-coffer_status coffer__import_verify(coffer_import *import, const coffer *written, const char *spool,
-                                    const coffer_read_options *reading, coffer_error *err);
+coffer_status coffer__import_compare(coffer_import *import, const coffer *written, const char *spool,
+                                     const coffer_read_options *reading, coffer_error *err);
 /* Summarises a plan that has grown, and had `dimensions` before. The import stays as it was on failure. */
 coffer_status coffer__import_summarize_again(coffer_import *import, size_t dimensions, coffer_error *err);
 

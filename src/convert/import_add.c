@@ -15,12 +15,12 @@
 /* What a file is called in messages. */
 static const char *import_file_of(const coffer_import *import, uint32_t row)
 {
-    const coffer__plan *plan = &import->plan;
-    const coffer__plan_row *what = coffer__plan_rows(plan) + row;
-    const coffer__plan_storage *storage =
-        what->storage == COFFER__PLAN_NO_STORAGE ? NULL : coffer__plan_storages(plan) + what->storage;
+    const coffer__import_plan *plan = &import->plan;
+    const coffer__import_plan_row *what = coffer__import_plan_rows(plan) + row;
+    const coffer__import_plan_storage *storage =
+        what->storage == COFFER__PLAN_NO_STORAGE ? NULL : coffer__import_plan_storages(plan) + what->storage;
     const uint32_t file =
-        storage == NULL || storage->piece_count == 0 ? 0 : coffer__plan_pieces(plan)[storage->first_piece].file;
+        storage == NULL || storage->piece_count == 0 ? 0 : coffer__import_plan_pieces(plan)[storage->first_piece].file;
     return coffer__input_file_path(import->input, file);
 }
 
@@ -31,12 +31,13 @@ static coffer_status import_check_same(const coffer_import *import, size_t split
 {
     uint32_t first = 0;
     uint32_t second = 0;
-    const coffer_status status = coffer__plan_find_same(&import->plan, split, &first, &second, err);
+    const coffer_status status = coffer__import_plan_find_same(&import->plan, split, &first, &second, err);
     if (status != COFFER_OK || first == UINT32_MAX) {
         return status;
     }
     size_t name_len = 0;
-    const char *name = coffer__plan_text(&import->plan, coffer__plan_rows(&import->plan)[first].name, &name_len);
+    const char *name =
+        coffer__import_plan_text(&import->plan, coffer__import_plan_rows(&import->plan)[first].name, &name_len);
     coffer__fail(err, COFFER_ERR_DUPLICATE_NAME, "tensor %q is in %p and in %p", name, name_len,
                  import_file_of(import, first), import_file_of(more, second - (uint32_t)split));
     coffer__fail_path(err, COFFER_ERR_DUPLICATE_NAME, more->input->path);
@@ -51,7 +52,7 @@ static coffer_status import_name_files(coffer_import *import, coffer_error *err)
         const coffer__input_file *file = import->input->files[import->plan.file_count];
         const char *name = file->number == 0 ? file->input->path : file->name;
         uint32_t number = 0;
-        status = coffer__plan_put_file(&import->plan, name, strlen(name), &number, err);
+        status = coffer__import_plan_put_file(&import->plan, name, strlen(name), &number, err);
     }
     return status;
 }
@@ -70,7 +71,7 @@ static coffer_status import_join(coffer_import *import, const coffer_import *mor
         status = import_name_files(import, err);
     }
     if (status == COFFER_OK) {
-        status = coffer__plan_join(&import->plan, &more->plan, file, err);
+        status = coffer__import_plan_join(&import->plan, &more->plan, file, err);
         if (status != COFFER_OK && err != NULL) {
             (void)coffer__fail_path(err, status, more->input->path);
         }
@@ -91,13 +92,13 @@ coffer_status coffer_import_add(coffer_import *import, const coffer_import *more
     if (import->input->borrower != NULL && import->input->borrower != import) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "imports were added to another import of the same input");
     }
-    coffer__plan_mark before;
-    coffer__plan_mark_now(&import->plan, &before);
+    coffer__import_plan_mark before;
+    coffer__import_plan_mark_now(&import->plan, &before);
     const uint32_t files = import->input->count;
     const bool same = strcmp(import->summary.format, more->summary.format) == 0;
     const coffer_status status = import_join(import, more, err);
     if (status != COFFER_OK) {
-        coffer__plan_unjoin(&import->plan, &before);
+        coffer__import_plan_unjoin(&import->plan, &before);
         coffer__input_take_back(import->input, files);
         return status;
     }

@@ -12,7 +12,7 @@
  *
  * CRCs are not compared again: the same bytes would give the same answer.
  *
- * Memory: that of the crew (verify_crew.h) and, once a view needs it, 16 MiB.
+ * Memory: that of the thread pool (verify_threads.h) and, once a view needs it, 16 MiB.
  */
 #include "alloc.h"
 #include "error.h"
@@ -24,7 +24,7 @@
 #include "storage.h"
 #include "tile.h"
 #include "transfer.h"
-#include "verify_crew.h"
+#include "verify_threads.h"
 
 #include <string.h>
 
@@ -37,11 +37,11 @@ static const coffer__tile_limits verify_tiles = { (uint64_t)1 << 20, 4096 - 64, 
 /* One call. */
 typedef struct verify_comparison {
     const coffer_import *import;
-    const coffer__plan *plan;
+    const coffer__import_plan *plan;
     const coffer_read_options *options;
     const coffer_allocator *allocator;
     coffer__decoding decoding;
-    coffer__verify_crew crew;
+    coffer__verify_threads thread_pool;
     coffer__verify_row *rows; /* `count` that are written: those of a storage together, but first the plain ones */
     size_t count;
     size_t empty_count;         /* without bytes, at the end: nothing was carried, so nothing is decoded either */
@@ -53,9 +53,10 @@ typedef struct verify_comparison {
 } verify_comparison;
 
 /* A row that is written has a storage: the check refuses any other. */
-static const coffer__plan_storage *verify_storage_of(const coffer__plan *plan, const coffer__plan_row *row)
+static const coffer__import_plan_storage *verify_storage_of(const coffer__import_plan *plan,
+                                                            const coffer__import_plan_row *row)
 {
-    return coffer__plan_storages(plan) + row->storage;
+    return coffer__import_plan_storages(plan) + row->storage;
 }
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
@@ -93,7 +94,7 @@ static coffer_status verify_small_views(verify_comparison *run, const coffer__ve
         return status;
     }
     const coffer__verify_task task = { .rows = rows, .count = count, .to = UINT64_MAX, .storage = run->view };
-    return coffer__verify_crew_run(&run->crew, &task, err);
+    return coffer__verify_threads_run(&run->thread_pool, &task, err);
 }
 
 /* A view of more: band by band of the result, each gathered by a transfer into memory. */
@@ -120,7 +121,7 @@ static coffer_status verify_large_view(verify_comparison *run, const coffer__ver
                      ? verify_transfer(run, &part, err)
                      : coffer__fail(err, COFFER_ERR_UNSUPPORTED, "a run of this tensor is too long to be verified");
         if (status == COFFER_OK) {
-            status = coffer__verify_crew_run(&run->crew, &task, err);
+            status = coffer__verify_threads_run(&run->thread_pool, &task, err);
         }
     }
     return status;
@@ -133,12 +134,13 @@ static coffer_status verify_alone(verify_comparison *run, const coffer__verify_r
                                   coffer_error *err)
 {
     coffer__box box;
-    const coffer_status status = coffer__plan_box(run->plan, row->row, &box, err);
+    const coffer_status status = coffer__import_plan_box(run->plan, row->row, &box, err);
     if (status != COFFER_OK || row->tensor->size == 0) {
         return status;
     }
     const coffer__verify_task task = { .rows = row, .count = 1, .to = UINT64_MAX, .in_order = in_order };
-    return box.rank == 0 ? coffer__verify_crew_run(&run->crew, &task, err) : verify_large_view(run, row, &box, err);
+    return box.rank == 0 ? coffer__verify_threads_run(&run->thread_pool, &task, err)
+                         : verify_large_view(run, row, &box, err);
 }
 
 /* `count` rows of one storage, from its source. A small storage is read whole, whatever its views look like; of a large
@@ -150,12 +152,12 @@ static coffer_status verify_from(verify_comparison *run, const coffer__verify_ro
     coffer_status status = COFFER_OK;
     if (storage_size <= VERIFY_VIEW && !in_order) {
         status = verify_small_views(run, rows, count, storage_size, err);
-        return status == COFFER_OK ? status : coffer__plan_fail_row(run->plan, rows->row, status, err);
+        return status == COFFER_OK ? status : coffer__import_plan_fail_row(run->plan, rows->row, status, err);
     }
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
         status = verify_alone(run, &rows[i], in_order, err);
         if (status != COFFER_OK) {
-            (void)coffer__plan_fail_row(run->plan, rows[i].row, status, err);
+            (void)coffer__import_plan_fail_row(run->plan, rows[i].row, status, err);
         }
     }
     return status;
@@ -163,9 +165,9 @@ static coffer_status verify_from(verify_comparison *run, const coffer__verify_ro
 
 /* Whether a row is all of an array that is assembled, in its order. Others of such arrays, which are transposed, go the
    way of views: over the source that wrote them. */
-static bool verify_is_array(const coffer__plan *plan, const coffer__plan_row *row)
+static bool verify_is_array(const coffer__import_plan *plan, const coffer__import_plan_row *row)
 {
-    return verify_storage_of(plan, row)->part_count > 0 && coffer__plan_is_whole(plan, row);
+    return verify_storage_of(plan, row)->part_count > 0 && coffer__import_plan_is_whole(plan, row);
 }
 
 /* Rows that are all of one array: what they should be is assembled stretch by stretch. */
@@ -176,15 +178,15 @@ static coffer_status verify_array(verify_comparison *run, coffer__verify_row *ro
     for (size_t i = 0; i < count; i++) {
         rows[i].array = &array;
     }
-    const coffer_status status = coffer__verify_crew_run(&run->crew, &task, err);
-    return status == COFFER_OK ? status : coffer__plan_fail_row(run->plan, rows->row, status, err);
+    const coffer_status status = coffer__verify_threads_run(&run->thread_pool, &task, err);
+    return status == COFFER_OK ? status : coffer__import_plan_fail_row(run->plan, rows->row, status, err);
 }
 
 /* The rows of one storage: from the file itself where the bytes are simply there, else decoded again. A stream can be
    read once only, so a storage streams if one row wants it, and all of it. */
 static coffer_status verify_storage(verify_comparison *run, coffer__verify_row *rows, size_t count, coffer_error *err)
 {
-    const coffer__plan_row *row = rows->row;
+    const coffer__import_plan_row *row = rows->row;
     if (rows->source != NULL) {
         return verify_from(run, rows, count, false, err);
     }
@@ -193,14 +195,14 @@ static coffer_status verify_storage(verify_comparison *run, coffer__verify_row *
     }
     coffer__storage_source source;
     coffer_status status = coffer__storage_open(&source, &run->decoding, row->storage,
-                                                count == 1 && coffer__plan_is_whole(run->plan, row), err);
+                                                count == 1 && coffer__import_plan_is_whole(run->plan, row), err);
     for (size_t i = 0; i < count; i++) {
         rows[i].source = &source.source;
     }
     if (status == COFFER_OK) {
         status = verify_from(run, rows, count, source.in_order, err);
     } else {
-        (void)coffer__plan_fail_row(run->plan, row, status, err);
+        (void)coffer__import_plan_fail_row(run->plan, row, status, err);
     }
     coffer__storage_close(&source);
     return status;
@@ -209,19 +211,19 @@ static coffer_status verify_storage(verify_comparison *run, coffer__verify_row *
 /* ---- all rows ---------------------------------------------------------------------------------------------------- */
 
 /* Whether a row's bytes lie one after another in a file of the input. */
-static bool verify_is_plain(const coffer__plan *plan, const coffer__plan_row *row)
+static bool verify_is_plain(const coffer__import_plan *plan, const coffer__import_plan_row *row)
 {
     coffer__box box;
-    return coffer__plan_is_plain(plan, verify_storage_of(plan, row)) &&
-           coffer__plan_box(plan, row, &box, NULL) == COFFER_OK && box.rank == 0;
+    return coffer__import_plan_is_plain(plan, verify_storage_of(plan, row)) &&
+           coffer__import_plan_box(plan, row, &box, NULL) == COFFER_OK && box.rank == 0;
 }
 
 /* Whether the tensor is declared as the plan has it: right bytes under a wrong shape or dtype are a wrong tensor. */
-static bool verify_is_same(const coffer__plan *plan, const coffer__verify_row *row)
+static bool verify_is_same(const coffer__import_plan *plan, const coffer__verify_row *row)
 {
     const coffer_tensor *tensor = row->tensor;
     if (tensor->dtype != row->row->dtype || tensor->rank != row->row->rank ||
-        tensor->size != coffer__plan_row_size(plan, row->row)) {
+        tensor->size != coffer__import_plan_row_size(plan, row->row)) {
         return false;
     }
     for (size_t i = 0; i < tensor->rank; i++) {
@@ -237,18 +239,18 @@ static bool verify_is_same(const coffer__plan *plan, const coffer__verify_row *r
 static coffer_status verify_find_row(verify_comparison *run, uint32_t number, coffer__verify_row *found,
                                      coffer_error *err)
 {
-    const coffer__plan_row *row = coffer__plan_rows(run->plan) + number;
-    const coffer__plan_storage *storage = verify_storage_of(run->plan, row);
+    const coffer__import_plan_row *row = coffer__import_plan_rows(run->plan) + number;
+    const coffer__import_plan_storage *storage = verify_storage_of(run->plan, row);
     size_t name_len = 0;
-    const char *name = coffer__plan_text(run->plan, row->name, &name_len);
+    const char *name = coffer__import_plan_text(run->plan, row->name, &name_len);
     *found = (coffer__verify_row){ .row = row,
-                                   .dimensions = coffer__plan_dimensions(run->plan, row),
-                                   .tensor = coffer_find(run->crew.written, name, name_len) };
+                                   .dimensions = coffer__import_plan_dimensions(run->plan, row),
+                                   .tensor = coffer_find(run->thread_pool.written, name, name_len) };
     if (found->tensor == NULL || !verify_is_same(run->plan, found)) {
         return coffer__verify_differs(name, name_len, "the output does not have it as it should be", err);
     }
-    if (coffer__plan_is_plain(run->plan, storage)) {
-        const coffer__plan_piece *piece = coffer__plan_pieces(run->plan) + storage->first_piece;
+    if (coffer__import_plan_is_plain(run->plan, storage)) {
+        const coffer__import_plan_piece *piece = coffer__import_plan_pieces(run->plan) + storage->first_piece;
         found->source = coffer__input_source(run->import->input, piece->file);
         found->at = piece->offset;
     }
@@ -256,15 +258,15 @@ static coffer_status verify_find_row(verify_comparison *run, uint32_t number, co
 }
 
 /* What is plain comes first, and what has no bytes last. */
-static unsigned verify_turn(const coffer__plan *plan, const coffer__plan_row *row)
+static unsigned verify_turn(const coffer__import_plan *plan, const coffer__import_plan_row *row)
 {
-    return verify_is_plain(plan, row) ? 0 : coffer__plan_row_size(plan, row) > 0 ? 1 : 2;
+    return verify_is_plain(plan, row) ? 0 : coffer__import_plan_row_size(plan, row) > 0 ? 1 : 2;
 }
 
 /* The rest by storage, and so in the order of the input for what a reader found in order. */
 static bool verify_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer__plan_row *rows = coffer__plan_rows(ctx);
+    const coffer__import_plan_row *rows = coffer__import_plan_rows(ctx);
     const unsigned turn = verify_turn(ctx, &rows[a]);
     const unsigned other = verify_turn(ctx, &rows[b]);
     return turn != other ? turn < other : rows[a].storage < rows[b].storage;
@@ -274,11 +276,11 @@ static bool verify_before(const void *ctx, uint32_t a, uint32_t b)
    mostly follow each other. */
 static void verify_find_holes(verify_comparison *run)
 {
-    const coffer__source *sources[2] = { NULL, NULL };
+    const coffer__byte_source *sources[2] = { NULL, NULL };
     bool sparse = false;
     for (size_t i = 0; i < run->plain_count; i++) {
         coffer__verify_row *row = &run->rows[i];
-        const coffer__source *output = &coffer__model_shard(run->crew.written, row->tensor)->source;
+        const coffer__byte_source *output = &coffer__model_shard(run->thread_pool.written, row->tensor)->source;
         if (row->source != sources[0] || output != sources[1]) {
             sparse = coffer__source_has_holes(row->source) && coffer__source_has_holes(output);
         }
@@ -288,33 +290,33 @@ static void verify_find_holes(verify_comparison *run)
     }
 }
 
-/* Makes room for a row that is written, as far as it is worth it. */
-static void verify_make_room(verify_comparison *run, const coffer__plan_row *row)
+/* Makes space for a row that is written, as far as it is worth it. */
+static void verify_reserve(verify_comparison *run, const coffer__import_plan_row *row)
 {
     const uint64_t storage_size = verify_storage_of(run->plan, row)->size;
-    const uint64_t row_size = coffer__plan_row_size(run->plan, row);
+    const uint64_t row_size = coffer__import_plan_row_size(run->plan, row);
     const uint64_t larger = storage_size > row_size ? storage_size : row_size;
     const size_t useful = larger < VERIFY_VIEW ? (size_t)larger : (size_t)VERIFY_VIEW;
     run->view_size = useful > run->view_size ? useful : run->view_size;
-    run->crew.total += row_size;
+    run->thread_pool.total += row_size;
 }
 
 /* As many tensors as rows, and each row is found by its name: so there are no others. */
 static coffer_status verify_find_all(verify_comparison *run, coffer_error *err)
 {
     for (uint32_t i = 0; i < run->plan->rows.count; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(run->plan) + i;
+        const coffer__import_plan_row *row = coffer__import_plan_rows(run->plan) + i;
         if (row->fate == COFFER_FATE_WRITTEN) {
             run->order[run->count++] = i;
-            verify_make_room(run, row);
+            verify_reserve(run, row);
             run->plain_count += verify_turn(run->plan, row) == 0;
             run->empty_count += verify_turn(run->plan, row) == 2;
         }
     }
     coffer__sort(run->order, run->count, verify_before, run->plan);
-    if (coffer_count(run->crew.written) != run->count) {
+    if (coffer_count(run->thread_pool.written) != run->count) {
         return coffer__fail(err, COFFER_ERR_NOT_EQUAL, "the output has %u tensors instead of %u",
-                            (uint64_t)coffer_count(run->crew.written), (uint64_t)run->count);
+                            (uint64_t)coffer_count(run->thread_pool.written), (uint64_t)run->count);
     }
     for (size_t i = 0; i < run->count; i++) {
         const coffer_status status = verify_find_row(run, run->order[i], &run->rows[i], err);
@@ -332,7 +334,7 @@ static coffer_status verify_all(verify_comparison *run, coffer_error *err)
     coffer_status status = COFFER_OK;
     if (run->plain_count > 0) {
         const coffer__verify_task plain = { .rows = run->rows, .count = run->plain_count, .to = UINT64_MAX };
-        status = coffer__verify_crew_run(&run->crew, &plain, err);
+        status = coffer__verify_threads_run(&run->thread_pool, &plain, err);
     }
     const size_t filled_end = run->count - run->empty_count;
     for (size_t i = run->plain_count; i < filled_end && status == COFFER_OK;) {
@@ -357,7 +359,7 @@ static coffer_status verify_import(verify_comparison *run, coffer_error *err)
         status = verify_find_all(run, err);
     }
     if (status == COFFER_OK) {
-        status = coffer__verify_crew_open(&run->crew, coffer__input_is_far(run->import->input), err);
+        status = coffer__verify_threads_open(&run->thread_pool, coffer__input_is_far(run->import->input), err);
     }
     if (status == COFFER_OK) {
         status = verify_all(run, err);
@@ -365,14 +367,14 @@ static coffer_status verify_import(verify_comparison *run, coffer_error *err)
     coffer__inflaters_close(&run->decoding.inflaters);
     coffer__transfer_forget(&run->kept, run->allocator);
     coffer__free_pages(run->allocator, run->view, run->view_size);
-    coffer__verify_crew_close(&run->crew);
+    coffer__verify_threads_close(&run->thread_pool);
     coffer__free_array(run->allocator, run->rows, rows, sizeof *run->rows);
     coffer__free_array(run->allocator, run->order, rows, sizeof *run->order);
     return status;
 }
 
-coffer_status coffer__import_verify(coffer_import *import, const coffer *written, const char *spool,
-                                    const coffer_read_options *reading, coffer_error *err)
+coffer_status coffer__import_compare(coffer_import *import, const coffer *written, const char *spool,
+                                     const coffer_read_options *reading, coffer_error *err)
 {
     coffer_read_options known;
     const coffer_status status = coffer__options_copy(&known, sizeof known, reading, err);
@@ -387,12 +389,12 @@ coffer_status coffer__import_verify(coffer_import *import, const coffer *written
         .allocator = allocator,
         .view_size = 1, /* of nothing, too */
         .decoding = { .plan = &import->plan, .input = import->input, .spool = spool, .allocator = allocator },
-        .crew = { .written = written, .options = &known, .allocator = allocator }
+        .thread_pool = { .written = written, .options = &known, .allocator = allocator }
     };
     return verify_import(&run, err);
 }
 
-/* Beside the output there was room for as much. One behind a URL has no folder here. */
+/* Beside the output there was space for as much. One behind a URL has no folder here. */
 coffer_status coffer_import_verify(coffer_import *import, const coffer *written, const coffer_read_options *reading,
                                    coffer_error *err)
 {
@@ -400,5 +402,5 @@ coffer_status coffer_import_verify(coffer_import *import, const coffer *written,
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or what was written is NULL");
     }
     const char *path = written->web == NULL && written->shard_count > 0 ? written->shards[0].path : NULL;
-    return coffer__import_verify(import, written, path, reading, err);
+    return coffer__import_compare(import, written, path, reading, err);
 }

@@ -38,13 +38,13 @@ coffer_status coffer_import_declare(const coffer_import *import, coffer_header *
     if (import == NULL || header == NULL || coffer_header_count(header) > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "an import is declared in a header without tensors");
     }
-    const coffer__plan *plan = &import->plan;
+    const coffer__import_plan *plan = &import->plan;
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < plan->rows.count && status == COFFER_OK; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+        const coffer__import_plan_row *row = coffer__import_plan_rows(plan) + i;
         if (row->fate == COFFER_FATE_WRITTEN) {
             size_t name_len = 0;
-            const char *name = coffer__plan_text(plan, row->name, &name_len);
+            const char *name = coffer__import_plan_text(plan, row->name, &name_len);
             status =
                 coffer_header_add(header, name, name_len, row->dtype, import->shapes + row->dimensions, row->rank, err);
         }
@@ -77,7 +77,7 @@ static coffer_status import_carry(const coffer_import *import, const coffer__car
     return coffer__input_is_still(import->input, err);
 }
 
-/* Files without a name are made beside the new file, if there is one: there is room for that much. */
+/* Files without a name are made beside the new file, if there is one: there is space for that much. */
 coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, bool unchecked,
                                   const coffer_read_options *reading, coffer_error *err)
 {
@@ -138,7 +138,7 @@ static coffer_status import_look(void *ctx, const coffer *written, coffer_error 
     import_saving *saving = ctx;
     saving->halves.before = saving->import->summary.output;
     const coffer_read_options half = import_half(saving);
-    const coffer_status status = coffer__import_verify(saving->import, written, saving->output, &half, err);
+    const coffer_status status = coffer__import_compare(saving->import, written, saving->output, &half, err);
     /* The file may have another name for now. */
     return status == COFFER_ERR_NOT_EQUAL ? coffer__fail_path(err, status, saving->output) : status;
 }
@@ -173,7 +173,7 @@ static coffer_status import_write_file(import_saving *saving, coffer_header *hea
     const coffer_read_options half = import_half(saving);
     status = coffer_import_carry(saving->import, writer, saving->options.unchecked, &half, err);
     if (status == COFFER_OK) {
-        status = coffer__writer_finish(writer, verified && before ? &check : NULL, err);
+        status = coffer__writer_finish_checked(writer, verified && before ? &check : NULL, err);
     }
     coffer_writer_free(writer);
     return status == COFFER_OK && verified && !before ? import_look_at_output(saving, err) : status;
@@ -216,7 +216,7 @@ static coffer_status import_write_model(import_saving *saving, const coffer_head
         status = import_carry(saving->import, &target, saving->options.unchecked, &half, err);
     }
     if (status == COFFER_OK) {
-        status = coffer__model_writer_finish(writer, saving->options.unverified ? NULL : &check, err);
+        status = coffer__model_writer_finish_checked(writer, saving->options.unverified ? NULL : &check, err);
     }
     coffer_model_writer_free(writer);
     return status;
@@ -242,7 +242,7 @@ static coffer_status import_write(import_saving *saving, coffer_error *err)
 /* A sidecar is written before the tensors and published after them, so that what fails leaves neither. */
 static coffer_status import_write_both(import_saving *saving, coffer_error *err)
 {
-    coffer__sink sink;
+    coffer__byte_sink sink;
     const coffer_writer_options *files = saving->options.files;
     const char *path = saving->options.sidecar;
     if (path == NULL) {

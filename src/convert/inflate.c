@@ -15,7 +15,7 @@
  * codes; a code is read bit by bit until it is below the end of its length's. That is slower than tables of
  * prefixes, and small enough to be read through, which counts for more where the input is a stranger's.
  *
- * Nothing is trusted: bits are asked for one by one and may end anywhere, output is compared with its room before each
+ * Nothing is trusted: bits are asked for one by one and may end anywhere, output is compared with its space before each
  * byte, distances with what was written.
  */
 #include "inflate.h"
@@ -88,7 +88,7 @@ static coffer_status inflate_bits(inflate_state *in, unsigned count, uint32_t *v
 
 /*
  * Makes a table of the codes' lengths, 0 for symbols without one. False: there are more codes than the lengths have
- * room for, or fewer. Only a single code may leave room, and no code at all be one for which nothing asks.
+ * space for, or fewer. Only a single code may leave space, and no code at all be one for which nothing asks.
  */
 static bool inflate_build(inflate_table *table, const uint8_t *lengths, size_t count)
 {
@@ -102,10 +102,10 @@ static bool inflate_build(inflate_table *table, const uint8_t *lengths, size_t c
     table->counts[0] = 0;
     /* How many codes of the length are free after those that are used: each free one of the length before
        makes two. It cannot grow beyond 2^15. */
-    int32_t room = 1;
+    int32_t capacity = 1;
     for (size_t i = 1; i <= INFLATE_LONGEST; i++) {
-        room = 2 * room - table->counts[i];
-        if (room < 0) {
+        capacity = 2 * capacity - table->counts[i];
+        if (capacity < 0) {
             return false;
         }
         next[i] = (uint16_t)(next[i - 1] + table->counts[i - 1]);
@@ -115,7 +115,7 @@ static bool inflate_build(inflate_table *table, const uint8_t *lengths, size_t c
             table->symbols[next[lengths[i]]++] = (uint16_t)i;
         }
     }
-    return room == 0 || used == 0 || (used == 1 && table->counts[1] == 1);
+    return capacity == 0 || used == 0 || (used == 1 && table->counts[1] == 1);
 }
 
 /* Both sides of the comparison are unsigned: `code` is never below `first`, since a code below it would have
@@ -249,8 +249,8 @@ static coffer_status inflate_read_tables(inflate_state *in)
 
 /* ---- bytes ---- */
 
-/* Room for `size` more bytes; what is not wanted any more is left out, and `done` says that there is enough. */
-static coffer_status inflate_room(inflate_state *in, size_t *size)
+/* Space for `size` more bytes; what is not wanted any more is left out, and `done` says that there is enough. */
+static coffer_status inflate_capacity(inflate_state *in, size_t *size)
 {
     if (*size <= in->out_size - in->out_count) {
         return COFFER_OK;
@@ -270,7 +270,7 @@ static coffer_status inflate_repeat(inflate_state *in, size_t size, size_t dista
     if (distance > in->out_count) {
         return inflate_fail(in, "something is repeated from before the beginning");
     }
-    const coffer_status status = inflate_room(in, &size);
+    const coffer_status status = inflate_capacity(in, &size);
     for (size_t i = 0; status == COFFER_OK && i < size; i++) {
         in->out[in->out_count] = in->out[in->out_count - distance];
         in->out_count++;
@@ -336,7 +336,7 @@ static coffer_status inflate_packed(inflate_state *in)
             status = inflate_copy(in, symbol);
         } else {
             size_t size = 1;
-            status = inflate_room(in, &size);
+            status = inflate_capacity(in, &size);
             if (status == COFFER_OK && size == 1) {
                 in->out[in->out_count++] = (uint8_t)symbol;
             }
@@ -366,7 +366,7 @@ static coffer_status inflate_stored(inflate_state *in)
         return inflate_fail(in, "a block's length contradicts itself");
     }
     size_t size = length;
-    status = inflate_room(in, &size);
+    status = inflate_capacity(in, &size);
     /* By inflate_bits, as all else: a byte may already be in the bits, and the input may end. Stored blocks
        are rare. */
     for (size_t i = 0; status == COFFER_OK && i < size; i++) {

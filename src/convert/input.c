@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-#define INPUT_MOST_FILES 65536u
+#define INPUT_MAX_FILES 65536u
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
@@ -33,17 +33,17 @@ static coffer_status input_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to open a file that is to be converted");
 }
 
-/* Makes room for one more file. The array moves, the files do not: sources and callbacks keep
+/* Makes space for one more file. The array moves, the files do not: sources and callbacks keep
    pointers to them. The bound is against an index that names many thousands of files: each takes
    memory, and may take a descriptor. */
-static coffer_status input_room(coffer_input *input, coffer_error *err)
+static coffer_status input_capacity(coffer_input *input, coffer_error *err)
 {
-    if (input->count == INPUT_MOST_FILES) {
+    if (input->count == INPUT_MAX_FILES) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "at most %u files are converted together",
-                            (uint64_t)INPUT_MOST_FILES);
+                            (uint64_t)INPUT_MAX_FILES);
     }
     coffer__input_file **files =
-        coffer__grow_array(&input->allocator, input->files, input->count, &input->room, sizeof(void *), err);
+        coffer__grow_array(&input->allocator, input->files, input->count, &input->capacity, sizeof(void *), err);
     if (files == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -56,7 +56,7 @@ static coffer_status input_add(coffer_input *input, const char *name, size_t nam
                                coffer_error *err)
 {
     const coffer_allocator *allocator = &input->allocator;
-    const coffer_status status = input_room(input, err);
+    const coffer_status status = input_capacity(input, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -99,7 +99,7 @@ void coffer_input_free(coffer_input *input)
     while (input->count > 0) {
         input_drop(input);
     }
-    coffer__free(&allocator, input->files, input->room * sizeof(void *));
+    coffer__free(&allocator, input->files, input->capacity * sizeof(void *));
     if (input->functions.read == NULL) {
         coffer__neighbours_close(&input->around);
     } else if (input->functions.close != NULL) {
@@ -142,7 +142,7 @@ coffer_status coffer_input_open(coffer_input **input, const char *path, const co
     coffer__input_file *file = NULL;
     coffer__path in_folder;
     coffer__os_info info;
-    coffer_status status = coffer__open_options(&known, options, err);
+    coffer_status status = coffer__check_open_options(&known, options, err);
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
@@ -242,7 +242,7 @@ static coffer_status input_find(coffer_input *input, coffer__input_file *file, c
         file->source.ops = status == COFFER_OK ? file->source.ops : NULL;
         return status;
     }
-    coffer_status status = coffer__place_check_path(name.text, name.len, COFFER_NO_OFFSET, err);
+    coffer_status status = coffer__model_dir_check_path(name.text, name.len, COFFER_NO_OFFSET, err);
     if (status == COFFER_OK && functions->beside == NULL) {
         status = coffer__fail(err, COFFER_ERR_SHARD_MISSING, "there are no files beside this input, and %q is wanted",
                               name.text, name.len);
@@ -360,17 +360,17 @@ static coffer_status input_reader_open(void *ctx, const char *name, size_t name_
 }
 
 /* Path and size are borrowed: a reader is called and returns while the input is open. */
-coffer__input coffer__input_for_reader(coffer_input *input)
+coffer__input_files coffer__input_for_reader(coffer_input *input)
 {
-    return (coffer__input){ .ctx = input,
-                            .read = input_reader_read,
-                            .open = input_reader_open,
-                            .size = input->files[0]->source.size,
-                            .path = input->path,
-                            .path_len = input->path_size - 1 };
+    return (coffer__input_files){ .ctx = input,
+                                  .read = input_reader_read,
+                                  .open = input_reader_open,
+                                  .size = input->files[0]->source.size,
+                                  .path = input->path,
+                                  .path_len = input->path_size - 1 };
 }
 
-const coffer__source *coffer__input_source(const coffer_input *input, uint32_t file)
+const coffer__byte_source *coffer__input_source(const coffer_input *input, uint32_t file)
 {
     return &input->files[file]->source;
 }
@@ -386,7 +386,7 @@ const char *coffer__input_file_path(const coffer_input *input, uint32_t file)
 coffer_status coffer__input_lend(const coffer_input *input, coffer_input *to, coffer_error *err)
 {
     for (uint32_t i = 0; i < input->count; i++) {
-        const coffer_status status = input_room(to, err);
+        const coffer_status status = input_capacity(to, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -430,7 +430,7 @@ bool coffer__input_has_path(const coffer_input *input, const char *path)
 
 /* Whether a file is what it was when it was opened, by its size and times. One that was made a moment ago may be changed
    without either telling; that is for verifying to find. */
-static bool input_file_is_still(const coffer__source *source)
+static bool input_file_is_still(const coffer__byte_source *source)
 {
     const coffer__os_info *seen = coffer__source_seen(source);
     coffer__os_info now;

@@ -12,7 +12,7 @@
 typedef struct coffer__input_file {
     coffer_input *input;
     uint32_t number;
-    coffer__source source;
+    coffer__byte_source source;
     coffer__pooled pooled; /* of a file beside it, at a path */
     char *name;            /* NUL-terminated; "" of the input itself */
     size_t name_len;
@@ -26,9 +26,9 @@ struct coffer_input {
     void *progress_ctx;
     char *path; /* as it was given */
     size_t path_size;
-    coffer__input_file **files; /* `room` of them, `count` in use */
+    coffer__input_file **files; /* `capacity` of them, `count` in use */
     uint32_t count;
-    size_t room;
+    size_t capacity;
     const coffer_import *borrower; /* for which other inputs have lent files; or NULL */
     uint64_t bytes_read;
 };
@@ -36,9 +36,9 @@ struct coffer_input {
 /* Finds the file of a folder that is read (input_folder.c); false when it has none. */
 bool coffer__input_in_folder(const char *path, coffer__path *file);
 /* What readers see of it. Borrowed from the input. */
-coffer__input coffer__input_for_reader(coffer_input *input);
+coffer__input_files coffer__input_for_reader(coffer_input *input);
 /* The source of a file. */
-const coffer__source *coffer__input_source(const coffer_input *input, uint32_t file);
+const coffer__byte_source *coffer__input_source(const coffer_input *input, uint32_t file);
 /* What a file is called in messages: its path, or its name beside it. */
 const char *coffer__input_file_path(const coffer_input *input, uint32_t file);
 /* Adds all files of an input to another one, which may use them as long as the first one is open. */

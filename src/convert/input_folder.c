@@ -18,9 +18,9 @@
  */
 #include "input.h"
 
+#include "model_dir_name.h"
 #include "os.h"
 #include "paths.h"
-#include "place_name.h"
 
 #include <string.h>
 
@@ -64,7 +64,7 @@ static bool folder_look(const char *folder, coffer__path *path)
    most. */
 static bool folder_line(const char *folder, const char *called, coffer__path *line)
 {
-    coffer__source source;
+    coffer__byte_source source;
     if (!folder_join(folder, called, line) || !coffer__os_exists(line->text) ||
         coffer__source_path(&source, line->text, NULL) != COFFER_OK) {
         return false;
@@ -84,7 +84,7 @@ static bool folder_line(const char *folder, const char *called, coffer__path *li
 /* The file or folder of a name that was read in this folder, in which it has to be. */
 static bool folder_named(const char *folder, const char *name, coffer__path *path)
 {
-    return coffer__place_check_name(name, strlen(name), COFFER_NO_OFFSET, NULL) == COFFER_OK &&
+    return coffer__model_dir_check_name(name, strlen(name), COFFER_NO_OFFSET, NULL) == COFFER_OK &&
            folder_join(folder, name, path);
 }
 

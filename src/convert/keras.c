@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-#define KERAS_MOST_LISTS 10000u
+#define KERAS_MAX_LISTS 10000u
 #define KERAS_NAMES "keras.names"
 
 /* One HDF5 file. */
@@ -48,7 +48,7 @@ static bool keras_before(const void *ctx, uint32_t a, uint32_t b)
 
 /* A path that is looked for, in up to three parts with slashes between those that are not empty. */
 typedef struct keras_path {
-    char text[3 * COFFER__HDF5_MOST_PATH + 2];
+    char text[3 * COFFER__HDF5_MAX_PATH + 2];
     size_t len;
 } keras_path;
 
@@ -70,7 +70,7 @@ static coffer__hdf5_node *keras_find(const keras_file *file, const keras_path *p
 /* Longer than any path is no path; then *path becomes one that nothing has. */
 static void keras_join(keras_path *path, const char *text, size_t text_len)
 {
-    if (text_len > COFFER__HDF5_MOST_PATH || path->len > 2 * COFFER__HDF5_MOST_PATH) {
+    if (text_len > COFFER__HDF5_MAX_PATH || path->len > 2 * COFFER__HDF5_MAX_PATH) {
         path->len = 0;
         text = "/";
         text_len = 1;
@@ -92,7 +92,7 @@ static coffer_status keras_read_list(keras_file *file, uint64_t address, const c
     const size_t len = coffer__text_len(name);
     coffer_status status = coffer__hdf5_texts_read(&file->h, address, name, texts, err);
     bool more = !texts->found;
-    for (uint32_t i = 0; status == COFFER_OK && more && i < KERAS_MOST_LISTS; i++) {
+    for (uint32_t i = 0; status == COFFER_OK && more && i < KERAS_MAX_LISTS; i++) {
         const bool found = texts->found;
         memcpy(numbered, name, len);
         numbered[len + coffer__write_u64(numbered + len, i)] = '\0';
@@ -123,7 +123,7 @@ static coffer_status keras_label(keras_file *file, const char *base, const char 
         return coffer__fail_at(err, COFFER_ERR_ARCHIVE, file->h.start, "the Keras file names the weight %q twice",
                                weight, weight_len);
     }
-    return coffer__plan_put_text(file->keras->plan, weight, weight_len, label, err);
+    return coffer__import_plan_put_text(file->keras->plan, weight, weight_len, label, err);
 }
 
 /* Labels the weights of a layer; one without weights has an empty list, or no group. */
@@ -239,7 +239,7 @@ static const char *keras_choose(keras_file *file, const coffer__hdf5_node *node,
     *name = path;
     *name_len = node->path_len;
     if (label != 0) {
-        *name = coffer__plan_text(keras->plan, label, name_len);
+        *name = coffer__import_plan_text(keras->plan, label, name_len);
     }
     if (coffer__same_text(keras->wants->root, "all")) {
         return NULL;
@@ -298,9 +298,9 @@ static coffer_status keras_note_opaque(keras_file *file, const coffer__hdf5_node
     if (status != COFFER_OK || says_so) {
         return status;
     }
-    return coffer__plan_put_finding(file->keras->plan, COFFER_WEIGHT_NOTE, h->file, h->start + node->address, "",
-                                    "tensor %q has two bytes without a type for each element, which are read as BF16",
-                                    name, name_len, err);
+    return coffer__import_plan_put_finding(
+        file->keras->plan, COFFER_WEIGHT_NOTE, h->file, h->start + node->address, "",
+        "tensor %q has two bytes without a type for each element, which are read as BF16", name, name_len, err);
 }
 
 /* A dataset without numbers has no bytes for the account: what its strings are made of may be anywhere. */
@@ -338,22 +338,24 @@ static coffer_status keras_refuse(const coffer__dense *tensor, const char *why, 
 static coffer_status keras_put_plain(keras_file *file, const coffer__hdf5_node *node, const coffer__hdf5_object *object,
                                      uint64_t size, uint32_t name, uint32_t *storage, coffer_error *err)
 {
-    coffer__plan *plan = file->keras->plan;
-    coffer__plan_piece piece = { .file = file->h.file, .stored_size = size, .size = size };
+    coffer__import_plan *plan = file->keras->plan;
+    coffer__import_plan_piece piece = { .file = file->h.file, .stored_size = size, .size = size };
     coffer_status status = keras_place(file, object, node->address, size, &piece.offset, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_piece(plan, &piece, err);
-    return status == COFFER_OK ? coffer__plan_put_storage(plan, 1, name, storage, err) : status;
+    status = coffer__import_plan_put_piece(plan, &piece, err);
+    return status == COFFER_OK ? coffer__import_plan_put_storage(plan, 1, name, storage, err) : status;
 }
 
 /* The last row of the plan views an array that is filled up to whole chunks: each step along a dimension passes over what
    the ones after it are filled up with. */
-static void keras_view_grid(coffer__plan *plan, const coffer__hdf5_object *object, const coffer__plan_dimension *grid)
+static void keras_view_grid(coffer__import_plan *plan, const coffer__hdf5_object *object,
+                            const coffer__import_plan_dimension *grid)
 {
-    const coffer__plan_row *row = coffer__plan_rows(plan) + plan->rows.count - 1;
-    coffer__plan_dimension *dimensions = (coffer__plan_dimension *)plan->dimensions.items + row->dimensions;
+    const coffer__import_plan_row *row = coffer__import_plan_rows(plan) + plan->rows.count - 1;
+    coffer__import_plan_dimension *dimensions =
+        (coffer__import_plan_dimension *)plan->dimensions.items + row->dimensions;
     uint64_t stride = object->type.size;
     for (uint32_t i = object->space.rank; i > 0 && row->fate == COFFER_FATE_WRITTEN; i--) {
         dimensions[i - 1].stride = (int64_t)stride;
@@ -366,15 +368,15 @@ static coffer_status keras_put_numbers(keras_file *file, const coffer__hdf5_node
                                        const coffer__hdf5_object *object, const coffer__dense *tensor,
                                        const char *left_out, coffer_error *err)
 {
-    coffer__plan *plan = file->keras->plan;
-    coffer__plan_dimension grid[COFFER__HDF5_MOST_RANK];
+    coffer__import_plan *plan = file->keras->plan;
+    coffer__import_plan_dimension grid[COFFER__HDF5_MAX_RANK];
     uint64_t size = 0;
     uint32_t name = 0;
     uint32_t storage = 0;
     if (!coffer__dense_size(tensor, &size)) {
         return coffer__hdf5_fail(&file->h, node->address, "a dataset's size is beyond 2^64-1", err);
     }
-    coffer_status status = coffer__plan_put_text(plan, tensor->name, tensor->name_len, &name, err);
+    coffer_status status = coffer__import_plan_put_text(plan, tensor->name, tensor->name_len, &name, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -507,8 +509,8 @@ coffer_status coffer__keras_read(coffer__keras *keras, uint32_t file, uint64_t f
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-coffer_status coffer__keras_begin(coffer__keras *keras, const coffer__input *input, const coffer__wants *wants,
-                                  coffer__plan *plan, coffer_error *err)
+coffer_status coffer__keras_begin(coffer__keras *keras, const coffer__input_files *input, const coffer__wants *wants,
+                                  coffer__import_plan *plan, coffer_error *err)
 {
     *keras = (coffer__keras){ .input = input, .wants = wants, .plan = plan, .names = { .allocator = plan->allocator } };
     coffer__dense_begin(&keras->rows, wants, plan);
@@ -518,7 +520,7 @@ coffer_status coffer__keras_begin(coffer__keras *keras, const coffer__input *inp
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                             "what loading a Keras file runs is in its configuration, which is not looked at");
     }
-    return coffer__plan_put_pair(plan, "format", 6, "tf", 2, err);
+    return coffer__import_plan_put_pair(plan, "format", 6, "tf", 2, err);
 }
 
 static coffer_status keras_put_names(coffer__keras *keras, coffer_error *err)
@@ -534,7 +536,7 @@ static coffer_status keras_put_names(coffer__keras *keras, coffer_error *err)
     const bool failed = keras->names.failed || json.failed;
     const coffer_status status =
         failed ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the names of layers")
-               : coffer__plan_put_pair(keras->plan, key, sizeof key - 1, json.text, json.used, err);
+               : coffer__import_plan_put_pair(keras->plan, key, sizeof key - 1, json.text, json.used, err);
     coffer__writing_free(&json);
     return status;
 }
@@ -545,7 +547,7 @@ coffer_status coffer__keras_finish(coffer__keras *keras, coffer_error *err)
     if (!coffer__same_text(root, "auto") && !coffer__same_text(root, "all") && !keras->found_root) {
         return coffer__fail(err, COFFER_ERR_ROOT, "no tensor of the file is below %q", root, coffer__text_len(root));
     }
-    coffer_status status = coffer__plan_check_disjoint(keras->plan, "the HDF5 file", err);
+    coffer_status status = coffer__import_plan_check_disjoint(keras->plan, "the HDF5 file", err);
     if (status == COFFER_OK) {
         status = keras_put_names(keras, err);
     }

@@ -16,8 +16,8 @@
 
 #include <string.h>
 
-#define KERAS_MOST_JSON ((uint64_t)64 << 20)
-#define KERAS_MOST_FILES 4096u
+#define KERAS_MAX_JSON ((uint64_t)64 << 20)
+#define KERAS_MAX_FILES 4096u
 
 static const char keras_member[] = "model.weights.h5";
 
@@ -33,8 +33,8 @@ static bool keras_hdf5_sniff(const uint8_t *head, size_t head_size, const uint8_
     return coffer__hdf5_is(head, head_size);
 }
 
-static coffer_status keras_hdf5_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                       coffer_error *err)
+static coffer_status keras_hdf5_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                       coffer__import_plan *plan, coffer_error *err)
 {
     coffer__keras keras;
     coffer_status status = coffer__keras_begin(&keras, input, wants, plan, err);
@@ -93,8 +93,8 @@ static coffer_status keras_read_member(coffer__keras *keras, const coffer__zip *
                                : status;
 }
 
-static coffer_status keras_archive_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                          coffer_error *err)
+static coffer_status keras_archive_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                          coffer__import_plan *plan, coffer_error *err)
 {
     coffer__zip zip;
     coffer__keras keras;
@@ -127,8 +127,8 @@ typedef struct keras_index {
     char *strings; /* what was unescaped, as long as the text */
     size_t used;
     bool has_map;
-    const char *names[KERAS_MOST_FILES];
-    size_t lens[KERAS_MOST_FILES];
+    const char *names[KERAS_MAX_FILES];
+    size_t lens[KERAS_MAX_FILES];
     size_t count;
 } keras_index;
 
@@ -161,7 +161,7 @@ static coffer_status keras_put_name(keras_index *index, const char *name, size_t
             return COFFER_OK;
         }
     }
-    if (index->count == KERAS_MOST_FILES) {
+    if (index->count == KERAS_MAX_FILES) {
         return coffer__json_error(&index->json, "there are more files than 4,096");
     }
     index->names[index->count] = name;
@@ -267,7 +267,7 @@ static coffer_status keras_read_files(keras_index *index, coffer_error *err)
         if (status != COFFER_OK) {
             return status;
         }
-        status = coffer__plan_put_file(keras->plan, index->names[i], index->lens[i], &number, err);
+        status = coffer__import_plan_put_file(keras->plan, index->names[i], index->lens[i], &number, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -279,10 +279,10 @@ static coffer_status keras_read_files(keras_index *index, coffer_error *err)
     return status;
 }
 
-static coffer_status keras_index_read(keras_index *index, const coffer__input *input, coffer_error *err)
+static coffer_status keras_index_read(keras_index *index, const coffer__input_files *input, coffer_error *err)
 {
     const coffer_allocator *allocator = index->keras.plan->allocator;
-    if (input->size > KERAS_MOST_JSON) {
+    if (input->size > KERAS_MAX_JSON) {
         return coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index has %z, more than an index may have",
                             input->size);
     }
@@ -292,7 +292,7 @@ static coffer_status keras_index_read(keras_index *index, const coffer__input *i
     if (index->text == NULL || index->strings == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    coffer_status status = coffer__input_read(input, 0, input->size, 0, index->text, index->text_size, err);
+    coffer_status status = coffer__input_files_read(input, 0, input->size, 0, index->text, index->text_size, err);
     if (status == COFFER_OK) {
         status = keras_read_text(index, err);
     }
@@ -302,8 +302,8 @@ static coffer_status keras_index_read(keras_index *index, const coffer__input *i
     return status == COFFER_OK ? coffer__keras_finish(&index->keras, err) : status;
 }
 
-static coffer_status keras_index_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                        coffer_error *err)
+static coffer_status keras_index_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                        coffer__import_plan *plan, coffer_error *err)
 {
     keras_index *index = coffer__alloc_array(plan->allocator, 1, sizeof *index, err);
     if (index == NULL) {

@@ -17,7 +17,7 @@ void coffer__layout_init(coffer__layout *layout, const coffer_allocator *allocat
 /* The text's allocator is the one of all: a layout is begun with a single one. */
 void coffer__layout_free(coffer__layout *layout)
 {
-    coffer__free(layout->text.allocator, layout->leaves, layout->room * sizeof *layout->leaves);
+    coffer__free(layout->text.allocator, layout->leaves, layout->capacity * sizeof *layout->leaves);
     coffer__writing_free(&layout->text);
     layout->leaves = NULL;
 }
@@ -29,11 +29,11 @@ uint64_t coffer__layout_size(const coffer__layout *layout)
     return layout->data + layout->text.used;
 }
 
-/* Room for one more leaf. The caller's message says what there was no memory for. */
+/* Space for one more leaf. The caller's message says what there was no memory for. */
 static bool layout_grow(coffer__layout *layout)
 {
-    coffer__leaf *leaves =
-        coffer__grow_array(layout->text.allocator, layout->leaves, layout->count, &layout->room, sizeof *leaves, NULL);
+    coffer__leaf *leaves = coffer__grow_array(layout->text.allocator, layout->leaves, layout->count, &layout->capacity,
+                                              sizeof *leaves, NULL);
     layout->leaves = leaves != NULL ? leaves : layout->leaves;
     return leaves != NULL;
 }

@@ -28,7 +28,7 @@ typedef struct coffer__layout {
     coffer__writing text;
     coffer__leaf *leaves;
     size_t count;
-    size_t room;
+    size_t capacity;
     size_t begun;  /* where the text begins of the leaf that comes next */
     uint64_t data; /* bytes of the tensors so far */
 } coffer__layout;

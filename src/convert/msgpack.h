@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define COFFER__MSGPACK_MOST_HEAD 9 /* bytes before the content of any object */
+#define COFFER__MSGPACK_MAX_HEAD 9 /* bytes before the content of any object */
 
 typedef enum coffer__msgpack_kind {
     COFFER__MSGPACK_NONE, /* the bytes are no object, or too few */
@@ -41,7 +41,7 @@ typedef struct coffer__msgpack {
 } coffer__msgpack;
 
 /* Reads the head that `bytes` begin with, of which `size` are there: all up to the end of the file, or at least
-   COFFER__MSGPACK_MOST_HEAD. Pure. */
+   COFFER__MSGPACK_MAX_HEAD. Pure. */
 coffer__msgpack coffer__msgpack_read(const uint8_t *bytes, size_t size);
 
 #endif

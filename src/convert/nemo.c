@@ -22,7 +22,7 @@
 #include <string.h>
 
 /* Each costs a read. A model has a dozen; a folder of weights is refused at its first. */
-#define NEMO_MOST_MEMBERS 1000
+#define NEMO_MAX_MEMBERS 1000
 
 static const char nemo_weights[] = "model_weights.ckpt";
 static const char nemo_of_rank[] = "/model_weights.ckpt";
@@ -79,15 +79,15 @@ static coffer_status nemo_meet(nemo_archive *archive, const coffer__tar_member *
     return COFFER_OK;
 }
 
-static coffer_status nemo_find(nemo_archive *archive, const coffer__input *input, const coffer_allocator *allocator,
-                               coffer_error *err)
+static coffer_status nemo_find(nemo_archive *archive, const coffer__input_files *input,
+                               const coffer_allocator *allocator, coffer_error *err)
 {
     coffer__tar tar = { .input = input, .allocator = allocator, .size = input->size };
     bool more = true;
     for (size_t i = 0; more; i++) {
         coffer__tar_member member;
         coffer_status status = coffer__tar_next(&tar, &member, &more, err);
-        if (status == COFFER_OK && i == NEMO_MOST_MEMBERS) {
+        if (status == COFFER_OK && i == NEMO_MAX_MEMBERS) {
             status = coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive (tar) has more than %u members", (uint64_t)i);
         }
         if (status == COFFER_OK && more) {
@@ -102,14 +102,15 @@ static coffer_status nemo_find(nemo_archive *archive, const coffer__input *input
                                          nemo_weights, sizeof nemo_weights - 1);
 }
 
-static coffer_status nemo_note_others(const nemo_archive *archive, coffer__plan *plan, coffer_error *err)
+static coffer_status nemo_note_others(const nemo_archive *archive, coffer__import_plan *plan, coffer_error *err)
 {
     char digits[21];
     const size_t len = coffer__write_u64(digits, archive->others);
-    return archive->others == 0 ? COFFER_OK
-                                : coffer__plan_put_finding(plan, COFFER_WEIGHT_NOTE, 0, UINT64_MAX, "",
-                                                           "files of the archive that are no weights are left out: %q",
-                                                           digits, len, err);
+    return archive->others == 0
+               ? COFFER_OK
+               : coffer__import_plan_put_finding(plan, COFFER_WEIGHT_NOTE, 0, UINT64_MAX, "",
+                                                 "files of the archive that are no weights are left out: %q", digits,
+                                                 len, err);
 }
 
 /* Whatever the weights are, all members are looked at. Weights that are not joined here are no reason to say less. */
@@ -122,8 +123,8 @@ static coffer_status nemo_scan(const coffer__torch_file *file, coffer_error *err
     return found == COFFER_ERR_UNSUPPORTED ? COFFER_OK : found;
 }
 
-static coffer_status nemo_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                 coffer_error *err)
+static coffer_status nemo_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                 coffer__import_plan *plan, coffer_error *err)
 {
     nemo_archive archive = { 0 };
     coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };

@@ -18,8 +18,8 @@ static bool npy_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
     return head_size >= 6 && memcmp(head, "\x93NUMPY", 6) == 0;
 }
 
-static coffer_status npy_read_file(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                   coffer_error *err)
+static coffer_status npy_read_file(const coffer__input_files *input, const coffer__wants *wants,
+                                   coffer__import_plan *plan, coffer_error *err)
 {
     coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     uint64_t objects = 0;

@@ -320,7 +320,7 @@ coffer_status coffer__npy_read(coffer__npy *npy, const uint8_t *bytes, size_t si
     parser.in.position = is_short ? 10 : 12;
     /* Two bytes in version 1.0, four from 2.0 on; 3.0 differs in that the text may be UTF-8. */
     const uint32_t length = is_short ? coffer__load_u16le(bytes + 8) : coffer__load_u32le(bytes + 8);
-    if (length > COFFER__NPY_MOST - parser.in.position) {
+    if (length > COFFER__NPY_MAX - parser.in.position) {
         return npy_fail(&parser, "it is longer than NumPy allows");
     }
     npy->size = parser.in.position + length;

@@ -17,7 +17,7 @@
 #include "plan.h"
 
 /* NumPy itself refuses longer ones, unless it is told otherwise. */
-#define COFFER__NPY_MOST ((size_t)12 + 10000)
+#define COFFER__NPY_MAX ((size_t)12 + 10000)
 
 typedef struct coffer__npy {
     coffer__element element; /* with `lack` it is nothing */
@@ -36,7 +36,7 @@ typedef struct coffer__npy {
 
 /*
  * Reads a header of which the first `size` bytes are given. When it is longer, npy->size is all of what is needed, at most
- * COFFER__NPY_MOST, and the result is COFFER_NEED_MORE. COFFER_ERR_ARRAY with npy->fault, a part of a sentence, when it
+ * COFFER__NPY_MAX, and the result is COFFER_NEED_MORE. COFFER_ERR_ARRAY with npy->fault, a part of a sentence, when it
  * is damaged. Pure.
  */
 coffer_status coffer__npy_read(coffer__npy *npy, const uint8_t *bytes, size_t size);

@@ -45,24 +45,24 @@ static coffer_status npz_put_other(const coffer__torch_file *file, const coffer_
 {
     uint32_t name = 0;
     uint32_t storage = 0;
-    const coffer__plan_piece piece = {
+    const coffer__import_plan_piece piece = {
         .coding = member->coding, .offset = member->at, .stored_size = member->stored_size, .size = member->size
     };
-    coffer_status status = coffer__plan_put_finding(file->plan, COFFER_WEIGHT_NOTE, 0, member->head, member->name,
-                                                    "the archive's member %q is no array, and is left out",
-                                                    member->name, member->name_len, err);
+    coffer_status status = coffer__import_plan_put_finding(
+        file->plan, COFFER_WEIGHT_NOTE, 0, member->head, member->name,
+        "the archive's member %q is no array, and is left out", member->name, member->name_len, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_text(file->plan, member->name, member->name_len, &name, err);
+    status = coffer__import_plan_put_text(file->plan, member->name, member->name_len, &name, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_piece(file->plan, &piece, err);
+    status = coffer__import_plan_put_piece(file->plan, &piece, err);
     if (status != COFFER_OK) {
         return status;
     }
-    return coffer__plan_put_storage(file->plan, 1, name, &storage, err);
+    return coffer__import_plan_put_storage(file->plan, 1, name, &storage, err);
 }
 
 static coffer_status npz_put_members(const coffer__torch_file *file, const coffer__zip *zip, coffer_error *err)
@@ -83,8 +83,8 @@ static coffer_status npz_put_members(const coffer__torch_file *file, const coffe
     return COFFER_OK;
 }
 
-static coffer_status npz_read_file(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                   coffer_error *err)
+static coffer_status npz_read_file(const coffer__input_files *input, const coffer__wants *wants,
+                                   coffer__import_plan *plan, coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     coffer__zip zip;
@@ -100,8 +100,8 @@ static coffer_status npz_read_file(const coffer__input *input, const coffer__wan
      * that.
      */
     if (zip.without_crcs) {
-        status = coffer__plan_put_finding(plan, COFFER_WEIGHT_NOTE, 0, zip.directory, "",
-                                          "the archive records no CRC of any member", "", 0, err);
+        status = coffer__import_plan_put_finding(plan, COFFER_WEIGHT_NOTE, 0, zip.directory, "",
+                                                 "the archive records no CRC of any member", "", 0, err);
     }
     if (status == COFFER_OK) {
         status = npz_put_members(&file, &zip, err);

@@ -23,14 +23,14 @@
 
 #include <string.h>
 
-#define NUMPY_USUAL_HEADER 256                  /* bytes: most are 128 */
-#define NUMPY_MOST_OBJECTS ((uint64_t)64 << 20) /* bytes of an array of objects that are inflated for a scan */
+#define NUMPY_USUAL_HEADER 256                 /* bytes: most are 128 */
+#define NUMPY_MAX_OBJECTS ((uint64_t)64 << 20) /* bytes of an array of objects that are inflated for a scan */
 
 /* What is being read. */
 typedef struct numpy_reading {
-    const coffer__input *input;
+    const coffer__input_files *input;
     const coffer__wants *wants;
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     uint32_t file;      /* its number … */
     uint64_t file_size; /* … and its bytes */
     coffer_error *err;
@@ -44,7 +44,7 @@ typedef struct numpy_array {
     coffer__zip_member *member; /* of the archive */
     uint64_t size;              /* header and elements */
     coffer__npy npy;
-    uint8_t head[COFFER__NPY_MOST];
+    uint8_t head[COFFER__NPY_MAX];
 } numpy_array;
 
 /* ---- headers ------------------------------------------------------------------------------------------------------- */
@@ -60,12 +60,13 @@ static coffer_status numpy_fail(const numpy_reading *in, const numpy_array *arra
     return coffer__fail_tensor(in->err, status, array->name, array->name_len);
 }
 
-/* The beginning of the array, from the file or from its member. `size` is at most COFFER__NPY_MOST, the room
+/* The beginning of the array, from the file or from its member. `size` is at most COFFER__NPY_MAX, the space
    in `head`, because coffer__npy_read asks for no more. */
 static coffer_status numpy_load(const numpy_reading *in, numpy_array *array, size_t size)
 {
-    return array->member != NULL ? coffer__zip_load(array->zip, in->input, array->member, array->head, size, in->err)
-                                 : coffer__input_read(in->input, 0, in->input->size, 0, array->head, size, in->err);
+    return array->member != NULL
+               ? coffer__zip_load(array->zip, in->input, array->member, array->head, size, in->err)
+               : coffer__input_files_read(in->input, 0, in->input->size, 0, array->head, size, in->err);
 }
 
 /* Reads as much of a header as they usually have, and all of it when it has more. */
@@ -121,7 +122,7 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
     /* Of a deflated member the storage begins with the header, and the rows' offset steps over it. */
     const bool inflated = member != NULL && member->coding == COFFER__CODING_DEFLATED;
     const uint64_t skipped = inflated ? 0 : array->npy.size;
-    coffer__plan_piece piece = {
+    coffer__import_plan_piece piece = {
         .coding = inflated ? COFFER__CODING_DEFLATED : COFFER__CODING_STORED,
         .offset = (member != NULL ? member->at : 0) + skipped,
         .size = array->size - skipped,
@@ -137,15 +138,15 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
     }
     *offset = array->npy.size - skipped;
     uint32_t name = 0;
-    coffer_status status = coffer__plan_put_text(in->plan, array->name, array->name_len, &name, in->err);
+    coffer_status status = coffer__import_plan_put_text(in->plan, array->name, array->name_len, &name, in->err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_piece(in->plan, &piece, in->err);
+    status = coffer__import_plan_put_piece(in->plan, &piece, in->err);
     if (status != COFFER_OK) {
         return status;
     }
-    return coffer__plan_put_storage(in->plan, 1, name, storage, in->err);
+    return coffer__import_plan_put_storage(in->plan, 1, name, storage, in->err);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------- */
@@ -172,7 +173,7 @@ static bool numpy_size(const coffer__npy *npy, uint64_t *size)
 
 /* Strides of elements one after another, the last dimension the fastest or the first. None overflows: the product of the
    shape does not, or it is of an empty array, whose strides mean nothing. */
-static void numpy_set_dimensions(const coffer__npy *npy, uint64_t size, coffer__plan_dimension *dimensions)
+static void numpy_set_dimensions(const coffer__npy *npy, uint64_t size, coffer__import_plan_dimension *dimensions)
 {
     uint64_t stride = coffer__element_facts_of(npy->element)->size;
     for (size_t i = 0; i < npy->rank; i++) {
@@ -180,14 +181,14 @@ static void numpy_set_dimensions(const coffer__npy *npy, uint64_t size, coffer__
         const uint64_t count = npy->shape[place];
         const bool stepped = size > 0 && count > 1;
         dimensions[place] =
-            (coffer__plan_dimension){ .size = count, .count = count, .stride = stepped ? (int64_t)stride : 0 };
+            (coffer__import_plan_dimension){ .size = count, .count = count, .stride = stepped ? (int64_t)stride : 0 };
         stride = stepped ? stride * count : stride;
     }
 }
 
 /* Sets dtype and item size, and why there is none. Complex numbers of 16 bytes may be asked for as pairs. */
-static const char *numpy_set_dtype(const numpy_reading *in, coffer__npy *npy, coffer__plan_row *row,
-                                   coffer__plan_dimension *dimensions)
+static const char *numpy_set_dtype(const numpy_reading *in, coffer__npy *npy, coffer__import_plan_row *row,
+                                   coffer__import_plan_dimension *dimensions)
 {
     const coffer__element_facts *facts = coffer__element_facts_of(npy->element);
     /*
@@ -200,12 +201,12 @@ static const char *numpy_set_dtype(const numpy_reading *in, coffer__npy *npy, co
     row->swap = npy->swapped && facts->unit > 1 ? facts->unit : 0;
     /* One byte without a type may be any dtype of 8 bits; only the user can know which. */
     if (npy->void_byte) {
-        return row->dtype != COFFER_UNKNOWN_DTYPE && coffer__dtype(row->dtype)->bits == 8
+        return row->dtype != COFFER_UNKNOWN_DTYPE && coffer__dtype_info_of(row->dtype)->bits == 8
                    ? NULL
                    : "its elements are bytes without a type, which --bytes-as can name";
     }
     if (as_pairs && row->rank < COFFER__PLAN_MAX_RANK) {
-        dimensions[row->rank++] = (coffer__plan_dimension){ .size = 2, .count = 2, .stride = 8 };
+        dimensions[row->rank++] = (coffer__import_plan_dimension){ .size = 2, .count = 2, .stride = 8 };
         row->dtype = COFFER_F64;
         row->item_size = 8;
     }
@@ -213,7 +214,7 @@ static const char *numpy_set_dtype(const numpy_reading *in, coffer__npy *npy, co
 }
 
 /* An array that cannot be expressed: an error, or a row of bytes that is skipped. */
-static coffer_status numpy_skip(const numpy_reading *in, const numpy_array *array, coffer__plan_row *row,
+static coffer_status numpy_skip(const numpy_reading *in, const numpy_array *array, coffer__import_plan_row *row,
                                 uint64_t offset, const char *why)
 {
     if (!in->wants->skip_unsupported) {
@@ -221,15 +222,16 @@ static coffer_status numpy_skip(const numpy_reading *in, const numpy_array *arra
     }
     /* A row of all its bytes, so that the report accounts for them though nobody knows what they are. */
     const uint64_t size = array->size - array->npy.size;
-    const coffer__plan_dimension all = { .size = size, .count = size, .stride = size > 1 };
-    const coffer_status status = coffer__plan_put_text(in->plan, why, coffer__text_len(why), &row->reason, in->err);
+    const coffer__import_plan_dimension all = { .size = size, .count = size, .stride = size > 1 };
+    const coffer_status status =
+        coffer__import_plan_put_text(in->plan, why, coffer__text_len(why), &row->reason, in->err);
     row->fate = COFFER_FATE_SKIPPED;
     row->dtype = COFFER_UNKNOWN_DTYPE;
     row->rank = 1;
     row->item_size = 1;
     row->swap = 0;
     row->offset = offset;
-    return status == COFFER_OK ? coffer__plan_put_row(in->plan, row, &all, in->err) : status;
+    return status == COFFER_OK ? coffer__import_plan_put_row(in->plan, row, &all, in->err) : status;
 }
 
 /* A finding about one array, at its member, or at the file's first byte. */
@@ -237,22 +239,22 @@ static coffer_status numpy_put_finding(const numpy_reading *in, const numpy_arra
                                        const char *sentence)
 {
     const coffer__zip_member *member = array->member;
-    return coffer__plan_put_finding(in->plan, weight, in->file, member != NULL ? member->head : 0,
-                                    member != NULL ? member->name : "", sentence, array->name, array->name_len,
-                                    in->err);
+    return coffer__import_plan_put_finding(in->plan, weight, in->file, member != NULL ? member->head : 0,
+                                           member != NULL ? member->name : "", sentence, array->name, array->name_len,
+                                           in->err);
 }
 
 /* Storage and name come first, since also an array that is skipped has them. */
 static coffer_status numpy_put_row(const numpy_reading *in, numpy_array *array)
 {
     coffer__npy *npy = &array->npy;
-    coffer__plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
-    coffer__plan_row row = { .rank = (uint32_t)npy->rank };
+    coffer__import_plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
+    coffer__import_plan_row row = { .rank = (uint32_t)npy->rank };
     uint64_t size = 0;
     uint64_t offset = 0;
     coffer_status status = numpy_put_storage(in, array, &row.storage, &offset);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_text(in->plan, array->name, array->name_len, &row.name, in->err);
+        status = coffer__import_plan_put_text(in->plan, array->name, array->name_len, &row.name, in->err);
     }
     if (status != COFFER_OK) {
         return status;
@@ -278,7 +280,7 @@ static coffer_status numpy_put_row(const numpy_reading *in, numpy_array *array)
                                      "the array %q has elements of two bytes without a type: that is how bfloat16 is "
                                      "written, and is taken for it")
                  : COFFER_OK;
-    return status == COFFER_OK ? coffer__plan_put_row(in->plan, &row, dimensions, in->err) : status;
+    return status == COFFER_OK ? coffer__import_plan_put_row(in->plan, &row, dimensions, in->err) : status;
 }
 
 /* Whether a failure is about what the file says, and not about reading it. */
@@ -302,7 +304,7 @@ static coffer_status numpy_scan_objects(const numpy_reading *in, const numpy_arr
     if (member == NULL || member->coding == COFFER__CODING_STORED) {
         return coffer__scan_pickles(&file, &range, NULL, in->err);
     }
-    if (array->size > NUMPY_MOST_OBJECTS) {
+    if (array->size > NUMPY_MAX_OBJECTS) {
         return numpy_put_finding(in, array, COFFER_WEIGHT_DANGER,
                                  "the array %q is a compressed pickle that is too large to look at");
     }
@@ -351,7 +353,7 @@ static coffer_status numpy_put_array(const numpy_reading *in, numpy_array *array
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* The file's name without folders and ending is the tensor's. */
-static void numpy_name(const coffer__input *input, numpy_array *array)
+static void numpy_name(const coffer__input_files *input, numpy_array *array)
 {
     size_t end = input->path_len;
     const size_t begin = coffer__path_name_at(input->path);

@@ -239,8 +239,8 @@ static coffer_status onnx_put_sparse(onnx_reading *onnx, const coffer__wire_fiel
                                "the ONNX model has a sparse tensor at byte %u, which safetensors cannot express",
                                field->at);
     }
-    return coffer__plan_put_finding(onnx->base.rows.plan, COFFER_WEIGHT_OPAQUE, 0, field->at, "",
-                                    "a sparse tensor is left out", "", 0, err);
+    return coffer__import_plan_put_finding(onnx->base.rows.plan, COFFER_WEIGHT_OPAQUE, 0, field->at, "",
+                                           "a sparse tensor is left out", "", 0, err);
 }
 
 /* A key and a value of the model's own metadata. */
@@ -255,9 +255,10 @@ static coffer_status onnx_put_property(onnx_reading *onnx, const coffer__wire_fi
     if (status == COFFER_OK) {
         status = onnx_find(onnx, &entry, 2, &value, err);
     }
-    if (status == COFFER_OK && value.size > COFFER__ONNX_MOST_NAME) {
-        return coffer__plan_put_finding(onnx->base.rows.plan, COFFER_WEIGHT_NOTE, 0, field->at, "",
-                                        "a value of the model's metadata is too long, and is left out", "", 0, err);
+    if (status == COFFER_OK && value.size > COFFER__ONNX_MAX_NAME) {
+        return coffer__import_plan_put_finding(onnx->base.rows.plan, COFFER_WEIGHT_NOTE, 0, field->at, "",
+                                               "a value of the model's metadata is too long, and is left out", "", 0,
+                                               err);
     }
     if (status == COFFER_OK) {
         status = coffer__onnx_text(&onnx->base, key.begin, key.size, &text, err);
@@ -272,7 +273,8 @@ static coffer_status onnx_put_property(onnx_reading *onnx, const coffer__wire_fi
         status = coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the metadata of an ONNX model");
     }
     if (status == COFFER_OK) {
-        status = coffer__plan_put_pair(onnx->base.rows.plan, name.text, name.used, text, (size_t)value.size, err);
+        status =
+            coffer__import_plan_put_pair(onnx->base.rows.plan, name.text, name.used, text, (size_t)value.size, err);
     }
     coffer__writing_free(&name);
     return status;
@@ -305,8 +307,8 @@ static coffer_status onnx_take(onnx_reading *onnx, onnx_kind in, const coffer__w
     case ONNX_PROPERTY:
         return onnx->base.rows.wants->scan ? COFFER_OK : onnx_put_property(onnx, field, err);
     case ONNX_TRAINING:
-        return coffer__plan_put_finding(onnx->base.rows.plan, COFFER_WEIGHT_NOTE, 0, field->at, "",
-                                        "what the model has for training is left out", "", 0, err);
+        return coffer__import_plan_put_finding(onnx->base.rows.plan, COFFER_WEIGHT_NOTE, 0, field->at, "",
+                                               "what the model has for training is left out", "", 0, err);
     case ONNX_SKIP:
         break;
     }
@@ -350,16 +352,16 @@ static coffer_status onnx_note_constants(const onnx_reading *onnx, coffer_error 
     if (onnx->constants == 0 || onnx->base.rows.wants->scan) {
         return COFFER_OK;
     }
-    return coffer__plan_put_finding(onnx->base.rows.plan, COFFER_WEIGHT_NOTE, 0, COFFER_NO_OFFSET, "",
-                                    "tensors in the attributes of nodes are left out: --constants takes them, too", "",
-                                    0, err);
+    return coffer__import_plan_put_finding(
+        onnx->base.rows.plan, COFFER_WEIGHT_NOTE, 0, COFFER_NO_OFFSET, "",
+        "tensors in the attributes of nodes are left out: --constants takes them, too", "", 0, err);
 }
 
 static coffer_status onnx_read_model(onnx_reading *onnx, coffer_error *err)
 {
     const coffer__wants *wants = onnx->base.rows.wants;
-    coffer__plan *plan = onnx->base.rows.plan;
-    coffer_status status = coffer__plan_put_pair(plan, "format", 6, "onnx", 4, err);
+    coffer__import_plan *plan = onnx->base.rows.plan;
+    coffer_status status = coffer__import_plan_put_pair(plan, "format", 6, "onnx", 4, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -376,10 +378,10 @@ static coffer_status onnx_read_model(onnx_reading *onnx, coffer_error *err)
         return status;
     }
     status = coffer__dense_finish(&onnx->base.rows, err);
-    return status == COFFER_OK && wants->ties == COFFER_TIES_HF ? coffer__plan_tie(plan, 0, err) : status;
+    return status == COFFER_OK && wants->ties == COFFER_TIES_HF ? coffer__import_plan_tie(plan, 0, err) : status;
 }
 
-static coffer_status onnx_read(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+static coffer_status onnx_read(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
                                coffer_error *err)
 {
     const coffer_allocator *allocator = plan->allocator;
@@ -387,7 +389,7 @@ static coffer_status onnx_read(const coffer__input *input, const coffer__wants *
     coffer__dense_begin(&onnx.base.rows, wants, plan);
     onnx.base.window = coffer__file_window_new(input, allocator, err);
     const coffer_status status = onnx.base.window != NULL ? onnx_read_model(&onnx, err) : COFFER_ERR_MEMORY;
-    coffer__free(allocator, onnx.base.externals, onnx.base.external_room * sizeof *onnx.base.externals);
+    coffer__free(allocator, onnx.base.externals, onnx.base.external_capacity * sizeof *onnx.base.externals);
     coffer__file_window_free(onnx.base.window, allocator);
     coffer__writing_free(&onnx.path);
     coffer__dense_free(&onnx.base.rows);

@@ -15,7 +15,7 @@
 #include "decode_numbers.h"
 #include "dtype.h"
 #include "error.h"
-#include "place_name.h"
+#include "model_dir_name.h"
 #include "sort.h"
 #include "text.h"
 #include "wire.h"
@@ -118,7 +118,7 @@ static coffer_status onnx_fail(const onnx_tensor *tensor, const char *what, coff
 coffer_status coffer__onnx_text(coffer__onnx *onnx, uint64_t at, uint64_t size, const char **text, coffer_error *err)
 {
     const uint8_t *bytes = NULL;
-    if (size > COFFER__ONNX_MOST_NAME) {
+    if (size > COFFER__ONNX_MAX_NAME) {
         return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at, "a name of the ONNX model has %z, which is too long", size);
     }
     const coffer_status status = coffer__file_window_get(onnx->window, at, (size_t)size, &bytes, err);
@@ -154,7 +154,7 @@ static coffer_status onnx_read_dimensions(coffer__onnx *onnx, onnx_tensor *tenso
         size_t size = 0;
         uint64_t value = 0;
         coffer_status status =
-            coffer__file_window_peek(onnx->window, at, end, COFFER__WIRE_MOST_VARINT, &bytes, &size, err);
+            coffer__file_window_peek(onnx->window, at, end, COFFER__WIRE_MAX_VARINT, &bytes, &size, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -414,7 +414,7 @@ static coffer_status onnx_set_type(onnx_tensor *tensor, uint64_t *size, coffer_e
 static coffer_status onnx_open_file(coffer__onnx *onnx, const onnx_tensor *tensor, uint32_t *file, uint64_t *file_size,
                                     coffer_error *err)
 {
-    coffer__plan *plan = onnx->rows.plan;
+    coffer__import_plan *plan = onnx->rows.plan;
     const char *name = NULL;
     uint32_t number = 0;
     coffer_status status = coffer__onnx_text(onnx, tensor->location.at, tensor->location.size, &name, err);
@@ -422,7 +422,7 @@ static coffer_status onnx_open_file(coffer__onnx *onnx, const onnx_tensor *tenso
         return status;
     }
     const size_t name_len = (size_t)tensor->location.size;
-    if (coffer__place_check_path(name, name_len, COFFER_NO_OFFSET, NULL) != COFFER_OK) {
+    if (coffer__model_dir_check_path(name, name_len, COFFER_NO_OFFSET, NULL) != COFFER_OK) {
         coffer__fail_at(err, COFFER_ERR_SHARD_NAME, tensor->dense.at,
                         "the elements of a tensor are in the file %q, which is not opened: only plain paths in the "
                         "folder of the model, or below it, are",
@@ -436,7 +436,7 @@ static coffer_status onnx_open_file(coffer__onnx *onnx, const onnx_tensor *tenso
     if (*file < plan->file_count) {
         return COFFER_OK;
     }
-    status = coffer__plan_put_file(plan, name, name_len, &number, err);
+    status = coffer__import_plan_put_file(plan, name, name_len, &number, err);
     return status == COFFER_OK && number != *file
                ? coffer__fail(err, COFFER_ERR_PLAN, "the files of the model are not numbered as they were opened")
                : status;
@@ -462,7 +462,7 @@ static coffer_status onnx_put_external(coffer__onnx *onnx, const onnx_tensor *te
         return onnx_fail(tensor, "reaches past the end of the file that its elements are in", err);
     }
     coffer__onnx_external *externals =
-        coffer__grow_array(onnx->rows.plan->allocator, onnx->externals, onnx->external_count, &onnx->external_room,
+        coffer__grow_array(onnx->rows.plan->allocator, onnx->externals, onnx->external_count, &onnx->external_capacity,
                            sizeof *externals, err);
     if (externals == NULL) {
         return COFFER_ERR_MEMORY;
@@ -482,19 +482,19 @@ static coffer_status onnx_put_numbers(coffer__onnx *onnx, const onnx_tensor *ten
     const onnx_range *numbers = &tensor->numbers;
     const bool floats = tensor->type->number == COFFER_F32 || tensor->type->number == COFFER_F64;
     const bool plain = floats && tensor->tag == 0;
-    coffer__plan *plan = onnx->rows.plan;
-    coffer__plan_piece piece = { .coding = plain ? COFFER__CODING_STORED : COFFER__CODING_NUMBERS,
-                                 .offset = numbers->at,
-                                 .stored_size = numbers->size,
-                                 .size = size,
-                                 .blocks = plain ? 0 : tensor->tag,
-                                 .dtype = plain ? COFFER_UNKNOWN_DTYPE : tensor->type->number };
+    coffer__import_plan *plan = onnx->rows.plan;
+    coffer__import_plan_piece piece = { .coding = plain ? COFFER__CODING_STORED : COFFER__CODING_NUMBERS,
+                                        .offset = numbers->at,
+                                        .stored_size = numbers->size,
+                                        .size = size,
+                                        .blocks = plain ? 0 : tensor->tag,
+                                        .dtype = plain ? COFFER_UNKNOWN_DTYPE : tensor->type->number };
     uint32_t name = 0;
     uint32_t storage = 0;
     if (tensor->field != tensor->type->field) {
         return onnx_fail(tensor, "has its elements in the field of another type", err);
     }
-    const uint64_t count = size / (coffer__dtype(tensor->type->number)->bits / 8u);
+    const uint64_t count = size / (coffer__dtype_info_of(tensor->type->number)->bits / 8u);
     if ((plain ? size != numbers->size : !coffer__numbers_fit(&piece)) ||
         (tensor->tag != 0 && tensor->count != count)) {
         return onnx_fail(tensor, "has other elements than its sizes make", err);
@@ -502,15 +502,15 @@ static coffer_status onnx_put_numbers(coffer__onnx *onnx, const onnx_tensor *ten
     if (onnx->rows.wants->scan) {
         return COFFER_OK;
     }
-    coffer_status status = coffer__plan_put_text(plan, tensor->dense.name, tensor->dense.name_len, &name, err);
+    coffer_status status = coffer__import_plan_put_text(plan, tensor->dense.name, tensor->dense.name_len, &name, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_piece(plan, &piece, err);
+    status = coffer__import_plan_put_piece(plan, &piece, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_storage(plan, 1, name, &storage, err);
+    status = coffer__import_plan_put_storage(plan, 1, name, &storage, err);
     return status == COFFER_OK ? coffer__dense_put(&onnx->rows, &tensor->dense, storage, err) : status;
 }
 
@@ -577,21 +577,21 @@ static bool onnx_external_before(const void *ctx, uint32_t a, uint32_t b)
 static coffer_status onnx_put_storage(const coffer__onnx *onnx, const coffer__onnx_external *external,
                                       uint32_t *storage, coffer_error *err)
 {
-    coffer__plan *plan = onnx->rows.plan;
-    const coffer__plan_row *row = coffer__plan_rows(plan) + external->row;
-    const coffer__plan_piece piece = {
+    coffer__import_plan *plan = onnx->rows.plan;
+    const coffer__import_plan_row *row = coffer__import_plan_rows(plan) + external->row;
+    const coffer__import_plan_piece piece = {
         .file = external->file, .offset = external->offset, .stored_size = external->size, .size = external->size
     };
-    const coffer_status status = coffer__plan_put_piece(plan, &piece, err);
-    return status == COFFER_OK ? coffer__plan_put_storage(plan, 1, row->name, storage, err) : status;
+    const coffer_status status = coffer__import_plan_put_piece(plan, &piece, err);
+    return status == COFFER_OK ? coffer__import_plan_put_storage(plan, 1, row->name, storage, err) : status;
 }
 
 /* `order` has them by their places, so that one comparison with the one before is enough. Tensors without bytes share none,
    and have storages of their own. */
 static coffer_status onnx_put_storages(const coffer__onnx *onnx, const uint32_t *order, coffer_error *err)
 {
-    coffer__plan *plan = onnx->rows.plan;
-    coffer__plan_row *rows = plan->rows.items;
+    coffer__import_plan *plan = onnx->rows.plan;
+    coffer__import_plan_row *rows = plan->rows.items;
     const coffer__onnx_external *last = NULL;
     uint32_t storage = 0;
     for (size_t i = 0; i < onnx->external_count; i++) {
@@ -602,7 +602,7 @@ static coffer_status onnx_put_storages(const coffer__onnx *onnx, const uint32_t 
         if (same_file && !same && external->size > 0 && external->offset < last->offset + last->size) {
             coffer__fail_at(err, COFFER_ERR_ARCHIVE, COFFER_NO_OFFSET,
                             "tensors of the ONNX model share bytes of another file, and are not the same");
-            return coffer__plan_fail_row(plan, &rows[external->row], COFFER_ERR_ARCHIVE, err);
+            return coffer__import_plan_fail_row(plan, &rows[external->row], COFFER_ERR_ARCHIVE, err);
         }
         if (!same) {
             const coffer_status status = onnx_put_storage(onnx, external, &own, err);
@@ -615,7 +615,7 @@ static coffer_status onnx_put_storages(const coffer__onnx *onnx, const uint32_t 
         /* A row that is skipped has no dtype, and needs no view of its bytes. */
         if (rows[external->row].fate != COFFER_FATE_SKIPPED) {
             rows[external->row].storage = own;
-            ((coffer__plan_storage *)plan->storages.items)[own].viewed = true;
+            ((coffer__import_plan_storage *)plan->storages.items)[own].viewed = true;
         }
     }
     return COFFER_OK;

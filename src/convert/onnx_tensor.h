@@ -13,7 +13,7 @@
 #include "dense.h"
 #include "file_window.h"
 
-#define COFFER__ONNX_MOST_NAME 8192u /* bytes of a name; within a window */
+#define COFFER__ONNX_MAX_NAME 8192u /* bytes of a name; within a window */
 
 /* Bytes of another file that a tensor is made of. */
 typedef struct coffer__onnx_external {
@@ -25,12 +25,12 @@ typedef struct coffer__onnx_external {
 
 /* What reading an ONNX file needs at hand. */
 typedef struct coffer__onnx {
-    const coffer__input *input;
+    const coffer__input_files *input;
     coffer__file_window *window;
     coffer__dense_rows rows;
     coffer__onnx_external *externals;
     size_t external_count;
-    size_t external_room;
+    size_t external_capacity;
 } coffer__onnx;
 
 /* Puts the row of the TensorProto that lies from `at` to `end`. Its name is `prefix` with its own after it; `alone`: the
@@ -40,7 +40,7 @@ coffer_status coffer__onnx_put_tensor(coffer__onnx *onnx, uint64_t at, uint64_t 
 /* Puts the storages of all that is in other files, when all rows are there: tensors of the same bytes share one. Different
    tensors whose bytes overlap are COFFER_ERR_ARCHIVE. */
 coffer_status coffer__onnx_put_externals(coffer__onnx *onnx, coffer_error *err);
-/* A text of the file, at most COFFER__ONNX_MOST_NAME bytes, in the window. */
+/* A text of the file, at most COFFER__ONNX_MAX_NAME bytes, in the window. */
 coffer_status coffer__onnx_text(coffer__onnx *onnx, uint64_t at, uint64_t size, const char **text, coffer_error *err);
 
 #endif

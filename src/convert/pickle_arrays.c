@@ -122,7 +122,7 @@ static bool array_bytes(const coffer__graph *graph, coffer__value value, coffer_
 
 /* Whether so many bytes can be stored as many times as the piece says. Of those that are written as text only bounds are
    known before they are decoded: of latin-1 each takes one or two bytes of UTF-8. */
-static bool array_fits(const coffer__plan_piece *piece)
+static bool array_fits(const coffer__import_plan_piece *piece)
 {
     if (piece->coding == COFFER__CODING_STORED) {
         return piece->stored_size == piece->size;
@@ -136,7 +136,7 @@ static bool array_fits(const coffer__plan_piece *piece)
 static coffer_status array_hold(coffer__graph *graph, coffer__value value, coffer__value bytes, bool latin1,
                                 uint64_t size, uint32_t *storage, coffer_error *err)
 {
-    coffer__plan_piece piece = coffer__graph_piece(graph, bytes, latin1);
+    coffer__import_plan_piece piece = coffer__graph_piece(graph, bytes, latin1);
     piece.size = size;
     if (!array_fits(&piece)) {
         coffer__fail_at(err, COFFER_ERR_ARRAY, coffer__graph_place(graph, value),
@@ -147,7 +147,7 @@ static coffer_status array_hold(coffer__graph *graph, coffer__value value, coffe
        serves both. */
     if (bytes != 0 && graph->held[bytes] != 0) {
         *storage = graph->held[bytes] - 1;
-        const bool same = coffer__plan_storages(graph->plan)[*storage].size == size;
+        const bool same = coffer__import_plan_storages(graph->plan)[*storage].size == size;
         return same ? COFFER_OK : array_malformed(graph, value, "two arrays of different sizes share bytes", err);
     }
     static const char prefix[] = "bytes at ";
@@ -155,12 +155,12 @@ static coffer_status array_hold(coffer__graph *graph, coffer__value value, coffe
     memcpy(name, prefix, sizeof prefix - 1);
     const size_t name_len = sizeof prefix - 1 + coffer__write_u64(name + sizeof prefix - 1, piece.offset);
     uint32_t text = 0;
-    coffer_status status = coffer__plan_put_text(graph->plan, name, name_len, &text, err);
+    coffer_status status = coffer__import_plan_put_text(graph->plan, name, name_len, &text, err);
     if (status == COFFER_OK && size > 0) {
-        status = coffer__plan_put_piece(graph->plan, &piece, err);
+        status = coffer__import_plan_put_piece(graph->plan, &piece, err);
     }
     if (status == COFFER_OK) {
-        status = coffer__plan_put_storage(graph->plan, size > 0 ? 1 : 0, text, storage, err);
+        status = coffer__import_plan_put_storage(graph->plan, size > 0 ? 1 : 0, text, storage, err);
     }
     if (status == COFFER_OK && bytes != 0) {
         graph->held[bytes] = *storage + 1;
@@ -238,7 +238,7 @@ static bool array_transpose(const coffer__graph *graph, coffer__value axes, coff
     if (!coffer__view_numbers(graph, axes, order, &count) || count != from.rank) {
         return false;
     }
-    /* Each axis has to come exactly once; a bit for each, which the bound on ranks leaves room for. */
+    /* Each axis has to come exactly once; a bit for each, which the bound on ranks leaves space for. */
     for (size_t i = 0; i < count; i++) {
         if (order[i] >= count || (seen >> order[i] & 1) != 0) {
             return false;

@@ -12,14 +12,14 @@
 #include <string.h>
 
 /* Containers of one level in which a tensor is looked for: each search may pass over all of the graph. */
-#define BESIDE_MOST_SEARCHES 64
+#define BESIDE_MAX_SEARCHES 64
 
 void coffer__beside_add(coffer__graph *graph, const char *name, size_t name_len)
 {
-    const size_t room = sizeof graph->beside - graph->beside_len;
+    const size_t capacity = sizeof graph->beside - graph->beside_len;
     const size_t comma = graph->beside_len > 0 ? 2 : 0;
     graph->beside_count++;
-    if (graph->beside_more > 0 || name_len + comma > room) {
+    if (graph->beside_more > 0 || name_len + comma > capacity) {
         graph->beside_more++;
         return;
     }
@@ -57,7 +57,7 @@ static coffer_status beside_is_plain(coffer__graph *graph, coffer__value value, 
     if (role != COFFER__ROLE_MAPPING && role != COFFER__ROLE_SEQUENCE) {
         return COFFER_OK;
     }
-    if (*searches == BESIDE_MOST_SEARCHES) {
+    if (*searches == BESIDE_MAX_SEARCHES) {
         return COFFER_OK;
     }
     ++*searches;
@@ -103,8 +103,8 @@ coffer_status coffer__beside_note(coffer__graph *graph, coffer_error *err)
     if (graph->beside_count == 0) {
         return COFFER_OK;
     }
-    return coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, UINT64_MAX, graph->member,
-                                    graph->beside_more > 0 ? "left out beside the tensors: %q, and more"
-                                                           : "left out beside the tensors: %q",
-                                    graph->beside, graph->beside_len, err);
+    return coffer__import_plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, UINT64_MAX, graph->member,
+                                           graph->beside_more > 0 ? "left out beside the tensors: %q, and more"
+                                                                  : "left out beside the tensors: %q",
+                                           graph->beside, graph->beside_len, err);
 }

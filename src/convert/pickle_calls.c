@@ -281,7 +281,7 @@ coffer_status coffer__op_build(coffer__pickle *p, unsigned unused)
     return coffer__pickle_tell(p, value);
 }
 
-/* The loader would be asked for what the id stands for; the id is item 0 of the node. Room for its link comes
+/* The loader would be asked for what the id stands for; the id is item 0 of the node. Space for its link comes
    first. */
 static coffer_status pickle_push_persistent(coffer__pickle *p, coffer__value id)
 {

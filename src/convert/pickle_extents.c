@@ -77,8 +77,8 @@ static bool extents_are_empty(const coffer__extents *extents)
 static coffer_status extents_set_dtype(const coffer__graph *graph, coffer__value value, coffer__view *view,
                                        coffer_error *err)
 {
-    coffer__plan_row *row = &view->row;
-    coffer__plan_dimension *last = &view->dimensions[row->rank > 0 ? row->rank - 1 : 0];
+    coffer__import_plan_row *row = &view->row;
+    coffer__import_plan_dimension *last = &view->dimensions[row->rank > 0 ? row->rank - 1 : 0];
     if (view->element == COFFER__ELEMENT_F4_X2) {
         if (row->rank == 0 || !coffer__mul_u64(last->count, 2, &last->size)) {
             return extents_malformed(graph, value, "pairs of 4-bit floats without a dimension", err);
@@ -86,7 +86,7 @@ static coffer_status extents_set_dtype(const coffer__graph *graph, coffer__value
     }
     if (view->element == COFFER__ELEMENT_C128 && graph->wants->complex128_as_f64 && row->rank < COFFER__PLAN_MAX_RANK &&
         row->sign == COFFER__SIGN_KEPT) {
-        view->dimensions[row->rank++] = (coffer__plan_dimension){ .size = 2, .count = 2, .stride = 8 };
+        view->dimensions[row->rank++] = (coffer__import_plan_dimension){ .size = 2, .count = 2, .stride = 8 };
         row->dtype = COFFER_F64;
         row->item_size = 8;
     }
@@ -127,7 +127,7 @@ coffer_status coffer__view_fill(const coffer__graph *graph, coffer__value value,
         if (stride > INT64_MAX) {
             return extents_malformed(graph, value, "a stride beyond 2^63", err);
         }
-        view->dimensions[i] = (coffer__plan_dimension){ .size = size, .count = size, .stride = (int64_t)stride };
+        view->dimensions[i] = (coffer__import_plan_dimension){ .size = size, .count = size, .stride = (int64_t)stride };
     }
     return extents_set_dtype(graph, value, view, err);
 }

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#define PICKLE_LEAST_ROOM 64
-#define PICKLE_MOST_ITEMS (UINT32_MAX - 1) /* numbers begin at 1 and must not wrap */
+#define PICKLE_MIN_CAPACITY 64
+#define PICKLE_MAX_ITEMS (UINT32_MAX - 1) /* numbers begin at 1 and must not wrap */
 
 /* Errors name the opcode and not the byte that was read last: that is where somebody with pickletools finds
    it. */
@@ -24,34 +24,34 @@ coffer_status coffer__pickle_fail(const coffer__pickle *p, const char *what)
  */
 coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size, size_t more)
 {
-    if (more <= pool->room - pool->count) {
+    if (more <= pool->capacity - pool->count) {
         return COFFER_OK;
     }
     /* `most` is bounded three times: by the budget, by the 32 bits of the numbers, and by what a size_t can
        measure. With that, and item sizes of at most a few dozen bytes, none of the products below can wrap. */
     const uint64_t needed = (uint64_t)pool->count + more;
     /* What the pool has is paid for already; only what is added costs the budget. */
-    const uint64_t affordable = pool->room + p->left / item_size;
-    uint64_t most = affordable < PICKLE_MOST_ITEMS ? affordable : PICKLE_MOST_ITEMS;
+    const uint64_t affordable = pool->capacity + p->left / item_size;
+    uint64_t most = affordable < PICKLE_MAX_ITEMS ? affordable : PICKLE_MAX_ITEMS;
     most = most < SIZE_MAX / item_size ? most : SIZE_MAX / item_size;
     /* No wrap: neither the count nor what is added to it is above 2^32. */
-    uint64_t room = needed + needed / 2;
-    room = room < PICKLE_LEAST_ROOM ? PICKLE_LEAST_ROOM : room;
+    uint64_t capacity = needed + needed / 2;
+    capacity = capacity < PICKLE_MIN_CAPACITY ? PICKLE_MIN_CAPACITY : capacity;
     /* Half of what is left, so that the other pools can still grow, too; the budget is shared by all of them. */
-    room = room <= most || most <= needed ? room : needed + (most - needed) / 2;
-    room = room < most ? room : most;
-    p->over_budget = room < needed;
-    void *items = room < needed
-                      ? NULL
-                      : coffer__realloc(&p->allocator, pool->items, pool->room * item_size, (size_t)room * item_size);
+    capacity = capacity <= most || most <= needed ? capacity : needed + (most - needed) / 2;
+    capacity = capacity < most ? capacity : most;
+    p->over_budget = capacity < needed;
+    void *items = capacity < needed ? NULL
+                                    : coffer__realloc(&p->allocator, pool->items, pool->capacity * item_size,
+                                                      (size_t)capacity * item_size);
     if (items == NULL) {
         return coffer__fail_at(p->err, COFFER_ERR_MEMORY, p->opcode_at,
                                "at byte %u of the pickle, its values need more memory than they may have",
                                p->opcode_at);
     }
-    p->left -= (room - pool->room) * item_size;
+    p->left -= (capacity - pool->capacity) * item_size;
     pool->items = items;
-    pool->room = (size_t)room;
+    pool->capacity = (size_t)capacity;
     return COFFER_OK;
 }
 
@@ -59,7 +59,7 @@ coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *poo
    this. */
 void coffer__pickle_release(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size)
 {
-    coffer__free(&p->allocator, pool->items, pool->room * item_size);
+    coffer__free(&p->allocator, pool->items, pool->capacity * item_size);
     memset(pool, 0, sizeof *pool);
 }
 

@@ -31,7 +31,7 @@
 
 /* What bounds the time of one run. DUP, GET and POP cost the stream a byte or two each and the budget nothing,
    so the budget alone would not; 64 M opcodes are far more than the largest checkpoint has. */
-#define PICKLE_MOST_OPCODES (UINT64_C(64) << 20)
+#define PICKLE_MAX_OPCODES (UINT64_C(64) << 20)
 #define PICKLE_LAST_PROTOCOL 5
 
 /* ---- the stream ---- */
@@ -199,12 +199,12 @@ static coffer_status pickle_steps(coffer__pickle *p)
     coffer_status status = COFFER_OK;
     for (uint64_t i = 0; status == COFFER_OK && !stopped; i++) {
         /* As for memory: more than this reader is willing to spend, not a fault of the file. */
-        if (i == PICKLE_MOST_OPCODES) {
+        if (i == PICKLE_MAX_OPCODES) {
             p->opcode_at = p->position;
             p->over_budget = true;
             return coffer__fail_at(p->err, COFFER_ERR_MEMORY, p->opcode_at,
                                    "at byte %u of the pickle, it has had %u opcodes and goes on", p->opcode_at,
-                                   (uint64_t)PICKLE_MOST_OPCODES);
+                                   (uint64_t)PICKLE_MAX_OPCODES);
         }
         status = pickle_step(p, &stopped);
     }
@@ -212,7 +212,7 @@ static coffer_status pickle_steps(coffer__pickle *p)
 }
 
 coffer_status coffer__pickle_begin(coffer__pickle **pickle, const coffer__pickle_bytes *bytes,
-                                   const coffer_allocator *allocator, size_t window_room, coffer_error *err)
+                                   const coffer_allocator *allocator, size_t window_capacity, coffer_error *err)
 {
     coffer__pickle *p = coffer__alloc_zeroed(allocator, sizeof *p);
     *pickle = p;
@@ -222,8 +222,8 @@ coffer_status coffer__pickle_begin(coffer__pickle **pickle, const coffer__pickle
     p->allocator = *allocator;
     p->bytes = *bytes;
     p->err = err;
-    p->window_room = window_room;
-    p->window = coffer__alloc(allocator, window_room);
+    p->window_capacity = window_capacity;
+    p->window = coffer__alloc(allocator, window_capacity);
     return p->window != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a reader of pickles");
 }
 
@@ -247,7 +247,7 @@ coffer_status coffer__pickle_run(coffer__pickle **pickle, const coffer__pickle_b
     }
     *end = p->position;
     /* The graph is all that is needed from here on. */
-    coffer__free(allocator, p->window, p->window_room);
+    coffer__free(allocator, p->window, p->window_capacity);
     p->window = NULL;
     p->err = NULL;
     coffer__pickle_release(p, &p->stack, sizeof(coffer__value));
@@ -269,6 +269,6 @@ void coffer__pickle_free(coffer__pickle *pickle)
     coffer__pickle_release(pickle, &pickle->stack, sizeof(coffer__value));
     coffer__pickle_release(pickle, &pickle->marks, sizeof(uint32_t));
     coffer__pickle_release(pickle, &pickle->memo, sizeof(uint32_t));
-    coffer__free(&allocator, pickle->window, pickle->window_room);
+    coffer__free(&allocator, pickle->window, pickle->window_capacity);
     coffer__free(&allocator, pickle, sizeof *pickle);
 }

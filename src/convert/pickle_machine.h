@@ -28,7 +28,7 @@
 typedef struct coffer__pickle_pool {
     void *items;
     size_t count;
-    size_t room;
+    size_t capacity;
 } coffer__pickle_pool;
 
 /* An item of a container: its value and the link after it, 0 for the last. */
@@ -51,7 +51,7 @@ struct coffer__pickle {
     uint8_t *window;    /* `window_size` bytes of the stream from `window_at` on */
     uint64_t window_at;
     size_t window_size;
-    size_t window_room;
+    size_t window_capacity;
 
     coffer__pickle_pool nodes; /* coffer__node; value 1 is item 0 */
     coffer__pickle_pool links; /* coffer__pickle_link; link 1 is item 0 */
@@ -70,13 +70,13 @@ struct coffer__pickle {
 
 /* A machine at the beginning of a stream, with a window of so many bytes, at least 16. Free it also after a failure. */
 coffer_status coffer__pickle_begin(coffer__pickle **pickle, const coffer__pickle_bytes *bytes,
-                                   const coffer_allocator *allocator, size_t window_room, coffer_error *err);
+                                   const coffer_allocator *allocator, size_t window_capacity, coffer_error *err);
 
 /* ---- pickle_graph.c ------------------------------------------------------------------------------------------------ */
 
 /* COFFER_ERR_PICKLE at the opcode: "at byte 12 of the pickle, `what`". */
 coffer_status coffer__pickle_fail(const coffer__pickle *p, const char *what);
-/* Room for `more` items of `item_size` bytes; COFFER_ERR_MEMORY beyond the budget. */
+/* Space for `more` items of `item_size` bytes; COFFER_ERR_MEMORY beyond the budget. */
 coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size, size_t more);
 void coffer__pickle_release(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size);
 /* A node of the opcode that is being run. The pointer is valid until the next one is made. */

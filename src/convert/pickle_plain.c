@@ -25,17 +25,17 @@
 #include <string.h>
 
 /* Parts of arrays in one file: of 1 GB each. Each is searched for among all rows, so their number bounds the time. */
-#define PLAIN_MOST_PARTS 10000
+#define PLAIN_MAX_PARTS 10000
 
 /* ---- Paddle's parts ------------------------------------------------------------------------------------------------ */
 
 /* The row that is written under a name; NULL. Searched for among all rows: the callers bound how often. */
-static coffer__plan_row *plain_row(coffer__plan *plan, const char *name, size_t name_len)
+static coffer__import_plan_row *plain_row(coffer__import_plan *plan, const char *name, size_t name_len)
 {
-    coffer__plan_row *rows = plan->rows.items;
+    coffer__import_plan_row *rows = plan->rows.items;
     for (size_t i = 0; i < plan->rows.count; i++) {
         size_t len = 0;
-        const char *text = coffer__plan_text(plan, rows[i].name, &len);
+        const char *text = coffer__import_plan_text(plan, rows[i].name, &len);
         if (rows[i].fate == COFFER_FATE_WRITTEN && coffer__compare_names(text, len, name, name_len) == 0) {
             return &rows[i];
         }
@@ -50,19 +50,20 @@ static coffer_status plain_malformed(const coffer__graph *graph, coffer__value v
 }
 
 /* Whether a row is a whole flat array that has a storage of its own: only those are joined by joining their storages. */
-static bool plain_is_part(const coffer__plan *plan, const coffer__plan_row *row)
+static bool plain_is_part(const coffer__import_plan *plan, const coffer__import_plan_row *row)
 {
-    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(plan, row);
+    const coffer__import_plan_dimension *dimensions = coffer__import_plan_dimensions(plan, row);
     return row->rank == 1 && row->offset == 0 && dimensions[0].stride == (int64_t)row->item_size &&
-           dimensions[0].count == coffer__plan_storages(plan)[row->storage].size / row->item_size;
+           dimensions[0].count == coffer__import_plan_storages(plan)[row->storage].size / row->item_size;
 }
 
 /* Adds a part to the first one: its storage follows directly, so its pieces do, too. */
-static bool plain_join(coffer__plan *plan, coffer__plan_row *first, coffer__plan_row *part, uint32_t ordinal)
+static bool plain_join(coffer__import_plan *plan, coffer__import_plan_row *first, coffer__import_plan_row *part,
+                       uint32_t ordinal)
 {
-    coffer__plan_storage *storages = plan->storages.items;
-    coffer__plan_storage *whole = &storages[first->storage];
-    coffer__plan_storage *more = &storages[part->storage];
+    coffer__import_plan_storage *storages = plan->storages.items;
+    coffer__import_plan_storage *whole = &storages[first->storage];
+    coffer__import_plan_storage *more = &storages[part->storage];
     /*
      * The storages of parts have to follow each other without another between, since a storage has its pieces in
      * one row. Paddle writes the parts of an array directly after each other, so they do.
@@ -87,11 +88,12 @@ static bool plain_join(coffer__plan *plan, coffer__plan_row *first, coffer__plan
 }
 
 /* Gives the joined row its shape: of as many elements as the parts have. */
-static coffer_status plain_shape(coffer__graph *graph, coffer__plan_row *row, coffer__value shape, coffer_error *err)
+static coffer_status plain_shape(coffer__graph *graph, coffer__import_plan_row *row, coffer__value shape,
+                                 coffer_error *err)
 {
     coffer__extents extents = { 0 };
-    coffer__plan_row made = *row;
-    coffer__plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
+    coffer__import_plan_row made = *row;
+    coffer__import_plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
     uint64_t step = row->item_size;
     if (!coffer__view_numbers(graph, shape, extents.sizes, &extents.rank)) {
         return plain_malformed(graph, shape, err);
@@ -101,14 +103,15 @@ static coffer_status plain_shape(coffer__graph *graph, coffer__plan_row *row, co
         if (step > INT64_MAX) {
             return plain_malformed(graph, shape, err);
         }
-        dimensions[i] =
-            (coffer__plan_dimension){ .size = extents.sizes[i], .count = extents.sizes[i], .stride = (int64_t)step };
+        dimensions[i] = (coffer__import_plan_dimension){ .size = extents.sizes[i],
+                                                         .count = extents.sizes[i],
+                                                         .stride = (int64_t)step };
         if (!coffer__mul_u64(step, extents.sizes[i], &step)) {
             return plain_malformed(graph, shape, err);
         }
     }
     /* All parts together are exactly the array that the table describes. */
-    if (step != coffer__plan_storages(graph->plan)[row->storage].size) {
+    if (step != coffer__import_plan_storages(graph->plan)[row->storage].size) {
         return plain_malformed(graph, shape, err);
     }
     /* The first part's row has one dimension only: another row takes over. */
@@ -116,7 +119,7 @@ static coffer_status plain_shape(coffer__graph *graph, coffer__plan_row *row, co
     row->storage = COFFER__PLAN_NO_STORAGE;
     row->rank = 0;
     made.rank = (uint32_t)extents.rank;
-    return coffer__plan_put_row(graph->plan, &made, dimensions, err);
+    return coffer__import_plan_put_row(graph->plan, &made, dimensions, err);
 }
 
 /* `left` counts the parts of all arrays down: each of them is searched for. */
@@ -125,7 +128,7 @@ static coffer_status plain_join_parts(coffer__graph *graph, const coffer__graph_
 {
     coffer__entries entries;
     coffer__graph_entry slice;
-    coffer__plan_row *first = NULL;
+    coffer__import_plan_row *first = NULL;
     uint32_t count = 0;
     size_t name_len = 0;
     const char *name = coffer__pickle_bytes_of(graph->pickle, entry->key, &name_len);
@@ -135,7 +138,7 @@ static coffer_status plain_join_parts(coffer__graph *graph, const coffer__graph_
         const char *text = coffer__pickle_bytes_of(graph->pickle, slice.value, &len);
         /* The row is looked up for each part and not kept over plain_shape, which may move the rows; a part
            that was joined is no longer written, so it is found only once. */
-        coffer__plan_row *row = text != NULL && *left > 0 ? plain_row(graph->plan, text, len) : NULL;
+        coffer__import_plan_row *row = text != NULL && *left > 0 ? plain_row(graph->plan, text, len) : NULL;
         if (row == NULL || (count > 0 && !plain_join(graph->plan, first, row, count))) {
             return plain_malformed(graph, entry->value, err);
         }
@@ -146,7 +149,7 @@ static coffer_status plain_join_parts(coffer__graph *graph, const coffer__graph_
     if (count == 0 || name == NULL) {
         return plain_malformed(graph, entry->value, err);
     }
-    const coffer_status status = coffer__plan_put_text(graph->plan, name, name_len, &first->name, err);
+    const coffer_status status = coffer__import_plan_put_text(graph->plan, name, name_len, &first->name, err);
     return status == COFFER_OK
                ? plain_shape(graph, first, coffer__pickle_get(graph->pickle, entry->value, "OriginShape"), err)
                : status;
@@ -159,14 +162,14 @@ static coffer_status plain_join_all(coffer__graph *graph, coffer_error *err)
     coffer__entries entries;
     coffer__graph_entry entry;
     uint32_t text = 0;
-    size_t left = PLAIN_MOST_PARTS;
+    size_t left = PLAIN_MAX_PARTS;
     const coffer__value top = coffer__pickle_root(graph->pickle);
     const coffer__value parts = coffer__pickle_get(graph->pickle, top, "UnpackBigParamInfor@@");
     /* Only protocols 2 and 3 have it: later ones can write more than 4 GB at once. */
     if (parts == 0) {
         return COFFER_OK;
     }
-    coffer_status status = coffer__plan_put_text(graph->plan, reason, sizeof reason - 1, &text, err);
+    coffer_status status = coffer__import_plan_put_text(graph->plan, reason, sizeof reason - 1, &text, err);
     coffer__entries_begin(&entries, graph, parts);
     while (status == COFFER_OK && coffer__entries_next(&entries, graph, &entry)) {
         status = plain_join_parts(graph, &entry, text, &left, err);
@@ -180,20 +183,20 @@ static coffer_status plain_note_paddle(const coffer__graph *graph, coffer_error 
     bool halves = false;
     bool bytes = false;
     for (size_t i = 0; i < graph->plan->rows.count; i++) {
-        const coffer_dtype dtype = coffer__plan_rows(graph->plan)[i].dtype;
+        const coffer_dtype dtype = coffer__import_plan_rows(graph->plan)[i].dtype;
         halves = halves || dtype == COFFER_BF16;
         bytes = bytes || dtype == COFFER_I8;
     }
     coffer_status status = COFFER_OK;
     if (halves) {
-        status = coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, UINT64_MAX, "",
-                                          "arrays of %q are bfloat16: Paddle stores it so, and has no such integers",
-                                          "uint16", 6, err);
+        status = coffer__import_plan_put_finding(
+            graph->plan, COFFER_WEIGHT_NOTE, graph->file, UINT64_MAX, "",
+            "arrays of %q are bfloat16: Paddle stores it so, and has no such integers", "uint16", 6, err);
     }
     if (status == COFFER_OK && bytes) {
-        status =
-            coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, UINT64_MAX, "",
-                                     "arrays of %q may be float8, which Paddle stores in the same way", "int8", 4, err);
+        status = coffer__import_plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, UINT64_MAX, "",
+                                                 "arrays of %q may be float8, which Paddle stores in the same way",
+                                                 "int8", 4, err);
     }
     return status;
 }
@@ -201,7 +204,7 @@ static coffer_status plain_note_paddle(const coffer__graph *graph, coffer_error 
 /* ---- the reader ---------------------------------------------------------------------------------------------------- */
 
 /* By the ending, or by the table that paddle.save adds. It matters for bfloat16 only, which looks like uint16. */
-static bool plain_is_paddle(const coffer__graph *graph, const coffer__input *input)
+static bool plain_is_paddle(const coffer__graph *graph, const coffer__input_files *input)
 {
     const coffer__value top = coffer__pickle_root(graph->pickle);
     return coffer__text_ends(input->path, input->path_len, ".pdparams") ||
@@ -215,8 +218,8 @@ static coffer_status plain_note_rest(const coffer__torch_file *file, uint64_t en
     if (end == file->size) {
         return COFFER_OK;
     }
-    return coffer__plan_put_finding(file->plan, COFFER_WEIGHT_DANGER, file->file, end, "",
-                                    "there are bytes after the end of the pickle", "", 0, err);
+    return coffer__import_plan_put_finding(file->plan, COFFER_WEIGHT_DANGER, file->file, end, "",
+                                           "there are bytes after the end of the pickle", "", 0, err);
 }
 
 /* joblib writes the bytes of arrays between the opcodes, so that no other program can read its pickles; what stands
@@ -293,8 +296,8 @@ coffer_status coffer__torch_read_pickle(const coffer__torch_file *file, coffer_e
     return status;
 }
 
-static coffer_status plain_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                  coffer_error *err)
+static coffer_status plain_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                  coffer__import_plan *plan, coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     const coffer_status status = coffer__torch_put_format(plan, err);

@@ -19,7 +19,7 @@
 /* Pairs of a state that are looked at; modules have about twenty. */
 #define GRAPH_STATE_PAIRS 256
 /* Comparisons of names of buffers with those that are not persistent. */
-#define GRAPH_MOST_WITHOUT 1000
+#define GRAPH_MAX_WITHOUT 1000
 
 /* ---- looking at nodes ---------------------------------------------------------------------------------------------- */
 
@@ -243,10 +243,10 @@ const coffer__within *coffer__graph_within(const coffer__graph *graph, coffer__v
 }
 
 /* A line of STRING has quotes around the bytes. */
-coffer__plan_piece coffer__graph_piece(const coffer__graph *graph, coffer__value bytes, bool latin1)
+coffer__import_plan_piece coffer__graph_piece(const coffer__graph *graph, coffer__value bytes, bool latin1)
 {
     const coffer__node *node = coffer__pickle_node(graph->pickle, bytes);
-    coffer__plan_piece piece = { .file = graph->file, .offset = graph->at };
+    coffer__import_plan_piece piece = { .file = graph->file, .offset = graph->at };
     if (node == NULL) {
         return piece;
     }
@@ -400,7 +400,7 @@ typedef struct graph_pairs {
         uint32_t link;
     } * items;
     uint32_t *order;
-    size_t room;
+    size_t capacity;
 } graph_pairs;
 
 /* By the keys alone; coffer__sort keeps equal ones in the order of their numbers, which is that of the dict. */
@@ -411,8 +411,8 @@ static bool graph_pair_before(const void *ctx, uint32_t a, uint32_t b)
                                  pairs->items[b].key_len) < 0;
 }
 
-/* One room for the largest dict serves all of them, one after another. */
-static coffer_status graph_pairs_make_room(const coffer__graph *graph, graph_pairs *pairs, coffer_error *err)
+/* One space for the largest dict serves all of them, one after another. */
+static coffer_status graph_pairs_reserve(const coffer__graph *graph, graph_pairs *pairs, coffer_error *err)
 {
     for (coffer__value value = 1; value < graph->marks; value++) {
         const coffer__node *node = coffer__pickle_node(graph->pickle, value);
@@ -420,12 +420,12 @@ static coffer_status graph_pairs_make_room(const coffer__graph *graph, graph_pai
          * Pairs of the largest dict, not of all: dicts are looked at one after another, and a checkpoint has one
          * large dict and thousands of small ones.
          */
-        if (node->kind == COFFER__VALUE_DICT && node->count / 2 > pairs->room) {
-            pairs->room = node->count / 2;
+        if (node->kind == COFFER__VALUE_DICT && node->count / 2 > pairs->capacity) {
+            pairs->capacity = node->count / 2;
         }
     }
-    pairs->items = coffer__alloc_array(graph->allocator, pairs->room, sizeof *pairs->items, err);
-    pairs->order = coffer__alloc_array(graph->allocator, pairs->room, sizeof *pairs->order, err);
+    pairs->items = coffer__alloc_array(graph->allocator, pairs->capacity, sizeof *pairs->items, err);
+    pairs->order = coffer__alloc_array(graph->allocator, pairs->capacity, sizeof *pairs->order, err);
     return pairs->items != NULL && pairs->order != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
@@ -433,7 +433,7 @@ static coffer_status graph_pairs_make_room(const coffer__graph *graph, graph_pai
 static coffer_status graph_shadow(coffer__graph *graph, uint32_t link, coffer_error *err)
 {
     uint32_t *grown = coffer__grow_array(graph->allocator, graph->shadowed, graph->shadowed_count,
-                                         &graph->shadowed_room, sizeof *grown, err);
+                                         &graph->shadowed_capacity, sizeof *grown, err);
     if (grown == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -472,10 +472,10 @@ static coffer_status graph_shadow_in(coffer__graph *graph, graph_pairs *pairs, c
         const uint32_t earlier = pairs->order[i - 1];
         coffer_status status = graph_shadow(graph, pairs->items[earlier].link, err);
         if (status == COFFER_OK) {
-            status =
-                coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, coffer__graph_place(graph, dict),
-                                         graph->member, "a dict has the key %q twice: the last one counts",
-                                         pairs->items[earlier].key, pairs->items[earlier].key_len, err);
+            status = coffer__import_plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file,
+                                                     coffer__graph_place(graph, dict), graph->member,
+                                                     "a dict has the key %q twice: the last one counts",
+                                                     pairs->items[earlier].key, pairs->items[earlier].key_len, err);
         }
         if (status != COFFER_OK) {
             return status;
@@ -495,7 +495,7 @@ static bool graph_link_before(const void *ctx, uint32_t a, uint32_t b)
 static coffer_status graph_find_shadowed(coffer__graph *graph, coffer_error *err)
 {
     graph_pairs pairs = { 0 };
-    coffer_status status = graph_pairs_make_room(graph, &pairs, err);
+    coffer_status status = graph_pairs_reserve(graph, &pairs, err);
     for (coffer__value value = 1; status == COFFER_OK && value < graph->marks; value++) {
         const coffer__node *node = coffer__pickle_node(graph->pickle, value);
         if (node->kind == COFFER__VALUE_DICT && node->count >= 4) {
@@ -503,8 +503,8 @@ static coffer_status graph_find_shadowed(coffer__graph *graph, coffer_error *err
         }
     }
     coffer__sort(graph->shadowed, graph->shadowed_count, graph_link_before, NULL);
-    coffer__free_array(graph->allocator, pairs.items, pairs.room, sizeof *pairs.items);
-    coffer__free_array(graph->allocator, pairs.order, pairs.room, sizeof *pairs.order);
+    coffer__free_array(graph->allocator, pairs.items, pairs.capacity, sizeof *pairs.items);
+    coffer__free_array(graph->allocator, pairs.order, pairs.capacity, sizeof *pairs.order);
     return status;
 }
 
@@ -544,13 +544,13 @@ void coffer__graph_free(coffer__graph *graph)
     coffer__free_array(graph->allocator, graph->roles, graph->marks, sizeof *graph->roles);
     coffer__free_array(graph->allocator, graph->reached, graph->marks, sizeof *graph->reached);
     coffer__free_array(graph->allocator, graph->held, graph->marks, sizeof *graph->held);
-    coffer__free(graph->allocator, graph->shadowed, graph->shadowed_room * sizeof *graph->shadowed);
-    coffer__free(graph->allocator, graph->within, graph->within_room * sizeof *graph->within);
+    coffer__free(graph->allocator, graph->shadowed, graph->shadowed_capacity * sizeof *graph->shadowed);
+    coffer__free(graph->allocator, graph->within, graph->within_capacity * sizeof *graph->within);
 }
 
 /* ---- entries ------------------------------------------------------------------------------------------------------- */
 
-/* A container that is not there adds nothing. No kind of node has more parts than there is room for. */
+/* A container that is not there adds nothing. No kind of node has more parts than there is space for. */
 static void graph_add_part(coffer__entries *entries, coffer__value container, bool pairs, bool couples, bool persistent)
 {
     if (container != 0 && entries->count < COFFER__ENTRIES_PARTS) {
@@ -664,7 +664,7 @@ static bool graph_is_without(const coffer__graph *graph, coffer__value set, coff
     }
     /* Of a list as of a set the items are links, so both are searched alike. */
     uint32_t link = node->first;
-    for (size_t i = 0; link != 0 && i < GRAPH_MOST_WITHOUT; i++) {
+    for (size_t i = 0; link != 0 && i < GRAPH_MAX_WITHOUT; i++) {
         if (coffer__graph_is_text(graph, coffer__pickle_item(graph->pickle, &link), text)) {
             return true;
         }
@@ -733,7 +733,7 @@ bool coffer__entries_next(coffer__entries *entries, coffer__graph *graph, coffer
 coffer_status coffer__stores_add(coffer__stores *stores, const coffer__stored *item, coffer_error *err)
 {
     coffer__stored *grown =
-        coffer__grow_array(stores->allocator, stores->items, stores->count, &stores->room, sizeof *grown, err);
+        coffer__grow_array(stores->allocator, stores->items, stores->count, &stores->capacity, sizeof *grown, err);
     if (grown == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -792,5 +792,5 @@ const coffer__stored *coffer__stores_find(const coffer__stores *stores, const ch
 void coffer__stores_free(coffer__stores *stores)
 {
     coffer__free_array(stores->allocator, stores->order, stores->count, sizeof *stores->order);
-    coffer__free(stores->allocator, stores->items, stores->room * sizeof *stores->items);
+    coffer__free(stores->allocator, stores->items, stores->capacity * sizeof *stores->items);
 }

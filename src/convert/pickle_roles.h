@@ -40,7 +40,7 @@ typedef struct coffer__stores {
     coffer__stored *items;
     uint32_t *order; /* the numbers of the items by their keys, once they are sorted */
     size_t count;
-    size_t room;
+    size_t capacity;
 } coffer__stores;
 
 /* Sizes, strides and an offset, in elements. */
@@ -81,7 +81,7 @@ typedef struct coffer__graph {
     const coffer__pickle *pickle;
     const coffer_allocator *allocator;
     const coffer__wants *wants;
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     uint32_t file;
     uint64_t at;        /* of the stream's byte 0 in the file */
     bool packed;        /* the stream is not in the file as it is, so that nothing within it can be moved */
@@ -93,8 +93,8 @@ typedef struct coffer__graph {
     const coffer__numbered *numbered; /* NULL: persistent ids are those of storages */
     coffer__within *within;           /* by the numbers of their calls */
     size_t within_count;
-    size_t within_room;
-    char beside[192]; /* what is left out beside tensors, as far as there is room (pickle_beside.h) */
+    size_t within_capacity;
+    char beside[192]; /* what is left out beside tensors, as far as there is space (pickle_beside.h) */
     size_t beside_len;
     uint64_t beside_count;
     uint64_t beside_more;
@@ -105,7 +105,7 @@ typedef struct coffer__graph {
     size_t marks;       /* length of the three */
     uint32_t *shadowed; /* links of pairs whose key comes again later in the same dict; sorted */
     size_t shadowed_count;
-    size_t shadowed_room;
+    size_t shadowed_capacity;
 } coffer__graph;
 
 coffer_status coffer__graph_prepare(coffer__graph *graph, coffer_error *err);
@@ -124,7 +124,7 @@ const coffer__within *coffer__graph_within(const coffer__graph *graph, coffer__v
 /* The object that the pickle is of: NumPy saves one as an array of one object, without dimensions. */
 coffer__value coffer__graph_top(const coffer__graph *graph);
 /* Where BYTES lie in the file, and in which coding: a piece without its size. `latin1` is for a TEXT that stands for them. */
-coffer__plan_piece coffer__graph_piece(const coffer__graph *graph, coffer__value bytes, bool latin1);
+coffer__import_plan_piece coffer__graph_piece(const coffer__graph *graph, coffer__value bytes, bool latin1);
 /* The array in eval("data", {"data": array}), which Paddle wrote for some tensors; 0 for any other call. */
 coffer__value coffer__graph_evaluated(const coffer__graph *graph, coffer__value call);
 /* The first `most` items of a container; those that are not there are 0. Returns how many it has. */

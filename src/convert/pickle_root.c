@@ -14,9 +14,9 @@
 #include <string.h>
 
 /* Dicts within dicts in which the model is looked for. */
-#define ROOT_MOST_LEVELS 16
+#define ROOT_MAX_LEVELS 16
 /* Children that a message lists. */
-#define ROOT_MOST_LISTED 6
+#define ROOT_MAX_LISTED 6
 
 /* As training programs call the weights within a checkpoint. What is called otherwise is found if it is alone. */
 static const char *const root_names[] = { "state_dict", "model_state_dict", "model", "module",    "net",  "network",
@@ -32,7 +32,7 @@ typedef struct root_child {
 
 /* What one level has: children with tensors, of which the first few are kept, those with usual names before others. */
 typedef struct root_survey {
-    root_child children[ROOT_MOST_LISTED];
+    root_child children[ROOT_MAX_LISTED];
     size_t kept;
     size_t count;        /* of all */
     size_t usual_count;  /* of those with usual names */
@@ -116,19 +116,19 @@ static void root_count(root_survey *survey, const coffer__graph_walk *walk, uint
     if (child != *last || survey->count == 0) {
         const bool usual = root_is_usual(walk->path, len);
         *last = child;
-        *last_kept = survey->kept < ROOT_MOST_LISTED ? survey->kept : ROOT_MOST_LISTED;
+        *last_kept = survey->kept < ROOT_MAX_LISTED ? survey->kept : ROOT_MAX_LISTED;
         survey->count++;
         survey->usual_count += usual ? 1 : 0;
         survey->numbered += root_is_number(walk->path, len) ? 1 : 0;
         survey->dotted += memchr(walk->path, '.', len) != NULL ? 1 : 0;
         survey->usual = usual ? child : survey->usual;
-        if (survey->kept < ROOT_MOST_LISTED) {
+        if (survey->kept < ROOT_MAX_LISTED) {
             root_child *kept = &survey->children[survey->kept++];
             *kept = (root_child){ .value = child, .usual = usual };
             coffer__escape_cut(walk->path, len, kept->name, sizeof kept->name);
         }
     }
-    if (*last_kept < ROOT_MOST_LISTED) {
+    if (*last_kept < ROOT_MAX_LISTED) {
         survey->children[*last_kept].bytes += bytes;
     }
 }
@@ -216,10 +216,10 @@ static coffer_status root_note_others(const coffer__graph *graph, const root_sur
         root_add(name, sizeof name, path);
         root_add(name, sizeof name, path[0] != '\0' ? "." : "");
         root_add(name, sizeof name, survey->children[i].name);
-        status = coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file,
-                                          coffer__graph_place(graph, survey->children[i].value), graph->member,
-                                          "the tensors in %q are not taken: --root takes another part", name,
-                                          coffer__text_len(name), err);
+        status = coffer__import_plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file,
+                                                 coffer__graph_place(graph, survey->children[i].value), graph->member,
+                                                 "the tensors in %q are not taken: --root takes another part", name,
+                                                 coffer__text_len(name), err);
     }
     return status;
 }
@@ -262,7 +262,7 @@ static coffer_status root_auto(coffer__graph *graph, coffer__value *start, char 
                                coffer_error *err)
 {
     /* Down one level as long as there is one thing only, as in {"state": {"model": {…}}}. */
-    for (size_t level = 0; level < ROOT_MOST_LEVELS; level++) {
+    for (size_t level = 0; level < ROOT_MAX_LEVELS; level++) {
         root_survey survey;
         coffer_status status = root_look(graph, *start, &survey, err);
         if (status != COFFER_OK) {

@@ -52,8 +52,8 @@ coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *v
     view->row.reason = reason;
     /* What has no storage has no view either, and only a name. */
     view->row.rank = view->row.storage == COFFER__PLAN_NO_STORAGE ? 0 : view->row.rank;
-    const coffer_status status = coffer__plan_put_text(graph->plan, name, name_len, &view->row.name, err);
-    return status == COFFER_OK ? coffer__plan_put_row(graph->plan, &view->row, view->dimensions, err) : status;
+    const coffer_status status = coffer__import_plan_put_text(graph->plan, name, name_len, &view->row.name, err);
+    return status == COFFER_OK ? coffer__import_plan_put_row(graph->plan, &view->row, view->dimensions, err) : status;
 }
 
 /* A tensor of the model that safetensors cannot express. */
@@ -68,7 +68,7 @@ static coffer_status rows_put_lacking(const coffer__graph *graph, coffer__view *
         return coffer__fail_tensor(err, COFFER_ERR_NO_EQUIVALENT, name, name_len);
     }
     const coffer_status status =
-        coffer__plan_put_text(graph->plan, view->lack, coffer__text_len(view->lack), &reason, err);
+        coffer__import_plan_put_text(graph->plan, view->lack, coffer__text_len(view->lack), &reason, err);
     return status == COFFER_OK ? coffer__graph_put_view(graph, view, name, name_len, COFFER_FATE_SKIPPED, reason, err)
                                : status;
 }
@@ -131,7 +131,7 @@ static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_w
     /* As JSON spells them, since metadata are read by programs in many languages. */
     if (node->kind == COFFER__VALUE_BOOL) {
         const char *word = node->as.integer != 0 ? "true" : "false";
-        return coffer__plan_put_pair(graph->plan, name, name_len, word, coffer__text_len(word), err);
+        return coffer__import_plan_put_pair(graph->plan, name, name_len, word, coffer__text_len(word), err);
     }
     /* Floats could be spelt in many ways, and large integers were not kept. */
     if (node->kind != COFFER__VALUE_INT) {
@@ -142,7 +142,7 @@ static coffer_status rows_put_number(coffer__graph *graph, const coffer__graph_w
     const size_t sign = node->as.integer < 0 ? 1 : 0;
     const uint64_t magnitude = sign > 0 ? 0 - (uint64_t)node->as.integer : (uint64_t)node->as.integer;
     const size_t len = sign + coffer__write_u64(digits + sign, magnitude);
-    return coffer__plan_put_pair(graph->plan, name, name_len, digits, len, err);
+    return coffer__import_plan_put_pair(graph->plan, name, name_len, digits, len, err);
 }
 
 /* ---- passes -------------------------------------------------------------------------------------------------------- */
@@ -301,7 +301,7 @@ static void rows_collect_opaque(coffer__graph *graph, uint32_t *order, size_t *c
     }
 }
 
-/* A finding for one name, or the end of a strict conversion. Long names are cut, half of the room for each of
+/* A finding for one name, or the end of a strict conversion. Long names are cut, half of the space for each of
    the two. */
 static coffer_status rows_put_opaque(coffer__graph *graph, coffer__value value, coffer_error *err)
 {
@@ -317,9 +317,9 @@ static coffer_status rows_put_opaque(coffer__graph *graph, coffer__value value, 
      */
     memcpy(name, module, len);
     name[len++] = '.';
-    const size_t room = sizeof name - len;
-    memcpy(name + len, last, last_len < room ? last_len : room);
-    len += last_len < room ? last_len : room;
+    const size_t capacity = sizeof name - len;
+    memcpy(name + len, last, last_len < capacity ? last_len : capacity);
+    len += last_len < capacity ? last_len : capacity;
     const uint64_t at = coffer__graph_place(graph, value);
     if (graph->wants->strict) {
         return coffer__fail_at(err, COFFER_ERR_OPAQUE, at,
@@ -328,11 +328,11 @@ static coffer_status rows_put_opaque(coffer__graph *graph, coffer__value value, 
                                name, len);
     }
     const bool danger = coffer__graph_known(graph, value).judgement == COFFER__GLOBAL_DANGEROUS;
-    return coffer__plan_put_finding(graph->plan, danger ? COFFER_WEIGHT_DANGER : COFFER_WEIGHT_OPAQUE, graph->file, at,
-                                    graph->member,
-                                    danger ? "a loader would import %q, which can run code: it is left out"
-                                           : "objects of %q are not known: they are left out",
-                                    name, len, err);
+    return coffer__import_plan_put_finding(graph->plan, danger ? COFFER_WEIGHT_DANGER : COFFER_WEIGHT_OPAQUE,
+                                           graph->file, at, graph->member,
+                                           danger ? "a loader would import %q, which can run code: it is left out"
+                                                  : "objects of %q are not known: they are left out",
+                                           name, len, err);
 }
 
 /* What is called or named and not understood, sorted by names, so that each is told once, at its first place. */
@@ -362,9 +362,10 @@ static coffer_status rows_put_reasons(coffer__graph *graph, rows_reasons *reason
 {
     static const char outside[] = "not a part of the model";
     static const char storage[] = "a storage that is not a part of a tensor";
-    coffer_status status = coffer__plan_put_text(graph->plan, outside, sizeof outside - 1, &reasons->outside, err);
+    coffer_status status =
+        coffer__import_plan_put_text(graph->plan, outside, sizeof outside - 1, &reasons->outside, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_text(graph->plan, storage, sizeof storage - 1, &reasons->storage, err);
+        status = coffer__import_plan_put_text(graph->plan, storage, sizeof storage - 1, &reasons->storage, err);
     }
     return status;
 }
@@ -375,9 +376,9 @@ static coffer_status rows_note_root(coffer__graph *graph, coffer__value start, c
     if (path[0] == '\0') {
         return COFFER_OK;
     }
-    return coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, coffer__graph_place(graph, start),
-                                    graph->member, "the model is what the file has as %q", path, coffer__text_len(path),
-                                    err);
+    return coffer__import_plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file,
+                                           coffer__graph_place(graph, start), graph->member,
+                                           "the model is what the file has as %q", path, coffer__text_len(path), err);
 }
 
 /* The model, then the rest by name, then what nothing leads to: in this order each tensor becomes one row,
@@ -421,5 +422,5 @@ coffer_status coffer__graph_put_rows(coffer__graph *graph, coffer_error *err)
     if (status != COFFER_OK || graph->wants->ties == COFFER_TIES_KEEP) {
         return status;
     }
-    return coffer__plan_tie(graph->plan, first_row, err);
+    return coffer__import_plan_tie(graph->plan, first_row, err);
 }

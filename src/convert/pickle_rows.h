@@ -38,6 +38,6 @@ coffer_status coffer__graph_put_view(const coffer__graph *graph, coffer__view *v
  * and the others become aliases of it, as the ecosystem's own writer chooses and records it. Views that only overlap are
  * all written. A name that is a key of the metadata already stays a tensor.
  */
-coffer_status coffer__plan_tie(coffer__plan *plan, size_t first_row, coffer_error *err);
+coffer_status coffer__import_plan_tie(coffer__import_plan *plan, size_t first_row, coffer_error *err);
 
 #endif

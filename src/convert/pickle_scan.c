@@ -20,23 +20,23 @@
 #include <string.h>
 
 /* Findings of one pickle; what is beyond is counted. */
-#define SCAN_MOST_FINDINGS 10000
+#define SCAN_MAX_FINDINGS 10000
 /* Pickles within each other, or one after another, in one range. */
-#define SCAN_MOST_PICKLES 1000
+#define SCAN_MAX_PICKLES 1000
 /* A pickle has at least an opcode and its end. */
-#define SCAN_LEAST_PICKLE 2
+#define SCAN_MIN_PICKLE 2
 /* Bytes that are written as text: of how many it is asked whether they are a pickle, and how many are decoded if they may be. */
 #define SCAN_FIRST_LOOK ((uint64_t)4096)
-#define SCAN_MOST_DECODED ((uint64_t)64 << 20)
+#define SCAN_MAX_DECODED ((uint64_t)64 << 20)
 #define SCAN_LONGEST_ESCAPE 10
 /* What all of them that wait may take in memory; decoding takes three times their text. */
-#define SCAN_MOST_HELD (4 * SCAN_MOST_DECODED)
+#define SCAN_MAX_HELD (4 * SCAN_MAX_DECODED)
 
 /* Ranges that are still to be looked at: pickles within the bytes of others. */
 typedef struct scan_queued {
     coffer__scan_range range;
     uint8_t *decoded; /* what its bytes are, if they are not in the file as they are; else NULL */
-    size_t room;
+    size_t capacity;
 } scan_queued;
 
 typedef struct scan_queue {
@@ -62,12 +62,12 @@ bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size)
 /* Nothing is asked for past the end that the stream was given. */
 static coffer_status scan_input_read(void *ctx, uint64_t offset, void *bytes, size_t size, coffer_error *err)
 {
-    const coffer__input *input = ctx;
-    return coffer__input_read(input, 0, input->size, offset, bytes, size, err);
+    const coffer__input_files *input = ctx;
+    return coffer__input_files_read(input, 0, input->size, offset, bytes, size, err);
 }
 
-coffer_status coffer__scan_would_import(const coffer__input *input, const coffer_allocator *allocator, bool *would,
-                                        coffer_error *err)
+coffer_status coffer__scan_would_import(const coffer__input_files *input, const coffer_allocator *allocator,
+                                        bool *would, coffer_error *err)
 {
     const coffer__pickle_bytes stream = { .ctx = (void *)input, .read = scan_input_read, .size = input->size };
     coffer__followed followed = { .complete = false };
@@ -89,8 +89,8 @@ static coffer_status scan_put(scan_pickle *scan, coffer_weight weight, coffer__v
         return COFFER_OK;
     }
     scan->left--;
-    return coffer__plan_put_finding(graph->plan, weight, graph->file, coffer__graph_place(graph, value), graph->member,
-                                    sentence, subject, coffer__text_len(subject), err);
+    return coffer__import_plan_put_finding(graph->plan, weight, graph->file, coffer__graph_place(graph, value),
+                                           graph->member, sentence, subject, coffer__text_len(subject), err);
 }
 
 /* What is not known is not harmless: only names of the table may be. */
@@ -234,14 +234,14 @@ static coffer_status scan_nodes(scan_pickle *scan, coffer_error *err)
 static coffer_status scan_push(scan_queue *queue, const scan_queued *item, coffer_error *err)
 {
     if (queue->items == NULL) {
-        queue->items = coffer__alloc_array(queue->allocator, SCAN_MOST_PICKLES, sizeof *queue->items, err);
+        queue->items = coffer__alloc_array(queue->allocator, SCAN_MAX_PICKLES, sizeof *queue->items, err);
     }
     /* Bounded, as a pickle within a pickle costs a few bytes only. */
-    if (queue->items == NULL || queue->count == SCAN_MOST_PICKLES || item->room > SCAN_MOST_HELD - queue->decoded) {
-        coffer__free(queue->allocator, item->decoded, item->room);
+    if (queue->items == NULL || queue->count == SCAN_MAX_PICKLES || item->capacity > SCAN_MAX_HELD - queue->decoded) {
+        coffer__free(queue->allocator, item->decoded, item->capacity);
         return queue->items == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
     }
-    queue->decoded += item->room;
+    queue->decoded += item->capacity;
     queue->items[queue->count++] = *item;
     return COFFER_OK;
 }
@@ -254,7 +254,7 @@ static coffer_status scan_read(const coffer__torch_file *file, const coffer__sca
         memcpy(bytes, range->bytes, size);
         return COFFER_OK;
     }
-    return coffer__input_read(file->input, file->file, file->size, range->at, bytes, size, err);
+    return coffer__input_files_read(file->input, file->file, file->size, range->at, bytes, size, err);
 }
 
 /* The length without an escape that may be cut at the end: the longest has ten characters. */
@@ -270,7 +270,7 @@ static size_t scan_uncut(const char *text, size_t len)
     return at;
 }
 
-/* The bytes that stored text stands for, in place: it has room for three times its length. False: none. */
+/* The bytes that stored text stands for, in place: it has space for three times its length. False: none. */
 static bool scan_decode(const coffer__node *node, char *text, size_t *len)
 {
     const bool cut = *len < node->as.bytes.size;
@@ -299,15 +299,15 @@ static coffer_status scan_load(const coffer__torch_file *file, const coffer__sca
     const coffer_allocator *allocator = file->plan->allocator;
     size_t len = (size_t)(node->as.bytes.size < most ? node->as.bytes.size : most);
     item->range = (coffer__scan_range){ .member = range->member, .at = range->at + node->as.bytes.at };
-    item->room = 3 * len + 1;
-    item->decoded = coffer__alloc_array(allocator, item->room, 1, err);
+    item->capacity = 3 * len + 1;
+    item->decoded = coffer__alloc_array(allocator, item->capacity, 1, err);
     if (item->decoded == NULL) {
         return COFFER_ERR_MEMORY;
     }
     item->range.bytes = range->bytes != NULL ? range->bytes + node->as.bytes.at : NULL;
     const coffer_status status = scan_read(file, &item->range, item->decoded, len, err);
     if (status != COFFER_OK) {
-        coffer__free(allocator, item->decoded, item->room);
+        coffer__free(allocator, item->decoded, item->capacity);
         return status;
     }
     item->range.bytes = item->decoded;
@@ -320,7 +320,7 @@ static coffer_status scan_look_at_text(const coffer__torch_file *file, const cof
                                        const coffer__node *node, scan_queued *item, coffer__followed *followed,
                                        coffer_error *err)
 {
-    const uint64_t parts[] = { SCAN_FIRST_LOOK, SCAN_MOST_DECODED };
+    const uint64_t parts[] = { SCAN_FIRST_LOOK, SCAN_MAX_DECODED };
     coffer_status status = COFFER_OK;
     for (size_t i = 0; status == COFFER_OK && i < 2; i++) {
         status = scan_load(file, range, node, parts[i], item, err);
@@ -333,7 +333,7 @@ static coffer_status scan_look_at_text(const coffer__torch_file *file, const cof
         if (status == COFFER_OK && (whole || (followed->outcome == COFFER__FOLLOWED_TO_END && !followed->ran_out))) {
             return COFFER_OK;
         }
-        coffer__free(file->plan->allocator, item->decoded, item->room);
+        coffer__free(file->plan->allocator, item->decoded, item->capacity);
         *item = (scan_queued){ .decoded = NULL };
     }
     followed->outcome = COFFER__FOLLOWED_TO_LIMIT;
@@ -367,7 +367,7 @@ static coffer_status scan_bytes_of(const coffer__torch_file *file, scan_pickle *
     const bool none = followed.outcome == COFFER__FOLLOWED_TO_END || followed.cut;
     const bool begins = followed.complete && coffer__scan_is_pickle(head, sizeof head);
     if (status != COFFER_OK || (none && !begins)) {
-        coffer__free(queue->allocator, item.decoded, item.room);
+        coffer__free(queue->allocator, item.decoded, item.capacity);
         return status;
     }
     if (item.range.size == 0) {
@@ -376,7 +376,7 @@ static coffer_status scan_bytes_of(const coffer__torch_file *file, scan_pickle *
     }
     status = scan_put(scan, COFFER_WEIGHT_DANGER, value, "there is another pickle within bytes", "", err);
     if (status != COFFER_OK) {
-        coffer__free(queue->allocator, item.decoded, item.room);
+        coffer__free(queue->allocator, item.decoded, item.capacity);
         return status;
     }
     return scan_push(queue, &item, err);
@@ -389,7 +389,7 @@ static coffer_status scan_bytes(const coffer__torch_file *file, scan_pickle *sca
     coffer_status status = COFFER_OK;
     for (coffer__value value = 1; value < scan->graph.marks && status == COFFER_OK; value++) {
         const coffer__node *node = coffer__pickle_node(scan->graph.pickle, value);
-        if (node->kind == COFFER__VALUE_BYTES && node->as.bytes.size >= SCAN_LEAST_PICKLE &&
+        if (node->kind == COFFER__VALUE_BYTES && node->as.bytes.size >= SCAN_MIN_PICKLE &&
             node->as.bytes.at <= range->size && node->as.bytes.size <= range->size - node->as.bytes.at) {
             status = scan_bytes_of(file, scan, range, value, queue, err);
         }
@@ -444,7 +444,7 @@ static coffer_status scan_tell(const coffer__torch_file *file, scan_pickle *scan
 static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan_range *range, scan_queue *queue,
                               uint64_t *end, coffer_error *err)
 {
-    scan_pickle scan = { .left = SCAN_MOST_FINDINGS, .script = range->script };
+    scan_pickle scan = { .left = SCAN_MAX_FINDINGS, .script = range->script };
     scan.graph.member = range->member;
     if (range->unsure) {
         coffer__followed followed;
@@ -481,8 +481,8 @@ static coffer_status scan_one(const coffer__torch_file *file, const coffer__scan
 
 static coffer_status scan_put_more(const coffer__torch_file *file, const coffer__scan_range *range, coffer_error *err)
 {
-    return coffer__plan_put_finding(file->plan, COFFER_WEIGHT_DANGER, file->file, range->at, range->member,
-                                    "there are bytes after the end of a pickle", "", 0, err);
+    return coffer__import_plan_put_finding(file->plan, COFFER_WEIGHT_DANGER, file->file, range->at, range->member,
+                                           "there are bytes after the end of a pickle", "", 0, err);
 }
 
 /* What comes after the pickles that belong in a range may be none. */
@@ -499,7 +499,7 @@ static coffer_status scan_range(const coffer__torch_file *file, const coffer__sc
                                 uint64_t *expected_end, coffer_error *err)
 {
     coffer__scan_range rest = *range;
-    for (uint32_t i = 0; i < SCAN_MOST_PICKLES && rest.size > 0; i++) {
+    for (uint32_t i = 0; i < SCAN_MAX_PICKLES && rest.size > 0; i++) {
         uint64_t end = 0;
         coffer_status status = COFFER_OK;
         /*
@@ -544,9 +544,9 @@ coffer_status coffer__scan_pickles(const coffer__torch_file *file, const coffer_
         status = scan_range(file, &inner, &queue, &ignored, err);
     }
     for (size_t i = 0; i < queue.count; i++) {
-        coffer__free(queue.allocator, queue.items[i].decoded, queue.items[i].room);
+        coffer__free(queue.allocator, queue.items[i].decoded, queue.items[i].capacity);
     }
-    coffer__free_array(queue.allocator, queue.items, SCAN_MOST_PICKLES, sizeof *queue.items);
+    coffer__free_array(queue.allocator, queue.items, SCAN_MAX_PICKLES, sizeof *queue.items);
     if (end != NULL) {
         *end = expected_end;
     }

@@ -36,7 +36,7 @@ bool coffer__scan_is_pickle(const uint8_t *bytes, size_t size);
 /* *would is false only where it is shown that a loader that takes the input for a pickle, as pickle.load, joblib and
    torch.load do with any file that they do not know, stops before it imports anything: the answer to "unsure" above, without
    findings. Fails only where the file cannot be read or there is no memory. */
-coffer_status coffer__scan_would_import(const coffer__input *input, const coffer_allocator *allocator, bool *would,
-                                        coffer_error *err);
+coffer_status coffer__scan_would_import(const coffer__input_files *input, const coffer_allocator *allocator,
+                                        bool *would, coffer_error *err);
 
 #endif

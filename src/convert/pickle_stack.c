@@ -65,7 +65,7 @@ coffer_status coffer__pickle_pop_mark(coffer__pickle *p, size_t *first)
 }
 
 /*
- * Makes a node and pushes it. The pointer is valid until the next node is made. There is room on the stack before there is
+ * Makes a node and pushes it. The pointer is valid until the next node is made. There is space on the stack before there is
  * a node, and so with links further down: what is looked at after a failure has no node that is half made.
  */
 coffer_status coffer__pickle_push_new(coffer__pickle *p, coffer__value_kind kind, coffer__node **node)

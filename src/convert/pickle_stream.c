@@ -44,7 +44,7 @@ static const uint8_t *window_here(const coffer__pickle *p)
 static coffer_status window_fill(coffer__pickle *p)
 {
     const uint64_t left = stream_left(p);
-    const size_t size = left < p->window_room ? (size_t)left : p->window_room;
+    const size_t size = left < p->window_capacity ? (size_t)left : p->window_capacity;
     p->window_size = 0;
     const coffer_status status = p->bytes.read(p->bytes.ctx, p->position, p->window, size, p->err);
     if (status == COFFER_OK) {

@@ -164,7 +164,7 @@ bool coffer__pickle_unquote(const char *text, size_t text_len, char *out, size_t
 /*
  * UNICODE is latin-1 but for \uXXXX and \UXXXXXXXX. A backslash before anything else stands for
  * itself, and so does what follows it: of two backslashes the second begins no escape. A byte becomes
- * two bytes at most, an escape of 6 or 10 bytes at most 4, so twice the length is room enough.
+ * two bytes at most, an escape of 6 or 10 bytes at most 4, so twice the length is space enough.
  */
 bool coffer__pickle_unescape(const char *text, size_t text_len, char *out, size_t *out_len)
 {
@@ -221,7 +221,7 @@ size_t coffer__pickle_byte(bool quoted, const char *text, size_t text_len, char 
 /* An escape of STRING has four bytes at most. */
 bool coffer__pickle_text_fits(bool quoted, uint64_t text_len, uint64_t size)
 {
-    const uint64_t most = quoted ? 4 : COFFER__PICKLE_TEXT_MOST;
+    const uint64_t most = quoted ? 4 : COFFER__PICKLE_TEXT_MAX;
     return size <= text_len && text_len / most + (text_len % most != 0) <= size;
 }
 
@@ -263,13 +263,13 @@ bool coffer__pickle_read_integer(const char *text, size_t text_len, int64_t *val
 }
 
 /* Digits that a double is made of: what FLOAT writes has 17 at most, and further ones change nothing that matters here. */
-#define REAL_MOST_DIGITS 40
-#define REAL_MOST_EXPONENT 400
+#define REAL_MAX_DIGITS 40
+#define REAL_MAX_EXPONENT 400
 #define REAL_LIMBS 64 /* of 32 bits: 10^440 takes 46, and a quotient that begins 2^1536 higher stays above 64 bits */
 
 /* Digits times a power of ten, as the text has them. */
 typedef struct real_parts {
-    uint8_t digits[REAL_MOST_DIGITS];
+    uint8_t digits[REAL_MAX_DIGITS];
     size_t count;
     int64_t exponent;
     bool negative;
@@ -315,9 +315,9 @@ static bool real_read_digits(const char *text, size_t text_len, size_t *at, real
         }
         any = true;
         /* Leading zeros are no digits of the number, but after the point they still count for its exponent.
-           Digits beyond the room before the point raise the exponent, those after it do neither. */
+           Digits beyond the space before the point raise the exponent, those after it do neither. */
         const bool leading = parts->count == 0 && text[*at] == '0';
-        const bool full = parts->count == REAL_MOST_DIGITS;
+        const bool full = parts->count == REAL_MAX_DIGITS;
         if (!leading && !full) {
             parts->digits[parts->count++] = (uint8_t)(text[*at] - '0');
         }
@@ -399,10 +399,10 @@ static uint64_t real_round(const real_big *big, int64_t scale, bool sticky)
  */
 static uint64_t real_bits(const real_parts *parts)
 {
-    if (parts->count == 0 || parts->exponent < -REAL_MOST_EXPONENT) {
+    if (parts->count == 0 || parts->exponent < -REAL_MAX_EXPONENT) {
         return 0;
     }
-    if (parts->exponent > REAL_MOST_EXPONENT) {
+    if (parts->exponent > REAL_MAX_EXPONENT) {
         return UINT64_C(0x7FF) << 52;
     }
     /* The digits as one integer, then as many powers of ten as the exponent says. */

@@ -5,7 +5,7 @@
 
 #include "coffer.h"
 
-#define COFFER__PICKLE_TEXT_MOST 10 /* bytes of an escape */
+#define COFFER__PICKLE_TEXT_MAX 10 /* bytes of an escape */
 
 /* Whether the text is UTF-8, but for surrogates, which Python encodes as if they were characters. */
 bool coffer__pickle_is_text(const char *text, size_t text_len);
@@ -13,9 +13,9 @@ bool coffer__pickle_is_text(const char *text, size_t text_len);
 bool coffer__pickle_read_integer(const char *text, size_t text_len, int64_t *value, bool *fits);
 /* A number as FLOAT writes it, rounded to the nearest double. False: none. */
 bool coffer__pickle_read_real(const char *text, size_t text_len, double *value);
-/* What `text`, in STRING's quotes, stands for; `out` has room for as many bytes. False: the quotes or an escape are wrong. */
+/* What `text`, in STRING's quotes, stands for; `out` has space for as many bytes. False: the quotes or an escape are wrong. */
 bool coffer__pickle_unquote(const char *text, size_t text_len, char *out, size_t *out_len);
-/* The UTF-8 of UNICODE's `text`; `out` has room for twice as many bytes. False: an escape is wrong. */
+/* The UTF-8 of UNICODE's `text`; `out` has space for twice as many bytes. False: an escape is wrong. */
 bool coffer__pickle_unescape(const char *text, size_t text_len, char *out, size_t *out_len);
 /* The bytes of latin-1 text, in place: `text` is UTF-8. False: it has a character that is no byte. */
 bool coffer__pickle_to_latin1(char *text, size_t *text_len);

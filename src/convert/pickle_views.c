@@ -24,11 +24,11 @@
 #include <string.h>
 
 /* Wrappers within wrappers; torch makes two. */
-#define VIEW_MOST_WRAPPERS 8
+#define VIEW_MAX_WRAPPERS 8
 
-#define VIEW_MOST_ARGUMENTS 8
+#define VIEW_MAX_ARGUMENTS 8
 /* Keys and values of states that are searched. */
-#define VIEW_MOST_STATE 64
+#define VIEW_MAX_STATE 64
 
 /* For what only somebody who writes pickles by hand would make; the place is that of the value's opcode. */
 static coffer_status view_malformed(const coffer__graph *graph, coffer__value value, const char *what,
@@ -206,7 +206,7 @@ static void view_set_sign(const coffer__graph *graph, coffer__value metadata, co
     const coffer__node *node = coffer__pickle_node(graph->pickle, metadata);
     /* torch's own metadata are a handful of pairs; a large dict would be searched again for each tensor that
        shares it. */
-    if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > VIEW_MOST_STATE) {
+    if (node == NULL || node->kind != COFFER__VALUE_DICT || node->count > VIEW_MAX_STATE) {
         return;
     }
     /*
@@ -244,11 +244,11 @@ static coffer_status view_note_swap(coffer__graph *graph, coffer__value value, c
         return COFFER_OK;
     }
     graph->noted_swap = true;
-    return coffer__plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, coffer__graph_place(graph, value),
-                                    graph->member,
-                                    "the file is big-endian, and tensors of %q are swapped here: PyTorch does not swap "
-                                    "those when it loads them",
-                                    name, coffer__text_len(name), err);
+    return coffer__import_plan_put_finding(
+        graph->plan, COFFER_WEIGHT_NOTE, graph->file, coffer__graph_place(graph, value), graph->member,
+        "the file is big-endian, and tensors of %q are swapped here: PyTorch does not swap "
+        "those when it loads them",
+        name, coffer__text_len(name), err);
 }
 
 /* What all three functions share, and what the later ones have besides. Each argument is of the kind that
@@ -256,12 +256,12 @@ static coffer_status view_note_swap(coffer__graph *graph, coffer__value value, c
 static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, view_call call, coffer__view *view,
                                   coffer_error *err)
 {
-    coffer__value parts[VIEW_MOST_ARGUMENTS] = { 0 };
+    coffer__value parts[VIEW_MAX_ARGUMENTS] = { 0 };
     const coffer__meaning meaning = coffer__graph_known(graph, call.function).meaning;
-    const size_t count = coffer__graph_items(graph, call.arguments, parts, VIEW_MOST_ARGUMENTS);
+    const size_t count = coffer__graph_items(graph, call.arguments, parts, VIEW_MAX_ARGUMENTS);
     /* requires_grad and hooks have to be there, and are not looked at: they say nothing about values. */
     const size_t least = meaning == COFFER__MEANS_REBUILD_1 ? 4 : meaning == COFFER__MEANS_REBUILD_2 ? 6 : 7;
-    if (count < least || count > VIEW_MOST_ARGUMENTS) {
+    if (count < least || count > VIEW_MAX_ARGUMENTS) {
         return view_malformed(graph, value, "the number of arguments", err);
     }
     coffer__storage_id id;
@@ -365,7 +365,7 @@ static coffer__value view_attribute(const coffer__graph *graph, const coffer__va
     }
     for (size_t i = 0; i < 2; i++) {
         const coffer__node *dict = coffer__pickle_node(graph->pickle, dicts[i]);
-        const bool small = dict != NULL && dict->kind == COFFER__VALUE_DICT && dict->count <= VIEW_MOST_STATE;
+        const bool small = dict != NULL && dict->kind == COFFER__VALUE_DICT && dict->count <= VIEW_MAX_STATE;
         const coffer__value found = small ? coffer__pickle_get(graph->pickle, dicts[i], name) : 0;
         if (found != 0) {
             return found;
@@ -385,7 +385,7 @@ bool coffer__view_is_distributed(const coffer__graph *graph, coffer__value value
     coffer__value parts[4] = { 0 };
     coffer__value sizes[3] = { 0 };
     coffer__graph_items(graph, coffer__graph_arguments(graph, value), parts, 4);
-    for (size_t i = 0; i < VIEW_MOST_WRAPPERS && coffer__graph_known_call(graph, value).meaning == COFFER__MEANS_WRAP;
+    for (size_t i = 0; i < VIEW_MAX_WRAPPERS && coffer__graph_known_call(graph, value).meaning == COFFER__MEANS_WRAP;
          i++) {
         value = parts[0];
         coffer__graph_items(graph, coffer__graph_arguments(graph, value), parts, 4);
@@ -480,7 +480,7 @@ coffer_status coffer__view_of(coffer__graph *graph, coffer__value value, coffer_
     coffer_status status = COFFER_OK;
     /* From wrapper to wrapper, each of which is marked as reached: nothing of a tensor that has a row is left
        over. */
-    for (size_t i = 0; i < VIEW_MOST_WRAPPERS; i++) {
+    for (size_t i = 0; i < VIEW_MAX_WRAPPERS; i++) {
         const coffer__known known = coffer__graph_known(graph, call.function);
         graph->reached[value] = 1;
         switch (known.meaning) {

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#define WALK_MOST_DEPTH 1000
-#define WALK_MOST_PATH ((size_t)64 * 1024)
+#define WALK_MAX_DEPTH 1000
+#define WALK_MAX_PATH ((size_t)64 * 1024)
 /* Steps for each node, and some more: shared parts of models are met a few times, what doubles at each level is not. */
 #define WALK_STEPS_PER_NODE 4
 #define WALK_STEPS_MORE ((uint64_t)1 << 20)
@@ -57,23 +57,23 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
     /* Bounded before anything is reserved: a depth of 1000 with keys of 64 KiB each would be 64 MB of one
        name. */
     /*
-     * Sums of lengths that are bounded already: a path is at most WALK_MOST_PATH long, a key at most 64 KiB,
+     * Sums of lengths that are bounded already: a path is at most WALK_MAX_PATH long, a key at most 64 KiB,
      * since longer texts are not kept.
      */
     const size_t needed = frame->path_len + 1 + len;
-    if (needed > WALK_MOST_PATH) {
+    if (needed > WALK_MAX_PATH) {
         return coffer__fail_at(err, COFFER_ERR_NAME, coffer__graph_place(walk->graph, frame->value),
-                               "the names of a pickle are longer than %u bytes", (uint64_t)WALK_MOST_PATH);
+                               "the names of a pickle are longer than %u bytes", (uint64_t)WALK_MAX_PATH);
     }
-    if (needed > walk->path_room) {
+    if (needed > walk->path_capacity) {
         /* Doubled, so that a path that grows by one key at a time is not moved at each. */
-        const size_t room = needed < 512 ? 1024 : needed * 2;
-        char *grown = coffer__realloc(walk->graph->allocator, walk->path, walk->path_room, room);
+        const size_t capacity = needed < 512 ? 1024 : needed * 2;
+        char *grown = coffer__realloc(walk->graph->allocator, walk->path, walk->path_capacity, capacity);
         if (grown == NULL) {
             return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for walking over a pickle");
         }
         walk->path = grown;
-        walk->path_room = room;
+        walk->path_capacity = capacity;
     }
     /*
      * The path of the frame stays as it is; what an earlier entry appended after it is overwritten. The first
@@ -93,8 +93,8 @@ static coffer_status walk_append(coffer__graph_walk *walk, const coffer__graph_e
 /* A frame remembers how long the path to its node is, so going back up costs nothing: the path is cut to it. */
 static coffer_status walk_enter(coffer__graph_walk *walk, coffer__value value, coffer_error *err)
 {
-    coffer__graph_walk_frame *grown =
-        coffer__grow_array(walk->graph->allocator, walk->frames, walk->depth, &walk->frame_room, sizeof *grown, err);
+    coffer__graph_walk_frame *grown = coffer__grow_array(walk->graph->allocator, walk->frames, walk->depth,
+                                                         &walk->frame_capacity, sizeof *grown, err);
     if (grown == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -132,8 +132,8 @@ void coffer__graph_walk_free(coffer__graph_walk *walk)
 {
     const coffer_allocator *allocator = walk->graph->allocator;
     coffer__free_array(allocator, walk->marks, walk->graph->marks, sizeof *walk->marks);
-    coffer__free(allocator, walk->frames, walk->frame_room * sizeof *walk->frames);
-    coffer__free(allocator, walk->path, walk->path_room);
+    coffer__free(allocator, walk->frames, walk->frame_capacity * sizeof *walk->frames);
+    coffer__free(allocator, walk->path, walk->path_capacity);
 }
 
 /* What is within a node besides its entries, for walks of everything: its items, what was set on it, its state. */
@@ -224,13 +224,13 @@ coffer_status coffer__graph_walk_next(coffer__graph_walk *walk, coffer__value *f
         walk->named = walk->frames[walk->depth - 1].named;
         walk->bad_keys = walk->frames[walk->depth - 1].bad_keys;
         coffer_status status = named ? walk_append(walk, &entry, err) : COFFER_OK;
-        const bool deep = walk->depth >= WALK_MOST_DEPTH;
+        const bool deep = walk->depth >= WALK_MAX_DEPTH;
         const bool enter = status == COFFER_OK && walk_goes_into(walk, entry.value);
         /* Of a model no part may be missing, so depth beyond the bound is an error. A walk of what is left
            over stops there; rows_of_lost finds what is below. */
         if (enter && deep && !walk->everything) {
             return coffer__fail_at(err, COFFER_ERR_PICKLE, coffer__graph_place(walk->graph, entry.value),
-                                   "a pickle has more than %u containers within each other", (uint64_t)WALK_MOST_DEPTH);
+                                   "a pickle has more than %u containers within each other", (uint64_t)WALK_MAX_DEPTH);
         }
         if (enter && !deep) {
             status = walk_enter(walk, entry.value, err);

@@ -28,10 +28,10 @@ typedef struct coffer__graph_walk {
     uint8_t *marks; /* of each node: whether it is on the path or, with `everything`, was entered */
     coffer__graph_walk_frame *frames;
     size_t depth;
-    size_t frame_room;
+    size_t frame_capacity;
     char *path; /* of the last node that was found; no NUL */
     size_t path_len;
-    size_t path_room;
+    size_t path_capacity;
     bool named;      /* what was found, or something that it is in, has a name */
     size_t bad_keys; /* keys on the path that are neither texts nor whole numbers */
     uint64_t steps;  /* that are left */

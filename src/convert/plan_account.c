@@ -45,7 +45,7 @@ typedef struct account_cursor {
  * of its storage for the rows of the array that it belongs to. Rows of such an array view nothing by themselves.
  */
 typedef struct account_ledger {
-    const coffer__plan *plan;
+    const coffer__import_plan *plan;
     uint32_t *order; /* of all rows and parts */
     uint8_t *fates;  /* of each part: the least of the rows of its array */
     uint32_t *owner; /* of each part: the storage that it belongs to */
@@ -62,48 +62,48 @@ typedef struct account_set {
 /* ---- rows and parts ---------------------------------------------------------------------------------------------- */
 
 /* The part of a number beyond the rows; NULL: it is a row's. */
-static const coffer__plan_part *account_part(const account_ledger *ledger, uint32_t i)
+static const coffer__import_plan_part *account_part(const account_ledger *ledger, uint32_t i)
 {
     const size_t rows = ledger->plan->rows.count;
-    return i < rows ? NULL : coffer__plan_parts(ledger->plan) + (i - rows);
+    return i < rows ? NULL : coffer__import_plan_parts(ledger->plan) + (i - rows);
 }
 
 /* The storage whose bytes are viewed; COFFER__PLAN_NO_STORAGE: none, as also for rows of what is assembled. */
 static uint32_t account_storage_of(const account_ledger *ledger, uint32_t i)
 {
-    const coffer__plan *plan = ledger->plan;
-    const coffer__plan_part *part = account_part(ledger, i);
+    const coffer__import_plan *plan = ledger->plan;
+    const coffer__import_plan_part *part = account_part(ledger, i);
     if (part != NULL) {
         return part->storage;
     }
-    const uint32_t storage = coffer__plan_rows(plan)[i].storage;
-    const bool assembled = storage < plan->storages.count && coffer__plan_storages(plan)[storage].part_count > 0;
+    const uint32_t storage = coffer__import_plan_rows(plan)[i].storage;
+    const bool assembled = storage < plan->storages.count && coffer__import_plan_storages(plan)[storage].part_count > 0;
     return assembled ? COFFER__PLAN_NO_STORAGE : storage;
 }
 
 static uint64_t account_offset_of(const account_ledger *ledger, uint32_t i)
 {
-    const coffer__plan_part *part = account_part(ledger, i);
-    return part != NULL ? part->offset : coffer__plan_rows(ledger->plan)[i].offset;
+    const coffer__import_plan_part *part = account_part(ledger, i);
+    return part != NULL ? part->offset : coffer__import_plan_rows(ledger->plan)[i].offset;
 }
 
 static coffer_fate account_fate_of(const account_ledger *ledger, uint32_t i)
 {
     const size_t rows = ledger->plan->rows.count;
-    return i < rows ? coffer__plan_rows(ledger->plan)[i].fate : (coffer_fate)ledger->fates[i - rows];
+    return i < rows ? coffer__import_plan_rows(ledger->plan)[i].fate : (coffer_fate)ledger->fates[i - rows];
 }
 
 /* Which array each part belongs to, and what becomes of it: what becomes of the best of that array's rows. */
 static void account_find_fates(account_ledger *ledger)
 {
-    const coffer__plan *plan = ledger->plan;
+    const coffer__import_plan *plan = ledger->plan;
     memset(ledger->fates, COFFER_FATE_SKIPPED, plan->parts.count);
     for (size_t i = 0; i < plan->rows.count; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+        const coffer__import_plan_row *row = coffer__import_plan_rows(plan) + i;
         if (row->storage == COFFER__PLAN_NO_STORAGE) {
             continue;
         }
-        const coffer__plan_storage *storage = coffer__plan_storages(plan) + row->storage;
+        const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + row->storage;
         for (uint32_t k = 0; k < storage->part_count; k++) {
             uint8_t *fate = &ledger->fates[storage->first_part + k];
             ledger->owner[storage->first_part + k] = row->storage;
@@ -131,9 +131,9 @@ static void account_insert(account_view *view, uint64_t count, uint64_t stride)
  * that step by no more than what the run has become make a longer run, with or without overlaps; a dimension that is
  * never stepped along, or that leads to the same bytes again, is none. Returns false for a view without bytes.
  */
-static bool account_view_of_row(const coffer__plan *plan, const coffer__plan_row *row, account_view *view)
+static bool account_view_of_row(const coffer__import_plan *plan, const coffer__import_plan_row *row, account_view *view)
 {
-    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(plan, row);
+    const coffer__import_plan_dimension *dimensions = coffer__import_plan_dimensions(plan, row);
     *view = (account_view){ .begin = row->offset, .run = row->item_size, .nested = true };
     if (row->item_size == 0) {
         return false;
@@ -168,17 +168,17 @@ static bool account_view_of_row(const coffer__plan *plan, const coffer__plan_row
 /* A part is an interval. One whose array no row views has no bytes to tell of. */
 static bool account_view_of(const account_ledger *ledger, uint32_t i, account_view *view)
 {
-    const coffer__plan *plan = ledger->plan;
-    const coffer__plan_part *part = account_part(ledger, i);
+    const coffer__import_plan *plan = ledger->plan;
+    const coffer__import_plan_part *part = account_part(ledger, i);
     if (part == NULL) {
         return account_storage_of(ledger, i) != COFFER__PLAN_NO_STORAGE &&
-               account_view_of_row(plan, coffer__plan_rows(plan) + i, view);
+               account_view_of_row(plan, coffer__import_plan_rows(plan) + i, view);
     }
     const uint32_t owner = ledger->owner[i - plan->rows.count];
     if (owner == COFFER__PLAN_NO_STORAGE) {
         return false;
     }
-    const uint64_t size = coffer__plan_part_size(plan, coffer__plan_storages(plan) + owner, part);
+    const uint64_t size = coffer__import_plan_part_size(plan, coffer__import_plan_storages(plan) + owner, part);
     *view = (account_view){ .begin = part->offset, .end = part->offset + size, .run = size, .nested = true };
     return true;
 }
@@ -337,7 +337,7 @@ static bool account_before(const void *ctx, uint32_t a, uint32_t b)
 
 /* What the rows and parts of one storage take of it. Each class gets what those before it have left. */
 static coffer_status account_storage(const account_ledger *ledger, const uint32_t *order, size_t count,
-                                     coffer__plan_account *account, coffer_error *err)
+                                     coffer__import_plan_account *account, coffer_error *err)
 {
     uint64_t *const classes[] = { &account->written, &account->aliased, &account->skipped };
     uint64_t before = 0;
@@ -357,7 +357,8 @@ static coffer_status account_storage(const account_ledger *ledger, const uint32_
 }
 
 /* What views nothing by itself has the greatest number, so it is at the end, where the loop stops. */
-static coffer_status account_storages(const account_ledger *ledger, coffer__plan_account *account, coffer_error *err)
+static coffer_status account_storages(const account_ledger *ledger, coffer__import_plan_account *account,
+                                      coffer_error *err)
 {
     const size_t count = ledger->plan->rows.count + ledger->plan->parts.count;
     const uint32_t *order = ledger->order;
@@ -375,14 +376,15 @@ static coffer_status account_storages(const account_ledger *ledger, coffer__plan
     return COFFER_OK;
 }
 
-/* The bytes of what is written. The sum of storages cannot wrap, as coffer__plan_check has seen; that of rows can, where
+/* The bytes of what is written. The sum of storages cannot wrap, as coffer__import_plan_check has seen; that of rows can, where
    views repeat bytes. */
-static coffer_status account_output(const coffer__plan *plan, coffer__plan_account *account, coffer_error *err)
+static coffer_status account_output(const coffer__import_plan *plan, coffer__import_plan_account *account,
+                                    coffer_error *err)
 {
     for (size_t i = 0; i < plan->rows.count; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+        const coffer__import_plan_row *row = coffer__import_plan_rows(plan) + i;
         if (row->fate == COFFER_FATE_WRITTEN &&
-            !coffer__add_u64(account->output, coffer__plan_row_size(plan, row), &account->output)) {
+            !coffer__add_u64(account->output, coffer__import_plan_row_size(plan, row), &account->output)) {
             return coffer__fail(err, COFFER_ERR_VIEW, "the tensors together would be more than 2^64-1 bytes");
         }
     }
@@ -390,12 +392,12 @@ static coffer_status account_output(const coffer__plan *plan, coffer__plan_accou
 }
 
 /* Arrays that are assembled have no bytes of their own. */
-static coffer_status account_add_up(account_ledger *ledger, coffer__plan_account *account, coffer_error *err)
+static coffer_status account_add_up(account_ledger *ledger, coffer__import_plan_account *account, coffer_error *err)
 {
-    const coffer__plan *plan = ledger->plan;
+    const coffer__import_plan *plan = ledger->plan;
     const size_t count = plan->rows.count + plan->parts.count;
     for (size_t i = 0; i < plan->storages.count; i++) {
-        const coffer__plan_storage *storage = coffer__plan_storages(plan) + i;
+        const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + i;
         account->total += storage->part_count > 0 ? 0 : storage->size;
     }
     for (size_t i = 0; i < plan->parts.count; i++) {
@@ -414,12 +416,13 @@ static coffer_status account_add_up(account_ledger *ledger, coffer__plan_account
     return status;
 }
 
-coffer_status coffer__plan_add_up(const coffer__plan *plan, coffer__plan_account *account, coffer_error *err)
+coffer_status coffer__import_plan_add_up(const coffer__import_plan *plan, coffer__import_plan_account *account,
+                                         coffer_error *err)
 {
     const size_t parts = plan->parts.count;
     const size_t count = plan->rows.count + parts;
     account_ledger ledger = { .plan = plan };
-    *account = (coffer__plan_account){ .total = 0 };
+    *account = (coffer__import_plan_account){ .total = 0 };
     if (count > UINT32_MAX) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "there are too many tensors and parts of tensors to count");
     }

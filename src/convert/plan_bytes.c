@@ -6,7 +6,7 @@
  * The bytes that are read may come from a process that was taken over. Here they are made into
  * numbers of the right widths and into arrays within the plan's budget, and nothing is concluded
  * from them: not that a count is true, not that an enumeration has a value of its own, not that a
- * number refers to anything. coffer__plan_check does all that.
+ * number refers to anything. coffer__import_plan_check does all that.
  *
  * When the bytes end too early, `cut` is set, every field after that is 0, and the loops stop.
  */
@@ -90,7 +90,7 @@ static void tape_file(tape *t, void *item)
 
 static void tape_piece(tape *t, void *item)
 {
-    coffer__plan_piece *piece = item;
+    coffer__import_plan_piece *piece = item;
     uint8_t coding = (uint8_t)piece->coding;
     uint8_t dtype = (uint8_t)piece->dtype;
     tape_u32(t, &piece->file);
@@ -113,7 +113,7 @@ static void tape_piece(tape *t, void *item)
 /* Without `viewed`, which follows from the rows and the parts. */
 static void tape_storage(tape *t, void *item)
 {
-    coffer__plan_storage *storage = item;
+    coffer__import_plan_storage *storage = item;
     tape_u32(t, &storage->first_piece);
     tape_u32(t, &storage->piece_count);
     tape_u64(t, &storage->size);
@@ -130,7 +130,7 @@ static void tape_storage(tape *t, void *item)
 
 static void tape_part(tape *t, void *item)
 {
-    coffer__plan_part *part = item;
+    coffer__import_plan_part *part = item;
     tape_u32(t, &part->storage);
     tape_u64(t, &part->offset);
     tape_u32(t, &part->box);
@@ -143,7 +143,7 @@ static void tape_extent(tape *t, void *item)
 
 static void tape_row(tape *t, void *item)
 {
-    coffer__plan_row *row = item;
+    coffer__import_plan_row *row = item;
     uint8_t dtype = (uint8_t)row->dtype;
     uint8_t sign = (uint8_t)row->sign;
     uint8_t fate = (uint8_t)row->fate;
@@ -166,7 +166,7 @@ static void tape_row(tape *t, void *item)
 
 static void tape_dimension(tape *t, void *item)
 {
-    coffer__plan_dimension *dimension = item;
+    coffer__import_plan_dimension *dimension = item;
     /* Two's complement, there and back. */
     uint64_t stride = (uint64_t)dimension->stride;
     tape_u64(t, &dimension->size);
@@ -177,14 +177,14 @@ static void tape_dimension(tape *t, void *item)
 
 static void tape_pair(tape *t, void *item)
 {
-    coffer__plan_pair *pair = item;
+    coffer__import_plan_pair *pair = item;
     tape_u32(t, &pair->key);
     tape_u32(t, &pair->value);
 }
 
 static void tape_finding(tape *t, void *item)
 {
-    coffer__plan_finding *finding = item;
+    coffer__import_plan_finding *finding = item;
     uint8_t weight = (uint8_t)finding->weight;
     tape_u8(t, &weight);
     tape_u32(t, &finding->file);
@@ -200,20 +200,20 @@ static void tape_finding(tape *t, void *item)
 /* Any of the items. */
 typedef union tape_item {
     uint32_t file;
-    coffer__plan_piece piece;
-    coffer__plan_storage storage;
-    coffer__plan_part part;
+    coffer__import_plan_piece piece;
+    coffer__import_plan_storage storage;
+    coffer__import_plan_part part;
     uint64_t extent;
-    coffer__plan_row row;
-    coffer__plan_dimension dimension;
-    coffer__plan_pair pair;
-    coffer__plan_finding finding;
+    coffer__import_plan_row row;
+    coffer__import_plan_dimension dimension;
+    coffer__import_plan_pair pair;
+    coffer__import_plan_finding finding;
 } tape_item;
 
 /* Every item takes bytes of the tape, so a count that is too large ends at its end and has
    allocated no more than a few times its size. The item goes through a union, since fields are
    written into it one by one and it must not reach the plan before it is complete. */
-static coffer_status tape_array(tape *t, coffer__plan *plan, coffer__plan_array *array, size_t item_size,
+static coffer_status tape_array(tape *t, coffer__import_plan *plan, coffer__import_plan_array *array, size_t item_size,
                                 void (*field)(tape *t, void *item), coffer_error *err)
 {
     uint64_t count = array->count;
@@ -226,7 +226,7 @@ static coffer_status tape_array(tape *t, coffer__plan *plan, coffer__plan_array 
         }
         field(t, &item);
         if (t->mode == TAPE_READ && !t->cut) {
-            const coffer_status status = coffer__plan_extend(plan, array, &item, 1, item_size, err);
+            const coffer_status status = coffer__import_plan_extend(plan, array, &item, 1, item_size, err);
             if (status != COFFER_OK) {
                 return status;
             }
@@ -237,9 +237,9 @@ static coffer_status tape_array(tape *t, coffer__plan *plan, coffer__plan_array 
 
 /* The texts as they lie in the plan, lengths and NULs included. Whether a number leads to one of
    them is asked whenever it is used. */
-static coffer_status tape_texts(tape *t, coffer__plan *plan, coffer_error *err)
+static coffer_status tape_texts(tape *t, coffer__import_plan *plan, coffer_error *err)
 {
-    coffer__plan_array *texts = &plan->texts;
+    coffer__import_plan_array *texts = &plan->texts;
     uint64_t size = texts->count;
     tape_u64(t, &size);
     if (t->mode != TAPE_READ) {
@@ -256,12 +256,12 @@ static coffer_status tape_texts(tape *t, coffer__plan *plan, coffer_error *err)
     }
     const uint8_t *bytes = t->in.base + t->in.position;
     t->in.position += (size_t)size;
-    return coffer__plan_extend(plan, texts, bytes, (size_t)size, 1, err);
+    return coffer__import_plan_extend(plan, texts, bytes, (size_t)size, 1, err);
 }
 
 /* The whole plan, in the order of plan_bytes.h. `format` is read and written like the other fields,
    byte by byte. */
-static coffer_status tape_plan(tape *t, coffer__plan *plan, char *format, coffer_error *err)
+static coffer_status tape_plan(tape *t, coffer__import_plan *plan, char *format, coffer_error *err)
 {
     for (size_t i = 0; i < COFFER__PLAN_FORMAT_SIZE; i++) {
         uint8_t byte = (uint8_t)format[i];
@@ -269,19 +269,19 @@ static coffer_status tape_plan(tape *t, coffer__plan *plan, char *format, coffer
         format[i] = (char)byte;
     }
     const struct {
-        coffer__plan_array *array;
+        coffer__import_plan_array *array;
         size_t item_size;
         void (*field)(tape *t, void *item);
     } arrays[] = {
         { &plan->file_names, sizeof(uint32_t), tape_file },
-        { &plan->pieces, sizeof(coffer__plan_piece), tape_piece },
-        { &plan->storages, sizeof(coffer__plan_storage), tape_storage },
-        { &plan->parts, sizeof(coffer__plan_part), tape_part },
+        { &plan->pieces, sizeof(coffer__import_plan_piece), tape_piece },
+        { &plan->storages, sizeof(coffer__import_plan_storage), tape_storage },
+        { &plan->parts, sizeof(coffer__import_plan_part), tape_part },
         { &plan->extents, sizeof(uint64_t), tape_extent },
-        { &plan->rows, sizeof(coffer__plan_row), tape_row },
-        { &plan->dimensions, sizeof(coffer__plan_dimension), tape_dimension },
-        { &plan->pairs, sizeof(coffer__plan_pair), tape_pair },
-        { &plan->findings, sizeof(coffer__plan_finding), tape_finding },
+        { &plan->rows, sizeof(coffer__import_plan_row), tape_row },
+        { &plan->dimensions, sizeof(coffer__import_plan_dimension), tape_dimension },
+        { &plan->pairs, sizeof(coffer__import_plan_pair), tape_pair },
+        { &plan->findings, sizeof(coffer__import_plan_finding), tape_finding },
     };
     tape_u32(t, &plan->keys_file);
     tape_u64(t, &plan->keys_size);
@@ -295,10 +295,10 @@ static coffer_status tape_plan(tape *t, coffer__plan *plan, char *format, coffer
 /* ---- both ways --------------------------------------------------------------------------------------------------- */
 
 /* The plan goes over the tape twice: once to be measured. It is only read, through a copy of the struct. */
-coffer_status coffer__plan_save(const coffer__plan *plan, const char *format, uint8_t **bytes, size_t *size,
-                                coffer_error *err)
+coffer_status coffer__import_plan_save(const coffer__import_plan *plan, const char *format, uint8_t **bytes,
+                                       size_t *size, coffer_error *err)
 {
-    coffer__plan copy = *plan;
+    coffer__import_plan copy = *plan;
     char name[COFFER__PLAN_FORMAT_SIZE] = { 0 };
     const size_t format_len = coffer__text_len(format);
     tape t = { .mode = TAPE_MEASURE, .size = sizeof tape_magic };
@@ -318,17 +318,17 @@ coffer_status coffer__plan_save(const coffer__plan *plan, const char *format, ui
 }
 
 /* Whether a storage is viewed is not told, but seen. */
-static void tape_mark_viewed(coffer__plan *plan)
+static void tape_mark_viewed(coffer__import_plan *plan)
 {
-    coffer__plan_storage *storages = plan->storages.items;
+    coffer__import_plan_storage *storages = plan->storages.items;
     for (size_t i = 0; i < plan->rows.count; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(plan) + i;
+        const coffer__import_plan_row *row = coffer__import_plan_rows(plan) + i;
         if (row->storage < plan->storages.count) {
             storages[row->storage].viewed = true;
         }
     }
     for (size_t i = 0; i < plan->parts.count; i++) {
-        const coffer__plan_part *part = coffer__plan_parts(plan) + i;
+        const coffer__import_plan_part *part = coffer__import_plan_parts(plan) + i;
         if (part->storage < plan->storages.count) {
             storages[part->storage].viewed = true;
         }
@@ -336,8 +336,8 @@ static void tape_mark_viewed(coffer__plan *plan)
 }
 
 /* The plan that was begun has a text and a file already, which those of the bytes replace. */
-coffer_status coffer__plan_load(coffer__plan *plan, const uint8_t *bytes, size_t size,
-                                char format[COFFER__PLAN_FORMAT_SIZE], coffer_error *err)
+coffer_status coffer__import_plan_load(coffer__import_plan *plan, const uint8_t *bytes, size_t size,
+                                       char format[COFFER__PLAN_FORMAT_SIZE], coffer_error *err)
 {
     tape t = { .mode = TAPE_READ, .in = { .base = bytes, .length = size } };
     if (!coffer__next_is(&t.in, (const char *)tape_magic, sizeof tape_magic)) {
@@ -355,7 +355,7 @@ coffer_status coffer__plan_load(coffer__plan *plan, const uint8_t *bytes, size_t
     }
     /* All bytes must have been used. Text 0 has to be there, since "no text" is number 0. */
     if (t.cut || coffer__left(&t.in) > 0 || format[COFFER__PLAN_FORMAT_SIZE - 1] != '\0' ||
-        !coffer__plan_has_text(plan, 0)) {
+        !coffer__import_plan_has_text(plan, 0)) {
         return coffer__fail_at(err, COFFER_ERR_PLAN, t.in.position, "the bytes of a plan %s at byte %u",
                                t.cut ? "end" : "do not end", (uint64_t)t.in.position);
     }

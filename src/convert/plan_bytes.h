@@ -29,11 +29,11 @@
 
 /* Writes a plan to new memory of its allocator, `*size` bytes. `format` is the reader's name, which is shorter than
    COFFER__PLAN_FORMAT_SIZE. */
-coffer_status coffer__plan_save(const coffer__plan *plan, const char *format, uint8_t **bytes, size_t *size,
-                                coffer_error *err);
+coffer_status coffer__import_plan_save(const coffer__import_plan *plan, const char *format, uint8_t **bytes,
+                                       size_t *size, coffer_error *err);
 /* Fills a plan that was begun and is empty, and the reader's name, with a NUL. COFFER_ERR_PLAN for bytes that
-   coffer__plan_save does not make; whether their numbers are right is left to coffer__plan_check. */
-coffer_status coffer__plan_load(coffer__plan *plan, const uint8_t *bytes, size_t size,
-                                char format[COFFER__PLAN_FORMAT_SIZE], coffer_error *err);
+   coffer__import_plan_save does not make; whether their numbers are right is left to coffer__import_plan_check. */
+coffer_status coffer__import_plan_load(coffer__import_plan *plan, const uint8_t *bytes, size_t size,
+                                       char format[COFFER__PLAN_FORMAT_SIZE], coffer_error *err);
 
 #endif

@@ -40,7 +40,7 @@
 
 /* One check in progress. */
 typedef struct plan_judge {
-    const coffer__plan *plan;
+    const coffer__import_plan *plan;
     const uint64_t *file_sizes;
     uint64_t expansion; /* bytes by which tensors may still exceed their storages */
     coffer_error *err;
@@ -56,9 +56,9 @@ static coffer_status judge_foreign(const plan_judge *judge, const char *what, ui
 }
 
 /* Names the tensor in an error that was filled. */
-static coffer_status judge_fail_row(const plan_judge *judge, coffer_status status, const coffer__plan_row *row)
+static coffer_status judge_fail_row(const plan_judge *judge, coffer_status status, const coffer__import_plan_row *row)
 {
-    return coffer__plan_fail_row(judge->plan, row, status, judge->err);
+    return coffer__import_plan_fail_row(judge->plan, row, status, judge->err);
 }
 
 /* ---- files, texts, pieces, storages ------------------------------------------------------------------------------ */
@@ -67,21 +67,22 @@ static coffer_status judge_fail_row(const plan_judge *judge, coffer_status statu
    storages and rows are checked together with their other numbers. */
 static coffer_status judge_texts(const plan_judge *judge)
 {
-    const coffer__plan *plan = judge->plan;
+    const coffer__import_plan *plan = judge->plan;
     const uint32_t *names = plan->file_names.items;
     if (plan->file_count == 0 || plan->file_count != plan->file_names.count) {
         return judge_foreign(judge, "the number of files", plan->file_count);
     }
     for (size_t i = 0; i < plan->file_count; i++) {
-        if (!coffer__plan_has_text(plan, names[i])) {
+        if (!coffer__import_plan_has_text(plan, names[i])) {
             return judge_foreign(judge, "the name of file", i);
         }
     }
     for (size_t i = 0; i < plan->findings.count; i++) {
-        const coffer__plan_finding *finding = coffer__plan_findings(plan) + i;
+        const coffer__import_plan_finding *finding = coffer__import_plan_findings(plan) + i;
         if ((unsigned)finding->weight > COFFER_WEIGHT_DANGER || finding->file >= plan->file_count ||
-            !coffer__plan_has_text(plan, finding->member) || !coffer__plan_has_text(plan, finding->subject) ||
-            !coffer__plan_has_text(plan, finding->text)) {
+            !coffer__import_plan_has_text(plan, finding->member) ||
+            !coffer__import_plan_has_text(plan, finding->subject) ||
+            !coffer__import_plan_has_text(plan, finding->text)) {
             return judge_foreign(judge, "finding", i);
         }
     }
@@ -91,34 +92,34 @@ static coffer_status judge_texts(const plan_judge *judge)
 /* Whether the keys are bytes of a file, with the head that is before them. */
 static coffer_status judge_keys(const plan_judge *judge)
 {
-    const coffer__plan *plan = judge->plan;
+    const coffer__import_plan *plan = judge->plan;
     const bool is_there =
-        plan->keys_size == 0 || (plan->keys_file < plan->file_count && plan->keys_size >= COFFER__PLAN_LEAST_KEYS &&
+        plan->keys_size == 0 || (plan->keys_file < plan->file_count && plan->keys_size >= COFFER__PLAN_MIN_KEYS &&
                                  plan->keys_size <= judge->file_sizes[plan->keys_file]);
     return is_there ? COFFER_OK : judge_foreign(judge, "the size of the keys", plan->keys_size);
 }
 
 /* Whether there is a factor for each of equally many blocks, or none. */
-static bool judge_scales(const coffer__plan *plan, const coffer__plan_piece *piece, uint64_t blocks)
+static bool judge_scales(const coffer__import_plan *plan, const coffer__import_plan_piece *piece, uint64_t blocks)
 {
     size_t len = 0;
-    if (!coffer__plan_has_text(plan, piece->scales)) {
+    if (!coffer__import_plan_has_text(plan, piece->scales)) {
         return false;
     }
-    (void)coffer__plan_text(plan, piece->scales, &len);
+    (void)coffer__import_plan_text(plan, piece->scales, &len);
     return len == 0 || (len % sizeof(float) == 0 && blocks % (len / sizeof(float)) == 0);
 }
 
 /* Whether so many bytes of blocks become so many of numbers. */
-static bool judge_blocks(const coffer__plan *plan, const coffer__plan_piece *piece)
+static bool judge_blocks(const coffer__import_plan *plan, const coffer__import_plan_piece *piece)
 {
     const coffer__gguf_type *type = coffer__gguf_type_of(piece->blocks);
     const bool is_known = piece->dtype == COFFER_F32 || piece->dtype == COFFER_F16 || piece->dtype == COFFER_BF16;
     uint64_t size = 0;
     return type != NULL && type->decode != NULL && is_known && piece->stored_size % type->size == 0 &&
            !piece->has_crc && judge_scales(plan, piece, piece->stored_size / type->size) &&
-           coffer__mul_u64(piece->stored_size / type->size, type->elements * coffer__dtype(piece->dtype)->bits / 8,
-                           &size) &&
+           coffer__mul_u64(piece->stored_size / type->size,
+                           type->elements * coffer__dtype_info_of(piece->dtype)->bits / 8, &size) &&
            size == piece->size;
 }
 
@@ -126,7 +127,7 @@ static bool judge_blocks(const coffer__plan *plan, const coffer__plan_piece *pie
    make this process allocate or write: deflate makes at most 1032 bytes of one, and two bytes of
    text make at least one. An unknown coding came over the wire as a number, so `default` is
    reached. */
-static bool judge_coding(const coffer__plan *plan, const coffer__plan_piece *piece)
+static bool judge_coding(const coffer__import_plan *plan, const coffer__import_plan_piece *piece)
 {
     switch (piece->coding) {
     case COFFER__CODING_STORED:
@@ -153,7 +154,7 @@ static bool judge_coding(const coffer__plan *plan, const coffer__plan_piece *pie
    cut; so that is no foreign plan. */
 static coffer_status judge_piece(const plan_judge *judge, size_t i)
 {
-    const coffer__plan_piece *piece = coffer__plan_pieces(judge->plan) + i;
+    const coffer__import_plan_piece *piece = coffer__import_plan_pieces(judge->plan) + i;
     if (piece->file >= judge->plan->file_count || !judge_coding(judge->plan, piece)) {
         return judge_foreign(judge, "piece", i);
     }
@@ -168,7 +169,7 @@ static coffer_status judge_piece(const plan_judge *judge, size_t i)
 }
 
 /* Whether the pieces of a storage are as many chunks as its grid has, each of as many bytes. */
-static bool judge_grid(const plan_judge *judge, const coffer__plan_storage *storage)
+static bool judge_grid(const plan_judge *judge, const coffer__import_plan_storage *storage)
 {
     const size_t count = judge->plan->dimensions.count;
     if (storage->grid_rank == 0) {
@@ -178,7 +179,8 @@ static bool judge_grid(const plan_judge *judge, const coffer__plan_storage *stor
         storage->grid_rank > count - storage->grid || storage->grid_item == 0) {
         return false;
     }
-    const coffer__plan_dimension *grid = (const coffer__plan_dimension *)judge->plan->dimensions.items + storage->grid;
+    const coffer__import_plan_dimension *grid =
+        (const coffer__import_plan_dimension *)judge->plan->dimensions.items + storage->grid;
     uint64_t chunks = 1;
     uint64_t size = storage->grid_item;
     for (uint32_t i = 0; i < storage->grid_rank; i++) {
@@ -189,11 +191,11 @@ static bool judge_grid(const plan_judge *judge, const coffer__plan_storage *stor
             return false;
         }
     }
-    if (chunks != storage->piece_count || size > COFFER__GRID_MOST_CHUNK) {
+    if (chunks != storage->piece_count || size > COFFER__GRID_MAX_CHUNK) {
         return false;
     }
     for (size_t i = 0; i < storage->piece_count; i++) {
-        if (coffer__plan_pieces(judge->plan)[storage->first_piece + i].size != size) {
+        if (coffer__import_plan_pieces(judge->plan)[storage->first_piece + i].size != size) {
             return false;
         }
     }
@@ -205,16 +207,17 @@ static bool judge_grid(const plan_judge *judge, const coffer__plan_storage *stor
    are assembled are bytes of other storages, and are not counted. */
 static coffer_status judge_storages(const plan_judge *judge)
 {
-    const coffer__plan *plan = judge->plan;
+    const coffer__import_plan *plan = judge->plan;
     uint64_t all = 0;
     size_t next = 0;
     size_t next_part = 0;
     for (size_t i = 0; i < plan->storages.count; i++) {
-        const coffer__plan_storage *storage = coffer__plan_storages(plan) + i;
+        const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + i;
         uint64_t size = 0;
         if (storage->part_count > 0) {
             if (storage->first_part != next_part || storage->part_count > plan->parts.count - next_part ||
-                storage->piece_count > 0 || storage->size > INT64_MAX || !coffer__plan_has_text(plan, storage->name)) {
+                storage->piece_count > 0 || storage->size > INT64_MAX ||
+                !coffer__import_plan_has_text(plan, storage->name)) {
                 return judge_foreign(judge, "storage", i);
             }
             next_part += storage->part_count;
@@ -222,16 +225,17 @@ static coffer_status judge_storages(const plan_judge *judge)
         }
         /* `next` never exceeds the count, by the comparison with what is left of it. */
         if (storage->first_piece != next || storage->piece_count > plan->pieces.count - next ||
-            !coffer__plan_has_text(plan, storage->name)) {
+            !coffer__import_plan_has_text(plan, storage->name)) {
             return judge_foreign(judge, "storage", i);
         }
         for (size_t k = 0; k < storage->piece_count; k++) {
             /* Blocks are decoded by their place, and so are a storage by themselves. */
-            if (coffer__plan_pieces(plan)[next + k].coding == COFFER__CODING_BLOCKS && storage->piece_count != 1) {
+            if (coffer__import_plan_pieces(plan)[next + k].coding == COFFER__CODING_BLOCKS &&
+                storage->piece_count != 1) {
                 return judge_foreign(judge, "storage", i);
             }
             /* A piece is at most 1032 times as large as its file, so one sum does not wrap twice. */
-            if (!coffer__add_u64(size, coffer__plan_pieces(plan)[next + k].size, &size)) {
+            if (!coffer__add_u64(size, coffer__import_plan_pieces(plan)[next + k].size, &size)) {
                 return judge_foreign(judge, "storage", i);
             }
         }
@@ -254,8 +258,8 @@ static coffer_status judge_parts(const plan_judge *judge)
 {
     uint64_t comparisons = PLAN_COMPARISONS;
     for (size_t i = 0; i < judge->plan->storages.count; i++) {
-        if (coffer__plan_storages(judge->plan)[i].part_count > 0) {
-            const coffer_status status = coffer__plan_check_parts(judge->plan, i, &comparisons, judge->err);
+        if (coffer__import_plan_storages(judge->plan)[i].part_count > 0) {
+            const coffer_status status = coffer__import_plan_check_parts(judge->plan, i, &comparisons, judge->err);
             if (status != COFFER_OK) {
                 return status;
             }
@@ -267,24 +271,24 @@ static coffer_status judge_parts(const plan_judge *judge)
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* Whether the row's numbers can be looked at: what they count is there. */
-static bool judge_is_row(const plan_judge *judge, const coffer__plan_row *row)
+static bool judge_is_row(const plan_judge *judge, const coffer__import_plan_row *row)
 {
-    const coffer__plan *plan = judge->plan;
+    const coffer__import_plan *plan = judge->plan;
     const size_t dimensions = plan->dimensions.count;
     const bool apart = row->storage == COFFER__PLAN_NO_STORAGE && row->fate == COFFER_FATE_SKIPPED;
-    return coffer__plan_has_text(plan, row->name) && (unsigned)row->fate <= COFFER_FATE_SKIPPED &&
+    return coffer__import_plan_has_text(plan, row->name) && (unsigned)row->fate <= COFFER_FATE_SKIPPED &&
            (unsigned)row->sign <= COFFER__SIGN_CONJUGATED && (unsigned)row->dtype <= COFFER_DTYPE_COUNT &&
            row->rank <= COFFER__PLAN_MAX_RANK && row->dimensions <= dimensions &&
            row->rank <= dimensions - row->dimensions && (row->storage < plan->storages.count || apart) &&
-           coffer__plan_has_text(plan, row->fate == COFFER_FATE_SKIPPED ? row->reason : 0);
+           coffer__import_plan_has_text(plan, row->fate == COFFER_FATE_SKIPPED ? row->reason : 0);
 }
 
 /* Whether the stages that change elements fit the dtype. A sign is the highest bit of a float, or of a float's half of
    a complex number; integers are negated as two's complement. Floats without a sign, or whose negative zero is NaN,
    have no such bit. */
-static bool judge_stages(const coffer__plan_row *row)
+static bool judge_stages(const coffer__import_plan_row *row)
 {
-    const coffer__dtype_info *dtype = coffer__dtype(row->dtype);
+    const coffer__dtype_info *dtype = coffer__dtype_info_of(row->dtype);
     const bool unit = row->swap == 0 || row->swap == 2 || row->swap == 4 || row->swap == 8;
     if (!unit || (row->swap > 0 && row->item_size % row->swap != 0)) {
         return false;
@@ -302,10 +306,10 @@ static bool judge_stages(const coffer__plan_row *row)
  * or, where elements are less than a byte, in all, as their items are bytes. Items have at most 16 bytes, so the products
  * of bits and items stay small.
  */
-static bool judge_shape(const plan_judge *judge, const coffer__plan_row *row)
+static bool judge_shape(const plan_judge *judge, const coffer__import_plan_row *row)
 {
-    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
-    const uint64_t bits = coffer__dtype(row->dtype)->bits;
+    const coffer__import_plan_dimension *dimensions = coffer__import_plan_dimensions(judge->plan, row);
+    const uint64_t bits = coffer__dtype_info_of(row->dtype)->bits;
     const bool shared = bits < 8;
     uint64_t sizes = bits;
     uint64_t counts = row->item_size * 8;
@@ -336,9 +340,9 @@ static bool judge_shape(const plan_judge *judge, const coffer__plan_row *row)
 
 /* Bytes of what the row views; false when they are too many for a file. A size of 0 hides what comes after it, as the
    format has it. */
-static bool judge_size(const plan_judge *judge, const coffer__plan_row *row, uint64_t *size)
+static bool judge_size(const plan_judge *judge, const coffer__import_plan_row *row, uint64_t *size)
 {
-    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
+    const coffer__import_plan_dimension *dimensions = coffer__import_plan_dimensions(judge->plan, row);
     uint64_t shape[COFFER__PLAN_MAX_RANK];
     uint64_t bits = 0;
     for (size_t i = 0; i < row->rank; i++) {
@@ -353,15 +357,15 @@ static bool judge_size(const plan_judge *judge, const coffer__plan_row *row, uin
 
 /* The view of a row that is written, or whose bytes are skipped: it lies within the storage, and does not make much
    out of little. */
-static coffer_status judge_view(plan_judge *judge, const coffer__plan_row *row, uint64_t size)
+static coffer_status judge_view(plan_judge *judge, const coffer__import_plan_row *row, uint64_t size)
 {
     /* A skipped row that has a storage is looked at as well, for the account. */
-    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(judge->plan, row);
-    const uint64_t storage_size = coffer__plan_storages(judge->plan)[row->storage].size;
+    const coffer__import_plan_dimension *dimensions = coffer__import_plan_dimensions(judge->plan, row);
+    const uint64_t storage_size = coffer__import_plan_storages(judge->plan)[row->storage].size;
     size_t name_len = 0;
-    const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
+    const char *name = coffer__import_plan_text(judge->plan, row->name, &name_len);
     coffer__box box;
-    coffer_status status = coffer__plan_box(judge->plan, row, &box, judge->err);
+    coffer_status status = coffer__import_plan_box(judge->plan, row, &box, judge->err);
     /* Within the storage is not enough: the account and the writers expect views that step forward.
        No format that is read has others. */
     for (size_t i = 0; i < row->rank && status == COFFER_OK; i++) {
@@ -388,20 +392,20 @@ static coffer_status judge_view(plan_judge *judge, const coffer__plan_row *row, 
 }
 
 /* An alias is the same view as a row that is written: its name in the metadata then says all of it. */
-static bool judge_alias(const plan_judge *judge, const coffer__plan_row *row)
+static bool judge_alias(const plan_judge *judge, const coffer__import_plan_row *row)
 {
     if (row->alias_of >= judge->plan->rows.count) {
         return false;
     }
-    const coffer__plan_row *other = coffer__plan_rows(judge->plan) + row->alias_of;
+    const coffer__import_plan_row *other = coffer__import_plan_rows(judge->plan) + row->alias_of;
     if (!judge_is_row(judge, other) || other->fate != COFFER_FATE_WRITTEN || other->dtype != row->dtype ||
         other->rank != row->rank || other->storage != row->storage || other->offset != row->offset ||
         other->swap != row->swap || other->sign != row->sign) {
         return false;
     }
     /* Strides of dimensions with one index are never stepped along, so they may differ. */
-    const coffer__plan_dimension *a = coffer__plan_dimensions(judge->plan, row);
-    const coffer__plan_dimension *b = coffer__plan_dimensions(judge->plan, other);
+    const coffer__import_plan_dimension *a = coffer__import_plan_dimensions(judge->plan, row);
+    const coffer__import_plan_dimension *b = coffer__import_plan_dimensions(judge->plan, other);
     for (size_t i = 0; i < row->rank; i++) {
         if (a[i].size != b[i].size || a[i].count != b[i].count || (a[i].stride != b[i].stride && a[i].size > 1)) {
             return false;
@@ -414,7 +418,7 @@ static bool judge_alias(const plan_judge *judge, const coffer__plan_row *row)
    shape, then the size, and the view last. An error names the tensor where there is a name to tell. */
 static coffer_status judge_row(plan_judge *judge, size_t i)
 {
-    const coffer__plan_row *row = coffer__plan_rows(judge->plan) + i;
+    const coffer__import_plan_row *row = coffer__import_plan_rows(judge->plan) + i;
     uint64_t size = 0;
     if (!judge_is_row(judge, row)) {
         return judge_foreign(judge, "row", i);
@@ -441,16 +445,16 @@ static coffer_status judge_row(plan_judge *judge, size_t i)
 /* By name; for sorting the numbers of rows. */
 static bool judge_row_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer__plan_row *rows = coffer__plan_rows(ctx);
-    return coffer__plan_compare_texts(ctx, rows[a].name, rows[b].name) < 0;
+    const coffer__import_plan_row *rows = coffer__import_plan_rows(ctx);
+    return coffer__import_plan_compare_texts(ctx, rows[a].name, rows[b].name) < 0;
 }
 
 /* What the format asks of names. They come from strangers, so the messages quote and escape them. */
-static coffer_status judge_name(const plan_judge *judge, const coffer__plan_row *row)
+static coffer_status judge_name(const plan_judge *judge, const coffer__import_plan_row *row)
 {
     static const char reserved[] = "__metadata__";
     size_t name_len = 0;
-    const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
+    const char *name = coffer__import_plan_text(judge->plan, row->name, &name_len);
     if (coffer__utf8_valid_len(name, name_len) != name_len) {
         coffer__fail(judge->err, COFFER_ERR_NAME, "the name of tensor %q is not UTF-8", name, name_len);
     } else if (name_len == sizeof reserved - 1 && memcmp(name, reserved, name_len) == 0) {
@@ -468,9 +472,9 @@ static coffer_status judge_same_names(const plan_judge *judge, uint32_t *order, 
     coffer__sort(order, count, judge_row_before, judge->plan);
     for (size_t i = 1; i < count; i++) {
         if (!judge_row_before(judge->plan, order[i - 1], order[i])) {
-            const coffer__plan_row *row = coffer__plan_rows(judge->plan) + order[i];
+            const coffer__import_plan_row *row = coffer__import_plan_rows(judge->plan) + order[i];
             size_t name_len = 0;
-            const char *name = coffer__plan_text(judge->plan, row->name, &name_len);
+            const char *name = coffer__import_plan_text(judge->plan, row->name, &name_len);
             coffer__fail(judge->err, COFFER_ERR_DUPLICATE_NAME, "two tensors would be named %q", name, name_len);
             return coffer__fail_tensor(judge->err, COFFER_ERR_DUPLICATE_NAME, name, name_len);
         }
@@ -484,7 +488,7 @@ static coffer_status judge_names(const plan_judge *judge, uint32_t *order)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < judge->plan->rows.count; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(judge->plan) + i;
+        const coffer__import_plan_row *row = coffer__import_plan_rows(judge->plan) + i;
         if (row->fate != COFFER_FATE_SKIPPED) {
             const coffer_status status = judge_name(judge, row);
             if (status != COFFER_OK) {
@@ -499,15 +503,15 @@ static coffer_status judge_names(const plan_judge *judge, uint32_t *order)
 /* The same of the metadata: keys and values are texts, UTF-8, and no key stands twice. */
 static coffer_status judge_pairs(const plan_judge *judge, uint32_t *order)
 {
-    const coffer__plan *plan = judge->plan;
+    const coffer__import_plan *plan = judge->plan;
     const size_t count = plan->pairs.count;
     for (uint32_t i = 0; i < count; i++) {
-        const coffer__plan_pair *pair = coffer__plan_pairs(plan) + i;
+        const coffer__import_plan_pair *pair = coffer__import_plan_pairs(plan) + i;
         size_t key_len = 0;
         size_t value_len = 0;
-        const char *key = coffer__plan_text(plan, pair->key, &key_len);
-        const char *value = coffer__plan_text(plan, pair->value, &value_len);
-        if (!coffer__plan_has_text(plan, pair->key) || !coffer__plan_has_text(plan, pair->value)) {
+        const char *key = coffer__import_plan_text(plan, pair->key, &key_len);
+        const char *value = coffer__import_plan_text(plan, pair->value, &value_len);
+        if (!coffer__import_plan_has_text(plan, pair->key) || !coffer__import_plan_has_text(plan, pair->value)) {
             return judge_foreign(judge, "pair", i);
         }
         if (coffer__utf8_valid_len(key, key_len) != key_len || coffer__utf8_valid_len(value, value_len) != value_len) {
@@ -515,11 +519,11 @@ static coffer_status judge_pairs(const plan_judge *judge, uint32_t *order)
         }
         order[i] = i;
     }
-    coffer__sort(order, count, coffer__plan_pair_before, plan);
+    coffer__sort(order, count, coffer__import_plan_pair_before, plan);
     for (size_t i = 1; i < count; i++) {
-        if (!coffer__plan_pair_before(plan, order[i - 1], order[i])) {
+        if (!coffer__import_plan_pair_before(plan, order[i - 1], order[i])) {
             size_t key_len = 0;
-            const char *key = coffer__plan_text(plan, coffer__plan_pairs(plan)[order[i]].key, &key_len);
+            const char *key = coffer__import_plan_text(plan, coffer__import_plan_pairs(plan)[order[i]].key, &key_len);
             return coffer__fail(judge->err, COFFER_ERR_DUPLICATE_KEY, "the metadata would have %q twice", key, key_len);
         }
     }
@@ -530,7 +534,7 @@ static coffer_status judge_pairs(const plan_judge *judge, uint32_t *order)
    million; one array serves the rows and then the pairs. */
 static coffer_status judge_order(const plan_judge *judge)
 {
-    const coffer__plan *plan = judge->plan;
+    const coffer__import_plan *plan = judge->plan;
     const size_t most = plan->rows.count > plan->pairs.count ? plan->rows.count : plan->pairs.count;
     uint32_t *order = coffer__alloc_array(plan->allocator, most, sizeof *order, judge->err);
     if (order == NULL) {
@@ -545,8 +549,8 @@ static coffer_status judge_order(const plan_judge *judge)
 }
 
 /* Each loop stops at the first failure, since the steps after it rely on what it has checked. */
-coffer_status coffer__plan_check(const coffer__plan *plan, const uint64_t *file_sizes, bool may_expand,
-                                 coffer_error *err)
+coffer_status coffer__import_plan_check(const coffer__import_plan *plan, const uint64_t *file_sizes, bool may_expand,
+                                        coffer_error *err)
 {
     plan_judge judge = {
         .plan = plan, .file_sizes = file_sizes, .expansion = may_expand ? UINT64_MAX : PLAN_EXPANSION, .err = err

@@ -17,19 +17,19 @@
 
 /* ---- filling ------------------------------------------------------------------------------------------------------- */
 
-coffer_status coffer__plan_put_part(coffer__plan *plan, uint32_t storage, uint64_t offset, uint32_t rank,
-                                    const uint64_t *starts, const uint64_t *sizes, coffer_error *err)
+coffer_status coffer__import_plan_put_part(coffer__import_plan *plan, uint32_t storage, uint64_t offset, uint32_t rank,
+                                           const uint64_t *starts, const uint64_t *sizes, coffer_error *err)
 {
-    const coffer__plan_part part = { storage, offset, (uint32_t)plan->extents.count };
-    coffer_status status = coffer__plan_extend(plan, &plan->extents, starts, rank, sizeof *starts, err);
+    const coffer__import_plan_part part = { storage, offset, (uint32_t)plan->extents.count };
+    coffer_status status = coffer__import_plan_extend(plan, &plan->extents, starts, rank, sizeof *starts, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_extend(plan, &plan->extents, sizes, rank, sizeof *sizes, err);
+        status = coffer__import_plan_extend(plan, &plan->extents, sizes, rank, sizeof *sizes, err);
     }
     if (status == COFFER_OK) {
-        status = coffer__plan_extend(plan, &plan->parts, &part, 1, sizeof part, err);
+        status = coffer__import_plan_extend(plan, &plan->parts, &part, 1, sizeof part, err);
     }
     if (status == COFFER_OK && storage < plan->storages.count) {
-        ((coffer__plan_storage *)plan->storages.items)[storage].viewed = true;
+        ((coffer__import_plan_storage *)plan->storages.items)[storage].viewed = true;
     }
     return status;
 }
@@ -46,56 +46,58 @@ static bool parts_multiply(const uint64_t *sizes, size_t rank, uint64_t item_siz
     return true;
 }
 
-coffer_status coffer__plan_put_assembled(coffer__plan *plan, uint32_t part_count, uint32_t rank, const uint64_t *sizes,
-                                         uint64_t item_size, uint32_t name, uint32_t *number, coffer_error *err)
+coffer_status coffer__import_plan_put_assembled(coffer__import_plan *plan, uint32_t part_count, uint32_t rank,
+                                                const uint64_t *sizes, uint64_t item_size, uint32_t name,
+                                                uint32_t *number, coffer_error *err)
 {
-    coffer__plan_storage made = { .first_piece = (uint32_t)plan->pieces.count,
-                                  .name = name,
-                                  .first_part = (uint32_t)plan->parts.count - part_count,
-                                  .part_count = part_count,
-                                  .rank = rank,
-                                  .extents = (uint32_t)plan->extents.count,
-                                  .item_size = item_size };
+    coffer__import_plan_storage made = { .first_piece = (uint32_t)plan->pieces.count,
+                                         .name = name,
+                                         .first_part = (uint32_t)plan->parts.count - part_count,
+                                         .part_count = part_count,
+                                         .rank = rank,
+                                         .extents = (uint32_t)plan->extents.count,
+                                         .item_size = item_size };
     if (!parts_multiply(sizes, rank, item_size, &made.size)) {
         return coffer__fail(err, COFFER_ERR_VIEW, "the sizes of a tensor multiply to more than 2^64-1");
     }
     *number = (uint32_t)plan->storages.count;
-    const coffer_status status = coffer__plan_extend(plan, &plan->extents, sizes, rank, sizeof *sizes, err);
-    return status == COFFER_OK ? coffer__plan_extend(plan, &plan->storages, &made, 1, sizeof made, err) : status;
+    const coffer_status status = coffer__import_plan_extend(plan, &plan->extents, sizes, rank, sizeof *sizes, err);
+    return status == COFFER_OK ? coffer__import_plan_extend(plan, &plan->storages, &made, 1, sizeof made, err) : status;
 }
 
 /* ---- what a plan says ---------------------------------------------------------------------------------------------- */
 
-const coffer__plan_part *coffer__plan_parts(const coffer__plan *plan)
+const coffer__import_plan_part *coffer__import_plan_parts(const coffer__import_plan *plan)
 {
     return plan->parts.items;
 }
 
-const uint64_t *coffer__plan_extents(const coffer__plan *plan, uint32_t first, size_t count)
+const uint64_t *coffer__import_plan_extents(const coffer__import_plan *plan, uint32_t first, size_t count)
 {
     const uint64_t *all = plan->extents.items;
     return count == 0 ? NULL : all + first;
 }
 
-uint64_t coffer__plan_part_size(const coffer__plan *plan, const coffer__plan_storage *storage,
-                                const coffer__plan_part *part)
+uint64_t coffer__import_plan_part_size(const coffer__import_plan *plan, const coffer__import_plan_storage *storage,
+                                       const coffer__import_plan_part *part)
 {
-    const uint64_t *sizes = coffer__plan_extents(plan, part->box + storage->rank, storage->rank);
+    const uint64_t *sizes = coffer__import_plan_extents(plan, part->box + storage->rank, storage->rank);
     uint64_t size = 0;
     /* It was checked that this does not wrap. */
     (void)parts_multiply(sizes, storage->rank, storage->item_size, &size);
     return size;
 }
 
-const coffer__plan_piece *coffer__plan_first_piece(const coffer__plan *plan, const coffer__plan_storage *storage)
+const coffer__import_plan_piece *coffer__import_plan_first_piece(const coffer__import_plan *plan,
+                                                                 const coffer__import_plan_storage *storage)
 {
     if (storage->part_count > 0) {
-        storage = coffer__plan_storages(plan) + coffer__plan_parts(plan)[storage->first_part].storage;
+        storage = coffer__import_plan_storages(plan) + coffer__import_plan_parts(plan)[storage->first_part].storage;
     }
-    return coffer__plan_pieces(plan) + storage->first_piece;
+    return coffer__import_plan_pieces(plan) + storage->first_piece;
 }
 
-void coffer__plan_write_place(char *text, size_t size, const uint64_t *place, size_t rank)
+void coffer__import_plan_write_place(char *text, size_t size, const uint64_t *place, size_t rank)
 {
     size_t len = 0;
     text[len++] = '[';
@@ -114,16 +116,16 @@ void coffer__plan_write_place(char *text, size_t size, const uint64_t *place, si
 
 /* An array whose boxes are being looked at. Parts are numbered from its first one on. */
 typedef struct parts_array {
-    const coffer__plan *plan;
-    const coffer__plan_storage *storage;
+    const coffer__import_plan *plan;
+    const coffer__import_plan_storage *storage;
     size_t along; /* the dimension by which parts are sorted */
 } parts_array;
 
 /* Where the box of a part begins along a dimension, and where it ends. */
 static uint64_t parts_begin(const parts_array *array, uint32_t part, size_t dimension)
 {
-    const coffer__plan_part *parts = coffer__plan_parts(array->plan) + array->storage->first_part;
-    return coffer__plan_extents(array->plan, parts[part].box, array->storage->rank)[dimension];
+    const coffer__import_plan_part *parts = coffer__import_plan_parts(array->plan) + array->storage->first_part;
+    return coffer__import_plan_extents(array->plan, parts[part].box, array->storage->rank)[dimension];
 }
 
 static uint64_t parts_end(const parts_array *array, uint32_t part, size_t dimension)
@@ -157,29 +159,29 @@ static coffer_status parts_fail(const parts_array *array, const char *sentence, 
                                 coffer_error *err)
 {
     size_t name_len = 0;
-    const char *name = coffer__plan_text(array->plan, array->storage->name, &name_len);
+    const char *name = coffer__import_plan_text(array->plan, array->storage->name, &name_len);
     coffer__fail(err, COFFER_ERR_VIEW, sentence, name, name_len, one, two);
     return coffer__fail_tensor(err, COFFER_ERR_VIEW, name, name_len);
 }
 
 /* One part: its numbers are in their ranges, its box is within the array, and its bytes are within its storage. */
-static bool parts_is_part(const parts_array *array, const coffer__plan_part *part, const uint64_t *sizes)
+static bool parts_is_part(const parts_array *array, const coffer__import_plan_part *part, const uint64_t *sizes)
 {
-    const coffer__plan *plan = array->plan;
+    const coffer__import_plan *plan = array->plan;
     const size_t rank = array->storage->rank;
     if (part->storage >= plan->storages.count || part->box > plan->extents.count ||
         2 * rank > plan->extents.count - part->box) {
         return false;
     }
-    const coffer__plan_storage *base = coffer__plan_storages(plan) + part->storage;
-    const uint64_t *box = coffer__plan_extents(plan, part->box, 2 * rank);
+    const coffer__import_plan_storage *base = coffer__import_plan_storages(plan) + part->storage;
+    const uint64_t *box = coffer__import_plan_extents(plan, part->box, 2 * rank);
     uint64_t size = 0;
     for (size_t i = 0; i < rank; i++) {
         if (box[i] > sizes[i] || box[rank + i] == 0 || box[rank + i] > sizes[i] - box[i]) {
             return false;
         }
     }
-    return base->part_count == 0 && coffer__plan_is_plain(plan, base) &&
+    return base->part_count == 0 && coffer__import_plan_is_plain(plan, base) &&
            parts_multiply(rank == 0 ? NULL : box + rank, rank, array->storage->item_size, &size) &&
            part->offset <= base->size && size <= base->size - part->offset;
 }
@@ -187,13 +189,13 @@ static bool parts_is_part(const parts_array *array, const coffer__plan_part *par
 /* Whether the array's own numbers can be looked at, and multiply to its size. */
 static bool parts_is_array(const parts_array *array)
 {
-    const coffer__plan_storage *storage = array->storage;
+    const coffer__import_plan_storage *storage = array->storage;
     uint64_t size = 0;
     return storage->piece_count == 0 && storage->rank <= COFFER__PLAN_MAX_RANK &&
            storage->extents <= array->plan->extents.count &&
            storage->rank <= array->plan->extents.count - storage->extents && storage->item_size > 0 &&
            storage->item_size <= 16 && (storage->item_size & (storage->item_size - 1)) == 0 &&
-           parts_multiply(coffer__plan_extents(array->plan, storage->extents, storage->rank), storage->rank,
+           parts_multiply(coffer__import_plan_extents(array->plan, storage->extents, storage->rank), storage->rank,
                           storage->item_size, &size) &&
            size == storage->size;
 }
@@ -212,10 +214,12 @@ static coffer_status parts_fail_overlap(const parts_array *array, uint32_t a, ui
 {
     char one[160];
     char two[160];
-    const coffer__plan_part *parts = coffer__plan_parts(array->plan) + array->storage->first_part;
+    const coffer__import_plan_part *parts = coffer__import_plan_parts(array->plan) + array->storage->first_part;
     const size_t rank = array->storage->rank;
-    coffer__plan_write_place(one, sizeof one, coffer__plan_extents(array->plan, parts[a].box, rank), rank);
-    coffer__plan_write_place(two, sizeof two, coffer__plan_extents(array->plan, parts[b].box, rank), rank);
+    coffer__import_plan_write_place(one, sizeof one, coffer__import_plan_extents(array->plan, parts[a].box, rank),
+                                    rank);
+    coffer__import_plan_write_place(two, sizeof two, coffer__import_plan_extents(array->plan, parts[b].box, rank),
+                                    rank);
     return parts_fail(array, "the parts of tensor %q that begin at %s and %s overlap", one, two, err);
 }
 
@@ -316,7 +320,7 @@ static coffer_status parts_fail_gap(parts_array *array, uint32_t *begins, uint32
     char place[160];
     uint64_t gap[COFFER__PLAN_MAX_RANK] = { 0 };
     const size_t rank = array->storage->rank;
-    const uint64_t *sizes = coffer__plan_extents(array->plan, array->storage->extents, rank);
+    const uint64_t *sizes = coffer__import_plan_extents(array->plan, array->storage->extents, rank);
     uint64_t whole = array->storage->size / array->storage->item_size;
     size_t count = array->storage->part_count;
     for (array->along = 0; array->along < rank; array->along++) {
@@ -334,7 +338,7 @@ static coffer_status parts_fail_gap(parts_array *array, uint32_t *begins, uint32
         }
         count = kept;
     }
-    coffer__plan_write_place(place, sizeof place, gap, rank);
+    coffer__import_plan_write_place(place, sizeof place, gap, rank);
     return parts_fail(array, "the parts of tensor %q leave a gap: none has the element at %s", place, "", err);
 }
 
@@ -345,8 +349,8 @@ static bool parts_sum(const parts_array *array, uint64_t *size)
 {
     *size = 0;
     for (uint32_t i = 0; i < array->storage->part_count; i++) {
-        const coffer__plan_part *part = coffer__plan_parts(array->plan) + array->storage->first_part + i;
-        const uint64_t more = coffer__plan_part_size(array->plan, array->storage, part);
+        const coffer__import_plan_part *part = coffer__import_plan_parts(array->plan) + array->storage->first_part + i;
+        const uint64_t more = coffer__import_plan_part_size(array->plan, array->storage, part);
         if (more > array->storage->size - *size) {
             return false;
         }
@@ -372,16 +376,17 @@ static coffer_status parts_check_cover(parts_array *array, uint32_t *order, uint
     return fits && size == array->storage->size ? COFFER_OK : parts_fail_gap(array, order, open, err);
 }
 
-coffer_status coffer__plan_check_parts(const coffer__plan *plan, size_t i, uint64_t *comparisons, coffer_error *err)
+coffer_status coffer__import_plan_check_parts(const coffer__import_plan *plan, size_t i, uint64_t *comparisons,
+                                              coffer_error *err)
 {
-    parts_array array = { .plan = plan, .storage = coffer__plan_storages(plan) + i };
+    parts_array array = { .plan = plan, .storage = coffer__import_plan_storages(plan) + i };
     const uint32_t count = array.storage->part_count;
     if (!parts_is_array(&array)) {
         return parts_foreign("storage", i, err);
     }
-    const uint64_t *sizes = coffer__plan_extents(plan, array.storage->extents, array.storage->rank);
+    const uint64_t *sizes = coffer__import_plan_extents(plan, array.storage->extents, array.storage->rank);
     for (uint32_t k = 0; k < count; k++) {
-        if (!parts_is_part(&array, coffer__plan_parts(plan) + array.storage->first_part + k, sizes)) {
+        if (!parts_is_part(&array, coffer__import_plan_parts(plan) + array.storage->first_part + k, sizes)) {
             return parts_foreign("part", array.storage->first_part + (size_t)k, err);
         }
     }

@@ -23,7 +23,7 @@
 #include <string.h>
 
 /* Of a file that says what weights are. */
-#define PT2_MOST_JSON ((uint64_t)64 << 20)
+#define PT2_MAX_JSON ((uint64_t)64 << 20)
 /* torch's number for tensors that are simply there. */
 #define PT2_LAYOUT_STRIDED 7
 
@@ -34,7 +34,7 @@ typedef struct pt2_file {
     uint32_t skipped;      /* why rows are skipped; 0: they are written */
 
     /* The JSON that is being read. Strings are unescaped into `strings`, which is as large as the text: so there is always
-       room for what is left. */
+       space for what is left. */
     coffer__json json;
     coffer__scratch scratch;
     char *strings;
@@ -73,7 +73,7 @@ static coffer_status pt2_pass(pt2_file *t)
     return coffer__json_skip(&t->json, 4, &t->scratch);
 }
 
-/* Into `strings`, after all others: a text never becomes longer when it is unescaped, so the room is enough. */
+/* Into `strings`, after all others: a text never becomes longer when it is unescaped, so the space is enough. */
 static coffer_status pt2_string(pt2_file *t, const char **text, size_t *len)
 {
     bool has_control = false;
@@ -286,7 +286,7 @@ static coffer_status pt2_read_config(pt2_file *t, coffer__zip_member *member, co
     const coffer_allocator *allocator = t->file->plan->allocator;
     uint8_t *text = NULL;
     size_t size = 0;
-    coffer_status status = coffer__torch_archive_load(&t->archive, member, PT2_MOST_JSON, &text, &size, err);
+    coffer_status status = coffer__torch_archive_load(&t->archive, member, PT2_MAX_JSON, &text, &size, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -345,9 +345,9 @@ static coffer_status pt2_tell_compiled(const pt2_file *t, coffer_error *err)
         return COFFER_OK;
     }
     if (t->file->plan->rows.count > 0) {
-        return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_DANGER, t->file->file, member->head, member->name,
-                                        "the file also has a program that AOTInductor compiled, which is left out", "",
-                                        0, err);
+        return coffer__import_plan_put_finding(
+            t->file->plan, COFFER_WEIGHT_DANGER, t->file->file, member->head, member->name,
+            "the file also has a program that AOTInductor compiled, which is left out", "", 0, err);
     }
     return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, member->head,
                            "this is a program that AOTInductor compiled, and its weights are in the compiled code, all "
@@ -372,7 +372,7 @@ static coffer_status pt2_read_all(pt2_file *t, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__plan_put_text(t->file->plan, constant, sizeof constant - 1, &t->skipped, err);
+    status = coffer__import_plan_put_text(t->file->plan, constant, sizeof constant - 1, &t->skipped, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -380,7 +380,7 @@ static coffer_status pt2_read_all(pt2_file *t, coffer_error *err)
     if (status != COFFER_OK || t->file->wants->ties == COFFER_TIES_KEEP) {
         return status;
     }
-    return coffer__plan_tie(t->file->plan, first_row, err);
+    return coffer__import_plan_tie(t->file->plan, first_row, err);
 }
 
 /* ---- the reader ------------------------------------------------------------------------------------------------------- */
@@ -396,7 +396,7 @@ static bool pt2_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
             coffer__torch_has(tail, tail_size, "/archive_format"));
 }
 
-static coffer_status pt2_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+static coffer_status pt2_reader(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
                                 coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };

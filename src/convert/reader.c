@@ -6,8 +6,8 @@
 
 /* The one way from readers to bytes. Offsets and sizes come from files, so a failure here is told as one of
    the file; what input->read gets is in range, and an empty range is not asked for. */
-coffer_status coffer__input_read(const coffer__input *input, uint32_t file, uint64_t file_size, uint64_t offset,
-                                 void *bytes, size_t size, coffer_error *err)
+coffer_status coffer__input_files_read(const coffer__input_files *input, uint32_t file, uint64_t file_size,
+                                       uint64_t offset, void *bytes, size_t size, coffer_error *err)
 {
     if (offset > file_size || size > file_size - offset) {
         coffer__fail_at(err, COFFER_ERR_ARCHIVE, offset, "%z at byte %u reach past the end of the file, which has %z",

@@ -3,7 +3,7 @@
  * A reader: the one interface of what turns a file of another program into a plan. A new format is one file
  * with a coffer__reader and one row in readers.c.
  *
- * Readers get bytes through coffer__input alone: read whole, by offset. Behind it is a source (a file, memory,
+ * Readers get bytes through coffer__input_files alone: read whole, by offset. Behind it is a source (a file, memory,
  * a URL) or, in the command's sandbox, a socket to the process that has one. They call nothing else of the
  * system, start no threads, and know nothing of what will be written.
  */
@@ -13,12 +13,12 @@
 #include "plan.h"
 
 /* The input and the files beside it. Files are numbered in the order in which they were opened, the input is 0. */
-typedef struct coffer__input coffer__input;
-struct coffer__input {
+typedef struct coffer__input_files coffer__input_files;
+struct coffer__input_files {
     void *ctx;
     /* Reads `size` bytes of a file at `offset`, all of them, or fails. */
     coffer_status (*read)(void *ctx, uint32_t file, uint64_t offset, void *bytes, size_t size, coffer_error *err);
-    /* Opens the file of that path, in the input's folder or below it (coffer__place_check_path has the rule); its number and
+    /* Opens the file of that path, in the input's folder or below it (coffer__model_dir_check_path has the rule); its number and
        size. */
     coffer_status (*open)(void *ctx, const char *name, size_t name_len, uint32_t *file, uint64_t *size,
                           coffer_error *err);
@@ -54,17 +54,17 @@ typedef struct coffer__reader {
     bool (*sniff)(const uint8_t *head, size_t head_size, const uint8_t *tail, size_t tail_size, const char *path,
                   size_t path_len);
     /* Fills a plan, which is begun and empty. What fails names the byte and, where there is one, the key. */
-    coffer_status (*read)(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+    coffer_status (*read)(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
                           coffer_error *err);
 } coffer__reader;
 
 /* The reader for an input, which is read at its head and tail; COFFER_ERR_UNKNOWN_INPUT, with what it is instead. */
-coffer_status coffer__reader_for(const coffer__input *input, const coffer_allocator *allocator,
+coffer_status coffer__reader_for(const coffer__input_files *input, const coffer_allocator *allocator,
                                  const coffer__reader **reader, coffer_error *err);
 /* Reader number `i` of the table; NULL past the last one. */
 const coffer__reader *coffer__reader_at(size_t i);
 /* Reads `size` bytes of a file after checking the range against the file's size: COFFER_ERR_ARCHIVE, for a file that was cut. */
-coffer_status coffer__input_read(const coffer__input *input, uint32_t file, uint64_t file_size, uint64_t offset,
-                                 void *bytes, size_t size, coffer_error *err);
+coffer_status coffer__input_files_read(const coffer__input_files *input, uint32_t file, uint64_t file_size,
+                                       uint64_t offset, void *bytes, size_t size, coffer_error *err);
 
 #endif

@@ -68,8 +68,8 @@ const coffer__reader *coffer__reader_at(size_t i)
 }
 
 /* Says what a file is that nobody reads: most such files are one of a few mistakes. */
-static coffer_status readers_none(const coffer__input *input, const uint8_t *head, size_t head_size, size_t tail_size,
-                                  coffer_error *err)
+static coffer_status readers_none(const coffer__input_files *input, const uint8_t *head, size_t head_size,
+                                  size_t tail_size, coffer_error *err)
 {
     const char *kind = coffer__kind_of(head, head_size, head + head_size, tail_size, input->path, input->path_len);
     if (kind != NULL) {
@@ -93,7 +93,7 @@ static coffer_status readers_none(const coffer__input *input, const uint8_t *hea
 }
 
 /* The first reader that knows the head in block [0, head_size) and the tail after it. */
-static const coffer__reader *readers_find(const coffer__input *input, const uint8_t *head, size_t head_size,
+static const coffer__reader *readers_find(const coffer__input_files *input, const uint8_t *head, size_t head_size,
                                           size_t tail_size)
 {
     for (size_t i = 0; readers_table[i] != NULL; i++) {
@@ -106,7 +106,7 @@ static const coffer__reader *readers_find(const coffer__input *input, const uint
 
 /* A file that no reader knows is a pickle to pickle.load, and torch.load hands it to that. If it would import something
    there, it is one here, too. */
-static coffer_status readers_try_pickle(const coffer__input *input, const coffer_allocator *allocator,
+static coffer_status readers_try_pickle(const coffer__input_files *input, const coffer_allocator *allocator,
                                         const uint8_t *head, size_t head_size, size_t tail_size,
                                         const coffer__reader **reader, coffer_error *err)
 {
@@ -122,7 +122,7 @@ static coffer_status readers_try_pickle(const coffer__input *input, const coffer
     return COFFER_OK;
 }
 
-coffer_status coffer__reader_for(const coffer__input *input, const coffer_allocator *allocator,
+coffer_status coffer__reader_for(const coffer__input_files *input, const coffer_allocator *allocator,
                                  const coffer__reader **reader, coffer_error *err)
 {
     const size_t head_size = input->size < READERS_HEAD ? (size_t)input->size : READERS_HEAD;
@@ -132,9 +132,10 @@ coffer_status coffer__reader_for(const coffer__input *input, const coffer_alloca
     if (block == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    coffer_status status = coffer__input_read(input, 0, input->size, 0, block, head_size, err);
+    coffer_status status = coffer__input_files_read(input, 0, input->size, 0, block, head_size, err);
     if (status == COFFER_OK) {
-        status = coffer__input_read(input, 0, input->size, input->size - tail_size, block + head_size, tail_size, err);
+        status =
+            coffer__input_files_read(input, 0, input->size, input->size - tail_size, block + head_size, tail_size, err);
     }
     if (status == COFFER_OK) {
         *reader = readers_find(input, block, head_size, tail_size);

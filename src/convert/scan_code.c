@@ -159,7 +159,7 @@ typedef struct code_json {
     const char *member;
     uint64_t at;
     coffer__json in;
-    char *text; /* the string that was read last, with room for the longest there can be */
+    char *text; /* the string that was read last, with space for the longest there can be */
     size_t len;
     enum { CODE_OTHER, CODE_SERIALIZED, CODE_CLASS, CODE_MAP } key; /* that stands before it */
     uint8_t *bytes;                                                 /* what it stands for, of the same room */
@@ -167,8 +167,8 @@ typedef struct code_json {
 
 static coffer_status code_put(const code_json *json, coffer_weight weight, const char *sentence, coffer_error *err)
 {
-    return coffer__plan_put_finding(json->file->plan, weight, json->file->file, json->at, json->member, sentence,
-                                    json->text, json->len, err);
+    return coffer__import_plan_put_finding(json->file->plan, weight, json->file->file, json->at, json->member, sentence,
+                                           json->text, json->len, err);
 }
 
 /* A digit of base64. */
@@ -347,9 +347,10 @@ static coffer_status code_put_target(const coffer__torch_file *file, const char 
     const bool number = begin < left && text[begin] >= '0' && text[begin] <= '9';
     return last == 0 || number || code_is_usual(text + begin, last, len)
                ? COFFER_OK
-               : coffer__plan_put_finding(file->plan, COFFER_WEIGHT_OPAQUE, file->file, at, member,
-                                          "the configuration names %q, which a program that follows it would call",
-                                          (const char *)text + begin, len, err);
+               : coffer__import_plan_put_finding(
+                     file->plan, COFFER_WEIGHT_OPAQUE, file->file, at, member,
+                     "the configuration names %q, which a program that follows it would call",
+                     (const char *)text + begin, len, err);
 }
 
 static coffer_status code_scan_yaml(const coffer__torch_file *file, const char *member, uint64_t at,
@@ -360,9 +361,9 @@ static coffer_status code_scan_yaml(const coffer__torch_file *file, const char *
         const size_t left = size - i;
         const size_t key = i == 0 || !code_is_dotted(text[i - 1]) ? code_target_key(text + i, left) : 0;
         if (code_starts(text + i, left, "!!python/") || code_starts(text + i, left, "2002:python/")) {
-            return coffer__plan_put_finding(file->plan, COFFER_WEIGHT_DANGER, file->file, at, member,
-                                            "a tag names an object of Python, which a loader of YAML may make", "", 0,
-                                            err);
+            return coffer__import_plan_put_finding(file->plan, COFFER_WEIGHT_DANGER, file->file, at, member,
+                                                   "a tag names an object of Python, which a loader of YAML may make",
+                                                   "", 0, err);
         }
         if (key > 0) {
             status = code_put_target(file, member, at, text + i + key, left - key, err);

@@ -27,14 +27,14 @@
 #include <string.h>
 
 /* Containers within each other, the outermost counted; and all of them. */
-#define CONTENTS_MOST_FRAMES 6
-#define CONTENTS_MOST_ARCHIVES 256
+#define CONTENTS_MAX_FRAMES 6
+#define CONTENTS_MAX_ARCHIVES 256
 /* Bytes of members that are in memory at a time; and of all of them, one after another. */
-#define CONTENTS_MOST_HELD ((uint64_t)64 << 20)
-#define CONTENTS_MOST_INFLATED ((uint64_t)1 << 30)
-#define CONTENTS_MOST_MEMBERS 100000               /* of an archive (tar), each of which costs a read */
-#define CONTENTS_MOST_PADDING ((uint64_t)64 << 10) /* zeros after the end of an archive (tar) */
-#define CONTENTS_NAME 1024                         /* of a member in an archive in another one; a longer one is cut */
+#define CONTENTS_MAX_HELD ((uint64_t)64 << 20)
+#define CONTENTS_MAX_INFLATED ((uint64_t)1 << 30)
+#define CONTENTS_MAX_MEMBERS 100000               /* of an archive (tar), each of which costs a read */
+#define CONTENTS_MAX_PADDING ((uint64_t)64 << 10) /* zeros after the end of an archive (tar) */
+#define CONTENTS_NAME 1024                        /* of a member in an archive in another one; a longer one is cut */
 
 /* Bytes that are read as if they were a file. */
 typedef struct contents_view {
@@ -50,12 +50,12 @@ typedef enum contents_kind { CONTENTS_NOTHING, CONTENTS_PART, CONTENTS_ZIP, CONT
 typedef struct contents_frame {
     contents_kind kind;
     contents_view view;
-    coffer__input input;     /* of the view */
-    coffer__torch_file file; /* the same, for whoever wants a file */
-    uint8_t *held;           /* memory of the view that is the frame's own; or NULL */
-    uint32_t name;           /* a text: which member it is; 0: none */
-    const char *called;      /* a part */
-    bool embedded;           /* one of many archives in a file, which says where they end */
+    coffer__input_files input; /* of the view */
+    coffer__torch_file file;   /* the same, for whoever wants a file */
+    uint8_t *held;             /* memory of the view that is the frame's own; or NULL */
+    uint32_t name;             /* a text: which member it is; 0: none */
+    const char *called;        /* a part */
+    bool embedded;             /* one of many archives in a file, which says where they end */
     coffer__torch_archive archive;
     coffer__tar tar;
     size_t next;     /* member */
@@ -68,7 +68,7 @@ typedef struct contents_frame {
 
 typedef struct contents {
     const coffer__torch_file *file;
-    contents_frame frames[CONTENTS_MOST_FRAMES];
+    contents_frame frames[CONTENTS_MAX_FRAMES];
     size_t depth;
     size_t archives;
     uint64_t held;
@@ -98,13 +98,13 @@ static coffer_status contents_view_read(void *ctx, uint32_t file, uint64_t offse
         memcpy(bytes, view->bytes + offset, size);
         return COFFER_OK;
     }
-    return coffer__input_read(view->file->input, view->file->file, view->file->size, view->at + offset, bytes, size,
-                              err);
+    return coffer__input_files_read(view->file->input, view->file->file, view->file->size, view->at + offset, bytes,
+                                    size, err);
 }
 
-static coffer__input contents_view_input(contents_view *view, uint64_t size)
+static coffer__input_files contents_view_input(contents_view *view, uint64_t size)
 {
-    return (coffer__input){ .ctx = view, .read = contents_view_read, .size = size, .path = "" };
+    return (coffer__input_files){ .ctx = view, .read = contents_view_read, .size = size, .path = "" };
 }
 
 /* The range of a view that a stored member is, or the bytes that it was inflated into. */
@@ -134,18 +134,18 @@ static bool contents_is_stored(const contents_member *member)
 static coffer_status contents_put(const contents_frame *frame, const contents_member *member, coffer_weight weight,
                                   const char *sentence, coffer_error *err)
 {
-    return coffer__plan_put_finding(frame->file.plan, weight, frame->file.file, member->head, member->name, sentence,
-                                    member->name, member->name_len, err);
+    return coffer__import_plan_put_finding(frame->file.plan, weight, frame->file.file, member->head, member->name,
+                                           sentence, member->name, member->name_len, err);
 }
 
 /* Writes the name of a member behind that of the archives that it is in. */
-static size_t contents_join(const coffer__plan *plan, uint32_t outer, uint32_t inner, char name[CONTENTS_NAME])
+static size_t contents_join(const coffer__import_plan *plan, uint32_t outer, uint32_t inner, char name[CONTENTS_NAME])
 {
     const uint32_t parts[] = { outer, inner };
     size_t used = 0;
     for (size_t i = 0; i < 2; i++) {
         size_t len = 0;
-        const char *text = coffer__plan_text(plan, parts[i], &len);
+        const char *text = coffer__import_plan_text(plan, parts[i], &len);
         if (len > 0 && used > 0 && used < CONTENTS_NAME) {
             name[used++] = '/';
         }
@@ -159,16 +159,16 @@ static size_t contents_join(const coffer__plan *plan, uint32_t outer, uint32_t i
 /* Findings from number `first` on were made in the bytes of the frame's view: gives them their places in the file. */
 static coffer_status contents_move(const contents_frame *frame, size_t first, coffer_error *err)
 {
-    coffer__plan *plan = frame->file.plan;
+    coffer__import_plan *plan = frame->file.plan;
     char name[CONTENTS_NAME];
     for (size_t i = first; i < plan->findings.count; i++) {
-        coffer__plan_finding *finding = (coffer__plan_finding *)plan->findings.items + i;
+        coffer__import_plan_finding *finding = (coffer__import_plan_finding *)plan->findings.items + i;
         if (finding->offset != UINT64_MAX) {
             finding->offset = frame->view.at + (frame->view.bytes == NULL ? finding->offset : 0);
         }
         if (frame->name != 0) {
             const size_t len = contents_join(plan, frame->name, finding->member, name);
-            const coffer_status status = coffer__plan_put_text(plan, name, len, &finding->member, err);
+            const coffer_status status = coffer__import_plan_put_text(plan, name, len, &finding->member, err);
             if (status != COFFER_OK) {
                 return status;
             }
@@ -189,7 +189,7 @@ static coffer_status contents_head(contents_frame *frame, contents_member *membe
                                    coffer_error *err)
 {
     if (member->zip == NULL) {
-        return coffer__input_read(&frame->input, 0, frame->input.size, member->at, head, size, err);
+        return coffer__input_files_read(&frame->input, 0, frame->input.size, member->at, head, size, err);
     }
     const coffer_status status = coffer__zip_load(&frame->archive.zip, &frame->input, member->zip, head, size, err);
     member->at = member->zip->at;
@@ -202,7 +202,7 @@ static coffer_status contents_load(contents *c, contents_frame *frame, contents_
 {
     size_t size = 0;
     *bytes = NULL;
-    if (member->size > CONTENTS_MOST_HELD - c->held || member->size > CONTENTS_MOST_INFLATED - c->inflated) {
+    if (member->size > CONTENTS_MAX_HELD - c->held || member->size > CONTENTS_MAX_INFLATED - c->inflated) {
         return contents_put(frame, member, COFFER_WEIGHT_DANGER,
                             "%q is packed or text, and too large to look at beside what else there is: it was not "
                             "looked at",
@@ -210,12 +210,12 @@ static coffer_status contents_load(contents *c, contents_frame *frame, contents_
     }
     c->inflated += member->size;
     if (member->zip != NULL) {
-        return coffer__torch_archive_load(&frame->archive, member->zip, CONTENTS_MOST_HELD, bytes, &size, err);
+        return coffer__torch_archive_load(&frame->archive, member->zip, CONTENTS_MAX_HELD, bytes, &size, err);
     }
     *bytes = coffer__alloc_array(frame->file.plan->allocator, (size_t)member->size, 1, err);
-    return *bytes == NULL
-               ? COFFER_ERR_MEMORY
-               : coffer__input_read(&frame->input, 0, frame->input.size, member->at, *bytes, (size_t)member->size, err);
+    return *bytes == NULL ? COFFER_ERR_MEMORY
+                          : coffer__input_files_read(&frame->input, 0, frame->input.size, member->at, *bytes,
+                                                     (size_t)member->size, err);
 }
 
 static void contents_unload(const contents_frame *frame, const contents_member *member, uint8_t *bytes)
@@ -436,8 +436,8 @@ static contents_frame *contents_descend(contents *c, contents_frame *frame, cont
     char joined[CONTENTS_NAME];
     uint8_t *bytes = NULL;
     uint32_t name = 0;
-    coffer__plan *plan = frame->file.plan;
-    if (c->depth == CONTENTS_MOST_FRAMES || c->archives == CONTENTS_MOST_ARCHIVES) {
+    coffer__import_plan *plan = frame->file.plan;
+    if (c->depth == CONTENTS_MAX_FRAMES || c->archives == CONTENTS_MAX_ARCHIVES) {
         *status = contents_put(frame, member, COFFER_WEIGHT_DANGER,
                                "%q is an archive in too many others, or one too many: it was not looked at", err);
         return NULL;
@@ -450,10 +450,10 @@ static contents_frame *contents_descend(contents *c, contents_frame *frame, cont
         }
     }
     /* That of the archive comes first. */
-    *status = coffer__plan_put_text(plan, member->name, member->name_len, &name, err);
+    *status = coffer__import_plan_put_text(plan, member->name, member->name_len, &name, err);
     if (*status == COFFER_OK) {
         const size_t len = contents_join(plan, frame->name, name, joined);
-        *status = coffer__plan_put_text(plan, joined, len, &name, err);
+        *status = coffer__import_plan_put_text(plan, joined, len, &name, err);
     }
     const contents_view view = contents_member_view(frame, member, bytes);
     contents_frame *inner = contents_push(c, &view, member->size, *status == COFFER_OK ? member->is : CONTENTS_NOTHING);
@@ -574,9 +574,9 @@ static coffer_status contents_try(contents *c, contents_frame *frame, contents_m
         char message[sizeof trouble.message];
         memcpy(message, trouble.message, sizeof message);
         member->is = CONTENTS_NOTHING;
-        status = coffer__plan_put_finding(frame->file.plan, COFFER_WEIGHT_DANGER, frame->file.file, member->head,
-                                          member->name, "a member of the archive cannot be read: %p", message,
-                                          coffer__text_len(message), &trouble);
+        status = coffer__import_plan_put_finding(frame->file.plan, COFFER_WEIGHT_DANGER, frame->file.file, member->head,
+                                                 member->name, "a member of the archive cannot be read: %p", message,
+                                                 coffer__text_len(message), &trouble);
     }
     if (status != COFFER_OK && err != NULL) {
         *err = trouble;
@@ -604,8 +604,8 @@ static coffer_status contents_judge_tar(const contents_frame *frame, const coffe
     } else if (!found->plain && !found->folder) {
         sentence = "%q is a link or a device of the archive (tar), and no file that could be looked at";
     }
-    return sentence != NULL ? coffer__plan_put_finding(frame->file.plan, COFFER_WEIGHT_DANGER, frame->file.file,
-                                                       found->at, found->name, sentence, found->name, len, err)
+    return sentence != NULL ? coffer__import_plan_put_finding(frame->file.plan, COFFER_WEIGHT_DANGER, frame->file.file,
+                                                              found->at, found->name, sentence, found->name, len, err)
                             : COFFER_OK;
 }
 
@@ -615,10 +615,11 @@ static coffer_status contents_end_of_tar(const contents_frame *frame, coffer_err
     uint8_t block[COFFER__TAR_BLOCK];
     const coffer__tar *tar = &frame->tar;
     const uint64_t rest = tar->size - tar->at;
-    bool zeros = rest <= CONTENTS_MOST_PADDING;
+    bool zeros = rest <= CONTENTS_MAX_PADDING;
     for (uint64_t at = tar->at; zeros && at < tar->size;) {
         const size_t size = tar->size - at < sizeof block ? (size_t)(tar->size - at) : sizeof block;
-        const coffer_status status = coffer__input_read(&frame->input, 0, frame->input.size, at, block, size, err);
+        const coffer_status status =
+            coffer__input_files_read(&frame->input, 0, frame->input.size, at, block, size, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -628,10 +629,11 @@ static coffer_status contents_end_of_tar(const contents_frame *frame, coffer_err
         at += size;
     }
     return zeros ? COFFER_OK
-                 : coffer__plan_put_finding(frame->file.plan, COFFER_WEIGHT_DANGER, frame->file.file, tar->at, "",
-                                            "there are bytes after the end of the archive (tar), which were not looked "
-                                            "at",
-                                            "", 0, err);
+                 : coffer__import_plan_put_finding(
+                       frame->file.plan, COFFER_WEIGHT_DANGER, frame->file.file, tar->at, "",
+                       "there are bytes after the end of the archive (tar), which were not looked "
+                       "at",
+                       "", 0, err);
 }
 
 /* The next plain file of an archive (tar). */
@@ -639,9 +641,9 @@ static coffer_status contents_next_of_tar(contents_frame *frame, coffer__tar_mem
                                           bool *more, coffer_error *err)
 {
     while (*more) {
-        if (frame->next++ == CONTENTS_MOST_MEMBERS) {
+        if (frame->next++ == CONTENTS_MAX_MEMBERS) {
             return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive (tar) has more than %u members",
-                                (uint64_t)CONTENTS_MOST_MEMBERS);
+                                (uint64_t)CONTENTS_MAX_MEMBERS);
         }
         coffer_status status = coffer__tar_next(&frame->tar, found, more, err);
         if (status == COFFER_OK) {
@@ -692,15 +694,16 @@ static coffer_status contents_next(contents_frame *frame, coffer__tar_member *fo
 static coffer_status contents_step(contents *c, coffer_error *err)
 {
     contents_frame *frame = &c->frames[c->depth - 1];
-    coffer__plan *plan = frame->file.plan;
+    coffer__import_plan *plan = frame->file.plan;
     const size_t first = plan->findings.count;
     coffer__tar_member found;
     contents_member member;
     bool more = true;
     coffer_status status = contents_next(frame, &found, &member, &more, err);
     if (status == COFFER_ERR_ARCHIVE && c->depth > 1) {
-        status = coffer__plan_put_finding(plan, COFFER_WEIGHT_DANGER, frame->file.file, 0, "",
-                                          "the archive (tar) is damaged: the rest of it was not looked at", "", 0, err);
+        status = coffer__import_plan_put_finding(plan, COFFER_WEIGHT_DANGER, frame->file.file, 0, "",
+                                                 "the archive (tar) is damaged: the rest of it was not looked at", "",
+                                                 0, err);
         more = false;
     } else if (status == COFFER_OK && more) {
         status = contents_try(c, frame, &member, err);

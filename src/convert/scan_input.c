@@ -31,8 +31,8 @@ static bool scan_reads_pickles(const coffer__reader *reader)
 }
 
 /* As a loader would that takes it for a pickle. */
-static coffer_status scan_as_pickle(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                    coffer_error *err)
+static coffer_status scan_as_pickle(const coffer__input_files *input, const coffer__wants *wants,
+                                    coffer__import_plan *plan, coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     const coffer__scan_range range = { .member = "", .size = input->size, .expected = 1, .unsure = true };
@@ -74,8 +74,8 @@ static coffer_status scan_find_archive(coffer__torch_file *file, const uint8_t *
     if (!*found) {
         return COFFER_OK;
     }
-    const coffer_status status = coffer__input_read(file->input, file->file, file->size, directory.end - directory.size,
-                                                    entry, sizeof entry, err);
+    const coffer_status status = coffer__input_files_read(file->input, file->file, file->size,
+                                                          directory.end - directory.size, entry, sizeof entry, err);
     const size_t comment = coffer__load_u16le(tail + at + 20);
     const size_t left = size - at - SCAN_END;
     *found = status == COFFER_OK && memcmp(entry, "PK\1\2", sizeof entry) == 0;
@@ -88,8 +88,8 @@ static coffer_status scan_find_archive(coffer__torch_file *file, const uint8_t *
 /* Some programs take any file for an archive that ends as one, whatever it begins with. One that is the whole file is its
    reader's matter, and those of tar are looked into member by member. `parts`: the file is of archives one after another,
    and no other file is looked at. */
-static coffer_status scan_end(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan, bool parts,
-                              coffer_error *err)
+static coffer_status scan_end(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
+                              bool parts, coffer_error *err)
 {
     coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     const size_t size = input->size < SCAN_TAIL ? (size_t)input->size : SCAN_TAIL;
@@ -99,13 +99,13 @@ static coffer_status scan_end(const coffer__input *input, const coffer__wants *w
     if (size < SCAN_END) {
         return COFFER_OK;
     }
-    coffer_status status = coffer__input_read(input, 0, input->size, 0, head, head_size, err);
+    coffer_status status = coffer__input_files_read(input, 0, input->size, 0, head, head_size, err);
     if (status != COFFER_OK || coffer__tar_is_head(head) || (memcmp(head, "PK\3\4", 4) == 0) != parts) {
         return status;
     }
     uint8_t *tail = coffer__alloc_array(plan->allocator, size, 1, err);
     status = tail == NULL ? COFFER_ERR_MEMORY
-                          : coffer__input_read(input, 0, input->size, input->size - size, tail, size, err);
+                          : coffer__input_files_read(input, 0, input->size, input->size - size, tail, size, err);
     if (status == COFFER_OK) {
         status = scan_find_archive(&file, tail, size, &found, err);
     }
@@ -115,9 +115,9 @@ static coffer_status scan_end(const coffer__input *input, const coffer__wants *w
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
 
-static bool scan_has_findings(const coffer__plan *plan)
+static bool scan_has_findings(const coffer__import_plan *plan)
 {
-    const coffer__plan_finding *findings = coffer__plan_findings(plan);
+    const coffer__import_plan_finding *findings = coffer__import_plan_findings(plan);
     for (size_t i = 0; i < plan->findings.count; i++) {
         if (findings[i].weight != COFFER_WEIGHT_NOTE) {
             return true;
@@ -127,7 +127,8 @@ static bool scan_has_findings(const coffer__plan *plan)
 }
 
 /* What was found must not be lost to damage that comes after it, which may be there for that. */
-static coffer_status scan_keep(coffer__plan *plan, coffer_status status, coffer_error *trouble, coffer_error *err)
+static coffer_status scan_keep(coffer__import_plan *plan, coffer_status status, coffer_error *trouble,
+                               coffer_error *err)
 {
     if (status == COFFER_ERR_MEMORY || status == COFFER_ERR_CANCELLED || !scan_has_findings(plan)) {
         if (err != NULL) {
@@ -137,13 +138,13 @@ static coffer_status scan_keep(coffer__plan *plan, coffer_status status, coffer_
     }
     char message[sizeof trouble->message];
     memcpy(message, trouble->message, sizeof message);
-    return coffer__plan_put_finding(plan, COFFER_WEIGHT_DANGER, 0, trouble->offset, "",
-                                    "the rest was not looked at: %p", message, strlen(message), err);
+    return coffer__import_plan_put_finding(plan, COFFER_WEIGHT_DANGER, 0, trouble->offset, "",
+                                           "the rest was not looked at: %p", message, strlen(message), err);
 }
 
 /* Who knows the input. Where nobody does, what was found so far is a reason to know it. */
-static coffer_status scan_find_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                      const coffer__reader **reader, coffer_error *err)
+static coffer_status scan_find_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                      coffer__import_plan *plan, const coffer__reader **reader, coffer_error *err)
 {
     coffer_error trouble;
     const coffer_status status = coffer__reader_for(input, plan->allocator, reader, err);
@@ -162,20 +163,20 @@ static coffer_status scan_find_reader(const coffer__input *input, const coffer__
 }
 
 /* What its reader does not judge may still be an archive in which there is what every scan finds. */
-static coffer_status scan_refused(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                  coffer_error *err)
+static coffer_status scan_refused(const coffer__input_files *input, const coffer__wants *wants,
+                                  coffer__import_plan *plan, coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     uint8_t head[4] = { 0 };
-    const coffer_status status = coffer__input_read(input, 0, input->size, 0, head, sizeof head, NULL);
+    const coffer_status status = coffer__input_files_read(input, 0, input->size, 0, head, sizeof head, NULL);
     const bool is_archive = status == COFFER_OK && memcmp(head, "PK\3\4", sizeof head) == 0;
     const coffer_status found = is_archive ? coffer__scan_zip(&file, NULL) : COFFER_OK;
     return found == COFFER_ERR_MEMORY ? coffer__fail(err, found, "no memory to look into the archive")
                                       : COFFER_ERR_UNSUPPORTED;
 }
 
-coffer_status coffer__scan_input(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                 const coffer__reader **reader, coffer_error *err)
+coffer_status coffer__scan_input(const coffer__input_files *input, const coffer__wants *wants,
+                                 coffer__import_plan *plan, const coffer__reader **reader, coffer_error *err)
 {
     coffer_error trouble;
     coffer__error_clear(&trouble);

@@ -8,7 +8,7 @@
 #include "reader.h"
 
 /* *reader is who reads such a file; NULL: it is none of them. The findings of those that are no archives are put here. */
-coffer_status coffer__scan_unknown(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                   const coffer__reader **reader, coffer_error *err);
+coffer_status coffer__scan_unknown(const coffer__input_files *input, const coffer__wants *wants,
+                                   coffer__import_plan *plan, const coffer__reader **reader, coffer_error *err);
 
 #endif

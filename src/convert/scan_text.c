@@ -11,10 +11,10 @@
 
 #include <string.h>
 
-#define RENDER_MOST_DEPTH 8
+#define RENDER_MAX_DEPTH 8
 /* Bytes of one text, and items of one container. */
-#define RENDER_MOST_BYTES 200
-#define RENDER_MOST_ITEMS 32
+#define RENDER_MAX_BYTES 200
+#define RENDER_MAX_ITEMS 32
 
 /* A container that is open: what closes it, and the item that comes next. */
 typedef struct render_frame {
@@ -33,9 +33,9 @@ typedef struct render_out {
 /* Adds what fits. A character may be cut in the middle, which whoever escapes the text for showing has to expect. */
 static void render_add(render_out *out, const char *more, size_t len)
 {
-    /* Room for the NUL. */
-    const size_t room = COFFER__SCAN_TEXT - 1 - out->used;
-    const size_t taken = len < room ? len : room;
+    /* Space for the NUL. */
+    const size_t capacity = COFFER__SCAN_TEXT - 1 - out->used;
+    const size_t taken = len < capacity ? len : capacity;
     memcpy(out->text + out->used, more, taken);
     out->used += taken;
 }
@@ -53,10 +53,10 @@ static void render_quoted(render_out *out, const coffer__graph *graph, coffer__v
     const char *bytes = coffer__pickle_bytes_of(graph->pickle, value, &len);
     render_say(out, open);
     if (bytes != NULL) {
-        render_add(out, bytes, len < RENDER_MOST_BYTES ? len : RENDER_MOST_BYTES);
+        render_add(out, bytes, len < RENDER_MAX_BYTES ? len : RENDER_MAX_BYTES);
     }
     /* Long texts were not kept by the machine, or are cut here; either way an ellipsis says so. */
-    render_say(out, bytes == NULL || len > RENDER_MOST_BYTES ? "…'" : "'");
+    render_say(out, bytes == NULL || len > RENDER_MAX_BYTES ? "…'" : "'");
 }
 
 /* In unsigned arithmetic, since the least integer has no positive twin. */
@@ -142,7 +142,7 @@ void coffer__scan_render(const coffer__graph *graph, coffer__value value, char t
 {
     render_out out = { .text = text };
     /* On the stack of the machine, as the depth is bounded: rendering allocates nothing. */
-    render_frame frames[RENDER_MOST_DEPTH];
+    render_frame frames[RENDER_MAX_DEPTH];
     size_t depth = 0;
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
     if (node != NULL && render_open(&out, node, &frames[0])) {
@@ -154,7 +154,7 @@ void coffer__scan_render(const coffer__graph *graph, coffer__value value, char t
        the buffer. */
     while (depth > 0) {
         render_frame *frame = &frames[depth - 1];
-        if (frame->link == 0 || frame->done == RENDER_MOST_ITEMS || out.used == COFFER__SCAN_TEXT - 1) {
+        if (frame->link == 0 || frame->done == RENDER_MAX_ITEMS || out.used == COFFER__SCAN_TEXT - 1) {
             render_say(&out, frame->link != 0 ? ", …" : "");
             render_say(&out, frame->close);
             depth--;
@@ -164,7 +164,7 @@ void coffer__scan_render(const coffer__graph *graph, coffer__value value, char t
         frame->done++;
         const coffer__value item = coffer__pickle_item(graph->pickle, &frame->link);
         /* What is nested deeper is an ellipsis. */
-        if (depth < RENDER_MOST_DEPTH && render_open(&out, coffer__pickle_node(graph->pickle, item), &frames[depth])) {
+        if (depth < RENDER_MAX_DEPTH && render_open(&out, coffer__pickle_node(graph->pickle, item), &frames[depth])) {
             depth++;
         } else {
             render_atom(&out, graph, item);

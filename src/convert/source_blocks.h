@@ -8,7 +8,7 @@
 
 /* The source of a piece that is coded in blocks, of a plan that was checked; `of` is that of its file, and stays open and
    where it is, and so does the plan. Any number of threads may read it. */
-void coffer__source_blocks(coffer__source *source, const coffer__source *of, const coffer__plan *plan,
-                           const coffer__plan_piece *piece);
+void coffer__source_blocks(coffer__byte_source *source, const coffer__byte_source *of, const coffer__import_plan *plan,
+                           const coffer__import_plan_piece *piece);
 
 #endif

@@ -19,16 +19,16 @@
 #define PARTS_READ ((size_t)32 << 10)  /* bytes that are read at once; threads have small stacks */
 #define PARTS_LONG ((uint64_t)8 << 10) /* of a run that is worth a read of its own */
 
-/* It lies in the room that each source has for its state; see source_blocks.c. */
+/* It lies in the space that each source has for its state; see source_blocks.c. */
 typedef struct source_parts {
-    const coffer__plan *plan;
+    const coffer__import_plan *plan;
     const coffer_input *input;
     uint32_t storage;
 } source_parts;
 
 /* A part while it is read. Dimensions are those of the array and, the last one, the bytes of an element. */
 typedef struct parts_box {
-    const coffer__source *source;
+    const coffer__byte_source *source;
     uint64_t at; /* of the part's first byte in the source */
     size_t rank;
     uint64_t sizes[COFFER__PLAN_MAX_RANK + 1];  /* of the array */
@@ -37,13 +37,13 @@ typedef struct parts_box {
 } parts_box;
 
 /* Dimensions of which a part has all melt into the one before them, so that runs are as long as they can be. */
-static void parts_box_of(const source_parts *in, const coffer__plan_part *part, parts_box *box)
+static void parts_box_of(const source_parts *in, const coffer__import_plan_part *part, parts_box *box)
 {
-    const coffer__plan_storage *storage = coffer__plan_storages(in->plan) + in->storage;
-    const coffer__plan_storage *base = coffer__plan_storages(in->plan) + part->storage;
-    const coffer__plan_piece *piece = coffer__plan_pieces(in->plan) + base->first_piece;
-    const uint64_t *sizes = coffer__plan_extents(in->plan, storage->extents, storage->rank);
-    const uint64_t *extents = coffer__plan_extents(in->plan, part->box, 2 * (size_t)storage->rank);
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(in->plan) + in->storage;
+    const coffer__import_plan_storage *base = coffer__import_plan_storages(in->plan) + part->storage;
+    const coffer__import_plan_piece *piece = coffer__import_plan_pieces(in->plan) + base->first_piece;
+    const uint64_t *sizes = coffer__import_plan_extents(in->plan, storage->extents, storage->rank);
+    const uint64_t *extents = coffer__import_plan_extents(in->plan, part->box, 2 * (size_t)storage->rank);
     box->source = coffer__input_source(in->input, piece->file);
     box->at = piece->offset + part->offset;
     box->rank = 0;
@@ -149,26 +149,26 @@ static coffer_status parts_read_part(const parts_box *box, uint64_t offset, uint
 
 /* Whether a part may have something of a range: nearly all parts of a long list lie elsewhere along the slowest dimension,
    which is seen at once. */
-static bool parts_reach(const source_parts *in, const coffer__plan_part *part, uint64_t offset, size_t size)
+static bool parts_reach(const source_parts *in, const coffer__import_plan_part *part, uint64_t offset, size_t size)
 {
-    const coffer__plan_storage *storage = coffer__plan_storages(in->plan) + in->storage;
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(in->plan) + in->storage;
     if (storage->rank == 0) {
         return true;
     }
-    const uint64_t *box = coffer__plan_extents(in->plan, part->box, 2 * (size_t)storage->rank);
-    const uint64_t step = storage->size / coffer__plan_extents(in->plan, storage->extents, 1)[0];
+    const uint64_t *box = coffer__import_plan_extents(in->plan, part->box, 2 * (size_t)storage->rank);
+    const uint64_t step = storage->size / coffer__import_plan_extents(in->plan, storage->extents, 1)[0];
     return box[0] * step < offset + size && (box[0] + box[storage->rank]) * step > offset;
 }
 
 /* The parts have each byte of the range once, as was checked, so all of it is filled. */
-static coffer_status source_parts_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+static coffer_status source_parts_read_at(const coffer__byte_source *source, uint64_t offset, void *buffer, size_t size,
                                           const coffer__watch *watch, coffer_error *err)
 {
     source_parts in;
-    memcpy(&in, source->state.room, sizeof in);
-    const coffer__plan_storage *storage = coffer__plan_storages(in.plan) + in.storage;
+    memcpy(&in, source->state.capacity, sizeof in);
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(in.plan) + in.storage;
     for (uint32_t i = 0; i < storage->part_count; i++) {
-        const coffer__plan_part *part = coffer__plan_parts(in.plan) + storage->first_part + i;
+        const coffer__import_plan_part *part = coffer__import_plan_parts(in.plan) + storage->first_part + i;
         parts_box box;
         if (!parts_reach(&in, part, offset, size)) {
             continue;
@@ -182,29 +182,30 @@ static coffer_status source_parts_read_at(const coffer__source *source, uint64_t
     return COFFER_OK;
 }
 
-static void source_parts_close(coffer__source *source)
+static void source_parts_close(coffer__byte_source *source)
 {
     (void)source;
 }
 
 /* It is as far, and as foreign, as any of the files that its parts are in. */
-void coffer__source_parts(coffer__source *source, const coffer__plan *plan, const coffer_input *input, uint32_t number)
+void coffer__source_parts(coffer__byte_source *source, const coffer__import_plan *plan, const coffer_input *input,
+                          uint32_t number)
 {
     static const coffer__source_ops ops = { .kind = "parts of a tensor",
                                             .read_at = source_parts_read_at,
                                             .close = source_parts_close };
     const source_parts in = { plan, input, number };
-    const coffer__plan_storage *storage = coffer__plan_storages(plan) + number;
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + number;
     coffer__source_traits traits = { .far = false };
     for (uint32_t i = 0; i < storage->part_count; i++) {
-        const coffer__plan_part *part = coffer__plan_parts(plan) + storage->first_part + i;
-        const coffer__plan_storage *base = coffer__plan_storages(plan) + part->storage;
-        const coffer__plan_piece *piece = coffer__plan_pieces(plan) + base->first_piece;
+        const coffer__import_plan_part *part = coffer__import_plan_parts(plan) + storage->first_part + i;
+        const coffer__import_plan_storage *base = coffer__import_plan_storages(plan) + part->storage;
+        const coffer__import_plan_piece *piece = coffer__import_plan_pieces(plan) + base->first_piece;
         const coffer__source_traits is = coffer__input_source(input, piece->file)->is;
         traits.far = traits.far || is.far;
         traits.foreign = traits.foreign || is.foreign;
-        traits.fickle = traits.fickle || is.fickle;
+        traits.unstable = traits.unstable || is.unstable;
     }
     coffer__source_init(source, &ops, storage->size, traits);
-    memcpy(source->state.room, &in, sizeof in);
+    memcpy(source->state.capacity, &in, sizeof in);
 }

@@ -8,6 +8,7 @@
 
 /* Opens storage `number` of a plan that was checked, and of whose files the input is. Both are borrowed; closing it does
    nothing. Any number of threads may read it. */
-void coffer__source_parts(coffer__source *source, const coffer__plan *plan, const coffer_input *input, uint32_t number);
+void coffer__source_parts(coffer__byte_source *source, const coffer__import_plan *plan, const coffer_input *input,
+                          uint32_t number);
 
 #endif

@@ -18,12 +18,12 @@
 #include "storage.h"
 
 #include "alloc.h"
+#include "errno_status.h"
 #include "error.h"
 #include "grid.h"
 #include "pages.h"
 #include "source_blocks.h"
 #include "source_parts.h"
-#include "trouble.h"
 
 #include <string.h>
 
@@ -45,14 +45,14 @@ static coffer_status storage_put_in_file(void *ctx, uint64_t at, const uint8_t *
 {
     const coffer__storage_source *storage = ctx;
     const int os_error = coffer__os_write_at(storage->file.fd, at, bytes, size);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "write what is decoded", NULL, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "write what is decoded", NULL, os_error);
 }
 
 /* Decodes one chunk after the other, and puts its rows where they belong. */
 static coffer_status storage_spread(coffer__storage_source *storage, coffer__grid_put *put, coffer_error *err)
 {
-    const coffer__decode *decode = &storage->decode;
-    const size_t size = (size_t)coffer__plan_pieces(decode->plan)[decode->storage->first_piece].size;
+    const coffer__decoder *decode = &storage->decode;
+    const size_t size = (size_t)coffer__import_plan_pieces(decode->plan)[decode->storage->first_piece].size;
     uint8_t *chunk = coffer__alloc(decode->allocator, size + 1);
     coffer_status status =
         chunk == NULL ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a chunk of %z", (uint64_t)size) : COFFER_OK;
@@ -128,14 +128,14 @@ static coffer_status storage_spool(coffer__storage_source *storage, uint8_t *mem
         }
         const int os_error = coffer__os_write_at(storage->file.fd, done, memory, piece);
         if (os_error != 0) {
-            return coffer__trouble(err, "write what is decoded", NULL, os_error);
+            return coffer__errno_status(err, "write what is decoded", NULL, os_error);
         }
         done += piece;
     }
     return coffer__source_fd(&storage->source, storage->file.fd, err);
 }
 
-/* Beside the output there is room for a file of that size, as the output needs as much; the folder
+/* Beside the output there is space for a file of that size, as the output needs as much; the folder
    for temporary files may be a small one in memory. So that folder serves only those who write to
    something without a path. */
 static coffer_status storage_to_file(coffer__storage_source *storage, const char *beside, coffer_error *err)
@@ -143,7 +143,7 @@ static coffer_status storage_to_file(coffer__storage_source *storage, const char
     const char *path = beside != NULL ? beside : "/tmp/coffer";
     const int os_error = coffer__temporary_open(&storage->file, path, true);
     if (os_error != 0) {
-        return coffer__trouble(err, "make a file for what is decoded", path, os_error);
+        return coffer__errno_status(err, "make a file for what is decoded", path, os_error);
     }
     storage->has_file = true;
     uint8_t *memory = coffer__alloc_pages(storage->decode.allocator, STORAGE_READ);
@@ -157,14 +157,15 @@ static coffer_status storage_to_file(coffer__storage_source *storage, const char
 }
 
 /* Blocks are found by their numbers, so they are decoded in any order. A storage of several such pieces is no reader's. */
-static bool storage_is_blocks(const coffer__decoding *decoding, uint32_t number, const coffer__plan_piece **piece)
+static bool storage_is_blocks(const coffer__decoding *decoding, uint32_t number,
+                              const coffer__import_plan_piece **piece)
 {
-    const coffer__plan_storage *storage = coffer__plan_storages(decoding->plan) + number;
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(decoding->plan) + number;
     /* A plan may have storages and no pieces at all. */
     if (storage->piece_count != 1) {
         return false;
     }
-    *piece = coffer__plan_pieces(decoding->plan) + storage->first_piece;
+    *piece = coffer__import_plan_pieces(decoding->plan) + storage->first_piece;
     return (*piece)->coding == COFFER__CODING_BLOCKS;
 }
 
@@ -173,11 +174,11 @@ static bool storage_is_blocks(const coffer__decoding *decoding, uint32_t number,
 coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__decoding *decoding, uint32_t number,
                                    bool streams, coffer_error *err)
 {
-    const coffer__plan_piece *piece = NULL;
+    const coffer__import_plan_piece *piece = NULL;
     *storage = (coffer__storage_source){ .at = 0 };
     coffer__decode_begin(&storage->decode, decoding->input, decoding->plan, number, &decoding->inflaters,
                          decoding->crcs, decoding->allocator);
-    if (coffer__plan_storages(decoding->plan)[number].part_count > 0) {
+    if (coffer__import_plan_storages(decoding->plan)[number].part_count > 0) {
         coffer__source_parts(&storage->source, decoding->plan, decoding->input, number);
         storage->open = true;
         return COFFER_OK;

@@ -12,7 +12,7 @@
 
 /* What decoding needs. */
 typedef struct coffer__decoding {
-    const coffer__plan *plan;
+    const coffer__import_plan *plan;
     const coffer_input *input;
     const coffer__crcs *crcs; /* NULL: CRCs are not compared */
     const char *spool;        /* beside this path the file is made; NULL: in the folder for temporary files */
@@ -22,9 +22,9 @@ typedef struct coffer__decoding {
 
 /* It must not move while it is open. */
 typedef struct coffer__storage_source {
-    coffer__source source;
+    coffer__byte_source source;
     bool in_order; /* the source is a stream */
-    coffer__decode decode;
+    coffer__decoder decode;
     uint64_t at; /* of the stream */
     uint8_t *memory;
     size_t memory_size;

@@ -10,10 +10,10 @@
 #include <string.h>
 
 /* What describes a member may have: a path is at most a few thousand bytes. */
-#define TAR_MOST_DESCRIPTION ((uint64_t)64 * 1024)
+#define TAR_MAX_DESCRIPTION ((uint64_t)64 * 1024)
 
 /* Of one member. */
-#define TAR_MOST_DESCRIPTIONS 8
+#define TAR_MAX_DESCRIPTIONS 8
 
 /* What was said of the next member before its head. */
 typedef struct tar_next_one {
@@ -152,7 +152,7 @@ static bool tar_read_record(const uint8_t *text, size_t left, bool of_all, tar_n
 static coffer_status tar_read_description(const coffer__tar *tar, uint8_t type, uint64_t at, uint8_t *text, size_t size,
                                           tar_next_one *next, coffer_error *err)
 {
-    const coffer_status status = coffer__input_read(tar->input, tar->file, tar->size, at, text, size, err);
+    const coffer_status status = coffer__input_files_read(tar->input, tar->file, tar->size, at, text, size, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -177,7 +177,7 @@ static coffer_status tar_read_description(const coffer__tar *tar, uint8_t type, 
 static coffer_status tar_describe(const coffer__tar *tar, uint8_t type, uint64_t at, uint64_t size, tar_next_one *next,
                                   coffer_error *err)
 {
-    if (size > TAR_MOST_DESCRIPTION) {
+    if (size > TAR_MAX_DESCRIPTION) {
         return coffer__fail_at(err, COFFER_ERR_ARCHIVE, at,
                                "the archive (tar) describes a member in %z, which is too much", size);
     }
@@ -242,7 +242,8 @@ coffer_status coffer__tar_next(coffer__tar *tar, coffer__tar_member *member, boo
     for (size_t i = 0; tar->size - tar->at >= COFFER__TAR_BLOCK; i++) {
         uint8_t head[COFFER__TAR_BLOCK];
         uint64_t size = 0;
-        coffer_status status = coffer__input_read(tar->input, tar->file, tar->size, tar->at, head, sizeof head, err);
+        coffer_status status =
+            coffer__input_files_read(tar->input, tar->file, tar->size, tar->at, head, sizeof head, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -250,7 +251,7 @@ coffer_status coffer__tar_next(coffer__tar *tar, coffer__tar_member *member, boo
             tar->at += COFFER__TAR_BLOCK;
             return COFFER_OK;
         }
-        if (head[0] == 0 || i > TAR_MOST_DESCRIPTIONS || !coffer__tar_is_head(head) || !tar_size(head + 124, &size)) {
+        if (head[0] == 0 || i > TAR_MAX_DESCRIPTIONS || !coffer__tar_is_head(head) || !tar_size(head + 124, &size)) {
             return coffer__fail_at(err, COFFER_ERR_ARCHIVE, tar->at, "this is no member of an archive (tar)");
         }
         tar->at += COFFER__TAR_BLOCK;

@@ -34,7 +34,7 @@ typedef struct coffer__tar_member {
 
 /* The place in an archive. Begins as zeros but for these. */
 typedef struct coffer__tar {
-    const coffer__input *input;
+    const coffer__input_files *input;
     const coffer_allocator *allocator;
     uint32_t file;
     uint64_t size; /* of the file */

@@ -26,8 +26,8 @@
 
 #include <string.h>
 
-#define TF_MOST_FILES 100000u
-#define TF_MOST_SLICES ((size_t)1 << 20)
+#define TF_MAX_FILES 100000u
+#define TF_MAX_SLICES ((size_t)1 << 20)
 #define TF_VALUE "/.ATTRIBUTES/VARIABLE_VALUE"
 #define TF_SLOT "/.OPTIMIZER_SLOT/"
 #define TF_REFERENCE 100u /* what is added to the numbers of dtypes of references */
@@ -48,9 +48,9 @@ typedef struct tf_slice {
 } tf_slice;
 
 typedef struct tf_reading {
-    const coffer__input *input;
+    const coffer__input_files *input;
     const coffer__wants *wants;
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     coffer__dense_rows rows;
     bool has_head;
     bool swapped;
@@ -59,7 +59,7 @@ typedef struct tf_reading {
     uint64_t file_count;
     tf_slice *slices;
     size_t slice_count;
-    size_t slice_room;
+    size_t slice_capacity;
     coffer__writing texts; /* of the slices */
     coffer__writing name;  /* of the tensor at hand */
     const char *prefix;    /* of the names of files */
@@ -149,7 +149,7 @@ static coffer_status tf_open(tf_reading *tf, uint64_t number, tf_file **file, co
         name.failed ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the name of a file")
                     : tf->input->open(tf->input->ctx, name.text, name.used, &(*file)->number, &(*file)->size, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_file(tf->plan, name.text, name.used, &planned, err);
+        status = coffer__import_plan_put_file(tf->plan, name.text, name.used, &planned, err);
     }
     coffer__writing_free(&name);
     if (status == COFFER_OK && planned != (*file)->number) {
@@ -173,14 +173,14 @@ static coffer_status tf_put_piece(tf_reading *tf, const coffer__tf_tensor *tenso
     if (tensor->offset > file->size || tensor->size > file->size - tensor->offset) {
         return tf_damaged(at, "a tensor lies beyond the end of its file", err);
     }
-    const coffer__plan_piece piece = { .file = file->number,
-                                       .offset = tensor->offset,
-                                       .stored_size = tensor->size,
-                                       .size = tensor->size,
-                                       .has_crc = tensor->has_crc && tf_find_dtype(tensor->dtype)->bits > 0,
-                                       .castagnoli = true,
-                                       .crc = tensor->crc };
-    return coffer__plan_put_piece(tf->plan, &piece, err);
+    const coffer__import_plan_piece piece = { .file = file->number,
+                                              .offset = tensor->offset,
+                                              .stored_size = tensor->size,
+                                              .size = tensor->size,
+                                              .has_crc = tensor->has_crc && tf_find_dtype(tensor->dtype)->bits > 0,
+                                              .castagnoli = true,
+                                              .crc = tensor->crc };
+    return coffer__import_plan_put_piece(tf->plan, &piece, err);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -269,8 +269,8 @@ static coffer_status tf_put_storage(tf_reading *tf, const coffer__dense *tensor,
                                     coffer_error *err)
 {
     uint32_t name = 0;
-    const coffer_status status = coffer__plan_put_text(tf->plan, tensor->name, tensor->name_len, &name, err);
-    return status == COFFER_OK ? coffer__plan_put_storage(tf->plan, pieces, name, storage, err) : status;
+    const coffer_status status = coffer__import_plan_put_text(tf->plan, tensor->name, tensor->name_len, &name, err);
+    return status == COFFER_OK ? coffer__import_plan_put_storage(tf->plan, pieces, name, storage, err) : status;
 }
 
 /* A tensor in one piece. The bytes of texts are lengths and texts, so that only the file says how many they are. */
@@ -368,12 +368,12 @@ static coffer_status tf_put_part(tf_reading *tf, const coffer__dense *tensor, co
     }
     const coffer_status status = tf_put_whole(tf, &part, slice, size, &storage, err);
     ++*parts;
-    return status == COFFER_OK ? coffer__plan_put_part(tf->plan, storage, 0, part.rank, starts, part.shape, err)
+    return status == COFFER_OK ? coffer__import_plan_put_part(tf->plan, storage, 0, part.rank, starts, part.shape, err)
                                : status;
 }
 
 /* The storage of a tensor in slices: the array that they are parts of, or, of texts, one after another. Whether parts leave
-   gaps or overlap is for coffer__plan_check to find. */
+   gaps or overlap is for coffer__import_plan_check to find. */
 static coffer_status tf_put_slices(tf_reading *tf, const coffer__tf_entry *of, const coffer__dense *tensor,
                                    const coffer__tf_tensor *entry, uint64_t size, uint32_t *storage, coffer_error *err)
 {
@@ -382,7 +382,7 @@ static coffer_status tf_put_slices(tf_reading *tf, const coffer__tf_entry *of, c
     coffer__tf_tensor slice;
     uint32_t parts = 0;
     uint32_t name = 0;
-    coffer_status status = coffer__plan_put_text(tf->plan, tensor->name, tensor->name_len, &name, err);
+    coffer_status status = coffer__import_plan_put_text(tf->plan, tensor->name, tensor->name_len, &name, err);
     for (uint32_t i = 0; i < entry->slice_count && status == COFFER_OK; i++) {
         status = tf_take_slice(tf, of, entry, &in, &box, &slice, err);
         if (status == COFFER_OK) {
@@ -396,23 +396,24 @@ static coffer_status tf_put_slices(tf_reading *tf, const coffer__tf_entry *of, c
     if (parts == 0 && size > 0) {
         return tf_damaged(tensor->at, "the slices of a tensor are not all of it", err);
     }
-    return parts > 0 ? coffer__plan_put_assembled(tf->plan, parts, tensor->rank, tensor->shape, tensor->bits / 8u, name,
-                                                  storage, err)
-                     : coffer__plan_put_storage(tf->plan, tensor->texts ? entry->slice_count : 0, name, storage, err);
+    return parts > 0
+               ? coffer__import_plan_put_assembled(tf->plan, parts, tensor->rank, tensor->shape, tensor->bits / 8u,
+                                                   name, storage, err)
+               : coffer__import_plan_put_storage(tf->plan, tensor->texts ? entry->slice_count : 0, name, storage, err);
 }
 
 /* Keeps a slice for its tensor. */
 static coffer_status tf_keep_slice(tf_reading *tf, const coffer__tf_entry *entry, coffer_error *err)
 {
     tf_slice *slices =
-        coffer__grow_array(tf->plan->allocator, tf->slices, tf->slice_count, &tf->slice_room, sizeof *slices, err);
+        coffer__grow_array(tf->plan->allocator, tf->slices, tf->slice_count, &tf->slice_capacity, sizeof *slices, err);
     if (slices == NULL) {
         return COFFER_ERR_MEMORY;
     }
     tf->slices = slices;
-    if (tf->slice_count == TF_MOST_SLICES) {
+    if (tf->slice_count == TF_MAX_SLICES) {
         return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, entry->at, "a checkpoint of more than %u slices",
-                               (uint64_t)TF_MOST_SLICES);
+                               (uint64_t)TF_MAX_SLICES);
     }
     slices[tf->slice_count++] =
         (tf_slice){ .key = tf->texts.used, .key_len = entry->key_len, .value_len = entry->value.length };
@@ -440,7 +441,7 @@ static coffer_status tf_read_head(tf_reading *tf, const coffer__tf_entry *entry,
         tf->file_count = field.number == 1 && field.wire == 0 ? field.value : tf->file_count;
         tf->swapped = tf->swapped || (field.number == 2 && field.wire == 0 && field.value == 1);
     }
-    if (tf->file_count == 0 || tf->file_count > TF_MOST_FILES) {
+    if (tf->file_count == 0 || tf->file_count > TF_MAX_FILES) {
         return tf_damaged(entry->at, "the number of its files is not one that there can be", err);
     }
     tf->files = coffer__alloc_array(tf->plan->allocator, (size_t)tf->file_count, sizeof *tf->files, err);
@@ -465,11 +466,12 @@ static void tf_describe(const tf_reading *tf, const struct tf_dtype *dtype, cons
 static coffer_status tf_note(tf_reading *tf, const struct tf_dtype *dtype, const coffer__dense *tensor,
                              coffer_error *err)
 {
-    return !dtype->note ? COFFER_OK
-                        : coffer__plan_put_finding(tf->plan, COFFER_WEIGHT_NOTE, 0, tensor->at, "",
-                                                   "tensor %q is quantised: its integers are kept, and what they stand "
-                                                   "for is not in the checkpoint",
-                                                   tensor->name, tensor->name_len, err);
+    return !dtype->note
+               ? COFFER_OK
+               : coffer__import_plan_put_finding(tf->plan, COFFER_WEIGHT_NOTE, 0, tensor->at, "",
+                                                 "tensor %q is quantised: its integers are kept, and what they stand "
+                                                 "for is not in the checkpoint",
+                                                 tensor->name, tensor->name_len, err);
 }
 
 /* A tensor that is known, with its bytes. */
@@ -572,13 +574,13 @@ static coffer_status tf_finish(tf_reading *tf, coffer_error *err)
     }
     coffer_status status = tf_check_slices(tf, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_check_disjoint(tf->plan, "the checkpoint", err);
+        status = coffer__import_plan_check_disjoint(tf->plan, "the checkpoint", err);
     }
     return status == COFFER_OK ? coffer__dense_finish(&tf->rows, err) : status;
 }
 
 /* A scan reads no tensors; the data hold none that a loader would run. */
-static coffer_status tf_read(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+static coffer_status tf_read(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
                              coffer_error *err)
 {
     const coffer_allocator *allocator = plan->allocator;
@@ -594,7 +596,7 @@ static coffer_status tf_read(const coffer__input *input, const coffer__wants *wa
     }
     coffer_status status = tf_set_prefix(&tf, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_pair(plan, "format", 6, "tf", 2, err);
+        status = coffer__import_plan_put_pair(plan, "format", 6, "tf", 2, err);
     }
     if (status == COFFER_OK) {
         status = coffer__tf_table_read(input, allocator, tf_look_at_entry, &tf, err);
@@ -606,7 +608,7 @@ static coffer_status tf_read(const coffer__input *input, const coffer__wants *wa
     coffer__writing_free(&tf.texts);
     coffer__writing_free(&tf.name);
     coffer__free_array(allocator, tf.files, (size_t)tf.file_count, sizeof *tf.files);
-    coffer__free(allocator, tf.slices, tf.slice_room * sizeof *tf.slices);
+    coffer__free(allocator, tf.slices, tf.slice_capacity * sizeof *tf.slices);
     return status;
 }
 

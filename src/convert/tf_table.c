@@ -22,13 +22,13 @@ typedef struct tf_handle {
 } tf_handle;
 
 typedef struct tf_table {
-    const coffer__input *input;
+    const coffer__input_files *input;
     const coffer_allocator *allocator;
     coffer__tf_look *look;
     void *ctx;
     coffer__crc32 crc32c;
     uint64_t end;   /* of the data block before */
-    uint8_t *key;   /* of the entry before, of the data blocks; COFFER__TF_MOST_KEY bytes */
+    uint8_t *key;   /* of the entry before, of the data blocks; COFFER__TF_MAX_KEY bytes */
     size_t key_len; /* of it */
     bool has_key;
 } tf_table;
@@ -102,7 +102,7 @@ static coffer_status tf_read_block(const tf_table *table, const tf_handle *handl
     if (handle->at > size || size - handle->at < TF_TRAILER || handle->size > size - handle->at - TF_TRAILER) {
         return tf_fail(handle->at < size ? handle->at : size, "a block reaches beyond its end", err);
     }
-    if (handle->size > COFFER__TF_MOST_BLOCK) {
+    if (handle->size > COFFER__TF_MAX_BLOCK) {
         return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, handle->at, "the checkpoint's index has a block of %z",
                                handle->size);
     }
@@ -112,7 +112,8 @@ static coffer_status tf_read_block(const tf_table *table, const tf_handle *handl
     if (block->bytes == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    const coffer_status status = coffer__input_read(table->input, 0, size, block->at, block->bytes, block->size, err);
+    const coffer_status status =
+        coffer__input_files_read(table->input, 0, size, block->at, block->bytes, block->size, err);
     return status == COFFER_OK ? tf_check_block(table, block, err) : status;
 }
 
@@ -159,8 +160,7 @@ static coffer_status tf_next(tf_walk *walk, coffer__tf_entry *entry, coffer_erro
     if (shared > walk->key_len || ((first || is_restart) && shared != 0)) {
         return tf_fail(at, "a key shares more with the one before it than that has", err);
     }
-    if (more > coffer__left(&walk->in) || size > coffer__left(&walk->in) - more ||
-        more > COFFER__TF_MOST_KEY - shared) {
+    if (more > coffer__left(&walk->in) || size > coffer__left(&walk->in) - more || more > COFFER__TF_MAX_KEY - shared) {
         return tf_fail(at, "an entry reaches beyond its block", err);
     }
     memcpy(walk->key + shared, walk->in.base + walk->in.position, (size_t)more);
@@ -199,7 +199,7 @@ static coffer_status tf_in_order(tf_table *table, const coffer__tf_entry *entry,
 static coffer_status tf_read_data(tf_table *table, const tf_block *block, coffer_error *err)
 {
     tf_walk walk = { .block = block, .in = { .base = block->bytes, .length = block->entries }, .key = table->key };
-    uint8_t *before = table->key + COFFER__TF_MOST_KEY;
+    uint8_t *before = table->key + COFFER__TF_MAX_KEY;
     coffer_status status = COFFER_OK;
     size_t before_len = table->key_len;
     memcpy(before, table->key, before_len);
@@ -245,7 +245,7 @@ static coffer_status tf_read_index(tf_table *table, const tf_block *index, coffe
 {
     tf_walk walk = { .block = index,
                      .in = { .base = index->bytes, .length = index->entries },
-                     .key = table->key + 2 * COFFER__TF_MOST_KEY };
+                     .key = table->key + 2 * COFFER__TF_MAX_KEY };
     while (coffer__left(&walk.in) > 0) {
         coffer__tf_entry entry;
         coffer_status status = tf_next(&walk, &entry, err);
@@ -269,7 +269,7 @@ static coffer_status tf_read_footer(const tf_table *table, tf_handle *other, tf_
         return tf_fail(0, "it is too short", err);
     }
     const coffer_status status =
-        coffer__input_read(table->input, 0, size, size - sizeof footer, footer, sizeof footer, err);
+        coffer__input_files_read(table->input, 0, size, size - sizeof footer, footer, sizeof footer, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -280,11 +280,11 @@ static coffer_status tf_read_footer(const tf_table *table, tf_handle *other, tf_
     return COFFER_OK;
 }
 
-coffer_status coffer__tf_table_read(const coffer__input *input, const coffer_allocator *allocator,
+coffer_status coffer__tf_table_read(const coffer__input_files *input, const coffer_allocator *allocator,
                                     coffer__tf_look *look, void *ctx, coffer_error *err)
 {
     tf_table *table = coffer__alloc_array(allocator, 1, sizeof *table, err);
-    uint8_t *keys = coffer__alloc_array(allocator, COFFER__TF_MOST_KEY, 3, err);
+    uint8_t *keys = coffer__alloc_array(allocator, COFFER__TF_MAX_KEY, 3, err);
     tf_handle handle = { 0 };
     tf_handle about = { 0 };
     tf_block index = { 0 };
@@ -311,7 +311,7 @@ coffer_status coffer__tf_table_read(const coffer__input *input, const coffer_all
     }
     tf_free_block(table, &index);
 done:
-    coffer__free_array(allocator, keys, COFFER__TF_MOST_KEY, 3);
+    coffer__free_array(allocator, keys, COFFER__TF_MAX_KEY, 3);
     coffer__free_array(allocator, table, 1, sizeof *table);
     return status;
 }

@@ -13,28 +13,28 @@
 #include <string.h>
 
 /* Names of storages in messages are cut; the keys themselves are not. */
-#define TORCH_NAME_ROOM 128
+#define TORCH_NAME_CAPACITY 128
 
-coffer_status coffer__torch_put_storage(const coffer__torch_file *file, const coffer__plan_piece *piece,
+coffer_status coffer__torch_put_storage(const coffer__torch_file *file, const coffer__import_plan_piece *piece,
                                         const char *prefix, const char *key, size_t key_len, uint32_t *number,
                                         coffer_error *err)
 {
-    char name[TORCH_NAME_ROOM];
+    char name[TORCH_NAME_CAPACITY];
     uint32_t text = 0;
     const size_t prefix_len = coffer__text_len(prefix);
     /* Keys come from the file, and may be as long as a pickle allows. */
     const size_t taken = key_len < sizeof name - prefix_len ? key_len : sizeof name - prefix_len;
     memcpy(name, prefix, prefix_len);
     memcpy(name + prefix_len, key, taken);
-    coffer_status status = coffer__plan_put_text(file->plan, name, prefix_len + taken, &text, err);
+    coffer_status status = coffer__import_plan_put_text(file->plan, name, prefix_len + taken, &text, err);
     /* The piece comes right before its storage, which takes the pieces that were put last. */
     if (status == COFFER_OK && piece->size > 0) {
-        status = coffer__plan_put_piece(file->plan, piece, err);
+        status = coffer__import_plan_put_piece(file->plan, piece, err);
     }
     if (status != COFFER_OK) {
         return status;
     }
-    return coffer__plan_put_storage(file->plan, piece->size > 0 ? 1 : 0, text, number, err);
+    return coffer__import_plan_put_storage(file->plan, piece->size > 0 ? 1 : 0, text, number, err);
 }
 
 /* ---- the pickle ---------------------------------------------------------------------------------------------------- */
@@ -58,8 +58,8 @@ static coffer_status torch_range_read(void *ctx, uint64_t offset, void *bytes, s
         memcpy(bytes, range->bytes + offset, size);
         return COFFER_OK;
     }
-    return coffer__input_read(range->file->input, range->file->file, range->file->size, range->at + offset, bytes, size,
-                              err);
+    return coffer__input_files_read(range->file->input, range->file->file, range->file->size, range->at + offset, bytes,
+                                    size, err);
 }
 
 coffer_status coffer__torch_run(coffer__graph *graph, const coffer__torch_file *file, const uint8_t *bytes, uint64_t at,
@@ -110,7 +110,7 @@ void coffer__torch_unload(coffer__graph *graph)
     graph->pickle = NULL;
 }
 
-coffer_status coffer__torch_put_format(coffer__plan *plan, coffer_error *err)
+coffer_status coffer__torch_put_format(coffer__import_plan *plan, coffer_error *err)
 {
-    return coffer__plan_put_pair(plan, "format", 6, "pt", 2, err);
+    return coffer__import_plan_put_pair(plan, "format", 6, "pt", 2, err);
 }

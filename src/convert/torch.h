@@ -10,9 +10,9 @@
 
 /* A file that is being read: the input, or one beside it. */
 typedef struct coffer__torch_file {
-    const coffer__input *input;
+    const coffer__input_files *input;
     const coffer__wants *wants;
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     uint32_t file;
     uint64_t size;
     bool embedded; /* only a range of the file is the archive, … */
@@ -22,7 +22,7 @@ typedef struct coffer__torch_file {
 
 /* Puts a storage that is one stored or deflated range of the file; what messages call it is `prefix`, then `key`. An
    empty one has no pieces. */
-coffer_status coffer__torch_put_storage(const coffer__torch_file *file, const coffer__plan_piece *piece,
+coffer_status coffer__torch_put_storage(const coffer__torch_file *file, const coffer__import_plan_piece *piece,
                                         const char *prefix, const char *key, size_t key_len, uint32_t *number,
                                         coffer_error *err);
 /*
@@ -40,7 +40,7 @@ void coffer__torch_unload(coffer__graph *graph);
 coffer_status coffer__torch_follow(coffer__followed *followed, const coffer__torch_file *file, const uint8_t *bytes,
                                    uint64_t at, uint64_t size, uint64_t from, coffer_error *err);
 /* The metadata of every file that is made of a checkpoint. */
-coffer_status coffer__torch_put_format(coffer__plan *plan, coffer_error *err);
+coffer_status coffer__torch_put_format(coffer__import_plan *plan, coffer_error *err);
 
 /* The containers, in any file. */
 coffer_status coffer__torch_read_zip(const coffer__torch_file *file, coffer_error *err);

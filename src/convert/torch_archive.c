@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Of members that are looked for; file systems allow folders of 255 bytes. */
-#define ARCHIVE_MOST_NAME 1024
+#define ARCHIVE_MAX_NAME 1024
 
 /* Searched byte by byte: it is asked of heads of a few kilobytes only. */
 bool coffer__torch_has(const uint8_t *bytes, size_t size, const char *text)
@@ -47,7 +47,7 @@ const char *coffer__torch_archive_after(const coffer__torch_archive *archive, co
 
 coffer__zip_member *coffer__torch_archive_find(const coffer__torch_archive *archive, const char *name)
 {
-    char path[ARCHIVE_MOST_NAME];
+    char path[ARCHIVE_MAX_NAME];
     /*
      * The names of members are made here, and not searched for by their ends: two members may end alike, in
      * folders within the folder.
@@ -199,13 +199,13 @@ coffer_status coffer__torch_archive_put_storages(const coffer__torch_archive *ar
          * compares the CRC; here they are numbers only, so a checkpoint of any size takes as long as its
          * directory.
          */
-        const coffer__plan_piece piece = { .file = archive->file->file,
-                                           .coding = member->coding,
-                                           .offset = member->at,
-                                           .stored_size = member->stored_size,
-                                           .size = member->size,
-                                           .has_crc = !zip->without_crcs,
-                                           .crc = zip->without_crcs ? 0 : member->crc };
+        const coffer__import_plan_piece piece = { .file = archive->file->file,
+                                                  .coding = member->coding,
+                                                  .offset = member->at,
+                                                  .stored_size = member->stored_size,
+                                                  .size = member->size,
+                                                  .has_crc = !zip->without_crcs,
+                                                  .crc = zip->without_crcs ? 0 : member->crc };
         coffer_status status =
             coffer__torch_put_storage(archive->file, &piece, prefix, stored.key, stored.key_len, &stored.storage, err);
         if (status == COFFER_OK && stores != NULL) {

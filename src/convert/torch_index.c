@@ -6,8 +6,8 @@
 #include "alloc.h"
 #include "error.h"
 #include "index.h"
+#include "model_dir_name.h"
 #include "pickle_roles.h"
-#include "place_name.h"
 #include "readers.h"
 #include "sort.h"
 #include "text.h"
@@ -17,18 +17,18 @@
 
 /* What reading an index needs at hand. The names in `index` are places in `text`. */
 typedef struct torch_index {
-    const coffer__input *input;
+    const coffer__input_files *input;
     const coffer__wants *wants;
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     uint8_t *text;
     size_t text_size;
-    coffer__index index;
+    coffer__model_index index;
 } torch_index;
 
 /* The index in memory, as a whole: it is JSON, whose size the limit for indexes and the budget bound. */
 static coffer_status torch_index_read_text(torch_index *t, coffer_error *err)
 {
-    if (t->input->size > COFFER__INDEX_MOST_BYTES || t->input->size > t->plan->budget) {
+    if (t->input->size > COFFER__INDEX_MAX_BYTES || t->input->size > t->plan->budget) {
         return coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index has %z, more than an index may have",
                             t->input->size);
     }
@@ -37,11 +37,11 @@ static coffer_status torch_index_read_text(torch_index *t, coffer_error *err)
     if (t->text == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    const coffer_status status = coffer__input_read(t->input, 0, t->input->size, 0, t->text, t->text_size, err);
+    const coffer_status status = coffer__input_files_read(t->input, 0, t->input->size, 0, t->text, t->text_size, err);
     if (status != COFFER_OK) {
         return status;
     }
-    return coffer__index_read(&t->index, t->text, t->text_size, coffer__place_check_name, t->plan->allocator, err);
+    return coffer__index_read(&t->index, t->text, t->text_size, coffer__model_dir_check_name, t->plan->allocator, err);
 }
 
 /* Reads one file by whichever of torch's readers knows it. */
@@ -53,7 +53,7 @@ static coffer_status torch_index_read_file(torch_index *t, const coffer__torch_f
      * as it likes.
      */
     const size_t size = file->size < sizeof head ? (size_t)file->size : sizeof head;
-    const coffer_status status = coffer__input_read(t->input, file->file, file->size, 0, head, size, err);
+    const coffer_status status = coffer__input_files_read(t->input, file->file, file->size, 0, head, size, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -77,7 +77,7 @@ static coffer_status torch_index_open_file(torch_index *t, const coffer__name *n
     uint32_t number = 0;
     coffer_status status = t->input->open(t->input->ctx, name->text, name->len, &file.file, &file.size, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_file(t->plan, name->text, name->len, &number, err);
+        status = coffer__import_plan_put_file(t->plan, name->text, name->len, &number, err);
     }
     /* The plan's pieces name files by number, so both sides have to count alike. They do; a difference would
        be a mistake of ours, and wrong bytes. */
@@ -91,23 +91,23 @@ static coffer_status torch_index_open_file(torch_index *t, const coffer__name *n
 
 /* The rows of a plan in the order of their names. */
 typedef struct torch_index_rows {
-    const coffer__plan *plan;
+    const coffer__import_plan *plan;
     uint32_t *order;
 } torch_index_rows;
 
 /* The name of a row and another one, as bytes. */
-static int torch_index_compare(const coffer__plan *plan, uint32_t row, const coffer__name *name)
+static int torch_index_compare(const coffer__import_plan *plan, uint32_t row, const coffer__name *name)
 {
     size_t len = 0;
-    const char *text = coffer__plan_text(plan, coffer__plan_rows(plan)[row].name, &len);
+    const char *text = coffer__import_plan_text(plan, coffer__import_plan_rows(plan)[row].name, &len);
     return coffer__compare_names(text, len, name->text, name->len);
 }
 
 static bool torch_index_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer__plan *plan = ctx;
+    const coffer__import_plan *plan = ctx;
     coffer__name name;
-    name.text = coffer__plan_text(plan, coffer__plan_rows(plan)[b].name, &name.len);
+    name.text = coffer__import_plan_text(plan, coffer__import_plan_rows(plan)[b].name, &name.len);
     return torch_index_compare(plan, a, &name) < 0;
 }
 
@@ -169,8 +169,8 @@ static coffer_status torch_index_read(torch_index *t, coffer_error *err)
 }
 
 /* The names of shards are texts of the index, so it stays in memory until all files have been read. */
-static coffer_status torch_index_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                        coffer_error *err)
+static coffer_status torch_index_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                        coffer__import_plan *plan, coffer_error *err)
 {
     torch_index t = { .input = input, .wants = wants, .plan = plan };
     const coffer_status status = torch_index_read(&t, err);

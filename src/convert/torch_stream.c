@@ -36,7 +36,7 @@ static const uint8_t torch_stream_magic[] = { 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 
 /* The same by protocols 0 and 1, which have neither PROTO nor binary integers of that length. */
 static const char torch_stream_magic_line[] = "L119547037146038801333356L\n.";
 /* Before it: PROTO and, from protocol 4 on, FRAME. */
-#define TORCH_STREAM_MOST_BEFORE 11
+#define TORCH_STREAM_MAX_BEFORE 11
 
 /* Those before the storages, and before the object. */
 #define TORCH_STREAM_PICKLES 5
@@ -61,7 +61,7 @@ static bool torch_stream_is(const uint8_t *head, size_t head_size)
     if (head_size >= line_len && memcmp(head, torch_stream_magic_line, line_len) == 0) {
         return true;
     }
-    for (size_t at = 0; at <= TORCH_STREAM_MOST_BEFORE && at + sizeof torch_stream_magic <= head_size; at++) {
+    for (size_t at = 0; at <= TORCH_STREAM_MAX_BEFORE && at + sizeof torch_stream_magic <= head_size; at++) {
         if (memcmp(head + at, torch_stream_magic, sizeof torch_stream_magic) == 0) {
             return head[0] == 0x80;
         }
@@ -159,21 +159,21 @@ static coffer_status torch_stream_count(const torch_stream *t, uint8_t count[8],
         return coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->end, "the checkpoint ends before its storages do");
     }
     if (t->text == NULL) {
-        return coffer__input_read(t->file->input, t->file->file, t->file->size, t->at, count, 8, err);
+        return coffer__input_files_read(t->file->input, t->file->file, t->file->size, t->at, count, 8, err);
     }
     memcpy(count, t->text->bytes + (size_t)(t->at - t->begin), 8);
     return COFFER_OK;
 }
 
 /* The piece of a storage of so many bytes. Of text it is all the rest, since only decoding it tells where it ends. */
-static coffer__plan_piece torch_stream_piece(const torch_stream *t, uint64_t size)
+static coffer__import_plan_piece torch_stream_piece(const torch_stream *t, uint64_t size)
 {
     if (t->text != NULL) {
-        coffer__plan_piece piece = coffer__torch_text_rest(t->text, (size_t)(t->at - t->begin));
+        coffer__import_plan_piece piece = coffer__torch_text_rest(t->text, (size_t)(t->at - t->begin));
         piece.size = size;
         return piece;
     }
-    return (coffer__plan_piece){ .file = t->file->file, .offset = t->at, .stored_size = size, .size = size };
+    return (coffer__import_plan_piece){ .file = t->file->file, .offset = t->at, .stored_size = size, .size = size };
 }
 
 /* Goes to the bytes of the next storage. Compares the count before them with what the object says: when they differ, this is
@@ -198,7 +198,7 @@ static coffer_status torch_stream_find_storage(torch_stream *t, const coffer__st
     }
     t->at += sizeof count;
     /* Text is longer than its bytes, and the rest of it was not decoded: what fits into it is found out then. */
-    const coffer__plan_piece piece = torch_stream_piece(t, stored->size);
+    const coffer__import_plan_piece piece = torch_stream_piece(t, stored->size);
     const uint64_t left = t->text != NULL ? piece.stored_size : t->end - t->at;
     if (stored->size > left) {
         coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at, "storage %q is cut off: the file ends within it", stored->key,
@@ -217,7 +217,7 @@ static coffer_status torch_stream_put_storage(torch_stream *t, coffer__stored *s
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__plan_piece piece = torch_stream_piece(t, stored->size);
+    const coffer__import_plan_piece piece = torch_stream_piece(t, stored->size);
     t->at = t->text != NULL ? t->end : t->at + stored->size;
     return t->file->wants->scan ? COFFER_OK
                                 : coffer__torch_put_storage(t->file, &piece, "storage ", stored->key, stored->key_len,
@@ -245,8 +245,8 @@ static coffer_status torch_stream_note_rest(const torch_stream *t, coffer_error 
     if (t->at == t->end) {
         return COFFER_OK;
     }
-    return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_NOTE, t->file->file, t->at, "",
-                                    "there are bytes after the last storage", "", 0, err);
+    return coffer__import_plan_put_finding(t->file->plan, COFFER_WEIGHT_NOTE, t->file->file, t->at, "",
+                                           "there are bytes after the last storage", "", 0, err);
 }
 
 /* To the byte after the last storage, with the object loaded. */
@@ -284,9 +284,9 @@ static coffer_status torch_stream_scan(torch_stream *t, coffer_error *err)
     coffer__error_clear(&trouble);
     status = torch_stream_read_parts(t, &trouble);
     if (status == COFFER_ERR_PICKLE || status == COFFER_ERR_ARCHIVE || status == COFFER_ERR_VIEW) {
-        return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_OPAQUE, t->file->file, t->at, "",
-                                        "nobody can tell where the storages end, and what follows them: %p",
-                                        trouble.message, coffer__text_len(trouble.message), err);
+        return coffer__import_plan_put_finding(t->file->plan, COFFER_WEIGHT_OPAQUE, t->file->file, t->at, "",
+                                               "nobody can tell where the storages end, and what follows them: %p",
+                                               trouble.message, coffer__text_len(trouble.message), err);
     }
     if (status != COFFER_OK) {
         if (err != NULL) {
@@ -332,7 +332,7 @@ coffer_status coffer__torch_stream_storage(const coffer__torch_file *file, const
 {
     torch_stream t = { .file = file, .text = text, .begin = file->at, .at = file->at };
     const uint64_t size = text != NULL ? text->size : file->part;
-    uint8_t head[TORCH_STREAM_MOST_BEFORE + sizeof torch_stream_magic_line];
+    uint8_t head[TORCH_STREAM_MAX_BEFORE + sizeof torch_stream_magic_line];
     const size_t head_size = size < sizeof head ? (size_t)size : sizeof head;
     coffer_status status = COFFER_OK;
     *found = false;
@@ -340,7 +340,7 @@ coffer_status coffer__torch_stream_storage(const coffer__torch_file *file, const
     if (text != NULL) {
         memcpy(head, text->bytes, head_size);
     } else {
-        status = coffer__input_read(file->input, file->file, file->size, file->at, head, head_size, err);
+        status = coffer__input_files_read(file->input, file->file, file->size, file->at, head, head_size, err);
     }
     if (status == COFFER_OK && torch_stream_is(head, head_size)) {
         status = torch_stream_read_parts(&t, err);
@@ -365,8 +365,8 @@ static bool torch_stream_sniff(const uint8_t *head, size_t head_size, const uint
     return torch_stream_is(head, head_size);
 }
 
-static coffer_status torch_stream_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                         coffer_error *err)
+static coffer_status torch_stream_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                         coffer__import_plan *plan, coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     const coffer_status status = coffer__torch_put_format(plan, err);

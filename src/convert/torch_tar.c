@@ -31,9 +31,9 @@
 #include <string.h>
 
 /* torch writes four. Others are passed over, which costs a read each. */
-#define TAR_MOST_MEMBERS 1000
+#define TAR_MAX_MEMBERS 1000
 /* Storages and tensors of one file. */
-#define TAR_MOST_ITEMS ((uint64_t)1 << 20)
+#define TAR_MAX_ITEMS ((uint64_t)1 << 20)
 
 /* A member: where its bytes are. */
 typedef struct tar_member {
@@ -58,7 +58,7 @@ typedef struct tar_items {
     uint32_t *order; /* by key, of the first `sealed` */
     size_t sealed;
     size_t count;
-    size_t room;
+    size_t capacity;
 } tar_items;
 
 typedef struct torch_tar {
@@ -74,12 +74,12 @@ typedef struct torch_tar {
 
 /* ---- items --------------------------------------------------------------------------------------------------------- */
 
-/* The number of items is bounded by the counts that were read (TAR_MOST_ITEMS) and the lists of parts, which
+/* The number of items is bounded by the counts that were read (TAR_MAX_ITEMS) and the lists of parts, which
    the budget of their pickle bounds. */
 static coffer_status tar_add(tar_items *items, const tar_item *item, coffer_error *err)
 {
     tar_item *grown =
-        coffer__grow_array(items->allocator, items->items, items->count, &items->room, sizeof *grown, err);
+        coffer__grow_array(items->allocator, items->items, items->count, &items->capacity, sizeof *grown, err);
     if (grown == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -140,7 +140,7 @@ static const tar_item *tar_find(const tar_items *items, uint64_t key)
 static void tar_items_free(tar_items *items)
 {
     coffer__free_array(items->allocator, items->order, items->sealed, sizeof *items->order);
-    coffer__free(items->allocator, items->items, items->room * sizeof *items->items);
+    coffer__free(items->allocator, items->items, items->capacity * sizeof *items->items);
 }
 
 /* ---- members ------------------------------------------------------------------------------------------------------- */
@@ -174,7 +174,7 @@ static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
     };
     bool more = true;
     /* The bytes of members are passed over, so this costs a read for each, however large they are. */
-    for (size_t i = 0; i < TAR_MOST_MEMBERS && more; i++) {
+    for (size_t i = 0; i < TAR_MAX_MEMBERS && more; i++) {
         coffer__tar_member member;
         coffer_status status = coffer__tar_next(&tar, &member, &more, err);
         if (status != COFFER_OK) {
@@ -229,7 +229,7 @@ static coffer_status tar_read_count(torch_tar *t, const tar_member *member, uint
     coffer__graph graph;
     coffer_status status = tar_run(t, member, at, &graph, err);
     if (status == COFFER_OK &&
-        (!coffer__graph_u64(&graph, coffer__pickle_root(graph.pickle), count) || *count > TAR_MOST_ITEMS)) {
+        (!coffer__graph_u64(&graph, coffer__pickle_root(graph.pickle), count) || *count > TAR_MAX_ITEMS)) {
         status = tar_malformed(*at, err);
     }
     coffer__torch_unload(&graph);
@@ -246,7 +246,7 @@ static coffer_status tar_read(const torch_tar *t, const tar_member *member, uint
         return tar_malformed(*at, err);
     }
     const coffer_status status =
-        coffer__input_read(t->file->input, t->file->file, t->file->size, *at, bytes, size, err);
+        coffer__input_files_read(t->file->input, t->file->file, t->file->size, *at, bytes, size, err);
     *at += size;
     return status;
 }
@@ -290,7 +290,7 @@ static coffer_status tar_read_storage(torch_tar *t, uint64_t *at, coffer_error *
         item.end > left) {
         return tar_malformed(*at, err);
     }
-    const coffer__plan_piece piece = {
+    const coffer__import_plan_piece piece = {
         .file = t->file->file, .offset = *at, .stored_size = item.end, .size = item.end
     };
     *at += item.end;
@@ -514,7 +514,7 @@ static bool tar_sniff(const uint8_t *head, size_t head_size, const uint8_t *tail
     return named;
 }
 
-static coffer_status tar_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
+static coffer_status tar_reader(const coffer__input_files *input, const coffer__wants *wants, coffer__import_plan *plan,
                                 coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };

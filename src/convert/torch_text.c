@@ -49,33 +49,33 @@ static size_t torch_text_walk(const coffer__torch_text *text, size_t most, uint8
 }
 
 coffer_status coffer__torch_text_open(coffer__torch_text *text, const coffer__torch_file *file,
-                                      const coffer__plan_piece *piece, coffer_error *err)
+                                      const coffer__import_plan_piece *piece, coffer_error *err)
 {
     *text = (coffer__torch_text){ .allocator = file->plan->allocator, .piece = *piece };
     text->text_size = piece->stored_size < TORCH_TEXT_HEAD ? (size_t)piece->stored_size : TORCH_TEXT_HEAD;
-    text->room = text->text_size;
-    text->text = coffer__alloc_array(text->allocator, text->room, 1, err);
-    text->bytes = coffer__alloc_array(text->allocator, text->room, 1, err);
+    text->capacity = text->text_size;
+    text->text = coffer__alloc_array(text->allocator, text->capacity, 1, err);
+    text->bytes = coffer__alloc_array(text->allocator, text->capacity, 1, err);
     if (text->text == NULL || text->bytes == NULL) {
         return COFFER_ERR_MEMORY;
     }
     const coffer_status status =
-        coffer__input_read(file->input, file->file, file->size, piece->offset, text->text, text->text_size, err);
+        coffer__input_files_read(file->input, file->file, file->size, piece->offset, text->text, text->text_size, err);
     if (status == COFFER_OK) {
-        (void)torch_text_walk(text, text->room, text->bytes, &text->size);
+        (void)torch_text_walk(text, text->capacity, text->bytes, &text->size);
     }
     return status;
 }
 
 void coffer__torch_text_free(coffer__torch_text *text)
 {
-    coffer__free_array(text->allocator, text->text, text->room, 1);
-    coffer__free_array(text->allocator, text->bytes, text->room, 1);
+    coffer__free_array(text->allocator, text->text, text->capacity, 1);
+    coffer__free_array(text->allocator, text->bytes, text->capacity, 1);
 }
 
-coffer__plan_piece coffer__torch_text_rest(const coffer__torch_text *text, size_t at)
+coffer__import_plan_piece coffer__torch_text_rest(const coffer__torch_text *text, size_t at)
 {
-    coffer__plan_piece rest = text->piece;
+    coffer__import_plan_piece rest = text->piece;
     size_t made = 0;
     const size_t taken = torch_text_walk(text, at, NULL, &made);
     rest.offset += taken;

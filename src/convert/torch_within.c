@@ -32,7 +32,8 @@ static coffer_status within_read_stored(const coffer__torch_file *file, coffer__
 {
     uint8_t head[4] = { 0 };
     const size_t size = file->part < sizeof head ? (size_t)file->part : sizeof head;
-    const coffer_status status = coffer__input_read(file->input, file->file, file->size, file->at, head, size, err);
+    const coffer_status status =
+        coffer__input_files_read(file->input, file->file, file->size, file->at, head, size, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -40,7 +41,7 @@ static coffer_status within_read_stored(const coffer__torch_file *file, coffer__
                                                     : coffer__torch_stream_storage(file, NULL, within, found, err);
 }
 
-static coffer_status within_read_text(const coffer__torch_file *file, const coffer__plan_piece *piece,
+static coffer_status within_read_text(const coffer__torch_file *file, const coffer__import_plan_piece *piece,
                                       coffer__within *within, bool *found, coffer_error *err)
 {
     coffer__torch_text text;
@@ -57,7 +58,7 @@ static coffer_status within_read(const coffer__graph *graph, const coffer__torch
                                  coffer__within *within, bool *found, coffer_error *err)
 {
     const bool latin1 = coffer__pickle_node(graph->pickle, bytes)->as.bytes.latin1;
-    const coffer__plan_piece piece = coffer__graph_piece(graph, bytes, latin1);
+    const coffer__import_plan_piece piece = coffer__graph_piece(graph, bytes, latin1);
     coffer__torch_file inner = *file;
     inner.embedded = true;
     inner.at = piece.offset;
@@ -69,7 +70,7 @@ static coffer_status within_read(const coffer__graph *graph, const coffer__torch
 static coffer_status within_add(coffer__graph *graph, const coffer__within *within, coffer_error *err)
 {
     coffer__within *grown = coffer__grow_array(graph->allocator, graph->within, graph->within_count,
-                                               &graph->within_room, sizeof *grown, err);
+                                               &graph->within_capacity, sizeof *grown, err);
     if (grown == NULL) {
         return COFFER_ERR_MEMORY;
     }

@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* Of data.pkl when it has to be inflated. */
-#define TORCH_ZIP_MOST_PICKLE ((uint64_t)64 << 20)
+#define TORCH_ZIP_MAX_PICKLE ((uint64_t)64 << 20)
 
 typedef struct coffer__torch_opened {
     const coffer__torch_file *file;
@@ -45,8 +45,9 @@ static coffer_status torch_zip_note_version(const torch_zip *t, coffer_error *er
     if ((len == 1 && text[0] >= '1' && text[0] <= '9') || (len == 2 && text[0] == '1' && text[1] == '0')) {
         return COFFER_OK;
     }
-    return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_NOTE, t->file->file, UINT64_MAX, "version",
-                                    "the version of the archive is %q: PyTorch would not open it", text, len, err);
+    return coffer__import_plan_put_finding(t->file->plan, COFFER_WEIGHT_NOTE, t->file->file, UINT64_MAX, "version",
+                                           "the version of the archive is %q: PyTorch would not open it", text, len,
+                                           err);
 }
 
 /* torch does not write deflated pickles, but loads them. */
@@ -61,7 +62,7 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
     /* The CRC is right before the first opcode is run: a damaged pickle may still be one, of other tensors. */
     if (member->coding != COFFER__CODING_STORED) {
         status =
-            coffer__torch_archive_load(&t->archive, member, TORCH_ZIP_MOST_PICKLE, &t->pickle, &t->pickle_size, err);
+            coffer__torch_archive_load(&t->archive, member, TORCH_ZIP_MAX_PICKLE, &t->pickle, &t->pickle_size, err);
     } else {
         status = coffer__zip_check(&t->archive.zip, t->file->input, member, err);
     }
@@ -78,9 +79,9 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
     if (status != COFFER_OK || end == member->size) {
         return status;
     }
-    return coffer__plan_put_finding(t->file->plan, COFFER_WEIGHT_DANGER, t->file->file, member->at + end, member->name,
-                                    "there are bytes after the end of the pickle in %q", member->name, member->name_len,
-                                    err);
+    return coffer__import_plan_put_finding(t->file->plan, COFFER_WEIGHT_DANGER, t->file->file, member->at + end,
+                                           member->name, "there are bytes after the end of the pickle in %q",
+                                           member->name, member->name_len, err);
 }
 
 /* Storages come before the object, whose tensors are looked up among them. Constants of TorchScript are put,
@@ -147,7 +148,7 @@ coffer_status coffer__torch_read_tensor(const coffer__torch_file *file, uint32_t
                                         coffer_error *err)
 {
     torch_zip t = { .file = file };
-    coffer__plan *plan = file->plan;
+    coffer__import_plan *plan = file->plan;
     const size_t first = plan->storages.count;
     coffer_status status = torch_zip_read_object(&t, err);
     if (status == COFFER_OK) {
@@ -156,7 +157,7 @@ coffer_status coffer__torch_read_tensor(const coffer__torch_file *file, uint32_t
     torch_zip_free(&t);
     /* Each of thousands of archives has a "data/0". */
     for (size_t i = first; i < plan->storages.count; i++) {
-        ((coffer__plan_storage *)plan->storages.items)[i].name = name;
+        ((coffer__import_plan_storage *)plan->storages.items)[i].name = name;
     }
     return status;
 }
@@ -212,8 +213,8 @@ static bool torch_zip_sniff(const uint8_t *head, size_t head_size, const uint8_t
             coffer__torch_has(tail, tail_size, "/data.pkl"));
 }
 
-static coffer_status torch_zip_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                      coffer_error *err)
+static coffer_status torch_zip_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                      coffer__import_plan *plan, coffer_error *err)
 {
     const coffer__torch_file file = { .input = input, .wants = wants, .plan = plan, .size = input->size };
     const coffer_status status = coffer__torch_put_format(plan, err);

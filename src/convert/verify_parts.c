@@ -19,15 +19,15 @@ typedef struct verify_part {
     uint64_t elements;
 } verify_part;
 
-static verify_part verify_part_of(const coffer__verify_array *array, const coffer__plan_part *part)
+static verify_part verify_part_of(const coffer__verify_array *array, const coffer__import_plan_part *part)
 {
-    const coffer__plan_storage *storage = coffer__plan_storages(array->plan) + array->storage;
-    const uint64_t *sizes = coffer__plan_extents(array->plan, storage->extents, storage->rank);
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(array->plan) + array->storage;
+    const uint64_t *sizes = coffer__import_plan_extents(array->plan, storage->extents, storage->rank);
     verify_part made = { .rank = storage->rank, .item = storage->item_size };
     uint64_t step = storage->item_size;
-    made.starts = coffer__plan_extents(array->plan, part->box, storage->rank);
-    made.counts = coffer__plan_extents(array->plan, part->box + storage->rank, storage->rank);
-    made.elements = coffer__plan_part_size(array->plan, storage, part) / storage->item_size;
+    made.starts = coffer__import_plan_extents(array->plan, part->box, storage->rank);
+    made.counts = coffer__import_plan_extents(array->plan, part->box + storage->rank, storage->rank);
+    made.elements = coffer__import_plan_part_size(array->plan, storage, part) / storage->item_size;
     for (size_t i = made.rank; i > 0; i--) {
         made.steps[i - 1] = step;
         step *= sizes[i - 1];
@@ -108,11 +108,12 @@ static void verify_part_copy(verify_part *part, uint64_t from, uint64_t to, cons
 coffer_status coffer__verify_assemble(const coffer__verify_array *array, uint64_t at, size_t size, uint8_t *memory,
                                       uint8_t *expected, const coffer__watch *watch, coffer_error *err)
 {
-    const coffer__plan *plan = array->plan;
-    const coffer__plan_storage *storage = coffer__plan_storages(plan) + array->storage;
+    const coffer__import_plan *plan = array->plan;
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + array->storage;
     for (uint32_t i = 0; i < storage->part_count; i++) {
-        const coffer__plan_part *which = coffer__plan_parts(plan) + storage->first_part + i;
-        const coffer__plan_piece *piece = coffer__plan_first_piece(plan, coffer__plan_storages(plan) + which->storage);
+        const coffer__import_plan_part *which = coffer__import_plan_parts(plan) + storage->first_part + i;
+        const coffer__import_plan_piece *piece =
+            coffer__import_plan_first_piece(plan, coffer__import_plan_storages(plan) + which->storage);
         verify_part part = verify_part_of(array, which);
         /* Nearly all parts of a long list lie elsewhere, which the slowest dimension tells at once. */
         if (part.rank > 0 &&

@@ -8,12 +8,12 @@
 
 /* An array, with the files that its parts are in. */
 typedef struct coffer__verify_array {
-    const coffer__plan *plan;
+    const coffer__import_plan *plan;
     const coffer_input *input;
     uint32_t storage;
 } coffer__verify_array;
 
-/* Puts bytes [at, at + size) of the array together in `expected`. `memory` has room for as many, and is used on the way. */
+/* Puts bytes [at, at + size) of the array together in `expected`. `memory` has space for as many, and is used on the way. */
 coffer_status coffer__verify_assemble(const coffer__verify_array *array, uint64_t at, size_t size, uint8_t *memory,
                                       uint8_t *expected, const coffer__watch *watch, coffer_error *err);
 

@@ -49,7 +49,7 @@ static void verify_line(uint8_t *to, const uint8_t *storage, uint64_t at, uint64
 
 /* Whole rows of the last two dimensions, strip by strip. Where elements follow each other a strip is a whole row, as
    nothing is gained by cutting it. */
-static void verify_rows(uint8_t *to, const uint8_t *storage, uint64_t at, const coffer__plan_dimension *last_two,
+static void verify_rows(uint8_t *to, const uint8_t *storage, uint64_t at, const coffer__import_plan_dimension *last_two,
                         uint64_t rows, size_t item)
 {
     const uint64_t count = last_two[1].count;
@@ -66,7 +66,7 @@ static void verify_rows(uint8_t *to, const uint8_t *storage, uint64_t at, const 
 
 /* Where a walk over the indices of a view is. */
 typedef struct verify_walk {
-    const coffer__plan_dimension *dimensions;
+    const coffer__import_plan_dimension *dimensions;
     uint32_t rank;
     uint64_t at; /* in the storage */
     uint64_t index[COFFER__PLAN_MAX_RANK];
@@ -77,7 +77,7 @@ typedef struct verify_walk {
 static void verify_seek(verify_walk *walk, uint64_t i)
 {
     for (uint32_t d = walk->rank; d > 0; d--) {
-        const coffer__plan_dimension *dimension = &walk->dimensions[d - 1];
+        const coffer__import_plan_dimension *dimension = &walk->dimensions[d - 1];
         walk->index[d - 1] = i % dimension->count;
         walk->at += walk->index[d - 1] * (uint64_t)dimension->stride;
         i /= dimension->count;
@@ -90,7 +90,7 @@ static void verify_seek(verify_walk *walk, uint64_t i)
    was walked. */
 static void verify_step(verify_walk *walk, uint32_t d, uint64_t steps)
 {
-    const coffer__plan_dimension *dimension = &walk->dimensions[d];
+    const coffer__import_plan_dimension *dimension = &walk->dimensions[d];
     walk->at += steps * (uint64_t)dimension->stride;
     walk->index[d] += steps;
     /* cppcheck-suppress arrayIndexOutOfBoundsCond ; `d` is below the rank */
@@ -103,7 +103,7 @@ static void verify_step(verify_walk *walk, uint32_t d, uint64_t steps)
 }
 
 /* As many whole rows as are wanted and follow each other; else what is left of the current row. */
-void coffer__verify_gather(const coffer__plan_row *row, const coffer__plan_dimension *dimensions,
+void coffer__verify_gather(const coffer__import_plan_row *row, const coffer__import_plan_dimension *dimensions,
                            const uint8_t *storage, uint64_t offset, uint8_t *bytes, uint64_t size)
 {
     const size_t item = (size_t)row->item_size;
@@ -141,9 +141,9 @@ void coffer__verify_gather(const coffer__plan_row *row, const coffer__plan_dimen
 /* Swaps and changes signs as the plan says, element by element. Of a complex number each half is
    swapped and counted by itself, and conjugation changes every second one. Written without regard
    to speed, so that it is plain that it is right. */
-void coffer__verify_change(const coffer__plan_row *row, uint8_t *bytes, uint64_t size)
+void coffer__verify_change(const coffer__import_plan_row *row, uint8_t *bytes, uint64_t size)
 {
-    const coffer__dtype_info *dtype = coffer__dtype(row->dtype);
+    const coffer__dtype_info *dtype = coffer__dtype_info_of(row->dtype);
     const bool complex = dtype->kind == COFFER_KIND_COMPLEX;
     const size_t width = complex ? 4 : dtype->bits / 8;
     for (uint64_t at = 0; row->swap > 0 && at < size; at += row->swap) {

@@ -10,9 +10,9 @@
 #include "plan.h"
 
 /* Bytes of a view's result before any change: `size` from byte `offset` on, both whole items, from its storage. */
-void coffer__verify_gather(const coffer__plan_row *row, const coffer__plan_dimension *dimensions,
+void coffer__verify_gather(const coffer__import_plan_row *row, const coffer__import_plan_dimension *dimensions,
                            const uint8_t *storage, uint64_t offset, uint8_t *bytes, uint64_t size);
 /* Swaps bytes and changes signs of whole items, as the row says. */
-void coffer__verify_change(const coffer__plan_row *row, uint8_t *bytes, uint64_t size);
+void coffer__verify_change(const coffer__import_plan_row *row, uint8_t *bytes, uint64_t size);
 
 #endif

@@ -16,7 +16,7 @@ static const char *const wanted_optimisers[] = {
     "optim", "optimizer", "opt", "optimizers", "optimizer_state_dict", "optimizer_states", "optim_state"
 };
 
-coffer_status coffer__wanted_begin(coffer__wanted *wanted, coffer__plan *plan, const coffer__wants *wants,
+coffer_status coffer__wanted_begin(coffer__wanted *wanted, coffer__import_plan *plan, const coffer__wants *wants,
                                    const char *found, coffer_error *err)
 {
     static const char outside[] = "outside of the model";
@@ -27,14 +27,14 @@ coffer_status coffer__wanted_begin(coffer__wanted *wanted, coffer__plan *plan, c
     if (wanted->all || coffer__same_text(wants->root, "auto")) {
         wanted->root = wanted->all ? "" : found;
     }
-    coffer_status status = coffer__plan_put_text(plan, outside, sizeof outside - 1, &wanted->outside, err);
+    coffer_status status = coffer__import_plan_put_text(plan, outside, sizeof outside - 1, &wanted->outside, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_text(plan, optimiser, sizeof optimiser - 1, &wanted->optimiser, err);
+        status = coffer__import_plan_put_text(plan, optimiser, sizeof optimiser - 1, &wanted->optimiser, err);
     }
     if (status != COFFER_OK) {
         return status;
     }
-    return coffer__plan_put_text(plan, unselected, sizeof unselected - 1, &wanted->unselected, err);
+    return coffer__import_plan_put_text(plan, unselected, sizeof unselected - 1, &wanted->unselected, err);
 }
 
 bool coffer__wanted_selects(const coffer__wants *wants, const char *name, size_t name_len)
@@ -116,10 +116,10 @@ coffer_status coffer__wanted_end(const coffer__wanted *wanted, coffer_error *err
 
 /* The first alias that is selected takes over from a tensor that is not; `alias_of` of what is left out tells the other
    aliases which one that is. */
-static void select_alias(coffer__plan *plan, uint32_t i)
+static void select_alias(coffer__import_plan *plan, uint32_t i)
 {
-    coffer__plan_row *rows = plan->rows.items;
-    coffer__plan_row *kept = &rows[rows[i].alias_of];
+    coffer__import_plan_row *rows = plan->rows.items;
+    coffer__import_plan_row *kept = &rows[rows[i].alias_of];
     if (kept->fate == COFFER_FATE_WRITTEN) {
         return;
     }
@@ -131,19 +131,19 @@ static void select_alias(coffer__plan *plan, uint32_t i)
     }
 }
 
-coffer_status coffer__plan_select(coffer__plan *plan, const coffer__wants *wants, coffer_error *err)
+coffer_status coffer__import_plan_select(coffer__import_plan *plan, const coffer__wants *wants, coffer_error *err)
 {
     static const char why[] = "not selected";
-    coffer__plan_row *rows = plan->rows.items;
+    coffer__import_plan_row *rows = plan->rows.items;
     uint32_t reason = 0;
     bool found = false;
     if (wants->select_count == 0 || wants->scan) {
         return COFFER_OK;
     }
-    const coffer_status status = coffer__plan_put_text(plan, why, sizeof why - 1, &reason, err);
+    const coffer_status status = coffer__import_plan_put_text(plan, why, sizeof why - 1, &reason, err);
     for (uint32_t i = 0; i < plan->rows.count && status == COFFER_OK; i++) {
         size_t name_len = 0;
-        const char *name = coffer__plan_text(plan, rows[i].name, &name_len);
+        const char *name = coffer__import_plan_text(plan, rows[i].name, &name_len);
         if (rows[i].fate == COFFER_FATE_SKIPPED || coffer__wanted_selects(wants, name, name_len)) {
             found = found || rows[i].fate != COFFER_FATE_SKIPPED;
             continue;

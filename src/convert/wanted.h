@@ -19,7 +19,7 @@ typedef struct coffer__wanted {
 } coffer__wanted;
 
 /* `found` is the root that a reader has found, or "": what wants->root says goes first. COFFER_ERR_MEMORY. */
-coffer_status coffer__wanted_begin(coffer__wanted *wanted, coffer__plan *plan, const coffer__wants *wants,
+coffer_status coffer__wanted_begin(coffer__wanted *wanted, coffer__import_plan *plan, const coffer__wants *wants,
                                    const char *found, coffer_error *err);
 /* What a tensor of `*name_len` bytes is called; NULL when it is not wanted, and *reason says why. */
 const char *coffer__wanted_name(coffer__wanted *wanted, const char *name, size_t *name_len, uint32_t *reason);
@@ -30,6 +30,6 @@ coffer_status coffer__wanted_end(const coffer__wanted *wanted, coffer_error *err
 bool coffer__wanted_selects(const coffer__wants *wants, const char *name, size_t name_len);
 /* Leaves out all rows of a plan whose names are not selected. An alias of one that is left out becomes a tensor itself.
    COFFER_ERR_ROOT when nothing would be written any more. */
-coffer_status coffer__plan_select(coffer__plan *plan, const coffer__wants *wants, coffer_error *err);
+coffer_status coffer__import_plan_select(coffer__import_plan *plan, const coffer__wants *wants, coffer_error *err);
 
 #endif

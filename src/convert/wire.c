@@ -4,14 +4,14 @@
 
 #include "error.h"
 
-#define WIRE_MOST_NUMBER ((UINT64_C(1) << 29) - 1)
+#define WIRE_MAX_NUMBER ((UINT64_C(1) << 29) - 1)
 
 size_t coffer__wire_varint(const uint8_t *bytes, size_t size, uint64_t *value)
 {
     uint64_t number = 0;
-    for (size_t i = 0; i < size && i < COFFER__WIRE_MOST_VARINT; i++) {
+    for (size_t i = 0; i < size && i < COFFER__WIRE_MAX_VARINT; i++) {
         /* Of the tenth byte one bit is left. */
-        if (i == COFFER__WIRE_MOST_VARINT - 1 && bytes[i] > 1) {
+        if (i == COFFER__WIRE_MAX_VARINT - 1 && bytes[i] > 1) {
             return 0;
         }
         number |= (uint64_t)(bytes[i] & 0x7f) << (7 * i);
@@ -28,7 +28,7 @@ bool coffer__wire_read(const uint8_t *bytes, size_t size, uint64_t at, coffer__w
     uint64_t tag = 0;
     *field = (coffer__wire_field){ .at = at };
     const size_t head = coffer__wire_varint(bytes, size, &tag);
-    if (head == 0 || tag >> 3 == 0 || tag >> 3 > WIRE_MOST_NUMBER) {
+    if (head == 0 || tag >> 3 == 0 || tag >> 3 > WIRE_MAX_NUMBER) {
         return false;
     }
     field->number = (uint32_t)(tag >> 3);
@@ -56,7 +56,7 @@ coffer_status coffer__wire_next(coffer__file_window *window, uint64_t at, uint64
 {
     const uint8_t *bytes = NULL;
     size_t size = 0;
-    const coffer_status status = coffer__file_window_peek(window, at, end, COFFER__WIRE_MOST_HEAD, &bytes, &size, err);
+    const coffer_status status = coffer__file_window_peek(window, at, end, COFFER__WIRE_MAX_HEAD, &bytes, &size, err);
     if (status != COFFER_OK) {
         return status;
     }

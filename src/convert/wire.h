@@ -13,8 +13,8 @@
 
 #include "file_window.h"
 
-#define COFFER__WIRE_MOST_VARINT 10
-#define COFFER__WIRE_MOST_HEAD 15 /* bytes of a tag and a varint */
+#define COFFER__WIRE_MAX_VARINT 10
+#define COFFER__WIRE_MAX_HEAD 15 /* bytes of a tag and a varint */
 
 typedef enum coffer__wire_kind {
     COFFER__WIRE_VARINT = 0,
@@ -34,7 +34,7 @@ typedef struct coffer__wire_field {
 
 /* A varint that `bytes` begin with; the number of its bytes, or 0 when it does not end, or is beyond 2^64-1. Pure. */
 size_t coffer__wire_varint(const uint8_t *bytes, size_t size, uint64_t *value);
-/* The field that `bytes` begin with, `size` of them up to the end of the message or COFFER__WIRE_MOST_HEAD, whichever is
+/* The field that `bytes` begin with, `size` of them up to the end of the message or COFFER__WIRE_MAX_HEAD, whichever is
    less; `at` is their place. False for what is none. What it has may reach beyond the message. Pure. */
 bool coffer__wire_read(const uint8_t *bytes, size_t size, uint64_t at, coffer__wire_field *field);
 /* The field at `at` of a message that ends at `end`: COFFER_ERR_ARCHIVE when it does not lie within it. */

@@ -21,9 +21,9 @@
 #include "alloc.h"
 #include "checked.h"
 #include "error.h"
+#include "model_dir_name.h"
 #include "paths.h"
 #include "pickle_rows.h"
-#include "place_name.h"
 #include "readers.h"
 #include "text.h"
 #include "torch.h"
@@ -31,9 +31,9 @@
 
 #include <string.h>
 
-#define ZERO_MOST_RANKS 65536
-#define ZERO_MOST_GROUPS 4096
-#define ZERO_MOST_NAME 96
+#define ZERO_MAX_RANKS 65536
+#define ZERO_MAX_GROUPS 4096
+#define ZERO_MAX_NAME 96
 #define ZERO_MP_RANK "mp_rank_"
 
 /* A file that stays open. */
@@ -50,9 +50,9 @@ typedef struct zero_flat {
 } zero_flat;
 
 typedef struct zero_reading {
-    const coffer__input *input;
+    const coffer__input_files *input;
     const coffer__wants *wants;
-    coffer__plan *plan;
+    coffer__import_plan *plan;
     const char *own; /* the name of the input */
     size_t own_len;
     bool bf16; /* in the names of the optimisers' files */
@@ -82,7 +82,7 @@ typedef struct zero_parameter {
 
 /* ---- files --------------------------------------------------------------------------------------------------------- */
 
-/* "zero_pp_rank_3_mp_rank_00_optim_states.pt", without a NUL; `text` has room for ZERO_MOST_NAME bytes. */
+/* "zero_pp_rank_3_mp_rank_00_optim_states.pt", without a NUL; `text` has space for ZERO_MAX_NAME bytes. */
 static size_t zero_write_name(const char *prefix, uint64_t rank, const char *ending, char *text)
 {
     static const char pp[] = "zero_pp_rank_";
@@ -107,7 +107,7 @@ static coffer_status zero_open(const zero_reading *in, const char *name, size_t 
     }
     coffer_status status = in->input->open(in->input->ctx, name, name_len, &file->file.file, &file->file.size, err);
     if (status == COFFER_OK) {
-        status = coffer__plan_put_file(in->plan, name, name_len, &number, err);
+        status = coffer__import_plan_put_file(in->plan, name, name_len, &number, err);
     }
     if (status == COFFER_OK && number != file->file.file) {
         status = coffer__fail(err, COFFER_ERR_PLAN, "the files of the checkpoint are not numbered as they were opened");
@@ -117,7 +117,7 @@ static coffer_status zero_open(const zero_reading *in, const char *name, size_t 
 
 static coffer_status zero_open_optim(zero_reading *in, uint64_t rank, coffer_error *err)
 {
-    char name[ZERO_MOST_NAME];
+    char name[ZERO_MAX_NAME];
     const size_t len = zero_write_name(in->bf16 ? "bf16_" : "", rank, "_mp_rank_00_optim_states.pt", name);
     return zero_open(in, name, len, &in->optims[rank], err);
 }
@@ -125,7 +125,7 @@ static coffer_status zero_open_optim(zero_reading *in, uint64_t rank, coffer_err
 static coffer_status zero_open_model(zero_reading *in, uint64_t rank, coffer_error *err)
 {
     static const char single[] = "mp_rank_00_model_states.pt";
-    char name[ZERO_MOST_NAME];
+    char name[ZERO_MAX_NAME];
     if (in->stage < 3) {
         return zero_open(in, single, sizeof single - 1, &in->models[0], err);
     }
@@ -194,7 +194,7 @@ static coffer_status zero_read_partitions(zero_reading *in, coffer__value state,
                             "the groups of this checkpoint are of several numbers of "
                             "ranks, as those of experts are: that is not put together");
     }
-    return *world > 0 && *world <= ZERO_MOST_RANKS ? COFFER_OK : zero_malformed(file, count, "no number of ranks", err);
+    return *world > 0 && *world <= ZERO_MAX_RANKS ? COFFER_OK : zero_malformed(file, count, "no number of ranks", err);
 }
 
 /* One flat vector, which is all in one place. */
@@ -211,7 +211,8 @@ static coffer_status zero_read_flat(const zero_file *file, coffer__value value, 
     }
     if (view.lack != NULL || view.element != COFFER__ELEMENT_F32 || view.row.rank != 1 || view.row.swap != 0 ||
         view.row.sign != COFFER__SIGN_KEPT || (view.dimensions[0].count > 1 && view.dimensions[0].stride != 4) ||
-        !coffer__plan_is_plain(file->file.plan, coffer__plan_storages(file->file.plan) + view.row.storage)) {
+        !coffer__import_plan_is_plain(file->file.plan,
+                                      coffer__import_plan_storages(file->file.plan) + view.row.storage)) {
         return zero_malformed(file, value, "a group is no vector of F32 in one piece", err);
     }
     *flat = (zero_flat){ view.row.storage, view.row.offset, view.dimensions[0].count };
@@ -229,7 +230,7 @@ static coffer_status zero_read_flats(zero_reading *in, uint64_t rank, coffer_err
     const coffer__node *node = coffer__pickle_node(zero_graph(file)->pickle, list);
     size_t group = 0;
     if (node == NULL || coffer__graph_role(zero_graph(file), list) != COFFER__ROLE_SEQUENCE || node->count == 0 ||
-        node->count > ZERO_MOST_GROUPS || (rank > 0 && node->count != in->groups)) {
+        node->count > ZERO_MAX_GROUPS || (rank > 0 && node->count != in->groups)) {
         return zero_malformed(file, list, "a rank has no groups, or others than the ranks before it", err);
     }
     if (rank == 0) {
@@ -282,14 +283,14 @@ static coffer_status zero_begin(const zero_reading *in, const zero_file *file, c
             return zero_fail(parameter, COFFER_ERR_VIEW, "the sizes of tensor %q multiply to more than 2^64-1", err);
         }
     }
-    return coffer__plan_put_text(in->plan, parameter->name, parameter->name_len, &parameter->text, err);
+    return coffer__import_plan_put_text(in->plan, parameter->name, parameter->name_len, &parameter->text, err);
 }
 
 static coffer_status zero_put_part(const zero_reading *in, zero_parameter *parameter, const zero_flat *piece,
                                    uint64_t start, coffer_error *err)
 {
     parameter->parts++;
-    return coffer__plan_put_part(in->plan, piece->storage, piece->offset, 1, &start, &piece->count, err);
+    return coffer__import_plan_put_part(in->plan, piece->storage, piece->offset, 1, &start, &piece->count, err);
 }
 
 /* The next elements: as many as are wanted of a piece. The first piece waits, since it may be all. */
@@ -317,9 +318,9 @@ static coffer_status zero_add(const zero_reading *in, zero_parameter *parameter,
 /* Puts the row, over one piece or several. */
 static coffer_status zero_end(const zero_reading *in, const zero_parameter *parameter, coffer_error *err)
 {
-    coffer__plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
+    coffer__import_plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
     const coffer__element_facts *facts = coffer__element_facts_of(parameter->element);
-    coffer__plan_row row = {
+    coffer__import_plan_row row = {
         .name = parameter->text, .dtype = facts->dtype, .rank = (uint32_t)parameter->rank, .item_size = facts->size
     };
     uint64_t step = facts->size;
@@ -328,10 +329,10 @@ static coffer_status zero_end(const zero_reading *in, const zero_parameter *para
         return zero_fail(parameter, COFFER_ERR_VIEW, "the files have fewer elements than tensor %q", err);
     }
     if (parameter->parts > 0) {
-        status = coffer__plan_put_assembled(in->plan, parameter->parts, 1, &parameter->elements, facts->size,
-                                            parameter->text, &row.storage, err);
+        status = coffer__import_plan_put_assembled(in->plan, parameter->parts, 1, &parameter->elements, facts->size,
+                                                   parameter->text, &row.storage, err);
     } else if (parameter->elements == 0) {
-        status = coffer__plan_put_storage(in->plan, 0, parameter->text, &row.storage, err);
+        status = coffer__import_plan_put_storage(in->plan, 0, parameter->text, &row.storage, err);
     } else {
         row.storage = parameter->first.storage;
         row.offset = parameter->first.offset;
@@ -340,10 +341,10 @@ static coffer_status zero_end(const zero_reading *in, const zero_parameter *para
         const uint64_t size = parameter->sizes[i - 1];
         const bool stepped = size > 1 && parameter->elements > 0;
         dimensions[i - 1] =
-            (coffer__plan_dimension){ .size = size, .count = size, .stride = stepped ? (int64_t)step : 0 };
+            (coffer__import_plan_dimension){ .size = size, .count = size, .stride = stepped ? (int64_t)step : 0 };
         step = parameter->elements > 0 ? step * size : step;
     }
-    return status == COFFER_OK ? coffer__plan_put_row(in->plan, &row, dimensions, err) : status;
+    return status == COFFER_OK ? coffer__import_plan_put_row(in->plan, &row, dimensions, err) : status;
 }
 
 /* ---- stages -------------------------------------------------------------------------------------------------------- */
@@ -526,7 +527,7 @@ static coffer_status zero_put_fragments(const zero_reading *in, const coffer__gr
         parameter.element = view.element;
         if (view.lack != NULL || !alike || view.row.rank != 1 || view.row.swap != 0 ||
             (view.dimensions[0].count > 1 && (uint64_t)view.dimensions[0].stride != view.row.item_size) ||
-            !coffer__plan_is_plain(in->plan, coffer__plan_storages(in->plan) + view.row.storage)) {
+            !coffer__import_plan_is_plain(in->plan, coffer__import_plan_storages(in->plan) + view.row.storage)) {
             return zero_fail(&parameter, COFFER_ERR_UNSUPPORTED, "a fragment of the frozen tensor %q is no vector",
                              err);
         }
@@ -577,16 +578,16 @@ static coffer_status zero_put_shared(const zero_reading *in, coffer_error *err)
         const char *of = zero_text(file, entry.value, &of_len);
         for (size_t i = in->first_row; name != NULL && of != NULL && i < in->plan->rows.count; i++) {
             size_t row_len = 0;
-            coffer__plan_row row = coffer__plan_rows(in->plan)[i];
-            const char *text = coffer__plan_text(in->plan, row.name, &row_len);
+            coffer__import_plan_row row = coffer__import_plan_rows(in->plan)[i];
+            const char *text = coffer__import_plan_text(in->plan, row.name, &row_len);
             if (row_len != of_len || memcmp(text, of, of_len) != 0) {
                 continue;
             }
-            coffer__plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
-            memcpy(dimensions, coffer__plan_dimensions(in->plan, &row), row.rank * sizeof *dimensions);
-            status = coffer__plan_put_text(in->plan, name, len, &row.name, err);
+            coffer__import_plan_dimension dimensions[COFFER__PLAN_MAX_RANK];
+            memcpy(dimensions, coffer__import_plan_dimensions(in->plan, &row), row.rank * sizeof *dimensions);
+            status = coffer__import_plan_put_text(in->plan, name, len, &row.name, err);
             if (status == COFFER_OK) {
-                status = coffer__plan_put_row(in->plan, &row, dimensions, err);
+                status = coffer__import_plan_put_row(in->plan, &row, dimensions, err);
             }
             break;
         }
@@ -705,8 +706,9 @@ static coffer_status zero_read_rows(const zero_reading *in, coffer_error *err)
     if (status == COFFER_OK) {
         status = zero_put_shared(in, err);
     }
-    return status == COFFER_OK && in->wants->ties != COFFER_TIES_KEEP ? coffer__plan_tie(in->plan, in->first_row, err)
-                                                                      : status;
+    return status == COFFER_OK && in->wants->ties != COFFER_TIES_KEEP
+               ? coffer__import_plan_tie(in->plan, in->first_row, err)
+               : status;
 }
 
 /* Without the optimiser's files a model's file is one like any other. */
@@ -766,15 +768,15 @@ static void zero_free_files(const zero_reading *in, zero_file *files, size_t cou
     coffer__free_array(in->plan->allocator, files, count, sizeof *files);
 }
 
-static const char *zero_own_name(const coffer__input *input, size_t *len)
+static const char *zero_own_name(const coffer__input_files *input, size_t *len)
 {
     const size_t first = coffer__path_name_at(input->path);
     *len = input->path_len - first;
     return input->path + first;
 }
 
-static coffer_status zero_reader(const coffer__input *input, const coffer__wants *wants, coffer__plan *plan,
-                                 coffer_error *err)
+static coffer_status zero_reader(const coffer__input_files *input, const coffer__wants *wants,
+                                 coffer__import_plan *plan, coffer_error *err)
 {
     zero_reading in = { .input = input, .wants = wants, .plan = plan };
     const coffer__torch_file own = { .input = input, .wants = wants, .plan = plan, .size = input->size };

@@ -39,19 +39,19 @@
 #include "zip_end.h"
 
 /* What one directory may cost in memory; far more than any checkpoint has. */
-#define ZIP_MOST_DIRECTORY ((uint64_t)64 << 20)
-#define ZIP_MOST_MEMBERS 1000000u
+#define ZIP_MAX_DIRECTORY ((uint64_t)64 << 20)
+#define ZIP_MAX_MEMBERS 1000000u
 /* Of an archive among thousands of them in one file: more than torch writes after the data of a tensor. */
 #define ZIP_EMBEDDED_TAIL ((size_t)4096)
 #define ZIP_ENTRY_SIZE 46u
 #define ZIP_HEAD_SIZE 30u
 #define ZIP_LONGEST_HEAD ((size_t)ZIP_HEAD_SIZE + 2 * (size_t)UINT16_MAX)
-#define ZIP_USUAL_EXTRA 32u                        /* bytes of extra fields that are worth reading */
-#define ZIP_MOST_GAPS ((uint64_t)4 << 20)          /* bytes between members that are read to save round trips */
-#define ZIP_MOST_SCANNED_GAPS ((uint64_t)16 << 10) /* of a scan, which promises to read little */
-#define ZIP_SCANNED_HEADS 64                       /* that a scan reads of its own accord */
-#define ZIP_MOST_RATIO 1032u                       /* bytes that one deflated byte can become */
-#define ZIP_LONGEST_TRAILER 24                     /* CRC and sizes after the data, in their longest spelling */
+#define ZIP_USUAL_EXTRA 32u                       /* bytes of extra fields that are worth reading */
+#define ZIP_MAX_GAPS ((uint64_t)4 << 20)          /* bytes between members that are read to save round trips */
+#define ZIP_MAX_SCANNED_GAPS ((uint64_t)16 << 10) /* of a scan, which promises to read little */
+#define ZIP_SCANNED_HEADS 64                      /* that a scan reads of its own accord */
+#define ZIP_MAX_RATIO 1032u                       /* bytes that one deflated byte can become */
+#define ZIP_LONGEST_TRAILER 24                    /* CRC and sizes after the data, in their longest spelling */
 
 #define ZIP_FLAG_SIZES_FOLLOW 0x0008u
 #define ZIP_FLAGS_REFUSED 0x2061u /* encrypted, patched, strongly encrypted, masked */
@@ -62,8 +62,8 @@
 /* What reading an archive needs at hand. */
 typedef struct zip_reading {
     coffer__zip *zip;
-    const coffer__input *input;
-    coffer__plan *plan; /* NULL: findings are not wanted */
+    const coffer__input_files *input;
+    coffer__import_plan *plan; /* NULL: findings are not wanted */
     bool scan;
     size_t tail;   /* bytes at the end of the archive that are looked at */
     uint64_t size; /* of the archive, and what may follow it */
@@ -79,8 +79,8 @@ static coffer_status zip_note(const zip_reading *in, coffer_weight weight, uint6
                               const char *name, size_t name_len)
 {
     return in->plan == NULL ? COFFER_OK
-                            : coffer__plan_put_finding(in->plan, weight, in->zip->file, offset, "", sentence, name,
-                                                       name_len, in->err);
+                            : coffer__import_plan_put_finding(in->plan, weight, in->zip->file, offset, "", sentence,
+                                                              name, name_len, in->err);
 }
 
 /* Refuses the archive because of a member; in a scan that is a finding, and the scan goes on. */
@@ -115,7 +115,7 @@ static coffer_status zip_find_end(zip_reading *in)
     const uint64_t place = zip->start + in->end.directory;
     /* An entry has 46 bytes at least, so the count is also bounded by the directory, which is known to lie in
        the file. */
-    if (in->end.count > ZIP_MOST_MEMBERS || in->end.directory_size > ZIP_MOST_DIRECTORY ||
+    if (in->end.count > ZIP_MAX_MEMBERS || in->end.directory_size > ZIP_MAX_DIRECTORY ||
         in->end.count > in->end.directory_size / ZIP_ENTRY_SIZE) {
         return coffer__fail_at(in->err, COFFER_ERR_ARCHIVE, place,
                                "the archive's directory, at byte %u, has %u members in %z, which is too many", place,
@@ -219,7 +219,7 @@ static bool zip_sizes_fit(const coffer__zip_member *member)
     if (member->method == 0) {
         return member->size == member->stored_size;
     }
-    return member->size / ZIP_MOST_RATIO <= member->stored_size && (member->size == 0 || member->stored_size > 0);
+    return member->size / ZIP_MAX_RATIO <= member->stored_size && (member->size == 0 || member->stored_size > 0);
 }
 
 /* What is wrong with a member in itself; NULL: nothing. */
@@ -477,7 +477,7 @@ static bool zip_sizes_agree(const uint8_t *head, const uint8_t *extra, size_t ex
 static bool zip_place(const coffer__zip *zip, const uint8_t *head, coffer__zip_member *member, const char **fault)
 {
     const uint64_t name_len = coffer__load_u16le(head + 26);
-    /* Not below zero: the entry's check left room for a head of 30 bytes before the directory. */
+    /* Not below zero: the entry's check left space for a head of 30 bytes before the directory. */
     const uint64_t most = zip->directory - member->head - ZIP_HEAD_SIZE;
     const uint64_t before = name_len + coffer__load_u16le(head + 28);
     if (memcmp(head, "PK\3\4", 4) != 0) {
@@ -502,9 +502,9 @@ static bool zip_place(const coffer__zip *zip, const uint8_t *head, coffer__zip_m
     return true;
 }
 
-/* Reads a local head into `head`, which has room for ZIP_LONGEST_HEAD bytes. What contradicts the directory is told by
+/* Reads a local head into `head`, which has space for ZIP_LONGEST_HEAD bytes. What contradicts the directory is told by
    *fault, a sentence with %q for the name; NULL: nothing does. */
-static coffer_status zip_locate(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+static coffer_status zip_locate(const coffer__zip *zip, const coffer__input_files *input, coffer__zip_member *member,
                                 uint8_t *head, const char **fault, coffer_error *err)
 {
     /* The head is read with the name in one go, since its length is known from the directory. If the local
@@ -525,7 +525,7 @@ static coffer_status zip_locate(const coffer__zip *zip, const coffer__input *inp
     return status;
 }
 
-coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input_files *input, coffer__zip_member *member,
                                  coffer_error *err)
 {
     const char *fault = NULL;
@@ -543,7 +543,7 @@ coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input *in
                : coffer__fail_at(err, COFFER_ERR_ARCHIVE, member->head, fault, member->name, member->name_len);
 }
 
-/* What is read of a local head, and some room for the extra fields that follow the name: NumPy's has sizes there. */
+/* What is read of a local head, and some space for the extra fields that follow the name: NumPy's has sizes there. */
 static coffer__zip_range zip_head_of(const void *archive, size_t number)
 {
     const coffer__zip *zip = archive;
@@ -633,7 +633,7 @@ static coffer_status zip_read(zip_reading *in)
     }
     window->file = in->zip->file;
     window->limit = in->zip->start + in->size;
-    window->spare = in->scan ? ZIP_MOST_SCANNED_GAPS : ZIP_MOST_GAPS;
+    window->spare = in->scan ? ZIP_MAX_SCANNED_GAPS : ZIP_MAX_GAPS;
     in->zip->window = window;
     coffer_status status = zip_find_end(in);
     if (status != COFFER_OK) {
@@ -659,8 +659,8 @@ static coffer_status zip_read_or_free(zip_reading *in, const coffer__wants *want
     return status;
 }
 
-coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
-                               uint64_t size, const coffer__wants *wants, coffer__plan *plan,
+coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input_files *input, uint32_t file, uint64_t start,
+                               uint64_t size, const coffer__wants *wants, coffer__import_plan *plan,
                                const coffer_allocator *allocator, coffer_error *err)
 {
     *zip = (coffer__zip){ .file = file, .start = start, .allocator = allocator };
@@ -669,9 +669,9 @@ coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uin
 }
 
 /* A comment that reaches beyond the tail would hide the end: nobody writes one into such an archive. */
-coffer_status coffer__zip_read_embedded(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
-                                        uint64_t size, const coffer__wants *wants, coffer__plan *plan,
-                                        const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__zip_read_embedded(coffer__zip *zip, const coffer__input_files *input, uint32_t file,
+                                        uint64_t start, uint64_t size, const coffer__wants *wants,
+                                        coffer__import_plan *plan, const coffer_allocator *allocator, coffer_error *err)
 {
     *zip = (coffer__zip){ .file = file, .start = start, .allocator = allocator };
     zip_reading in = { .zip = zip, .input = input, .plan = plan, .tail = ZIP_EMBEDDED_TAIL, .size = size, .err = err };

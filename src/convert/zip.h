@@ -54,34 +54,35 @@ typedef struct coffer__zip {
  * findings, too, as far as one can go on, and only some heads are read, so that little is fetched: locate the
  * members that are to be read. COFFER_ERR_ARCHIVE with the byte. On failure there is nothing to free.
  */
-coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
-                               uint64_t size, const coffer__wants *wants, coffer__plan *plan,
+coffer_status coffer__zip_read(coffer__zip *zip, const coffer__input_files *input, uint32_t file, uint64_t start,
+                               uint64_t size, const coffer__wants *wants, coffer__import_plan *plan,
                                const coffer_allocator *allocator, coffer_error *err);
 /* The same for an archive that a directory of others has the place and the size of: with nothing after it, and so many of
    them that only the last bytes of each are looked at for its end. */
-coffer_status coffer__zip_read_embedded(coffer__zip *zip, const coffer__input *input, uint32_t file, uint64_t start,
-                                        uint64_t size, const coffer__wants *wants, coffer__plan *plan,
-                                        const coffer_allocator *allocator, coffer_error *err);
+coffer_status coffer__zip_read_embedded(coffer__zip *zip, const coffer__input_files *input, uint32_t file,
+                                        uint64_t start, uint64_t size, const coffer__wants *wants,
+                                        coffer__import_plan *plan, const coffer_allocator *allocator,
+                                        coffer_error *err);
 void coffer__zip_free(coffer__zip *zip);
 /* The member of that exact name; NULL. Of several, which only scans meet, the last, as loaders take it. */
 coffer__zip_member *coffer__zip_find(const coffer__zip *zip, const char *name, size_t name_len);
 /* Reads the local head of a member that has no place yet. COFFER_ERR_ARCHIVE when it contradicts the directory; a scan may
    go on then if the member is `located` all the same. */
-coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+coffer_status coffer__zip_locate(const coffer__zip *zip, const coffer__input_files *input, coffer__zip_member *member,
                                  coffer_error *err);
 /* Where the beginnings of many members will be loaded, one member after another: reads those from `member` on that lie
    near each other at once. */
-coffer_status coffer__zip_load_ahead(const coffer__zip *zip, const coffer__input *input,
+coffer_status coffer__zip_load_ahead(const coffer__zip *zip, const coffer__input_files *input,
                                      const coffer__zip_member *member, coffer_error *err);
 /* The first `size` bytes of a member's data, at most all of them, inflated if need be; a scan may ask for a member that
    has no place. When that is all of it, its CRC has to be right: COFFER_ERR_CHECKSUM. */
-coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input_files *input, coffer__zip_member *member,
                                void *bytes, size_t size, coffer_error *err);
 /* Whether a member may have that name: it stays below the folder where somebody unpacks it, and reads the same
    everywhere. */
 bool coffer__zip_is_plain_name(const char *name, size_t name_len);
 /* Reads all of a stored member, which somebody will read where it lies, for its CRC alone: COFFER_ERR_CHECKSUM. */
-coffer_status coffer__zip_check(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+coffer_status coffer__zip_check(const coffer__zip *zip, const coffer__input_files *input, coffer__zip_member *member,
                                 coffer_error *err);
 
 #endif

@@ -3,7 +3,7 @@
  * Members of archives in memory: what readers look at, which is small beside the tensors. Tensors themselves are
  * never loaded here: the plan has their places, and whoever writes them reads and checks them (decode.c).
  *
- * The caller has room for `size` bytes, and the directory's sizes were compared with the method and the file when the
+ * The caller has space for `size` bytes, and the directory's sizes were compared with the method and the file when the
  * archive was opened. So a member costs as much memory as its caller has decided on, never what its bytes inflate to.
  */
 #include "alloc.h"
@@ -21,7 +21,7 @@
 /* A member's stored bytes, part by part. */
 typedef struct load_stream {
     const coffer__zip *zip;
-    const coffer__input *input;
+    const coffer__input_files *input;
     uint64_t at;
     uint64_t left;
     uint8_t *part;
@@ -41,8 +41,8 @@ static coffer_status load_next(void *ctx, const uint8_t **bytes, size_t *size, c
 }
 
 /* All of the member has to inflate to exactly its size; a beginning only has to be there. */
-static coffer_status load_inflated(const coffer__zip *zip, const coffer__input *input, const coffer__zip_member *member,
-                                   void *bytes, size_t size, coffer_error *err)
+static coffer_status load_inflated(const coffer__zip *zip, const coffer__input_files *input,
+                                   const coffer__zip_member *member, void *bytes, size_t size, coffer_error *err)
 {
     load_stream in = {
         .zip = zip, .input = input, .at = member->at, .left = member->stored_size, .part_size = LOAD_PART
@@ -52,7 +52,7 @@ static coffer_status load_inflated(const coffer__zip *zip, const coffer__input *
     if (in.part == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    /* A member that inflates to more than its size says fails here; it was never given more room. */
+    /* A member that inflates to more than its size says fails here; it was never given more space. */
     const coffer_status status = coffer__inflate(&stream, bytes, size, size == member->size, err);
     coffer__free_array(zip->allocator, in.part, LOAD_PART, 1);
     return status;
@@ -68,7 +68,7 @@ static coffer__zip_range load_beginning_of(const void *archive, size_t number)
 }
 
 /* Members without a place, which only scans have, end the window: their place is 0, before all others. */
-coffer_status coffer__zip_load_ahead(const coffer__zip *zip, const coffer__input *input,
+coffer_status coffer__zip_load_ahead(const coffer__zip *zip, const coffer__input_files *input,
                                      const coffer__zip_member *member, coffer_error *err)
 {
     if (!member->located) {
@@ -101,7 +101,7 @@ static coffer_status load_check(const coffer__zip *zip, const coffer__zip_member
     return load_judge(zip, member, crc, err);
 }
 
-coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input_files *input, coffer__zip_member *member,
                                void *bytes, size_t size, coffer_error *err)
 {
     coffer_status status = coffer__zip_locate(zip, input, member, err);
@@ -117,7 +117,7 @@ coffer_status coffer__zip_load(const coffer__zip *zip, const coffer__input *inpu
 }
 
 /* Part by part, since the member may be larger than what anyone would hold in memory for a checksum. */
-coffer_status coffer__zip_check(const coffer__zip *zip, const coffer__input *input, coffer__zip_member *member,
+coffer_status coffer__zip_check(const coffer__zip *zip, const coffer__input_files *input, coffer__zip_member *member,
                                 coffer_error *err)
 {
     coffer_status status = coffer__zip_locate(zip, input, member, err);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define ARRAY_FIRST_ROOM 16
+#define ARRAY_FIRST_CAPACITY 16
 
 void *coffer__alloc(const coffer_allocator *allocator, size_t size)
 {
@@ -22,7 +22,7 @@ void *coffer__alloc_zeroed(const coffer_allocator *allocator, size_t size)
 }
 
 /* What an array takes. An allocator may answer NULL for 0 bytes, which would look like a failure,
-   so an array of no items takes the room of one. */
+   so an array of no items takes the space of one. */
 static size_t array_size(size_t count, size_t size)
 {
     return count == 0 ? size : count * size;
@@ -53,21 +53,22 @@ void *coffer__realloc(const coffer_allocator *allocator, void *block, size_t old
 
 /* Doubling, so that an item is moved a few times in all. The bounds come before the products that
    they guard. */
-void *coffer__grow_array(const coffer_allocator *allocator, void *items, size_t count, size_t *room, size_t size,
+void *coffer__grow_array(const coffer_allocator *allocator, void *items, size_t count, size_t *capacity, size_t size,
                          coffer_error *err)
 {
-    if (count < *room) {
+    if (count < *capacity) {
         return items;
     }
-    const bool fits = *room <= INT32_MAX / 2 && *room <= SIZE_MAX / 2 / size && size <= SIZE_MAX / ARRAY_FIRST_ROOM;
-    const size_t wanted = *room == 0 ? ARRAY_FIRST_ROOM : 2 * *room;
-    void *grown = fits ? coffer__realloc(allocator, items, *room * size, wanted * size) : NULL;
+    const bool fits =
+        *capacity <= INT32_MAX / 2 && *capacity <= SIZE_MAX / 2 / size && size <= SIZE_MAX / ARRAY_FIRST_CAPACITY;
+    const size_t wanted = *capacity == 0 ? ARRAY_FIRST_CAPACITY : 2 * *capacity;
+    void *grown = fits ? coffer__realloc(allocator, items, *capacity * size, wanted * size) : NULL;
     if (grown == NULL) {
         coffer__fail(err, COFFER_ERR_MEMORY, "no memory for more than %u items of %u bytes each", (uint64_t)count,
                      (uint64_t)size);
         return NULL;
     }
-    *room = wanted;
+    *capacity = wanted;
     return grown;
 }
 

@@ -25,12 +25,12 @@ void coffer__free_array(const coffer_allocator *allocator, void *block, size_t c
    block as it was, when the allocator has no memory. */
 void *coffer__realloc(const coffer_allocator *allocator, void *block, size_t old_size, size_t new_size);
 /*
- * Room for one more item in a list of `count` items of `size` bytes each (at least 1), whose block
- * has room for *room: the same block, or one of twice the room, which *room then says. NULL, with
+ * Space for one more item in a list of `count` items of `size` bytes each (at least 1), whose block
+ * has space for *capacity: the same block, or one of twice the space, which *capacity then says. NULL, with
  * *err filled, when the allocator has no memory, or when there are 2^30 items already, as sorting
- * numbers them with 32 bits; then the old block stays. Free it by coffer__free, with *room * size.
+ * numbers them with 32 bits; then the old block stays. Free it by coffer__free, with *capacity * size.
  */
-void *coffer__grow_array(const coffer_allocator *allocator, void *items, size_t count, size_t *room, size_t size,
+void *coffer__grow_array(const coffer_allocator *allocator, void *items, size_t count, size_t *capacity, size_t size,
                          coffer_error *err);
 /* NULL is allowed. */
 void coffer__free(const coffer_allocator *allocator, void *block, size_t size);

@@ -25,7 +25,7 @@ void coffer__base64_write(char *text, const uint8_t *bytes, size_t size)
     }
 }
 
-/* Room is compared without adding to the length, which may be the largest there is. */
+/* Space is compared without adding to the length, which may be the largest there is. */
 size_t coffer_base64(const void *bytes, size_t size, char *text, size_t text_size)
 {
     const size_t len = coffer__base64_len(size);

@@ -13,7 +13,7 @@
 
 /* How many characters `size` bytes become: four for every three bytes begun. */
 size_t coffer__base64_len(size_t size);
-/* Writes them, without a NUL; `text` has room for coffer__base64_len(size) characters. */
+/* Writes them, without a NUL; `text` has space for coffer__base64_len(size) characters. */
 void coffer__base64_write(char *text, const uint8_t *bytes, size_t size);
 /* Reads them back into memory of at least text_len / 4 * 3 bytes; *size is how many there are.
    False for text that coffer__base64_write cannot have made; then *bytes may have been written to.

@@ -39,7 +39,7 @@ unsigned coffer__dtype_tag(coffer_dtype dtype)
 
 const char *coffer_dtype_name(coffer_dtype dtype)
 {
-    return coffer__dtype(dtype)->name;
+    return coffer__dtype_info_of(dtype)->name;
 }
 
 /* A search of all rows, and an exact comparison. Readers rarely come here: they try the dtypes of
@@ -57,15 +57,15 @@ coffer_dtype coffer_dtype_from_name(const char *name, size_t name_len)
 
 uint32_t coffer_dtype_bits(coffer_dtype dtype)
 {
-    return coffer__dtype(dtype)->bits;
+    return coffer__dtype_info_of(dtype)->bits;
 }
 
 uint32_t coffer_dtype_alignment(coffer_dtype dtype)
 {
-    return coffer__dtype(dtype)->alignment;
+    return coffer__dtype_info_of(dtype)->alignment;
 }
 
 coffer_kind coffer_dtype_kind(coffer_dtype dtype)
 {
-    return (coffer_kind)coffer__dtype(dtype)->kind;
+    return (coffer_kind)coffer__dtype_info_of(dtype)->kind;
 }

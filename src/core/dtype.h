@@ -45,7 +45,7 @@ unsigned coffer__dtype_tag(coffer_dtype dtype);
 
 /* The row of a dtype. Any int may be asked for, since callers of the library can pass any: numbers
    that are no dtype get row 0. */
-static inline const coffer__dtype_info *coffer__dtype(coffer_dtype dtype)
+static inline const coffer__dtype_info *coffer__dtype_info_of(coffer_dtype dtype)
 {
     const bool known = (int)dtype > 0 && (int)dtype <= COFFER_DTYPE_COUNT;
     return &coffer__dtype_rows[known ? (int)dtype : 0];
@@ -65,7 +65,7 @@ static inline bool coffer__tensor_bits(coffer_dtype dtype, const uint64_t *shape
             return false;
         }
     }
-    return coffer__mul_u64(product, coffer__dtype(dtype)->bits, bits);
+    return coffer__mul_u64(product, coffer__dtype_info_of(dtype)->bits, bits);
 }
 
 #endif

@@ -137,8 +137,8 @@ static const struct status_row {
 
 /* Bytes that a quoted name and a path may take in a message, each with a NUL. message_put_quoted
    has a buffer of the larger, that for paths. */
-#define MESSAGE_NAME_ROOM 96
-#define MESSAGE_PATH_ROOM 320
+#define MESSAGE_NAME_CAPACITY 96
+#define MESSAGE_PATH_CAPACITY 320
 
 /* A message that is being written. What does not fit is cut off; one byte is kept for the NUL. */
 typedef struct message_writer {
@@ -150,8 +150,8 @@ typedef struct message_writer {
 /* Whatever does not fit is left out: a message that is cut is better than none. */
 static void message_put(message_writer *out, const char *text, size_t text_len)
 {
-    const size_t room = out->size - 1 - out->used;
-    const size_t taken = text_len < room ? text_len : room;
+    const size_t capacity = out->size - 1 - out->used;
+    const size_t taken = text_len < capacity ? text_len : capacity;
     memcpy(out->text + out->used, text, taken);
     out->used += taken;
 }
@@ -212,12 +212,12 @@ static void message_put_hex(message_writer *out, uint64_t value)
     message_put(out, digits + at, sizeof digits - at);
 }
 
-/* `room` bytes hold the escaped text and a NUL; a longer one loses its middle. Escaping keeps a
+/* `capacity` bytes hold the escaped text and a NUL; a longer one loses its middle. Escaping keeps a
    name from a file from moving the cursor of the terminal that shows the message. */
-static void message_put_quoted(message_writer *out, const char *text, size_t text_len, size_t room)
+static void message_put_quoted(message_writer *out, const char *text, size_t text_len, size_t capacity)
 {
-    char escaped[MESSAGE_PATH_ROOM];
-    coffer__escape_cut(text, text_len, escaped, room);
+    char escaped[MESSAGE_PATH_CAPACITY];
+    coffer__escape_cut(text, text_len, escaped, capacity);
     message_put(out, "\"", 1);
     message_put(out, escaped, coffer__text_len(escaped));
     message_put(out, "\"", 1);
@@ -247,12 +247,12 @@ static const char *message_convert(message_writer *out, const char *format, va_l
         break;
     case 'q': {
         const char *text = va_arg(*arguments, const char *);
-        message_put_quoted(out, text, va_arg(*arguments, size_t), MESSAGE_NAME_ROOM);
+        message_put_quoted(out, text, va_arg(*arguments, size_t), MESSAGE_NAME_CAPACITY);
         break;
     }
     case 'p': {
         const char *path = va_arg(*arguments, const char *);
-        message_put_quoted(out, path, coffer__text_len(path), MESSAGE_PATH_ROOM);
+        message_put_quoted(out, path, coffer__text_len(path), MESSAGE_PATH_CAPACITY);
         break;
     }
     default:

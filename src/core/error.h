@@ -7,7 +7,7 @@
  * The format knows no printf: this room may not use libc's. Its conversions, each taking one argument:
  *   %s  const char *, as it is (our own text)         %u  uint64_t, decimal        %x  uint64_t, hexadecimal with 0x
  *   %d  int64_t, decimal                              %q  const char * then size_t: escaped and quoted, cut when long
- *   %p  const char *, a path: escaped, quoted, with much more room than %q        %%
+ *   %p  const char *, a path: escaped, quoted, with much more space than %q        %%
  *   %z  uint64_t, a number of bytes, with its unit: "20 bytes", "2.2 GB (2200119864 bytes)"
  * Every integer argument must be cast to uint64_t or int64_t where it is not one already.
  */

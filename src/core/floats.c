@@ -68,7 +68,7 @@ static void floats_of_f16(const uint16_t *codes, size_t count, float *values)
 
 void coffer__floats_decode(coffer_dtype dtype, const uint8_t *bytes, size_t count, float *values)
 {
-    uint16_t codes[COFFER__FLOATS_MOST];
+    uint16_t codes[COFFER__FLOATS_MAX];
     if (dtype == COFFER_F32) {
         coffer__floats_copy(bytes, count, values);
         return;
@@ -86,7 +86,7 @@ void coffer__floats_decode(coffer_dtype dtype, const uint8_t *bytes, size_t coun
 /* A NaN loses its payload, as in every other dtype. */
 static void floats_put_f32(const float *values, size_t count, uint8_t *bytes)
 {
-    uint32_t codes[COFFER__FLOATS_MOST];
+    uint32_t codes[COFFER__FLOATS_MAX];
     for (size_t i = 0; i < count; i++) {
         const uint32_t bits = coffer__float_bits(values[i]);
         const uint32_t sign = bits & UINT32_C(0x80000000);
@@ -115,7 +115,7 @@ static void floats_count_losses(const float *values, const uint16_t *codes, size
 void coffer__floats_encode(coffer_dtype dtype, const float *values, size_t count, uint8_t *bytes,
                            coffer__floats_losses *losses)
 {
-    uint16_t codes[COFFER__FLOATS_MOST];
+    uint16_t codes[COFFER__FLOATS_MAX];
     if (dtype == COFFER_F32) {
         floats_put_f32(values, count, bytes);
         return;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* The most numbers of a call. */
-#define COFFER__FLOATS_MOST 1024
+#define COFFER__FLOATS_MAX 1024
 
 /* What became infinite, and what became zero. */
 typedef struct coffer__floats_losses {

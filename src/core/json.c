@@ -300,7 +300,7 @@ static bool json_is_digit(uint8_t byte)
 /*
  * The digits are consumed one by one; take_u64 in safetensors.c is the fast way for those that are
  * usual. `fits` ends the loop at the first digit that makes the number wrong: one after a leading
- * zero, or one that 64 bits have no room for. The error names the number's first byte.
+ * zero, or one that 64 bits have no space for. The error names the number's first byte.
  */
 coffer_status coffer__json_u64(coffer__json *json, uint64_t *value)
 {

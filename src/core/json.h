@@ -89,7 +89,7 @@ static inline coffer_status coffer__json_next(coffer__json *json, char close, bo
     return COFFER_OK;
 }
 /*
- * Consumes white space and a string. `text` needs room for as many bytes as are left in the input,
+ * Consumes white space and a string. `text` needs space for as many bytes as are left in the input,
  * at most: what an escape stands for is never longer than the escape. The unescaped bytes go there,
  * without a NUL; the string may contain NULs of its own. *has_control tells of control characters
  * in the result: C0 and NUL come by escapes only, DEL and C1 also as they are. With text NULL the

@@ -38,7 +38,7 @@ void coffer__scratch_free(coffer__scratch *scratch)
     scratch->used = 0;
 }
 
-/* Room for `size` bytes more after what is used. The block may move: distances are kept, pointers
+/* Space for `size` bytes more after what is used. The block may move: distances are kept, pointers
    are not. It grows by half at least, so that many small keys cost few allocations. */
 static coffer_status scratch_reserve(coffer__scratch *scratch, size_t size, coffer_error *err)
 {
@@ -170,7 +170,7 @@ static coffer_status skip_close_object(coffer__json *json, size_t keys_at, coffe
  * largest double, 1.8e308: below 1e289 none does, above 1e308 all do but 0. The table has those
  * between.
  */
-#define SKIP_LEAST_POWER 289
+#define SKIP_MIN_POWER 289
 #define SKIP_LARGEST_POWER 308
 static const double skip_powers[] = { 1e289, 1e290, 1e291, 1e292, 1e293, 1e294, 1e295, 1e296, 1e297, 1e298,
                                       1e299, 1e300, 1e301, 1e302, 1e303, 1e304, 1e305, 1e306, 1e307, 1e308 };
@@ -180,7 +180,7 @@ static bool skip_is_digit(uint8_t byte)
     return byte >= '0' && byte <= '9';
 }
 
-/* Appends a digit when 64 bits have room for it. */
+/* Appends a digit when 64 bits have space for it. */
 static bool skip_append(uint64_t *significand, uint8_t digit)
 {
     const uint64_t value = (uint64_t)(digit - '0');
@@ -223,10 +223,10 @@ static bool skip_number_overflows(const uint8_t *text, size_t text_len)
         }
     }
     power += negative ? -exponent : exponent;
-    if (significand == 0 || power < SKIP_LEAST_POWER) {
+    if (significand == 0 || power < SKIP_MIN_POWER) {
         return false;
     }
-    return power > SKIP_LARGEST_POWER || (double)significand * skip_powers[power - SKIP_LEAST_POWER] > DBL_MAX;
+    return power > SKIP_LARGEST_POWER || (double)significand * skip_powers[power - SKIP_MIN_POWER] > DBL_MAX;
 }
 
 /* Consumes decimal digits, and tells how many there were. */

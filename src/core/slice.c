@@ -225,7 +225,7 @@ static coffer_status slice_bits_error(const coffer__dtype_info *info, uint64_t r
  */
 static coffer_status slice_layout(const slice_frame *frame, coffer__box *box, coffer_error *err)
 {
-    const coffer__dtype_info *info = coffer__dtype(frame->tensor->dtype);
+    const coffer__dtype_info *info = coffer__dtype_info_of(frame->tensor->dtype);
     uint64_t start = 0; /* these three in bits */
     uint64_t run = info->bits;
     uint64_t stride = run;
@@ -273,7 +273,7 @@ static coffer_status slice_plan_frame(const slice_frame *frame, coffer__box *box
         coffer__box_one_run(box, frame->tensor->size);
         return COFFER_OK;
     }
-    if (coffer__dtype(frame->tensor->dtype)->bits == 0) {
+    if (coffer__dtype_info_of(frame->tensor->dtype)->bits == 0) {
         return coffer__fail(err, COFFER_ERR_DTYPE,
                             "a tensor of a dtype that this version does not know can only be read whole");
     }

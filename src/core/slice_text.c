@@ -188,7 +188,7 @@ static coffer_status slice_text(const char *text, size_t text_len, slice_list *l
     return COFFER_OK;
 }
 
-/* `*count` is the room on entry and the number of indices afterwards. Where the room is too small,
+/* `*count` is the space on entry and the number of indices afterwards. Where the space is too small,
    the call fails with COFFER_ERR_BUFFER_SIZE and tells in err->expected how many there are. */
 coffer_status coffer_slice_parse(const char *text, size_t text_len, coffer_index *indices, size_t *count,
                                  coffer_error *err)

@@ -40,28 +40,28 @@ static const coffer__entry *table_entry(const coffer_table *table, size_t i)
     return table_entry_at(table, table_order_of(table)[i]);
 }
 
-static const coffer__pair *table_pair_at(const coffer_table *table, uint32_t distance)
+static const coffer__text_pair *table_pair_at(const coffer_table *table, uint32_t distance)
 {
-    return (const coffer__pair *)(const void *)((const char *)table + (size_t)distance * 4);
+    return (const coffer__text_pair *)(const void *)((const char *)table + (size_t)distance * 4);
 }
 
-static const coffer__pair *table_pair(const coffer_table *table, size_t i)
+static const coffer__text_pair *table_pair(const coffer_table *table, size_t i)
 {
     const uint32_t *order = (const uint32_t *)(const void *)((const char *)table + table->pair_order_at);
     return table_pair_at(table, order[i]);
 }
 
-static const char *pair_key(const coffer__pair *pair)
+static const char *pair_key(const coffer__text_pair *pair)
 {
     return (const char *)(pair + 1);
 }
 
-static const char *pair_value(const coffer__pair *pair)
+static const char *pair_value(const coffer__text_pair *pair)
 {
     return pair_key(pair) + pair->key_len + 1;
 }
 
-size_t coffer__pair_size(const coffer__pair *pair)
+size_t coffer__pair_size(const coffer__text_pair *pair)
 {
     return table_round_up(sizeof *pair + pair->key_len + 1 + pair->value_len + 1, 4);
 }
@@ -329,7 +329,7 @@ static unsigned table_bit_width(uint64_t value)
 
 /*
  * Sorts keys by their bits from `low` to `high`, a byte of them at a time, the lowest first; each
- * pass keeps the order of equal bytes, so all passes together sort. `spare` has room for as many.
+ * pass keeps the order of equal bytes, so all passes together sort. `spare` has space for as many.
  * The two change roles after each pass; returns where the keys are in the end: `keys` or `spare`.
  */
 static const uint64_t *table_sort_keys(uint64_t *keys, uint64_t *spare, size_t count, unsigned low, unsigned high)
@@ -407,7 +407,7 @@ static void table_order(coffer_table *table, const coffer__mark *marks, bool in_
     coffer__sort(order, table->count, table_offset_before, table);
 }
 
-static int table_pair_compare(const coffer__pair *a, const coffer__pair *b)
+static int table_pair_compare(const coffer__text_pair *a, const coffer__text_pair *b)
 {
     return coffer__compare_names(pair_key(a), a->key_len, pair_key(b), b->key_len);
 }
@@ -427,9 +427,9 @@ static coffer_status table_order_pairs(coffer_table *table, uint64_t origin, cof
         at += coffer__pair_size(table_pair_at(table, order[i]));
     }
     coffer__sort(order, table->pair_count, table_key_before, table);
-    const coffer__pair *second = NULL;
+    const coffer__text_pair *second = NULL;
     for (size_t i = 1; i < table->pair_count; i++) {
-        const coffer__pair *pair = table_pair(table, i);
+        const coffer__text_pair *pair = table_pair(table, i);
         if (table_pair_compare(table_pair(table, i - 1), pair) == 0 &&
             (second == NULL || pair->position < second->position)) {
             second = pair;
@@ -455,7 +455,7 @@ static size_t table_slots_for(size_t count)
 }
 
 /*
- * Lays out what follows the entries, and sees that the block has room for it beside the marks,
+ * Lays out what follows the entries, and sees that the block has space for it beside the marks,
  * which are still needed. Where entries have to be sorted, the slots are made large enough for
  * table_order_many: keys and as much to spare.
  */
@@ -473,10 +473,10 @@ static coffer_status builder_lay_out(coffer__builder *builder, bool in_order, co
     if (end > builder->marks_at) {
         return builder_resize(builder, end + builder_marks_size(builder), err);
     }
-    /* Where more than half of the slots would be taken, more of them are worth room that is there
+    /* Where more than half of the slots would be taken, more of them are worth space that is there
        anyway: searches get shorter. */
-    const bool has_room = head->slot_count <= (builder->marks_at - head->slots_at) / (2 * sizeof(uint64_t));
-    if (has_room && head->slot_count < 2 * head->count) {
+    const bool has_capacity = head->slot_count <= (builder->marks_at - head->slots_at) / (2 * sizeof(uint64_t));
+    if (has_capacity && head->slot_count < 2 * head->count) {
         head->slot_count *= 2;
     }
     return COFFER_OK;
@@ -516,7 +516,7 @@ coffer_status coffer__builder_seal(coffer__builder *builder, bool in_order, uint
 
 /* ---- notes ---- */
 
-void coffer__table_note(coffer_table *table, coffer_note_kind kind, uint64_t offset)
+void coffer__table_add_note(coffer_table *table, coffer_note_kind kind, uint64_t offset)
 {
     coffer_note *note = &table->notes[kind];
     note->count++;
@@ -570,7 +570,7 @@ coffer_status coffer__table_note_case(coffer_table *table, uint64_t origin, coff
         const coffer__entry *a = table_entry(table, order[i - 1]);
         const coffer__entry *b = table_entry(table, order[i]);
         if (compare_folded(&a->tensor, &b->tensor) == 0) {
-            coffer__table_note(table, COFFER_NOTE_CASE, origin + (a->position > b->position ? a : b)->position);
+            coffer__table_add_note(table, COFFER_NOTE_CASE, origin + (a->position > b->position ? a : b)->position);
         }
     }
     coffer__free(&table->allocator, order, size);
@@ -683,7 +683,7 @@ bool coffer_table_metadata_at(const coffer_table *table, size_t i, coffer_pair *
     if (i >= table->pair_count) {
         return false;
     }
-    const coffer__pair *found = table_pair(table, i);
+    const coffer__text_pair *found = table_pair(table, i);
     *pair = (coffer_pair){ pair_key(found), pair_value(found), found->key_len, found->value_len };
     return true;
 }
@@ -695,14 +695,14 @@ const char *coffer_table_metadata_get(const coffer_table *table, const char *key
     size_t high = table->pair_count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        const coffer__pair *pair = table_pair(table, middle);
+        const coffer__text_pair *pair = table_pair(table, middle);
         if (coffer__compare_names(pair_key(pair), pair->key_len, key, key_len) < 0) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    const coffer__pair *found = low < table->pair_count ? table_pair(table, low) : NULL;
+    const coffer__text_pair *found = low < table->pair_count ? table_pair(table, low) : NULL;
     if (found == NULL || coffer__compare_names(pair_key(found), found->key_len, key, key_len) != 0) {
         return NULL;
     }

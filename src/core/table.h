@@ -9,7 +9,7 @@
  *
  *   tensor, 8-aligned   coffer__entry | name, NUL, padding to 8 | shape u64[rank]
  *                       | of an unknown dtype: its name, NUL, padding to 8
- *   pair, 4-aligned     coffer__pair | key, NUL | value, NUL, padding to 4; the pairs lie together, among
+ *   pair, 4-aligned     coffer__text_pair | key, NUL | value, NUL, padding to 4; the pairs lie together, among
  *                       the tensors
  *
  * `order` lists the tensors in order of offset and `pair_order` the pairs in order of keys, as distances
@@ -24,7 +24,7 @@
  * While the table is built, its block has entries at the front, up to `used`, and a coffer__mark for
  * each tensor at the back, from `marks_at` on, that of the first tensor last:
  *
- *   coffer_table | entries → | room | ← marks
+ *   coffer_table | entries → | space | ← marks
  *
  * Both grow into the same room, so neither count has to be known before. After the construction nobody
  * needs the marks, and the index may lie in their place.
@@ -49,11 +49,11 @@ typedef struct coffer__mark {
 } coffer__mark;
 
 /* A pair of the metadata. Its key and value follow, each with a NUL. */
-typedef struct coffer__pair {
+typedef struct coffer__text_pair {
     uint32_t key_len;
     uint32_t value_len;
     uint32_t position; /* of the key's quote in the header */
-} coffer__pair;
+} coffer__text_pair;
 
 struct coffer_table {
     coffer_allocator allocator;
@@ -77,7 +77,7 @@ struct coffer_table {
 };
 
 /*
- * A table under construction. Entries are written at `used`, after room was reserved. Every
+ * A table under construction. Entries are written at `used`, after space was reserved. Every
  * reservation may move the block, so distances are kept and pointers are not; what has pointers
  * into the block gets them again when the table is sealed.
  */
@@ -92,7 +92,7 @@ typedef struct coffer__builder {
    block. On failure there is nothing to free. */
 coffer_status coffer__builder_init(coffer__builder *builder, const coffer_allocator *allocator, uint64_t text_size,
                                    coffer_error *err);
-/* Makes the room that coffer__builder_reserve did not find. Call that one. */
+/* Makes the space that coffer__builder_reserve did not find. Call that one. */
 coffer_status coffer__builder_grow(coffer__builder *builder, uint64_t size, size_t header_left, coffer_error *err);
 /*
  * Ends the construction: orders, indexes, and finds what comes twice (COFFER_ERR_DUPLICATE_NAME,
@@ -109,15 +109,15 @@ void coffer__builder_discard(coffer__builder *builder);
 uint32_t coffer__hash_name(const char *name, size_t name_len);
 
 /*
- * Room for `size` bytes from `used` on, and for one mark. `header_left` bytes of the header are
+ * Space for `size` bytes from `used` on, and for one mark. `header_left` bytes of the header are
  * still to come: they bound how far the block grows. Pointers into the block are stale after this
  * call.
  */
 static inline coffer_status coffer__builder_reserve(coffer__builder *builder, uint64_t size, size_t header_left,
                                                     coffer_error *err)
 {
-    const size_t room = builder->marks_at - builder->used;
-    const bool fits = room >= sizeof(coffer__mark) && size <= room - sizeof(coffer__mark);
+    const size_t capacity = builder->marks_at - builder->used;
+    const bool fits = capacity >= sizeof(coffer__mark) && size <= capacity - sizeof(coffer__mark);
     return fits ? COFFER_OK : coffer__builder_grow(builder, size, header_left, err);
 }
 
@@ -143,7 +143,7 @@ static inline void coffer__entry_set_pointers(coffer__entry *entry)
 }
 
 /* Adds the entry at `used`, `size` bytes long (a multiple of 8) and complete but for its pointers,
-   to the table. coffer__builder_reserve has made room for it and for its mark. */
+   to the table. coffer__builder_reserve has made space for it and for its mark. */
 static inline void coffer__builder_add(coffer__builder *builder, size_t size)
 {
     coffer__entry *entry = (coffer__entry *)coffer__builder_at(builder, builder->used);
@@ -157,10 +157,10 @@ static inline void coffer__builder_add(coffer__builder *builder, size_t size)
 }
 
 /* What a pair takes in the block, its texts, NULs and padding included. */
-size_t coffer__pair_size(const coffer__pair *pair);
+size_t coffer__pair_size(const coffer__text_pair *pair);
 
 /* Counts one more of a kind of note, at a byte of the file; the first byte of all is kept. */
-void coffer__table_note(coffer_table *table, coffer_note_kind kind, uint64_t offset);
+void coffer__table_add_note(coffer_table *table, coffer_note_kind kind, uint64_t offset);
 /* What `shard` of a tensor says that is to be left out. */
 #define COFFER__LEFT_OUT UINT32_MAX
 /* Leaves out all tensors that are marked so: they are not counted, listed or found any more, though they are in the

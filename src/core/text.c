@@ -104,7 +104,7 @@ static size_t write_hex(char *out, uint32_t value)
 
 /*
  * Escapes the first character of `text` into `out`; *out_len is what it takes there. Returns how
- * many bytes of `text` it was. 12 bytes of room are enough for every escape.
+ * many bytes of `text` it was. 12 bytes of space are enough for every escape.
  *
  * Bytes that are no UTF-8, and ASCII's control characters, become \xNN, other characters \u{NNNN};
  * a backslash is doubled. So the result stands for exactly one text.
@@ -156,7 +156,7 @@ size_t coffer_escape(const char *text, size_t text_len, char *out, size_t out_si
 
 /*
  * Two passes: the first measures the whole. The second keeps pieces as long as they fit into the
- * first half, and from the end those of which no more than half a room is left to come. sizeof
+ * first half, and from the end those of which no more than half a space is left to come. sizeof
  * counts the NUL of the ellipsis, which is that of the result.
  */
 void coffer__escape_cut(const char *text, size_t text_len, char *out, size_t out_size)

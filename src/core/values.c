@@ -141,7 +141,7 @@ static double values_one(const coffer__dtype_info *info, uint64_t code)
 /* 0.0 for what has no subnormal numbers: integers, and E8M0. */
 double coffer_dtype_least_normal(coffer_dtype dtype)
 {
-    const coffer__dtype_info *info = coffer__dtype(dtype);
+    const coffer__dtype_info *info = coffer__dtype_info_of(dtype);
     const bool has_subnormals = info->exponent > 0 && info->special != COFFER__SPECIAL_SCALE;
     return has_subnormals ? values_from_bits(values_normal(1 - info->bias, 0, 0)) : 0.0;
 }
@@ -248,7 +248,7 @@ static void values_of_packed(const coffer__dtype_info *info, const uint8_t *data
  */
 coffer_status coffer_decode(coffer_dtype dtype, const void *data, uint64_t first, size_t count, double *values)
 {
-    const coffer__dtype_info *info = coffer__dtype(dtype);
+    const coffer__dtype_info *info = coffer__dtype_info_of(dtype);
     if (info->bits == 0 || (count > 0 && (data == NULL || values == NULL))) {
         return COFFER_ERR_ARGUMENT;
     }
@@ -332,7 +332,7 @@ coffer_status coffer_encode(coffer_dtype dtype, const double *values, size_t cou
 {
     /* A copy: what is written through `to` cannot change it, as far as the compiler knows, so it
        stays in registers. */
-    const coffer__dtype_info info = *coffer__dtype(dtype);
+    const coffer__dtype_info info = *coffer__dtype_info_of(dtype);
     const bool has_infinities = info.kind == COFFER_KIND_FLOAT && info.special == COFFER__SPECIAL_IEEE;
     if (!has_infinities || (count > 0 && (data == NULL || values == NULL))) {
         return COFFER_ERR_ARGUMENT;

@@ -13,12 +13,12 @@
    The bounds keep the sum below SIZE_MAX. After a failure the old text stays, to be freed. */
 char *coffer__write_space(coffer__writing *out, size_t size)
 {
-    if (size > out->room - out->used && !out->failed) {
-        const size_t room = size < SIZE_MAX / 4 && out->room < SIZE_MAX / 4 ? 2 * out->room + size : 0;
-        char *text = room > 0 ? coffer__realloc(out->allocator, out->text, out->room, room) : NULL;
+    if (size > out->capacity - out->used && !out->failed) {
+        const size_t capacity = size < SIZE_MAX / 4 && out->capacity < SIZE_MAX / 4 ? 2 * out->capacity + size : 0;
+        char *text = capacity > 0 ? coffer__realloc(out->allocator, out->text, out->capacity, capacity) : NULL;
         out->failed = text == NULL;
         out->text = text != NULL ? text : out->text;
-        out->room = text != NULL ? room : out->room;
+        out->capacity = text != NULL ? capacity : out->capacity;
     }
     if (out->failed) {
         return NULL;
@@ -57,7 +57,7 @@ void coffer__write_hex(coffer__writing *out, const uint8_t *bytes, size_t size)
     }
 }
 
-/* Measured first, so that the room is exact. */
+/* Measured first, so that the space is exact. */
 void coffer__write_json(coffer__writing *out, const char *text)
 {
     coffer__write_json_n(out, text, coffer__text_len(text));
@@ -73,6 +73,6 @@ void coffer__write_json_n(coffer__writing *out, const char *text, size_t text_le
 
 void coffer__writing_free(coffer__writing *out)
 {
-    coffer__free(out->allocator, out->text, out->room);
+    coffer__free(out->allocator, out->text, out->capacity);
     *out = (coffer__writing){ .allocator = out->allocator };
 }

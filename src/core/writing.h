@@ -14,11 +14,11 @@ typedef struct coffer__writing {
     const coffer_allocator *allocator;
     char *text;
     size_t used;
-    size_t room;
+    size_t capacity;
     bool failed;
 } coffer__writing;
 
-/* Room for so many characters, which the caller fills in at once; NULL when there is no memory. The
+/* Space for so many characters, which the caller fills in at once; NULL when there is no memory. The
    next call may move it. */
 char *coffer__write_space(coffer__writing *out, size_t size);
 void coffer__write(coffer__writing *out, const char *text, size_t text_len);

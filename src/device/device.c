@@ -61,7 +61,7 @@ static const struct device_row *device_named(const char *name, int32_t *number)
 }
 
 /* "cuda:0", also of a name without a number. The memory is zeroed, which ends the text; ten digits and the longest
-   name fit in it with room to spare. */
+   name fit in it with space to spare. */
 static void device_spell(coffer_device *device, const struct device_row *row)
 {
     const size_t length = coffer__text_len(row->name);
@@ -151,7 +151,7 @@ coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *
     if (status != COFFER_OK) {
         return status;
     }
-    status = device->ops->room(device, &found.free, &found.total, err);
+    status = device->ops->capacity(device, &found.free, &found.total, err);
     device->ops->leave(device, &visit);
     memcpy(found.name, device->name, sizeof found.name);
     found.integrated = device->integrated;

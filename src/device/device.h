@@ -36,20 +36,20 @@ typedef struct coffer__device_visit {
 } coffer__device_visit;
 
 /* A box of bytes of host memory that goes to a device: `rows` runs of `width` bytes. Runs do not overlap. */
-typedef struct coffer__copy {
+typedef struct coffer__device_copy {
     uint64_t to;      /* on the device, of the first run */
     uint64_t to_step; /* bytes from one run to the next, at least `width` */
     const uint8_t *from;
     uint64_t from_step; /* likewise */
     uint64_t width;
     uint64_t rows; /* 1: a plain copy, whose steps do not matter */
-} coffer__copy;
+} coffer__device_copy;
 
 struct coffer__device_ops {
     coffer_status (*enter)(coffer_device *device, coffer__device_visit *visit, coffer_error *err);
     void (*leave)(coffer_device *device, const coffer__device_visit *visit);
     /* Bytes of memory, and how many of them are free. */
-    coffer_status (*room)(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err);
+    coffer_status (*capacity)(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err);
     coffer_status (*allocate)(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err);
     void (*release)(coffer_device *device, uint64_t address, uint64_t size);
     /* The end of the allocation in which an address lies, beyond which no copy to it may go; the address itself where that
@@ -63,7 +63,8 @@ struct coffer__device_ops {
     coffer_status (*lane_new)(coffer_device *device, coffer__lane **lane, coffer_error *err);
     void (*lane_free)(coffer_device *device, coffer__lane *lane); /* waits until it is empty; NULL is ignored */
     /* Queues a copy. `from` must not change until a mark that is set afterwards was reached. */
-    coffer_status (*copy)(coffer_device *device, coffer__lane *lane, const coffer__copy *copy, coffer_error *err);
+    coffer_status (*copy)(coffer_device *device, coffer__lane *lane, const coffer__device_copy *copy,
+                          coffer_error *err);
     coffer_status (*mark_new)(coffer_device *device, coffer__mark **mark, coffer_error *err);
     void (*mark_free)(coffer_device *device, coffer__mark *mark); /* NULL is ignored */
     /* The mark is what the lane has been given so far; what it was before is forgotten. */

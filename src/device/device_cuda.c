@@ -63,7 +63,7 @@ static const coffer__driver_symbol cuda_symbols[] = {
     { "cuInit", CUDA_COMMON(init) },
     { "cuDriverGetVersion", CUDA_COMMON(version) },
     { "cuDeviceGetCount", CUDA_COMMON(count) },
-    { "cuMemGetInfo_v2", CUDA_COMMON(room) },
+    { "cuMemGetInfo_v2", CUDA_COMMON(capacity) },
     { "cuMemAlloc_v2", CUDA_COMMON(allocate) },
     { "cuMemFree_v2", CUDA_COMMON(release) },
     { "cuMemGetAddressRange_v2", CUDA_COMMON(range) },
@@ -200,7 +200,7 @@ static int cuda_leave(coffer__driver *driver, const coffer__device_visit *visit)
 
 /* A single run goes by the plain copy: the driver refuses boxes whose pitch exceeds a limit of the device, which the
    steps of one run, being of no meaning, could do. */
-static int cuda_copy(coffer__driver *driver, void *stream, const coffer__copy *copy)
+static int cuda_copy(coffer__driver *driver, void *stream, const coffer__device_copy *copy)
 {
     const cuda_driver *cuda = cuda_of(driver);
     if (copy->rows == 1) {

@@ -31,7 +31,7 @@ static const coffer__driver_symbol hip_symbols[] = {
     { "hipInit", HIP_COMMON(init) },
     { "hipDriverGetVersion", HIP_COMMON(version) },
     { "hipGetDeviceCount", HIP_COMMON(count) },
-    { "hipMemGetInfo", HIP_COMMON(room) },
+    { "hipMemGetInfo", HIP_COMMON(capacity) },
     { "hipMalloc", HIP_COMMON(allocate) },
     { "hipFree", HIP_COMMON(release) },
     { "hipMemGetAddressRange", HIP_COMMON(range) },
@@ -117,7 +117,7 @@ static int hip_leave(coffer__driver *driver, const coffer__device_visit *visit)
 
 /* The direction is named, not left to HIP to find out by the addresses: memory that is not registered is unknown to
    it. */
-static int hip_copy(coffer__driver *driver, void *stream, const coffer__copy *copy)
+static int hip_copy(coffer__driver *driver, void *stream, const coffer__device_copy *copy)
 {
     const hip_driver *hip = hip_of(driver);
     if (copy->rows == 1) {

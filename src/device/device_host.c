@@ -31,7 +31,7 @@ static void host_leave(coffer_device *device, const coffer__device_visit *visit)
 
 /* What is free is what the system could give without swapping, as far as it says; both numbers are 0 where it says
    nothing, which callers take as not known. */
-static coffer_status host_room(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err)
+static coffer_status host_capacity(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err)
 {
     (void)device;
     (void)err;
@@ -51,7 +51,7 @@ static coffer_status host_allocate(coffer_device *device, uint64_t size, uint64_
     }
     uint64_t free = 0;
     uint64_t total = 0;
-    (void)host_room(device, &free, &total, NULL);
+    (void)host_capacity(device, &free, &total, NULL);
     (void)coffer__fail(err, COFFER_ERR_DEVICE_MEMORY, "the system has not enough memory: %z are wanted, %z are free",
                        size, free);
     return coffer__fail_sizes(err, COFFER_ERR_DEVICE_MEMORY, size, free);
@@ -107,7 +107,8 @@ static void host_lane_free(coffer_device *device, coffer__lane *lane)
 }
 
 /* A plain copy has one row, whose steps may be anything: they are multiplied by 0 alone. */
-static coffer_status host_copy(coffer_device *device, coffer__lane *lane, const coffer__copy *copy, coffer_error *err)
+static coffer_status host_copy(coffer_device *device, coffer__lane *lane, const coffer__device_copy *copy,
+                               coffer_error *err)
 {
     (void)device;
     (void)lane;
@@ -190,7 +191,7 @@ static void host_close(coffer_device *device)
 static const coffer__device_ops host_ops = {
     .enter = host_enter,
     .leave = host_leave,
-    .room = host_room,
+    .capacity = host_capacity,
     .allocate = host_allocate,
     .release = host_release,
     .end_of = host_end_of,

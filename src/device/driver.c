@@ -304,14 +304,14 @@ static void driver_leave(coffer_device *device, const coffer__device_visit *visi
 }
 
 /* After a failure both numbers are 0, so that a message that shows them anyway shows nothing invented. */
-static coffer_status driver_room(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err)
+static coffer_status driver_capacity(coffer_device *device, uint64_t *free, uint64_t *total, coffer_error *err)
 {
     const coffer__driver *driver = device->state;
     size_t free_size = 0;
     size_t total_size = 0;
     coffer_status status = driver_usable(device, err);
     if (status == COFFER_OK) {
-        status = driver_result(device, driver->calls.room(&free_size, &total_size), "ask for its memory", err);
+        status = driver_result(device, driver->calls.capacity(&free_size, &total_size), "ask for its memory", err);
     }
     *free = free_size;
     *total = total_size;
@@ -324,7 +324,7 @@ static coffer_status driver_out_of_memory(coffer_device *device, uint64_t size, 
     uint64_t free = 0;
     uint64_t total = 0;
     /* Both stay 0 in the message when this fails, too. */
-    (void)driver_room(device, &free, &total, NULL);
+    (void)driver_capacity(device, &free, &total, NULL);
     (void)coffer__fail(err, COFFER_ERR_DEVICE_MEMORY,
                        "%s has not enough memory: %z are wanted at once, %z of %z are free: load less of the model on "
                        "it, or set a device budget and take tensors as they come",
@@ -393,7 +393,7 @@ static coffer_status driver_register_host(coffer_device *device, void *memory, s
     if (!device->registers) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "%s cannot register memory of the host", device->words);
     }
-    /* Portable memory is registered for every context of the driver, so that one window can feed several devices. */
+    /* Portable memory is registered for every context of the driver, so that one window can chunk source several devices. */
     const int code = driver->calls.host_register(memory, size, DRIVER_REGISTER_PORTABLE);
     *mine = code == 0;
     /* `mine` was set from the code before, so it is false here. */
@@ -470,7 +470,8 @@ static void driver_lane_free(coffer_device *device, coffer__lane *lane)
 
 /* Success means queued. A failure of the copy itself appears at a later call, at the latest when its mark is waited
    for, and is blamed on that call. */
-static coffer_status driver_copy(coffer_device *device, coffer__lane *lane, const coffer__copy *copy, coffer_error *err)
+static coffer_status driver_copy(coffer_device *device, coffer__lane *lane, const coffer__device_copy *copy,
+                                 coffer_error *err)
 {
     coffer__driver *driver = device->state;
     const coffer_status status = driver_usable(device, err);
@@ -577,7 +578,7 @@ static coffer_status driver_read(coffer_device *device, uint64_t address, void *
 static const coffer__device_ops driver_ops = {
     .enter = driver_enter,
     .leave = driver_leave,
-    .room = driver_room,
+    .capacity = driver_capacity,
     .allocate = driver_allocate,
     .release = driver_release,
     .end_of = driver_end_of,

@@ -35,7 +35,7 @@ typedef struct coffer__driver_calls {
     int (*init)(unsigned flags);
     int (*version)(int *version);
     int (*count)(int *count);
-    int (*room)(size_t *free, size_t *total);
+    int (*capacity)(size_t *free, size_t *total);
     int (*allocate)(uintptr_t *address, size_t size);
     int (*release)(uintptr_t address);
     int (*range)(uintptr_t *base, size_t *size, uintptr_t address);
@@ -94,7 +94,7 @@ typedef struct coffer__vendor {
     void (*detach)(coffer__driver *driver);
     int (*enter)(coffer__driver *driver, coffer__device_visit *visit);
     int (*leave)(coffer__driver *driver, const coffer__device_visit *visit);
-    int (*copy)(coffer__driver *driver, void *stream, const coffer__copy *copy);
+    int (*copy)(coffer__driver *driver, void *stream, const coffer__device_copy *copy);
     int (*read)(coffer__driver *driver, void *stream, uint64_t address, void *buffer, size_t size);
     const char *(*words)(coffer__driver *driver, int code); /* static; never NULL */
 } coffer__vendor;

@@ -45,9 +45,9 @@
 #define BT_TEXT_FACTOR UINT64_C(3)
 /* The least bytes that items take: a pair of empty strings; a tensor without a name and dimensions;
    a name and an index. With them a count is checked against the bytes that are left. */
-#define BT_LEAST_PAIR 2u
-#define BT_LEAST_TENSOR 4u
-#define BT_LEAST_NAME 2u
+#define BT_MIN_PAIR 2u
+#define BT_MIN_TENSOR 4u
+#define BT_MIN_NAME 2u
 #define BT_NO_TENSOR SIZE_MAX
 
 /* Of usual tensors: dimensions, at most; and bytes that have to be left after the name: one each
@@ -121,7 +121,7 @@ static coffer_status bt_marked_number(bt_reader *reader, size_t most, uint64_t *
     /* The least number that needs a width is the first that half the width cannot hold; below two
        bytes that is the largest single byte. */
     if (width == 2 ? *value <= BT_LARGEST_BYTE : *value >> (4 * width) == 0) {
-        coffer__table_note(reader->builder.table, COFFER_NOTE_LONG_NUMBER, bt_offset(position));
+        coffer__table_add_note(reader->builder.table, COFFER_NOTE_LONG_NUMBER, bt_offset(position));
     }
     return COFFER_OK;
 }
@@ -214,7 +214,7 @@ static inline coffer_status bt_read_string(bt_reader *reader, bt_string *string,
 
 /* ---- metadata ---- */
 
-/* Copies a pair into the table. Its room is known exactly here, since nothing is escaped. The
+/* Copies a pair into the table. Its space is known exactly here, since nothing is escaped. The
    memset makes the two NULs and the padding. */
 static coffer_status bt_read_pair(bt_reader *reader)
 {
@@ -228,7 +228,7 @@ static coffer_status bt_read_pair(bt_reader *reader)
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__pair pair = { (uint32_t)key.length, (uint32_t)value.length, (uint32_t)key.position };
+    const coffer__text_pair pair = { (uint32_t)key.length, (uint32_t)value.length, (uint32_t)key.position };
     const size_t size = coffer__pair_size(&pair);
     status = coffer__builder_reserve(&reader->builder, size, coffer__left(&reader->in), reader->err);
     if (status != COFFER_OK) {
@@ -248,7 +248,7 @@ static coffer_status bt_read_pair(bt_reader *reader)
 static coffer_status bt_read_pairs(bt_reader *reader)
 {
     size_t count;
-    coffer_status status = bt_count(reader, BT_LEAST_PAIR, "the metadata", &count);
+    coffer_status status = bt_count(reader, BT_MIN_PAIR, "the metadata", &count);
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
         status = bt_read_pair(reader);
     }
@@ -269,7 +269,7 @@ static coffer_status bt_read_metadata(bt_reader *reader)
     reader->in.position++;
     builder->table->pairs_at = builder->used;
     const coffer_status status = present == 1 ? bt_read_pairs(reader) : COFFER_OK;
-    /* Tensors are 8-aligned. There is room for the gap: each pair leaves as much as a mark takes,
+    /* Tensors are 8-aligned. There is space for the gap: each pair leaves as much as a mark takes,
        and without pairs there is no gap. */
     builder->used = (builder->used + 7) & ~(size_t)7;
     builder->table->has_metadata = present == 1;
@@ -334,11 +334,11 @@ static inline void bt_accept(bt_reader *reader, coffer__entry *entry, const uint
             reader->wrong = table->count;
         }
     }
-    if ((tensor->offset & (coffer__dtype(tensor->dtype)->alignment - 1u)) != 0) {
-        coffer__table_note(table, COFFER_NOTE_UNALIGNED, tensor->offset);
+    if ((tensor->offset & (coffer__dtype_info_of(tensor->dtype)->alignment - 1u)) != 0) {
+        coffer__table_add_note(table, COFFER_NOTE_UNALIGNED, tensor->offset);
     }
     if (tensor->name_len == 0) {
-        coffer__table_note(table, COFFER_NOTE_EMPTY_NAME, bt_offset(entry->position));
+        coffer__table_add_note(table, COFFER_NOTE_EMPTY_NAME, bt_offset(entry->position));
     }
     coffer__builder_add(&reader->builder,
                         coffer__entry_shape_at(tensor->name_len) + (size_t)tensor->rank * sizeof(uint64_t));
@@ -385,7 +385,7 @@ static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_str
     if (coffer__left(&in) < BT_USUAL_AHEAD || behind_name < BT_USUAL_AHEAD) {
         return COFFER_OK;
     }
-    /* The room of a shape with all dimensions is enough for what coffer__short_copy writes after
+    /* The space of a shape with all dimensions is enough for what coffer__short_copy writes after
        the name. */
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name->length);
     const coffer_status status =
@@ -423,7 +423,7 @@ static inline coffer_status bt_read_usual_tensor(bt_reader *reader, const bt_str
     return COFFER_OK;
 }
 
-/* Reads a tensor after its name. The rank was checked against what is left, so the room for its
+/* Reads a tensor after its name. The rank was checked against what is left, so the space for its
    shape is at most eight times the header. */
 static coffer_status bt_read_tensor(bt_reader *reader, const bt_string *name)
 {
@@ -485,7 +485,7 @@ static coffer_status bt_read_named_tensor(bt_reader *reader)
         return status;
     }
     if (has_control) {
-        coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, bt_offset(name.position));
+        coffer__table_add_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, bt_offset(name.position));
     }
     status = bt_read_tensor(reader, &name);
     return status == COFFER_OK ? status
@@ -496,7 +496,7 @@ static coffer_status bt_read_named_tensor(bt_reader *reader)
 static coffer_status bt_read_tensors(bt_reader *reader)
 {
     size_t count;
-    coffer_status status = bt_count(reader, BT_LEAST_TENSOR + 1, "the list of tensors", &count);
+    coffer_status status = bt_count(reader, BT_MIN_TENSOR + 1, "the list of tensors", &count);
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
         status = bt_read_named_tensor(reader);
     }
@@ -568,7 +568,7 @@ static coffer_status bt_join(bt_reader *reader, size_t tensors_at, const uint32_
         /* The string was read before, so it cannot fail. */
         (void)bt_read_string(reader, &name, &has_control);
         if (has_control) {
-            coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, bt_offset(name.position));
+            coffer__table_add_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, bt_offset(name.position));
         }
         reader->in.position = tensor_at;
         status = bt_read_tensor(reader, &name);
@@ -577,13 +577,13 @@ static coffer_status bt_join(bt_reader *reader, size_t tensors_at, const uint32_
     return status;
 }
 
-/* Four bytes for each tensor, which the header has at least BT_LEAST_TENSOR bytes for: memory is
+/* Four bytes for each tensor, which the header has at least BT_MIN_TENSOR bytes for: memory is
    bounded by the header. */
 static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t count)
 {
     const size_t position = reader->in.position;
     size_t names;
-    coffer_status status = bt_count(reader, BT_LEAST_NAME, "the list of names", &names);
+    coffer_status status = bt_count(reader, BT_MIN_NAME, "the list of names", &names);
     if (status != COFFER_OK) {
         return status;
     }
@@ -614,7 +614,7 @@ static coffer_status bt_read_names(bt_reader *reader, size_t tensors_at, size_t 
 static coffer_status bt_read_alpha(bt_reader *reader)
 {
     size_t count;
-    coffer_status status = bt_count(reader, BT_LEAST_TENSOR, "the list of tensors", &count);
+    coffer_status status = bt_count(reader, BT_MIN_TENSOR, "the list of tensors", &count);
     const size_t tensors_at = reader->in.position;
     for (size_t i = 0; i < count && status == COFFER_OK; i++) {
         status = bt_skip_tensor(reader);
@@ -640,7 +640,7 @@ static coffer_status bt_read_padding(bt_reader *reader)
                                    "space: something may be hidden there; to read the file anyway, allow hidden bytes",
                                    bt_offset(at));
         }
-        coffer__table_note(table, COFFER_NOTE_PADDING, bt_offset(at));
+        coffer__table_add_note(table, COFFER_NOTE_PADDING, bt_offset(at));
     }
     return COFFER_OK;
 }
@@ -778,7 +778,7 @@ static bool bintensors_sniff(const uint8_t *bytes, size_t size)
     return size > COFFER__FRAME_SIZE && bytes[COFFER__FRAME_SIZE] <= 1;
 }
 
-const coffer__format coffer__bintensors = {
+const coffer__format_ops coffer__bintensors = {
     .id = "bintensors",
     .name = "bintensors",
     .endings = { ".bt", ".bintensors" },
@@ -795,7 +795,7 @@ const coffer__format coffer__bintensors = {
 
 /* Files do not say that they are of layout A, and some are valid in both with different tensors. So
    it has no `sniff` and is read on request only; and it is not written any more. */
-const coffer__format coffer__bintensors_alpha = {
+const coffer__format_ops coffer__bintensors_alpha = {
     .id = "bintensors-a",
     .name = "bintensors, layout A",
     .header_at = COFFER__FRAME_SIZE,

@@ -10,7 +10,7 @@
 #include "error.h"
 #include "text.h"
 
-/* Room for `more` bytes. Growing by half keeps the copying in all proportional to what is declared. */
+/* Space for `more` bytes. Growing by half keeps the copying in all proportional to what is declared. */
 static coffer_status header_grow(coffer_header *header, header_block *block, uint64_t more, coffer_error *err)
 {
     if (more <= block->size - block->used) {
@@ -32,7 +32,7 @@ static coffer_status header_grow(coffer_header *header, header_block *block, uin
 }
 
 /* Copies bytes into the arena, 8-aligned, so that shapes can be read as numbers; returns where. The
-   caller has made room for them and for 7 bytes more. */
+   caller has made space for them and for 7 bytes more. */
 static size_t header_keep(coffer_header *header, const void *bytes, size_t size)
 {
     header->arena.used = (header->arena.used + 7) & ~(size_t)7;
@@ -49,7 +49,7 @@ size_t coffer_header_count(const coffer_header *header)
     return header->tensors.used / sizeof(declared_tensor);
 }
 
-coffer_status coffer__header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err)
+coffer_status coffer__header_create(coffer_header **header, const coffer_allocator *allocator, coffer_error *err)
 {
     if (header == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "a header needs a place for its handle");
@@ -116,7 +116,7 @@ static coffer_status check_declaration(const char *name, size_t name_len, coffer
     if (name_len == sizeof reserved - 1 && memcmp(name, reserved, name_len) == 0) {
         return coffer__fail(err, COFFER_ERR_NAME, "\"__metadata__\" is the key of the metadata; no tensor can have it");
     }
-    if (coffer__dtype(dtype)->bits == 0) {
+    if (coffer__dtype_info_of(dtype)->bits == 0) {
         return coffer__fail(err, COFFER_ERR_DTYPE, "%d is not the number of a dtype", (int64_t)dtype);
     }
     /* A rank is kept in 32 bits; every step of the product is checked. */
@@ -132,7 +132,7 @@ static coffer_status check_declaration(const char *name, size_t name_len, coffer
     return COFFER_OK;
 }
 
-/* Makes all room first and changes the header afterwards, so that a failure leaves it as it was. 16
+/* Makes all space first and changes the header afterwards, so that a failure leaves it as it was. 16
    bytes more are for the alignment of the two pieces in the arena. */
 coffer_status coffer_header_add(coffer_header *header, const char *name, size_t name_len, coffer_dtype dtype,
                                 const uint64_t *shape, size_t rank, coffer_error *err)

@@ -53,7 +53,7 @@ struct coffer_header {
 };
 
 /* coffer_header_new with an allocator that is not NULL. */
-coffer_status coffer__header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err);
+coffer_status coffer__header_create(coffer_header **header, const coffer_allocator *allocator, coffer_error *err);
 
 /* The block comes from an allocator, so it is aligned for any type. Valid until the next declaration. */
 static inline declared_tensor *coffer__header_tensors(const coffer_header *header)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a format is: facts, and functions that read, spell and splice headers. Each format is one
- * `coffer__format` in a file of its own, and one row of the table in formats.c; whoever wants something
+ * `coffer__format_ops` in a file of its own, and one row of the table in formats.c; whoever wants something
  * of a format takes it from there (formats.h). No file outside this room asks which format it has: a
  * new one changes its own file and that table.
  *
@@ -18,7 +18,7 @@
 struct coffer__header_order;
 struct coffer__header_text;
 
-/* Bytes of a reader's state, for which its caller has room, so that reading takes no memory but the
+/* Bytes of a reader's state, for which its caller has space, so that reading takes no memory but the
    table's. Each reader asserts that its state fits. */
 #define COFFER__READER_SIZE 320u
 
@@ -30,7 +30,7 @@ typedef struct coffer__splice {
     const char *joint; /* written after the new metadata */
 } coffer__splice;
 
-typedef struct coffer__format {
+typedef struct coffer__format_ops {
     const char *id;          /* for options and programs; never changes */
     const char *name;        /* for people */
     const char *endings[4];  /* of names of files, with their dots, the usual one first, NULL after the last */
@@ -76,6 +76,6 @@ typedef struct coffer__format {
     /* Makes a head of `size` bytes of one whose header ends at `used`: fills in the frame and the
        padding. */
     void (*seal)(uint8_t *head, size_t used, size_t size);
-} coffer__format;
+} coffer__format_ops;
 
 #endif

@@ -14,22 +14,22 @@
     ROW(bintensors)                                                                                                    \
     ROW(bintensors_alpha)
 
-#define FORMAT_DECLARE(name) extern const coffer__format coffer__##name;
+#define FORMAT_DECLARE(name) extern const coffer__format_ops coffer__##name;
 #define FORMAT_POINT(name) &coffer__##name,
 
 FORMAT_ROWS(FORMAT_DECLARE)
 
-static const coffer__format *const format_rows[] = { FORMAT_ROWS(FORMAT_POINT) };
+static const coffer__format_ops *const format_rows[] = { FORMAT_ROWS(FORMAT_POINT) };
 #define FORMAT_COUNT (sizeof format_rows / sizeof format_rows[0])
 
 /* NULL for COFFER_FORMAT_ANY and for a number that no format has; 0 wraps around to the largest row. */
-static const coffer__format *format_row(coffer_format number)
+static const coffer__format_ops *format_row(coffer_format number)
 {
     const size_t row = (size_t)number - 1;
     return row < FORMAT_COUNT ? format_rows[row] : NULL;
 }
 
-const coffer__format *coffer__format_at(coffer_format number)
+const coffer__format_ops *coffer__format_at(coffer_format number)
 {
     return number == COFFER_FORMAT_ANY ? format_rows[0] : format_row(number);
 }
@@ -39,7 +39,7 @@ coffer_format coffer__format_sniff(const uint8_t *bytes, size_t size)
     /* Nearly any bytes could be a frame of the first formats, so these are asked last; the first is
        not asked at all. */
     for (size_t row = FORMAT_COUNT; row > 1; row--) {
-        const coffer__format *format = format_rows[row - 1];
+        const coffer__format_ops *format = format_rows[row - 1];
         if (format->sniff != NULL && format->sniff(bytes, size)) {
             return (coffer_format)row;
         }
@@ -51,13 +51,13 @@ coffer_format coffer__format_sniff(const uint8_t *bytes, size_t size)
 
 const char *coffer_format_name(coffer_format format)
 {
-    const coffer__format *row = format_row(format);
+    const coffer__format_ops *row = format_row(format);
     return row != NULL ? row->name : "";
 }
 
 const char *coffer_format_id(coffer_format format)
 {
-    const coffer__format *row = format_row(format);
+    const coffer__format_ops *row = format_row(format);
     return row != NULL ? row->id : "";
 }
 
@@ -75,7 +75,7 @@ coffer_format coffer_format_from_id(const char *id, size_t id_len)
 /* Counts up to the NULL after the last one, so that any `i` may be asked for. */
 const char *coffer_format_ending(coffer_format format, size_t i)
 {
-    const coffer__format *row = format_row(format);
+    const coffer__format_ops *row = format_row(format);
     for (size_t at = 0; row != NULL && row->endings[at] != NULL; at++) {
         if (at == i) {
             return row->endings[at];
@@ -85,7 +85,7 @@ const char *coffer_format_ending(coffer_format format, size_t i)
 }
 
 /* A path that is only an ending is the name of a hidden file, not of that format. */
-static bool format_has_ending(const coffer__format *format, const char *path)
+static bool format_has_ending(const coffer__format_ops *format, const char *path)
 {
     for (size_t i = 0; format->endings[i] != NULL; i++) {
         if (coffer__text_has_ending(path, format->endings[i])) {
@@ -109,7 +109,7 @@ coffer_format coffer_format_from_path(const char *path)
 /* What a file of this format is written as: itself, or its successor when it is only read. */
 coffer_format coffer_format_to_write(coffer_format format)
 {
-    const coffer__format *row = format_row(format);
+    const coffer__format_ops *row = format_row(format);
     if (row == NULL) {
         return COFFER_FORMAT_ANY;
     }

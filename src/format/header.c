@@ -17,7 +17,7 @@
 #include "text.h"
 
 /* Bytes. Data that begin at a multiple of 8 are aligned for every dtype. */
-#define HEADER_LEAST_ALIGNMENT 8u
+#define HEADER_MIN_ALIGNMENT 8u
 
 /* ---- the order of the file ---- */
 
@@ -29,7 +29,7 @@ static bool declared_before(const void *ctx, uint32_t a, uint32_t b)
     const declared_tensor *first = &coffer__header_tensors(header)[a];
     const declared_tensor *second = &coffer__header_tensors(header)[b];
     if (first->dtype != second->dtype) {
-        return coffer__dtype(first->dtype)->rank > coffer__dtype(second->dtype)->rank;
+        return coffer__dtype_info_of(first->dtype)->rank > coffer__dtype_info_of(second->dtype)->rank;
     }
     return coffer__compare_names(header->arena.bytes + first->name_at, first->name_len,
                                  header->arena.bytes + second->name_at, second->name_len) < 0;
@@ -75,11 +75,11 @@ static uint64_t header_limit(const coffer_header_options *options)
  * headers, so the frame is not counted; it is the reader's, which would refuse what exceeds it. An
  * overflow is reported as the largest number.
  */
-static coffer_status head_size(const coffer__format *format, const coffer_header_options *options, uint64_t used,
+static coffer_status head_size(const coffer__format_ops *format, const coffer_header_options *options, uint64_t used,
                                uint64_t *size, coffer_error *err)
 {
-    const uint64_t alignment = options->alignment == 0 ? HEADER_LEAST_ALIGNMENT : options->alignment;
-    if (alignment < HEADER_LEAST_ALIGNMENT || (alignment & (alignment - 1)) != 0) {
+    const uint64_t alignment = options->alignment == 0 ? HEADER_MIN_ALIGNMENT : options->alignment;
+    if (alignment < HEADER_MIN_ALIGNMENT || (alignment & (alignment - 1)) != 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the alignment %u is not a power of two of at least 8",
                             alignment);
     }
@@ -99,7 +99,7 @@ static coffer_status head_size(const coffer__format *format, const coffer_header
 
 /* Measures, allocates exactly, and writes the same again. The bytes are all set: the format writes
    up to `used`, the seal the rest. */
-static coffer_status write_head(coffer_header *header, const coffer__format *format,
+static coffer_status write_head(coffer_header *header, const coffer__format_ops *format,
                                 const coffer_header_options *options, const coffer__header_order *order,
                                 coffer_error *err)
 {
@@ -132,7 +132,7 @@ static void drop_built(coffer_header *header)
 
 /* What can be said of the declarations as a whole, before they are written: what takes no memory to
    find out comes first. */
-static coffer_status check_declared(const coffer_header *header, const coffer__format *format, uint64_t limit,
+static coffer_status check_declared(const coffer_header *header, const coffer__format_ops *format, uint64_t limit,
                                     const coffer__header_order *order, coffer_error *err)
 {
     if (!sizes_fit(header)) {
@@ -148,8 +148,8 @@ static coffer_status validate_head(coffer_header *header, const coffer_header_op
     coffer_parse_options parse = COFFER_PARSE_OPTIONS_INIT;
     /* With the limit that it was built for: a header above the default is read back, too. */
     parse.max_header_size = options->max_header_size;
-    const coffer_status status =
-        coffer__parse(&header->table, NULL, header->bytes, (size_t)header->size, &header->allocator, &parse, err);
+    const coffer_status status = coffer__parse_header(&header->table, NULL, header->bytes, (size_t)header->size,
+                                                      &header->allocator, &parse, err);
     if (status != COFFER_OK) {
         drop_built(header);
     }
@@ -160,7 +160,7 @@ static coffer_status validate_head(coffer_header *header, const coffer_header_op
 static coffer_status build_ordered(coffer_header *header, const coffer_header_options *options,
                                    const coffer__header_order *order, coffer_error *err)
 {
-    const coffer__format *format = coffer__format_at(options->format);
+    const coffer__format_ops *format = coffer__format_at(options->format);
     coffer_status status = check_declared(header, format, header_limit(options), order, err);
     if (status != COFFER_OK) {
         return status;
@@ -201,7 +201,7 @@ static size_t order_pairs(const coffer_header *header, uint32_t *numbers, coffer
     return count;
 }
 
-/* Orders. `pairs` has room for all pairs, `numbers` for all tensors and then all pairs. */
+/* Orders. `pairs` has space for all pairs, `numbers` for all tensors and then all pairs. */
 static coffer_status build_header(coffer_header *header, const coffer_header_options *options, coffer_pair *pairs,
                                   uint32_t *numbers, coffer_error *err)
 {
@@ -224,7 +224,7 @@ static coffer_status build_options(coffer_header_options *options, const coffer_
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__format *format = coffer__format_at(options->format);
+    const coffer__format_ops *format = coffer__format_at(options->format);
     return format != NULL && format->put != NULL
                ? COFFER_OK
                : coffer__fail(err, COFFER_ERR_ARGUMENT,
@@ -245,13 +245,13 @@ static coffer_status build_once(coffer_header *header, const coffer_header_optio
     const size_t items = coffer_header_count(header) + coffer__header_pair_count(header);
     const size_t pairs_size = coffer__header_pair_count(header) * sizeof(coffer_pair);
     const size_t size = pairs_size + (items + 1) * sizeof(uint32_t);
-    char *room = items <= UINT32_MAX ? coffer__alloc(&header->allocator, size) : NULL;
-    if (room == NULL) {
+    char *capacity = items <= UINT32_MAX ? coffer__alloc(&header->allocator, size) : NULL;
+    if (capacity == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory to order %u tensors", (uint64_t)items);
     }
-    coffer_pair *pairs = (coffer_pair *)(void *)room;
-    status = build_header(header, &options, pairs, (uint32_t *)(void *)(room + pairs_size), err);
-    coffer__free(&header->allocator, room, size);
+    coffer_pair *pairs = (coffer_pair *)(void *)capacity;
+    status = build_header(header, &options, pairs, (uint32_t *)(void *)(capacity + pairs_size), err);
+    coffer__free(&header->allocator, capacity, size);
     return status;
 }
 

@@ -30,9 +30,9 @@ coffer_status coffer__intake_slide(coffer__intake *in, size_t done)
 {
     intake_drop(in, done);
     const size_t missing = coffer__intake_missing(in);
-    /* After the drop what is here is shorter than the window, so there is room for at least one byte. */
-    const size_t room = in->window_size - in->size;
-    return intake_ask(in, in->window, missing < room ? missing : room);
+    /* After the drop what is here is shorter than the window, so there is space for at least one byte. */
+    const size_t capacity = in->window_size - in->size;
+    return intake_ask(in, in->window, missing < capacity ? missing : capacity);
 }
 
 coffer_status coffer__intake_rest(coffer__intake *in, size_t done, coffer_error *err)

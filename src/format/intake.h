@@ -44,7 +44,7 @@ static inline size_t coffer__intake_missing(const coffer__intake *in)
 /*
  * Drops the first `done` bytes of what is here, at least one, and asks for what is missing, as much
  * as fits into the window: COFFER_NEED_MORE. There has to be a window, and something missing.
- * Dropping at least one byte makes room for at least one, so a reader that keeps sliding gets to
+ * Dropping at least one byte makes space for at least one, so a reader that keeps sliding gets to
  * the end.
  */
 coffer_status coffer__intake_slide(coffer__intake *in, size_t done);

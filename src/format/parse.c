@@ -147,8 +147,9 @@ coffer_status coffer__reading_go_on(coffer__reading *reading, coffer__wish *wish
  * how many of the file's first bytes to come back with, and one that succeeds where the header
  * ends.
  */
-coffer_status coffer__parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
-                            const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
+coffer_status coffer__parse_header(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                                   const coffer_allocator *allocator, const coffer_parse_options *options,
+                                   coffer_error *err)
 {
     if (table == NULL || (bytes == NULL && size > 0)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "parsing needs a place for the table, and the bytes");

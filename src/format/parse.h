@@ -27,7 +27,7 @@ typedef struct coffer__reading {
     coffer__intake in;
     coffer_parse_options options;
     coffer_format number; /* COFFER_FORMAT_ANY before the first step */
-    const coffer__format *format;
+    const coffer__format_ops *format;
     union {
         uint64_t number;
         void *pointer;
@@ -57,7 +57,8 @@ coffer_status coffer__reading_go_on(coffer__reading *reading, coffer__wish *wish
 void coffer__reading_end(coffer__reading *reading);
 
 /* coffer_parse with an allocator that is not NULL. */
-coffer_status coffer__parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
-                            const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err);
+coffer_status coffer__parse_header(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
+                                   const coffer_allocator *allocator, const coffer_parse_options *options,
+                                   coffer_error *err);
 
 #endif

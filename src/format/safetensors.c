@@ -44,12 +44,12 @@
 #define USUAL_AHEAD 16u
 
 /* For a condition that hardly ever holds: tells compilers to lay out the usual way without jumps. */
-#define RARELY(condition) __builtin_expect((condition), 0)
+#define UNLIKELY(condition) __builtin_expect((condition), 0)
 
 /* A function that is inlined where it is called, once for each constant it is called with; and one
    that is never inlined, so that it takes no registers from the usual way. */
-#define LAID_OUT inline __attribute__((always_inline))
-#define KEPT_APART __attribute__((noinline))
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 
 static const char metadata_key[] = "__metadata__";
 #define METADATA_KEY_LEN (sizeof metadata_key - 1)
@@ -204,12 +204,12 @@ static inline coffer_status accept_tensor(header_reader *reader, const tensor_fi
     entry->tensor.dtype = fields->dtype;
     entry->tensor.shard = 0;
     coffer_table *table = reader->builder.table;
-    const uint32_t alignment = coffer__dtype(fields->dtype)->alignment;
+    const uint32_t alignment = coffer__dtype_info_of(fields->dtype)->alignment;
     if (alignment > 1 && (entry->tensor.offset & (alignment - 1)) != 0) {
-        coffer__table_note(table, COFFER_NOTE_UNALIGNED, entry->tensor.offset);
+        coffer__table_add_note(table, COFFER_NOTE_UNALIGNED, entry->tensor.offset);
     }
     if (entry->tensor.name_len == 0) {
-        coffer__table_note(table, COFFER_NOTE_EMPTY_NAME, COFFER__FRAME_SIZE + (uint64_t)entry->position);
+        coffer__table_add_note(table, COFFER_NOTE_EMPTY_NAME, COFFER__FRAME_SIZE + (uint64_t)entry->position);
     }
     /* Once false it stays false; `covered` is only what the last tensor says then, and
        check_coverage sets it again. */
@@ -225,7 +225,7 @@ static inline coffer_status accept_tensor(header_reader *reader, const tensor_fi
    wait for the comparison. The sizes are constants, so memcmp becomes a few loads. */
 static inline bool take_literal(coffer__cursor *in, const char *literal, size_t size)
 {
-    if (RARELY(!coffer__next_is(in, literal, size))) {
+    if (UNLIKELY(!coffer__next_is(in, literal, size))) {
         return false;
     }
     in->position += size;
@@ -273,7 +273,7 @@ static inline bool take_dtype(header_reader *reader, coffer__cursor *in, coffer_
     }
     const uint8_t *name = in->base + in->position;
     for (size_t i = 0; i < 2; i++) {
-        const coffer__dtype_info *info = coffer__dtype(reader->recent[i]);
+        const coffer__dtype_info *info = coffer__dtype_info_of(reader->recent[i]);
         if (info->name_len > 0 && name[info->name_len] == '"' &&
             coffer__short_equal(name, (const uint8_t *)info->name, info->name_len)) {
             *dtype = reader->recent[i];
@@ -335,7 +335,7 @@ static inline bool take_name(coffer__cursor *in, bool spaced, const uint8_t **na
 }
 
 /* Consumes `1,2],"data_offsets":[`, with at most USUAL_RANK dimensions, for which the caller has
-   made room. */
+   made space. */
 static inline bool take_shape(coffer__cursor *in, bool spaced, uint64_t *shape, uint32_t *rank)
 {
     *rank = 0;
@@ -389,7 +389,7 @@ static inline bool take_offsets(header_reader *reader, coffer__cursor *in, bool 
  * remembered to guess with. The cursor is a copy until all of the member is read. A failure here is
  * one of memory, or a tensor that breaks a rule.
  */
-static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spaced, bool *taken)
+static ALWAYS_INLINE coffer_status read_usual_tensor(header_reader *reader, bool spaced, bool *taken)
 {
     *taken = false;
     coffer__cursor in = reader->json.in;
@@ -397,11 +397,11 @@ static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spac
     const uint8_t *name;
     size_t name_len;
     tensor_fields fields;
-    if (RARELY(!take_name(&in, spaced, &name, &name_len) || !take_dtype(reader, &in, &fields.dtype) ||
-               !TAKE_USUAL(&in, spaced, ",\"shape\":[", ", \"shape\": ["))) {
+    if (UNLIKELY(!take_name(&in, spaced, &name, &name_len) || !take_dtype(reader, &in, &fields.dtype) ||
+                 !TAKE_USUAL(&in, spaced, ",\"shape\":[", ", \"shape\": ["))) {
         return COFFER_OK;
     }
-    /* Everything up to the shape was read without writing anything. Room for the most dimensions is
+    /* Everything up to the shape was read without writing anything. Space for the most dimensions is
        reserved at once, so that the shape can be read straight into its place. */
     const size_t shape_at = coffer__entry_shape_at((uint32_t)name_len);
     coffer_status status = coffer__builder_reserve(&reader->builder, shape_at + USUAL_RANK * sizeof(uint64_t),
@@ -413,13 +413,13 @@ static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spac
     char *copy = (char *)(entry + 1);
     /*
      * coffer__short_copy reads up to 15 bytes after the name: those were just read as the dtype and
-     * its key. It writes as many after the copy, where the shape will be: there is room for eight
+     * its key. It writes as many after the copy, where the shape will be: there is space for eight
      * dimensions.
      */
     coffer__short_copy((uint8_t *)copy, name, name_len);
     copy[name_len] = '\0';
     uint64_t *shape = coffer__builder_at(&reader->builder, reader->builder.used + shape_at);
-    if (RARELY(!take_shape(&in, spaced, shape, &fields.rank) || !take_offsets(reader, &in, spaced, &fields))) {
+    if (UNLIKELY(!take_shape(&in, spaced, shape, &fields.rank) || !take_offsets(reader, &in, spaced, &fields))) {
         return COFFER_OK;
     }
     *taken = true;
@@ -432,15 +432,15 @@ static LAID_OUT coffer_status read_usual_tensor(header_reader *reader, bool spac
 
 /* ---- any spelling ---- */
 
-/* Consumes a string. One of at most `room` bytes is stored; of a longer one only the length is
-   told. So a key of any length can be compared with short ones without room for it. */
-static coffer_status read_short_string(coffer__json *json, char *text, size_t room, size_t *text_len)
+/* Consumes a string. One of at most `capacity` bytes is stored; of a longer one only the length is
+   told. So a key of any length can be compared with short ones without space for it. */
+static coffer_status read_short_string(coffer__json *json, char *text, size_t capacity, size_t *text_len)
 {
     bool has_control;
     /* A copy of the reader: measuring moves only the copy. */
     coffer__json measure = *json;
     const coffer_status status = coffer__json_string(&measure, NULL, text_len, &has_control);
-    if (status != COFFER_OK || *text_len > room) {
+    if (status != COFFER_OK || *text_len > capacity) {
         *json = measure;
         return status;
     }
@@ -486,7 +486,8 @@ static coffer_status read_dtype(header_reader *reader, tensor_fields *fields)
     if (!reader->unknown_dtypes) {
         return fail_unknown_dtype(json, fields->dtype_position);
     }
-    coffer__table_note(reader->builder.table, COFFER_NOTE_UNKNOWN_DTYPE, reader_offset(reader, fields->dtype_position));
+    coffer__table_add_note(reader->builder.table, COFFER_NOTE_UNKNOWN_DTYPE,
+                           reader_offset(reader, fields->dtype_position));
     return COFFER_OK;
 }
 
@@ -507,7 +508,7 @@ static inline coffer_status read_u64(coffer__json *json, uint64_t *value)
 }
 
 /*
- * Reads a shape into the entry, whose room grows with each dimension: how many there are is not
+ * Reads a shape into the entry, whose space grows with each dimension: how many there are is not
  * known before. The dimension is copied, not pointed to, since the block may move. Not checked
  * here; the rules need all fields.
  */
@@ -577,7 +578,7 @@ static coffer_status read_offsets(coffer__json *json, tensor_fields *fields)
 static coffer_status read_unknown_field(header_reader *reader, size_t key_position, tensor_fields *fields)
 {
     fields->unknown_keys++;
-    coffer__table_note(reader->builder.table, COFFER_NOTE_UNKNOWN_KEY, reader_offset(reader, key_position));
+    coffer__table_add_note(reader->builder.table, COFFER_NOTE_UNKNOWN_KEY, reader_offset(reader, key_position));
     return coffer__json_skip(&reader->json, 2, &reader->scratch);
 }
 
@@ -680,15 +681,16 @@ static coffer_status keep_dtype_name(header_reader *reader, const tensor_fields 
     coffer__json measure = json;
     /* The string was read before, so it cannot fail. */
     (void)coffer__json_string(&measure, NULL, &name_len, &has_control);
-    const size_t room = (name_len + 1 + 7) / 8 * 8;
-    const coffer_status status = coffer__builder_reserve(&reader->builder, *size + room, reader_left(reader), json.err);
+    const size_t capacity = (name_len + 1 + 7) / 8 * 8;
+    const coffer_status status =
+        coffer__builder_reserve(&reader->builder, *size + capacity, reader_left(reader), json.err);
     if (status != COFFER_OK) {
         return status;
     }
     char *name = coffer__builder_at(&reader->builder, reader->builder.used + *size);
     (void)coffer__json_string(&json, name, &name_len, &has_control);
     name[name_len] = '\0';
-    *size += room;
+    *size += capacity;
     return COFFER_OK;
 }
 
@@ -721,7 +723,7 @@ static coffer_status read_tensor(header_reader *reader)
 
 /* ---- metadata ---- */
 
-/* Reads a string into `text`, where there is room for it and for a NUL. */
+/* Reads a string into `text`, where there is space for it and for a NUL. */
 static coffer_status read_text(coffer__json *json, char *text, uint32_t *text_len)
 {
     size_t length;
@@ -764,7 +766,7 @@ static coffer_status read_pair(header_reader *reader)
     if (coffer__json_peek(json) != '"') {
         return coffer__json_error(json, "a key in quotes should be here");
     }
-    coffer__pair pair;
+    coffer__text_pair pair;
     pair.position = reader_position(reader, json->in.position);
     const size_t left = coffer__left(&json->in);
     /* Both texts are within the bytes that are left. Key and value have four quotes and a colon to
@@ -834,7 +836,7 @@ static coffer_status read_metadata(header_reader *reader, size_t position)
         builder->table->has_metadata = true;
         status = read_pairs(reader);
     } else if (coffer__next_is(&json->in, "null", 4)) {
-        coffer__table_note(builder->table, COFFER_NOTE_NULL_METADATA, reader_offset(reader, json->in.position));
+        coffer__table_add_note(builder->table, COFFER_NOTE_NULL_METADATA, reader_offset(reader, json->in.position));
         json->in.position += 4;
     } else {
         status = coffer__json_type_error(json, "\"__metadata__\"", "an object of strings");
@@ -842,7 +844,7 @@ static coffer_status read_metadata(header_reader *reader, size_t position)
     if (status != COFFER_OK) {
         return status;
     }
-    /* Pairs are padded to 4, tensors to 8. There is room for the gap: each pair has reserved that
+    /* Pairs are padded to 4, tensors to 8. There is space for the gap: each pair has reserved that
        of a mark, and has none. */
     builder->used = (builder->used + 7) & ~(size_t)7;
     builder->table->metadata_position = reader_position(reader, position);
@@ -889,7 +891,7 @@ static coffer_status read_any_member(header_reader *reader)
     entry->tensor.name_len = (uint32_t)name_len;
     entry->position = reader_position(reader, position);
     if (has_control) {
-        coffer__table_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, reader_offset(reader, position));
+        coffer__table_add_note(reader->builder.table, COFFER_NOTE_CONTROL_NAME, reader_offset(reader, position));
     }
     return read_tensor(reader);
 }
@@ -933,7 +935,7 @@ static coffer_status reader_get_more(header_reader *reader)
  * and more is asked for. A lack of memory is no sign of that. The table's count needs no undoing: a
  * tensor is counted last of all. Pairs do, when this member is the metadata.
  */
-static KEPT_APART coffer_status read_other_member(header_reader *reader)
+static NOINLINE coffer_status read_other_member(header_reader *reader)
 {
     const size_t position = reader->json.in.position;
     const size_t used = reader->builder.used;
@@ -1027,10 +1029,10 @@ static coffer_status read_padding(header_reader *reader)
         return coffer__json_error(json, "only white space may follow the closing brace (pad with spaces)");
     }
     reader->builder.table->slack = json->in.length - start;
-    /* Seldom more than seven bytes, unless a writer has left room for metadata. */
+    /* Seldom more than seven bytes, unless a writer has left space for metadata. */
     for (size_t at = start; at < json->in.length; at++) {
         if (json->in.base[at] != ' ') {
-            coffer__table_note(reader->builder.table, COFFER_NOTE_PADDING, reader_offset(reader, at));
+            coffer__table_add_note(reader->builder.table, COFFER_NOTE_PADDING, reader_offset(reader, at));
         }
     }
     return COFFER_OK;
@@ -1051,7 +1053,7 @@ static coffer_status read_brace(header_reader *reader)
         return coffer__json_type_error(json, "the header", "an object");
     }
     if (json->in.position > 0) {
-        coffer__table_note(reader->builder.table, COFFER_NOTE_LEADING_SPACE, json->origin);
+        coffer__table_add_note(reader->builder.table, COFFER_NOTE_LEADING_SPACE, json->origin);
     }
     json->in.position++;
     return COFFER_OK;
@@ -1190,7 +1192,7 @@ static void safetensors_drop(void *state)
 _Static_assert(sizeof(header_reader) <= COFFER__READER_SIZE, "the reader has room");
 
 /* Without a `sniff`: whatever no other format recognises is read as this one. */
-const coffer__format coffer__safetensors = {
+const coffer__format_ops coffer__safetensors = {
     .id = "safetensors",
     .name = "safetensors",
     .endings = { ".safetensors" },

@@ -11,9 +11,9 @@
 #include "error.h"
 #include "text.h"
 
-#define SNIFF_LEAST_ZEROS 64u
-#define SNIFF_LEAST_TEXT 8u /* bytes: fewer may be anything that was cut */
-#define SNIFF_MOST_TEXT 512u
+#define SNIFF_MIN_ZEROS 64u
+#define SNIFF_MIN_TEXT 8u /* bytes: fewer may be anything that was cut */
+#define SNIFF_MAX_TEXT 512u
 #define SNIFF_TAR_AT 257u
 
 typedef struct sniff_row {
@@ -100,7 +100,7 @@ static bool sniff_is_text(const uint8_t *bytes, size_t size)
  */
 static bool sniff_is_cut(const uint8_t *bytes, size_t size, size_t at)
 {
-    if (size != SNIFF_MOST_TEXT || size - at > 3 || bytes[at] < 0xC2) {
+    if (size != SNIFF_MAX_TEXT || size - at > 3 || bytes[at] < 0xC2) {
         return false;
     }
     for (size_t i = at + 1; i < size; i++) {
@@ -128,7 +128,7 @@ static bool sniff_is_plain(const uint8_t *bytes, size_t size)
     return true;
 }
 
-/* Its length, without its end; a message has no room for more. */
+/* Its length, without its end; a message has no space for more. */
 static size_t sniff_first_line(const uint8_t *bytes, size_t size)
 {
     size_t len = 0;
@@ -142,8 +142,8 @@ static size_t sniff_first_line(const uint8_t *bytes, size_t size)
    escaped, which usually says what happened. */
 static coffer_status sniff_plain(const uint8_t *bytes, size_t size, size_t start, coffer_error *err)
 {
-    const size_t seen = size < SNIFF_MOST_TEXT ? size : SNIFF_MOST_TEXT;
-    if (size < SNIFF_LEAST_TEXT || !sniff_is_plain(bytes, seen)) {
+    const size_t seen = size < SNIFF_MAX_TEXT ? size : SNIFF_MAX_TEXT;
+    if (size < SNIFF_MIN_TEXT || !sniff_is_plain(bytes, seen)) {
         return COFFER_OK;
     }
     return coffer__fail_at(err, COFFER_ERR_IS_TEXT, 0,
@@ -157,7 +157,7 @@ static coffer_status sniff_plain(const uint8_t *bytes, size_t size, size_t start
 static coffer_status sniff_text(const uint8_t *bytes, size_t size, coffer_error *err)
 {
     const size_t start = sniff_skip_blank(bytes, size);
-    if (start == size || start >= SNIFF_MOST_TEXT || !sniff_is_text(bytes, size)) {
+    if (start == size || start >= SNIFF_MAX_TEXT || !sniff_is_text(bytes, size)) {
         return COFFER_OK;
     }
     if (bytes[start] == '<') {
@@ -187,7 +187,7 @@ static bool sniff_is_zeros(const uint8_t *bytes, size_t size)
             return false;
         }
     }
-    return size >= SNIFF_LEAST_ZEROS;
+    return size >= SNIFF_MIN_ZEROS;
 }
 
 /* zlib's two bytes, of the window that everybody uses, where the whole is no length of a header. */

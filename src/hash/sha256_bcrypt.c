@@ -20,8 +20,8 @@ typedef struct bcrypt_state {
     int32_t (*open)(void **provider, const uint_least16_t *algorithm, const uint_least16_t *implementation,
                     uint32_t flags);
     int32_t (*close)(void *provider, uint32_t flags);
-    int32_t (*begin)(void *provider, void **digest, uint8_t *room, uint32_t room_size, uint8_t *key, uint32_t key_size,
-                     uint32_t flags);
+    int32_t (*begin)(void *provider, void **digest, uint8_t *capacity, uint32_t capacity_size, uint8_t *key,
+                     uint32_t key_size, uint32_t flags);
     int32_t (*update)(void *digest, const uint8_t *bytes, uint32_t size, uint32_t flags);
     int32_t (*finish)(void *digest, uint8_t *out, uint32_t size, uint32_t flags);
     int32_t (*end)(void *digest);
@@ -76,7 +76,7 @@ static coffer_status bcrypt_open(coffer_hasher *hasher, coffer_error *err)
     return coffer__fail(err, COFFER_ERR_NO_ALGORITHM, "the bcrypt.dll of this system does not offer SHA-256");
 }
 
-/* The library allocates the room of a digest itself. */
+/* The library allocates the space of a digest itself. */
 static bool bcrypt_begin(coffer_hasher *hasher)
 {
     bcrypt_state *state = hasher->state;

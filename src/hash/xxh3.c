@@ -30,7 +30,7 @@
 #define XXH3_BLOCK_SIZE (sizeof(XXH3_state_t) + XXH3_ALIGNMENT)
 
 /* The state within its block, moved up to the alignment: by 1 to XXH3_ALIGNMENT bytes, for which
-   the block has room. An address, once given, does not change, so this is the same each time. */
+   the block has space. An address, once given, does not change, so this is the same each time. */
 static XXH3_state_t *xxh3_state(const coffer_hasher *hasher)
 {
     uint8_t *block = hasher->state;

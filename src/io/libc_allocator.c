@@ -11,10 +11,10 @@
 coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
                            const coffer_allocator *allocator, const coffer_parse_options *options, coffer_error *err)
 {
-    return coffer__parse(table, need, bytes, size, coffer__allocator_or_libc(allocator), options, err);
+    return coffer__parse_header(table, need, bytes, size, coffer__allocator_or_libc(allocator), options, err);
 }
 
 coffer_status coffer_header_new(coffer_header **header, const coffer_allocator *allocator, coffer_error *err)
 {
-    return coffer__header_new(header, coffer__allocator_or_libc(allocator), err);
+    return coffer__header_create(header, coffer__allocator_or_libc(allocator), err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rule that a NULL allocator stands for libc's, in one place. Core does not know libc; io is the lowest room
+/* The rule that a NULL allocator stands for libc's, in one place. Core does not know libc; io is the lowest space
    that does. */
 #ifndef COFFER_IO_LIBC_ALLOCATOR_H
 #define COFFER_IO_LIBC_ALLOCATOR_H

@@ -13,7 +13,7 @@
 /* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 /* Bytes of the pages that a buffer takes; 0 when there can be no such buffer. An empty one takes a page, too, so
-   that its address is unique and not NULL. The limit leaves room for the alignment of os_huge_pages. */
+   that its address is unique and not NULL. The limit leaves space for the alignment of os_huge_pages. */
 static size_t memory_buffer_size(size_t size)
 {
     const size_t page = coffer__os_page_size();

@@ -3,9 +3,9 @@
 
 #include "alloc.h"
 #include "bytes.h"
+#include "errno_status.h"
 #include "error.h"
 #include "text.h"
-#include "trouble.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #define PART_SUFFIX ".coffer-part"
 #define PART_FIXED ((size_t)16 + 8 + 8 + 8)
 /* How often a part is opened that other processes rename or remove at the same time. */
-#define PART_MOST_TURNS 16u
+#define PART_MAX_TURNS 16u
 
 /* The record that the part should have: what it must be equal to if pieces are to count. */
 typedef struct part_wish {
@@ -38,7 +38,7 @@ static void part_wish_for(part_wish *wish, const coffer__part *part, const char 
 
 static coffer_status part_trouble(const coffer__part *part, const char *task, int os_error, coffer_error *err)
 {
-    return coffer__trouble(err, task, part->name.text, os_error);
+    return coffer__errno_status(err, task, part->name.text, os_error);
 }
 
 /* Where the bytes are that say which pieces are there. The sum does not overflow: with a size near 2^64 there
@@ -161,7 +161,7 @@ static int part_enter(coffer__part *part)
 static coffer_status part_open_file(coffer__part *part, coffer_error *err)
 {
     int os_error = ESTALE;
-    for (unsigned turn = 0; turn < PART_MOST_TURNS && os_error == ESTALE; turn++) {
+    for (unsigned turn = 0; turn < PART_MAX_TURNS && os_error == ESTALE; turn++) {
         os_error = part_enter(part);
     }
     if (os_error == 0) {
@@ -190,7 +190,7 @@ coffer_status coffer__part_open(coffer__part *part, const coffer__path *target, 
     part->piece_count = size / COFFER__PART_PIECE + (size % COFFER__PART_PIECE != 0);
     part->target = *target;
     if (!coffer__part_name(&part->name, target)) {
-        return coffer__trouble(err, "make the file", target->text, ENAMETOOLONG);
+        return coffer__errno_status(err, "make the file", target->text, ENAMETOOLONG);
     }
     part->done = part->piece_count < SIZE_MAX ? coffer__alloc_zeroed(allocator, (size_t)part->piece_count + 1) : NULL;
     if (part->done == NULL) {

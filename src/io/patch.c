@@ -44,11 +44,11 @@
 
 #include "alloc.h"
 #include "bytes.h"
+#include "errno_status.h"
 #include "error.h"
 #include "fnv.h"
 #include "os.h"
 #include "paths.h"
-#include "trouble.h"
 
 #include <errno.h>
 #include <string.h>
@@ -246,7 +246,7 @@ static coffer_status undo_remove(const char *path, coffer_error *err)
         return coffer__fail_errno(err, COFFER_ERR_UNDO, os_error);
     }
     const int synced = undo_sync_names(path);
-    return synced == 0 ? COFFER_OK : coffer__trouble(err, "make the finished edit durable", path, synced);
+    return synced == 0 ? COFFER_OK : coffer__errno_status(err, "make the finished edit durable", path, synced);
 }
 
 /* Writing the new bytes failed, and some may be in the file. Tries to write the old ones at once.
@@ -263,21 +263,22 @@ static coffer_status patch_take_back(int fd, const char *path, const coffer__pat
         return coffer__fail_errno(err, COFFER_ERR_UNDO, os_error);
     }
     const coffer_status status = undo_remove(path, err);
-    return status != COFFER_OK ? status
-                               : coffer__trouble(err, "write the header (the old one was restored)", path, os_error);
+    return status != COFFER_OK
+               ? status
+               : coffer__errno_status(err, "write the header (the old one was restored)", path, os_error);
 }
 
 coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch *patch, coffer_error *err)
 {
     int os_error = undo_establish(path, fd, patch);
     if (os_error != 0) {
-        return coffer__trouble(err, "write the undo file beside the file", path, os_error);
+        return coffer__errno_status(err, "write the undo file beside the file", path, os_error);
     }
     os_error = patch_write(fd, patch, patch->fresh);
     return os_error == 0 ? undo_remove(path, err) : patch_take_back(fd, path, patch, os_error, err);
 }
 
-/* ---- putting room in --------------------------------------------------------------------------------------------- */
+/* ---- putting space in --------------------------------------------------------------------------------------------- */
 
 /* The file system inserted nothing, so the file is as it was, and the undo file must go: it
    describes a file of another size. Errors that mean "cannot do that" have a code of their own, so
@@ -289,7 +290,7 @@ static coffer_status patch_not_inserted(const char *path, int os_error, coffer_e
         return status;
     }
     if (os_error != EOPNOTSUPP && os_error != EINVAL && os_error != ENOSYS) {
-        return coffer__trouble(err, "insert room before the data", path, os_error);
+        return coffer__errno_status(err, "insert room before the data", path, os_error);
     }
     coffer__fail(err, COFFER_ERR_UNSUPPORTED,
                  "the file system cannot insert blocks before the data (ext4 and XFS can): nothing was changed; allow "
@@ -305,7 +306,7 @@ coffer_status coffer__patch_insert(int fd, const char *path, const coffer__patch
 {
     int os_error = undo_establish(path, fd, patch);
     if (os_error != 0) {
-        return coffer__trouble(err, "write the undo file beside the file", path, os_error);
+        return coffer__errno_status(err, "write the undo file beside the file", path, os_error);
     }
     os_error = coffer__os_insert(fd, 0, size);
     if (os_error != 0) {
@@ -353,7 +354,7 @@ static coffer_status undo_read(const undo_reader *undo, int fd, uint64_t offset,
     size_t done = 0;
     const int os_error = coffer__os_read_at(fd, offset, bytes, size, &done);
     if (os_error != 0) {
-        return coffer__trouble(err, "read the file and its undo file", undo->path, os_error);
+        return coffer__errno_status(err, "read the file and its undo file", undo->path, os_error);
     }
     return done == size ? COFFER_OK
                         : undo_refuse(undo, "the file or its undo file became shorter in the meantime", err);
@@ -437,7 +438,7 @@ static coffer_status undo_check_file(const undo_reader *undo, coffer_error *err)
     coffer__os_info info;
     const int os_error = coffer__os_inspect_fd(undo->target, &info);
     if (os_error != 0) {
-        return coffer__trouble(err, "get the file's size", undo->path, os_error);
+        return coffer__errno_status(err, "get the file's size", undo->path, os_error);
     }
     if (info.size != undo->file_size) {
         (void)undo_refuse(undo, "the file's size is not that of the file whose edit was interrupted", err);
@@ -469,8 +470,9 @@ static coffer_status undo_put_back(const undo_reader *undo, coffer_error *err)
     if (os_error == 0) {
         os_error = coffer__os_sync(undo->target);
     }
-    return os_error == 0 ? undo_remove(undo->path, err)
-                         : coffer__trouble(err, "restore the header (the undo file is kept)", undo->path, os_error);
+    return os_error == 0
+               ? undo_remove(undo->path, err)
+               : coffer__errno_status(err, "restore the header (the undo file is kept)", undo->path, os_error);
 }
 
 /* Compares a part of the recorded new bytes with what inserting `shift` bytes would make of the
@@ -541,14 +543,14 @@ static coffer_status undo_open(undo_reader *undo, coffer_error *err)
         return coffer__fail_path(err, COFFER_ERR_NO_UNDO, undo->path);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "open the undo file", undo->path, os_error);
+        return coffer__errno_status(err, "open the undo file", undo->path, os_error);
     }
     coffer__os_info info;
     coffer__os_info file;
     os_error = coffer__os_inspect_fd(undo->fd, &info);
     os_error = os_error == 0 ? coffer__os_inspect_fd(undo->target, &file) : os_error;
     if (os_error != 0) {
-        return coffer__trouble(err, "examine the file and its undo file", undo->path, os_error);
+        return coffer__errno_status(err, "examine the file and its undo file", undo->path, os_error);
     }
     undo->undo_size = info.size;
     if (info.kind != COFFER__OS_REGULAR || info.size < UNDO_HEAD_SIZE + UNDO_SUM_SIZE) {
@@ -600,7 +602,7 @@ coffer_status coffer__patch_prepare(int fd, const char *path, const char *ready,
         return COFFER_OK;
     }
     (void)coffer__os_unlink(ready);
-    return coffer__trouble(err, "write the new header beside the file", path, os_error);
+    return coffer__errno_status(err, "write the new header beside the file", path, os_error);
 }
 
 /* The name is durable before the first byte is written: from then on readers of the file are told. */
@@ -613,5 +615,5 @@ coffer_status coffer__patch_finish(int fd, const char *path, const char *ready, 
     /* ENOENT: an earlier run has renamed it. */
     os_error = os_error == 0 || os_error == ENOENT ? undo_sync_names(path) : os_error;
     return os_error == 0 ? coffer__patch_recover(fd, path, allocator, err)
-                         : coffer__trouble(err, "begin to write the new header", path, os_error);
+                         : coffer__errno_status(err, "begin to write the new header", path, os_error);
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The text is terminated and shorter than `size`, so `size - used` is at least 1, and a text that fits leaves room
+/* The text is terminated and shorter than `size`, so `size - used` is at least 1, and a text that fits leaves space
    for the NUL. */
 bool coffer__text_append(char *text, size_t size, const char *more, size_t more_len)
 {

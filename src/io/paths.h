@@ -16,7 +16,7 @@ typedef struct coffer__path {
     char text[COFFER__PATH_SIZE];
 } coffer__path;
 
-/* Appends to a text in a room of `size` bytes; false, and nothing appended, when it does not fit. */
+/* Appends to a text in a space of `size` bytes; false, and nothing appended, when it does not fit. */
 bool coffer__text_append(char *text, size_t size, const char *more, size_t more_len);
 /* Where the last component begins; the path's length when it ends in a slash. */
 size_t coffer__path_name_at(const char *path);

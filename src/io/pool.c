@@ -10,8 +10,8 @@
 #include "pool.h"
 
 #include "alloc.h"
+#include "errno_status.h"
 #include "error.h"
-#include "trouble.h"
 
 #include <errno.h>
 #include <string.h>
@@ -140,7 +140,7 @@ static coffer_status pool_check_same(const coffer__pooled *file, int fd, coffer_
     coffer__os_info now;
     const int os_error = coffer__os_inspect_fd(fd, &now);
     if (os_error != 0) {
-        return coffer__trouble(err, "examine the file again", NULL, os_error);
+        return coffer__errno_status(err, "examine the file again", NULL, os_error);
     }
     if (coffer__os_unchanged(seen, &now)) {
         return COFFER_OK;
@@ -160,7 +160,7 @@ static coffer_status pool_open_again(coffer__pooled *file, int *fd, coffer_error
     int opened = -1;
     const int os_error = pool_open(pool, file->path, &opened);
     if (os_error != 0) {
-        return coffer__trouble(err, "open the file again", NULL, os_error);
+        return coffer__errno_status(err, "open the file again", NULL, os_error);
     }
     const coffer_status status = pool_check_same(file, opened, err);
     if (status != COFFER_OK) {

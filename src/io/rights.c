@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public function that gives a file the rights of another one. */
+#include "errno_status.h"
 #include "os.h"
-#include "trouble.h"
 
 coffer_status coffer_take_rights(int fd, const char *path, coffer_error *err)
 {
@@ -11,5 +11,5 @@ coffer_status coffer_take_rights(int fd, const char *path, coffer_error *err)
         os_error = coffer__os_take_owner_and_mode(fd, &info, path);
     }
     return os_error == 0 ? COFFER_OK
-                         : coffer__trouble(err, "give the new file the rights of the old one", path, os_error);
+                         : coffer__errno_status(err, "give the new file the rights of the old one", path, os_error);
 }

@@ -30,19 +30,21 @@
 
 #include <stdatomic.h>
 
-typedef struct coffer__sink coffer__sink;
+typedef struct coffer__byte_sink coffer__byte_sink;
 
 typedef struct coffer__sink_ops {
-    coffer_status (*reserve)(coffer__sink *sink, uint64_t size, coffer_error *err);
-    coffer_status (*write_at)(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size, coffer_error *err);
-    coffer_status (*publish)(coffer__sink *sink, coffer_error *err);
-    void (*discard)(coffer__sink *sink);
-    int (*copy_at)(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size, uint64_t *done);
-    coffer_status (*read_at)(coffer__sink *sink, uint64_t offset, void *buffer, size_t size, coffer_error *err);
-    int (*lend)(const coffer__sink *sink);
+    coffer_status (*reserve)(coffer__byte_sink *sink, uint64_t size, coffer_error *err);
+    coffer_status (*write_at)(coffer__byte_sink *sink, uint64_t offset, const void *bytes, size_t size,
+                              coffer_error *err);
+    coffer_status (*publish)(coffer__byte_sink *sink, coffer_error *err);
+    void (*discard)(coffer__byte_sink *sink);
+    int (*copy_at)(coffer__byte_sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
+                   uint64_t *done);
+    coffer_status (*read_at)(coffer__byte_sink *sink, uint64_t offset, void *buffer, size_t size, coffer_error *err);
+    int (*lend)(const coffer__byte_sink *sink);
 } coffer__sink_ops;
 
-struct coffer__sink {
+struct coffer__byte_sink {
     const coffer__sink_ops *ops;
     coffer_allocator allocator;
     void *state; /* the kind's own, allocated by it */
@@ -54,33 +56,33 @@ struct coffer__sink {
 };
 
 /* Each fills *sink, or fails having opened and changed nothing. */
-coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
+coffer_status coffer__sink_path(coffer__byte_sink *sink, const coffer_allocator *allocator, const char *path,
                                 coffer_sync sync, bool in_place, coffer_error *err);
-coffer_status coffer__sink_fd(coffer__sink *sink, const coffer_allocator *allocator, int fd, coffer_sync sync,
+coffer_status coffer__sink_fd(coffer__byte_sink *sink, const coffer_allocator *allocator, int fd, coffer_sync sync,
                               coffer_error *err);
-coffer_status coffer__sink_memory(coffer__sink *sink, const coffer_allocator *allocator, void *memory, size_t size,
+coffer_status coffer__sink_memory(coffer__byte_sink *sink, const coffer_allocator *allocator, void *memory, size_t size,
                                   coffer_error *err);
-coffer_status coffer__sink_custom(coffer__sink *sink, const coffer_allocator *allocator, const coffer_sink *custom,
+coffer_status coffer__sink_custom(coffer__byte_sink *sink, const coffer_allocator *allocator, const coffer_sink *custom,
                                   coffer_error *err);
 
 /* For a sink of coffer__sink_path that is not `in_place`: it then publishes only while the path
    leads to the file `old`, unchanged, and fails with COFFER_ERR_CHANGED otherwise. */
-void coffer__sink_path_only(coffer__sink *sink, const coffer__os_info *old);
+void coffer__sink_path_only(coffer__byte_sink *sink, const coffer__os_info *old);
 
 /* What coffer__sink_path makes with `in_place`. `exists`: there is a regular file; otherwise there
    is nothing. */
-coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
+coffer_status coffer__sink_in_place(coffer__byte_sink *sink, const coffer_allocator *allocator, const char *path,
                                     bool exists, coffer_sync sync, coffer_error *err);
 
 /* COFFER_ERR_CANCELLED when the user, told that `done` bytes of `total` are done, cancels. */
-coffer_status coffer__sink_ask(const coffer__sink *sink, uint64_t done, uint64_t total, coffer_error *err);
+coffer_status coffer__sink_ask(const coffer__byte_sink *sink, uint64_t done, uint64_t total, coffer_error *err);
 /* Makes a file durable whose `size` bytes begin at `start` of the descriptor, and asks the user now
    and then while it waits. The message of a failure is "cannot `task`". */
-coffer_status coffer__sink_sync(const coffer__sink *sink, int fd, uint64_t start, uint64_t size, const char *task,
+coffer_status coffer__sink_sync(const coffer__byte_sink *sink, int fd, uint64_t start, uint64_t size, const char *task,
                                 const char *path, coffer_error *err);
 
 /* Gives a sink its operations and a zeroed state of `state_size` bytes; COFFER_ERR_MEMORY when there is none. */
-coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops, const coffer_allocator *allocator,
+coffer_status coffer__sink_init(coffer__byte_sink *sink, const coffer__sink_ops *ops, const coffer_allocator *allocator,
                                 size_t state_size, coffer_error *err);
 
 #endif

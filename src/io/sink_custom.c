@@ -5,11 +5,11 @@
  * without asking.
  */
 #include "alloc.h"
+#include "errno_status.h"
 #include "error.h"
 #include "sink.h"
-#include "trouble.h"
 
-static coffer_status sink_custom_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
+static coffer_status sink_custom_reserve(coffer__byte_sink *sink, uint64_t size, coffer_error *err)
 {
     (void)sink;
     (void)size;
@@ -18,7 +18,7 @@ static coffer_status sink_custom_reserve(coffer__sink *sink, uint64_t size, coff
 }
 
 /* The caller's function may be called by several threads at once, which the public header says. */
-static coffer_status sink_custom_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
+static coffer_status sink_custom_write_at(coffer__byte_sink *sink, uint64_t offset, const void *bytes, size_t size,
                                           coffer_error *err)
 {
     const coffer_sink *custom = sink->state;
@@ -26,17 +26,17 @@ static coffer_status sink_custom_write_at(coffer__sink *sink, uint64_t offset, c
     coffer_error *filled = err != NULL ? err : &own;
     coffer__error_clear(filled);
     const coffer_status status = custom->write_at(custom->ctx, offset, bytes, size, filled);
-    return status == COFFER_OK ? COFFER_OK : coffer__trouble_of_caller(filled, status, "write", offset);
+    return status == COFFER_OK ? COFFER_OK : coffer__callback_status(filled, status, "write", offset);
 }
 
-static void sink_custom_release(coffer__sink *sink)
+static void sink_custom_release(coffer__byte_sink *sink)
 {
     coffer__free(&sink->allocator, sink->state, sizeof(coffer_sink));
     sink->state = NULL;
 }
 
 /* Released before the failure is reported; `custom` is not used after that. */
-static coffer_status sink_custom_publish(coffer__sink *sink, coffer_error *err)
+static coffer_status sink_custom_publish(coffer__byte_sink *sink, coffer_error *err)
 {
     const coffer_sink *custom = sink->state;
     coffer_error own = { .code = COFFER_OK };
@@ -47,10 +47,10 @@ static coffer_status sink_custom_publish(coffer__sink *sink, coffer_error *err)
         status = custom->finish(custom->ctx, filled);
     }
     sink_custom_release(sink);
-    return status == COFFER_OK ? COFFER_OK : coffer__trouble_of_caller(filled, status, "finish", COFFER_NO_OFFSET);
+    return status == COFFER_OK ? COFFER_OK : coffer__callback_status(filled, status, "finish", COFFER_NO_OFFSET);
 }
 
-static void sink_custom_discard(coffer__sink *sink)
+static void sink_custom_discard(coffer__byte_sink *sink)
 {
     const coffer_sink *custom = sink->state;
     if (custom->discard != NULL) {
@@ -59,7 +59,7 @@ static void sink_custom_discard(coffer__sink *sink)
     sink_custom_release(sink);
 }
 
-coffer_status coffer__sink_custom(coffer__sink *sink, const coffer_allocator *allocator, const coffer_sink *custom,
+coffer_status coffer__sink_custom(coffer__byte_sink *sink, const coffer_allocator *allocator, const coffer_sink *custom,
                                   coffer_error *err)
 {
     static const coffer__sink_ops ops = {

@@ -11,10 +11,10 @@
  * belong to the program.
  */
 #include "alloc.h"
+#include "errno_status.h"
 #include "error.h"
 #include "os.h"
 #include "sink.h"
-#include "trouble.h"
 
 #include <errno.h>
 
@@ -32,7 +32,7 @@ typedef struct sink_fd_state {
 } sink_fd_state;
 
 /* A block device has its size, and what only appends cannot be reserved by offset. */
-static coffer_status sink_fd_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
+static coffer_status sink_fd_reserve(coffer__byte_sink *sink, uint64_t size, coffer_error *err)
 {
     sink_fd_state *state = sink->state;
     state->size = size;
@@ -40,7 +40,7 @@ static coffer_status sink_fd_reserve(coffer__sink *sink, uint64_t size, coffer_e
         return COFFER_OK;
     }
     const int os_error = coffer__os_reserve(state->fd, state->start, size);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "reserve space for the file", NULL, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "reserve space for the file", NULL, os_error);
 }
 
 /* After a failed write nobody knows how many bytes went out, so no later one can be in order. */
@@ -58,7 +58,7 @@ static coffer_status sink_fd_out_of_order(const sink_fd_state *state, uint64_t o
 /* Writes in order, under the lock. A reader that stops reading can make this wait for ever, so the
    user is asked after each interruption by a signal. `next` counts what went out even if the write
    then fails. */
-static coffer_status sink_fd_write_next(coffer__sink *sink, uint64_t offset, const uint8_t *bytes, size_t size,
+static coffer_status sink_fd_write_next(coffer__byte_sink *sink, uint64_t offset, const uint8_t *bytes, size_t size,
                                         coffer_error *err)
 {
     sink_fd_state *state = sink->state;
@@ -72,7 +72,7 @@ static coffer_status sink_fd_write_next(coffer__sink *sink, uint64_t offset, con
         done += put;
         state->next += put;
         if (os_error != 0) {
-            status = coffer__trouble(err, "write to the descriptor", NULL, os_error);
+            status = coffer__errno_status(err, "write to the descriptor", NULL, os_error);
         } else if (done < size) {
             status = coffer__sink_ask(sink, state->next, state->size, err);
         }
@@ -83,7 +83,7 @@ static coffer_status sink_fd_write_next(coffer__sink *sink, uint64_t offset, con
 
 /* Writes by offset need no lock. In order, the lock also covers the wait for the reader, since the
    next bytes cannot go out before these. */
-static coffer_status sink_fd_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
+static coffer_status sink_fd_write_at(coffer__byte_sink *sink, uint64_t offset, const void *bytes, size_t size,
                                       coffer_error *err)
 {
     sink_fd_state *state = sink->state;
@@ -94,11 +94,11 @@ static coffer_status sink_fd_write_at(coffer__sink *sink, uint64_t offset, const
         return status;
     }
     const int os_error = coffer__os_write_at(state->fd, state->start + offset, bytes, size);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "write to the descriptor", NULL, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "write to the descriptor", NULL, os_error);
 }
 
 /* Copies in the kernel need offsets on both sides. */
-static int sink_fd_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
+static int sink_fd_copy_at(coffer__byte_sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
                            uint64_t *done)
 {
     const sink_fd_state *state = sink->state;
@@ -108,7 +108,7 @@ static int sink_fd_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64
                : EOPNOTSUPP;
 }
 
-static void sink_fd_release(coffer__sink *sink)
+static void sink_fd_release(coffer__byte_sink *sink)
 {
     sink_fd_state *state = sink->state;
     coffer__os_mutex_deinit(&state->lock);
@@ -117,7 +117,7 @@ static void sink_fd_release(coffer__sink *sink)
 }
 
 /* Truncating comes before the sync, which stores the length, too. The descriptor is not closed. */
-static coffer_status sink_fd_finish(const coffer__sink *sink, coffer_error *err)
+static coffer_status sink_fd_finish(const coffer__byte_sink *sink, coffer_error *err)
 {
     const sink_fd_state *state = sink->state;
     int os_error = 0;
@@ -128,7 +128,7 @@ static coffer_status sink_fd_finish(const coffer__sink *sink, coffer_error *err)
         os_error = coffer__os_set_position(state->fd, state->start + state->size);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "truncate the descriptor's file after the written bytes", NULL, os_error);
+        return coffer__errno_status(err, "truncate the descriptor's file after the written bytes", NULL, os_error);
     }
     if (state->sync != COFFER_SYNC_ALWAYS || !(state->regular || state->positioned)) {
         return COFFER_OK;
@@ -137,7 +137,7 @@ static coffer_status sink_fd_finish(const coffer__sink *sink, coffer_error *err)
                              err);
 }
 
-static coffer_status sink_fd_publish(coffer__sink *sink, coffer_error *err)
+static coffer_status sink_fd_publish(coffer__byte_sink *sink, coffer_error *err)
 {
     const coffer_status status = sink_fd_finish(sink, err);
     sink_fd_release(sink);
@@ -145,7 +145,7 @@ static coffer_status sink_fd_publish(coffer__sink *sink, coffer_error *err)
 }
 
 /* The old bytes are lost, but a file that was extended does not keep a tail of garbage. */
-static void sink_fd_discard(coffer__sink *sink)
+static void sink_fd_discard(coffer__byte_sink *sink)
 {
     const sink_fd_state *state = sink->state;
     if (state->regular && state->positioned) {
@@ -157,7 +157,7 @@ static void sink_fd_discard(coffer__sink *sink)
 /* What the descriptor is decides how it is written. With O_APPEND the system ignores offsets, so
    even a regular file is written in order then. The descriptor is not duplicated: it stays the
    caller's, and must stay open. */
-coffer_status coffer__sink_fd(coffer__sink *sink, const coffer_allocator *allocator, int fd, coffer_sync sync,
+coffer_status coffer__sink_fd(coffer__byte_sink *sink, const coffer_allocator *allocator, int fd, coffer_sync sync,
                               coffer_error *err)
 {
     static const coffer__sink_ops ops = {
@@ -166,17 +166,17 @@ coffer_status coffer__sink_fd(coffer__sink *sink, const coffer_allocator *alloca
     coffer__os_info info;
     int os_error = coffer__os_inspect_fd(fd, &info);
     if (os_error != 0) {
-        return coffer__trouble(err, "write to the descriptor", NULL, os_error);
+        return coffer__errno_status(err, "write to the descriptor", NULL, os_error);
     }
     if (info.kind == COFFER__OS_DIRECTORY) {
-        return coffer__trouble_of_kind(err, true, NULL);
+        return coffer__kind_status(err, true, NULL);
     }
     const bool regular = info.kind == COFFER__OS_REGULAR;
     const bool positioned = (regular || info.kind == COFFER__OS_BLOCK) && !coffer__os_appends(fd);
     uint64_t start = 0;
     os_error = positioned ? coffer__os_position(fd, &start) : 0;
     if (os_error != 0) {
-        return coffer__trouble(err, "get the descriptor's position", NULL, os_error);
+        return coffer__errno_status(err, "get the descriptor's position", NULL, os_error);
     }
     const coffer_status status = coffer__sink_init(sink, &ops, allocator, sizeof(sink_fd_state), err);
     if (status != COFFER_OK) {
@@ -190,7 +190,7 @@ coffer_status coffer__sink_fd(coffer__sink *sink, const coffer_allocator *alloca
     os_error = coffer__os_mutex_init(&state->lock);
     if (os_error != 0) {
         coffer__free(allocator, state, sizeof *state);
-        return coffer__trouble(err, "make a lock for the descriptor", NULL, os_error);
+        return coffer__errno_status(err, "make a lock for the descriptor", NULL, os_error);
     }
     return COFFER_OK;
 }

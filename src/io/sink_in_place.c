@@ -7,12 +7,12 @@
  * file that did not exist before is deleted.
  */
 #include "alloc.h"
+#include "errno_status.h"
 #include "error.h"
 #include "os.h"
 #include "patch.h"
 #include "paths.h"
 #include "sink.h"
-#include "trouble.h"
 
 #include <errno.h>
 
@@ -25,13 +25,13 @@ typedef struct sink_in_place_state {
     uint64_t size;
 } sink_in_place_state;
 
-static coffer_status sink_in_place_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
+static coffer_status sink_in_place_reserve(coffer__byte_sink *sink, uint64_t size, coffer_error *err)
 {
     sink_in_place_state *state = sink->state;
     state->size = size;
     const int os_error = coffer__os_reserve(state->fd, 0, size);
     if (os_error != 0) {
-        return coffer__trouble(err, "reserve space for the file", state->path.text, os_error);
+        return coffer__errno_status(err, "reserve space for the file", state->path.text, os_error);
     }
     /* From here on the old file is lost. Its undo file must go: restoring an old header into the new bytes would
        make a file that nobody wrote. */
@@ -39,23 +39,23 @@ static coffer_status sink_in_place_reserve(coffer__sink *sink, uint64_t size, co
     return COFFER_OK;
 }
 
-static coffer_status sink_in_place_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
+static coffer_status sink_in_place_write_at(coffer__byte_sink *sink, uint64_t offset, const void *bytes, size_t size,
                                             coffer_error *err)
 {
     const sink_in_place_state *state = sink->state;
     const int os_error = coffer__os_write_at(state->fd, offset, bytes, size);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "overwrite the file", state->path.text, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "overwrite the file", state->path.text, os_error);
 }
 
-static int sink_in_place_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
-                                 uint64_t *done)
+static int sink_in_place_copy_at(coffer__byte_sink *sink, uint64_t offset, int from, uint64_t from_offset,
+                                 uint64_t size, uint64_t *done)
 {
     const sink_in_place_state *state = sink->state;
     return coffer__os_copy_that_pays(from, from_offset, state->fd, offset, size, done);
 }
 
 /* Also after publishing, which has closed the file already. */
-static void sink_in_place_release(coffer__sink *sink)
+static void sink_in_place_release(coffer__byte_sink *sink)
 {
     sink_in_place_state *state = sink->state;
     if (state->fd >= 0) {
@@ -66,7 +66,7 @@ static void sink_in_place_release(coffer__sink *sink)
 }
 
 /* Errors are not reported: the call has failed already, and with a better reason. */
-static void sink_in_place_discard(coffer__sink *sink)
+static void sink_in_place_discard(coffer__byte_sink *sink)
 {
     const sink_in_place_state *state = sink->state;
     if (state->created) {
@@ -86,7 +86,7 @@ static int sink_in_place_sync_name(const sink_in_place_state *state)
 
 /* The old file may have been longer, so it is cut. Closing comes last because a network file system
    reports there what it could not store; the descriptor is gone even if it fails. */
-static coffer_status sink_in_place_finish(const coffer__sink *sink, coffer_error *err)
+static coffer_status sink_in_place_finish(const coffer__byte_sink *sink, coffer_error *err)
 {
     sink_in_place_state *state = sink->state;
     const char *task = "finish the file";
@@ -106,10 +106,10 @@ static coffer_status sink_in_place_finish(const coffer__sink *sink, coffer_error
         os_error = coffer__os_close(state->fd);
         state->fd = -1;
     }
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, task, path, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, task, path, os_error);
 }
 
-static coffer_status sink_in_place_publish(coffer__sink *sink, coffer_error *err)
+static coffer_status sink_in_place_publish(coffer__byte_sink *sink, coffer_error *err)
 {
     const coffer_status status = sink_in_place_finish(sink, err);
     sink_in_place_release(sink);
@@ -139,7 +139,7 @@ static int sink_in_place_open(sink_in_place_state *state, const char *path, bool
     return os_error != 0 ? os_error : inspected;
 }
 
-coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
+coffer_status coffer__sink_in_place(coffer__byte_sink *sink, const coffer_allocator *allocator, const char *path,
                                     bool exists, coffer_sync sync, coffer_error *err)
 {
     static const coffer__sink_ops ops = { sink_in_place_reserve,
@@ -158,7 +158,7 @@ coffer_status coffer__sink_in_place(coffer__sink *sink, const coffer_allocator *
     const int os_error = sink_in_place_open(state, path, exists);
     if (os_error != 0) {
         sink_in_place_release(sink);
-        return coffer__trouble(err, "open the file to overwrite it", path, os_error);
+        return coffer__errno_status(err, "open the file to overwrite it", path, os_error);
     }
     return COFFER_OK;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the caller's, of exactly the file's size. Also what all sinks share. */
 #include "alloc.h"
+#include "errno_status.h"
 #include "error.h"
 #include "os.h"
 #include "sink.h"
-#include "trouble.h"
 
 #include <string.h>
 
@@ -17,7 +17,7 @@ typedef struct sink_memory_state {
 } sink_memory_state;
 
 /* *sink may hold anything before. progress_ctx is left alone, as it means nothing without `progress`. */
-coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops, const coffer_allocator *allocator,
+coffer_status coffer__sink_init(coffer__byte_sink *sink, const coffer__sink_ops *ops, const coffer_allocator *allocator,
                                 size_t state_size, coffer_error *err)
 {
     sink->ops = ops;
@@ -30,7 +30,7 @@ coffer_status coffer__sink_init(coffer__sink *sink, const coffer__sink_ops *ops,
     return sink->state != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to write a file");
 }
 
-coffer_status coffer__sink_ask(const coffer__sink *sink, uint64_t done, uint64_t total, coffer_error *err)
+coffer_status coffer__sink_ask(const coffer__byte_sink *sink, uint64_t done, uint64_t total, coffer_error *err)
 {
     return sink->progress == NULL || sink->progress(sink->progress_ctx, done, total) == 0
                ? COFFER_OK
@@ -40,7 +40,7 @@ coffer_status coffer__sink_ask(const coffer__sink *sink, uint64_t done, uint64_t
 /* Nothing can interrupt fdatasync. So the bytes are first stored in stretches, between which the
    user is asked, and the last call has little left to wait for. That call is still what promises
    durability. Without a callback nobody would be asked, and the stretches are left out. */
-coffer_status coffer__sink_sync(const coffer__sink *sink, int fd, uint64_t start, uint64_t size, const char *task,
+coffer_status coffer__sink_sync(const coffer__byte_sink *sink, int fd, uint64_t start, uint64_t size, const char *task,
                                 const char *path, coffer_error *err)
 {
     for (uint64_t done = 0; sink->progress != NULL && done < size;) {
@@ -53,10 +53,10 @@ coffer_status coffer__sink_sync(const coffer__sink *sink, int fd, uint64_t start
         done += stretch;
     }
     const int os_error = coffer__os_sync(fd);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, task, path, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, task, path, os_error);
 }
 
-static coffer_status sink_memory_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
+static coffer_status sink_memory_reserve(coffer__byte_sink *sink, uint64_t size, coffer_error *err)
 {
     const sink_memory_state *state = sink->state;
     if (size == state->size) {
@@ -69,7 +69,7 @@ static coffer_status sink_memory_reserve(coffer__sink *sink, uint64_t size, coff
 
 /* The range is checked although reserve fixed the size, since a mistake here would write beyond the caller's
    memory. */
-static coffer_status sink_memory_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
+static coffer_status sink_memory_write_at(coffer__byte_sink *sink, uint64_t offset, const void *bytes, size_t size,
                                           coffer_error *err)
 {
     const sink_memory_state *state = sink->state;
@@ -84,7 +84,7 @@ static coffer_status sink_memory_write_at(coffer__sink *sink, uint64_t offset, c
     return COFFER_OK;
 }
 
-static coffer_status sink_memory_read_at(coffer__sink *sink, uint64_t offset, void *buffer, size_t size,
+static coffer_status sink_memory_read_at(coffer__byte_sink *sink, uint64_t offset, void *buffer, size_t size,
                                          coffer_error *err)
 {
     const sink_memory_state *state = sink->state;
@@ -93,20 +93,20 @@ static coffer_status sink_memory_read_at(coffer__sink *sink, uint64_t offset, vo
     return COFFER_OK;
 }
 
-static void sink_memory_discard(coffer__sink *sink)
+static void sink_memory_discard(coffer__byte_sink *sink)
 {
     coffer__free(&sink->allocator, sink->state, sizeof(sink_memory_state));
     sink->state = NULL;
 }
 
-static coffer_status sink_memory_publish(coffer__sink *sink, coffer_error *err)
+static coffer_status sink_memory_publish(coffer__byte_sink *sink, coffer_error *err)
 {
     (void)err;
     sink_memory_discard(sink);
     return COFFER_OK;
 }
 
-coffer_status coffer__sink_memory(coffer__sink *sink, const coffer_allocator *allocator, void *memory, size_t size,
+coffer_status coffer__sink_memory(coffer__byte_sink *sink, const coffer_allocator *allocator, void *memory, size_t size,
                                   coffer_error *err)
 {
     static const coffer__sink_ops ops = { sink_memory_reserve,

@@ -16,12 +16,12 @@
  * stored. A failure up to step 4 leaves the old file as it was. docs/durability.md has the promises.
  */
 #include "alloc.h"
+#include "errno_status.h"
 #include "error.h"
 #include "os.h"
 #include "patch.h"
 #include "sink.h"
 #include "temporary.h"
-#include "trouble.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -44,7 +44,7 @@ typedef struct sink_path_state {
 /* A full disk is found here, before anything is computed or copied, and the file gets its blocks in
    few extents. Holes would be filled by that, so a sparse file goes without. It may be called a
    second time. */
-static coffer_status sink_path_reserve(coffer__sink *sink, uint64_t size, coffer_error *err)
+static coffer_status sink_path_reserve(coffer__byte_sink *sink, uint64_t size, coffer_error *err)
 {
     sink_path_state *state = sink->state;
     state->size = size;
@@ -72,7 +72,7 @@ static void sink_path_wrote(sink_path_state *state, size_t size)
 }
 
 /* A large write is divided, so that the device can start before the last byte is copied. */
-static coffer_status sink_path_write_at(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size,
+static coffer_status sink_path_write_at(coffer__byte_sink *sink, uint64_t offset, const void *bytes, size_t size,
                                         coffer_error *err)
 {
     sink_path_state *state = sink->state;
@@ -82,7 +82,7 @@ static coffer_status sink_path_write_at(coffer__sink *sink, uint64_t offset, con
         const int os_error =
             coffer__os_write_at(state->temporary.fd, offset + done, (const uint8_t *)bytes + done, piece);
         if (os_error != 0) {
-            return coffer__trouble(err, "write the new file", state->path.text, os_error);
+            return coffer__errno_status(err, "write the new file", state->path.text, os_error);
         }
         sink_path_wrote(state, piece);
         done += piece;
@@ -91,14 +91,14 @@ static coffer_status sink_path_write_at(coffer__sink *sink, uint64_t offset, con
 }
 
 /* Only what was written is read, so a short read means that another program cut the file. */
-static coffer_status sink_path_read_at(coffer__sink *sink, uint64_t offset, void *buffer, size_t size,
+static coffer_status sink_path_read_at(coffer__byte_sink *sink, uint64_t offset, void *buffer, size_t size,
                                        coffer_error *err)
 {
     const sink_path_state *state = sink->state;
     size_t done = 0;
     const int os_error = coffer__os_read_at(state->temporary.fd, offset, buffer, size, &done);
     if (os_error != 0) {
-        return coffer__trouble(err, "read the new file back", state->path.text, os_error);
+        return coffer__errno_status(err, "read the new file back", state->path.text, os_error);
     }
     return done == size ? COFFER_OK
                         : coffer__fail_at(err, COFFER_ERR_CHANGED, offset + done,
@@ -140,7 +140,7 @@ static int sink_path_copy_sparse(const sink_path_state *state, uint64_t offset, 
     return os_error;
 }
 
-static int sink_path_copy_at(coffer__sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
+static int sink_path_copy_at(coffer__byte_sink *sink, uint64_t offset, int from, uint64_t from_offset, uint64_t size,
                              uint64_t *done)
 {
     sink_path_state *state = sink->state;
@@ -151,7 +151,7 @@ static int sink_path_copy_at(coffer__sink *sink, uint64_t offset, int from, uint
     return os_error;
 }
 
-static int sink_path_lend(const coffer__sink *sink)
+static int sink_path_lend(const coffer__byte_sink *sink)
 {
     const sink_path_state *state = sink->state;
     return state->temporary.fd;
@@ -159,7 +159,7 @@ static int sink_path_lend(const coffer__sink *sink)
 
 /* Releases all that the sink holds; deletes the temporary file unless it was placed or is to be
    kept. */
-static void sink_path_discard(coffer__sink *sink)
+static void sink_path_discard(coffer__byte_sink *sink)
 {
     sink_path_state *state = sink->state;
     coffer__temporary_discard(&state->temporary);
@@ -174,7 +174,7 @@ static coffer_status sink_path_check_size(const sink_path_state *state, coffer_e
     coffer__os_info info;
     const int os_error = coffer__os_inspect_fd(state->temporary.fd, &info);
     if (os_error != 0) {
-        return coffer__trouble(err, "examine the new file", state->path.text, os_error);
+        return coffer__errno_status(err, "examine the new file", state->path.text, os_error);
     }
     if (info.size == state->size) {
         return COFFER_OK;
@@ -187,7 +187,8 @@ static coffer_status sink_path_check_size(const sink_path_state *state, coffer_e
 /* Does everything that can fail before the path is touched (steps 2 and 3 above). `replaced` is
    what lies there now, NULL for nothing. It may be called again, when something else lies there
    later: each step can be repeated. */
-static coffer_status sink_path_complete(const coffer__sink *sink, const coffer__os_info *replaced, coffer_error *err)
+static coffer_status sink_path_complete(const coffer__byte_sink *sink, const coffer__os_info *replaced,
+                                        coffer_error *err)
 {
     static const char task[] = "make the new file durable";
     sink_path_state *state = sink->state;
@@ -197,7 +198,7 @@ static coffer_status sink_path_complete(const coffer__sink *sink, const coffer__
         os_error = coffer__os_take_owner_and_mode(state->temporary.fd, replaced, path);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "give the new file the mode of the old one", path, os_error);
+        return coffer__errno_status(err, "give the new file the mode of the old one", path, os_error);
     }
     if (state->sync == COFFER_SYNC_ALWAYS || (state->sync == COFFER_SYNC_REPLACE && replaced != NULL)) {
         const coffer_status status = coffer__sink_sync(sink, state->temporary.fd, 0, state->size, task, path, err);
@@ -206,7 +207,7 @@ static coffer_status sink_path_complete(const coffer__sink *sink, const coffer__
         }
     }
     os_error = coffer__temporary_settle(&state->temporary);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, task, path, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, task, path, os_error);
 }
 
 /* The complete file could not be given the path: on some mounts a rename cannot replace. What was
@@ -215,7 +216,7 @@ static coffer_status sink_path_complete(const coffer__sink *sink, const coffer__
 static coffer_status sink_path_cannot_replace(sink_path_state *state, int os_error, coffer_error *err)
 {
     if (!state->temporary.named) {
-        return coffer__trouble(err, "give the new file its name", state->path.text, os_error);
+        return coffer__errno_status(err, "give the new file its name", state->path.text, os_error);
     }
     const char *name = state->temporary.name.text;
     coffer__fail(err, COFFER_ERR_REPLACE,
@@ -238,7 +239,8 @@ static coffer_status sink_path_look(const char *path, bool *exists, coffer__os_i
         os_error = coffer__os_inspect(path, true, &behind);
         *info = os_error == 0 ? behind : *info;
     }
-    return os_error == 0 || os_error == ENOENT ? COFFER_OK : coffer__trouble(err, "write a file there", path, os_error);
+    return os_error == 0 || os_error == ENOENT ? COFFER_OK
+                                               : coffer__errno_status(err, "write a file there", path, os_error);
 }
 
 /* Whether the file has no name because the system refuses to name files that were created without
@@ -250,7 +252,7 @@ static bool sink_path_is_refused(const sink_path_state *state, int os_error)
                                        os_error == EOPNOTSUPP || os_error == ENOENT || os_error == EXDEV);
 }
 
-void coffer__sink_path_only(coffer__sink *sink, const coffer__os_info *old)
+void coffer__sink_path_only(coffer__byte_sink *sink, const coffer__os_info *old)
 {
     sink_path_state *state = sink->state;
     state->has_old = true;
@@ -269,7 +271,7 @@ static coffer_status sink_path_changed(const sink_path_state *state, coffer_erro
 /* Replaces only the file that the caller named. The loop runs a second time only after the unnamed
    file was copied into a named one, which needs rights and durability again; a named file is never
    refused, so there is no third time. */
-static coffer_status sink_path_replace_old(const coffer__sink *sink, coffer_error *err)
+static coffer_status sink_path_replace_old(const coffer__byte_sink *sink, coffer_error *err)
 {
     sink_path_state *state = sink->state;
     const char *path = state->path.text;
@@ -307,7 +309,7 @@ static coffer_status sink_path_replace_old(const coffer__sink *sink, coffer_erro
    which fails if something came there in the meantime. That is then a replacement, and needs
    another look, since the new file has to take over the rights of the other one. The loop ends as
    soon as nobody interferes. */
-static coffer_status sink_path_give_name(const coffer__sink *sink, coffer_error *err)
+static coffer_status sink_path_give_name(const coffer__byte_sink *sink, coffer_error *err)
 {
     sink_path_state *state = sink->state;
     if (state->has_old) {
@@ -340,7 +342,7 @@ static coffer_status sink_path_give_name(const coffer__sink *sink, coffer_error 
 /* An undo file belongs to the old file, and is removed with it. Whether there is one is asked
    before the name changes: an undo file that appears afterwards belongs to a program that edits the
    new file. */
-static coffer_status sink_path_give_name_without_undo(const coffer__sink *sink, coffer_error *err)
+static coffer_status sink_path_give_name_without_undo(const coffer__byte_sink *sink, coffer_error *err)
 {
     const sink_path_state *state = sink->state;
     const bool had_undo = coffer__undo_look(state->path.text) != COFFER__UNDO_NONE;
@@ -353,7 +355,7 @@ static coffer_status sink_path_give_name_without_undo(const coffer__sink *sink, 
 
 /* The directory is opened before the name is given, so that a directory that cannot be opened is an
    error that changes nothing. When syncing it fails, the file is in place, and the message says so. */
-static coffer_status sink_path_give_durable_name(const coffer__sink *sink, coffer_error *err)
+static coffer_status sink_path_give_durable_name(const coffer__byte_sink *sink, coffer_error *err)
 {
     const sink_path_state *state = sink->state;
     coffer__path name;
@@ -363,14 +365,15 @@ static coffer_status sink_path_give_durable_name(const coffer__sink *sink, coffe
         os_error = coffer__os_open_directory(name.text, &directory);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "open the directory, to make the file's name durable", state->path.text, os_error);
+        return coffer__errno_status(err, "open the directory, to make the file's name durable", state->path.text,
+                                    os_error);
     }
     coffer_status status = sink_path_give_name_without_undo(sink, err);
     if (status == COFFER_OK) {
         os_error = coffer__os_sync_names(directory);
         if (os_error != 0) {
-            status = coffer__trouble(err, "make the name of the new file durable (the file is in place)",
-                                     state->path.text, os_error);
+            status = coffer__errno_status(err, "make the name of the new file durable (the file is in place)",
+                                          state->path.text, os_error);
         }
     }
     (void)coffer__os_close(directory);
@@ -379,7 +382,7 @@ static coffer_status sink_path_give_durable_name(const coffer__sink *sink, coffe
 
 /* The directory is synced only with COFFER_SYNC_ALWAYS. With COFFER_SYNC_REPLACE a power cut may
    bring the old file back, which is whole. */
-static coffer_status sink_path_publish(coffer__sink *sink, coffer_error *err)
+static coffer_status sink_path_publish(coffer__byte_sink *sink, coffer_error *err)
 {
     sink_path_state *state = sink->state;
     coffer_status status = sink_path_check_size(state, err);
@@ -392,8 +395,8 @@ static coffer_status sink_path_publish(coffer__sink *sink, coffer_error *err)
 }
 
 /* On failure nothing is left behind, neither memory nor a file. */
-static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool exists, bool secret, coffer_sync sync,
-                                    coffer_error *err)
+static coffer_status sink_path_open(coffer__byte_sink *sink, const char *path, bool exists, bool secret,
+                                    coffer_sync sync, coffer_error *err)
 {
     sink_path_state *state = sink->state;
     state->sync = sync;
@@ -407,12 +410,12 @@ static coffer_status sink_path_open(coffer__sink *sink, const char *path, bool e
         return COFFER_OK;
     }
     coffer__free(&sink->allocator, state, sizeof *state);
-    return coffer__trouble(err, "make a new file in that directory", path, os_error);
+    return coffer__errno_status(err, "make a new file in that directory", path, os_error);
 }
 
 /* Refuses what a file cannot replace before anything is created, so that a directory or a device
    under the path is named as such instead of failing at the end. */
-coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allocator, const char *path,
+coffer_status coffer__sink_path(coffer__byte_sink *sink, const coffer_allocator *allocator, const char *path,
                                 coffer_sync sync, bool in_place, coffer_error *err)
 {
     static const coffer__sink_ops ops = { sink_path_reserve, sink_path_write_at, sink_path_publish, sink_path_discard,
@@ -424,10 +427,10 @@ coffer_status coffer__sink_path(coffer__sink *sink, const coffer_allocator *allo
         return status;
     }
     if (exists && info.kind != COFFER__OS_REGULAR && info.kind != COFFER__OS_LINK) {
-        return coffer__trouble_of_target(err, info.kind == COFFER__OS_DIRECTORY, path);
+        return coffer__target_kind_status(err, info.kind == COFFER__OS_DIRECTORY, path);
     }
     if (path[coffer__path_name_at(path)] == '\0') {
-        return coffer__trouble(err, "write a file without a name", path, ENOENT);
+        return coffer__errno_status(err, "write a file without a name", path, ENOENT);
     }
     if (in_place) {
         return coffer__sink_in_place(sink, allocator, path, exists, sync, err);

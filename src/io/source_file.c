@@ -4,12 +4,12 @@
  * the moment when it was opened, and a file that ends earlier when it is read has changed. Its descriptor is the
  * source's own, or one of a pool's, which is then borrowed for each use.
  */
+#include "errno_status.h"
 #include "error.h"
 #include "patch.h"
 #include "paths.h"
 #include "pool.h"
 #include "source.h"
-#include "trouble.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,22 +21,22 @@ typedef struct source_file {
     bool through_link;    /* the path was a symbolic link */
 } source_file;
 
-_Static_assert(sizeof(source_file) <= COFFER__SOURCE_ROOM, "a file fits in the source");
+_Static_assert(sizeof(source_file) <= COFFER__SOURCE_CAPACITY, "a file fits in the source");
 
-static const source_file *source_file_of(const coffer__source *source)
+static const source_file *source_file_of(const coffer__byte_source *source)
 {
-    return (const void *)source->state.room;
+    return (const void *)source->state.capacity;
 }
 
 /* The same to change it, for functions that get a source that is not const. */
-static source_file *source_file_in(coffer__source *source)
+static source_file *source_file_in(coffer__byte_source *source)
 {
-    return (void *)source->state.room;
+    return (void *)source->state.capacity;
 }
 
 /* A pooled file is opened again here if the pool closed it, and fails when it is no longer the file that was opened.
    The file is read by position from its own first byte: a range of it is another kind (source_range.c). */
-static coffer_status source_file_borrow(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err)
+static coffer_status source_file_borrow(const coffer__byte_source *source, int *fd, uint64_t *offset, coffer_error *err)
 {
     const source_file *file = source_file_of(source);
     *offset = 0;
@@ -47,7 +47,7 @@ static coffer_status source_file_borrow(const coffer__source *source, int *fd, u
     return COFFER_OK;
 }
 
-static void source_file_give_back(const coffer__source *source)
+static void source_file_give_back(const coffer__byte_source *source)
 {
     const source_file *file = source_file_of(source);
     if (file->pooled != NULL) {
@@ -62,7 +62,7 @@ static coffer_status source_file_shrank(const source_file *file, int fd, uint64_
     coffer__os_info now;
     const int os_error = coffer__os_inspect_fd(fd, &now);
     if (os_error != 0) {
-        return coffer__trouble(err, "examine the file again, which ended early", NULL, os_error);
+        return coffer__errno_status(err, "examine the file again, which ended early", NULL, os_error);
     }
     coffer__fail_at(err, COFFER_ERR_CHANGED, at,
                     "the file was changed while it was in use: it had %z when it was opened and has %z now; open it "
@@ -72,7 +72,7 @@ static coffer_status source_file_shrank(const source_file *file, int fd, uint64_
 }
 
 /* coffer__os_read_at continues after short reads, so fewer bytes mean the end of the file. */
-static coffer_status source_file_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+static coffer_status source_file_read_at(const coffer__byte_source *source, uint64_t offset, void *buffer, size_t size,
                                          const coffer__watch *watch, coffer_error *err)
 {
     int fd = -1;
@@ -85,7 +85,7 @@ static coffer_status source_file_read_at(const coffer__source *source, uint64_t 
     }
     const int os_error = coffer__os_read_at(fd, base + offset, buffer, size, &done);
     if (os_error != 0) {
-        status = coffer__trouble(err, "read the file", NULL, os_error);
+        status = coffer__errno_status(err, "read the file", NULL, os_error);
         if (err != NULL) {
             err->offset = offset + done;
         }
@@ -118,14 +118,14 @@ static void *source_file_map_by(const source_file *file, int fd, uint64_t offset
         os_error = coffer__os_map_range(fd, offset, size, writable_copy, populate, map, &address);
     }
     if (os_error != 0) {
-        (void)coffer__trouble(err, "map the file, which can be read instead", NULL, os_error);
+        (void)coffer__errno_status(err, "map the file, which can be read instead", NULL, os_error);
         return NULL;
     }
     return address;
 }
 
 /* The descriptor is given back at once: a map keeps its file without one. */
-static void *source_file_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
+static void *source_file_map(const coffer__byte_source *source, uint64_t offset, uint64_t size, coffer_access access,
                              bool populate, coffer__os_map *map, coffer_error *err)
 {
     int fd = -1;
@@ -140,7 +140,7 @@ static void *source_file_map(const coffer__source *source, uint64_t offset, uint
 }
 
 /* A pooled file is not in use now: each use gave its descriptor back. */
-static void source_file_close(coffer__source *source)
+static void source_file_close(coffer__byte_source *source)
 {
     const source_file *file = source_file_of(source);
     if (file->pooled != NULL) {
@@ -152,7 +152,7 @@ static void source_file_close(coffer__source *source)
 
 /* ---- which version of the file it is ----------------------------------------------------------------------------- */
 
-static const coffer__os_info *source_file_seen(const coffer__source *source)
+static const coffer__os_info *source_file_seen(const coffer__byte_source *source)
 {
     return &source_file_of(source)->seen;
 }
@@ -160,7 +160,7 @@ static const coffer__os_info *source_file_seen(const coffer__source *source)
 /* Looks at the file, not at its path: a file that was replaced is still the one that is read, and what is asked is
    whether the bytes that were read belong together. What is seen now is kept, for the next time this is asked, also
    when the file was not still. */
-static bool source_file_is_still(coffer__source *source)
+static bool source_file_is_still(coffer__byte_source *source)
 {
     int fd = -1;
     uint64_t offset = 0;
@@ -196,7 +196,7 @@ static coffer__undo source_file_undo(const char *path, bool is_link)
                                                                         : COFFER__UNDO_NONE;
 }
 
-static bool source_file_is_edited(const coffer__source *source, const char *path)
+static bool source_file_is_edited(const coffer__byte_source *source, const char *path)
 {
     return source_file_undo(path, source_file_of(source)->through_link) == COFFER__UNDO_COUNTS;
 }
@@ -204,7 +204,7 @@ static bool source_file_is_edited(const coffer__source *source, const char *path
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 /* Takes the descriptor over. */
-static void source_file_init(coffer__source *source, const source_file *file, bool doubted)
+static void source_file_init(coffer__byte_source *source, const source_file *file, bool untrusted)
 {
     static const coffer__source_ops ops = { .kind = "a file",
                                             .read_at = source_file_read_at,
@@ -216,9 +216,9 @@ static void source_file_init(coffer__source *source, const source_file *file, bo
                                             .is_still = source_file_is_still,
                                             .is_edited = source_file_is_edited };
     const bool regular = file->seen.kind == COFFER__OS_REGULAR;
-    const coffer__source_traits traits = { .maps = true, .lends = true, .doubted = doubted && regular };
+    const coffer__source_traits traits = { .maps = true, .lends = true, .untrusted = untrusted && regular };
     coffer__source_init(source, &ops, file->seen.size, traits);
-    memcpy(source->state.room, file, sizeof *file);
+    memcpy(source->state.capacity, file, sizeof *file);
 }
 
 /* What has bytes at places. Pipes, sockets and terminals have none; a directory has, but not to be read. */
@@ -240,7 +240,7 @@ static coffer_status source_file_cannot_open(const char *path, bool is_link, int
 {
     coffer__os_info info;
     if (os_error == ENXIO && coffer__os_inspect(path, true, &info) == 0 && info.kind == COFFER__OS_OTHER) {
-        return coffer__trouble_of_kind(err, false, path); /* a socket, which cannot even be opened */
+        return coffer__kind_status(err, false, path); /* a socket, which cannot even be opened */
     }
     if (os_error == ENOENT && is_link) {
         coffer__fail(
@@ -249,26 +249,26 @@ static coffer_status source_file_cannot_open(const char *path, bool is_link, int
         coffer__fail_path(err, COFFER_ERR_NOT_FOUND, path);
         return coffer__fail_errno(err, COFFER_ERR_NOT_FOUND, os_error);
     }
-    return coffer__trouble(err, "open the file", path, os_error);
+    return coffer__errno_status(err, "open the file", path, os_error);
 }
 
 /* Whether what was opened can be a source. */
-static coffer_status source_file_check(const char *path, bool is_link, coffer__os_kind kind, bool *doubted,
+static coffer_status source_file_check(const char *path, bool is_link, coffer__os_kind kind, bool *untrusted,
                                        coffer_error *err)
 {
     if (!source_file_is_readable(kind)) {
-        return coffer__trouble_of_kind(err, kind == COFFER__OS_DIRECTORY, path);
+        return coffer__kind_status(err, kind == COFFER__OS_DIRECTORY, path);
     }
     const coffer__undo undo = source_file_undo(path, is_link);
-    *doubted = undo == COFFER__UNDO_STRANGE;
+    *untrusted = undo == COFFER__UNDO_STRANGE;
     return undo == COFFER__UNDO_COUNTS ? coffer__undo_fail(err, path) : COFFER_OK;
 }
 
 /* The order matters: the file is opened first and looked at through its descriptor, then its undo file is looked for.
    An edit that begins after that is found by coffer__source_path_again. */
-coffer_status coffer__source_path(coffer__source *source, const char *path, coffer_error *err)
+coffer_status coffer__source_path(coffer__byte_source *source, const char *path, coffer_error *err)
 {
-    bool doubted = false;
+    bool untrusted = false;
     source_file file = { .fd = -1 };
     int os_error = source_file_open(path, &file.fd, &file.through_link);
     if (os_error != 0) {
@@ -276,23 +276,23 @@ coffer_status coffer__source_path(coffer__source *source, const char *path, coff
     }
     os_error = coffer__os_inspect_fd(file.fd, &file.seen);
     const coffer_status status = os_error != 0
-                                     ? coffer__trouble(err, "get the file's size", path, os_error)
-                                     : source_file_check(path, file.through_link, file.seen.kind, &doubted, err);
+                                     ? coffer__errno_status(err, "get the file's size", path, os_error)
+                                     : source_file_check(path, file.through_link, file.seen.kind, &untrusted, err);
     if (status != COFFER_OK) {
         (void)coffer__os_close(file.fd);
         return status;
     }
-    source_file_init(source, &file, doubted);
+    source_file_init(source, &file, untrusted);
     return COFFER_OK;
 }
 
 /* The pool opens and examines the file. It is released before it can be dropped, since only a file
    that is not in use may be dropped. */
-coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, coffer__pooled *pooled,
+coffer_status coffer__source_pooled(coffer__byte_source *source, coffer__pool *pool, coffer__pooled *pooled,
                                     const char *path, coffer_error *err)
 {
     int fd = -1;
-    bool doubted = false;
+    bool untrusted = false;
     const int os_error = coffer__pool_take(pool, pooled, path, &fd);
     if (os_error == ENOMEM) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the name of a file");
@@ -300,31 +300,31 @@ coffer_status coffer__source_pooled(coffer__source *source, coffer__pool *pool, 
     if (os_error != 0) {
         return source_file_cannot_open(path, false, os_error, err);
     }
-    const coffer_status status = source_file_check(path, false, pooled->seen.kind, &doubted, err);
+    const coffer_status status = source_file_check(path, false, pooled->seen.kind, &untrusted, err);
     coffer__pool_release(pooled);
     if (status != COFFER_OK) {
         coffer__pool_drop(pooled);
         return status;
     }
-    source_file_init(source, &(source_file){ .pooled = pooled, .fd = -1, .seen = pooled->seen }, doubted);
+    source_file_init(source, &(source_file){ .pooled = pooled, .fd = -1, .seen = pooled->seen }, untrusted);
     return COFFER_OK;
 }
 
 /* The caller keeps its descriptor, and may close it. The duplicate shares its position, which is neither used nor
    moved. */
-coffer_status coffer__source_fd(coffer__source *source, int fd, coffer_error *err)
+coffer_status coffer__source_fd(coffer__byte_source *source, int fd, coffer_error *err)
 {
     source_file file = { .fd = -1 };
     int os_error = coffer__os_inspect_fd(fd, &file.seen);
     if (os_error != 0) {
-        return coffer__trouble(err, "get the size of the descriptor's file", NULL, os_error);
+        return coffer__errno_status(err, "get the size of the descriptor's file", NULL, os_error);
     }
     if (!source_file_is_readable(file.seen.kind)) {
-        return coffer__trouble_of_kind(err, file.seen.kind == COFFER__OS_DIRECTORY, NULL);
+        return coffer__kind_status(err, file.seen.kind == COFFER__OS_DIRECTORY, NULL);
     }
     os_error = coffer__os_duplicate(fd, &file.fd);
     if (os_error != 0) {
-        return coffer__trouble(err, "duplicate the descriptor", NULL, os_error);
+        return coffer__errno_status(err, "duplicate the descriptor", NULL, os_error);
     }
     source_file_init(source, &file, false);
     return COFFER_OK;

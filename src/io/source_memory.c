@@ -10,13 +10,13 @@ typedef struct source_memory {
     const uint8_t *bytes;
 } source_memory;
 
-static const source_memory *source_memory_of(const coffer__source *source)
+static const source_memory *source_memory_of(const coffer__byte_source *source)
 {
-    return (const void *)source->state.room;
+    return (const void *)source->state.capacity;
 }
 
-static coffer_status source_memory_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
-                                           const coffer__watch *watch, coffer_error *err)
+static coffer_status source_memory_read_at(const coffer__byte_source *source, uint64_t offset, void *buffer,
+                                           size_t size, const coffer__watch *watch, coffer_error *err)
 {
     (void)watch;
     (void)err;
@@ -24,7 +24,7 @@ static coffer_status source_memory_read_at(const coffer__source *source, uint64_
     return COFFER_OK;
 }
 
-static void *source_memory_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
+static void *source_memory_map(const coffer__byte_source *source, uint64_t offset, uint64_t size, coffer_access access,
                                bool populate, coffer__os_map *map, coffer_error *err)
 {
     (void)size;
@@ -33,17 +33,17 @@ static void *source_memory_map(const coffer__source *source, uint64_t offset, ui
     return coffer__source_lent_memory(source_memory_of(source)->bytes + (size_t)offset, access, err);
 }
 
-static void source_memory_close(coffer__source *source)
+static void source_memory_close(coffer__byte_source *source)
 {
     (void)source;
 }
 
-void coffer__source_memory(coffer__source *source, const void *bytes, size_t size)
+void coffer__source_memory(coffer__byte_source *source, const void *bytes, size_t size)
 {
     static const coffer__source_ops ops = {
         .kind = "memory", .read_at = source_memory_read_at, .close = source_memory_close, .map = source_memory_map
     };
     const source_memory memory = { bytes };
     coffer__source_init(source, &ops, size, (coffer__source_traits){ .maps = true });
-    memcpy(source->state.room, &memory, sizeof memory);
+    memcpy(source->state.capacity, &memory, sizeof memory);
 }

@@ -18,17 +18,17 @@
 #include <string.h>
 
 typedef struct source_range {
-    coffer__source *of;
+    coffer__byte_source *of;
     uint64_t first;
     coffer_allocator allocator; /* that made `of`, … */
     bool owns;                  /* … which is the range's own */
 } source_range;
 
-_Static_assert(sizeof(source_range) <= sizeof((coffer__source *)0)->state, "a range fits in the source");
+_Static_assert(sizeof(source_range) <= sizeof((coffer__byte_source *)0)->state, "a range fits in the source");
 
-static const source_range *source_range_of(const coffer__source *source)
+static const source_range *source_range_of(const coffer__byte_source *source)
 {
-    return (const void *)source->state.room;
+    return (const void *)source->state.capacity;
 }
 
 /* Translates the offset of a failure from the other source's bytes to the range's own. One that lies before the
@@ -40,7 +40,7 @@ static void source_range_place(const source_range *range, coffer_error *err)
     }
 }
 
-static coffer_status source_range_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+static coffer_status source_range_read_at(const coffer__byte_source *source, uint64_t offset, void *buffer, size_t size,
                                           const coffer__watch *watch, coffer_error *err)
 {
     const source_range *range = source_range_of(source);
@@ -51,7 +51,7 @@ static coffer_status source_range_read_at(const coffer__source *source, uint64_t
     return status;
 }
 
-static void *source_range_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access,
+static void *source_range_map(const coffer__byte_source *source, uint64_t offset, uint64_t size, coffer_access access,
                               bool populate, coffer__os_map *map, coffer_error *err)
 {
     const source_range *range = source_range_of(source);
@@ -63,7 +63,8 @@ static void *source_range_map(const coffer__source *source, uint64_t offset, uin
 }
 
 /* The sum may be of numbers that a failed call has not set, so callers look at it only after COFFER_OK. */
-static coffer_status source_range_borrow(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err)
+static coffer_status source_range_borrow(const coffer__byte_source *source, int *fd, uint64_t *offset,
+                                         coffer_error *err)
 {
     const source_range *range = source_range_of(source);
     const coffer_status status = range->of->ops->borrow(range->of, fd, offset, err);
@@ -71,13 +72,13 @@ static coffer_status source_range_borrow(const coffer__source *source, int *fd, 
     return status;
 }
 
-static void source_range_give_back(const coffer__source *source)
+static void source_range_give_back(const coffer__byte_source *source)
 {
     const source_range *range = source_range_of(source);
     range->of->ops->give_back(range->of);
 }
 
-static coffer_status source_range_stream(const coffer__source *source, uint64_t offset, uint64_t size,
+static coffer_status source_range_stream(const coffer__byte_source *source, uint64_t offset, uint64_t size,
                                          const coffer__taker *taker, const coffer__watch *watch, coffer_error *err)
 {
     const source_range *range = source_range_of(source);
@@ -88,7 +89,7 @@ static coffer_status source_range_stream(const coffer__source *source, uint64_t 
     return status;
 }
 
-static void source_range_close(coffer__source *source)
+static void source_range_close(coffer__byte_source *source)
 {
     const source_range range = *source_range_of(source);
     if (range.owns) {
@@ -97,19 +98,20 @@ static void source_range_close(coffer__source *source)
     }
 }
 
-static const coffer__os_info *source_range_seen(const coffer__source *source)
+static const coffer__os_info *source_range_seen(const coffer__byte_source *source)
 {
     return coffer__source_seen(source_range_of(source)->of);
 }
 
-static bool source_range_is_still(coffer__source *source)
+static bool source_range_is_still(coffer__byte_source *source)
 {
     return coffer__source_is_still(source_range_of(source)->of);
 }
 
 /* Checks that the range lies within the other source, and replaces UINT64_MAX by what is left of it. Offset and
    size are never added, since those of a hostile archive may overflow. */
-static coffer_status source_range_check(const coffer__source *of, uint64_t offset, uint64_t *size, coffer_error *err)
+static coffer_status source_range_check(const coffer__byte_source *of, uint64_t offset, uint64_t *size,
+                                        coffer_error *err)
 {
     const bool begins = offset <= of->size;
     if (begins && *size == UINT64_MAX) {
@@ -123,7 +125,7 @@ static coffer_status source_range_check(const coffer__source *of, uint64_t offse
 }
 
 /* The range has the traits of what it is of, and so its abilities: a far archive has far members. */
-static void source_range_init(coffer__source *source, const source_range *range, uint64_t size)
+static void source_range_init(coffer__byte_source *source, const source_range *range, uint64_t size)
 {
     static const coffer__source_ops ops = { .kind = "a range of a source",
                                             .read_at = source_range_read_at,
@@ -135,10 +137,10 @@ static void source_range_init(coffer__source *source, const source_range *range,
                                             .seen = source_range_seen,
                                             .is_still = source_range_is_still };
     coffer__source_init(source, &ops, size, range->of->is);
-    memcpy(source->state.room, range, sizeof *range);
+    memcpy(source->state.capacity, range, sizeof *range);
 }
 
-coffer_status coffer__source_range(coffer__source *range, coffer__source *of, uint64_t offset, uint64_t size,
+coffer_status coffer__source_range(coffer__byte_source *range, coffer__byte_source *of, uint64_t offset, uint64_t size,
                                    coffer_error *err)
 {
     const coffer_status status = source_range_check(of, offset, &size, err);
@@ -150,7 +152,7 @@ coffer_status coffer__source_range(coffer__source *range, coffer__source *of, ui
 
 /* The source moves to the heap, and its place is taken by the range, so that whoever holds the source notices
    nothing. The allocator is kept for close. */
-coffer_status coffer__source_narrow(coffer__source *source, uint64_t offset, uint64_t size,
+coffer_status coffer__source_narrow(coffer__byte_source *source, uint64_t offset, uint64_t size,
                                     const coffer_allocator *allocator, coffer_error *err)
 {
     const coffer_status status = source_range_check(source, offset, &size, err);
@@ -161,7 +163,7 @@ coffer_status coffer__source_narrow(coffer__source *source, uint64_t offset, uin
     if (size == source->size) {
         return COFFER_OK;
     }
-    coffer__source *of = coffer__alloc(allocator, sizeof *of);
+    coffer__byte_source *of = coffer__alloc(allocator, sizeof *of);
     if (of == NULL) {
         source->ops->close(source);
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a range of a source");

@@ -5,11 +5,11 @@
 
 /* How many names are tried. Numbers are random, so a second try is rare, and the hundredth means
    that something else is wrong. */
-#define TEMPORARY_MOST_TRIES 100
+#define TEMPORARY_MAX_TRIES 100
 #define TEMPORARY_PIECE 16384
 
 /* Writes the number into the suffix, least significant digit last. The target's own name is part of
-   the name where there is room, so that a user who finds the file after a crash knows what it is. */
+   the name where there is space, so that a user who finds the file after a crash knows what it is. */
 static bool temporary_next_name(coffer__temporary *temporary, const char *target, uint32_t number)
 {
     char suffix[] = ".coffer-00000000";
@@ -27,7 +27,7 @@ static int temporary_try_names(coffer__temporary *temporary, const char *target,
 {
     const uint32_t first = coffer__os_unlikely_number();
     int os_error = EEXIST;
-    for (uint32_t i = 0; i < TEMPORARY_MOST_TRIES && os_error == EEXIST; i++) {
+    for (uint32_t i = 0; i < TEMPORARY_MAX_TRIES && os_error == EEXIST; i++) {
         if (!temporary_next_name(temporary, target, first + i)) {
             return ENAMETOOLONG;
         }

@@ -2,14 +2,14 @@
 #include "ahead.h"
 
 /* 8 GiB, if the chunks are whole cells: enough to find the end of a long stretch, and little to remember. */
-#define AHEAD_MOST 4096u
+#define AHEAD_MAX 4096u
 
 bool coffer__ahead_is_full(const coffer__ahead *ahead)
 {
-    return ahead->count == AHEAD_MOST;
+    return ahead->count == AHEAD_MAX;
 }
 
-bool coffer__ahead_put(coffer__ahead *ahead, coffer__whereabouts kind, coffer__chunk *chunk)
+bool coffer__ahead_put(coffer__ahead *ahead, coffer__residency kind, coffer__chunk *chunk)
 {
     if (coffer__ahead_is_full(ahead)) {
         return false;
@@ -22,7 +22,7 @@ bool coffer__ahead_put(coffer__ahead *ahead, coffer__whereabouts kind, coffer__c
 }
 
 /* `last` is left as it is when the list becomes empty: put looks at `first` before. */
-coffer__chunk *coffer__ahead_take(coffer__ahead *ahead, coffer__whereabouts kind)
+coffer__chunk *coffer__ahead_take(coffer__ahead *ahead, coffer__residency kind)
 {
     coffer__chunk *chunk = ahead->first[kind];
     if (chunk != NULL) {

@@ -13,14 +13,14 @@
 #ifndef COFFER_LOAD_AHEAD_H
 #define COFFER_LOAD_AHEAD_H
 
-#include "feed.h"
+#include "chunk_source.h"
 
 /* Where the bytes of a chunk are. */
-typedef enum coffer__whereabouts {
+typedef enum coffer__residency {
     COFFER__AT_HAND = 0, /* in the page cache */
     COFFER__AWAY = 1,    /* on the disk */
     COFFER__ANYWHERE = 2 /* it is not known, or the chunk is not to be put off */
-} coffer__whereabouts;
+} coffer__residency;
 
 /* All zero is one without chunks. */
 typedef struct coffer__ahead {
@@ -30,9 +30,9 @@ typedef struct coffer__ahead {
 } coffer__ahead;
 
 /* Puts a chunk off. False when there are enough: what is put off has its memory already. */
-bool coffer__ahead_put(coffer__ahead *ahead, coffer__whereabouts kind, coffer__chunk *chunk);
+bool coffer__ahead_put(coffer__ahead *ahead, coffer__residency kind, coffer__chunk *chunk);
 bool coffer__ahead_is_full(const coffer__ahead *ahead);
 /* The chunk of this kind that was put off first; NULL: there is none. */
-coffer__chunk *coffer__ahead_take(coffer__ahead *ahead, coffer__whereabouts kind);
+coffer__chunk *coffer__ahead_take(coffer__ahead *ahead, coffer__residency kind);
 
 #endif

@@ -26,7 +26,7 @@ typedef struct coffer__exchange_part {
 } coffer__exchange_part;
 
 /* What is wanted of one cell of a file. Its parts are those from first_part on, its spans likewise. */
-typedef struct coffer__exchange_piece {
+typedef struct coffer__exchange_chunk {
     uint32_t shard;
     uint32_t host; /* that reads it */
     uint64_t round;
@@ -36,7 +36,7 @@ typedef struct coffer__exchange_piece {
     size_t span_count;
     size_t first_part;
     size_t part_count;
-} coffer__exchange_piece;
+} coffer__exchange_chunk;
 
 /* Where what one host wants begins in the joined plan. */
 typedef struct coffer__exchange_host {
@@ -52,13 +52,13 @@ struct coffer_exchange {
     coffer_plan joined; /* items and rows of all plans, host after host; the nests' loops are theirs */
     coffer__exchange_part *parts;
     size_t part_count;
-    size_t part_room;
+    size_t part_capacity;
     coffer__file_span *spans;
     size_t span_count;
-    size_t span_room;
-    coffer__exchange_piece *pieces; /* in the order of the files */
+    size_t span_capacity;
+    coffer__exchange_chunk *pieces; /* in the order of the files */
     size_t piece_count;
-    size_t piece_room;
+    size_t piece_capacity;
     uint32_t *order; /* the pieces by round, host and file */
     size_t *lanes;   /* where in the order the pieces of a round and host begin, rounds * world, and the end */
     uint64_t rounds;
@@ -108,8 +108,8 @@ void coffer__parcel_keep(const coffer__lane *lane, uint64_t round, uint32_t host
 typedef struct coffer__mail {
     const coffer_allocator *allocator;
     const coffer_transport *transport;
-    uint64_t *sizes; /* what is sent to each host, where that lies, and the same of what is received */
-    uint64_t room;   /* bytes of each buffer */
+    uint64_t *sizes;   /* what is sent to each host, where that lies, and the same of what is received */
+    uint64_t capacity; /* bytes of each buffer */
     uint8_t *send;
     uint8_t *receive;
     coffer_parcels parcels;
@@ -117,10 +117,10 @@ typedef struct coffer__mail {
     uint64_t call;   /* how many calls of the transport were before */
 } coffer__mail;
 
-/* Mail with room for messages in which hosts only say how they are. Ends with coffer__mail_end, in any case. */
+/* Mail with space for messages in which hosts only say how they are. Ends with coffer__mail_end, in any case. */
 coffer_status coffer__mail_begin(coffer__mail *mail, const coffer_transport *transport, uint64_t number,
                                  const coffer_allocator *allocator, coffer_error *err);
-/* Makes room for those of all rounds. */
+/* Makes space for those of all rounds. */
 coffer_status coffer__mail_reserve(coffer__mail *mail, const coffer_exchange *exchange, coffer_error *err);
 void coffer__mail_end(coffer__mail *mail);
 /* Sets where the next messages lie: those of a round, or, with exchange NULL, those that only say how hosts are. */

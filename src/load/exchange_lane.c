@@ -27,8 +27,9 @@ coffer_status coffer__lane_begin(coffer__lane *lane, const coffer_exchange *exch
     const size_t most = lane_most_spans(exchange, host);
     coffer_plan *plan = &lane->plan;
     *lane = (coffer__lane){ .exchange = exchange };
-    *plan =
-        (coffer_plan){ .allocator = *allocator, .model = exchange->joined.model, .item_room = most, .row_room = most };
+    *plan = (coffer_plan){
+        .allocator = *allocator, .model = exchange->joined.model, .item_capacity = most, .row_capacity = most
+    };
     plan->items = coffer__alloc_array(allocator, most, sizeof *plan->items, err);
     plan->rows = plan->items == NULL ? NULL : coffer__alloc_array(allocator, most, sizeof *plan->rows, err);
     if (plan->rows == NULL) {
@@ -50,13 +51,13 @@ void coffer__lane_end(coffer__lane *lane)
     }
     const coffer_plan *plan = &lane->plan;
     coffer_load_free(lane->load);
-    coffer__free_array(&plan->allocator, plan->items, plan->item_room, sizeof *plan->items);
-    coffer__free_array(&plan->allocator, plan->rows, plan->row_room, sizeof *plan->rows);
+    coffer__free_array(&plan->allocator, plan->items, plan->item_capacity, sizeof *plan->items);
+    coffer__free_array(&plan->allocator, plan->rows, plan->row_capacity, sizeof *plan->rows);
     coffer_buffer_free(lane->bytes, (size_t)lane->exchange->lane_size);
 }
 
 /* One contiguous span. The tensor is that of one of the rows which want it; messages name it. */
-static void lane_add(coffer__lane *lane, const coffer__exchange_piece *piece, const coffer__file_span *span)
+static void lane_add(coffer__lane *lane, const coffer__exchange_chunk *piece, const coffer__file_span *span)
 {
     const coffer_exchange *exchange = lane->exchange;
     coffer_plan *plan = &lane->plan;
@@ -89,7 +90,7 @@ void coffer__lane_start(coffer__lane *lane, uint64_t round, uint32_t host, coffe
     lane->plan.row_count = 0;
     lane->plan.size = 0;
     for (size_t i = 0; i < count; i++) {
-        const coffer__exchange_piece *piece = &exchange->pieces[pieces[i]];
+        const coffer__exchange_chunk *piece = &exchange->pieces[pieces[i]];
         for (size_t k = 0; k < piece->span_count; k++) {
             lane_add(lane, piece, &exchange->spans[piece->first_span + k]);
         }

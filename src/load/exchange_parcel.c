@@ -24,7 +24,7 @@ static parcel_walk parcel_begin(const coffer_exchange *exchange, uint64_t round,
 }
 
 /* The next part, and the piece that it is of; NULL when there is none left. */
-static const coffer__exchange_part *parcel_next(parcel_walk *walk, const coffer__exchange_piece **piece)
+static const coffer__exchange_part *parcel_next(parcel_walk *walk, const coffer__exchange_chunk **piece)
 {
     for (; walk->piece < walk->count; walk->piece++, walk->part = 0) {
         *piece = &walk->exchange->pieces[walk->pieces[walk->piece]];
@@ -51,7 +51,7 @@ static uint64_t parcel_address(const coffer_exchange *exchange, const coffer__ex
 
 void coffer__parcel_pack(const coffer__lane *lane, uint64_t round, uint32_t host, uint32_t to, uint64_t address)
 {
-    const coffer__exchange_piece *piece = NULL;
+    const coffer__exchange_chunk *piece = NULL;
     const coffer__exchange_part *part = NULL;
     parcel_walk walk = parcel_begin(lane->exchange, round, host, to);
     while ((part = parcel_next(&walk, &piece)) != NULL) {
@@ -70,7 +70,7 @@ void coffer__parcel_pack(const coffer__lane *lane, uint64_t round, uint32_t host
 void coffer__parcel_unpack(const coffer_exchange *exchange, uint64_t round, uint32_t from, uint32_t host,
                            const uint8_t *message, const coffer_loaded *loaded)
 {
-    const coffer__exchange_piece *piece = NULL;
+    const coffer__exchange_chunk *piece = NULL;
     const coffer__exchange_part *part = NULL;
     parcel_walk walk = parcel_begin(exchange, round, from, host);
     while ((part = parcel_next(&walk, &piece)) != NULL) {
@@ -88,7 +88,7 @@ void coffer__parcel_unpack(const coffer_exchange *exchange, uint64_t round, uint
 
 void coffer__parcel_keep(const coffer__lane *lane, uint64_t round, uint32_t host, const coffer_loaded *loaded)
 {
-    const coffer__exchange_piece *piece = NULL;
+    const coffer__exchange_chunk *piece = NULL;
     const coffer__exchange_part *part = NULL;
     parcel_walk walk = parcel_begin(lane->exchange, round, host, host);
     while ((part = parcel_next(&walk, &piece)) != NULL) {

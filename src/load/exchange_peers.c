@@ -17,8 +17,8 @@
 
 #include "alloc.h"
 #include "bytes.h"
+#include "errno_status.h"
 #include "error.h"
-#include "trouble.h"
 
 #include <string.h>
 
@@ -39,7 +39,7 @@ static void peers_add_sizes(const coffer__mail *mail, const coffer_exchange *exc
         size_t count = 0;
         const uint32_t *lane = coffer__exchange_lane(exchange, round, i, &count);
         for (size_t k = 0; k < count; k++) {
-            const coffer__exchange_piece *piece = &exchange->pieces[lane[k]];
+            const coffer__exchange_chunk *piece = &exchange->pieces[lane[k]];
             for (size_t p = 0; p < piece->part_count; p++) {
                 const coffer__exchange_part *part = &exchange->parts[piece->first_part + p];
                 if (i == host && part->host != host) {
@@ -78,7 +78,7 @@ static uint64_t peers_sizes(coffer__mail *mail, const coffer_exchange *exchange,
 /* Buffers of at least `size` bytes. What the old ones had is lost. */
 static coffer_status peers_grow(coffer__mail *mail, uint64_t size, coffer_error *err)
 {
-    if (size <= mail->room) {
+    if (size <= mail->capacity) {
         return COFFER_OK;
     }
     uint8_t *send = size > SIZE_MAX ? NULL : coffer_buffer_new((size_t)size);
@@ -87,11 +87,11 @@ static coffer_status peers_grow(coffer__mail *mail, uint64_t size, coffer_error 
         coffer_buffer_free(send, (size_t)size);
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the messages of a round, twice %z", size);
     }
-    coffer_buffer_free(mail->send, (size_t)mail->room);
-    coffer_buffer_free(mail->receive, (size_t)mail->room);
+    coffer_buffer_free(mail->send, (size_t)mail->capacity);
+    coffer_buffer_free(mail->receive, (size_t)mail->capacity);
     mail->send = send;
     mail->receive = receive;
-    mail->room = size;
+    mail->capacity = size;
     return COFFER_OK;
 }
 
@@ -119,8 +119,8 @@ coffer_status coffer__mail_reserve(coffer__mail *mail, const coffer_exchange *ex
 void coffer__mail_end(coffer__mail *mail)
 {
     coffer__free_array(mail->allocator, mail->sizes, mail->transport->world, 4 * sizeof *mail->sizes);
-    coffer_buffer_free(mail->send, (size_t)mail->room);
-    coffer_buffer_free(mail->receive, (size_t)mail->room);
+    coffer_buffer_free(mail->send, (size_t)mail->capacity);
+    coffer_buffer_free(mail->receive, (size_t)mail->capacity);
 }
 
 void coffer__mail_address(coffer__mail *mail, const coffer_exchange *exchange, uint64_t round)
@@ -187,7 +187,7 @@ coffer_status coffer__mail_carry(coffer__mail *mail, coffer_status status, coffe
     coffer__error_clear(&carrying);
     const coffer_status carried = transport->carry(transport->ctx, &mail->parcels, &carrying);
     if (status == COFFER_OK && carried != COFFER_OK) {
-        status = coffer__trouble_of_caller(&carrying, carried, "carry messages between hosts", COFFER_NO_OFFSET);
+        status = coffer__callback_status(&carrying, carried, "carry messages between hosts", COFFER_NO_OFFSET);
         *err = carrying;
     }
     for (uint32_t i = 0; i < transport->world && status == COFFER_OK; i++) {

@@ -52,10 +52,10 @@ static coffer_status exchange_join(coffer_exchange *exchange, coffer_error *err)
     joined->allocator = exchange->allocator;
     joined->model = exchange->hosts[0].plan->model;
     joined->items = coffer__alloc_array(&exchange->allocator, items, sizeof *joined->items, err);
-    joined->item_room = items;
+    joined->item_capacity = items;
     joined->rows =
         joined->items == NULL ? NULL : coffer__alloc_array(&exchange->allocator, rows, sizeof *joined->rows, err);
-    joined->row_room = rows;
+    joined->row_capacity = rows;
     if (joined->rows == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -89,7 +89,7 @@ static coffer_status exchange_add_spans(coffer_exchange *exchange, const coffer_
 {
     for (size_t i = 0; i < chunk->span_count; i++) {
         coffer__file_span *spans = coffer__grow_array(&exchange->allocator, exchange->spans, exchange->span_count,
-                                                      &exchange->span_room, sizeof *spans, err);
+                                                      &exchange->span_capacity, sizeof *spans, err);
         if (spans == NULL) {
             return COFFER_ERR_MEMORY;
         }
@@ -103,7 +103,7 @@ static coffer_status exchange_add_parts(coffer_exchange *exchange, const coffer_
 {
     for (size_t i = 0; i < chunk->part_count; i++) {
         coffer__exchange_part *parts = coffer__grow_array(&exchange->allocator, exchange->parts, exchange->part_count,
-                                                          &exchange->part_room, sizeof *parts, err);
+                                                          &exchange->part_capacity, sizeof *parts, err);
         if (parts == NULL) {
             return COFFER_ERR_MEMORY;
         }
@@ -118,14 +118,14 @@ static coffer_status exchange_add_parts(coffer_exchange *exchange, const coffer_
 
 static coffer_status exchange_add_piece(coffer_exchange *exchange, const coffer__chunk *chunk, coffer_error *err)
 {
-    coffer__exchange_piece *pieces = coffer__grow_array(&exchange->allocator, exchange->pieces, exchange->piece_count,
-                                                        &exchange->piece_room, sizeof *pieces, err);
+    coffer__exchange_chunk *pieces = coffer__grow_array(&exchange->allocator, exchange->pieces, exchange->piece_count,
+                                                        &exchange->piece_capacity, sizeof *pieces, err);
     if (pieces == NULL) {
         return COFFER_ERR_MEMORY;
     }
     exchange->pieces = pieces;
     pieces[exchange->piece_count++] =
-        (coffer__exchange_piece){ .shard = (uint32_t)chunk->shard,
+        (coffer__exchange_chunk){ .shard = (uint32_t)chunk->shard,
                                   .hull = { chunk->spans[0].begin, chunk->spans[chunk->span_count - 1].end },
                                   .first_span = exchange->span_count,
                                   .span_count = chunk->span_count,
@@ -159,7 +159,7 @@ static coffer_status exchange_cut(coffer_exchange *exchange, coffer_error *err)
 /* ---- who reads what ---------------------------------------------------------------------------------------------- */
 
 /* The host that alone wants a piece; the number of hosts when several do. */
-static uint32_t exchange_only_host(const coffer_exchange *exchange, const coffer__exchange_piece *piece)
+static uint32_t exchange_only_host(const coffer_exchange *exchange, const coffer__exchange_chunk *piece)
 {
     const coffer__exchange_part *parts = &exchange->parts[piece->first_part];
     for (size_t i = 1; i < piece->part_count; i++) {
@@ -185,7 +185,7 @@ static void exchange_assign(coffer_exchange *exchange, uint64_t *loads)
 {
     for (int shared = 0; shared < 2; shared++) {
         for (size_t i = 0; i < exchange->piece_count; i++) {
-            coffer__exchange_piece *piece = &exchange->pieces[i];
+            coffer__exchange_chunk *piece = &exchange->pieces[i];
             const uint32_t only = exchange_only_host(exchange, piece);
             if ((only == exchange->world) == (shared == 1)) {
                 piece->host = only < exchange->world ? only : exchange_least(loads, exchange->world);
@@ -199,7 +199,7 @@ static void exchange_assign(coffer_exchange *exchange, uint64_t *loads)
 static void exchange_rounds(coffer_exchange *exchange, uint64_t limit, uint64_t *used, uint64_t *rounds)
 {
     for (size_t i = 0; i < exchange->piece_count; i++) {
-        coffer__exchange_piece *piece = &exchange->pieces[i];
+        coffer__exchange_chunk *piece = &exchange->pieces[i];
         const uint64_t lead = piece->hull.begin % EXCHANGE_PAGE;
         uint64_t *used_here = &used[piece->host];
         uint64_t at = (*used_here + EXCHANGE_PAGE - 1) / EXCHANGE_PAGE * EXCHANGE_PAGE + lead;
@@ -219,7 +219,7 @@ static void exchange_rounds(coffer_exchange *exchange, uint64_t limit, uint64_t 
 
 static bool exchange_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const coffer__exchange_piece *pieces = ctx;
+    const coffer__exchange_chunk *pieces = ctx;
     return pieces[a].round != pieces[b].round ? pieces[a].round < pieces[b].round : pieces[a].host < pieces[b].host;
 }
 
@@ -235,7 +235,7 @@ static coffer_status exchange_sort(coffer_exchange *exchange, coffer_error *err)
         return COFFER_ERR_MEMORY;
     }
     for (size_t i = 0; i < exchange->piece_count; i++) {
-        const coffer__exchange_piece *piece = &exchange->pieces[i];
+        const coffer__exchange_chunk *piece = &exchange->pieces[i];
         exchange->order[i] = (uint32_t)i;
         exchange->lanes[piece->round * exchange->world + piece->host + 1]++;
     }
@@ -394,14 +394,14 @@ void coffer_exchange_free(coffer_exchange *exchange)
     const coffer_allocator allocator = exchange->allocator;
     coffer_plan *joined = &exchange->joined;
     coffer__free_array(&allocator, exchange->hosts, (size_t)exchange->world + 1, sizeof *exchange->hosts);
-    coffer__free_array(&allocator, joined->items, joined->item_room, sizeof *joined->items);
-    coffer__free_array(&allocator, joined->rows, joined->row_room, sizeof *joined->rows);
-    coffer__free(&allocator, exchange->parts, exchange->part_room * sizeof *exchange->parts);
-    coffer__free(&allocator, exchange->spans, exchange->span_room * sizeof *exchange->spans);
+    coffer__free_array(&allocator, joined->items, joined->item_capacity, sizeof *joined->items);
+    coffer__free_array(&allocator, joined->rows, joined->row_capacity, sizeof *joined->rows);
+    coffer__free(&allocator, exchange->parts, exchange->part_capacity * sizeof *exchange->parts);
+    coffer__free(&allocator, exchange->spans, exchange->span_capacity * sizeof *exchange->spans);
     coffer__free_array(&allocator, exchange->order, exchange->piece_count, sizeof *exchange->order);
     coffer__free_array(&allocator, exchange->lanes, (size_t)exchange->rounds * exchange->world + 1,
                        sizeof *exchange->lanes);
-    coffer__free(&allocator, exchange->pieces, exchange->piece_room * sizeof *exchange->pieces);
+    coffer__free(&allocator, exchange->pieces, exchange->piece_capacity * sizeof *exchange->pieces);
     coffer__free(&allocator, exchange, sizeof *exchange);
 }
 
@@ -429,7 +429,7 @@ bool coffer_exchange_at(const coffer_exchange *exchange, size_t piece, coffer_ex
     if (exchange == NULL || out == NULL || piece >= exchange->piece_count) {
         return false;
     }
-    const coffer__exchange_piece *found = &exchange->pieces[exchange->order[piece]];
+    const coffer__exchange_chunk *found = &exchange->pieces[exchange->order[piece]];
     *out = (coffer_exchange_piece){ .host = found->host,
                                     .round = found->round,
                                     .shard = found->shard,
@@ -464,7 +464,7 @@ uint64_t coffer_exchange_size(const coffer_exchange *exchange, uint64_t round, u
     }
     const uint32_t *lane = coffer__exchange_lane(exchange, round, from, &count);
     for (size_t i = 0; i < count; i++) {
-        const coffer__exchange_piece *piece = &exchange->pieces[lane[i]];
+        const coffer__exchange_chunk *piece = &exchange->pieces[lane[i]];
         for (size_t k = 0; k < piece->part_count; k++) {
             const coffer__exchange_part *part = &exchange->parts[piece->first_part + k];
             size += part->host == to ? coffer__exchange_part_size(exchange, part) : 0;

@@ -3,10 +3,10 @@
 #include "coffer.h"
 #include "driver.h"
 #include "engine.h"
+#include "errno_status.h"
 #include "error.h"
 #include "libc_allocator.h"
 #include "text.h"
-#include "trouble.h"
 
 #include <string.h>
 
@@ -173,7 +173,7 @@ static coffer_status facility_path(facility_list *list, const char *path)
         os_error = coffer__os_open(path, COFFER__OS_READ, true, &folder.fd);
     }
     if (os_error != 0) {
-        return coffer__trouble(list->err, "examine it", path, os_error);
+        return coffer__errno_status(list->err, "examine it", path, os_error);
     }
     if (folder.fd < 0) {
         facility_tell(list, "storage", false, "the folder has no file that could be asked",

@@ -7,12 +7,12 @@
  * Who has the memory keeps it, also when the keeper ends. So nothing has to be told to anybody.
  */
 #include "alloc.h"
-#include "crew.h"
+#include "errno_status.h"
 #include "error.h"
 #include "kept.h"
 #include "libc_allocator.h"
 #include "model.h"
-#include "trouble.h"
+#include "thread_pool.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -32,7 +32,7 @@ typedef struct keep_file {
 } keep_file;
 
 typedef struct keep_worker {
-    coffer__crew_worker base;
+    coffer__thread_pool_worker base;
     coffer_keeper *keeper;
 } keep_worker;
 
@@ -44,8 +44,8 @@ struct coffer_keeper {
     size_t count;
     uint64_t bytes;
     int callers; /* a set of all listeners; -1: none */
-    coffer__crew crew;
-    coffer_error crew_error;
+    coffer__thread_pool thread_pool;
+    coffer_error thread_pool_error;
     keep_worker worker;
     bool answers; /* the thread runs */
 };
@@ -80,7 +80,7 @@ static coffer_status keep_nameless(coffer_error *err, const char *name, const ch
         (void)coffer__os_close(caller);
     }
     return os_error == EADDRINUSE ? keep_taken(err, path)
-                                  : coffer__trouble(err, "answer other processes", path, os_error);
+                                  : coffer__errno_status(err, "answer other processes", path, os_error);
 }
 
 /* ---- answering --------------------------------------------------------------------------------------------------- */
@@ -119,18 +119,20 @@ static coffer_status keep_listen(coffer_keeper *keeper, const coffer *model, cof
         }
         os_error = coffer__os_callers_add(keeper->callers, keeper->files[i].listener, (uint32_t)i);
     }
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "answer other processes", NULL, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "answer other processes", NULL, os_error);
 }
 
 /* It is the last step, so a keeper that was made answers, and one that was not never did. */
 static coffer_status keep_answer(coffer_keeper *keeper, coffer_error *err)
 {
     keeper->worker.keeper = keeper;
-    keeper->crew = (coffer__crew){ .work = keep_work, .err = &keeper->crew_error, .own_code = true };
-    const coffer_status status = coffer__crew_begin(&keeper->crew, &keeper->worker, 1, sizeof keeper->worker);
+    keeper->thread_pool =
+        (coffer__thread_pool){ .work = keep_work, .err = &keeper->thread_pool_error, .own_code = true };
+    const coffer_status status =
+        coffer__thread_pool_begin(&keeper->thread_pool, &keeper->worker, 1, sizeof keeper->worker);
     keeper->answers = status == COFFER_OK;
     if (status != COFFER_OK && err != NULL) {
-        *err = keeper->crew_error;
+        *err = keeper->thread_pool_error;
     }
     return status;
 }
@@ -163,7 +165,7 @@ static coffer_status keep_memory(keep_file *file, const coffer__shard *shard, co
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "this system has no memory that can be sealed");
     }
     os_error = os_error != 0 ? os_error : coffer__os_shared_map(file->fd, file->size, &file->map);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make memory for a file", shard->path, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "make memory for a file", shard->path, os_error);
 }
 
 static coffer_status keep_cancelled(coffer_error *err)
@@ -272,7 +274,7 @@ static coffer_status keep_finish(keep_file *file, const coffer__shard *shard, co
         return shard->path != NULL ? coffer__fail_path(err, status, shard->path) : status;
     }
     const int os_error = coffer__os_shared_seal(file->fd, true);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "seal memory", shard->path, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "seal memory", shard->path, os_error);
 }
 
 /* Every descriptor is set to "none" before anything can fail, since coffer_keeper_free closes all that are not. */
@@ -382,7 +384,7 @@ void coffer_keeper_free(coffer_keeper *keeper)
     }
     if (keeper->answers) {
         coffer__os_answer_end(keeper->files[0].listener);
-        (void)coffer__crew_end(&keeper->crew);
+        (void)coffer__thread_pool_end(&keeper->thread_pool);
     }
     for (size_t i = 0; i < keeper->count; i++) {
         keep_file_end(&keeper->files[i]);

@@ -41,7 +41,7 @@ static int kept_ask(const char *name, int *fd)
    the reader, so its seals are looked at. The name says which version of the file the keeper has, and the size is
    compared as well, so bytes of another file are not taken even from a keeper that answers nonsense, and every byte
    that the load is going to read is there. */
-static bool kept_attach(coffer__kept_file *file, const coffer__source *source)
+static bool kept_attach(coffer__kept_file *file, const coffer__byte_source *source)
 {
     const coffer__os_info *seen = coffer__source_seen(source);
     char name[COFFER__KEPT_NAME];

@@ -12,7 +12,7 @@
 
 typedef struct coffer__kept_file {
     bool found;
-    coffer__source source; /* all of the file, where it was found */
+    coffer__byte_source source; /* all of the file, where it was found */
 } coffer__kept_file;
 
 typedef struct coffer__kept {
@@ -28,7 +28,7 @@ void coffer__kept_name(char name[COFFER__KEPT_NAME], const coffer__os_info *info
    has any. The only failure is COFFER_ERR_MEMORY. */
 coffer_status coffer__kept_find(coffer__kept **kept, const coffer *model, const coffer_allocator *allocator,
                                 coffer_error *err);
-/* When no feed uses it any more. NULL is allowed. */
+/* When no chunk source uses it any more. NULL is allowed. */
 void coffer__kept_end(coffer__kept *kept);
 
 #endif

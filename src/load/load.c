@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a load, ending it, and what it says of itself. */
 #include "alloc.h"
+#include "errno_status.h"
 #include "error.h"
 #include "kept.h"
 #include "libc_allocator.h"
@@ -9,7 +10,6 @@
 #include "model.h"
 #include "options.h"
 #include "places.h"
-#include "trouble.h"
 
 #include <string.h>
 
@@ -23,18 +23,18 @@ static coffer_status load_locks(coffer_load *load, coffer_error *err)
 {
     int os_error = coffer__os_mutex_init(&load->mutex);
     if (os_error != 0) {
-        return coffer__trouble(err, "make a mutex", NULL, os_error);
+        return coffer__errno_status(err, "make a mutex", NULL, os_error);
     }
     os_error = coffer__os_condition_init(&load->changed);
     if (os_error == 0) {
-        os_error = coffer__os_condition_init(&load->room);
+        os_error = coffer__os_condition_init(&load->capacity);
         if (os_error == 0) {
             return COFFER_OK;
         }
         coffer__os_condition_deinit(&load->changed);
     }
     coffer__os_mutex_deinit(&load->mutex);
-    return coffer__trouble(err, "make a mutex", NULL, os_error);
+    return coffer__errno_status(err, "make a mutex", NULL, os_error);
 }
 
 /* A load with its locks and its allocator, and nothing else. The load's own allocator takes turns, as its workers
@@ -50,9 +50,9 @@ static coffer_status load_new(coffer_load **load, const coffer_plan *plan, const
         return COFFER_ERR_MEMORY;
     }
     coffer_status status = load_locks(made, err);
-    if (status == COFFER_OK && !coffer__turns_begin(&made->turns, &plan->allocator, &made->allocator)) {
+    if (status == COFFER_OK && !coffer__locked_allocator_open(&made->turns, &plan->allocator, &made->allocator)) {
         status = coffer__fail(err, COFFER_ERR_IO, "the system cannot make a mutex");
-        coffer__os_condition_deinit(&made->room);
+        coffer__os_condition_deinit(&made->capacity);
         coffer__os_condition_deinit(&made->changed);
         coffer__os_mutex_deinit(&made->mutex);
     }
@@ -143,7 +143,7 @@ static bool load_fits_budgets(const coffer_load *load)
 static bool load_is_small(const coffer_load *load)
 {
     for (size_t i = 0; i < load->plan->model->shard_count; i++) {
-        const coffer__source *source = &load->plan->model->shards[i].source;
+        const coffer__byte_source *source = &load->plan->model->shards[i].source;
         if (source->is.far || source->is.foreign) {
             return false;
         }
@@ -152,19 +152,19 @@ static bool load_is_small(const coffer_load *load)
 }
 
 /* Waits for the threads, whether there are any or not. The threads end first. Chunks of the workers, then the
-   inlets, then a keeper's memory: each was in use by what goes before it. The window is the last, as the slots in
+   file readers, then a keeper's memory: each was in use by what goes before it. The window is the last, as the slots in
    it are, and goes only if this load made it. */
 static void load_stop_work(coffer_load *load)
 {
     if (load->in_background) {
-        (void)coffer__crew_end(&load->crew);
+        (void)coffer__thread_pool_end(&load->thread_pool);
         load->in_background = false;
     }
     if (load->workers != NULL) {
         coffer__load_free_workers(load);
     }
-    coffer__inlets_free(load->inlets);
-    load->inlets = NULL;
+    coffer__file_readers_free(load->file_readers);
+    load->file_readers = NULL;
     coffer__kept_end(load->kept);
     load->kept = NULL;
     if (load->own_window) {
@@ -173,7 +173,7 @@ static void load_stop_work(coffer_load *load)
     }
 }
 
-/* The feeds are described even if the inlets fail, and what is missing in them is NULL: coffer_load_free takes a
+/* The chunk sources are described even if the file readers fail, and what is missing in them is NULL: coffer_load_free takes a
    load in any of these states. Who names an engine wants the files to be read by it, so that no keeper is asked. */
 static coffer_status load_set_window(coffer_load *load, coffer_window *window, coffer_error *err)
 {
@@ -194,16 +194,16 @@ static coffer_status load_set_window(coffer_load *load, coffer_window *window, c
     if (window->options.engine == COFFER_ENGINE_AUTO) {
         status = coffer__kept_find(&load->kept, load->plan->model, &load->allocator, err);
     }
-    const coffer__inlets_options inlets = { .allocator = &load->allocator,
-                                            .engine = window->options.engine,
-                                            .uncached = load->options.uncached,
-                                            .group = window->options.ranks > 1,
-                                            .kept = load->kept };
+    const coffer__file_readers_options file_readers = { .allocator = &load->allocator,
+                                                        .engine = window->options.engine,
+                                                        .uncached = load->options.uncached,
+                                                        .group = window->options.ranks > 1,
+                                                        .kept = load->kept };
     if (status == COFFER_OK) {
-        status = coffer__inlets_new(&load->inlets, load->plan, &inlets, err);
+        status = coffer__file_readers_new(&load->file_readers, load->plan, &file_readers, err);
     }
-    load->feeds = (coffer__feeds){
-        .model = load->plan->model, .window = window, .allocator = &load->allocator, .inlets = load->inlets
+    load->chunk_sources = (coffer__chunk_sources){
+        .model = load->plan->model, .window = window, .allocator = &load->allocator, .file_readers = load->file_readers
     };
     return status;
 }
@@ -220,11 +220,12 @@ static bool load_run_here(coffer_load *load)
     }
     load->slots = load->worker_count;
     load->stats.threads = 1;
-    const coffer_status status = coffer__crew_run(&load->crew, load->workers, 1, coffer__load_worker_size());
+    const coffer_status status =
+        coffer__thread_pool_run(&load->thread_pool, load->workers, 1, coffer__load_worker_size());
     coffer__window_leave(load->window);
     load_stop_work(load);
     if (status != COFFER_OK && load->open > 0) {
-        coffer__load_fail(load, status, &load->crew_error);
+        coffer__load_fail(load, status, &load->thread_pool_error);
     }
     return true;
 }
@@ -240,23 +241,24 @@ static coffer_status load_run(coffer_load *load, coffer_window *window, coffer_e
     if (status != COFFER_OK) {
         return status;
     }
-    load->crew = (coffer__crew){ .work = coffer__load_work,
-                                 .progress = load->options.progress,
-                                 .progress_ctx = load->options.progress_ctx,
-                                 .total = load->plan->size,
-                                 .err = &load->crew_error };
+    load->thread_pool = (coffer__thread_pool){ .work = coffer__load_work,
+                                               .progress = load->options.progress,
+                                               .progress_ctx = load->options.progress_ctx,
+                                               .total = load->plan->size,
+                                               .err = &load->thread_pool_error };
     if (load_is_small(load) && load_run_here(load)) {
         return COFFER_OK;
     }
     load->slots = coffer__window_most(load->window);
     load->stats.threads = (uint32_t)load->worker_count;
-    status = coffer__crew_begin(&load->crew, load->workers, load->worker_count, coffer__load_worker_size());
+    status =
+        coffer__thread_pool_begin(&load->thread_pool, load->workers, load->worker_count, coffer__load_worker_size());
     load->in_background = status == COFFER_OK;
     if (status != COFFER_OK && load_run_here(load)) {
         return COFFER_OK; /* the system gave no thread */
     }
     if (status != COFFER_OK && err != NULL) {
-        *err = load->crew_error;
+        *err = load->thread_pool_error;
     }
     return status;
 }
@@ -339,8 +341,8 @@ void coffer_load_free(coffer_load *load)
     coffer__load_digests_end(load);
     coffer__schedule_end(&load->schedule);
     coffer__free_array(&load->allocator, load->states, load->plan->item_count, sizeof *load->states);
-    coffer__turns_end(&load->turns);
-    coffer__os_condition_deinit(&load->room);
+    coffer__locked_allocator_close(&load->turns);
+    coffer__os_condition_deinit(&load->capacity);
     coffer__os_condition_deinit(&load->changed);
     coffer__os_mutex_deinit(&load->mutex);
     coffer__free(&load->plan->allocator, load, sizeof *load);

@@ -17,11 +17,11 @@
 
 /* ---- memory that stays where it is ------------------------------------------------------------------------------- */
 
-/* Blocks of words; the newest is the only one with room. Shapes and loops are pointed at by items and rows, and
+/* Blocks of words; the newest is the only one with space. Shapes and loops are pointed at by items and rows, and
    items are shown to the caller, so these words must stay where they are while more is added; a growing array could
    not do that. */
-struct coffer__plan_block {
-    coffer__plan_block *older;
+struct coffer__import_plan_block {
+    coffer__import_plan_block *older;
     size_t words;
     size_t used;
     uint64_t word[];
@@ -31,7 +31,7 @@ struct coffer__plan_block {
    little and keeps this simple. */
 static uint64_t *load_plan_words(coffer_plan *plan, size_t count, coffer_error *err)
 {
-    coffer__plan_block *block = plan->blocks;
+    coffer__import_plan_block *block = plan->blocks;
     if (block == NULL || count > block->words - block->used) {
         const size_t words = count > PLAN_BLOCK_WORDS ? count : PLAN_BLOCK_WORDS;
         block = words > SIZE_MAX / sizeof(uint64_t) - 8
@@ -41,7 +41,7 @@ static uint64_t *load_plan_words(coffer_plan *plan, size_t count, coffer_error *
             (void)coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a plan");
             return NULL;
         }
-        *block = (coffer__plan_block){ .older = plan->blocks, .words = words };
+        *block = (coffer__import_plan_block){ .older = plan->blocks, .words = words };
         plan->blocks = block;
     }
     uint64_t *taken = &block->word[block->used];
@@ -75,12 +75,12 @@ void coffer_plan_free(coffer_plan *plan)
     }
     const coffer_allocator allocator = plan->allocator;
     while (plan->blocks != NULL) {
-        coffer__plan_block *block = plan->blocks;
+        coffer__import_plan_block *block = plan->blocks;
         plan->blocks = block->older;
         coffer__free(&allocator, block, sizeof *block + block->words * sizeof(uint64_t));
     }
-    coffer__free(&allocator, plan->items, plan->item_room * sizeof *plan->items);
-    coffer__free(&allocator, plan->rows, plan->row_room * sizeof *plan->rows);
+    coffer__free(&allocator, plan->items, plan->item_capacity * sizeof *plan->items);
+    coffer__free(&allocator, plan->rows, plan->row_capacity * sizeof *plan->rows);
     coffer__free(&allocator, plan, sizeof *plan);
 }
 
@@ -93,13 +93,13 @@ static bool load_plan_is_host(const coffer_device *device)
 /* ---- items and rows ---------------------------------------------------------------------------------------------- */
 
 /* The next row of the item that is being added. The loops are copied from the caller's stack. An empty nest is no
-   row. The row counts only when it is whole, so a failure in the middle leaves nothing half made: the room that was
+   row. The row counts only when it is whole, so a failure in the middle leaves nothing half made: the space that was
    found is used by the next one. */
 static coffer_status load_plan_row(coffer_plan *plan, const coffer__nest *nest, coffer_error *err)
 {
     const size_t words = nest->rank * sizeof *nest->dims / sizeof(uint64_t);
     coffer__load_row *rows =
-        coffer__grow_array(&plan->allocator, plan->rows, plan->row_count, &plan->row_room, sizeof *rows, err);
+        coffer__grow_array(&plan->allocator, plan->rows, plan->row_count, &plan->row_capacity, sizeof *rows, err);
     if (rows == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -120,12 +120,12 @@ static coffer_status load_plan_row(coffer_plan *plan, const coffer__nest *nest, 
     return COFFER_OK;
 }
 
-/* The item that is being added. It gets its rows afterwards, and counts once they are there. Room is made before
+/* The item that is being added. It gets its rows afterwards, and counts once they are there. Space is made before
    the rows, so that nothing can fail any more once they are there. */
-static coffer_status load_plan_room(coffer_plan *plan, coffer_error *err)
+static coffer_status load_plan_capacity(coffer_plan *plan, coffer_error *err)
 {
     coffer__load_item *items =
-        coffer__grow_array(&plan->allocator, plan->items, plan->item_count, &plan->item_room, sizeof *items, err);
+        coffer__grow_array(&plan->allocator, plan->items, plan->item_count, &plan->item_capacity, sizeof *items, err);
     if (items == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -187,7 +187,7 @@ static coffer_status load_plan_slice(coffer_plan *plan, const coffer__load_item 
 {
     coffer__nest nest;
     coffer__nest_dim dims[COFFER__BOX_MAX_RANK];
-    const uint64_t item_size = coffer__dtype(item->tensor->dtype)->bits / 8;
+    const uint64_t item_size = coffer__dtype_info_of(item->tensor->dtype)->bits / 8;
     if (item->size == 0) {
         return COFFER_OK;
     }
@@ -257,7 +257,7 @@ static coffer_status load_plan_place(coffer__load_item *item, const coffer_place
                             "stream 2 is the default stream of whichever thread calls, which the threads of a load "
                             "cannot wait for: give the handle of a stream");
     }
-    return coffer__place_fits(item, place, err);
+    return coffer__model_dir_fits(item, place, err);
 }
 
 /* Ends an addition: the item counts, or what it has added is forgotten, and the failure names the tensor. All
@@ -321,7 +321,7 @@ static coffer_status load_plan_add(coffer_plan *plan, const coffer_tensor *tenso
     if (status != COFFER_OK) {
         return status;
     }
-    status = load_plan_room(plan, err);
+    status = load_plan_capacity(plan, err);
     if (status == COFFER_OK) {
         status = load_plan_fill(plan, &item, indices, count, place, err);
     }
@@ -364,7 +364,7 @@ static coffer_status load_plan_split_check(const coffer_tensor *tensor, load_pla
     uint64_t sum = 0;
     split->whole = tensor->shape[split->dim];
     split->outside = 1;
-    split->inside = coffer__dtype(tensor->dtype)->bits;
+    split->inside = coffer__dtype_info_of(tensor->dtype)->bits;
     for (size_t i = 0; i < tensor->rank; i++) {
         uint64_t *side = i < split->dim ? &split->outside : &split->inside;
         *side *= i == split->dim ? 1 : tensor->shape[i];
@@ -445,7 +445,7 @@ static coffer_status load_plan_split_rows(coffer_plan *plan, const coffer__load_
     for (size_t i = 0; i < split->part_count && status == COFFER_OK; i++) {
         const uint64_t count = split->parts[i] / split->world;
         const uint64_t begin = item->tensor->offset + (entry + split->rank * count) * split->inside / 8;
-        const uint64_t item_size = coffer__dtype(item->tensor->dtype)->bits / 8;
+        const uint64_t item_size = coffer__dtype_info_of(item->tensor->dtype)->bits / 8;
         coffer__nest nest;
         coffer__nest_dim dims[COFFER__BOX_MAX_RANK];
         if (count > 0 && strides == NULL) {
@@ -471,7 +471,7 @@ static coffer_status load_plan_split_rows(coffer_plan *plan, const coffer__load_
 static coffer_status load_plan_fill_split(coffer_plan *plan, coffer__load_item *item, load_plan_split *split,
                                           const coffer_place *place, coffer_error *err)
 {
-    if (coffer__dtype(item->tensor->dtype)->bits == 0) {
+    if (coffer__dtype_info_of(item->tensor->dtype)->bits == 0) {
         return coffer__fail(err, COFFER_ERR_DTYPE,
                             "a tensor of a dtype that this version does not know can only be read whole");
     }
@@ -491,9 +491,9 @@ static coffer_status load_plan_fill_split(coffer_plan *plan, coffer__load_item *
 }
 
 /* A world of one takes the whole tensor, as it is: that is the plain item, whose digest can be checked. */
-coffer_status coffer_plan_add_shard(coffer_plan *plan, const coffer_tensor *tensor, size_t dim, const uint64_t *parts,
-                                    size_t part_count, uint32_t rank, uint32_t world, const coffer_place *place,
-                                    coffer_device *device, size_t *item, coffer_error *err)
+coffer_status coffer_plan_add_rank(coffer_plan *plan, const coffer_tensor *tensor, size_t dim, const uint64_t *parts,
+                                   size_t part_count, uint32_t rank, uint32_t world, const coffer_place *place,
+                                   coffer_device *device, size_t *item, coffer_error *err)
 {
     coffer__load_item added = { .tensor = tensor };
     load_plan_split split = { .dim = dim, .rank = rank, .world = world, .parts = parts, .part_count = part_count };
@@ -513,7 +513,7 @@ coffer_status coffer_plan_add_shard(coffer_plan *plan, const coffer_tensor *tens
     if (world == 1 && part_count == 0) {
         return load_plan_add(plan, tensor, NULL, 0, place, device, item, err);
     }
-    status = load_plan_room(plan, err);
+    status = load_plan_capacity(plan, err);
     if (status == COFFER_OK) {
         status = load_plan_fill_split(plan, &added, &split, place, err);
     }

@@ -3,12 +3,12 @@
 #include "error.h"
 #include "loading.h"
 
-#define ADMIT_MOST 256 /* items that get memory at once */
+#define ADMIT_MAX 256 /* items that get memory at once */
 
 /* ---- spaces ------------------------------------------------------------------------------------------------------ */
 
 /* There are few devices, so they are searched one by one. Host memory, whose device is NULL, is a space like the
-   others, and the table has room for it beside the devices. The number fits into the byte of an item's state. */
+   others, and the table has space for it beside the devices. The number fits into the byte of an item's state. */
 static coffer_status admit_space(coffer_load *load, coffer_device *device, uint8_t *space, coffer_error *err)
 {
     for (size_t i = 0; i < load->space_count; i++) {
@@ -81,24 +81,24 @@ coffer_status coffer__load_spaces(coffer_load *load, coffer_error *err)
 /* The items that follow in the order of reading and need memory of the same space, as far as the budget goes. Only
    the item which the usual sweep is at may bring others along: one that is taken out of its turn has neighbours in
    the file that may be far from being read. */
-static size_t admit_row(const coffer_load *load, uint32_t item, uint32_t row[ADMIT_MOST])
+static size_t admit_row(const coffer_load *load, uint32_t item, uint32_t row[ADMIT_MAX])
 {
     const coffer__schedule *schedule = &load->schedule;
     const coffer__load_space *space = &load->spaces[load->states[item].space];
-    uint64_t room = space->budget - space->used - load->plan->items[item].size;
+    uint64_t capacity = space->budget - space->used - load->plan->items[item].size;
     size_t count = 1;
     row[0] = item;
     if (schedule->next >= schedule->count || schedule->order[schedule->next] != item) {
         return count;
     }
-    for (size_t i = schedule->next + 1; i < schedule->count && count < ADMIT_MOST; i++) {
+    for (size_t i = schedule->next + 1; i < schedule->count && count < ADMIT_MAX; i++) {
         const uint32_t other = schedule->order[i];
         const coffer__load_item *of = &load->plan->items[other];
         if (of->placed || load->states[other].spot.address != 0 ||
-            load->states[other].space != load->states[item].space || of->size > room) {
+            load->states[other].space != load->states[item].space || of->size > capacity) {
             break;
         }
-        room -= of->size;
+        capacity -= of->size;
         row[count++] = other;
     }
     return count;
@@ -112,8 +112,8 @@ coffer_status coffer__load_admit(void *ctx, uint32_t item, coffer_error *err)
 {
     coffer_load *load = ctx;
     coffer__load_space *space = &load->spaces[load->states[item].space];
-    uint32_t row[ADMIT_MOST] = { item };
-    coffer__spot spots[ADMIT_MOST];
+    uint32_t row[ADMIT_MAX] = { item };
+    coffer__spot spots[ADMIT_MAX];
     if (load->states[item].spot.address != 0) {
         return COFFER_OK;
     }

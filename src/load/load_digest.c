@@ -49,7 +49,7 @@ static coffer_status digest_read(const coffer__shard *shard, const coffer_alloca
 {
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
     coffer_hasher *hasher = NULL;
-    if (coffer__recorded_algorithm(shard->table, &algorithm, NULL) == COFFER_ERR_NO_DIGESTS) {
+    if (coffer__table_algorithm(shard->table, &algorithm, NULL) == COFFER_ERR_NO_DIGESTS) {
         return COFFER_OK;
     }
     coffer_status status = coffer__recorded_read(recorded, shard->table, allocator, err);
@@ -95,7 +95,7 @@ static coffer_status digest_choose(const coffer_load *load, const coffer__load_i
     }
     if (item->whole && item->row_count == 1 && digest_list(load, item->shard) != NULL) {
         state->verify = digest_is_plain(load, item) ? COFFER__VERIFY_IN_PLACE : COFFER__VERIFY_IN_SLOT;
-    } else if (due && coffer__trust_is_fickle(shard)) {
+    } else if (due && coffer__trust_is_unstable(shard)) {
         coffer__fail(
             err, COFFER_ERR_UNSUPPORTED,
             "a part of a tensor cannot be verified while it is loaded from %s: load it whole, or open the model "
@@ -328,7 +328,7 @@ static coffer_status digest_turn(coffer_load *load, uint32_t item, uint64_t offs
 
 /* The digest is judged before the last chunk's slot is released, and so before the item can become ready. `hashed`
    moves on under the lock at the end, which is what hands the turn to the thread that holds the next cell; all that
-   wait for room are woken, as it is not known which of them that is. */
+   wait for space are woken, as it is not known which of them that is. */
 coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer__file_span within, const uint8_t *bytes,
                                        coffer_error *err)
 {
@@ -355,7 +355,7 @@ coffer_status coffer__load_digest_slot(coffer_load *load, uint32_t item, coffer_
     if (over) {
         digest_free_hash(load, state);
     }
-    coffer__os_condition_wake_all(&load->room);
+    coffer__os_condition_wake_all(&load->capacity);
     coffer__os_mutex_unlock(&load->mutex);
     return COFFER_OK;
 }

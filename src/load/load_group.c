@@ -8,10 +8,10 @@
  * none.
  */
 #include "alloc.h"
+#include "chunk_source_shared.h"
 #include "error.h"
-#include "feed_shared.h"
+#include "file_readers.h"
 #include "fnv.h"
-#include "inlets.h"
 #include "loading.h"
 #include "model.h"
 #include "share.h"
@@ -20,7 +20,7 @@
 
 /* The inode's time of change is part of it, which no program can set back: a file that was written to in place with
    its time restored is still another one. */
-static bool group_add(uint64_t *number, const coffer__source *source)
+static bool group_add(uint64_t *number, const coffer__byte_source *source)
 {
     char text[COFFER__SOURCE_IDENTITY];
     const coffer__os_info *seen = coffer__source_seen(source);
@@ -77,7 +77,7 @@ static coffer_status group_wants(const coffer_load *load, uint32_t *wanted, cons
    rank takes them. So there is a window for every two processors, and one for each rank at most. */
 static uint64_t group_memory(const coffer_window_options *how)
 {
-    const uint64_t most = COFFER__SHARE_MOST_SLOTS * COFFER__CELL;
+    const uint64_t most = COFFER__SHARE_MAX_SLOTS * COFFER__CELL;
     const uint32_t at_once = coffer__os_processors() / 2;
     const uint32_t windows = at_once == 0 ? 1 : at_once < how->ranks ? at_once : how->ranks;
     return how->memory < most / windows ? how->memory * windows : most;
@@ -110,7 +110,7 @@ static coffer_status group_enter(coffer_load *load, const coffer__watch *watch, 
     }
     if (status == COFFER_OK) {
         options.wanted = wanted;
-        status = coffer__share_enter(&load->feeds.share, &options, watch, err);
+        status = coffer__share_enter(&load->chunk_sources.share, &options, watch, err);
     }
     coffer__free_array(&load->allocator, wanted, options.cells, sizeof *wanted);
     coffer__free_array(&load->allocator, first, model->shard_count + 1, sizeof *first);
@@ -132,8 +132,8 @@ coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *w
         load->group = COFFER__LOAD_ENTERS;
         coffer__os_mutex_unlock(&load->mutex);
         status = group_enter(load, watch, err);
-        if (load->window->options.ranks > 1 && load->feeds.share == NULL) {
-            coffer__inlets_share(load->inlets);
+        if (load->window->options.ranks > 1 && load->chunk_sources.share == NULL) {
+            coffer__file_readers_share(load->file_readers);
         }
         coffer__os_mutex_lock(&load->mutex);
         load->group = COFFER__LOAD_INSIDE;
@@ -149,13 +149,13 @@ coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *w
 void coffer__load_leave_group(coffer_load *load, coffer_status status, const coffer_error *error)
 {
     coffer__os_mutex_lock(&load->mutex);
-    coffer__share *share = load->feeds.share;
+    coffer__share *share = load->chunk_sources.share;
     if (share != NULL && status != COFFER_OK && status != COFFER_ERR_CANCELLED && status != COFFER_ERR_PEER) {
         coffer__share_fail(share, error);
     }
     load->members--;
     if (load->members == 0) {
-        load->feeds.share = NULL;
+        load->chunk_sources.share = NULL;
         coffer__pins_end(&load->pins, &load->allocator);
         coffer__share_leave(share);
     }
@@ -167,7 +167,7 @@ void coffer__load_leave_group(coffer_load *load, coffer_status status, const cof
 coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
-    const coffer__share *share = load->feeds.share;
+    const coffer__share *share = load->chunk_sources.share;
     if (share != NULL) {
         coffer__os_mutex_lock(&load->mutex);
         status = coffer__pins_add(&load->pins, device, share->map.base, share->map.size, &load->allocator, err);
@@ -176,17 +176,17 @@ coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, c
     return status;
 }
 
-/* Each feed owns the one below it, and closes it when it cannot be made itself; so there is one feed to close here,
+/* Each chunk source owns the one below it, and closes it when it cannot be made itself; so there is one chunk source to close here,
    or none. */
-coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t worker, const coffer__watch *watch,
-                                coffer_error *err)
+coffer_status coffer__load_chunk_source(coffer__chunk_source **chunk_source, coffer_load *load, size_t worker,
+                                        const coffer__watch *watch, coffer_error *err)
 {
-    coffer__feed *alone = NULL;
-    coffer_status status = coffer__feed_private(&alone, &load->feeds, worker, watch, err);
-    *feed = alone;
-    if (status == COFFER_OK && load->feeds.share != NULL) {
-        status = coffer__feed_shared(feed, &load->feeds, alone, watch, err);
+    coffer__chunk_source *alone = NULL;
+    coffer_status status = coffer__chunk_source_private(&alone, &load->chunk_sources, worker, watch, err);
+    *chunk_source = alone;
+    if (status == COFFER_OK && load->chunk_sources.share != NULL) {
+        status = coffer__chunk_source_shared(chunk_source, &load->chunk_sources, alone, watch, err);
     }
-    *feed = status == COFFER_OK ? *feed : NULL;
+    *chunk_source = status == COFFER_OK ? *chunk_source : NULL;
     return status;
 }

@@ -124,7 +124,7 @@ static coffer__stretch *stretch_describe(const coffer_device *device, uint64_t s
     return made;
 }
 
-/* A stretch with one user, who made it, and room for `count` items. The blocks that describe memory are libc's: they
+/* A stretch with one user, who made it, and space for `count` items. The blocks that describe memory are libc's: they
    may be freed by any thread, after everything else of the load. */
 static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *device, uint64_t size, size_t count,
                                  coffer_error *err)
@@ -265,7 +265,7 @@ static bool store_is_plain(const coffer_plan *plan, uint32_t item)
    An unknown dtype promises nothing about its elements, so any address does. */
 static uint64_t store_alignment(const coffer__store *store, const coffer_plan *plan, uint32_t item)
 {
-    const uint8_t of_dtype = coffer__dtype(plan->items[item].tensor->dtype)->alignment;
+    const uint8_t of_dtype = coffer__dtype_info_of(plan->items[item].tensor->dtype)->alignment;
     return store->device != NULL ? store_device.alignment : of_dtype == 0 ? 1 : of_dtype;
 }
 
@@ -276,7 +276,7 @@ size_t coffer__store_together(const coffer__store *store, const coffer_plan *pla
                               uint64_t most)
 {
     const store_limits *limits = store_limits_of(store);
-    const uint64_t room = most < limits->together ? most : limits->together;
+    const uint64_t capacity = most < limits->together ? most : limits->together;
     const coffer__file_span *first = store_reach(plan, items[0]);
     uint64_t end = first->end;
     size_t together = 1;
@@ -291,7 +291,7 @@ size_t coffer__store_together(const coffer__store *store, const coffer_plan *pla
         }
         const coffer__file_span *reach = store_reach(plan, items[together]);
         const uint64_t distance = reach->begin - first->begin;
-        if (reach->begin < end || reach->begin - end > STORE_GAP || reach->end - first->begin > room ||
+        if (reach->begin < end || reach->begin - end > STORE_GAP || reach->end - first->begin > capacity ||
             distance % store_alignment(store, plan, items[together]) != 0) {
             break;
         }
@@ -336,7 +336,7 @@ static coffer_status store_stretch_of(const coffer__store *store, const coffer_p
     return COFFER_OK;
 }
 
-/* A place for one small item beside others. The room that is left in the last stretch is given up when the item
+/* A place for one small item beside others. The space that is left in the last stretch is given up when the item
    does not fit. An item without bytes takes one, so that its address is its own. How many items there will be is not
    known when the stretch is made, so each has a block of its own. */
 static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__spot *spot, coffer_error *err)

@@ -35,19 +35,19 @@ typedef struct coffer__load_row {
     uint32_t item;
 } coffer__load_row;
 
-typedef struct coffer__plan_block coffer__plan_block;
+typedef struct coffer__import_plan_block coffer__import_plan_block;
 
 struct coffer_plan {
     coffer_allocator allocator;
     const coffer *model;
     coffer__load_item *items;
     size_t item_count;
-    size_t item_room;
+    size_t item_capacity;
     coffer__load_row *rows;
     size_t row_count;
-    size_t row_room;
-    coffer__plan_block *blocks; /* shapes and loops, which never move */
-    uint64_t size;              /* of all results, in bytes */
+    size_t row_capacity;
+    coffer__import_plan_block *blocks; /* shapes and loops, which never move */
+    uint64_t size;                     /* of all results, in bytes */
 };
 
 #endif

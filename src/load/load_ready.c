@@ -57,7 +57,7 @@ static coffer_status ready_failed(const coffer_load *load, coffer_error *err)
     return load->status;
 }
 
-/* Nothing is in progress, and what comes next waits for a budget: only the caller can make room. Without this test
+/* Nothing is in progress, and what comes next waits for a budget: only the caller can make space. Without this test
    the caller would wait for workers that wait for the caller. */
 static bool ready_is_stuck(const coffer_load *load)
 {
@@ -72,7 +72,7 @@ static coffer_status ready_stuck(coffer_error *err)
 
 /* ---- handing out ------------------------------------------------------------------------------------------------- */
 
-/* The memory is the caller's now, and no longer counts. The budget has room again, so the schedule is asked again,
+/* The memory is the caller's now, and no longer counts. The budget has space again, so the schedule is asked again,
    by workers that are woken here. What has a place of the caller's never counted. The mutex is held, so no item is
    handed out twice. */
 static void ready_hand_out(coffer_load *load, uint32_t item, coffer_loaded *loaded)
@@ -91,7 +91,7 @@ static void ready_hand_out(coffer_load *load, uint32_t item, coffer_loaded *load
     if (!of->placed) {
         load->spaces[state->space].used -= of->size;
         load->starved = false;
-        coffer__os_condition_wake_all(&load->room);
+        coffer__os_condition_wake_all(&load->capacity);
     }
 }
 
@@ -153,7 +153,7 @@ static coffer_status ready_take(coffer_load *load, uint32_t item, uint64_t until
     if (state->phase == COFFER__LOAD_WAITING) {
         coffer__schedule_want(&load->schedule, item);
         load->starved = false; /* the item may fit where the next one did not */
-        coffer__os_condition_wake_all(&load->room);
+        coffer__os_condition_wake_all(&load->capacity);
     }
     for (;;) {
         if (load->status != COFFER_OK) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each worker does, until nothing is left: it fills its feed with chunks of the schedule, waits for one to come,
+ * What each worker does, until nothing is left: it fills its chunk source with chunks of the schedule, waits for one to come,
  * and delivers it. Host memory has its bytes at once. What goes to a device is queued there, and the chunk is held
  * until it has arrived.
  */
@@ -14,10 +14,10 @@
 
 #include <string.h>
 
-#define WORK_MOST_THREADS 64u
+#define WORK_MAX_THREADS 64u
 #define WORK_SENT UINT64_MAX /* bytes went to that device, and there is no ticket for them yet */
 
-/* A chunk with what the worker remembers of it. It begins with the feed's view of it, so a chunk that the feed
+/* A chunk with what the worker remembers of it. It begins with the chunk source's view of it, so a chunk that the chunk source
    gives back is cast to this. */
 typedef struct work_chunk {
     coffer__chunk base;
@@ -26,34 +26,34 @@ typedef struct work_chunk {
     uint64_t taken;          /* bytes of rows in it */
     bool at_hand;            /* it was begun while others were waited for */
     size_t hashed;           /* parts that were looked at for hashing in the slot */
-    uint32_t *due;           /* items to be hashed or verified now that it is there; room for its parts */
-    size_t due_room;
-    uint64_t tickets[COFFER__SPACES]; /* of the worker's outlets; 0: nothing went there */
+    uint32_t *due;           /* items to be hashed or verified now that it is there; space for its parts */
+    size_t due_capacity;
+    uint64_t tickets[COFFER__SPACES]; /* of the worker's device queues; 0: nothing went there */
 } work_chunk;
 
 /* All of it belongs to the worker's thread, but for `load`. So the lists of chunks need no lock; what others may
    see is in the load. */
 struct coffer__load_worker {
-    coffer__crew_worker base;
+    coffer__thread_pool_worker base;
     coffer_load *load;
     coffer__watch watch;
-    coffer__feed *feed;
+    coffer__chunk_source *chunk_source;
     work_chunk *made;
     work_chunk *spare;
-    work_chunk *pending;                     /* the feed had no room for it */
-    size_t under_way;                        /* in the feed */
-    bool mixed;                              /* the last chunk was of a file that is partly in the page cache */
-    bool at_hand;                            /* a chunk is in the feed that was begun while others are waited for */
-    uint64_t waited;                         /* nanoseconds for the feed, not counted yet, … */
-    uint64_t waited_device;                  /* … and for devices */
-    coffer__outlet *outlets[COFFER__SPACES]; /* to the devices; NULL: nothing went there yet */
+    work_chunk *pending;    /* the chunk source had no space for it */
+    size_t under_way;       /* in the chunk source */
+    bool mixed;             /* the last chunk was of a file that is partly in the page cache */
+    bool at_hand;           /* a chunk is in the chunk source that was begun while others are waited for */
+    uint64_t waited;        /* nanoseconds for the chunk source, not counted yet, … */
+    uint64_t waited_device; /* … and for devices */
+    coffer__device_queue *device_queues[COFFER__SPACES]; /* to the devices; NULL: nothing went there yet */
     work_chunk *held; /* a list, the oldest first, of chunks that came and still need their slots */
 };
 
 /* What came of the attempt to begin a chunk. */
 typedef enum work_begun {
     WORK_BEGUN,
-    WORK_FULL,    /* the feed has no room */
+    WORK_FULL,    /* the chunk source has no space */
     WORK_STARVED, /* the schedule waits for a budget */
     WORK_OVER     /* nothing is left */
 } work_begun;
@@ -75,7 +75,7 @@ void coffer__load_fail(coffer_load *load, coffer_status status, const coffer_err
     }
     atomic_store(&load->stopped, true);
     coffer__os_condition_wake_all(&load->changed);
-    coffer__os_condition_wake_all(&load->room);
+    coffer__os_condition_wake_all(&load->capacity);
     coffer__os_mutex_unlock(&load->mutex);
 }
 
@@ -89,7 +89,7 @@ static bool work_stop(void *ctx)
     if (atomic_load(&worker->load->stopped)) {
         return true;
     }
-    if (!coffer__crew_stop(&worker->base, 0)) {
+    if (!coffer__thread_pool_stop(&worker->base, 0)) {
         return false;
     }
     const coffer_status status = coffer__fail(&error, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
@@ -136,7 +136,7 @@ static bool work_reads_to_place(const coffer_load *load, const coffer__load_row 
         return row->nest.rank == 0;
     }
     return !item->placed && load->states[row->item].verify != COFFER__VERIFY_IN_SLOT &&
-           coffer__inlets_reach(load->inlets, item->shard, item->device);
+           coffer__file_readers_reach(load->file_readers, item->shard, item->device);
 }
 
 /* Under the lock. The address of an item does not change after it was admitted, so it can be read without the lock
@@ -159,7 +159,7 @@ static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
 
 /* The next chunk of the schedule, which is in progress from now on; NULL: there is none now. Under the lock. It counts
    as in progress under the same lock under which the schedule moved on. So a caller that sees that nothing is in
-   progress, and that the schedule waits for a budget, knows that only it can make room. Callers are woken when that
+   progress, and that the schedule waits for a budget, knows that only it can make space. Callers are woken when that
    becomes so, as no item is going to become ready that would wake them. That an item was refused while others gave a
    chunk does not count: what was taken in may have more chunks to come, also at a moment when none of them is in
    progress. */
@@ -192,7 +192,7 @@ static coffer_status work_advance(coffer__load_worker *worker, work_chunk **chun
 /* Where the bytes of a chunk are, if it may be put off. Items in the order of the plan are wanted in that order, and the
    ranks of a group keep to that of the files. A chunk that is hashed in its slot keeps the slot until those before it
    were hashed, so that they must not be left behind. */
-static coffer__whereabouts work_whereabouts(const coffer_load *load, const coffer__chunk *chunk)
+static coffer__residency work_residency(const coffer_load *load, const coffer__chunk *chunk)
 {
     if (chunk->alone || load->options.order != COFFER_ORDER_FILE || load->window->options.ranks > 1) {
         return COFFER__ANYWHERE;
@@ -202,12 +202,12 @@ static coffer__whereabouts work_whereabouts(const coffer_load *load, const coffe
             return COFFER__ANYWHERE;
         }
     }
-    return coffer__inlets_whereabouts(load->inlets, chunk);
+    return coffer__file_readers_residency(load->file_readers, chunk);
 }
 
 /* Goes on in the schedule to a chunk whose bytes are where this worker wants them, and puts off the others on the way.
    Where there are too many of those, a worker that waits for nothing takes what comes. */
-static coffer_status work_look_ahead(coffer__load_worker *worker, coffer__whereabouts wanted, work_chunk **chunk,
+static coffer_status work_look_ahead(coffer__load_worker *worker, coffer__residency wanted, work_chunk **chunk,
                                      work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
@@ -220,7 +220,7 @@ static coffer_status work_look_ahead(coffer__load_worker *worker, coffer__wherea
         }
         status = work_advance(worker, &next, begun, err);
         if (next != NULL) {
-            const coffer__whereabouts where = work_whereabouts(load, &next->base);
+            const coffer__residency where = work_residency(load, &next->base);
             const bool other = where != wanted && where != COFFER__ANYWHERE;
             worker->mixed = where != COFFER__ANYWHERE;
             *chunk = other && coffer__ahead_put(&load->ahead, where, &next->base) ? NULL : next;
@@ -232,7 +232,7 @@ static coffer_status work_look_ahead(coffer__load_worker *worker, coffer__wherea
 /* A chunk that is to be read now, of those that were put off or of the schedule. What is away comes first, so that the
    disk is never idle; when there is nothing more of that, what is at hand is all that is left. So nothing is left behind:
    a worker is told that all is over, or that a budget is full, only when nothing is put off. */
-static coffer_status work_schedule(coffer__load_worker *worker, coffer__whereabouts wanted, work_chunk **chunk,
+static coffer_status work_schedule(coffer__load_worker *worker, coffer__residency wanted, work_chunk **chunk,
                                    work_begun *begun, coffer_error *err)
 {
     coffer_load *load = worker->load;
@@ -249,16 +249,16 @@ static coffer_status work_schedule(coffer__load_worker *worker, coffer__whereabo
 }
 
 /* A chunk that was taken from the schedule cannot be put back there, as the sweep has moved on. So one that the
-   feed refuses after all stays with this worker, which submits it again before it takes another. That a feed has
-   room is asked first, so this is rare: only the chunk itself can tell whether a feed that has claimed memory for
-   others can take it. What is at hand is no work for the disk, so that the room of the feed does not matter: one such
+   chunk source refuses after all stays with this worker, which submits it again before it takes another. That a chunk source has
+   space is asked first, so this is rare: only the chunk itself can tell whether a chunk source that has claimed memory for
+   others can take it. What is at hand is no work for the disk, so that the space of the chunk source does not matter: one such
    chunk at a time is begun beside the others. */
-static coffer_status work_begin(coffer__load_worker *worker, coffer__whereabouts wanted, work_begun *begun,
+static coffer_status work_begin(coffer__load_worker *worker, coffer__residency wanted, work_begun *begun,
                                 coffer_error *err)
 {
     work_chunk *chunk = worker->pending;
     *begun = WORK_FULL;
-    if (wanted == COFFER__AT_HAND ? chunk != NULL : !worker->feed->ops->has_room(worker->feed)) {
+    if (wanted == COFFER__AT_HAND ? chunk != NULL : !worker->chunk_source->ops->has_capacity(worker->chunk_source)) {
         return COFFER_OK;
     }
     if (chunk == NULL) {
@@ -270,7 +270,7 @@ static coffer_status work_begin(coffer__load_worker *worker, coffer__whereabouts
     }
     *begun = WORK_BEGUN;
     worker->pending = NULL;
-    const coffer_status status = worker->feed->ops->submit(worker->feed, &chunk->base, err);
+    const coffer_status status = worker->chunk_source->ops->submit(worker->chunk_source, &chunk->base, err);
     if (status == COFFER_NEED_MORE) {
         worker->pending = chunk;
         *begun = WORK_FULL;
@@ -283,7 +283,7 @@ static coffer_status work_begin(coffer__load_worker *worker, coffer__whereabouts
 
 /* ---- delivering -------------------------------------------------------------------------------------------------- */
 
-/* Copies what the feed did not read to its place already. `there` is one stretch within the part, and empty at the
+/* Copies what the chunk source did not read to its place already. `there` is one stretch within the part, and empty at the
    part's beginning where nothing was read to its place. So what is left is always two pieces, either of which may
    be empty, and no case has to be told apart. */
 static void work_copy_rest(const coffer__chunk *chunk, const coffer__chunk_part *part)
@@ -312,16 +312,16 @@ static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *ch
     return taken;
 }
 
-/* The worker's outlet to the device of an item; it is made when the first bytes go there. What is queued on the
+/* The worker's device queue to the device of an item; it is made when the first bytes go there. What is queued on the
    stream of a given place comes before them. The memory that the copies read, the window's and the group's, is
    registered before the first copy is queued, since devices copy by themselves only from memory that they know.
-   Each worker has an outlet of its own, so no lock is held while a device is given work. */
-static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, coffer__outlet **outlet,
-                                 coffer_error *err)
+   Each worker has a device queue of its own, so no lock is held while a device is given work. */
+static coffer_status work_device_queue(coffer__load_worker *worker, uint32_t number,
+                                       coffer__device_queue **device_queue, coffer_error *err)
 {
     coffer_load *load = worker->load;
     const coffer__load_item *item = &load->plan->items[number];
-    coffer__outlet **own = &worker->outlets[load->states[number].space];
+    coffer__device_queue **own = &worker->device_queues[load->states[number].space];
     coffer_status status = COFFER_OK;
     if (*own == NULL) {
         status = coffer__window_pin(load->window, item->device, err);
@@ -329,13 +329,13 @@ static coffer_status work_outlet(coffer__load_worker *worker, uint32_t number, c
             status = coffer__load_pin_group(load, item->device, err);
         }
         if (status == COFFER_OK) {
-            status = coffer__outlet_open(own, item->device, &load->allocator, err);
+            status = coffer__device_queue_open(own, item->device, &load->allocator, err);
         }
     }
     if (status == COFFER_OK && item->placed) {
-        status = coffer__outlet_after(*own, item->stream, err);
+        status = coffer__device_queue_after(*own, item->stream, err);
     }
-    *outlet = *own;
+    *device_queue = *own;
     return status;
 }
 
@@ -346,15 +346,15 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
 {
     coffer__lines lines;
     coffer__line line;
-    coffer__outlet *outlet = NULL;
+    coffer__device_queue *device_queue = NULL;
     const coffer_load *load = worker->load;
     const coffer__load_row *row = &load->plan->rows[part->row];
-    coffer_status status = work_outlet(worker, row->item, &outlet, err);
+    coffer_status status = work_device_queue(worker, row->item, &device_queue, err);
     part->taken = 0;
     coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
     while (status == COFFER_OK && coffer__lines_next(&lines, &line)) {
         const uint8_t *bytes = chunk->bytes + (size_t)(line.from - chunk->cell.begin);
-        status = coffer__outlet_send(outlet, &line, bytes, err);
+        status = coffer__device_queue_send(device_queue, &line, bytes, err);
         part->taken += line.width * line.runs;
     }
     return status;
@@ -363,7 +363,7 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
 /* What a part takes of an item is known only after this: all of `within` for contiguous bytes, and what the lines
    come to for others. Bytes that cuFile has read are on the device already, all of them, so nothing is queued and
    no ticket is needed. A device is marked as WORK_SENT once for all parts that go there. After a failure in the
-   middle no ticket is taken: the load ends then, and closing the outlet waits for what was queued. */
+   middle no ticket is taken: the load ends then, and closing the device queue waits for what was queued. */
 static coffer_status work_deliver_part(coffer__load_worker *worker, work_chunk *chunk, coffer__chunk_part *part,
                                        coffer_error *err)
 {
@@ -400,7 +400,7 @@ static coffer_status work_deliver(coffer__load_worker *worker, work_chunk *chunk
     }
     for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
         if (chunk->tickets[i] == WORK_SENT) {
-            status = coffer__outlet_ticket(worker->outlets[i], &chunk->tickets[i], err);
+            status = coffer__device_queue_ticket(worker->device_queues[i], &chunk->tickets[i], err);
             *held = true;
         }
     }
@@ -507,7 +507,8 @@ static coffer_status work_parts_arrived(coffer_load *load, work_chunk *chunk, si
         coffer_status status = work_part_arrived(load, &chunk->base.parts[i], &due, err);
         uint32_t *list = chunk->due;
         if (status == COFFER_OK && due) {
-            list = coffer__grow_array(&load->allocator, chunk->due, *due_count, &chunk->due_room, sizeof *list, err);
+            list =
+                coffer__grow_array(&load->allocator, chunk->due, *due_count, &chunk->due_capacity, sizeof *list, err);
             status = list == NULL ? COFFER_ERR_MEMORY : COFFER_OK;
         }
         if (status != COFFER_OK) {
@@ -570,7 +571,7 @@ static coffer_status work_arrived(coffer__load_worker *worker, work_chunk *chunk
         coffer__os_condition_wake_all(&load->changed);
         coffer__os_mutex_unlock(&load->mutex);
     }
-    (void)coffer__crew_advance(&worker->base, chunk->taken);
+    (void)coffer__thread_pool_advance(&worker->base, chunk->taken);
     work_spare(worker, chunk);
     return status;
 }
@@ -587,7 +588,7 @@ static coffer_status work_is_there(coffer__load_worker *worker, work_chunk *chun
     const uint64_t began = wait ? coffer__os_nanoseconds() : 0;
     for (size_t i = 0; i < COFFER__SPACES && status == COFFER_OK; i++) {
         if (chunk->tickets[i] != 0) {
-            status = coffer__outlet_reached(worker->outlets[i], chunk->tickets[i], wait, err);
+            status = coffer__device_queue_reached(worker->device_queues[i], chunk->tickets[i], wait, err);
         }
     }
     worker->waited_device += wait ? coffer__os_nanoseconds() - began : 0;
@@ -612,7 +613,7 @@ static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *
         if (status == COFFER_OK) {
             *link = chunk->next;
             *some = true;
-            worker->feed->ops->release(worker->feed, &chunk->base);
+            worker->chunk_source->ops->release(worker->chunk_source, &chunk->base);
             status = work_arrived(worker, chunk, err);
         }
         if (status != COFFER_OK) {
@@ -622,11 +623,11 @@ static coffer_status work_collect(coffer__load_worker *worker, bool wait, bool *
     return COFFER_OK;
 }
 
-/* A chunk that came; NULL: none. The clock runs while the feed is asked, which is when this worker waits. */
+/* A chunk that came; NULL: none. The clock runs while the chunk source is asked, which is when this worker waits. */
 static coffer_status work_next(coffer__load_worker *worker, bool wait, coffer__chunk **come, coffer_error *err)
 {
     const uint64_t began = coffer__os_nanoseconds();
-    const coffer_status status = worker->feed->ops->next(worker->feed, wait, come, err);
+    const coffer_status status = worker->chunk_source->ops->next(worker->chunk_source, wait, come, err);
     worker->waited += coffer__os_nanoseconds() - began;
     return status;
 }
@@ -636,12 +637,12 @@ static coffer_status work_next(coffer__load_worker *worker, bool wait, coffer__c
 static void work_wait_for_others(coffer__load_worker *worker)
 {
     coffer__os_mutex_lock(&worker->load->mutex);
-    (void)coffer__os_condition_wait(&worker->load->room, &worker->load->mutex, 1);
+    (void)coffer__os_condition_wait(&worker->load->capacity, &worker->load->mutex, 1);
     coffer__os_mutex_unlock(&worker->load->mutex);
 }
 
 /* In a group what is held keeps slots that the other ranks wait for, and what this worker waits for may be theirs to
-   bring. So it waits for what is held, and never for the feed before that was released. */
+   bring. So it waits for what is held, and never for the chunk source before that was released. */
 static coffer_status work_await_in_group(coffer__load_worker *worker, coffer__chunk **come, coffer_error *err)
 {
     bool some = false;
@@ -655,7 +656,7 @@ static coffer_status work_await_in_group(coffer__load_worker *worker, coffer__ch
     return status;
 }
 
-/* Waits for a chunk of the feed; *come NULL: there was something else to do. Of a file that is partly in the page cache it
+/* Waits for a chunk of the chunk source; *come NULL: there was something else to do. Of a file that is partly in the page cache it
    uses that time for what is there, if nothing came yet. */
 static coffer_status work_await(coffer__load_worker *worker, coffer__chunk **come, coffer_error *err)
 {
@@ -676,9 +677,9 @@ static coffer_status work_await(coffer__load_worker *worker, coffer__chunk **com
     return work_next(worker, true, come, err);
 }
 
-/* Waits for a chunk of the feed, and delivers it. What needs its slot a while longer is held, after those that came
+/* Waits for a chunk of the chunk source, and delivers it. What needs its slot a while longer is held, after those that came
    before it. Appending keeps the list in the order in which chunks came, so the oldest copies are asked for first.
-   A chunk that is held keeps its slot, and so the feed may run out of room; that is bounded, as the worker collects
+   A chunk that is held keeps its slot, and so the chunk source may run out of space; that is bounded, as the worker collects
    what is held before it begins anything. */
 static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
 {
@@ -706,13 +707,13 @@ static coffer_status work_come(coffer__load_worker *worker, coffer_error *err)
         *link = chunk;
         return status == COFFER_NEED_MORE ? COFFER_OK : status;
     }
-    worker->feed->ops->release(worker->feed, come);
+    worker->chunk_source->ops->release(worker->chunk_source, come);
     return status == COFFER_OK ? work_arrived(worker, chunk, err) : status;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-/* Waits until a caller has made room in a budget. The wait is cut into pieces so that a user who cancels by the
+/* Waits until a caller has made space in a budget. The wait is cut into pieces so that a user who cancels by the
    progress callback is heard: one of these threads asks it. `starved` was set under the lock by the worker
    that was refused, and a caller clears it under the lock before it wakes the workers, so no wake is lost. */
 static void work_starve(coffer__load_worker *worker)
@@ -723,7 +724,7 @@ static void work_starve(coffer__load_worker *worker)
         coffer__os_mutex_lock(&load->mutex);
         const bool starved = load->starved;
         if (starved) {
-            (void)coffer__os_condition_wait(&load->room, &load->mutex, COFFER__WATCH_MS);
+            (void)coffer__os_condition_wait(&load->capacity, &load->mutex, COFFER__WATCH_MS);
         }
         load->stats.waited_caller += starved ? 0 : coffer__os_nanoseconds() - began;
         coffer__os_mutex_unlock(&load->mutex);
@@ -733,9 +734,9 @@ static void work_starve(coffer__load_worker *worker)
     }
 }
 
-/* One round: as many chunks as the feed has room for are begun, and one that came is delivered. A device is only
+/* One round: as many chunks as the chunk source has space for are begun, and one that came is delivered. A device is only
    waited for when there is nothing else to do, so its copies run while the next bytes are read. It collects first,
-   since each slot that becomes free lets another chunk begin. It is over only when nothing is in the feed and
+   since each slot that becomes free lets another chunk begin. It is over only when nothing is in the chunk source and
    nothing is held: then every chunk that this worker took from the schedule has arrived. */
 static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_error *err)
 {
@@ -765,21 +766,21 @@ static coffer_status work_round(coffer__load_worker *worker, bool *over, coffer_
     return COFFER_OK;
 }
 
-/* Outlets wait for their copies, so they go before the slots that those read. This holds after a failure just as
+/* Device queues wait for their copies, so they go before the slots that those read. This holds after a failure just as
    well, when copies may still be running. */
 static void work_close(coffer__load_worker *worker)
 {
     for (size_t i = 0; i < COFFER__SPACES; i++) {
-        coffer__outlet_close(worker->outlets[i]);
-        worker->outlets[i] = NULL;
+        coffer__device_queue_close(worker->device_queues[i]);
+        worker->device_queues[i] = NULL;
     }
-    if (worker->feed != NULL) {
-        worker->feed->ops->close(worker->feed);
+    if (worker->chunk_source != NULL) {
+        worker->chunk_source->ops->close(worker->chunk_source);
     }
 }
 
-/* A feed is made, used and closed by the worker's thread. The window is entered first and left last: the feed's
-   slots are in it, and no other load may have it before they are out of use. The group is left after the feed was
+/* A chunk source is made, used and closed by the worker's thread. The window is entered first and left last: the chunk source's
+   slots are in it, and no other load may have it before they are out of use. The group is left after the chunk source was
    closed, for its memory is unmapped with the last member. Leaving is called after a failure to enter as well,
    because the other workers have to be counted down all the same. */
 static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
@@ -793,7 +794,7 @@ static coffer_status work_rounds(coffer__load_worker *worker, coffer_error *err)
     }
     status = coffer__load_enter_group(load, &worker->watch, err);
     if (status == COFFER_OK) {
-        status = coffer__load_feed(&worker->feed, load, number, &worker->watch, err);
+        status = coffer__load_chunk_source(&worker->chunk_source, load, number, &worker->watch, err);
     }
     while (status == COFFER_OK && !over && !work_stop(worker)) {
         status = work_round(worker, &over, err);
@@ -819,7 +820,7 @@ void coffer__load_work(void *arg)
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
-/* The crew steps through an array whose type only this file knows. */
+/* The thread pool steps through an array whose type only this file knows. */
 size_t coffer__load_worker_size(void)
 {
     return sizeof(coffer__load_worker);
@@ -834,7 +835,7 @@ static uint32_t work_processors(const coffer_load *load)
 }
 
 /* As many as the engine wants, or as the window's options say; never more than there are cells, or slots. A worker
-   without a cell to read would be a thread for nothing, and one without a slot could never begin a chunk: each feed
+   without a cell to read would be a thread for nothing, and one without a slot could never begin a chunk: each chunk source
    has at least one slot of its own. The ranks of a group read for each other, so that there is no more reading to do
    than for one of them, and each needs no more threads than its processors can run. */
 static coffer_status work_threads(const coffer_load *load, size_t *count, coffer_error *err)
@@ -842,7 +843,7 @@ static coffer_status work_threads(const coffer_load *load, size_t *count, coffer
     uint32_t threads = 0;
     const size_t slots = coffer__window_most(load->window);
     const uint32_t asked = load->window->options.threads;
-    const coffer_status status = coffer__inlets_try(load->inlets, &threads, err);
+    const coffer_status status = coffer__file_readers_try(load->file_readers, &threads, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -850,7 +851,7 @@ static coffer_status work_threads(const coffer_load *load, size_t *count, coffer
         threads = work_processors(load);
     }
     threads = asked > 0 ? asked : threads > 0 ? threads : 1;
-    threads = threads < WORK_MOST_THREADS ? threads : WORK_MOST_THREADS;
+    threads = threads < WORK_MAX_THREADS ? threads : WORK_MAX_THREADS;
     *count = load->cells < threads ? (size_t)load->cells : threads;
     *count = slots < *count ? slots : *count;
     return COFFER_OK;
@@ -870,7 +871,7 @@ coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
         return COFFER_ERR_MEMORY;
     }
     load->worker_count = count;
-    load->feeds.workers = count;
+    load->chunk_sources.workers = count;
     for (size_t i = 0; i < count; i++) {
         load->workers[i].load = load;
         load->workers[i].watch = (coffer__watch){ work_stop, &load->workers[i] };
@@ -878,14 +879,14 @@ coffer_status coffer__load_make_workers(coffer_load *load, coffer_error *err)
     return COFFER_OK;
 }
 
-/* By now the thread has ended and its feed is closed, so no engine and no device knows these chunks any more. */
+/* By now the thread has ended and its chunk source is closed, so no engine and no device knows these chunks any more. */
 static void work_free_chunks(coffer__load_worker *worker, const coffer_allocator *allocator)
 {
     while (worker->made != NULL) {
         work_chunk *chunk = worker->made;
         worker->made = chunk->made;
         coffer__chunk_end(&chunk->base, allocator);
-        coffer__free(allocator, chunk->due, chunk->due_room * sizeof *chunk->due);
+        coffer__free(allocator, chunk->due, chunk->due_capacity * sizeof *chunk->due);
         coffer__free(allocator, chunk, sizeof *chunk);
     }
 }

@@ -5,7 +5,7 @@
  *   load.c        starting it, ending it, what it says of itself
  *   ahead         chunks that are read before their turn, or after it
  *   load_admit.c  memory for items, and budgets
- *   load_work.c   what each worker does: chunks from the schedule to the feed, and from the feed to their places
+ *   load_work.c   what each worker does: chunks from the schedule to the chunk source, and from the chunk source to their places
  *   load_digest.c digests that are checked on the way
  *   load_group.c  other processes that load the same
  *   load_ready.c  items that are complete, and handing them out
@@ -17,13 +17,13 @@
 #define COFFER_LOAD_LOADING_H
 
 #include "ahead.h"
-#include "crew.h"
-#include "feed.h"
-#include "inlets.h"
+#include "chunk_source.h"
+#include "file_readers.h"
 #include "load_memory.h"
 #include "load_plan.h"
+#include "locked_allocator.h"
 #include "schedule.h"
-#include "turns.h"
+#include "thread_pool.h"
 #include "window.h"
 
 #include <stdatomic.h>
@@ -71,27 +71,27 @@ typedef struct coffer__load_worker coffer__load_worker;
 
 struct coffer_load {
     coffer_allocator allocator; /* takes turns */
-    coffer__taking_turns turns;
+    coffer__locked_allocator turns;
     const coffer_plan *plan;
     coffer_load_options options;
     coffer_window *window; /* its workers enter it while they work */
     bool own_window;
-    coffer__inlets *inlets;
-    coffer__feeds feeds;
+    coffer__file_readers *file_readers;
+    coffer__chunk_sources chunk_sources;
     coffer__pins pins;         /* the group's memory, registered with devices; guarded by the mutex */
     struct coffer__kept *kept; /* what a keeper has of the model; NULL: nothing */
     coffer__load_worker *workers;
     size_t worker_count;
     uint64_t cells; /* in which the items lie, about */
     size_t slots;   /* of the window, that the workers share */
-    coffer__crew crew;
+    coffer__thread_pool thread_pool;
     bool in_background;
-    coffer_error crew_error; /* the crew's, which nobody reads: failures are kept below */
-    atomic_bool stopped;     /* it failed or was cancelled */
+    coffer_error thread_pool_error; /* the thread pool's, which nobody reads: failures are kept below */
+    atomic_bool stopped;            /* it failed or was cancelled */
 
-    coffer__mutex mutex;       /* guards what follows */
-    coffer__condition changed; /* for callers: an item is ready, or all has ended */
-    coffer__condition room;    /* for workers: a budget has room, or all has ended */
+    coffer__mutex mutex;        /* guards what follows */
+    coffer__condition changed;  /* for callers: an item is ready, or all has ended */
+    coffer__condition capacity; /* for workers: a budget has space, or all has ended */
     coffer__schedule schedule;
     coffer__ahead ahead; /* chunks that were put off */
     coffer__load_state *states;
@@ -146,9 +146,9 @@ coffer_status coffer__load_enter_group(coffer_load *load, const coffer__watch *w
 void coffer__load_leave_group(coffer_load *load, coffer_status status, const coffer_error *error);
 /* Registers the group's memory with a device, where there is a group. */
 coffer_status coffer__load_pin_group(coffer_load *load, coffer_device *device, coffer_error *err);
-/* The feed of a worker that is in the group. */
-coffer_status coffer__load_feed(coffer__feed **feed, coffer_load *load, size_t worker, const coffer__watch *watch,
-                                coffer_error *err);
+/* The chunk source of a worker that is in the group. */
+coffer_status coffer__load_chunk_source(coffer__chunk_source **chunk_source, coffer_load *load, size_t worker,
+                                        const coffer__watch *watch, coffer_error *err);
 
 /* ---- load_ready.c ------------------------------------------------------------------------------------------------ */
 

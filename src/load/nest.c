@@ -136,7 +136,7 @@ void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_
 }
 
 /* A run that is cut at either end is a line of its own; else as many runs of the innermost loop as end within the
-   span. So most lines are many runs, which one call copies, and a cut run happens twice in a span at most. `room`
+   span. So most lines are many runs, which one call copies, and a cut run happens twice in a span at most. `capacity`
    counts the runs that end within the span; one does, as that was just asked. The position moves to the last of
    these runs, from which carrying finds the next. */
 bool coffer__lines_next(coffer__lines *lines, coffer__line *line)
@@ -158,8 +158,8 @@ bool coffer__lines_next(coffer__lines *lines, coffer__line *line)
     }
     const coffer__nest_dim *dim = &nest->dims[nest->rank - 1];
     uint64_t *index = &lines->index[nest->rank - 1];
-    const uint64_t room = (end - lines->at - nest->width) / dim->from + 1;
-    line->runs = room < dim->count - *index ? room : dim->count - *index;
+    const uint64_t capacity = (end - lines->at - nest->width) / dim->from + 1;
+    line->runs = capacity < dim->count - *index ? capacity : dim->count - *index;
     line->from_step = dim->from;
     line->to_step = dim->to;
     lines->at += (line->runs - 1) * dim->from;

@@ -16,9 +16,9 @@
 #define COFFER_LOAD_NEST_H
 
 #include "box.h"
+#include "chunk_source.h"
 #include "coffer.h"
 #include "deliver.h"
-#include "feed.h"
 
 typedef struct coffer__nest_dim {
     uint64_t count; /* at least 2 */
@@ -36,10 +36,10 @@ typedef struct coffer__nest {
 
 /* ---- making one: innermost first, as of a box (box.h) ------------------------------------------------------------ */
 
-/* A nest of one run of `width` bytes from byte `begin` of the file on, with room for `room` loops at `dims`. */
+/* A nest of one run of `width` bytes from byte `begin` of the file on, with space for `capacity` loops at `dims`. */
 void coffer__nest_begin(coffer__nest *nest, coffer__nest_dim *dims, uint64_t begin, uint64_t width, uint64_t to);
 /* Puts a loop of `count` around it; a step in the file may be negative. What continues what is there makes that longer
-   instead. There must be room for another loop. */
+   instead. There must be space for another loop. */
 void coffer__nest_push(coffer__nest *nest, uint64_t count, int64_t from, int64_t to);
 /* Ends a nest that was pushed: the outermost loop first, and its reach. */
 void coffer__nest_end(coffer__nest *nest);

@@ -28,7 +28,7 @@ static coffer_status pins_register(coffer__pin *pin, size_t size, coffer_error *
     return status == COFFER_ERR_UNSUPPORTED ? COFFER_OK : status;
 }
 
-/* Room for the pin is made first, so that memory is never registered without being remembered. The device is held
+/* Space for the pin is made first, so that memory is never registered without being remembered. The device is held
    open until it has forgotten the memory. */
 coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, const void *memory, size_t size,
                                const coffer_allocator *allocator, coffer_error *err)
@@ -36,7 +36,8 @@ coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, const 
     if (device == NULL || device->kind == COFFER_DEVICE_HOST || pins_has(pins, device, memory)) {
         return COFFER_OK;
     }
-    coffer__pin *items = coffer__grow_array(allocator, pins->items, pins->count, &pins->room, sizeof *pins->items, err);
+    coffer__pin *items =
+        coffer__grow_array(allocator, pins->items, pins->count, &pins->capacity, sizeof *pins->items, err);
     if (items == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -63,6 +64,6 @@ void coffer__pins_end(coffer__pins *pins, const coffer_allocator *allocator)
         }
         coffer_device_close(pin->device);
     }
-    coffer__free(allocator, pins->items, pins->room * sizeof *pins->items);
+    coffer__free(allocator, pins->items, pins->capacity * sizeof *pins->items);
     *pins = (coffer__pins){ NULL, 0, 0 };
 }

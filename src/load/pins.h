@@ -19,7 +19,7 @@ typedef struct coffer__pin {
 typedef struct coffer__pins {
     coffer__pin *items;
     size_t count;
-    size_t room;
+    size_t capacity;
 } coffer__pins;
 
 /* Registers memory with a device, unless that was done or tried before; nothing is done for NULL, or host memory as a

@@ -184,7 +184,7 @@ static bool places_measure(const coffer__load_item *item, const int64_t *strides
    larger than 2^60. */
 static coffer_status places_check_strides(const coffer__load_item *item, const coffer_place *place, coffer_error *err)
 {
-    const uint64_t bits = coffer__dtype(item->tensor->dtype)->bits;
+    const uint64_t bits = coffer__dtype_info_of(item->tensor->dtype)->bits;
     uint64_t needed = 0;
     if (bits == 0 || bits % 8 != 0) {
         return coffer__fail(err, COFFER_ERR_PLACE,
@@ -211,7 +211,7 @@ static coffer_status places_check_strides(const coffer__load_item *item, const c
 
 /* That the place's end is an address is checked here, once, so that sums of addresses and offsets within a place
    need no check later. */
-coffer_status coffer__place_fits(const coffer__load_item *item, const coffer_place *place, coffer_error *err)
+coffer_status coffer__model_dir_fits(const coffer__load_item *item, const coffer_place *place, coffer_error *err)
 {
     if (place->address == 0 && item->size > 0) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the address of a place is 0");

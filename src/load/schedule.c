@@ -37,7 +37,7 @@ static void schedule_sort(coffer__schedule *schedule)
     }
 }
 
-/* Items without rows have nothing to read, and are ready before the load begins. `wanted` has room for all items,
+/* Items without rows have nothing to read, and are ready before the load begins. `wanted` has space for all items,
    as each gets there once at most; so a caller that wants one cannot fail. */
 coffer_status coffer__schedule_begin(coffer__schedule *schedule, const coffer_plan *plan, coffer_load_order order,
                                      const coffer_allocator *allocator, coffer_error *err)
@@ -74,8 +74,8 @@ void coffer__schedule_end(coffer__schedule *schedule)
     coffer__free_array(allocator, schedule->order, count, sizeof *schedule->order);
     coffer__free_array(allocator, schedule->started, count, 1);
     coffer__free_array(allocator, schedule->wanted, count, sizeof *schedule->wanted);
-    coffer__free(allocator, schedule->usual.rows, schedule->usual.room * sizeof *schedule->usual.rows);
-    coffer__free(allocator, schedule->urgent.rows, schedule->urgent.room * sizeof *schedule->urgent.rows);
+    coffer__free(allocator, schedule->usual.rows, schedule->usual.capacity * sizeof *schedule->usual.rows);
+    coffer__free(allocator, schedule->urgent.rows, schedule->urgent.capacity * sizeof *schedule->urgent.rows);
     schedule->plan = NULL;
 }
 
@@ -117,7 +117,7 @@ static coffer_status schedule_take_in(coffer__schedule *schedule, coffer__sweep 
     }
     for (uint32_t i = 0; i < taken->row_count; i++) {
         uint32_t *rows =
-            coffer__grow_array(schedule->allocator, sweep->rows, sweep->count, &sweep->room, sizeof *rows, err);
+            coffer__grow_array(schedule->allocator, sweep->rows, sweep->count, &sweep->capacity, sizeof *rows, err);
         if (rows == NULL) {
             return COFFER_ERR_MEMORY;
         }
@@ -169,8 +169,8 @@ static coffer_status schedule_gather(coffer__schedule *schedule, coffer__sweep *
 
 void coffer__chunk_end(coffer__chunk *chunk, const coffer_allocator *allocator)
 {
-    coffer__free(allocator, chunk->spans, chunk->span_room * sizeof *chunk->spans);
-    coffer__free(allocator, chunk->parts, chunk->part_room * sizeof *chunk->parts);
+    coffer__free(allocator, chunk->spans, chunk->span_capacity * sizeof *chunk->spans);
+    coffer__free(allocator, chunk->parts, chunk->part_capacity * sizeof *chunk->parts);
     *chunk = (coffer__chunk){ .shard = 0 };
 }
 
@@ -190,13 +190,13 @@ static coffer__file_span schedule_cell(const coffer__schedule *schedule, coffer_
     return (coffer__file_span){ begin, size - begin < COFFER__CELL ? size : begin + COFFER__CELL };
 }
 
-/* `there` is empty at the part's beginning, which is what the worker relies on when the feed reads nothing to its
+/* `there` is empty at the part's beginning, which is what the worker relies on when the chunk source reads nothing to its
    place. */
 static coffer_status schedule_add_part(const coffer__schedule *schedule, coffer__chunk *chunk, uint32_t row,
                                        coffer__file_span within, coffer_error *err)
 {
-    coffer__chunk_part *parts =
-        coffer__grow_array(schedule->allocator, chunk->parts, chunk->part_count, &chunk->part_room, sizeof *parts, err);
+    coffer__chunk_part *parts = coffer__grow_array(schedule->allocator, chunk->parts, chunk->part_count,
+                                                   &chunk->part_capacity, sizeof *parts, err);
     if (parts == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -241,8 +241,8 @@ static coffer_status schedule_add_span(const coffer__schedule *schedule, coffer_
         last->end = span.end > last->end ? span.end : last->end;
         return COFFER_OK;
     }
-    coffer__file_span *spans =
-        coffer__grow_array(schedule->allocator, chunk->spans, chunk->span_count, &chunk->span_room, sizeof *spans, err);
+    coffer__file_span *spans = coffer__grow_array(schedule->allocator, chunk->spans, chunk->span_count,
+                                                  &chunk->span_capacity, sizeof *spans, err);
     if (spans == NULL) {
         return COFFER_ERR_MEMORY;
     }

@@ -17,13 +17,13 @@
 #ifndef COFFER_LOAD_SCHEDULE_H
 #define COFFER_LOAD_SCHEDULE_H
 
-#include "feed.h"
+#include "chunk_source.h"
 #include "load_plan.h"
 
 typedef struct coffer__sweep {
     uint32_t *rows; /* those that were taken in, and are not read to their end */
     size_t count;
-    size_t room;
+    size_t capacity;
     size_t shard;
     uint64_t position; /* what lies before it was read */
 } coffer__sweep;
@@ -45,7 +45,7 @@ typedef struct coffer__schedule {
     size_t count;
     size_t next;      /* in the order */
     uint8_t *started; /* of each item, coffer__begun */
-    uint32_t *wanted; /* items that are wanted at once; room for all */
+    uint32_t *wanted; /* items that are wanted at once; space for all */
     size_t wanted_count;
     size_t wanted_next;
     coffer__sweep usual;

@@ -291,7 +291,7 @@ void coffer__share_wait(coffer__share *share, uint32_t seen, uint32_t blamed)
 
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
-/* Only the message crosses, without path and position, which have no room of their own in the memory. */
+/* Only the message crosses, without path and position, which have no space of their own in the memory. */
 void coffer__share_fail(coffer__share *share, const coffer_error *error)
 {
     coffer__share_tell(&share->table, share->me, error->message);

@@ -33,7 +33,7 @@ typedef struct coffer__share_options {
     void *step_ctx;
 } coffer__share_options;
 
-typedef struct coffer__share coffer__share; /* of feed.h, too */
+typedef struct coffer__share coffer__share; /* of chunk source.h, too */
 
 /* What this rank has waited for another one. */
 typedef struct coffer__share_patience {
@@ -61,9 +61,9 @@ struct coffer__share {
     coffer__mutex mutex; /* guards what follows */
     uint8_t *cells;      /* of each cell what this rank has still to do with it; see share.c */
     size_t cell_count;
-    uint32_t cursor;                            /* as it was published */
-    uint64_t looked;                            /* when it was looked who lives */
-    uint32_t marks[COFFER__SHARE_MOST_BUFFERS]; /* how many threads hold each buffer */
+    uint32_t cursor;                           /* as it was published */
+    uint64_t looked;                           /* when it was looked who lives */
+    uint32_t marks[COFFER__SHARE_MAX_BUFFERS]; /* how many threads hold each buffer */
     coffer__share_patience patience[COFFER__SHARE_RANKS];
 };
 

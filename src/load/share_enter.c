@@ -139,7 +139,7 @@ static bool share_is_cancelled(const share_entry *entry)
 }
 
 /* The rank that answers does so between two pieces of its own work. One that hangs up has left, or died, and made
-   room for another. It waits in slices, so that a cancellation is noticed soon, and until the patience of entering
+   space for another. It waits in slices, so that a cancellation is noticed soon, and until the patience of entering
    is over. */
 static share_outcome share_await(share_entry *entry, int caller)
 {

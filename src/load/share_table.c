@@ -24,12 +24,12 @@ bool coffer__share_shape_for(coffer__share_shape *shape, uint64_t memory)
 {
     const uint64_t most = memory / COFFER__CELL;
     const uint64_t wanted = most < shape->cells / 2 ? most : shape->cells / 2;
-    uint32_t slots = wanted < COFFER__SHARE_MOST_SLOTS ? (uint32_t)wanted : COFFER__SHARE_MOST_SLOTS;
-    const uint32_t least = shape->cells / COFFER__SHARE_MOST_LAPS + 1;
-    slots = slots < COFFER__SHARE_LEAST_SLOTS ? COFFER__SHARE_LEAST_SLOTS : slots;
+    uint32_t slots = wanted < COFFER__SHARE_MAX_SLOTS ? (uint32_t)wanted : COFFER__SHARE_MAX_SLOTS;
+    const uint32_t least = shape->cells / COFFER__SHARE_MAX_LAPS + 1;
+    slots = slots < COFFER__SHARE_MIN_SLOTS ? COFFER__SHARE_MIN_SLOTS : slots;
     shape->slots = slots < least ? least : slots;
     shape->buffers = SHARE_BUFFERS_PER_SLOT * shape->slots;
-    return shape->ranks <= COFFER__SHARE_RANKS && shape->slots <= COFFER__SHARE_MOST_SLOTS;
+    return shape->ranks <= COFFER__SHARE_RANKS && shape->slots <= COFFER__SHARE_MAX_SLOTS;
 }
 
 /* Where the bytes begin: at a huge page, after all words. Cells are fewer than 2^23, so nothing here overflows. A
@@ -84,10 +84,10 @@ static uint32_t share_lap(uint32_t word)
 
 static uint32_t share_buffer_of(uint32_t word)
 {
-    return word >> 7 & (COFFER__SHARE_MOST_BUFFERS - 1);
+    return word >> 7 & (COFFER__SHARE_MAX_BUFFERS - 1);
 }
 
-/* Whatever a peer has written there, the result is below COFFER__SHARE_RANKS, which the array of ranks has room for
+/* Whatever a peer has written there, the result is below COFFER__SHARE_RANKS, which the array of ranks has space for
    even where the group has fewer. */
 static uint32_t share_reader(uint32_t word)
 {
@@ -145,9 +145,9 @@ bool coffer__share_recognise(coffer__share_shape *shape, const void *base, uint6
     shape->buffers = head.buffers;
     const bool same = head.magic == SHARE_MAGIC && head.ranks == shape->ranks && head.cells == shape->cells &&
                       memcmp(head.identity, shape->identity, sizeof head.identity) == 0;
-    const bool fits = head.slots >= COFFER__SHARE_LEAST_SLOTS && head.slots <= COFFER__SHARE_MOST_SLOTS &&
-                      head.buffers >= head.slots && head.buffers <= COFFER__SHARE_MOST_BUFFERS &&
-                      head.cells / head.slots < COFFER__SHARE_MOST_LAPS;
+    const bool fits = head.slots >= COFFER__SHARE_MIN_SLOTS && head.slots <= COFFER__SHARE_MAX_SLOTS &&
+                      head.buffers >= head.slots && head.buffers <= COFFER__SHARE_MAX_BUFFERS &&
+                      head.cells / head.slots < COFFER__SHARE_MAX_LAPS;
     return same && fits && coffer__share_size(shape) == size;
 }
 

@@ -267,8 +267,8 @@ static coffer_status split_add(coffer_plan *plan, const coffer_tensor *tensor, c
                                uint32_t world, coffer_device *device, coffer_error *err)
 {
     if (way->dim >= 0 && world > 1 && split_is_even(tensor, way, world)) {
-        const coffer_status status = coffer_plan_add_shard(plan, tensor, (size_t)way->dim, way->parts, way->count, rank,
-                                                           world, NULL, device, NULL, err);
+        const coffer_status status = coffer_plan_add_rank(plan, tensor, (size_t)way->dim, way->parts, way->count, rank,
+                                                          world, NULL, device, NULL, err);
         if (status != COFFER_ERR_SLICE_BITS && status != COFFER_ERR_DTYPE) {
             return status;
         }

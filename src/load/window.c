@@ -2,10 +2,10 @@
 #include "window.h"
 
 #include "alloc.h"
+#include "errno_status.h"
 #include "error.h"
 #include "options.h"
 #include "text.h"
-#include "trouble.h"
 
 #include <string.h>
 
@@ -52,7 +52,7 @@ static coffer_status window_set_up(coffer_window *window, coffer_error *err)
             coffer__os_mutex_deinit(&window->mutex);
         }
     }
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make a mutex", NULL, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "make a mutex", NULL, os_error);
 }
 
 /* The slots go, with what devices know of them. Devices forget the memory first: a registration of memory that is

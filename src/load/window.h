@@ -6,8 +6,8 @@
 #ifndef COFFER_LOAD_WINDOW_H
 #define COFFER_LOAD_WINDOW_H
 
+#include "chunk_source.h"
 #include "coffer.h"
-#include "feed.h"
 #include "os.h"
 #include "pins.h"
 

@@ -254,7 +254,7 @@ coffer_status coffer__bundle_write(const coffer__writing *statement, const char 
                                    coffer__writing *out, coffer_error *err)
 {
     coffer__key pair;
-    uint8_t signature[COFFER__SIGNATURE_MOST];
+    uint8_t signature[COFFER__SIGNATURE_MAX];
     size_t size = 0;
     coffer__writing framed = { .allocator = out->allocator };
     coffer_status status = coffer__key_open(&pair, key, key_len, true, out->allocator, err);

@@ -17,7 +17,7 @@
 #include <limits.h>
 #include <string.h>
 
-#define KEY_DER_MOST 1024 /* bytes of a public key in DER: those that are taken have at most 158 */
+#define KEY_DER_MAX 1024  /* bytes of a public key in DER: those that are taken have at most 158 */
 #define KEY_LINE 64       /* characters of a line of PEM */
 #define KEY_SEQUENCE 0x30 /* of DER */
 
@@ -136,7 +136,7 @@ static coffer_status key_make_hint(coffer__key *key, const uint8_t *der, size_t 
                                    const coffer_allocator *allocator, coffer_error *err)
 {
     /* Base64 takes four thirds of the bytes. */
-    char text[KEY_DER_MOST * 2];
+    char text[KEY_DER_MAX * 2];
     uint8_t digest[COFFER__KEY_HINT_LEN / 2] = { 0 };
     coffer_hasher *hasher = NULL;
     coffer_status status = coffer_hasher_new(&hasher, COFFER_SHA256, allocator, err);
@@ -200,16 +200,16 @@ static coffer_status key_of_other_kind(const uint8_t *der, size_t size, coffer_e
 /*
  * Which curve it is, and from that its digest and its hint. i2d_PUBKEY is called twice, as
  * libcrypto has it: for the size, and for the bytes; it moves `out` past them. Keys larger than
- * KEY_DER_MOST are none that are taken.
+ * KEY_DER_MAX are none that are taken.
  */
 static coffer_status key_inspect(coffer__key *key, const coffer_allocator *allocator, coffer_error *err)
 {
-    uint8_t der[KEY_DER_MOST] = { 0 };
+    uint8_t der[KEY_DER_MAX] = { 0 };
     unsigned char *out = der;
     key_spell_out_point(key);
     const int size = key->call.public_der(key->handle, NULL);
     /* Both answers have to be the same size, and fit: the second call writes without a bound. */
-    const bool small = size > 0 && size <= KEY_DER_MOST && key->call.public_der(key->handle, &out) == size;
+    const bool small = size > 0 && size <= KEY_DER_MAX && key->call.public_der(key->handle, &out) == size;
     const struct key_curve *curve = small ? key_curve_of(der, (size_t)size) : NULL;
     if (curve == NULL) {
         return key_of_other_kind(der, small ? (size_t)size : 0, err);
@@ -267,14 +267,14 @@ void coffer__key_close(coffer__key *key)
     coffer__os_library_close(&key->library);
 }
 
-/* EVP_DigestSign takes the room in *size and gives the length back. It hashes the bytes with the
+/* EVP_DigestSign takes the space in *size and gives the length back. It hashes the bytes with the
    digest of the key's curve. */
 coffer_status coffer__key_sign(const coffer__key *key, const void *bytes, size_t bytes_size, uint8_t *signature,
                                size_t *size, coffer_error *err)
 {
     const coffer__key_functions *call = &key->call;
     void *context = call->context_new();
-    *size = COFFER__SIGNATURE_MOST;
+    *size = COFFER__SIGNATURE_MAX;
     const bool signed_it = context != NULL && call->sign_init(context, NULL, call->digest(), NULL, key->handle) == 1 &&
                            call->sign(context, signature, size, bytes, bytes_size) == 1;
     call->context_free(context);

@@ -14,7 +14,7 @@
 /* Hexadecimal digits of a SHA-256. */
 #define COFFER__KEY_HINT_LEN 64
 /* Bytes of the largest signature: P-521 in DER takes at most 139. */
-#define COFFER__SIGNATURE_MOST 160
+#define COFFER__SIGNATURE_MAX 160
 
 /* What is used of libcrypto, by the types of its manual pages; its own types are opaque here.
    public_der is i2d_PUBKEY, the others are named alike. */
@@ -53,7 +53,7 @@ typedef struct coffer__key {
 coffer_status coffer__key_open(coffer__key *key, const char *pem, size_t pem_len, bool is_private,
                                const coffer_allocator *allocator, coffer_error *err);
 void coffer__key_close(coffer__key *key);
-/* Signs with a private key; `signature` has COFFER__SIGNATURE_MOST bytes, *size is how many it
+/* Signs with a private key; `signature` has COFFER__SIGNATURE_MAX bytes, *size is how many it
    takes. ECDSA is not deterministic: each signature differs. */
 coffer_status coffer__key_sign(const coffer__key *key, const void *bytes, size_t bytes_size, uint8_t *signature,
                                size_t *size, coffer_error *err);

@@ -162,12 +162,12 @@ static coffer_algorithm lines_algorithm_of(const lines_parts *parts)
     return COFFER_NO_ALGORITHM;
 }
 
-/* Undoes the escapes of a name in memory of `room` bytes. What does not fit even with its escapes is longer than any
+/* Undoes the escapes of a name in memory of `capacity` bytes. What does not fit even with its escapes is longer than any
    path, and is refused: a name that is cut would be another one. */
-static coffer_status lines_unescape_name(const lines_parts *parts, char *plain, size_t room, size_t *plain_len,
+static coffer_status lines_unescape_name(const lines_parts *parts, char *plain, size_t capacity, size_t *plain_len,
                                          uint64_t at, coffer_error *err)
 {
-    if (parts->name_len > room) {
+    if (parts->name_len > capacity) {
         return coffer__fail_at(err, COFFER_ERR_MANIFEST_NAME, at,
                                "at byte %u, a name of %u bytes, longer than any path: %q", at,
                                (uint64_t)parts->name_len, parts->name, parts->name_len);
@@ -183,7 +183,7 @@ static coffer_status lines_unescape_name(const lines_parts *parts, char *plain, 
 
 /*
  * Reads one line, which is not empty; `at` is where it begins in the text. Lines that end with a
- * NUL have no escapes. The name is copied to be unescaped; twice the longest name has room for one
+ * NUL have no escapes. The name is copied to be unescaped; twice the longest name has space for one
  * whose bytes are all escaped.
  */
 static coffer_status lines_read_one(coffer_manifest *manifest, const char *line, size_t line_len, uint64_t at, char end,

@@ -48,7 +48,7 @@ static const char *manifest_plain_name(const char *name, size_t name_len, char o
         }
         /* "." and the empty component between two slashes lead nowhere, and are left out. */
         if (len > 0 && !(len == 1 && name[start] == '.')) {
-            /* Room for the component, the slash before it if there is one, and a NUL. */
+            /* Space for the component, the slash before it if there is one, and a NUL. */
             if (len + (used > 0 ? 2 : 1) > COFFER__MANIFEST_NAME_SIZE - used) {
                 return "a name of more than 4095 bytes";
             }
@@ -134,7 +134,7 @@ static coffer_status manifest_take(coffer_manifest *manifest, const coffer_manif
                                name_len);
     }
     coffer_manifest_entry *entries = coffer__grow_array(&manifest->allocator, manifest->entries, manifest->count,
-                                                        &manifest->room, sizeof *entries, err);
+                                                        &manifest->capacity, sizeof *entries, err);
     if (entries == NULL) {
         return coffer__manifest_no_memory(err);
     }
@@ -190,19 +190,19 @@ static void manifest_order_ignored(coffer_manifest *manifest)
                  manifest->ignored);
 }
 
-/* Room for one more name and for its number. Both arrays get it before anything is added, so that a
+/* Space for one more name and for its number. Both arrays get it before anything is added, so that a
    failure leaves them alike. */
 static coffer_status manifest_grow_ignored(coffer_manifest *manifest, coffer_error *err)
 {
     const coffer_allocator *allocator = &manifest->allocator;
-    char **ignored = coffer__grow_array(allocator, manifest->ignored, manifest->ignored_count, &manifest->ignored_room,
-                                        sizeof *ignored, err);
+    char **ignored = coffer__grow_array(allocator, manifest->ignored, manifest->ignored_count,
+                                        &manifest->ignored_capacity, sizeof *ignored, err);
     if (ignored == NULL) {
         return coffer__manifest_no_memory(err);
     }
     manifest->ignored = ignored;
     uint32_t *order = coffer__grow_array(allocator, manifest->ignored_order, manifest->ignored_count,
-                                         &manifest->ignored_order_room, sizeof *order, err);
+                                         &manifest->ignored_order_capacity, sizeof *order, err);
     if (order == NULL) {
         return coffer__manifest_no_memory(err);
     }
@@ -297,9 +297,10 @@ void coffer_manifest_free(coffer_manifest *manifest)
     if (manifest->model != NULL) {
         coffer__free(&allocator, manifest->model, coffer__text_len(manifest->model) + 1);
     }
-    coffer__free(&allocator, manifest->entries, manifest->room * sizeof *manifest->entries);
-    coffer__free(&allocator, manifest->ignored, manifest->ignored_room * sizeof *manifest->ignored);
-    coffer__free(&allocator, manifest->ignored_order, manifest->ignored_order_room * sizeof *manifest->ignored_order);
+    coffer__free(&allocator, manifest->entries, manifest->capacity * sizeof *manifest->entries);
+    coffer__free(&allocator, manifest->ignored, manifest->ignored_capacity * sizeof *manifest->ignored);
+    coffer__free(&allocator, manifest->ignored_order,
+                 manifest->ignored_order_capacity * sizeof *manifest->ignored_order);
     coffer__writing_free(&manifest->written);
     coffer__free(&allocator, manifest, sizeof *manifest);
 }

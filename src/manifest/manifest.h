@@ -28,12 +28,12 @@ struct coffer_manifest {
     coffer_manifest_format format; /* what it was read from */
     coffer_manifest_entry *entries;
     size_t count;
-    size_t room;
+    size_t capacity;
     char **ignored; /* each NUL-terminated, as they were added */
     size_t ignored_count;
-    size_t ignored_room;
+    size_t ignored_capacity;
     uint32_t *ignored_order; /* the same in sorted blocks, whose sizes are the bits of the count, the largest first */
-    size_t ignored_order_room;
+    size_t ignored_order_capacity;
     bool follows_links;
     char *model;             /* what the model is called */
     coffer__writing written; /* last */

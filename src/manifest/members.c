@@ -39,7 +39,7 @@ static uint64_t members_at(const coffer__members *in)
 }
 
 /* The string stays in the block although a caller may drop it: keys are read this way, too. The
-   block has room for all of them. */
+   block has space for all of them. */
 coffer_status coffer__members_string(coffer__members *in, const char *what, const char **value, size_t *value_len)
 {
     bool has_control = false;

@@ -25,7 +25,7 @@
 typedef struct coffer__members {
     coffer__json json;
     coffer__scratch scratch;
-    char *text; /* every string that was read, one after the other; room for all of the input */
+    char *text; /* every string that was read, one after the other; space for all of the input */
     size_t text_size;
     size_t text_used;
     size_t depth; /* containers that are open */

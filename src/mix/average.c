@@ -10,7 +10,7 @@
 #include "checked.h"
 #include "error.h"
 #include "lora.h"
-#include "misfits.h"
+#include "mismatches.h"
 #include "options.h"
 #include "rewriting.h"
 
@@ -24,7 +24,7 @@
 typedef struct average_planning {
     coffer__average *average;
     const coffer_average_options *options;
-    coffer__misfits misfits;
+    coffer__mismatches mismatches;
     coffer_error *err;
 } average_planning;
 
@@ -41,18 +41,18 @@ static void average_match(average_planning *planning, size_t model)
         average->tensors[model * average->tensor_count + i] = other;
         found += other != NULL;
         if (other == NULL) {
-            coffer__misfits_add(&planning->misfits, model, first, "is missing");
+            coffer__mismatches_add(&planning->mismatches, model, first, "is missing");
         } else if (!coffer__alike_shapes(first, other)) {
-            coffer__misfits_add(&planning->misfits, model, first, "has another shape");
+            coffer__mismatches_add(&planning->mismatches, model, first, "has another shape");
         } else if (first->dtype != other->dtype) {
-            coffer__misfits_add(&planning->misfits, model, first, "has another dtype");
+            coffer__mismatches_add(&planning->mismatches, model, first, "has another dtype");
         }
     }
     const size_t count = coffer_count(average->models[model]);
     for (size_t i = 0; i < count && found < count; i++) {
         const coffer_tensor *own = coffer_at(average->models[model], i);
         if (coffer_find(average->models[0], own->name, own->name_len) == NULL) {
-            coffer__misfits_add(&planning->misfits, model, own, "is in no other model");
+            coffer__mismatches_add(&planning->mismatches, model, own, "is in no other model");
         }
     }
 }
@@ -62,15 +62,15 @@ static coffer_status average_match_all(average_planning *planning)
     for (size_t m = 1; m < planning->average->model_count; m++) {
         average_match(planning, m);
     }
-    const coffer_tensor *misfit = planning->misfits.first;
+    const coffer_tensor *misfit = planning->mismatches.first;
     if (misfit == NULL) {
         return COFFER_OK;
     }
     coffer__fail(planning->err, COFFER_ERR_NO_TENSOR,
                  "the models differ in %u tensors, %q for one, which in model %u %s: only models with the same tensors "
                  "can be averaged",
-                 (uint64_t)planning->misfits.count, misfit->name, (size_t)misfit->name_len,
-                 (uint64_t)planning->misfits.model + 1, planning->misfits.why);
+                 (uint64_t)planning->mismatches.count, misfit->name, (size_t)misfit->name_len,
+                 (uint64_t)planning->mismatches.model + 1, planning->mismatches.why);
     return coffer__fail_tensor(planning->err, COFFER_ERR_NO_TENSOR, misfit->name, misfit->name_len);
 }
 
@@ -228,9 +228,9 @@ static void average_release(void *ctx)
 static coffer_status average_check(const coffer *const *models, size_t count, const coffer_average_options *options,
                                    coffer_error *err)
 {
-    if (models == NULL || count < 2 || count > COFFER_AVERAGE_MOST_MODELS) {
+    if (models == NULL || count < 2 || count > COFFER_AVERAGE_MAX_MODELS) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "an average is of 2 to %u models",
-                            (uint64_t)COFFER_AVERAGE_MOST_MODELS);
+                            (uint64_t)COFFER_AVERAGE_MAX_MODELS);
     }
     bool missing = options->rules == NULL && options->rule_count > 0;
     for (size_t i = 0; i < count; i++) {
@@ -295,7 +295,7 @@ static coffer_status average_plan_with(coffer__average *average, const coffer *c
 {
     average_planning planning = { .average = average,
                                   .options = options,
-                                  .misfits = { .tell = options->misfit, .ctx = options->misfit_ctx },
+                                  .mismatches = { .tell = options->misfit, .ctx = options->misfit_ctx },
                                   .err = err };
     average->slerp = options->slerp;
     coffer_status status = average_fill(average, models, count, err);

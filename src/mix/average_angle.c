@@ -8,7 +8,7 @@
 
 #define AVERAGE_PI 3.14159265358979323846
 #define AVERAGE_NEARLY_PARALLEL 0.9995
-#define AVERAGE_LEAST_LENGTH 1e-8
+#define AVERAGE_MIN_LENGTH 1e-8
 
 /* From 0 to 1. Halved twice, the tangent is below 0.2, where 12 terms are enough. */
 static double average_arctangent(double tangent)
@@ -48,7 +48,7 @@ static double average_sine(double angle)
 static double average_length(double square)
 {
     const double length = coffer__root(square);
-    return length > AVERAGE_LEAST_LENGTH ? length : 1;
+    return length > AVERAGE_MIN_LENGTH ? length : 1;
 }
 
 void coffer__average_angle(const coffer__average_sums *sums, double t, double coefficients[2])

@@ -9,7 +9,7 @@
 #include "alloc.h"
 #include "checked.h"
 #include "error.h"
-#include "misfits.h"
+#include "mismatches.h"
 #include "options.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static const char *const extract_embeddings[] = { "*embed_tokens", "*embed_in", 
 typedef struct extract_planning {
     coffer_extraction *extraction;
     const coffer_extract_lora_options *options;
-    coffer__misfits misfits;
+    coffer__mismatches mismatches;
     coffer_error *err;
 } extract_planning;
 
@@ -56,11 +56,11 @@ static void extract_match(extract_planning *planning, const coffer_tensor *base)
     coffer_extraction *extraction = planning->extraction;
     const coffer_tensor *tuned = coffer_find(extraction->tuned, base->name, base->name_len);
     if (tuned == NULL) {
-        coffer__misfits_add(&planning->misfits, 1, base, "is missing");
+        coffer__mismatches_add(&planning->mismatches, 1, base, "is missing");
     } else if (!coffer__alike_shapes(base, tuned)) {
-        coffer__misfits_add(&planning->misfits, 1, base, "has another shape");
+        coffer__mismatches_add(&planning->mismatches, 1, base, "has another shape");
     } else if (base->dtype != tuned->dtype && !(coffer__alike_numbers(base) && coffer__alike_numbers(tuned))) {
-        coffer__misfits_add(&planning->misfits, 1, base, "has another dtype");
+        coffer__mismatches_add(&planning->mismatches, 1, base, "has another dtype");
     } else {
         extraction->items[extraction->count++] = (coffer__extract_item){ .base = base, .tuned = tuned };
     }
@@ -82,10 +82,10 @@ static coffer_status extract_match_all(extract_planning *planning)
         if (extract_is_selected(planning->options, tuned) &&
             coffer_find(extraction->base, tuned->name, tuned->name_len) == NULL) {
             selected++;
-            coffer__misfits_add(&planning->misfits, 0, tuned, "is missing");
+            coffer__mismatches_add(&planning->mismatches, 0, tuned, "is missing");
         }
     }
-    const coffer_tensor *misfit = planning->misfits.first;
+    const coffer_tensor *misfit = planning->mismatches.first;
     if (misfit == NULL) {
         return selected > 0 ? COFFER_OK
                             : coffer__fail(planning->err, COFFER_ERR_NO_TENSOR, "no tensor matches what is selected");
@@ -93,8 +93,8 @@ static coffer_status extract_match_all(extract_planning *planning)
     coffer__fail(planning->err, COFFER_ERR_NO_TENSOR,
                  "the models differ in %u tensors, %q for one, which in the %s model %s: take models with the same "
                  "tensors, or select those that they have in common",
-                 (uint64_t)planning->misfits.count, misfit->name, (size_t)misfit->name_len,
-                 planning->misfits.model == 0 ? "base" : "tuned", planning->misfits.why);
+                 (uint64_t)planning->mismatches.count, misfit->name, (size_t)misfit->name_len,
+                 planning->mismatches.model == 0 ? "base" : "tuned", planning->mismatches.why);
     return coffer__fail_tensor(planning->err, COFFER_ERR_NO_TENSOR, misfit->name, misfit->name_len);
 }
 
@@ -105,7 +105,7 @@ static coffer__name extract_module(const coffer_tensor *tensor)
 {
     static const char ending[] = ".weight";
     const size_t len = sizeof ending - 1;
-    const bool is = tensor->rank >= 2 && tensor->rank <= COFFER__EXTRACT_MOST_DIMENSIONS && tensor->name_len > len &&
+    const bool is = tensor->rank >= 2 && tensor->rank <= COFFER__EXTRACT_MAX_DIMENSIONS && tensor->name_len > len &&
                     memcmp(tensor->name + tensor->name_len - len, ending, len) == 0;
     return (coffer__name){ tensor->name, is ? tensor->name_len - len : 0 };
 }
@@ -212,10 +212,11 @@ static coffer_status extract_plan_with(coffer_extraction *extraction, const coff
 {
     extract_planning planning = { .extraction = extraction,
                                   .options = options,
-                                  .misfits = { .tell = options->misfit, .ctx = options->misfit_ctx },
+                                  .mismatches = { .tell = options->misfit, .ctx = options->misfit_ctx },
                                   .err = err };
-    extraction->room = coffer_count(extraction->base);
-    extraction->items = coffer__alloc_array(&extraction->allocator, extraction->room, sizeof *extraction->items, err);
+    extraction->capacity = coffer_count(extraction->base);
+    extraction->items =
+        coffer__alloc_array(&extraction->allocator, extraction->capacity, sizeof *extraction->items, err);
     if (extraction->items == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -286,7 +287,7 @@ void coffer_extraction_free(coffer_extraction *extraction)
     }
     const coffer_allocator allocator = extraction->allocator;
     coffer__lapack_close(&extraction->lapack);
-    coffer__free_array(&allocator, extraction->items, extraction->room, sizeof *extraction->items);
+    coffer__free_array(&allocator, extraction->items, extraction->capacity, sizeof *extraction->items);
     coffer__free(&allocator, extraction, sizeof *extraction);
 }
 

@@ -38,13 +38,13 @@ struct coffer_extraction {
     bool fan_in_fan_out;
     coffer__extract_item *items; /* in the order of the base; after planning, those that differ */
     size_t count;
-    size_t room;
+    size_t capacity;
     coffer__lapack lapack;
     bool run;
 };
 
 /* Of a convolution in three dimensions. */
-#define COFFER__EXTRACT_MOST_DIMENSIONS 5
+#define COFFER__EXTRACT_MAX_DIMENSIONS 5
 
 /* The two matrices of an item, row-major: `down` of rank rows, `up` of rank columns. One block of memory. */
 typedef struct coffer__extract_pair {
@@ -90,7 +90,7 @@ typedef struct coffer__extract_files {
     uint32_t *pairs; /* numbers of the items that have two matrices, by the names of their layers */
     size_t pair_count;
     size_t number; /* of the next tensor of the declaration */
-    coffer__sink config;
+    coffer__byte_sink config;
     bool config_open;
     coffer__path config_path;
     coffer__path old_path; /* where an older configuration is while the new files get their names */

@@ -27,8 +27,8 @@
 #define FACTOR_TILE_ELEMENTS ((size_t)1 << 24) /* 64 MiB */
 #define FACTOR_SMALL 128u                      /* rows or columns, with which the basis is whole */
 #define FACTOR_MORE 16u                        /* columns of the basis than the rank has */
-#define FACTOR_LEAST_PASSES 3u
-#define FACTOR_MOST_PASSES 8u
+#define FACTOR_MIN_PASSES 3u
+#define FACTOR_MAX_PASSES 8u
 /* A basis is good enough when the last pass found less than this share of what is left of D, … */
 #define FACTOR_GAIN 0.01
 /* … or so little of D that rounding may have made it. */
@@ -97,7 +97,7 @@ static bool factor_fits(const coffer__extract_item *item)
            coffer__mul_u64(item->rows, item->columns, &elements) && elements <= SIZE_MAX / sizeof(float) / 16;
 }
 
-static coffer_status factor_make_room(factoring *f)
+static coffer_status factor_reserve(factoring *f)
 {
     const coffer__extract_item *item = f->item;
     if (!factor_fits(item)) {
@@ -205,8 +205,8 @@ static coffer_status factor_find_basis(factoring *f)
         }
         const double found = factor_square(f->left, f->rows * f->width);
         const double enough = FACTOR_GAIN * (found < all ? all - found : 0) + FACTOR_ROUNDING * all;
-        if (status != COFFER_OK || pass == FACTOR_MOST_PASSES ||
-            (pass >= FACTOR_LEAST_PASSES && found - before <= enough)) {
+        if (status != COFFER_OK || pass == FACTOR_MAX_PASSES ||
+            (pass >= FACTOR_MIN_PASSES && found - before <= enough)) {
             return status;
         }
         float *used = f->right;
@@ -310,7 +310,7 @@ coffer_status coffer__extract_factor(const coffer_extraction *extraction, coffer
     f.reading.progress = progress->call != NULL ? factor_tell : NULL;
     f.reading.progress_ctx = progress;
     f.scale = factor_scale(item->square);
-    coffer_status status = factor_make_room(&f);
+    coffer_status status = factor_reserve(&f);
     if (status == COFFER_OK) {
         status = factor_find_basis(&f);
     }

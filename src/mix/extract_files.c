@@ -15,6 +15,7 @@
  */
 #include "alloc.h"
 #include "declared.h"
+#include "errno_status.h"
 #include "error.h"
 #include "extract.h"
 #include "floats.h"
@@ -23,7 +24,6 @@
 #include "saved.h"
 #include "sort.h"
 #include "text.h"
-#include "trouble.h"
 #include "writing.h"
 
 #include <errno.h>
@@ -108,8 +108,8 @@ static coffer_status extract_declare(const coffer__extract_files *files, const c
 static coffer_status extract_declare_pair(const coffer__extract_files *files, const coffer__extract_item *item,
                                           coffer_error *err)
 {
-    uint64_t down[COFFER__EXTRACT_MOST_DIMENSIONS] = { 0 };
-    uint64_t up[COFFER__EXTRACT_MOST_DIMENSIONS] = { 0 };
+    uint64_t down[COFFER__EXTRACT_MAX_DIMENSIONS] = { 0 };
+    uint64_t up[COFFER__EXTRACT_MAX_DIMENSIONS] = { 0 };
     for (size_t i = 0; i < item->base->rank; i++) {
         down[i] = item->base->shape[i];
         up[i] = 1;
@@ -208,7 +208,7 @@ coffer_status coffer__extract_open(coffer__extract_files *files, const coffer_ex
                             "the files of an adapter cannot have the options in_place and replaces");
     }
     if (!extract_make_paths(files, folder, &model)) {
-        return coffer__trouble(err, "write an adapter", folder, ENAMETOOLONG);
+        return coffer__errno_status(err, "write an adapter", folder, ENAMETOOLONG);
     }
     status = coffer_header_new(&files->header, &extraction->allocator, err);
     if (status == COFFER_OK) {
@@ -245,8 +245,8 @@ static coffer_status extract_write_matrix(coffer__extract_files *files, const co
     for (size_t first = 0; first < count && status == COFFER_OK; first += EXTRACT_ENCODE_ELEMENTS) {
         const size_t left = count - first;
         const size_t now = left < EXTRACT_ENCODE_ELEMENTS ? left : EXTRACT_ENCODE_ELEMENTS;
-        for (size_t done = 0; done < now; done += COFFER__FLOATS_MOST) {
-            const size_t few = now - done < COFFER__FLOATS_MOST ? now - done : COFFER__FLOATS_MOST;
+        for (size_t done = 0; done < now; done += COFFER__FLOATS_MAX) {
+            const size_t few = now - done < COFFER__FLOATS_MAX ? now - done : COFFER__FLOATS_MAX;
             coffer__floats_encode(dtype, values + first + done, few, buffer + done * size, &losses);
         }
         status = losses.overflowed > 0
@@ -285,7 +285,7 @@ coffer_status coffer__extract_publish(coffer__extract_files *files, coffer_error
     const char *old = files->old_path.text;
     const int moved = coffer__os_rename(config, old);
     if (moved != 0 && moved != ENOENT) {
-        return coffer__trouble(err, "move the old configuration aside", config, moved);
+        return coffer__errno_status(err, "move the old configuration aside", config, moved);
     }
     coffer_status status = coffer_writer_finish(files->writer, err);
     if (status != COFFER_OK) {

@@ -20,8 +20,8 @@
 static void extract_wide(const coffer__extract_item *item, const uint8_t *base, const uint8_t *tuned, size_t first,
                          size_t count, float *to)
 {
-    double from[COFFER__FLOATS_MOST];
-    double of[COFFER__FLOATS_MOST];
+    double from[COFFER__FLOATS_MAX];
+    double of[COFFER__FLOATS_MAX];
     (void)coffer_decode(item->base->dtype, base, first, count, from);
     (void)coffer_decode(item->tuned->dtype, tuned, first, count, of);
     for (size_t i = 0; i < count; i++) {
@@ -32,8 +32,8 @@ static void extract_wide(const coffer__extract_item *item, const uint8_t *base, 
 static void extract_narrow(const coffer__extract_item *item, const uint8_t *base, const uint8_t *tuned, size_t first,
                            size_t count, float *to)
 {
-    float from[COFFER__FLOATS_MOST];
-    float of[COFFER__FLOATS_MOST];
+    float from[COFFER__FLOATS_MAX];
+    float of[COFFER__FLOATS_MAX];
     coffer__floats_decode(item->base->dtype, base + first * (coffer_dtype_bits(item->base->dtype) / 8), count, from);
     coffer__floats_decode(item->tuned->dtype, tuned + first * (coffer_dtype_bits(item->tuned->dtype) / 8), count, of);
     for (size_t i = 0; i < count; i++) {
@@ -64,11 +64,11 @@ static double extract_square(const float *values, size_t count)
 static double extract_numbers(const coffer__extract_item *item, const uint8_t *base, const uint8_t *tuned, size_t count,
                               float *to)
 {
-    float block[COFFER__FLOATS_MOST] = { 0 };
+    float block[COFFER__FLOATS_MAX] = { 0 };
     const bool narrow = coffer__floats_have(item->base->dtype) && coffer__floats_have(item->tuned->dtype);
     double square = 0;
-    for (size_t done = 0; done < count; done += COFFER__FLOATS_MOST) {
-        const size_t now = count - done < COFFER__FLOATS_MOST ? count - done : COFFER__FLOATS_MOST;
+    for (size_t done = 0; done < count; done += COFFER__FLOATS_MAX) {
+        const size_t now = count - done < COFFER__FLOATS_MAX ? count - done : COFFER__FLOATS_MAX;
         float *values = to != NULL ? to + done : block;
         if (narrow) {
             extract_narrow(item, base, tuned, done, now, values);

@@ -10,17 +10,17 @@
 #include "alloc.h"
 #include "error.h"
 #include "model.h"
+#include "model_dir.h"
 #include "options.h"
 #include "os.h"
 #include "paths.h"
-#include "place.h"
 #include "sort.h"
 #include "url.h"
 
 #include <math.h>
 #include <string.h>
 
-#define LORA_MOST_CONFIG ((uint64_t)16 << 20)
+#define LORA_MAX_CONFIG ((uint64_t)16 << 20)
 
 /* The tensors that count, on their way to modules. */
 typedef struct lora_tensors {
@@ -29,7 +29,7 @@ typedef struct lora_tensors {
     coffer__lora_said *said;
     uint32_t *order;
     size_t count;
-    size_t room;
+    size_t capacity;
 } lora_tensors;
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -61,23 +61,23 @@ static coffer_status lora_read_config(coffer_lora *lora, const char *text, size_
 /* That none is there is no failure: names tell later whether one is needed. */
 static coffer_status lora_find_config(coffer_lora *lora, coffer_error *err)
 {
-    coffer__place place;
+    coffer__model_dir place;
     coffer__whole whole = { .bytes = NULL };
     const coffer__name name = { COFFER__LORA_CONFIG_NAME, sizeof COFFER__LORA_CONFIG_NAME - 1 };
     if (lora->model->shards->path == NULL || coffer__model_place(lora->model, &place, NULL) != COFFER_OK) {
         return COFFER_OK;
     }
-    coffer_status status = coffer__place_read_beside(&place, name, LORA_MOST_CONFIG, &lora->allocator, &whole, err);
+    coffer_status status = coffer__model_dir_read_beside(&place, name, LORA_MAX_CONFIG, &lora->allocator, &whole, err);
     if (status == COFFER_ERR_NOT_FOUND || status == COFFER_ERR_SHARD_MISSING) {
         return COFFER_OK;
     }
     if (status == COFFER_OK) {
         coffer__path path;
-        const bool joined = coffer__place_join(&place, name, &path);
+        const bool joined = coffer__model_dir_join(&place, name, &path);
         status = lora_read_config(lora, (const char *)whole.bytes, whole.size,
                                   joined ? path.text : COFFER__LORA_CONFIG_NAME, err);
     }
-    coffer__place_forget(&whole, &lora->allocator);
+    coffer__model_dir_forget(&whole, &lora->allocator);
     return status;
 }
 
@@ -95,7 +95,7 @@ static bool lora_is_selected(const coffer_lora_options *options, const coffer_te
 
 static coffer_status lora_take_tensors(lora_tensors *all, const coffer_lora *lora, coffer_error *err)
 {
-    for (size_t i = 0; i < all->room; i++) {
+    for (size_t i = 0; i < all->capacity; i++) {
         const coffer_tensor *tensor = coffer_at(lora->model, i);
         if (!lora_is_selected(all->options, tensor)) {
             continue;
@@ -250,12 +250,12 @@ static coffer_status lora_check_module(const coffer_lora *lora, coffer__lora_mod
 
 static coffer_status lora_read_with(coffer_lora *lora, lora_tensors *all, coffer_error *err)
 {
-    all->room = coffer_count(lora->model);
-    all->tensors = coffer__alloc_array(&lora->allocator, all->room, COFFER__LISTED_SIZE, err);
-    all->said = coffer__alloc_array(&lora->allocator, all->room, sizeof *all->said, err);
-    all->order = coffer__alloc_array(&lora->allocator, all->room, sizeof *all->order, err);
-    lora->modules = coffer__alloc_array(&lora->allocator, all->room, sizeof *lora->modules, err);
-    lora->room = all->room;
+    all->capacity = coffer_count(lora->model);
+    all->tensors = coffer__alloc_array(&lora->allocator, all->capacity, COFFER__LISTED_SIZE, err);
+    all->said = coffer__alloc_array(&lora->allocator, all->capacity, sizeof *all->said, err);
+    all->order = coffer__alloc_array(&lora->allocator, all->capacity, sizeof *all->order, err);
+    lora->modules = coffer__alloc_array(&lora->allocator, all->capacity, sizeof *lora->modules, err);
+    lora->capacity = all->capacity;
     if (all->tensors == NULL || all->said == NULL || all->order == NULL || lora->modules == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -281,9 +281,9 @@ static coffer_status lora_read(coffer_lora *lora, const coffer_lora_options *opt
         return status;
     }
     status = lora_read_with(lora, &all, err);
-    coffer__free_array(&lora->allocator, all.tensors, all.room, COFFER__LISTED_SIZE);
-    coffer__free_array(&lora->allocator, all.said, all.room, sizeof *all.said);
-    coffer__free_array(&lora->allocator, all.order, all.room, sizeof *all.order);
+    coffer__free_array(&lora->allocator, all.tensors, all.capacity, COFFER__LISTED_SIZE);
+    coffer__free_array(&lora->allocator, all.said, all.capacity, sizeof *all.said);
+    coffer__free_array(&lora->allocator, all.order, all.capacity, sizeof *all.order);
     return status == COFFER_OK ? status : coffer__fail_path(err, status, coffer_shard_path(lora->model, 0));
 }
 
@@ -331,7 +331,7 @@ void coffer_lora_close(coffer_lora *lora)
         return;
     }
     const coffer_allocator allocator = lora->allocator;
-    coffer__free_array(&allocator, lora->modules, lora->room, sizeof *lora->modules);
+    coffer__free_array(&allocator, lora->modules, lora->capacity, sizeof *lora->modules);
     coffer__lora_config_free(&lora->config, &allocator);
     coffer_close(lora->model);
     coffer__free(&allocator, lora, sizeof *lora);

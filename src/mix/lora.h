@@ -38,10 +38,10 @@ typedef struct coffer__lora_pattern {
 typedef struct coffer__lora_patterns {
     coffer__lora_pattern *items;
     size_t count;
-    size_t room;
+    size_t capacity;
     uint32_t *by_key; /* the items in order of their keys, of the same ones the first */
     size_t key_count;
-    size_t key_room;
+    size_t key_capacity;
 } coffer__lora_patterns;
 
 /* What a configuration says. Begins as zeros. */
@@ -126,7 +126,7 @@ struct coffer_lora {
     coffer__lora_config config;
     coffer__lora_module *modules; /* in order of their names */
     size_t count;
-    size_t room; /* of modules */
+    size_t capacity; /* of modules */
 };
 
 /* Whether a kind is made of two matrices. */
@@ -174,7 +174,7 @@ typedef struct coffer__lora_places {
     uint32_t *by_name; /* the items by what is left of their names, and then by how much was left out, … */
     uint32_t *by_flat; /* … and by the same with underscores */
     size_t count;
-    size_t room;
+    size_t capacity;
 } coffer__lora_places;
 
 #define COFFER__LORA_NO_PLACE SIZE_MAX
@@ -183,7 +183,7 @@ typedef struct coffer__lora_places {
 coffer_status coffer__lora_places_open(coffer__lora_places *places, const coffer *base,
                                        const coffer_allocator *allocator, coffer_error *err);
 void coffer__lora_places_close(coffer__lora_places *places);
-/* The number of the tensor that a module is for, or one of the two numbers above. `buffer` has room for the module's name
+/* The number of the tensor that a module is for, or one of the two numbers above. `buffer` has space for the module's name
    and 12 bytes. */
 size_t coffer__lora_place(const coffer__lora_places *places, const coffer__lora_said *said, char *buffer);
 
@@ -209,8 +209,8 @@ typedef struct coffer__lora_product {
 } coffer__lora_product;
 
 /* Adds `count` elements of the product, from its element `first` on, to values, in F32, and multiplies the sums by their
-   factors. At most COFFER__LORA_MOST_SUMS at a time. */
-#define COFFER__LORA_MOST_SUMS 1024
+   factors. At most COFFER__LORA_MAX_SUMS at a time. */
+#define COFFER__LORA_MAX_SUMS 1024
 void coffer__lora_add(const coffer__lora_product *product, uint64_t first, size_t count, float *values);
 /* The same with values in F64: sums are in F32, and all else is in F64. */
 void coffer__lora_add_wide(const coffer__lora_product *product, uint64_t first, size_t count, double *values);
@@ -234,9 +234,9 @@ typedef struct coffer__lora_merge {
     coffer__lora_change *changes; /* by tensor, and then by adapter */
     coffer_lora_update *updates;  /* theirs */
     size_t count;
-    size_t room;
+    size_t capacity;
     size_t *first; /* of each tensor of the base, its first change; one more at the end */
-    size_t first_room;
+    size_t first_capacity;
     float *matrices; /* of all changes */
     size_t matrices_count;
     double *factors; /* likewise */

@@ -202,7 +202,7 @@ static coffer_status lora_config_pattern(lora_config_reader *reader, const char 
                             made.key.text, made.key.len, which, strlen(which));
     }
     coffer__lora_pattern *grown = coffer__grow_array(reader->allocator, patterns->items, patterns->count,
-                                                     &patterns->room, sizeof *grown, reader->json.err);
+                                                     &patterns->capacity, sizeof *grown, reader->json.err);
     if (grown == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -220,15 +220,15 @@ static bool lora_config_before(const void *ctx, uint32_t a, uint32_t b)
 /* Of patterns with one key the first counts. An object that comes twice is sorted again with what was there. */
 static coffer_status lora_config_sort(const lora_config_reader *reader, coffer__lora_patterns *patterns)
 {
-    coffer__free_array(reader->allocator, patterns->by_key, patterns->key_room, sizeof *patterns->by_key);
+    coffer__free_array(reader->allocator, patterns->by_key, patterns->key_capacity, sizeof *patterns->by_key);
     patterns->key_count = 0;
-    patterns->key_room = 0;
+    patterns->key_capacity = 0;
     patterns->by_key =
         coffer__alloc_array(reader->allocator, patterns->count, sizeof *patterns->by_key, reader->json.err);
     if (patterns->by_key == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    patterns->key_room = patterns->count;
+    patterns->key_capacity = patterns->count;
     for (size_t i = 0; i < patterns->count; i++) {
         patterns->by_key[i] = (uint32_t)i;
     }
@@ -441,10 +441,10 @@ coffer_status coffer__lora_config_read(coffer__lora_config *config, const char *
 
 void coffer__lora_config_free(coffer__lora_config *config, const coffer_allocator *allocator)
 {
-    coffer__free(allocator, config->ranks.items, config->ranks.room * sizeof *config->ranks.items);
-    coffer__free_array(allocator, config->ranks.by_key, config->ranks.key_room, sizeof *config->ranks.by_key);
-    coffer__free_array(allocator, config->alphas.by_key, config->alphas.key_room, sizeof *config->alphas.by_key);
-    coffer__free(allocator, config->alphas.items, config->alphas.room * sizeof *config->alphas.items);
+    coffer__free(allocator, config->ranks.items, config->ranks.capacity * sizeof *config->ranks.items);
+    coffer__free_array(allocator, config->ranks.by_key, config->ranks.key_capacity, sizeof *config->ranks.by_key);
+    coffer__free_array(allocator, config->alphas.by_key, config->alphas.key_capacity, sizeof *config->alphas.by_key);
+    coffer__free(allocator, config->alphas.items, config->alphas.capacity * sizeof *config->alphas.items);
     coffer__free_array(allocator, config->text, config->text_size, 1);
     memset(config, 0, sizeof *config);
 }

@@ -7,7 +7,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "lora.h"
-#include "misfits.h"
+#include "mismatches.h"
 #include "options.h"
 #include "rewriting.h"
 
@@ -23,7 +23,7 @@ typedef struct lora_planning {
     char *buffer; /* for names */
     size_t buffer_size;
     coffer__lora_change *found; /* the changes in the order of the adapters */
-    coffer__misfits misfits;
+    coffer__mismatches mismatches;
     coffer_error *err;
 } lora_planning;
 
@@ -73,7 +73,7 @@ static void lora_misfit(lora_planning *planning, size_t adapter, const coffer__l
 {
     for (size_t i = 0; i < COFFER__LORA_PARTS; i++) {
         if (module->parts[i] != NULL) {
-            coffer__misfits_add(&planning->misfits, adapter, module->parts[i], why);
+            coffer__mismatches_add(&planning->mismatches, adapter, module->parts[i], why);
         }
     }
 }
@@ -116,7 +116,7 @@ static coffer_status lora_place_module(lora_planning *planning, size_t adapter, 
     return COFFER_OK;
 }
 
-/* All of them are looked at before any of them fails the plan, so that all misfits are told. */
+/* All of them are looked at before any of them fails the plan, so that all mismatches are told. */
 static coffer_status lora_place_all(lora_planning *planning)
 {
     const coffer__lora_merge *merge = planning->merge;
@@ -129,7 +129,7 @@ static coffer_status lora_place_all(lora_planning *planning)
             }
         }
     }
-    const coffer_tensor *misfit = planning->misfits.first;
+    const coffer_tensor *misfit = planning->mismatches.first;
     if (misfit == NULL) {
         return COFFER_OK;
     }
@@ -137,7 +137,7 @@ static coffer_status lora_place_all(lora_planning *planning)
         planning->err, COFFER_ERR_NO_TENSOR,
         "%u of the adapter's tensors have no place in the base, %q for one: %s; take the base that the adapter "
         "was trained on, or select what is for this one",
-        (uint64_t)planning->misfits.count, misfit->name, (size_t)misfit->name_len, planning->misfits.why);
+        (uint64_t)planning->mismatches.count, misfit->name, (size_t)misfit->name_len, planning->mismatches.why);
     return coffer__fail_tensor(planning->err, COFFER_ERR_NO_TENSOR, misfit->name, misfit->name_len);
 }
 
@@ -251,7 +251,7 @@ static void lora_change_floats(const void *ctx, const uint8_t *memory, size_t te
         const coffer__lora_change *change = &merge->changes[i];
         const coffer_tensor *whole = change->module->parts[COFFER__LORA_WHOLE];
         if (whole != NULL) {
-            double numbers[COFFER__LORA_MOST_SUMS];
+            double numbers[COFFER__LORA_MAX_SUMS];
             (void)coffer_decode(whole->dtype, memory, skip, count, numbers);
             for (size_t k = 0; k < count; k++) {
                 values[k] = (float)numbers[k];
@@ -270,9 +270,9 @@ static void lora_release(void *ctx)
     const coffer_allocator allocator = merge->allocator;
     coffer__free_array(&allocator, merge->matrices, merge->matrices_count, sizeof *merge->matrices);
     coffer__free_array(&allocator, merge->factors, merge->factors_count, sizeof *merge->factors);
-    coffer__free_array(&allocator, merge->changes, merge->room, sizeof *merge->changes);
-    coffer__free_array(&allocator, merge->updates, merge->room, sizeof *merge->updates);
-    coffer__free_array(&allocator, merge->first, merge->first_room, sizeof *merge->first);
+    coffer__free_array(&allocator, merge->changes, merge->capacity, sizeof *merge->changes);
+    coffer__free_array(&allocator, merge->updates, merge->capacity, sizeof *merge->updates);
+    coffer__free_array(&allocator, merge->first, merge->first_capacity, sizeof *merge->first);
     coffer__free_array(&allocator, merge->adapters, merge->adapter_count, sizeof *merge->adapters);
     coffer__free(&allocator, merge, sizeof *merge);
 }
@@ -290,24 +290,24 @@ static coffer_status lora_check_adapters(const coffer_adapter *adapters, size_t 
     return COFFER_OK;
 }
 
-/* Room for all that is known by the number of modules, and for the longest name. */
-static coffer_status lora_make_room(lora_planning *planning)
+/* Space for all that is known by the number of modules, and for the longest name. */
+static coffer_status lora_reserve(lora_planning *planning)
 {
     coffer__lora_merge *merge = planning->merge;
     const coffer_allocator *allocator = &merge->allocator;
     for (size_t a = 0; a < merge->adapter_count; a++) {
         const coffer_lora *lora = merge->adapters[a].lora;
-        merge->room += lora->count;
+        merge->capacity += lora->count;
         for (size_t i = 0; i < lora->count; i++) {
             const size_t len = lora->modules[i].said.module.len + 12;
             planning->buffer_size = len > planning->buffer_size ? len : planning->buffer_size;
         }
     }
-    merge->first_room = coffer_count(merge->base) + 1;
-    merge->changes = coffer__alloc_array(allocator, merge->room, sizeof *merge->changes, planning->err);
-    merge->updates = coffer__alloc_array(allocator, merge->room, sizeof *merge->updates, planning->err);
-    merge->first = coffer__alloc_array(allocator, merge->first_room, sizeof *merge->first, planning->err);
-    planning->found = coffer__alloc_array(allocator, merge->room, sizeof *planning->found, planning->err);
+    merge->first_capacity = coffer_count(merge->base) + 1;
+    merge->changes = coffer__alloc_array(allocator, merge->capacity, sizeof *merge->changes, planning->err);
+    merge->updates = coffer__alloc_array(allocator, merge->capacity, sizeof *merge->updates, planning->err);
+    merge->first = coffer__alloc_array(allocator, merge->first_capacity, sizeof *merge->first, planning->err);
+    planning->found = coffer__alloc_array(allocator, merge->capacity, sizeof *planning->found, planning->err);
     planning->buffer = coffer__alloc_array(allocator, planning->buffer_size, 1, planning->err);
     return merge->changes != NULL && merge->updates != NULL && merge->first != NULL && planning->found != NULL &&
                    planning->buffer != NULL
@@ -319,11 +319,11 @@ static coffer_status lora_plan_with(coffer__lora_merge *merge, const coffer_merg
                                     coffer_error *err)
 {
     lora_planning planning = { .merge = merge,
-                               .misfits = { .tell = options->misfit, .ctx = options->misfit_ctx },
+                               .mismatches = { .tell = options->misfit, .ctx = options->misfit_ctx },
                                .err = err };
     coffer_status status = coffer__lora_places_open(&planning.places, merge->base, &merge->allocator, err);
     if (status == COFFER_OK) {
-        status = lora_make_room(&planning);
+        status = lora_reserve(&planning);
     }
     if (status == COFFER_OK) {
         status = lora_place_all(&planning);
@@ -332,7 +332,7 @@ static coffer_status lora_plan_with(coffer__lora_merge *merge, const coffer_merg
         lora_sort_changes(&planning);
         status = lora_check_twice(merge, err);
     }
-    coffer__free_array(&merge->allocator, planning.found, merge->room, sizeof *planning.found);
+    coffer__free_array(&merge->allocator, planning.found, merge->capacity, sizeof *planning.found);
     coffer__free_array(&merge->allocator, planning.buffer, planning.buffer_size, 1);
     coffer__lora_places_close(&planning.places);
     return status;

@@ -52,11 +52,11 @@ static void norms_add_squares(const coffer__lora_product *product, uint64_t firs
 static void norms_add_up(const coffer__lora_change *change, coffer_dtype dtype, const uint8_t *buffer, uint64_t first,
                          size_t count)
 {
-    double values[COFFER__LORA_MOST_SUMS];
+    double values[COFFER__LORA_MAX_SUMS];
     coffer__lora_product product = change->product;
     product.factors = NULL;
-    for (size_t done = 0; done < count; done += COFFER__LORA_MOST_SUMS) {
-        const size_t now = count - done < COFFER__LORA_MOST_SUMS ? count - done : COFFER__LORA_MOST_SUMS;
+    for (size_t done = 0; done < count; done += COFFER__LORA_MAX_SUMS) {
+        const size_t now = count - done < COFFER__LORA_MAX_SUMS ? count - done : COFFER__LORA_MAX_SUMS;
         (void)coffer_decode(dtype, buffer, done, now, values);
         coffer__lora_add_wide(&product, first + done, now, values);
         norms_add_squares(&change->product, first + done, now, values);

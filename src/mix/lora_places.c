@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#define LORA_MOST_LEFT_OUT 4 /* components of a base's name */
+#define LORA_MAX_LEFT_OUT 4 /* components of a base's name */
 
 /* A name of the base without `left_out` components. */
 typedef struct coffer__lora_place {
@@ -62,7 +62,7 @@ static bool lora_place_before(const void *ctx, uint32_t a, uint32_t b)
 static void lora_place_add(coffer__lora_places *places, size_t tensor, const coffer_tensor *from, size_t at)
 {
     size_t cut = 0;
-    for (unsigned left_out = 0; left_out <= LORA_MOST_LEFT_OUT && cut < from->name_len; left_out++) {
+    for (unsigned left_out = 0; left_out <= LORA_MAX_LEFT_OUT && cut < from->name_len; left_out++) {
         places->items[places->count] = (lora_place){ at, from->name_len - cut, tensor, left_out };
         places->by_name[places->count] = (uint32_t)places->count;
         places->by_flat[places->count] = (uint32_t)places->count;
@@ -103,14 +103,14 @@ coffer_status coffer__lora_places_open(coffer__lora_places *places, const coffer
     for (size_t i = 0; i < count; i++) {
         places->text_size += coffer_at(base, i)->name_len; /* all of them are in memory already */
     }
-    if (count > UINT32_MAX / (LORA_MOST_LEFT_OUT + 1)) {
+    if (count > UINT32_MAX / (LORA_MAX_LEFT_OUT + 1)) {
         return coffer__fail(err, COFFER_ERR_UNSUPPORTED, "the base model has too many tensors");
     }
-    places->room = count * (LORA_MOST_LEFT_OUT + 1);
+    places->capacity = count * (LORA_MAX_LEFT_OUT + 1);
     places->text = coffer__alloc_array(allocator, places->text_size, 1, err);
-    places->items = coffer__alloc_array(allocator, places->room, sizeof *places->items, err);
-    places->by_name = coffer__alloc_array(allocator, places->room, sizeof *places->by_name, err);
-    places->by_flat = coffer__alloc_array(allocator, places->room, sizeof *places->by_flat, err);
+    places->items = coffer__alloc_array(allocator, places->capacity, sizeof *places->items, err);
+    places->by_name = coffer__alloc_array(allocator, places->capacity, sizeof *places->by_name, err);
+    places->by_flat = coffer__alloc_array(allocator, places->capacity, sizeof *places->by_flat, err);
     if (places->text == NULL || places->items == NULL || places->by_name == NULL || places->by_flat == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -121,9 +121,9 @@ coffer_status coffer__lora_places_open(coffer__lora_places *places, const coffer
 void coffer__lora_places_close(coffer__lora_places *places)
 {
     coffer__free_array(places->allocator, places->text, places->text_size, 1);
-    coffer__free_array(places->allocator, places->items, places->room, sizeof *places->items);
-    coffer__free_array(places->allocator, places->by_name, places->room, sizeof *places->by_name);
-    coffer__free_array(places->allocator, places->by_flat, places->room, sizeof *places->by_flat);
+    coffer__free_array(places->allocator, places->items, places->capacity, sizeof *places->items);
+    coffer__free_array(places->allocator, places->by_name, places->capacity, sizeof *places->by_name);
+    coffer__free_array(places->allocator, places->by_flat, places->capacity, sizeof *places->by_flat);
 }
 
 /* ---- looking up -------------------------------------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static size_t lora_place_of(const lora_order *order, coffer__name name)
         const size_t cut = (size_t)(dot - name.text) + 1;
         found = lora_place_find(order, (coffer__name){ name.text + cut, name.len - cut }, 0);
     }
-    return found != COFFER__LORA_NO_PLACE ? found : lora_place_find(order, name, LORA_MOST_LEFT_OUT);
+    return found != COFFER__LORA_NO_PLACE ? found : lora_place_find(order, name, LORA_MAX_LEFT_OUT);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */

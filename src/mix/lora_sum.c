@@ -115,7 +115,7 @@ static void lora_one_row(const coffer__lora_product *product, uint64_t i, uint64
 static void lora_hadamard_row(const coffer__lora_product *product, uint64_t i, uint64_t j, size_t count,
                               float *elements)
 {
-    float others[COFFER__LORA_MOST_SUMS];
+    float others[COFFER__LORA_MAX_SUMS];
     lora_matrix_row(&product->matrices[0], i, j, count, elements);
     lora_matrix_row(&product->matrices[1], i, j, count, others);
     for (size_t k = 0; k < count; k++) {
@@ -181,8 +181,8 @@ static void lora_factors(const coffer__lora_product *product, uint64_t first, si
 
 void coffer__lora_add(const coffer__lora_product *product, uint64_t first, size_t count, float *values)
 {
-    float sums[COFFER__LORA_MOST_SUMS];
-    double factors[COFFER__LORA_MOST_SUMS];
+    float sums[COFFER__LORA_MAX_SUMS];
+    double factors[COFFER__LORA_MAX_SUMS];
     const float scale = (float)product->scale;
     lora_sum(product, first, count, sums);
     for (size_t i = 0; i < count; i++) {
@@ -199,8 +199,8 @@ void coffer__lora_add(const coffer__lora_product *product, uint64_t first, size_
 
 void coffer__lora_add_wide(const coffer__lora_product *product, uint64_t first, size_t count, double *values)
 {
-    float sums[COFFER__LORA_MOST_SUMS];
-    double factors[COFFER__LORA_MOST_SUMS];
+    float sums[COFFER__LORA_MAX_SUMS];
+    double factors[COFFER__LORA_MAX_SUMS];
     lora_sum(product, first, count, sums);
     for (size_t i = 0; i < count; i++) {
         const double change = product->scale * (double)sums[i];

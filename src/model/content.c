@@ -243,7 +243,7 @@ coffer_algorithm coffer_recorded_algorithm(const coffer *model, size_t shard)
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
     const coffer_table *table = coffer_shard_table(model, shard);
     if (table != NULL) {
-        (void)coffer__recorded_algorithm(table, &algorithm, NULL);
+        (void)coffer__table_algorithm(table, &algorithm, NULL);
     }
     return algorithm;
 }

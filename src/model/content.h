@@ -27,7 +27,7 @@ typedef struct coffer__content {
    finishes it. */
 coffer_status coffer__content_begin(coffer_hasher *hasher, uint64_t count, coffer_error *err);
 
-/* Makes room for the digests of `count` files, all zero. */
+/* Makes space for the digests of `count` files, all zero. */
 coffer_status coffer__content_new(coffer__content *content, coffer_algorithm algorithm, size_t count,
                                   const coffer_allocator *allocator, coffer_error *err);
 /* Computes the digests of a model from what its files record, all by one algorithm.

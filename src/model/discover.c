@@ -7,21 +7,21 @@
 #include "discover.h"
 
 #include "alloc.h"
+#include "errno_status.h"
 #include "error.h"
 #include "missing.h"
 #include "os.h"
 #include "saved.h"
 #include "shard_name.h"
 #include "sort.h"
-#include "trouble.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define DISCOVER_INDEX COFFER__FILE_SUFFIX COFFER__INDEX_SUFFIX
 /* How many names of interest one folder may have. */
-#define DISCOVER_MOST_NAMES 200000u
-#define DISCOVER_MOST_BYTES ((size_t)64 << 20)
+#define DISCOVER_MAX_NAMES 200000u
+#define DISCOVER_MAX_BYTES ((size_t)64 << 20)
 
 static bool discover_is(coffer__name name, const char *wanted)
 {
@@ -36,7 +36,7 @@ typedef struct discover_list {
     const coffer_allocator *allocator;
     char *text; /* the names of interest, each with its NUL */
     size_t used;
-    size_t room;
+    size_t capacity;
     size_t count;
     coffer__name *names; /* in byte order */
     bool is_pipeline;    /* model_index.json is there */
@@ -49,18 +49,20 @@ typedef struct discover_list {
    filled; they are far above any model. */
 static bool discover_add(discover_list *list, coffer__name name)
 {
-    if (name.len + 1 > list->room - list->used) {
-        const size_t room = 2 * list->room + 4096;
-        char *text = room > DISCOVER_MOST_BYTES ? NULL : coffer__realloc(list->allocator, list->text, list->room, room);
+    if (name.len + 1 > list->capacity - list->used) {
+        const size_t capacity = 2 * list->capacity + 4096;
+        char *text = capacity > DISCOVER_MAX_BYTES
+                         ? NULL
+                         : coffer__realloc(list->allocator, list->text, list->capacity, capacity);
         if (text == NULL) {
             return false;
         }
         list->text = text;
-        list->room = room;
+        list->capacity = capacity;
     }
     memcpy(list->text + list->used, name.text, name.len + 1);
     list->used += name.len + 1;
-    return ++list->count <= DISCOVER_MOST_NAMES;
+    return ++list->count <= DISCOVER_MAX_NAMES;
 }
 
 /* Whether a name is one that a save leaves between the old model and the new one. The
@@ -97,7 +99,7 @@ static bool discover_name_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(names[a].text, names[a].len, names[b].text, names[b].len) < 0;
 }
 
-/* Sorts the names into the list. `names` has them in the order of the text, and `order` has room
+/* Sorts the names into the list. `names` has them in the order of the text, and `order` has space
    for as many numbers. The order of a listing is the file system's and differs from one machine to
    another; messages and choices must not. */
 static void discover_sort_by(discover_list *list, coffer__name *names, uint32_t *order)
@@ -134,7 +136,7 @@ static coffer_status discover_sort(discover_list *list, coffer_error *err)
 static void discover_forget(discover_list *list)
 {
     coffer__free_array(list->allocator, list->names, list->count, sizeof *list->names);
-    coffer__free(list->allocator, list->text, list->room);
+    coffer__free(list->allocator, list->text, list->capacity);
 }
 
 static coffer_status discover_no_memory(coffer_error *err)
@@ -151,7 +153,7 @@ static coffer_status discover_look(discover_list *list, const char *folder, coff
         return discover_no_memory(err);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "list the folder", folder, os_error);
+        return coffer__errno_status(err, "list the folder", folder, os_error);
     }
     return discover_sort(list, err);
 }
@@ -162,7 +164,7 @@ static coffer_status discover_look(discover_list *list, const char *folder, coff
 static coffer_status discover_path(coffer__found *found, const char *folder, const char *name, coffer_error *err)
 {
     const bool fits = coffer__path_copy(&found->path, folder) && coffer__path_append(&found->path, name, strlen(name));
-    return fits ? COFFER_OK : coffer__trouble(err, "open the file", folder, ENAMETOOLONG);
+    return fits ? COFFER_OK : coffer__errno_status(err, "open the file", folder, ENAMETOOLONG);
 }
 
 /* A search for what an interrupted save has left. Where anybody may make files, anybody can fake
@@ -382,7 +384,7 @@ static coffer_status discover_choose(coffer__found *found, discover_list *list, 
     /* The names outlive the list, so they move. */
     found->set = list->names;
     found->names = list->text;
-    found->names_size = list->room;
+    found->names_size = list->capacity;
     list->names = NULL;
     list->text = NULL;
     return discover_check_set(found, folder, err);
@@ -433,7 +435,7 @@ coffer_status coffer__discover(coffer__found *found, const char *folder, const c
     const size_t len = strlen(folder);
     const bool has_slash = len > 0 && folder[len - 1] == '/';
     if (!coffer__path_copy(&whole, folder) || !coffer__path_append(&whole, "/", has_slash ? 0 : 1)) {
-        return coffer__trouble(err, "list the folder", folder, ENAMETOOLONG);
+        return coffer__errno_status(err, "list the folder", folder, ENAMETOOLONG);
     }
     bool is_pipeline = false;
     coffer_status status = discover_in(found, whole.text, allocator, &is_pipeline, err);

@@ -9,7 +9,7 @@
  * and the number of names to look up is that of the runs.
  *
  * Nothing here recurses on input, and memory is bounded by a multiple of the text, which is at most
- * COFFER__INDEX_MOST_BYTES.
+ * COFFER__INDEX_MAX_BYTES.
  */
 #include "index.h"
 
@@ -34,7 +34,7 @@ static coffer_status index_no_memory(coffer_error *err)
    all that follow, and none of them moves. The position is set back to the string's opening quote
    by the caller. The string was validated by the first reading, so this one fails only for lack of
    memory. */
-static coffer_status index_unescape(coffer__index *index, coffer__json *json, coffer__name *text)
+static coffer_status index_unescape(coffer__model_index *index, coffer__json *json, coffer__name *text)
 {
     bool has_control = false;
     if (index->escaped == NULL) {
@@ -57,7 +57,8 @@ static coffer_status index_unescape(coffer__index *index, coffer__json *json, co
    large model has tens of thousands of names, and hardly any has an escape. Control characters in a
    tensor's name are allowed here; they are escaped where names are shown, and refused in the names
    of files. */
-static coffer_status index_string(coffer__index *index, coffer__json *json, coffer__name *text, uint32_t *position)
+static coffer_status index_string(coffer__model_index *index, coffer__json *json, coffer__name *text,
+                                  uint32_t *position)
 {
     bool has_control = false;
     coffer__json_space(json);
@@ -97,7 +98,7 @@ static coffer_status index_open_object(coffer__json *json, const char *where, bo
 }
 
 /* Reads a member's key and the colon after it. *position is that of its opening quote. */
-static coffer_status index_key(coffer__index *index, coffer__json *json, coffer__name *key, uint32_t *position)
+static coffer_status index_key(coffer__model_index *index, coffer__json *json, coffer__name *key, uint32_t *position)
 {
     const coffer_status status = index_string(index, json, key, position);
     return status == COFFER_OK ? coffer__json_expect(json, ':', "a colon should follow the key") : status;
@@ -109,7 +110,7 @@ static coffer_status index_key(coffer__index *index, coffer__json *json, coffer_
    whole. Any other value is left unread, and noted by the code that compares it. "4305.0" is what
    some writers produce, which sum in floats. A sign, an exponent or another fraction is not
    understood, nor is a number beyond 64 bits, and none of this is a reason to refuse a model. */
-static void index_total_size(coffer__index *index, const uint8_t *text, size_t len)
+static void index_total_size(coffer__model_index *index, const uint8_t *text, size_t len)
 {
     uint64_t value = 0;
     size_t at = 0;
@@ -140,7 +141,7 @@ const char *coffer__index_record_key(size_t record)
    library uses; all others are skipped. Depth 2 is that of a value within the metadata, so the
    bound on nesting counts from the outermost object. A key that occurs twice in the metadata was
    refused by the first pass, together with everything else that is no strict JSON. */
-static coffer_status index_metadata_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch,
+static coffer_status index_metadata_member(coffer__model_index *index, coffer__json *json, coffer__scratch *scratch,
                                            size_t metadata_at)
 {
     coffer__name key;
@@ -170,7 +171,7 @@ static coffer_status index_metadata_member(coffer__index *index, coffer__json *j
 /* Reads the metadata in two passes: the first one validates them, also in their depth, and the
    second one looks for the members that matter. Validating first keeps the second pass simple. It
    costs one more pass over a few hundred bytes. */
-static coffer_status index_metadata(coffer__index *index, coffer__json *json, coffer__scratch *scratch)
+static coffer_status index_metadata(coffer__model_index *index, coffer__json *json, coffer__scratch *scratch)
 {
     const uint8_t first = coffer__json_peek(json);
     const size_t at = json->in.position;
@@ -203,7 +204,7 @@ static coffer_status index_metadata(coffer__index *index, coffer__json *json, co
 
 /* Whether the entry names another file than the one before it; mostly it does not. Comparing with
    the neighbour is one memcmp for each tensor, where a look-up would be a hash and a search. */
-static bool index_begins_run(const coffer__index *index, size_t i)
+static bool index_begins_run(const coffer__model_index *index, size_t i)
 {
     const coffer__index_entry *entry = &index->entries[i];
     return i == 0 || entry->file.len != entry[-1].file.len ||
@@ -213,11 +214,11 @@ static bool index_begins_run(const coffer__index *index, size_t i)
 /* Reads one member of the weight_map. Names of files are checked once for each run, as the same
    bytes give the same result. The entry counts only when all of it was read and its file's name was
    accepted, so what looks at the list later sees checked names only. */
-static coffer_status index_entry(coffer__index *index, coffer__json *json)
+static coffer_status index_entry(coffer__model_index *index, coffer__json *json)
 {
     uint32_t file_at = 0;
-    coffer__index_entry *entries =
-        coffer__grow_array(index->allocator, index->entries, index->count, &index->room, sizeof *entries, json->err);
+    coffer__index_entry *entries = coffer__grow_array(index->allocator, index->entries, index->count, &index->capacity,
+                                                      sizeof *entries, json->err);
     if (entries == NULL) {
         return index_no_memory(json->err);
     }
@@ -240,7 +241,7 @@ static coffer_status index_entry(coffer__index *index, coffer__json *json)
 }
 
 /* An empty map is not refused here, but by index_parse, which knows whether there was any. */
-static coffer_status index_weight_map(coffer__index *index, coffer__json *json)
+static coffer_status index_weight_map(coffer__model_index *index, coffer__json *json)
 {
     bool more = false;
     coffer_status status = index_open_object(json, "the weight_map", &more);
@@ -265,7 +266,8 @@ static coffer_status index_key_twice(const coffer__json *json, uint32_t position
 /* Reads a member of the outermost object. `seen` tells which of the two known keys have occurred; a
    second one is refused, as readers would disagree about which counts. Unknown members are skipped,
    as the format may grow, but their JSON is checked like the rest. */
-static coffer_status index_member(coffer__index *index, coffer__json *json, coffer__scratch *scratch, bool seen[2])
+static coffer_status index_member(coffer__model_index *index, coffer__json *json, coffer__scratch *scratch,
+                                  bool seen[2])
 {
     coffer__name key;
     uint32_t position = 0;
@@ -287,7 +289,7 @@ static coffer_status index_member(coffer__index *index, coffer__json *json, coff
 /* Reads the whole text. Nothing but space may follow the outermost object, and the weight_map must
    have entries. A NUL byte after the object does not pass for the end: the number of bytes that are
    left is compared as well. */
-static coffer_status index_parse(coffer__index *index, coffer__json *json, coffer__scratch *scratch)
+static coffer_status index_parse(coffer__model_index *index, coffer__json *json, coffer__scratch *scratch)
 {
     bool more = false;
     bool seen[2] = { false, false };
@@ -317,17 +319,17 @@ static coffer_status index_parse(coffer__index *index, coffer__json *json, coffe
 
 static coffer__name index_name_of(const void *ctx, uint32_t item)
 {
-    return ((const coffer__index *)ctx)->entries[item].name;
+    return ((const coffer__model_index *)ctx)->entries[item].name;
 }
 
 static coffer__name index_file_of(const void *ctx, uint32_t item)
 {
-    return ((const coffer__index *)ctx)->entries[item].file;
+    return ((const coffer__model_index *)ctx)->entries[item].file;
 }
 
 /* Indexes the names of the tensors and refuses one that occurs twice. Of several repeated names the
    one that comes first in the text is reported, however the hash orders them. */
-static coffer_status index_find_names(coffer__index *index, coffer_error *err)
+static coffer_status index_find_names(coffer__model_index *index, coffer_error *err)
 {
     uint32_t twice = 0;
     index->names = (coffer__names){ index->allocator, index_name_of, index, index->count, 0, NULL, NULL };
@@ -352,17 +354,17 @@ static bool index_file_before(const void *ctx, uint32_t a, uint32_t b)
 
 static coffer__name index_shard_name(const void *ctx, uint32_t item)
 {
-    return ((const coffer__index *)ctx)->shards[item].file;
+    return ((const coffer__model_index *)ctx)->shards[item].file;
 }
 
 /* Lists the files in order of their names. `firsts` has the first entry of each file. The order
    decides the numbers of shards, and with them the order of tensors. It must not depend on how the
    index was written, so it is that of the names. */
-static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, size_t count, coffer_error *err)
+static coffer_status index_list_files(coffer__model_index *index, uint32_t *firsts, size_t count, coffer_error *err)
 {
-    if (count > COFFER__INDEX_MOST_SHARDS) {
+    if (count > COFFER__INDEX_MAX_SHARDS) {
         return coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index names %u files, and at most %u are read",
-                            (uint64_t)count, (uint64_t)COFFER__INDEX_MOST_SHARDS);
+                            (uint64_t)count, (uint64_t)COFFER__INDEX_MAX_SHARDS);
     }
     index->shards = coffer__alloc_array(index->allocator, count, sizeof *index->shards, err);
     if (index->shards == NULL) {
@@ -380,10 +382,10 @@ static coffer_status index_list_files(coffer__index *index, uint32_t *firsts, si
 /* Runs of entries with the same file. The first entry of every file begins a run, so the files are
    found among the runs. */
 typedef struct index_runs {
-    const coffer__index *index;
+    const coffer__model_index *index;
     uint32_t *starts;
     size_t count;
-    uint32_t *firsts; /* room for as many */
+    uint32_t *firsts; /* space for as many */
 } index_runs;
 
 static coffer__name index_run_file(const void *ctx, uint32_t item)
@@ -392,12 +394,12 @@ static coffer__name index_run_file(const void *ctx, uint32_t item)
     return index_file_of(runs->index, runs->starts[item]);
 }
 
-/* Counts the runs, then lists where they begin. One block has room for that list and for the first
+/* Counts the runs, then lists where they begin. One block has space for that list and for the first
    entries of the files. A hostile index may begin a run with every entry. Memory is then eight
    bytes for each, which is still below that of the entries themselves. */
 static coffer_status index_find_runs(index_runs *runs, coffer_error *err)
 {
-    const coffer__index *index = runs->index;
+    const coffer__model_index *index = runs->index;
     for (size_t i = 0; i < index->count; i++) {
         runs->count += index_begins_run(index, i);
     }
@@ -416,7 +418,7 @@ static coffer_status index_find_runs(index_runs *runs, coffer_error *err)
 
 /* Lists the files that the runs name. For a file of several runs coffer__names_find returns the
    first run, so each file is listed once. */
-static coffer_status index_find_files(coffer__index *index, index_runs *runs, coffer_error *err)
+static coffer_status index_find_files(coffer__model_index *index, index_runs *runs, coffer_error *err)
 {
     uint32_t twice = 0;
     size_t count = 0;
@@ -435,7 +437,7 @@ static coffer_status index_find_files(coffer__index *index, index_runs *runs, co
 
 /* Gives every entry the number of its file: one look-up for each run. Every file is found: the list
    was made from these very entries. */
-static coffer_status index_number_entries(coffer__index *index, coffer_error *err)
+static coffer_status index_number_entries(coffer__model_index *index, coffer_error *err)
 {
     uint32_t twice = 0;
     coffer__names files = { index->allocator, index_shard_name, index, index->shard_count, 0, NULL, NULL };
@@ -452,7 +454,7 @@ static coffer_status index_number_entries(coffer__index *index, coffer_error *er
 
 /* Lists the files and numbers the entries by them. The runs are released before the numbering
    begins. */
-static coffer_status index_order_files(coffer__index *index, coffer_error *err)
+static coffer_status index_order_files(coffer__model_index *index, coffer_error *err)
 {
     index_runs runs = { .index = index };
     coffer_status status = index_find_runs(&runs, err);
@@ -478,7 +480,7 @@ static coffer_status index_is_foreign(const uint8_t *text, size_t text_size, cof
 
 /* `index` is valid for coffer__index_free from the first statement on. The size is checked before
    anything is looked at, since positions are kept in 32 bits. */
-coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size_t text_size,
+coffer_status coffer__index_read(coffer__model_index *index, const uint8_t *text, size_t text_size,
                                  coffer__index_judge *judge, const coffer_allocator *allocator, coffer_error *err)
 {
     memset(index, 0, sizeof *index);
@@ -486,10 +488,10 @@ coffer_status coffer__index_read(coffer__index *index, const uint8_t *text, size
     index->judge = judge;
     index->names.allocator = allocator;
     index->total_size_at = COFFER_NO_OFFSET;
-    if (text_size > COFFER__INDEX_MOST_BYTES) {
+    if (text_size > COFFER__INDEX_MAX_BYTES) {
         coffer__fail(err, COFFER_ERR_INDEX_TOO_LARGE, "the index has %z, and at most %z are read", (uint64_t)text_size,
-                     COFFER__INDEX_MOST_BYTES);
-        return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, COFFER__INDEX_MOST_BYTES, text_size);
+                     COFFER__INDEX_MAX_BYTES);
+        return coffer__fail_sizes(err, COFFER_ERR_INDEX_TOO_LARGE, COFFER__INDEX_MAX_BYTES, text_size);
     }
     /* First what the text is, then what it says, then whether that holds together. */
     const coffer_status foreign = index_is_foreign(text, text_size, err);
@@ -523,7 +525,7 @@ static bool index_matches(coffer__name name, const char *const *patterns, size_t
 /* Moves the files whose number is not COFFER__INDEX_LEFT_OUT together and renumbers them. They keep
    their order, so they stay sorted. `numbers` has an item for every file of the index:
    COFFER__INDEX_LEFT_OUT, or 0 until the number is known. */
-static void index_leave_out(coffer__index *index, uint32_t *numbers)
+static void index_leave_out(coffer__model_index *index, uint32_t *numbers)
 {
     uint32_t left = 0;
     for (size_t i = 0; i < index->shard_count; i++) {
@@ -541,7 +543,8 @@ static void index_leave_out(coffer__index *index, uint32_t *numbers)
 /* Works per file and not per tensor: if one of its tensors is selected, all tensors of the file are
    read. If nothing matches, nothing is changed. Names are compared with patterns once for each
    tensor, in at most pattern times name steps, so hostile names cannot make it slow. */
-coffer_status coffer__index_select(coffer__index *index, const char *const *patterns, size_t count, coffer_error *err)
+coffer_status coffer__index_select(coffer__model_index *index, const char *const *patterns, size_t count,
+                                   coffer_error *err)
 {
     uint32_t *numbers = coffer__alloc_array(index->allocator, index->file_count, sizeof *numbers, err);
     if (numbers == NULL) {
@@ -567,11 +570,11 @@ coffer_status coffer__index_select(coffer__index *index, const char *const *patt
 }
 
 /* `shards` was allocated for file_count items, and keeps that size when files are left out. */
-void coffer__index_free(coffer__index *index)
+void coffer__index_free(coffer__model_index *index)
 {
     coffer__names_free(&index->names);
     coffer__free_array(index->allocator, index->shards, index->file_count, sizeof *index->shards);
-    coffer__free(index->allocator, index->entries, index->room * sizeof *index->entries);
+    coffer__free(index->allocator, index->entries, index->capacity * sizeof *index->entries);
     coffer__free(index->allocator, index->escaped, index->escaped_size);
 }
 
@@ -608,7 +611,7 @@ static void index_put_value(index_text *text, coffer__name value)
    `last` follows the last one of them: a comma if another member follows, or nothing. The comma
    before each member is that of the one before, so it is decided from the end: only the last new
    member has `last` after it. */
-static void index_put_missing(const coffer__index *index, const coffer__name values[COFFER__INDEX_RECORDS],
+static void index_put_missing(const coffer__model_index *index, const coffer__name values[COFFER__INDEX_RECORDS],
                               const char *last, index_text *text)
 {
     const char *after[COFFER__INDEX_RECORDS] = { ",", "," };
@@ -633,7 +636,7 @@ static void index_put_missing(const coffer__index *index, const coffer__name val
    first, right after the brace. The existing ones are visited in the order in which they lie in the
    text. Every byte outside the values stays as it was, white space and unknown members included, so
    a diff of the two files shows only what changed. */
-static void index_put_metadata(const coffer__index *index, const coffer__name values[COFFER__INDEX_RECORDS],
+static void index_put_metadata(const coffer__model_index *index, const coffer__name values[COFFER__INDEX_RECORDS],
                                index_text *text)
 {
     const bool swapped = index->records[COFFER__INDEX_CONTENT].from > index->records[COFFER__INDEX_SHARDS].from;
@@ -659,7 +662,7 @@ static void index_put_metadata(const coffer__index *index, const coffer__name va
 }
 
 /* There are three cases: the metadata are an object, they are null, or there are none. */
-size_t coffer__index_write_records(const coffer__index *index, const uint8_t *text, size_t text_size,
+size_t coffer__index_write_records(const coffer__model_index *index, const uint8_t *text, size_t text_size,
                                    const coffer__name values[COFFER__INDEX_RECORDS], char *out)
 {
     index_text to = { .size = 0 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists the files of a model without opening them, whether they exist or not. */
 #include "discover.h"
+#include "errno_status.h"
 #include "error.h"
 #include "index.h"
 #include "libc_allocator.h"
+#include "model_dir.h"
 #include "os.h"
-#include "place.h"
 #include "shard_name.h"
-#include "trouble.h"
 #include "url.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static coffer_status list_show_beside(const files_listing *listing, const char *
 {
     coffer__path path;
     return coffer__path_sibling(&path, beside, name) ? list_show(listing, path.text, err)
-                                                     : coffer__trouble(err, "name the file", beside, ENAMETOOLONG);
+                                                     : coffer__errno_status(err, "name the file", beside, ENAMETOOLONG);
 }
 
 /* Shows all files of a set; `path` is that of any one of them. The total comes from a name and may
@@ -71,12 +71,12 @@ static coffer_status list_file(const files_listing *listing, const char *path, c
 static coffer_status list_index(const files_listing *listing, const char *path, coffer_error *err)
 {
     coffer__whole text;
-    coffer__index index;
-    coffer_status status = coffer__place_read(path, NULL, COFFER__INDEX_MOST_BYTES, listing->allocator, &text, err);
+    coffer__model_index index;
+    coffer_status status = coffer__model_dir_read(path, NULL, COFFER__INDEX_MAX_BYTES, listing->allocator, &text, err);
     if (status != COFFER_OK) {
         return coffer__fail_path(err, status, path);
     }
-    status = coffer__index_read(&index, text.bytes, text.size, coffer__place_check_name, listing->allocator, err);
+    status = coffer__index_read(&index, text.bytes, text.size, coffer__model_dir_check_name, listing->allocator, err);
     if (status != COFFER_OK) {
         coffer__fail_path(err, status, path);
     }
@@ -85,10 +85,10 @@ static coffer_status list_index(const files_listing *listing, const char *path, 
         const coffer__name file = index.shards[i].file;
         status = coffer__path_append(&name, file.text, file.len)
                      ? list_show_beside(listing, path, name.text, err)
-                     : coffer__trouble(err, "name the file", path, ENAMETOOLONG);
+                     : coffer__errno_status(err, "name the file", path, ENAMETOOLONG);
     }
     coffer__index_free(&index);
-    coffer__place_forget(&text, listing->allocator);
+    coffer__model_dir_forget(&text, listing->allocator);
     return status;
 }
 

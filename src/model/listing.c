@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define LISTING_MOST ((uint64_t)64 << 20) /* bytes of the answer */
+#define LISTING_MAX ((uint64_t)64 << 20) /* bytes of the answer */
 
 /* The state of one reading. The errors of the JSON reader go to a local that nobody shows. */
 typedef struct listing_reader {
@@ -19,7 +19,7 @@ typedef struct listing_reader {
     size_t len;
 } listing_reader;
 
-/* A string without control characters, or a key, into `text`. There is room for any string: it is
+/* A string without control characters, or a key, into `text`. There is space for any string: it is
    never longer than its spelling, which is a part of the answer. */
 static bool listing_string(listing_reader *reader)
 {
@@ -72,7 +72,7 @@ static bool listing_sibling(listing_reader *reader)
         if (fine && listing_is(reader, "rfilename")) {
             fine = listing_string(reader);
             if (fine) {
-                /* There is room: all names together are shorter than the text. */
+                /* There is space: all names together are shorter than the text. */
                 memcpy(listing->names + listing->size, reader->text, reader->len);
                 listing->size += reader->len;
                 listing->names[listing->size++] = '\0';
@@ -133,15 +133,15 @@ static bool listing_read(listing_reader *reader)
     return fine && has_files && reader->listing->commit[0] != '\0' && coffer__json_peek(&reader->json) == 0;
 }
 
-/* The block has room for all names and then for one more string: neither is longer than the text.
+/* The block has space for all names and then for one more string: neither is longer than the text.
    The first half is for names, each of which needs two quotes in the answer and one NUL here. The
    second half is used again for each string. */
 static bool listing_understand(coffer__listing *listing, const uint8_t *bytes, size_t size,
                                const coffer_allocator *allocator)
 {
     coffer_error err;
-    listing->room = 2 * size;
-    listing->names = coffer__alloc(allocator, listing->room);
+    listing->capacity = 2 * size;
+    listing->names = coffer__alloc(allocator, listing->capacity);
     if (listing->names == NULL) {
         return false;
     }
@@ -164,7 +164,7 @@ void coffer__listing_ask(coffer__listing *listing, coffer__web *web, const coffe
     coffer__web_whole whole;
     memset(listing, 0, sizeof *listing);
     if (!coffer__web_listing(web, name, &address) ||
-        coffer__web_read(web, &address, LISTING_MOST, allocator, &whole, NULL) != COFFER_OK) {
+        coffer__web_read(web, &address, LISTING_MAX, allocator, &whole, NULL) != COFFER_OK) {
         return;
     }
     listing->known = whole.size > 0 && listing_understand(listing, whole.bytes, whole.size, allocator);
@@ -193,6 +193,6 @@ bool coffer__listing_has(const coffer__listing *listing, const char *folder, siz
 
 void coffer__listing_free(coffer__listing *listing, const coffer_allocator *allocator)
 {
-    coffer__free(allocator, listing->names, listing->room);
+    coffer__free(allocator, listing->names, listing->capacity);
     memset(listing, 0, sizeof *listing);
 }

@@ -14,10 +14,10 @@
    order. They are untrusted text, and are only compared with names of ours. */
 typedef struct coffer__listing {
     bool known;
-    char commit[COFFER__HUB_MOST_REVISION];
+    char commit[COFFER__HUB_MAX_REVISION];
     char *names; /* each with its NUL */
     size_t size;
-    size_t room;
+    size_t capacity;
 } coffer__listing;
 
 /* Asks for the revision that `name` has. `listing` is zero before, and stays zero unless the answer

@@ -51,7 +51,7 @@ static bool lookup_name_before(const void *ctx, uint32_t a, uint32_t b)
     return coffer__compare_names(first->name, first->name_len, second->name, second->name_len) < 0;
 }
 
-/* `order` has room for coffer_count numbers. The sort works in place, so nothing is allocated and
+/* `order` has space for coffer_count numbers. The sort works in place, so nothing is allocated and
    nothing can fail. */
 void coffer_sort_by_name(const coffer *model, uint32_t *order)
 {

@@ -24,7 +24,7 @@ static coffer_status model_no_memory(coffer_error *err)
 /* The source is taken over in any case: by the shard, or by closing it. Model and shard are two
    blocks, so that a shard looks the same whether it is the only one or one of many. The options'
    allocator is copied: the caller's struct need not outlive this call. */
-coffer *coffer__model_of_source(coffer__source *source, const coffer_open_options *options, coffer_error *err)
+coffer *coffer__model_of_source(coffer__byte_source *source, const coffer_open_options *options, coffer_error *err)
 {
     coffer *made = coffer__alloc_zeroed(options->allocator, sizeof *made);
     coffer__shard *shard = coffer__alloc_zeroed(options->allocator, sizeof *shard);
@@ -56,12 +56,12 @@ static coffer__several *model_several_new(const coffer_allocator *allocator)
         return NULL;
     }
     several->names.allocator = &several->allocator;
-    if (!coffer__turns_begin(&several->turns, allocator, &several->allocator)) {
+    if (!coffer__locked_allocator_open(&several->turns, allocator, &several->allocator)) {
         coffer__free(allocator, several, sizeof *several);
         return NULL;
     }
     if (coffer__pool_init(&several->pool, MODEL_DESCRIPTORS, &several->allocator) != 0) {
-        coffer__turns_end(&several->turns);
+        coffer__locked_allocator_close(&several->turns);
         coffer__free(allocator, several, sizeof *several);
         return NULL;
     }
@@ -113,7 +113,7 @@ coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_erro
 /* Several files have kept their place since they were opened. For one file it is found now, as few
    callers need it. A commit that does not fit would have been refused when it was read. The model
    must have a path, or come from a URL. */
-coffer_status coffer__model_place(const coffer *model, coffer__place *place, coffer_error *err)
+coffer_status coffer__model_place(const coffer *model, coffer__model_dir *place, coffer_error *err)
 {
     if (model->several != NULL) {
         *place = model->several->place;
@@ -123,7 +123,7 @@ coffer_status coffer__model_place(const coffer *model, coffer__place *place, cof
     place->web = model->web;
     const char *commit = coffer__source_commit(&model->shards->source);
     (void)coffer__text_append(place->commit, sizeof place->commit, commit, coffer__text_len(commit));
-    return coffer__place_beside(place, model->shards->path, err);
+    return coffer__model_dir_beside(place, model->shards->path, err);
 }
 
 /* ---- releasing --------------------------------------------------------------------------------------------------- */
@@ -142,10 +142,10 @@ static void model_several_free(coffer *model)
     coffer__free(&several->allocator, several->extra, several->extra_size);
     coffer__free(&several->allocator, several->metadata, several->metadata_len);
     coffer__free(&several->allocator, several->index_path, several->index_path_size);
-    coffer__place_forget(&several->index, &several->allocator);
+    coffer__model_dir_forget(&several->index, &several->allocator);
     coffer__free_array(&several->allocator, several->by_address, model->shard_count, sizeof *several->by_address);
     coffer__pool_deinit(&several->pool);
-    coffer__turns_end(&several->turns);
+    coffer__locked_allocator_close(&several->turns);
     coffer__free(&model->allocator, several, sizeof *several);
 }
 

@@ -14,20 +14,20 @@
 #include "coffer.h"
 #include "index.h"
 #include "listing.h"
+#include "locked_allocator.h"
+#include "model_dir.h"
 #include "names.h"
-#include "place.h"
 #include "pool.h"
 #include "shard.h"
-#include "turns.h"
 
 #define COFFER__LISTED_SIZE sizeof(const coffer_tensor *) /* of an item of the list of tensors */
 
 /* What makes several files one model. Constant after open. What a selection has left out is in none
    of the lists, but counted in file_count. */
 typedef struct coffer__several {
-    coffer__taking_turns turns;
+    coffer__locked_allocator turns;
     coffer_allocator allocator; /* takes turns; used by the shards and this struct */
-    coffer__place place;
+    coffer__model_dir place;
     coffer__pool pool;
     size_t count;                            /* of tensors */
     size_t superseded;                       /* tensors of the files that the index says are in others */
@@ -63,7 +63,7 @@ struct coffer {
 
 /* A model of one shard that takes over the source. Without memory the source is closed and the
    result is NULL. */
-coffer *coffer__model_of_source(coffer__source *source, const coffer_open_options *options, coffer_error *err);
+coffer *coffer__model_of_source(coffer__byte_source *source, const coffer_open_options *options, coffer_error *err);
 /* A model of several files that has none yet: coffer__model_make_shards makes its shards. NULL
    without memory. */
 coffer *coffer__model_of_several(const coffer_allocator *allocator, coffer_error *err);
@@ -75,6 +75,6 @@ coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_erro
 coffer__shard *coffer__model_shard(const coffer *model, const coffer_tensor *tensor);
 /* The folder of the files of a model that has a path; for a repository of the Hub, at the commit of
    those files. It must not outlive the model. */
-coffer_status coffer__model_place(const coffer *model, coffer__place *place, coffer_error *err);
+coffer_status coffer__model_place(const coffer *model, coffer__model_dir *place, coffer_error *err);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "neighbours.h"
 
+#include "errno_status.h"
 #include "error.h"
 #include "opening.h"
 #include "source_http.h"
-#include "trouble.h"
 #include "url.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static bool neighbours_stop(void *ctx)
 /* The watch lives on this stack, so the client forgets it before this returns. On the Hub all files are of the commit
    that the first one is of. */
 static coffer_status neighbours_open_url(coffer__neighbours *around, const char *url, coffer_open_options *options,
-                                         coffer__source *source, coffer_error *err)
+                                         coffer__byte_source *source, coffer_error *err)
 {
     const coffer__watch watch = { neighbours_stop, options };
     coffer_status status = coffer__web_new(&around->web, url, options, err);
@@ -54,7 +54,7 @@ static coffer_status neighbours_open_url(coffer__neighbours *around, const char 
 }
 
 coffer_status coffer__neighbours_open(coffer__neighbours *around, const char *path, const coffer_open_options *options,
-                                      const coffer_allocator *allocator, coffer__source *source, coffer_error *err)
+                                      const coffer_allocator *allocator, coffer__byte_source *source, coffer_error *err)
 {
     coffer_open_options known = *options;
     known.allocator = allocator;
@@ -70,7 +70,7 @@ static coffer_status neighbours_settle(coffer__neighbours *around, const char *p
 {
     if (!around->placed) {
         around->place.web = around->web;
-        const coffer_status status = coffer__place_beside(&around->place, path, err);
+        const coffer_status status = coffer__model_dir_beside(&around->place, path, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -79,7 +79,7 @@ static coffer_status neighbours_settle(coffer__neighbours *around, const char *p
     if (!around->pooled) {
         const int os_error = coffer__pool_init(&around->pool, NEIGHBOURS_DESCRIPTORS, around->allocator);
         if (os_error != 0) {
-            return coffer__trouble(err, "keep files open", NULL, os_error);
+            return coffer__errno_status(err, "keep files open", NULL, os_error);
         }
         around->pooled = true;
     }
@@ -87,18 +87,18 @@ static coffer_status neighbours_settle(coffer__neighbours *around, const char *p
 }
 
 coffer_status coffer__neighbours_find(coffer__neighbours *around, const char *path, coffer__name name,
-                                      coffer__pooled *file, coffer__source *source, coffer_error *err)
+                                      coffer__pooled *file, coffer__byte_source *source, coffer_error *err)
 {
     coffer__path shown;
-    coffer_status status = coffer__place_check_path(name.text, name.len, COFFER_NO_OFFSET, err);
+    coffer_status status = coffer__model_dir_check_path(name.text, name.len, COFFER_NO_OFFSET, err);
     if (status == COFFER_OK) {
         status = neighbours_settle(around, path, err);
     }
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__place_open(&around->place, name, around->allocator, &around->pool, file, source, err);
-    if (status != COFFER_OK && coffer__place_join(&around->place, name, &shown)) {
+    status = coffer__model_dir_open(&around->place, name, around->allocator, &around->pool, file, source, err);
+    if (status != COFFER_OK && coffer__model_dir_join(&around->place, name, &shown)) {
         return coffer__fail_path(err, status, shown.text);
     }
     return status;

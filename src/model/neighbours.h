@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One file at a path or a URL, as bytes, and files beside it: for what is no model itself. Files beside it are looked
- * for where those of an index are (place.h), and nowhere else.
+ * for where those of an index are (model_dir.h), and nowhere else.
  */
 #ifndef COFFER_MODEL_NEIGHBOURS_H
 #define COFFER_MODEL_NEIGHBOURS_H
 
 #include "coffer.h"
-#include "place.h"
+#include "model_dir.h"
 
 /* It must not move while files are open. One thread at a time. */
 typedef struct coffer__neighbours {
     const coffer_allocator *allocator;
-    coffer__web *web;    /* of a URL */
-    coffer__place place; /* known when the first file beside it was asked for */
+    coffer__web *web;        /* of a URL */
+    coffer__model_dir place; /* known when the first file beside it was asked for */
     bool placed;
     coffer__pool pool; /* likewise */
     bool pooled;
@@ -22,11 +22,12 @@ typedef struct coffer__neighbours {
 /* Opens the file. The allocator of the options is borrowed until coffer__neighbours_close, and the source is closed before
    that. After a failure nothing is left open. Failures carry the path. */
 coffer_status coffer__neighbours_open(coffer__neighbours *around, const char *path, const coffer_open_options *options,
-                                      const coffer_allocator *allocator, coffer__source *source, coffer_error *err);
+                                      const coffer_allocator *allocator, coffer__byte_source *source,
+                                      coffer_error *err);
 /* Opens a file by its name beside `path`, or by its path below the folder of `path`, which is what coffer__neighbours_open was given. `file` is as for
-   coffer__place_open. */
+   coffer__model_dir_open. */
 coffer_status coffer__neighbours_find(coffer__neighbours *around, const char *path, coffer__name name,
-                                      coffer__pooled *file, coffer__source *source, coffer_error *err);
+                                      coffer__pooled *file, coffer__byte_source *source, coffer_error *err);
 void coffer__neighbours_close(coffer__neighbours *around);
 
 #endif

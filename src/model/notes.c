@@ -28,7 +28,7 @@ static void note_add(coffer__several *several, coffer_note_kind kind, uint64_t c
    (coffer__several_compare), so if the numbers agree there is nothing to look for. Comparing counts
    first makes the usual case free: a sound index is not searched at all. With a selection, tensors
    of files that are left out are neither in the model nor counted. */
-static void note_unindexed(coffer__several *several, const coffer__index *index)
+static void note_unindexed(coffer__several *several, const coffer__model_index *index)
 {
     size_t named = 0;
     for (size_t i = 0; i < index->count; i++) {
@@ -56,7 +56,7 @@ static void note_superseded(const coffer *model)
 /* An index need not state a total size. One that cannot be read as a whole number, or that differs
    from the sum, is noted. Some writers state floats or wrong sums, and loaders ignore both, so this
    is no failure. Superseded tensors may be counted in it or not. */
-static void note_total_size(const coffer *model, const coffer__index *index)
+static void note_total_size(const coffer *model, const coffer__model_index *index)
 {
     uint64_t size = 0;
     uint64_t used = 0;
@@ -85,7 +85,7 @@ static bool note_same_set(coffer__name a, coffer__name b)
 /* Notes sets whose files are not as many as their names say. The files are sorted by name, so those
    of a set are neighbours. The prefix and the total tell the sets apart. Names that are not of that
    form belong to no set, and say nothing about a number. */
-static void note_shard_count(const coffer *model, const coffer__index *index)
+static void note_shard_count(const coffer *model, const coffer__model_index *index)
 {
     for (size_t i = 0, next = 0; i < index->shard_count; i = next) {
         const coffer__name file = index->shards[i].file;
@@ -107,7 +107,7 @@ static void note_shard_count(const coffer *model, const coffer__index *index)
 /* What a listing of the folder is compared with. */
 typedef struct note_folder {
     coffer__several *several;
-    const coffer__index *index;
+    const coffer__model_index *index;
     bool no_memory;
 } note_folder;
 
@@ -123,7 +123,7 @@ static bool note_same_prefix(coffer__name a, coffer__name b)
 /* Whether a file is named like those of the index and is not one of them. Names with the same
    prefix are neighbours of the place where it would be among the sorted files. Binary search, as
    the folder may have many more files than the model. An exact match is a file of the model. */
-static bool note_is_extra(const coffer__index *index, coffer__name name)
+static bool note_is_extra(const coffer__model_index *index, coffer__name name)
 {
     size_t low = 0;
     size_t high = index->shard_count;
@@ -174,7 +174,7 @@ static bool note_see_file(void *ctx, const char *text)
 
 /* Notes files beside the shards that the index may have forgotten. That the folder cannot be listed
    is not a fault of the model. At a URL `real` is empty, and there is no folder to list. */
-static bool note_extra_shards(coffer__several *several, const coffer__index *index)
+static bool note_extra_shards(coffer__several *several, const coffer__model_index *index)
 {
     note_folder folder = { several, index, false };
     if (several->place.real.text[0] != '\0') {
@@ -194,7 +194,7 @@ static coffer_status note_no_memory(coffer_error *err)
 /* Copies the index's metadata, as the text of the index is released if only some of its files are
    open. The spans of what is recorded are relative to the metadata, so they stay valid for the
    copy. */
-static coffer_status note_keep_metadata(coffer__several *several, const coffer__index *index, coffer_error *err)
+static coffer_status note_keep_metadata(coffer__several *several, const coffer__model_index *index, coffer_error *err)
 {
     if (index->metadata == NULL) {
         return COFFER_OK;
@@ -214,7 +214,7 @@ static coffer_status note_keep_metadata(coffer__several *several, const coffer__
 /* What compares the index with all of its files is left out if only some are open. Listing the
    folder is costly, so it is done only if all notes are asked for. Notes never make opening fail,
    except for lack of memory. They are made before the model is handed out, by one thread. */
-coffer_status coffer__several_note(coffer *model, const coffer__index *index, const coffer_open_options *options,
+coffer_status coffer__several_note(coffer *model, const coffer__model_index *index, const coffer_open_options *options,
                                    coffer_error *err)
 {
     coffer__several *several = model->several;

@@ -13,7 +13,8 @@
 /* Copies the options to the size that this version knows, and checks them. Enumerations are
    compared as unsigned, because a caller in another language may pass any number. Patterns are
    checked where they are used: every text is a valid pattern. */
-coffer_status coffer__open_options(coffer_open_options *options, const coffer_open_options *given, coffer_error *err)
+coffer_status coffer__check_open_options(coffer_open_options *options, const coffer_open_options *given,
+                                         coffer_error *err)
 {
     const coffer_status status = coffer__options_copy(options, sizeof *options, given, err);
     if (status != COFFER_OK) {
@@ -88,7 +89,7 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     }
     *model = NULL;
     coffer_open_options known;
-    coffer_status status = coffer__open_options(&known, options, err);
+    coffer_status status = coffer__check_open_options(&known, options, err);
     if (status == COFFER_OK && coffer__url_is(path)) {
         return coffer__open_url(model, path, &known, err);
     }
@@ -98,7 +99,7 @@ coffer_status coffer_open(coffer **model, const char *path, const coffer_open_op
     /* A path may lead nowhere for a moment, while a model takes its place there: then it is tried
        again, but not for ever. */
     bool again = true;
-    for (unsigned round = 1; round <= COFFER__OPEN_MOST_ROUNDS && again; round++) {
+    for (unsigned round = 1; round <= COFFER__OPEN_MAX_ROUNDS && again; round++) {
         status = open_path(model, path, &known, err);
         again = status == COFFER_ERR_NOT_FOUND;
         status = again ? open_nowhere(path, &again, err) : status;
@@ -116,11 +117,11 @@ coffer_status coffer_open_memory(coffer **model, const void *bytes, size_t size,
     }
     *model = NULL;
     coffer_open_options known;
-    coffer_status status = coffer__open_options(&known, options, err);
+    coffer_status status = coffer__check_open_options(&known, options, err);
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__source source;
+    coffer__byte_source source;
     coffer__source_memory(&source, bytes, size);
     coffer *made = coffer__model_of_source(&source, &known, err);
     if (made == NULL) {
@@ -148,11 +149,11 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
     }
     *model = NULL;
     coffer_open_options known;
-    coffer_status status = coffer__open_options(&known, options, err);
+    coffer_status status = coffer__check_open_options(&known, options, err);
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__source source;
+    coffer__byte_source source;
     status = coffer__source_fd(&source, fd, err);
     if (status != COFFER_OK) {
         return status;
@@ -161,14 +162,14 @@ coffer_status coffer_open_fd(coffer **model, int fd, uint64_t offset, uint64_t s
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__open_source(model, &source, NULL, &known, err);
+    status = coffer__open_shard_source(model, &source, NULL, &known, err);
     if (status == COFFER_OK) {
         (*model)->shards->phase = offset;
     }
     return status;
 }
 
-/* coffer__open_source takes over the source; before that, every failure closes it here. A source
+/* coffer__open_shard_source takes over the source; before that, every failure closes it here. A source
    that can lend its bytes must be able to take them back, and the other way round. */
 coffer_status coffer_open_source(coffer **model, const coffer_source *source, const coffer_open_options *options,
                                  coffer_error *err)
@@ -176,7 +177,7 @@ coffer_status coffer_open_source(coffer **model, const coffer_source *source, co
     if (source == NULL) {
         return open_null(err);
     }
-    coffer__source custom;
+    coffer__byte_source custom;
     coffer__source_custom(&custom, source);
     /* The caller was promised that its close is called, whatever fails. */
     if (model == NULL || source->read_at == NULL) {
@@ -185,7 +186,7 @@ coffer_status coffer_open_source(coffer **model, const coffer_source *source, co
     }
     *model = NULL;
     coffer_open_options known;
-    coffer_status status = coffer__open_options(&known, options, err);
+    coffer_status status = coffer__check_open_options(&known, options, err);
     if (status == COFFER_OK && (source->borrow == NULL) != (source->give_back == NULL)) {
         status = coffer__fail(err, COFFER_ERR_ARGUMENT, "a source must have both borrow and give_back, or neither");
     }
@@ -193,5 +194,5 @@ coffer_status coffer_open_source(coffer **model, const coffer_source *source, co
         custom.ops->close(&custom);
         return status;
     }
-    return coffer__open_source(model, &custom, NULL, &known, err);
+    return coffer__open_shard_source(model, &custom, NULL, &known, err);
 }

@@ -4,8 +4,8 @@
 
 /* From coffer__model_of_source on, the model owns the source and coffer_close closes it. Failures
    have no path: the caller knows it, or there is none. */
-coffer_status coffer__open_source(coffer **model, coffer__source *source, const char *path,
-                                  const coffer_open_options *options, coffer_error *err)
+coffer_status coffer__open_shard_source(coffer **model, coffer__byte_source *source, const char *path,
+                                        const coffer_open_options *options, coffer_error *err)
 {
     coffer *made = coffer__model_of_source(source, options, err);
     if (made == NULL) {
@@ -40,13 +40,13 @@ coffer_status coffer__open_hand_out(coffer **model, coffer *made, const char *pa
    says more than whatever the parser made of a file in the middle of one. */
 coffer_status coffer__open_file(coffer **model, const char *path, const coffer_open_options *options, coffer_error *err)
 {
-    coffer__source source;
+    coffer__byte_source source;
     coffer_status status = coffer__source_path(&source, path, err);
     if (status != COFFER_OK) {
         return status;
     }
     coffer *made = NULL;
-    status = coffer__open_source(&made, &source, path, options, err);
+    status = coffer__open_shard_source(&made, &source, path, options, err);
     /* This is checked whether the header was understood or not: what was read may have been the
        middle of an edit. */
     const coffer_status again = coffer__source_path_again(&source, path, err);

@@ -2,7 +2,7 @@
 /*
  * The model that a folder holds. A folder cannot be listed at one moment, and somebody may be
  * saving a model in it. So what was opened counts only if the folder is then seen to hold the same
- * model; otherwise it is opened again, up to COFFER__OPEN_MOST_ROUNDS times.
+ * model; otherwise it is opened again, up to COFFER__OPEN_MAX_ROUNDS times.
  */
 #include "opening.h"
 
@@ -85,7 +85,7 @@ coffer_status coffer__open_folder(coffer **model, const char *path, const coffer
     bool still = false;
     coffer_status status = COFFER_OK;
     coffer_status before = COFFER_OK;
-    for (unsigned round = 1; round <= COFFER__OPEN_MOST_ROUNDS && !still; round++) {
+    for (unsigned round = 1; round <= COFFER__OPEN_MAX_ROUNDS && !still; round++) {
         coffer_close(*model);
         *model = NULL;
         status = open_folder_now(model, path, options, &still, err);

@@ -22,18 +22,18 @@
 static coffer_status open_at_url(coffer **model, const coffer__location *at, const char *url,
                                  const coffer_open_options *options, coffer_error *err)
 {
-    coffer__source source;
+    coffer__byte_source source;
     coffer_status status = coffer__source_location(&source, at, options->allocator, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__place_verify(&source, options->allocator, err);
+    status = coffer__model_dir_verify(&source, options->allocator, err);
     if (status != COFFER_OK) {
         source.ops->close(&source);
         return status;
     }
     coffer *made = NULL;
-    status = coffer__open_source(&made, &source, NULL, options, err);
+    status = coffer__open_shard_source(&made, &source, NULL, options, err);
     return coffer__open_hand_out(model, made, url, status, err);
 }
 
@@ -207,7 +207,7 @@ static bool open_stop(void *ctx)
 static bool open_is_pipeline(coffer__web *web, const char *url, const coffer_open_options *options)
 {
     open_try attempt;
-    coffer__source source;
+    coffer__byte_source source;
     if (!coffer__web_door(web)->is_folder ||
         open_begin_try(&attempt, web, url, "model_index.json", NULL) != COFFER_OK ||
         coffer__source_location(&source, &attempt.at, options->allocator, NULL) != COFFER_OK) {

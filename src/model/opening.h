@@ -10,15 +10,16 @@
 #include "model.h"
 
 /* How often something that somebody changes in between is looked at. */
-#define COFFER__OPEN_MOST_ROUNDS 16u
+#define COFFER__OPEN_MAX_ROUNDS 16u
 
 /* open.c: copies the options to the size that this version knows, and checks them; the allocator is never NULL. */
-coffer_status coffer__open_options(coffer_open_options *options, const coffer_open_options *given, coffer_error *err);
+coffer_status coffer__check_open_options(coffer_open_options *options, const coffer_open_options *given,
+                                         coffer_error *err);
 /* open_file.c: takes over `source`, of the file `path` or of none (NULL): opens a model from it or
    closes it. The path is used to look at the file again and is not kept; coffer__open_hand_out
    keeps one. */
-coffer_status coffer__open_source(coffer **model, coffer__source *source, const char *path,
-                                  const coffer_open_options *options, coffer_error *err);
+coffer_status coffer__open_shard_source(coffer **model, coffer__byte_source *source, const char *path,
+                                        const coffer_open_options *options, coffer_error *err);
 /* Hands out what was opened, under its path or URL; or closes it if that fails, or if `status` says
    that something before has. */
 coffer_status coffer__open_hand_out(coffer **model, coffer *made, const char *path, coffer_status status,

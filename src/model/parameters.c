@@ -27,15 +27,15 @@
 #include "error.h"
 #include "json.h"
 #include "model.h"
-#include "place.h"
+#include "model_dir.h"
 #include "text.h"
 
 #include <string.h>
 
 #define PARAMETERS_CONFIG "config.json"
-#define PARAMETERS_MOST_CONFIG ((uint64_t)16 << 20)
+#define PARAMETERS_MAX_CONFIG ((uint64_t)16 << 20)
 #define PARAMETERS_USUAL_BITS 4u
-#define PARAMETERS_NAME_ROOM 1024u
+#define PARAMETERS_NAME_CAPACITY 1024u
 
 /* The method, as far as it tells how weights are packed. */
 typedef enum parameters_method {
@@ -66,10 +66,10 @@ typedef struct parameters_config {
     size_t text_used;
     coffer__name *left_out; /* patterns of modules that are not quantised */
     size_t left_out_count;
-    size_t left_out_room;
+    size_t left_out_capacity;
     parameters_module *modules;
     size_t module_count;
-    size_t module_room;
+    size_t module_capacity;
     coffer__names module_names;
     coffer__name method;
     coffer__name format;
@@ -88,7 +88,7 @@ static bool parameters_is(coffer__name name, const char *text)
 }
 
 /* Reads a string to the end of `text`, which never moves, so the names that point into it stay
-   valid. A string that fails to be read uses no room. */
+   valid. A string that fails to be read uses no space. */
 static coffer_status parameters_string(parameters_config *config, coffer__name *string)
 {
     bool has_control = false;
@@ -135,7 +135,7 @@ static coffer_status parameters_no_memory(const parameters_config *config)
 static coffer_status parameters_add_left_out(parameters_config *config, coffer__name pattern)
 {
     coffer__name *grown = coffer__grow_array(&config->allocator, config->left_out, config->left_out_count,
-                                             &config->left_out_room, sizeof *grown, config->json.err);
+                                             &config->left_out_capacity, sizeof *grown, config->json.err);
     if (grown == NULL) {
         return parameters_no_memory(config);
     }
@@ -147,7 +147,7 @@ static coffer_status parameters_add_left_out(parameters_config *config, coffer__
 static coffer_status parameters_add_module(parameters_config *config, coffer__name name)
 {
     parameters_module *grown = coffer__grow_array(&config->allocator, config->modules, config->module_count,
-                                                  &config->module_room, sizeof *grown, config->json.err);
+                                                  &config->module_capacity, sizeof *grown, config->json.err);
     if (grown == NULL) {
         return parameters_no_memory(config);
     }
@@ -246,7 +246,7 @@ static coffer_status parameters_module_member(parameters_config *config, coffer_
 
 /* MLX: {module: {bits}}. Unknown members of the quantisation object may be modules; those that
    state no bits are not kept. The number of modules is bounded by the file's size, which is at most
-   PARAMETERS_MOST_CONFIG. */
+   PARAMETERS_MAX_CONFIG. */
 static coffer_status parameters_read_module(parameters_config *config, coffer__name name)
 {
     config->module_bits = 0;
@@ -308,7 +308,7 @@ static coffer__name parameters_module_name(const void *ctx, uint32_t item)
     return ((const parameters_config *)ctx)->modules[item].name;
 }
 
-/* One byte more than the file keeps the room from being empty. If a module is stated twice the
+/* One byte more than the file keeps the space from being empty. If a module is stated twice the
    index finds the first one. */
 static coffer_status parameters_read_config(parameters_config *config, const uint8_t *text, size_t size,
                                             coffer_error *err)
@@ -325,7 +325,7 @@ static coffer_status parameters_read_config(parameters_config *config, const uin
     /* The first pass reads the outermost object, the second one those within it. */
     coffer_status status = parameters_object(config, parameters_config_member);
     if (status == COFFER_OK && !config->quantised) {
-        /* Nothing was kept, so the room for text is used again. */
+        /* Nothing was kept, so the space for text is used again. */
         config->json = whole;
         config->text_used = 0;
         status = parameters_object(config, parameters_inner_member);
@@ -340,9 +340,9 @@ static void parameters_free_config(parameters_config *config)
 {
     coffer__scratch_free(&config->scratch);
     coffer__free(&config->allocator, config->text, config->text_size);
-    coffer__free(&config->allocator, config->left_out, config->left_out_room * sizeof *config->left_out);
+    coffer__free(&config->allocator, config->left_out, config->left_out_capacity * sizeof *config->left_out);
     coffer__names_free(&config->module_names);
-    coffer__free(&config->allocator, config->modules, config->module_room * sizeof *config->modules);
+    coffer__free(&config->allocator, config->modules, config->module_capacity * sizeof *config->modules);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
@@ -379,7 +379,7 @@ static size_t parameters_find(coffer__name name, size_t from, const char *piece,
    regular expression ("re:…"), of which no more is understood. The pieces between stars are
    searched for from left to right, each after the one before it. A star at either end changes
    nothing, since a pattern may occur anywhere. Stretching earlier stars is not needed: the leftmost
-   place leaves the most room for what follows. */
+   place leaves the most space for what follows. */
 static bool parameters_matches(coffer__name name, coffer__name pattern)
 {
     const bool regular = pattern.len > 3 && memcmp(pattern.text, "re:", 3) == 0;
@@ -420,7 +420,7 @@ static bool parameters_is_left_out(const parameters_config *config, coffer__name
 static const coffer_tensor *parameters_beside(const coffer *model, coffer__name name, const char *ending,
                                               const char *other)
 {
-    char text[PARAMETERS_NAME_ROOM];
+    char text[PARAMETERS_NAME_CAPACITY];
     const size_t other_len = coffer__text_len(other);
     const size_t stem_len = name.len - coffer__text_len(ending);
     if (stem_len > sizeof text - other_len) {
@@ -602,7 +602,7 @@ static void parameters_count(const coffer *model, const parameters_config *confi
 }
 
 /* Says in words what was assumed. The message is made by the formatter of errors, which escapes
-   what comes from the configuration, and is cut to the room in *counts. */
+   what comes from the configuration, and is cut to the space in *counts. */
 static void parameters_note(const parameters_config *config, coffer_parameters *counts)
 {
     coffer_error said;
@@ -658,10 +658,11 @@ static coffer_status parameters_count_by(const coffer *model, const uint8_t *tex
    model from memory or from the caller's source has no path, and no configuration. */
 static bool parameters_find_config(const coffer *model, coffer__whole *whole)
 {
-    coffer__place place;
+    coffer__model_dir place;
     const coffer__name name = { PARAMETERS_CONFIG, sizeof PARAMETERS_CONFIG - 1 };
     return model->shards->path != NULL && coffer__model_place(model, &place, NULL) == COFFER_OK &&
-           coffer__place_read_beside(&place, name, PARAMETERS_MOST_CONFIG, &model->allocator, whole, NULL) == COFFER_OK;
+           coffer__model_dir_read_beside(&place, name, PARAMETERS_MAX_CONFIG, &model->allocator, whole, NULL) ==
+               COFFER_OK;
 }
 
 coffer_status coffer_count_parameters(const coffer *model, const char *config, size_t config_len,
@@ -676,6 +677,6 @@ coffer_status coffer_count_parameters(const coffer *model, const char *config, s
         return parameters_count_by(model, (const uint8_t *)config, config == NULL ? 0 : config_len, counts, err);
     }
     const coffer_status status = parameters_count_by(model, whole.bytes, whole.size, counts, err);
-    coffer__place_forget(&whole, &model->allocator);
+    coffer__model_dir_forget(&whole, &model->allocator);
     return status;
 }

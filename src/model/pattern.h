@@ -13,7 +13,7 @@
    matters. */
 bool coffer__pattern_matches(const char *pattern, coffer__name name);
 /* The same, and what each star matched, the first one first: the shortest text that works. There
-   must be room for as many as the pattern has. */
+   must be space for as many as the pattern has. */
 bool coffer__pattern_captures(const char *pattern, coffer__name name, coffer__name *captures);
 
 /* A pattern that is asked about many names. Most names differ from it at their end, which takes a comparison to find

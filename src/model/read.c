@@ -10,7 +10,7 @@
 #include "trust.h"
 
 /* What every read checks of a place: that it is of the result's size. Equal sizes are asked for,
-   and not only enough room, since a buffer of another size is mostly one for another tensor or
+   and not only enough space, since a buffer of another size is mostly one for another tensor or
    dtype. */
 static coffer_status read_check_place(const void *buffer, uint64_t buffer_size, uint64_t size, coffer_error *err)
 {

@@ -177,7 +177,7 @@ static const char *record_metadata_value(const coffer_table *table, size_t *leng
 
 /* A digest of the metadata without a list is malformed, and not the same as no record: removing the
    list alone does not make a file pass for one without records. */
-coffer_status coffer__recorded_algorithm(const coffer_table *table, coffer_algorithm *algorithm, coffer_error *err)
+coffer_status coffer__table_algorithm(const coffer_table *table, coffer_algorithm *algorithm, coffer_error *err)
 {
     size_t length = 0;
     size_t base64_at = 0;
@@ -206,7 +206,7 @@ static bool record_before(const void *ctx, uint32_t a, uint32_t b)
 }
 
 /* Decodes the base64 of a list, and sorts the digests by their bytes for coffer__recorded_has. Only
-   the canonical form is accepted, so a list has one spelling. The room is that of the bytes,
+   the canonical form is accepted, so a list has one spelling. The space is that of the bytes,
    rounded up, and one more, so that it is never empty. What was allocated is released by the
    caller. An empty list is valid: a file without tensors has one. */
 static coffer_status record_decode(coffer__recorded *recorded, const char *key, const char *text, size_t text_len,
@@ -214,8 +214,8 @@ static coffer_status record_decode(coffer__recorded *recorded, const char *key, 
 {
     size_t size = 0;
     recorded->digest_size = coffer_algorithm_digest_size(recorded->algorithm);
-    recorded->digests_room = text_len / 4 * 3 + 1;
-    recorded->digests = coffer__alloc(&recorded->allocator, recorded->digests_room);
+    recorded->digests_capacity = text_len / 4 * 3 + 1;
+    recorded->digests = coffer__alloc(&recorded->allocator, recorded->digests_capacity);
     if (recorded->digests == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the recorded digests");
     }
@@ -261,7 +261,7 @@ coffer_status coffer__recorded_read(coffer__recorded *recorded, const coffer_tab
 {
     size_t length = 0;
     memset(recorded, 0, sizeof *recorded);
-    const coffer_status status = coffer__recorded_algorithm(table, &recorded->algorithm, err);
+    const coffer_status status = coffer__table_algorithm(table, &recorded->algorithm, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -321,7 +321,7 @@ bool coffer__recorded_has(const coffer__recorded *recorded, const uint8_t *recor
 void coffer__recorded_free(coffer__recorded *recorded)
 {
     coffer__free_array(&recorded->allocator, recorded->order, recorded->count, sizeof *recorded->order);
-    coffer__free(&recorded->allocator, recorded->digests, recorded->digests_room);
+    coffer__free(&recorded->allocator, recorded->digests, recorded->digests_capacity);
     recorded->order = NULL;
     recorded->digests = NULL;
 }

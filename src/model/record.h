@@ -46,12 +46,12 @@ typedef struct coffer__recorded {
     size_t count;
     size_t digest_size;
     uint8_t *digests; /* as they are listed */
-    size_t digests_room;
+    size_t digests_capacity;
     uint32_t *order; /* of the digests, by their bytes */
 } coffer__recorded;
 
 /* The algorithm of a table's list; COFFER_ERR_NO_DIGESTS if it has none. */
-coffer_status coffer__recorded_algorithm(const coffer_table *table, coffer_algorithm *algorithm, coffer_error *err);
+coffer_status coffer__table_algorithm(const coffer_table *table, coffer_algorithm *algorithm, coffer_error *err);
 /* Reads the list. It does not compare the digest of the metadata, which is what
    coffer__recorded_metadata does. COFFER_ERR_NO_DIGESTS without a list, COFFER_ERR_DIGESTS for a
    malformed one. On failure *recorded owns nothing. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files that an interrupted save of a model leaves beside it, and whether they count.
- * publication.h explains what they mean and in which order they appear and go; opening a model only
+ * commit.h explains what they mean and in which order they appear and go; opening a model only
  * asks whether a save is in progress.
  */
 #ifndef COFFER_MODEL_SAVED_H

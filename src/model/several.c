@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* How often a model that somebody replaces in between is opened. */
-#define SEVERAL_MOST_ROUNDS 16u
+#define SEVERAL_MAX_ROUNDS 16u
 
 static coffer_status several_no_memory(coffer_error *err)
 {
@@ -23,7 +23,8 @@ static coffer_status several_no_memory(coffer_error *err)
 /* Opens the shards and makes one model of them, by the index if there is one. Failures carry the path of a shard where
    they are about one. */
 static coffer_status several_build(coffer *model, const coffer__index_shard *files, size_t count,
-                                   const coffer__index *index, const coffer_open_options *options, coffer_error *err)
+                                   const coffer__model_index *index, const coffer_open_options *options,
+                                   coffer_error *err)
 {
     const coffer_status status = coffer__several_open_files(model, files, count, options, err);
     return status == COFFER_OK ? coffer__several_join(model, index, err) : status;
@@ -43,7 +44,7 @@ static coffer_status several_keep_path(coffer__several *several, const char *pat
 
 /* Compares the open files with the index, and keeps its path. Failures are about the index.
    Comparing comes first: notes rely on it that every tensor which the index names is there. */
-static coffer_status several_see_index(coffer *model, const char *path, const coffer__index *index,
+static coffer_status several_see_index(coffer *model, const char *path, const coffer__model_index *index,
                                        const coffer_open_options *options, coffer_error *err)
 {
     coffer_status status = coffer__several_compare(model, index, err);
@@ -57,10 +58,10 @@ static coffer_status several_see_index(coffer *model, const char *path, const co
 /* Does everything after the index was read. A failure carries the path of a shard, or else that of
    the index. The digests that the index records are compared last, and only if the user wants to
    verify: they say which version a file is of, which a sound model needs no proof of. */
-static coffer_status several_of_index(coffer *model, const char *path, const coffer__index *index,
+static coffer_status several_of_index(coffer *model, const char *path, const coffer__model_index *index,
                                       const coffer_open_options *options, coffer_error *err)
 {
-    coffer_status status = coffer__place_beside(&model->several->place, path, err);
+    coffer_status status = coffer__model_dir_beside(&model->several->place, path, err);
     if (status != COFFER_OK) {
         return status;
     }
@@ -78,11 +79,11 @@ static coffer_status several_of_index(coffer *model, const char *path, const cof
 /* Reads the text of an index, without the files of which nothing is selected. coffer__index_free
    follows in any case. Selecting needs the whole index, so its names are checked even where they
    are left out. */
-static coffer_status several_read_index(coffer__index *index, const coffer__whole *text,
+static coffer_status several_read_index(coffer__model_index *index, const coffer__whole *text,
                                         const coffer_open_options *options, coffer_error *err)
 {
     const coffer_status status =
-        coffer__index_read(index, text->bytes, text->size, coffer__place_check_name, options->allocator, err);
+        coffer__index_read(index, text->bytes, text->size, coffer__model_dir_check_name, options->allocator, err);
     if (status != COFFER_OK || options->select_count == 0) {
         return status;
     }
@@ -96,7 +97,7 @@ static coffer_status several_read_index(coffer__index *index, const coffer__whol
 static coffer_status several_open_text(coffer **model, const char *path, coffer__web *web, const coffer__whole *text,
                                        const coffer_open_options *options, coffer_error *err)
 {
-    coffer__index index;
+    coffer__model_index index;
     coffer *made = NULL;
     coffer_status status = several_read_index(&index, text, options, err);
     if (status != COFFER_OK) {
@@ -131,7 +132,7 @@ static coffer_status several_open_now(coffer **model, const char *path, const co
                                       coffer_error *err)
 {
     coffer__whole text;
-    coffer_status status = coffer__place_read(path, at, COFFER__INDEX_MOST_BYTES, options->allocator, &text, err);
+    coffer_status status = coffer__model_dir_read(path, at, COFFER__INDEX_MAX_BYTES, options->allocator, &text, err);
     *read = status == COFFER_OK;
     *seen = text.seen;
     if (status != COFFER_OK) {
@@ -139,7 +140,7 @@ static coffer_status several_open_now(coffer **model, const char *path, const co
     }
     status = several_open_text(model, path, at == NULL ? NULL : at->web, &text, options, err);
     if (status != COFFER_OK || (*model)->shard_count != (*model)->several->file_count) {
-        coffer__place_forget(&text, options->allocator);
+        coffer__model_dir_forget(&text, options->allocator);
         return status;
     }
     (*model)->several->index = text;
@@ -157,7 +158,7 @@ static bool several_is_still(const char *path, const coffer__os_info *seen)
 
 /* Files are opened one after the other. If somebody saves a new model in between, some files are of
    the old model and some of the new one. A save removes the old index before the first file
-   changes, and the new index appears after the last one has (publication.h). So if the index that
+   changes, and the new index appears after the last one has (commit.h). So if the index that
    was read is still there when all files are open, they belong together. Otherwise the model is
    opened again, whatever the result was. At a URL there is nothing to look at. An index that could
    not be read has no version that could be compared; its failure is returned as it is. */
@@ -176,7 +177,7 @@ coffer_status coffer__several_open(coffer **model, const char *path, const coffe
             coffer_close(*model);
             *model = NULL;
         }
-        if (round == SEVERAL_MOST_ROUNDS) {
+        if (round == SEVERAL_MAX_ROUNDS) {
             coffer__fail(err, COFFER_ERR_CHANGED,
                          "models are saved here all the time, and this one was replaced each time its files had been "
                          "opened; open it again when the program that saves has finished");
@@ -191,7 +192,7 @@ coffer_status coffer__several_open(coffer **model, const char *path, const coffe
 static coffer_status several_of_set(coffer *model, const char *path, const coffer__name *names, size_t count,
                                     const coffer_open_options *options, coffer_error *err)
 {
-    coffer_status status = coffer__place_beside(&model->several->place, path, err);
+    coffer_status status = coffer__model_dir_beside(&model->several->place, path, err);
     if (status != COFFER_OK) {
         return status;
     }

@@ -25,12 +25,12 @@ coffer_status coffer__several_open_files(coffer *model, const coffer__index_shar
    its index says (NULL: there is none). After COFFER_OK look-ups work. Of a tensor that several files have, that of the
    file which the index names is the model's, and the others are left out of their tables. COFFER_ERR_TWO_SHARDS if
    no index says which of two it is. */
-coffer_status coffer__several_join(coffer *model, const coffer__index *index, coffer_error *err);
+coffer_status coffer__several_join(coffer *model, const coffer__model_index *index, coffer_error *err);
 /* COFFER_ERR_NOT_IN_SHARD for the first entry, in the order of the text, that is not true. */
-coffer_status coffer__several_compare(const coffer *model, const coffer__index *index, coffer_error *err);
+coffer_status coffer__several_compare(const coffer *model, const coffer__model_index *index, coffer_error *err);
 /* notes.c: notes what is odd about the index, or about there being none (NULL). All shards that it
    names, or only some, are open. */
-coffer_status coffer__several_note(coffer *model, const coffer__index *index, const coffer_open_options *options,
+coffer_status coffer__several_note(coffer *model, const coffer__model_index *index, const coffer_open_options *options,
                                    coffer_error *err);
 
 #endif

@@ -2,13 +2,13 @@
 /*
  * Opens the files of a model: several threads read their headers. Which failure is reported does
  * not depend on timing: it is that of the first shard that has one. Each shard belongs to the
- * worker that took it; the queue and the failure are guarded by the crew's mutex.
+ * worker that took it; the queue and the failure are guarded by the thread pool's mutex.
  */
 #include "alloc.h"
-#include "crew.h"
 #include "error.h"
 #include "missing.h"
 #include "several.h"
+#include "thread_pool.h"
 #include "web.h"
 
 #include <string.h>
@@ -28,14 +28,14 @@ typedef struct files_job {
     coffer *model;
     const coffer__index_shard *files;
     const coffer_open_options *options;
-    coffer__crew crew;  /* its mutex guards what follows; it counts shards */
-    size_t next;        /* the shard to take next */
-    size_t failed;      /* the first that could not be opened, … */
-    coffer_error error; /* … and why */
+    coffer__thread_pool thread_pool; /* its mutex guards what follows; it counts shards */
+    size_t next;                     /* the shard to take next */
+    size_t failed;                   /* the first that could not be opened, … */
+    coffer_error error;              /* … and why */
 } files_job;
 
 typedef struct files_worker {
-    coffer__crew_worker base;
+    coffer__thread_pool_worker base;
     files_job *job;
 } files_worker;
 
@@ -47,8 +47,8 @@ static coffer_status files_open_one(const files_job *job, size_t i, coffer_error
     coffer__several *several = job->model->several;
     coffer__shard *shard = &job->model->shards[i];
     const coffer__name file = job->files[i].file;
-    coffer_status status = coffer__place_open(&several->place, file, &several->allocator, &several->pool,
-                                              &shard->pooled, &shard->source, err);
+    coffer_status status = coffer__model_dir_open(&several->place, file, &several->allocator, &several->pool,
+                                                  &shard->pooled, &shard->source, err);
     if (status != COFFER_OK) {
         shard->source.ops = NULL;
         return status;
@@ -69,11 +69,11 @@ static coffer_status files_open_one(const files_job *job, size_t i, coffer_error
    shard has been taken by then and will be opened. */
 static bool files_take(files_job *job, size_t *i)
 {
-    coffer__os_mutex_lock(&job->crew.mutex);
+    coffer__os_mutex_lock(&job->thread_pool.mutex);
     /* `failed` begins as the number of shards, so it bounds both cases. */
     const bool taken = job->next < job->failed;
     *i = taken ? job->next++ : 0;
-    coffer__os_mutex_unlock(&job->crew.mutex);
+    coffer__os_mutex_unlock(&job->thread_pool.mutex);
     return taken;
 }
 
@@ -88,28 +88,28 @@ static bool files_work_once(files_job *job)
     /* Opening runs outside the lock. */
     coffer_error error;
     const coffer_status status = files_open_one(job, i, &error);
-    coffer__os_mutex_lock(&job->crew.mutex);
+    coffer__os_mutex_lock(&job->thread_pool.mutex);
     if (status == COFFER_OK) {
-        job->crew.done++;
+        job->thread_pool.done++;
     } else if (i < job->failed) {
         job->failed = i;
         job->error = error;
     }
-    coffer__os_mutex_unlock(&job->crew.mutex);
+    coffer__os_mutex_unlock(&job->thread_pool.mutex);
     return true;
 }
 
-/* Between two shards it asks the crew whether to stop: after a cancel no new file is opened, and
+/* Between two shards it asks the thread pool whether to stop: after a cancel no new file is opened, and
    files in progress are given up by the watch. */
 static void files_work(void *arg)
 {
     const files_worker *worker = arg;
-    while (!coffer__crew_stop(&worker->base, 0) && files_work_once(worker->job)) {}
+    while (!coffer__thread_pool_stop(&worker->base, 0) && files_work_once(worker->job)) {}
 }
 
 /* How many files are asked for at once. With very few descriptors the result may be 0; files_run
    then uses one thread. */
-static size_t files_threads(const coffer__place *place)
+static size_t files_threads(const coffer__model_dir *place)
 {
     if (place->web == NULL) {
         return FILES_THREADS;
@@ -118,16 +118,16 @@ static size_t files_threads(const coffer__place *place)
     return connections < FILES_THREADS_FAR ? connections : FILES_THREADS_FAR;
 }
 
-/* Runs the crew. The watch lives on this stack, so the web gets its previous one back before the
+/* Runs the thread pool. The watch lives on this stack, so the web gets its previous one back before the
    function returns. `failed` is the number of shards at first, so it bounds the threads, too. The
-   array of workers is for the largest crew: a few KiB of the caller's stack. */
+   array of workers is for the largest thread pool: a few KiB of the caller's stack. */
 static coffer_status files_run(files_job *job, coffer_error *err)
 {
     files_worker workers[FILES_THREADS_FAR + 1];
     coffer__web *web = job->model->several->place.web;
     const size_t bound = files_threads(&job->model->several->place);
     const size_t most = job->failed < bound ? job->failed : bound;
-    job->crew = (coffer__crew){
+    job->thread_pool = (coffer__thread_pool){
         .work = files_work,
         .progress = job->options->progress,
         .progress_ctx = job->options->progress_ctx,
@@ -136,14 +136,14 @@ static coffer_status files_run(files_job *job, coffer_error *err)
         /* While all workers wait for a server, the calling thread asks the user whether to go on. */
         .caller_asks = web != NULL && job->options->progress != NULL,
     };
-    const size_t others = job->crew.caller_asks ? 1 : 0;
-    const coffer__watch watch = coffer__crew_watch(&job->crew);
+    const size_t others = job->thread_pool.caller_asks ? 1 : 0;
+    const coffer__watch watch = coffer__thread_pool_watch(&job->thread_pool);
     const coffer__watch *before = web == NULL ? NULL : coffer__web_watch(web, &watch);
     for (size_t i = 0; i < FILES_THREADS_FAR + 1; i++) {
         workers[i].job = job;
     }
     const coffer_status status =
-        coffer__crew_run(&job->crew, workers, most == 0 ? 1 : most + others, sizeof workers[0]);
+        coffer__thread_pool_run(&job->thread_pool, workers, most == 0 ? 1 : most + others, sizeof workers[0]);
     if (web != NULL) {
         (void)coffer__web_watch(web, before);
     }
@@ -157,7 +157,7 @@ static coffer_status files_set_paths(coffer *model, const coffer__index_shard *f
 {
     for (size_t i = 0; i < model->shard_count; i++) {
         coffer__path path;
-        (void)coffer__place_join(&model->several->place, files[i].file, &path);
+        (void)coffer__model_dir_join(&model->several->place, files[i].file, &path);
         const coffer_status status =
             coffer__shard_set_path(&model->shards[i], path.text, &model->several->allocator, err);
         if (status != COFFER_OK) {
@@ -185,7 +185,7 @@ static void files_tell_missing(const coffer *model, const coffer__index_shard *f
 }
 
 /* Lets the threads read all headers. The error is that of the first shard that has one. A failure
-   of the crew itself, such as a cancel, comes before that of a shard. */
+   of the thread pool itself, such as a cancel, comes before that of a shard. */
 static coffer_status files_open_all(files_job *job, coffer_error *err)
 {
     coffer *model = job->model;

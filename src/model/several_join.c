@@ -95,7 +95,7 @@ static coffer_status join_index_names(coffer *model, uint32_t *twice, coffer_err
 
 /* Whether the index says that the tensor is in another file, which has it, or is not open. If that file has none, index
    and files do not belong together, which coffer__several_compare tells. */
-static bool join_is_superseded(const coffer *model, const coffer__index *index, const coffer_tensor *tensor)
+static bool join_is_superseded(const coffer *model, const coffer__model_index *index, const coffer_tensor *tensor)
 {
     const uint32_t item = coffer__names_find(&index->names, tensor->name, tensor->name_len);
     const uint32_t shard = item == COFFER__NO_NAME ? tensor->shard : index->entries[item].shard;
@@ -106,7 +106,7 @@ static bool join_is_superseded(const coffer *model, const coffer__index *index, 
 
 /* Leaves superseded tensors out of their tables, and so out of everything that is done with the model. A name that is
    not in the index stays twice. The copy that counts is never marked, so it is found whatever was marked before. */
-static void join_leave_out(coffer *model, const coffer__index *index)
+static void join_leave_out(coffer *model, const coffer__model_index *index)
 {
     coffer__several *several = model->several;
     for (size_t i = 0; i < model->shard_count; i++) {
@@ -125,7 +125,7 @@ static void join_leave_out(coffer *model, const coffer__index *index)
 
 /* Indexes the names, of which none may come twice. Most models have no superseded tensors, and do not look for any. Of
    files that were left out nobody can tell whether they have what is in others, so then all tensors are looked at. */
-static coffer_status join_name_all(coffer *model, const coffer__index *index, coffer_error *err)
+static coffer_status join_name_all(coffer *model, const coffer__model_index *index, coffer_error *err)
 {
     uint32_t twice = COFFER__NO_NAME;
     coffer__several *several = model->several;
@@ -164,7 +164,7 @@ static coffer_status join_order_addresses(coffer *model, coffer_error *err)
 }
 
 /* On failure the lists stay with the model, and coffer_close releases them. */
-coffer_status coffer__several_join(coffer *model, const coffer__index *index, coffer_error *err)
+coffer_status coffer__several_join(coffer *model, const coffer__model_index *index, coffer_error *err)
 {
     coffer_status status = join_list(model, err);
     if (status != COFFER_OK) {
@@ -197,7 +197,7 @@ static coffer_status join_not_there(const coffer *model, const coffer__index_ent
 
 /* Every entry of the index must be a tensor of the file that it names. Tensors that the index does
    not name are only noted (notes.c). One look-up for each entry, in expected constant time. */
-coffer_status coffer__several_compare(const coffer *model, const coffer__index *index, coffer_error *err)
+coffer_status coffer__several_compare(const coffer *model, const coffer__model_index *index, coffer_error *err)
 {
     for (size_t i = 0; i < index->count; i++) {
         const coffer__index_entry *entry = &index->entries[i];

@@ -22,7 +22,7 @@
 typedef struct coffer__verified coffer__verified; /* trusted.h */
 
 typedef struct coffer__shard {
-    coffer__source source;
+    coffer__byte_source source;
     coffer_table *table;
     char *path; /* as it was named; NULL when the shard was not opened by path */
     size_t path_size;

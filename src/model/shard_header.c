@@ -13,11 +13,11 @@
 #include <string.h>
 
 /* This much of a header is in memory at a time. One read of it holds the whole header of most
-   files. It is on the stack, where a thread of 64 KiB has room for it, so reading a header needs no
+   files. It is on the stack, where a thread of 64 KiB has space for it, so reading a header needs no
    memory except its table's. */
 #define SHARD_WINDOW_SIZE 16384u
 /* How often a header is read that somebody changes in between. */
-#define SHARD_MOST_ROUNDS 16u
+#define SHARD_MAX_ROUNDS 16u
 
 /* A file_size of 0 says that the size is not known, so the end of the data is not compared
    with it. */
@@ -67,7 +67,7 @@ static uint64_t shard_sum(uint64_t sum, const uint8_t *bytes, size_t size)
 }
 
 /* Pieces are summed in the order in which they are read, which is the same in every round. */
-static coffer_status shard_read(const coffer__source *source, shard_reading *reading, uint64_t offset, void *to,
+static coffer_status shard_read(const coffer__byte_source *source, shard_reading *reading, uint64_t offset, void *to,
                                 size_t size, coffer_error *err)
 {
     const coffer_status status = coffer__source_read(source, offset, to, size, err);
@@ -79,7 +79,7 @@ static coffer_status shard_read(const coffer__source *source, shard_reading *rea
 
 /* Reads whatever the parser asks for, until it has its table. The parser says where its wish goes,
    in its own buffer or in the window; it checks everything that it gets. */
-static coffer_status shard_feed(const coffer__source *source, shard_reading *reading, coffer__reading *parsing,
+static coffer_status shard_feed(const coffer__byte_source *source, shard_reading *reading, coffer__reading *parsing,
                                 coffer_table **table, coffer_error *err)
 {
     for (;;) {
@@ -105,7 +105,7 @@ static coffer_status shard_read_header(coffer__shard *shard, shard_reading *read
                                        const coffer_allocator *allocator, const coffer_open_options *options,
                                        coffer_error *err)
 {
-    const coffer__source *source = &shard->source;
+    const coffer__byte_source *source = &shard->source;
     uint8_t window[SHARD_WINDOW_SIZE];
     const size_t size = source->size < sizeof window ? (size_t)source->size : sizeof window;
     coffer_status status = shard_read(source, reading, 0, window, size, err);
@@ -175,7 +175,7 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, 
 {
     coffer_status status = COFFER_OK;
     shard_reading last = { .summed = false };
-    for (unsigned round = 1; round <= SHARD_MOST_ROUNDS; round++) {
+    for (unsigned round = 1; round <= SHARD_MAX_ROUNDS; round++) {
         shard_reading reading = { .summed = round > 1 || coffer__source_is_fresh(&shard->source) };
         shard_forget_header(shard, allocator);
         status = round == 1 || path == NULL ? COFFER_OK : coffer__source_path_again(&shard->source, path, err);
@@ -184,7 +184,7 @@ coffer_status coffer__shard_read_header(coffer__shard *shard, const char *path, 
         }
         status = shard_read_once(shard, &reading, allocator, options, err);
         /* One read, no write since, or the same sum twice in a row. */
-        if ((!reading.several && !shard->source.is.doubted) || coffer__source_is_still(&shard->source) ||
+        if ((!reading.several && !shard->source.is.untrusted) || coffer__source_is_still(&shard->source) ||
             (last.summed && reading.summed && last.sum == reading.sum)) {
             return status;
         }
@@ -199,7 +199,7 @@ static coffer_status shard_parse_whole(coffer__shard *shard, const void *bytes, 
                                        coffer_error *err)
 {
     const coffer_parse_options parse = shard_parse_options(options, file_size);
-    const coffer_status status = coffer__parse(&shard->table, NULL, bytes, size, allocator, &parse, err);
+    const coffer_status status = coffer__parse_header(&shard->table, NULL, bytes, size, allocator, &parse, err);
     return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define SHARD_NAME_OF "-of-"
-#define SHARD_NAME_LEAST_DIGITS 5
+#define SHARD_NAME_MIN_DIGITS 5
 #define SHARD_NAME_SIZE 64 /* "-00001-of-00002.safetensors" with as many digits as a size_t has */
 
 const char *const coffer__usual_names[COFFER__USUAL_NAMES] = {
@@ -107,7 +107,7 @@ bool coffer__shards_path_fits(const char *path)
 static size_t shard_name_put_number(char *out, size_t value)
 {
     const size_t digits = coffer__write_u64(NULL, value);
-    const size_t zeros = digits < SHARD_NAME_LEAST_DIGITS ? SHARD_NAME_LEAST_DIGITS - digits : 0;
+    const size_t zeros = digits < SHARD_NAME_MIN_DIGITS ? SHARD_NAME_MIN_DIGITS - digits : 0;
     memset(out, '0', zeros);
     return zeros + coffer__write_u64(out + zeros, value);
 }

@@ -164,7 +164,7 @@ coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *ten
     return trust_look(model, tensor, options == NULL ? &usual : options, err);
 }
 
-/* ---- copies of what fickle sources gave -------------------------------------------------------------------------- */
+/* ---- copies of what unstable sources gave -------------------------------------------------------------------------- */
 
 /* The model's copy, if it is of that tensor, with one more user. A tensor is told by its address,
    which is unique within a model. The caller must let go of the copy. */
@@ -239,9 +239,9 @@ static int trust_wait(void *ctx, uint64_t done, uint64_t total)
     return waiting->options->progress(waiting->options->progress_ctx, 0, waiting->size);
 }
 
-/* A source that is not fickle is verified in place and read again afterwards. For a fickle one, the
+/* A source that is not unstable is verified in place and read again afterwards. For an unstable one, the
    bytes that were verified must be those that are handed out. Of a model that is not verified
-   nothing is fickle, and nothing is due: then this does nothing. */
+   nothing is unstable, and nothing is due: then this does nothing. */
 coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
                                  uint64_t size, coffer__verified **held, coffer_error *err)
 {
@@ -251,7 +251,7 @@ coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tenso
     looking.progress_ctx = &waiting;
     *held = NULL;
     /* The source reads the same each time, so a mark is enough. */
-    if (!coffer__trust_is_fickle(coffer__model_shard(model, tensor))) {
+    if (!coffer__trust_is_unstable(coffer__model_shard(model, tensor))) {
         return trust_look(model, tensor, &looking, err);
     }
     /* Slices of the same tensor mostly come one after the other, so one copy serves them. */

@@ -4,7 +4,7 @@
  * before or while its bytes are first handed out, and then never again. If two threads want a
  * tensor for the first time, both may verify it.
  *
- * A fickle source (a URL, the caller's functions) may answer differently the next time it is asked.
+ * An unstable source (a URL, the caller's functions) may answer differently the next time it is asked.
  * So having been verified once proves nothing there: a tensor that is read whole is hashed
  * every time, and parts and slices are cut from a copy in memory that was verified as a whole. The
  * last of these copies stays with the model for the next slice.
@@ -23,7 +23,7 @@ coffer_status coffer__trust_judge(const coffer *model, const coffer_tensor *tens
 /* Reads tensors to their places, and verifies those that are due. */
 coffer_status coffer__trust_read(const coffer *model, const coffer_read_target *targets, size_t count,
                                  const coffer_read_options *options, coffer_error *err);
-/* Verifies a tensor before a part of it, of `size` bytes, is read. If the source is fickle, *held
+/* Verifies a tensor before a part of it, of `size` bytes, is read. If the source is unstable, *held
    becomes the verified copy to read from, which the caller releases with coffer__trust_let_go.
    Otherwise it is NULL, and the source may be read. `progress` is called while this lasts, so that
    the user can cancel. */

@@ -20,7 +20,7 @@ static bool trust_is_wanted(const coffer__shard *shard, coffer_verifying verify)
 {
     coffer_algorithm algorithm = COFFER_NO_ALGORITHM;
     if (verify == COFFER_VERIFY_RECORDED) {
-        return coffer__recorded_algorithm(shard->table, &algorithm, NULL) != COFFER_ERR_NO_DIGESTS;
+        return coffer__table_algorithm(shard->table, &algorithm, NULL) != COFFER_ERR_NO_DIGESTS;
     }
     return verify != COFFER_VERIFY_NOTHING;
 }
@@ -109,9 +109,9 @@ static _Atomic(uint8_t) *trust_mark_of(const coffer__shard *shard, const coffer_
     return &shard->trusted[low];
 }
 
-bool coffer__trust_is_fickle(const coffer__shard *shard)
+bool coffer__trust_is_unstable(const coffer__shard *shard)
 {
-    return shard->trusted != NULL && shard->source.is.fickle;
+    return shard->trusted != NULL && shard->source.is.unstable;
 }
 
 /* It may be true for a tensor that another thread is verifying; both then do, with the
@@ -121,7 +121,7 @@ bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tenso
     if (shard->trusted == NULL) {
         return false;
     }
-    return shard->source.is.fickle || atomic_load_explicit(trust_mark_of(shard, tensor), memory_order_acquire) == 0;
+    return shard->source.is.unstable || atomic_load_explicit(trust_mark_of(shard, tensor), memory_order_acquire) == 0;
 }
 
 void coffer__trust_mark(const coffer__shard *shard, const coffer_tensor *tensor)

@@ -9,7 +9,7 @@
 #include "coffer.h"
 #include "shard.h"
 
-/* The verified copy of a tensor of a fickle source. */
+/* The verified copy of a tensor of an unstable source. */
 struct coffer__verified {
     const coffer_tensor *tensor;
     size_t users; /* guarded by the lock of the model's first shard; the model itself is one */
@@ -25,8 +25,8 @@ void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator);
 
 /* Whether the tensors of a shard are verified every time they are read, because its source may
    answer differently another time. False for a model that is not opened to verify. */
-bool coffer__trust_is_fickle(const coffer__shard *shard);
-/* Whether a tensor has yet to be verified; always true for one of a fickle source. */
+bool coffer__trust_is_unstable(const coffer__shard *shard);
+/* Whether a tensor has yet to be verified; always true for one of an unstable source. */
 bool coffer__trust_is_due(const coffer__shard *shard, const coffer_tensor *tensor);
 /* Marks a tensor as verified. The shard must have marks. May be called by several threads for one
    tensor. */

@@ -330,7 +330,7 @@ static coffer_status verify_with(verify_job *job, bool *sound, const coffer_dige
     return status;
 }
 
-/* `sound` may be NULL; otherwise it has room for `count`. It is filled if all digests could be
+/* `sound` may be NULL; otherwise it has space for `count`. It is filled if all digests could be
    computed, whether they match or not. */
 coffer_status coffer_verify(const coffer *model, const coffer_tensor *const *tensors, size_t count, bool *sound,
                             const coffer_digest_options *options, coffer_error *err)

@@ -11,10 +11,10 @@
 #define HTTP_BUFFER_SIZE (256L << 10)
 /* Bytes of all lines of an exchange: interim answers, the head that counts, and a trailer after the
    body. A server must not be able to keep us reading lines for ever. */
-#define HTTP_MOST_LINES ((uint64_t)256 << 10)
+#define HTTP_MAX_LINES ((uint64_t)256 << 10)
 /* The least rate of a body, in bytes per second averaged over timeout_ms: a server that sends less
    is treated as one that sends nothing. */
-#define HTTP_LEAST_RATE ((uint64_t)128)
+#define HTTP_MIN_RATE ((uint64_t)128)
 
 /* One exchange while it runs: what libcurl's callbacks get. It lives on the stack of the thread
    that asks, and libcurl calls back on that thread only. */
@@ -49,7 +49,7 @@ static bool http_keep(char *to, size_t size, const char *value, size_t value_len
 
 /* Keeps what tells one version of a file from another. One that is too long must still differ from
    others, so its length and FNV-1a are kept instead. Without quotes that is no strong ETag
-   (coffer__http_is_strong), so it is compared, but never sent. The buffer must have room for two
+   (coffer__http_is_strong), so it is compared, but never sent. The buffer must have space for two
    numbers of 20 digits and a blank. */
 static void http_keep_validator(char *to, size_t size, const char *value, size_t value_len)
 {
@@ -141,7 +141,7 @@ static size_t http_take_line(char *line, size_t size, size_t count, void *ctx)
     http_exchange *exchange = ctx;
     const size_t line_len = size * count;
     exchange->lines += line_len;
-    if (exchange->lines > HTTP_MOST_LINES) {
+    if (exchange->lines > HTTP_MAX_LINES) {
         return 0;
     }
     /* Trailers: counted above, and otherwise ignored. */
@@ -472,7 +472,7 @@ static const char *http_words(const coffer__libcurl *curl, void *easy, const htt
     if (code == COFFER__CURLE_OPERATION_TIMEDOUT) {
         return "sent nothing";
     }
-    if (code == COFFER__CURLE_WRITE_ERROR && exchange->lines > HTTP_MOST_LINES) {
+    if (code == COFFER__CURLE_WRITE_ERROR && exchange->lines > HTTP_MAX_LINES) {
         return "the answer's head is longer than 256 KiB";
     }
     if (code == COFFER__CURLE_BAD_FUNCTION_ARGUMENT) {
@@ -491,7 +491,7 @@ static const char *http_words(const coffer__libcurl *curl, void *easy, const htt
 static uint64_t http_left(http_exchange *exchange)
 {
     const uint64_t timeout_ms = exchange->request->timeout_ms;
-    const uint64_t least = timeout_ms * HTTP_LEAST_RATE / 1000 + 1;
+    const uint64_t least = timeout_ms * HTTP_MIN_RATE / 1000 + 1;
     if (exchange->reply->body - exchange->counted >= least) {
         http_move_deadline(exchange);
     }

@@ -247,7 +247,7 @@ bool coffer__http_sha256_hex(const char *text, uint8_t digest[32])
     return len == 64 + 2 * quote && coffer__hex_read(digest, 32, text + quote, 64);
 }
 
-/* 32 bytes are 44 characters. Text with less padding has more bytes, which need room before they are
+/* 32 bytes are 44 characters. Text with less padding has more bytes, which need space before they are
    refused. */
 bool coffer__http_sha256_base64(const char *text, uint8_t digest[32])
 {

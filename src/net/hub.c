@@ -111,7 +111,7 @@ static coffer_status hub_take_token(coffer__hub *hub, const char *what, const ch
 }
 
 /* The token in a file, if there is one, without the white space after it. A file that cannot be
-   read is like none. What is in the file is checked like any token. The room is a little larger
+   read is like none. What is in the file is checked like any token. The space is a little larger
    than a token, so that white space at the end does not count as too long. */
 static coffer_status hub_read_token(coffer__hub *hub, const char *path, coffer_error *err)
 {
@@ -343,9 +343,9 @@ bool coffer__hub_write(const coffer__hub_name *name, const char *revision, coffe
     return hub_build(text, parts, sizeof parts / sizeof parts[0]);
 }
 
-/* The file's name up to its last slash, or all of it. The room has one byte more than a file's
+/* The file's name up to its last slash, or all of it. The space has one byte more than a file's
    name, for the slash of the longest folder. */
-void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MOST_FILE + 1])
+void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MAX_FILE + 1])
 {
     const size_t all = coffer__text_len(name->file);
     size_t len = is_folder ? all : 0;
@@ -361,7 +361,7 @@ void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folde
    says. On failure the file of *name is "". */
 bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file, size_t len)
 {
-    char path[COFFER__HUB_MOST_FILE + 1];
+    char path[COFFER__HUB_MAX_FILE + 1];
     coffer__hub_folder(name, is_folder, path);
     return coffer__text_append(path, sizeof path, file, len) &&
            hub_keep(name->file, sizeof name->file, path, coffer__text_len(path));
@@ -399,7 +399,7 @@ static bool hub_commit(const coffer__path *repository, const char *revision, cha
         memcpy(commit, revision, coffer__text_len(revision) + 1);
         return true;
     }
-    const bool found = hub_build(&refs, parts, 2) && hub_read_line(refs.text, commit, COFFER__HUB_MOST_REVISION) &&
+    const bool found = hub_build(&refs, parts, 2) && hub_read_line(refs.text, commit, COFFER__HUB_MAX_REVISION) &&
                        coffer__hub_is_commit(commit);
     if (!found) {
         commit[0] = '\0';
@@ -408,7 +408,7 @@ static bool hub_commit(const coffer__path *repository, const char *revision, cha
 }
 
 /* A snapshot's file is usually a link to a blob; one whose blob was deleted does not exist. The
-   path is not resolved here; place.c does that. *path is unspecified after false. */
+   path is not resolved here; model_dir.c does that. *path is unspecified after false. */
 bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, char *commit, coffer__path *path)
 {
     commit[0] = '\0';

@@ -19,8 +19,8 @@
 #include "paths.h"
 #include "url.h"
 
-#define COFFER__HUB_MOST_REVISION 128
-#define COFFER__HUB_MOST_FILE 1024
+#define COFFER__HUB_MAX_REVISION 128
+#define COFFER__HUB_MAX_FILE 1024
 
 /* Read once, and constant afterwards. The token is only ever sent where coffer__hub_is_host says
    so, and appears in no message. */
@@ -35,11 +35,11 @@ typedef struct coffer__hub {
 /* A repository, and perhaps a file in it. Every text in it has been checked: none is a path that
    leads upwards, and none has a control character. */
 typedef struct coffer__hub_name {
-    const char *kind;                         /* "models", "datasets" or "spaces" */
-    char owner[128];                          /* "" when it has none */
-    char name[128];                           /* "" when it is none of the Hub's */
-    char revision[COFFER__HUB_MOST_REVISION]; /* "main" when none is stated */
-    char file[COFFER__HUB_MOST_FILE];         /* with slashes; "" when none is stated */
+    const char *kind;                        /* "models", "datasets" or "spaces" */
+    char owner[128];                         /* "" when it has none */
+    char name[128];                          /* "" when it is none of the Hub's */
+    char revision[COFFER__HUB_MAX_REVISION]; /* "main" when none is stated */
+    char file[COFFER__HUB_MAX_FILE];         /* with slashes; "" when none is stated */
 } coffer__hub_name;
 
 /* Reads the environment. `token` takes precedence over it, "" for none; with NULL the environment
@@ -57,9 +57,9 @@ bool coffer__hub_is_host(const coffer__hub *hub, const coffer__url *url);
    is in; false if that is too long, or not a valid name. */
 bool coffer__hub_beside(coffer__hub_name *name, bool is_folder, const char *file, size_t len);
 /* The name of that folder, with a slash at its end; "" for the repository itself. */
-void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MOST_FILE + 1]);
-/* Where the file is in the cache; false if it is not there. *commit, which has room for
-   COFFER__HUB_MOST_REVISION bytes, is set to what the cache has for the revision, or "", in either
+void coffer__hub_folder(const coffer__hub_name *name, bool is_folder, char folder[COFFER__HUB_MAX_FILE + 1]);
+/* Where the file is in the cache; false if it is not there. *commit, which has space for
+   COFFER__HUB_MAX_REVISION bytes, is set to what the cache has for the revision, or "", in either
    case: all files of the model must come from it. */
 bool coffer__hub_cached(const coffer__hub *hub, const coffer__hub_name *name, char *commit, coffer__path *path);
 /* The URL of the file at a revision. */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* 7.85.0, the first version with CURLOPT_PROTOCOLS_STR. */
-#define LIBCURL_LEAST 0x075500u
+#define LIBCURL_MIN 0x075500u
 
 /* Which function goes where in the table. coffer__os_library_find stores each by its place in the
    struct. */
@@ -69,7 +69,7 @@ coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err)
         }
     }
     const coffer__curl_version *version = curl->version_info(COFFER__CURLVERSION_FIRST);
-    if (version->version_num < LIBCURL_LEAST) {
+    if (version->version_num < LIBCURL_MIN) {
         return coffer__fail(err, COFFER_ERR_NO_NETWORK,
                             "the libcurl of this system is version %s: 7.85 or newer is needed to open URLs",
                             version->version);

@@ -111,7 +111,7 @@ static bool s3_is_region(const char *text)
 }
 
 /* "aws:amz:REGION:s3" is how libcurl is told to sign for S3. The default is the region of most
-   public buckets. The signature's text always has room, because the region was checked against a
+   public buckets. The signature's text always has space, because the region was checked against a
    smaller one. */
 coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err)
 {
@@ -164,7 +164,7 @@ void coffer__s3_lines(const coffer__s3 *s3, bool is_signed, const char *lines[CO
 /* Amazon's buckets are addressed by host (BUCKET.s3.REGION.amazonaws.com) where their name allows
    it. Other stores often have no such host names, so there the bucket is the first component of the
    path. The parts before the path always fit; only what comes from the user's text is checked for
-   room. */
+   space. */
 coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url *url, coffer_error *err)
 {
     char made[COFFER__URL_SIZE] = "";
@@ -191,7 +191,7 @@ coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url
         (void)s3_append(made, sizeof made, s3->region);
         (void)s3_append(made, sizeof made, ".amazonaws.com");
     }
-    /* From here on text comes from the user; 0 means that there was no room, and stays 0. */
+    /* From here on text comes from the user; 0 means that there was no space, and stays 0. */
     size_t used = coffer__text_len(made);
     if (!in_host) {
         used = coffer__url_append(made, used, "/", 1, "/");

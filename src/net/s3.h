@@ -26,7 +26,7 @@ typedef struct coffer__s3 {
 coffer_status coffer__s3_settings(coffer__s3 *s3, coffer_error *err);
 /* The URL of an object, or, without a key, of the bucket. The key is taken literally: nothing in it
    is an escape. `text` begins with s3://. COFFER_ERR_URL if there is no bucket, no slash after it,
-   or no room. */
+   or no space. */
 coffer_status coffer__s3_url(const coffer__s3 *s3, const char *text, coffer__url *url, coffer_error *err);
 
 /* The additional lines of a request's head, signed or not: ended by NULL, borrowed from `s3`. */

@@ -55,8 +55,8 @@ typedef struct coffer__source_http {
     char linked_etag[128]; /* what the Hub says of the whole file's digest, or "" … */
     char checksum[64];     /* … and what an object store says */
     bool checksum_asked;   /* the store was asked for it: an answer with a part does not state it */
-    char commit[COFFER__HUB_MOST_REVISION]; /* of the Hub's repository, or "" */
-    uint8_t *head;                          /* the file's first bytes */
+    char commit[COFFER__HUB_MAX_REVISION]; /* of the Hub's repository, or "" */
+    uint8_t *head;                         /* the file's first bytes */
     size_t head_size;
     bool sequential;           /* the server does not support ranges */
     coffer__mutex lock;        /* guards `place` */
@@ -216,8 +216,8 @@ static coffer_status source_http_judge(source_http_part *part, const coffer__htt
     return status;
 }
 
-/* Puts bytes where they belong; false if the taker wants no more. There is room: `expected` was
-   compared with the part, and the callers compare `size` with it. `part->to` has room for
+/* Puts bytes where they belong; false if the taker wants no more. There is space: `expected` was
+   compared with the part, and the callers compare `size` with it. `part->to` has space for
    `part->size` bytes, and the part never grows. */
 static bool source_http_hand_on(source_http_part *part, const uint8_t *bytes, size_t size)
 {
@@ -418,7 +418,7 @@ static coffer_status source_http_fetch(source_http_part *part, const coffer__wat
    ordinary size costs no request but the one that opened the source. An empty rest asks nothing at
    all. The kept bytes are constant after opening, so any number of threads copy them without a
    lock. */
-static coffer_status source_http_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+static coffer_status source_http_read_at(const coffer__byte_source *source, uint64_t offset, void *buffer, size_t size,
                                          const coffer__watch *watch, coffer_error *err)
 {
     source_http *file = source->state.kept;
@@ -436,7 +436,7 @@ static coffer_status source_http_read_at(const coffer__source *source, uint64_t 
 /* As source_http_read_at. hand_on counts what it took, so the fetch begins after the kept bytes.
    Bytes that were taken are never handed on twice: after a broken answer the next question begins
    at part.done. */
-static coffer_status source_http_stream(const coffer__source *source, uint64_t offset, uint64_t size,
+static coffer_status source_http_stream(const coffer__byte_source *source, uint64_t offset, uint64_t size,
                                         const coffer__taker *taker, const coffer__watch *watch, coffer_error *err)
 {
     source_http *file = source->state.kept;
@@ -452,7 +452,7 @@ static coffer_status source_http_stream(const coffer__source *source, uint64_t o
 
 /* The client is shared; this gives up the source's own share of it. No other thread may use the
    source by then (source.h). */
-static void source_http_close(coffer__source *source)
+static void source_http_close(coffer__byte_source *source)
 {
     source_http *file = source->state.kept;
     const coffer_allocator allocator = file->allocator;
@@ -467,7 +467,7 @@ static void source_http_close(coffer__source *source)
 /* The URL as it was named, the commit, the ETag and the date, a line each. Without ETag and date a
    version cannot be told from another, and nothing may be resumed or trusted by it. A text that
    does not fit is no identity: a cut one could be that of another file. */
-static bool source_http_identity(const coffer__source *source, char *text)
+static bool source_http_identity(const coffer__byte_source *source, char *text)
 {
     const source_http *file = source->state.kept;
     const char *const lines[] = { file->origin.url.text, file->commit, file->etag, file->modified };
@@ -483,7 +483,7 @@ static bool source_http_identity(const coffer__source *source, char *text)
 }
 
 /* "" for files that are none of the Hub's. */
-static const char *source_http_commit(const coffer__source *source)
+static const char *source_http_commit(const coffer__byte_source *source)
 {
     const source_http *file = source->state.kept;
     return file->commit;
@@ -491,7 +491,7 @@ static const char *source_http_commit(const coffer__source *source)
 
 /* All bytes of a file that is no longer than the first request. Constant after opening. NULL for an
    empty file, and for one of which more has to be asked for. */
-static const void *source_http_kept(const coffer__source *source)
+static const void *source_http_kept(const coffer__byte_source *source)
 {
     const source_http *file = source->state.kept;
     return file->size > 0 && file->head_size == file->size ? file->head : NULL;
@@ -537,7 +537,7 @@ static void source_http_ask_checksum(source_http *file)
 /* The Hub's ETag of a large file is its SHA-256; object stores state one in a header. An object
    that came whole with the first answer needs no further question. A digest of another form (a
    multipart checksum of S3, a SHA-1 of git) is not one of these 32 bytes and counts as none. */
-static bool source_http_stated_sha256(const coffer__source *source, uint8_t digest[32])
+static bool source_http_stated_sha256(const coffer__byte_source *source, uint8_t digest[32])
 {
     source_http *file = source->state.kept;
     if (file->origin.signs && file->checksum[0] == '\0' && !file->checksum_asked && file->head_size < file->size) {
@@ -552,7 +552,7 @@ static bool source_http_stated_sha256(const coffer__source *source, uint8_t dige
    head is allocated in full at once: the server alone knows how much of it will be used. The traits
    say: every read is a round trip, answers may differ from one time to the next, and libcurl runs
    on the calling thread. */
-static coffer_status source_http_new(coffer__source *source, coffer__web *web, const coffer__web_address *address,
+static coffer_status source_http_new(coffer__byte_source *source, coffer__web *web, const coffer__web_address *address,
                                      const coffer_allocator *allocator, coffer_error *err)
 {
     static const coffer__source_ops ops = { .kind = "the file at a URL",
@@ -578,7 +578,7 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
     file->origin = *address;
     file->place = *address;
     coffer__source_init(source, &ops, 0,
-                        (coffer__source_traits){ .far = true, .streams = true, .fickle = true, .foreign = true });
+                        (coffer__source_traits){ .far = true, .streams = true, .unstable = true, .foreign = true });
     source->state.kept = file;
     return COFFER_OK;
 }
@@ -586,7 +586,7 @@ static coffer_status source_http_new(coffer__source *source, coffer__web *web, c
 /* Opening is the first request. What it read is kept and its answer is pinned; the size is known
    afterwards, whichever of the three kinds of answers came. The first request is retried like any
    other. `size` may have shrunk on the way, so what counts as the head is what has arrived. */
-coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const coffer__web_address *address,
+coffer_status coffer__source_web(coffer__byte_source *source, coffer__web *web, const coffer__web_address *address,
                                  const coffer__watch *watch, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer_status status = source_http_new(source, coffer__web_share(web), address, allocator, err);
@@ -607,7 +607,7 @@ coffer_status coffer__source_web(coffer__source *source, coffer__web *web, const
 }
 
 /* The first request of a file at a URL has no watch of its own here: the client's is asked. */
-coffer_status coffer__source_location(coffer__source *source, const coffer__location *location,
+coffer_status coffer__source_location(coffer__byte_source *source, const coffer__location *location,
                                       const coffer_allocator *allocator, coffer_error *err)
 {
     return location->local.text[0] != '\0'

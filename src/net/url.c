@@ -80,7 +80,7 @@ static const struct url_scheme_row *url_find_scheme(const char *text, size_t len
     return NULL;
 }
 
-/* Each character is checked for room before it is written, with a byte left for the NUL. On failure
+/* Each character is checked for space before it is written, with a byte left for the NUL. On failure
    the text has no NUL where it was cut, so it must not be used. */
 size_t coffer__url_append(char *out, size_t used, const char *text, size_t text_len, const char *keep)
 {
@@ -124,7 +124,7 @@ static bool url_has_user(const char *text)
    that have no place in a host are refused instead of escaped: different programs read such URLs
    differently, which is how requests end up at the wrong host. An address in brackets must be
    closed. 255 is the longest name that DNS has, and bounds what is written before the path, so the
-   fixed buffer always has room for scheme, host and port. */
+   fixed buffer always has space for scheme, host and port. */
 static coffer_status url_read_host(coffer__url *url, const char *text, size_t *at, coffer_error *err)
 {
     const bool address = text[*at] == '[';

@@ -51,12 +51,12 @@ coffer_status coffer__url_read_base(coffer__url *url, const char *name, const ch
 coffer_status coffer__url_follow(coffer__url *url, const coffer__url *base, const char *location, coffer_error *err);
 /* Changes a URL to that of another file beside it, or, if it ends in a slash, in it. Everything in
    the name that has a meaning in URLs becomes %XX, except for slashes, which lead to folders below. The query is dropped, since it belonged to the
-   other file. False if there is no room. */
+   other file. False if there is no space. */
 bool coffer__url_beside(coffer__url *url, const char *name, size_t name_len);
 /* Whether two URLs have the same scheme, host and port: what credentials belong to. */
 bool coffer__url_same_origin(const coffer__url *a, const coffer__url *b);
 /* Appends `text` to the `used` characters of a URL that are there, everything but letters, digits,
-   "-._~" and what `keep` has as %XX; returns the new length, or 0 when there is no room. */
+   "-._~" and what `keep` has as %XX; returns the new length, or 0 when there is no space. */
 size_t coffer__url_append(char *out, size_t used, const char *text, size_t text_len, const char *keep);
 
 #endif

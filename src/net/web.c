@@ -12,9 +12,9 @@
 
 /* Connections that wait to be used again, hops of one question, and the defaults of
    docs/network.md. Times are in milliseconds unless stated otherwise. */
-#define WEB_MOST_IDLE 64
-#define WEB_MOST_REDIRECTS 10
-#define WEB_MOST_REFUSAL ((uint64_t)64 << 10) /* bytes of a refusal that are read to keep its connection */
+#define WEB_MAX_IDLE 64
+#define WEB_MAX_REDIRECTS 10
+#define WEB_MAX_REFUSAL ((uint64_t)64 << 10) /* bytes of a refusal that are read to keep its connection */
 #define WEB_TIMEOUT_MS 30000
 #define WEB_LONGEST_TIMEOUT_MS 86400000u
 #define WEB_RETRIES 5
@@ -42,7 +42,7 @@ struct coffer__web {
     bool proving; /* the authorities were read, if possible; constant from then on, too */
     coffer__authorities authorities;
     size_t idle_count;
-    coffer__http_line idle[WEB_MOST_IDLE];
+    coffer__http_line idle[WEB_MAX_IDLE];
 };
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
@@ -350,7 +350,7 @@ static coffer__authorities *web_authorities(coffer__web *web, const coffer__web_
 static void web_give_line(coffer__web *web, coffer__http_line *line)
 {
     coffer__os_mutex_lock(&web->lock);
-    const bool kept = web->idle_count < WEB_MOST_IDLE;
+    const bool kept = web->idle_count < WEB_MAX_IDLE;
     if (kept) {
         web->idle[web->idle_count++] = *line;
     }
@@ -384,7 +384,7 @@ static bool web_take(void *ctx, const coffer__http_reply *reply, const uint8_t *
     if (reply->body == 0) {
         (void)coffer__http_error_code((const char *)bytes, size, asking->reason, sizeof asking->reason);
     }
-    return size <= WEB_MOST_REFUSAL && reply->body <= WEB_MOST_REFUSAL - size;
+    return size <= WEB_MAX_REFUSAL && reply->body <= WEB_MAX_REFUSAL - size;
 }
 
 /* The other statuses of 3xx lead nowhere: they offer a choice (300), or say that nothing changed
@@ -489,7 +489,7 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
     };
     answer->linked_etag[0] = '\0';
     answer->commit[0] = '\0';
-    for (unsigned hops = 0; hops <= WEB_MOST_REDIRECTS; hops++) {
+    for (unsigned hops = 0; hops <= WEB_MAX_REDIRECTS; hops++) {
         web_asking asking = { .question = question };
         request.ctx = &asking;
         answer->from = next;
@@ -512,7 +512,7 @@ static coffer_status web_follow(coffer__web *web, const coffer__http_line *line,
         }
     }
     return coffer__fail(err, COFFER_ERR_REDIRECT, "the server redirects more than %u times, perhaps in a circle",
-                        (uint64_t)WEB_MOST_REDIRECTS);
+                        (uint64_t)WEB_MAX_REDIRECTS);
 }
 
 /* The line is given back whatever happened: libcurl closes a connection that broke or was given up,

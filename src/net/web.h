@@ -49,12 +49,12 @@ typedef struct coffer__web_address {
 /* What a URL names. Its text is read once, when the client is made; every other location is made
    from that one. */
 typedef struct coffer__location {
-    coffer__web *web;                       /* who asks for it */
-    coffer__web_address address;            /* on the server; of the Hub at the commit, where one is known */
-    coffer__hub_name hub;                   /* as it was named; `name` is "" when it is none of the Hub's */
-    char commit[COFFER__HUB_MOST_REVISION]; /* that the Hub's cache has for its revision, or "" */
-    coffer__path local;                     /* the file in the Hub's cache; "" when it is not there */
-    bool is_folder;                         /* not one file: a repository, or a URL that ends in a slash */
+    coffer__web *web;                      /* who asks for it */
+    coffer__web_address address;           /* on the server; of the Hub at the commit, where one is known */
+    coffer__hub_name hub;                  /* as it was named; `name` is "" when it is none of the Hub's */
+    char commit[COFFER__HUB_MAX_REVISION]; /* that the Hub's cache has for its revision, or "" */
+    coffer__path local;                    /* the file in the Hub's cache; "" when it is not there */
+    bool is_folder;                        /* not one file: a repository, or a URL that ends in a slash */
 } coffer__location;
 
 /* What the client was made for. Borrowed from the client. */
@@ -89,10 +89,10 @@ typedef struct coffer__web_question {
 typedef struct coffer__web_answer {
     coffer__http_end end;
     const char *words;
-    coffer__http_reply reply;               /* the last one */
-    coffer__web_address from;               /* where that came from, after all redirects */
-    char linked_etag[128];                  /* what the Hub said of the file on the way, or "" */
-    char commit[COFFER__HUB_MOST_REVISION]; /* and of its repository */
+    coffer__http_reply reply;              /* the last one */
+    coffer__web_address from;              /* where that came from, after all redirects */
+    char linked_etag[128];                 /* what the Hub said of the file on the way, or "" */
+    char commit[COFFER__HUB_MAX_REVISION]; /* and of its repository */
 } coffer__web_answer;
 
 /* Asks once, following redirects. COFFER_OK whatever the answer is, so look at answer->end and the
@@ -106,9 +106,9 @@ coffer_status coffer__web_ask(coffer__web *web, const coffer__web_question *ques
 typedef struct coffer__web_whole {
     uint8_t *bytes; /* the caller's to free; NULL when there are none */
     size_t size;
-    char commit[COFFER__HUB_MOST_REVISION]; /* of the Hub's repository, or "" */
-    bool has_sha256;                        /* an object store states one, … */
-    uint8_t sha256[32];                     /* … which is the caller's to compare */
+    char commit[COFFER__HUB_MAX_REVISION]; /* of the Hub's repository, or "" */
+    bool has_sha256;                       /* an object store states one, … */
+    uint8_t sha256[32];                    /* … which is the caller's to compare */
 } coffer__web_whole;
 
 /* Reads a whole file of at most `most` bytes; COFFER_ERR_INDEX_TOO_LARGE if it has more. *whole is

@@ -9,42 +9,43 @@
 
 #include <string.h>
 
-#define WHOLE_LEAST_ROOM ((size_t)64 << 10)
+#define WHOLE_MIN_CAPACITY ((size_t)64 << 10)
 
-/* `room` bytes are allocated and `size` of them used; size never exceeds `most`. */
+/* `capacity` bytes are allocated and `size` of them used; size never exceeds `most`. */
 typedef struct whole_body {
     const coffer_allocator *allocator;
     uint64_t most;
     uint8_t *bytes;
-    size_t room;
+    size_t capacity;
     size_t size;
     coffer_status verdict; /* COFFER_OK while nothing is wrong with it */
 } whole_body;
 
-/* Makes room for `wanted` bytes in total. At least doubling keeps the number of copies small; the
-   room may exceed `most`, but the size never does. `room` is computed in 64 bits and compared with
+/* Makes space for `wanted` bytes in total. At least doubling keeps the number of copies small; the
+   space may exceed `most`, but the size never does. `capacity` is computed in 64 bits and compared with
    what size_t holds, so a 32-bit program fails for lack of memory and does not wrap around. */
 static coffer_status whole_grow(whole_body *body, uint64_t wanted)
 {
     if (wanted > body->most) {
         return COFFER_ERR_INDEX_TOO_LARGE;
     }
-    if (wanted <= body->room) {
+    if (wanted <= body->capacity) {
         return COFFER_OK;
     }
-    const uint64_t twice = (uint64_t)body->room * 2;
-    const uint64_t room = wanted > twice ? wanted : twice;
-    const size_t new_room = room < WHOLE_LEAST_ROOM ? WHOLE_LEAST_ROOM : (size_t)room;
-    uint8_t *grown = new_room < room ? NULL : coffer__realloc(body->allocator, body->bytes, body->room, new_room);
+    const uint64_t twice = (uint64_t)body->capacity * 2;
+    const uint64_t capacity = wanted > twice ? wanted : twice;
+    const size_t new_capacity = capacity < WHOLE_MIN_CAPACITY ? WHOLE_MIN_CAPACITY : (size_t)capacity;
+    uint8_t *grown =
+        new_capacity < capacity ? NULL : coffer__realloc(body->allocator, body->bytes, body->capacity, new_capacity);
     if (grown == NULL) {
         return COFFER_ERR_MEMORY;
     }
     body->bytes = grown;
-    body->room = new_room;
+    body->capacity = new_capacity;
     return COFFER_OK;
 }
 
-/* If the length is stated, room for all of it is made at once; the limit holds for it,
+/* If the length is stated, space for all of it is made at once; the limit holds for it,
    too, so a server that lies gains nothing. After an answer that broke off, the question
    is asked again, and the first piece (reply->body is 0) replaces what was kept. The
    memory of an earlier try is used again. A server that sends more than it stated is
@@ -120,9 +121,9 @@ coffer_status coffer__web_read(coffer__web *web, const coffer__web_address *addr
     memset(whole, 0, sizeof *whole);
     const coffer_status status = whole_ask(&body, web, address, &answer, err);
     uint8_t *fitted =
-        status != COFFER_OK || body.size == 0 ? NULL : coffer__realloc(allocator, body.bytes, body.room, body.size);
+        status != COFFER_OK || body.size == 0 ? NULL : coffer__realloc(allocator, body.bytes, body.capacity, body.size);
     if (fitted == NULL) {
-        coffer__free(allocator, body.bytes, body.room);
+        coffer__free(allocator, body.bytes, body.capacity);
     }
     if (status != COFFER_OK) {
         return status;

@@ -10,14 +10,14 @@
 
 /* Bytes between two updates of a hasher. What is hashed right after it was read is still in the
    processor's cache, so reads are small; a map costs no copy, so its pieces only bound the time
-   between two looks at the crew. */
+   between two looks at the thread pool. */
 #define DIGEST_READ_PIECE ((uint64_t)256 << 10)
 #define DIGEST_MAP_PIECE ((uint64_t)4 << 20)
 /* For far sources: a round trip costs more than the cache saves. */
 #define DIGEST_FAR_PIECE ((uint64_t)2 << 20)
 #define DIGEST_ALONE_SIZE ((uint64_t)1 << 20) /* below it starting a thread costs more than it brings */
 #define DIGEST_DEFAULT_THREADS 16u
-#define DIGEST_MOST_THREADS 64u
+#define DIGEST_MAX_THREADS 64u
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
 
@@ -49,8 +49,8 @@ static uint64_t digest_piece(const coffer__row *row)
     return coffer__row_is_far(row) ? DIGEST_FAR_PIECE : DIGEST_READ_PIECE;
 }
 
-/* A hasher that was left in the middle of a row is not used again: the crew stops, and it is freed.
-   After each piece the crew is told, which on the calling thread also asks the progress callback. */
+/* A hasher that was left in the middle of a row is not used again: the thread pool stops, and it is freed.
+   After each piece the thread pool is told, which on the calling thread also asks the progress callback. */
 coffer_status coffer__digest_row(const coffer__filler *worker, const coffer__hashers *hashers, const coffer__row *row,
                                  coffer_error *err)
 {
@@ -67,7 +67,7 @@ coffer_status coffer__digest_row(const coffer__filler *worker, const coffer__has
             return status;
         }
         at += size;
-        if (coffer__crew_advance(&worker->base, size)) {
+        if (coffer__thread_pool_advance(&worker->base, size)) {
             return COFFER_OK;
         }
     }
@@ -130,7 +130,7 @@ const coffer__row *coffer__streams_next(coffer__streams *streams)
 static uint64_t digest_most_threads(const coffer__streams *streams, uint32_t wanted)
 {
     if (wanted > 0) {
-        return wanted < DIGEST_MOST_THREADS ? wanted : DIGEST_MOST_THREADS;
+        return wanted < DIGEST_MAX_THREADS ? wanted : DIGEST_MAX_THREADS;
     }
     for (size_t i = 0; i < streams->count; i++) {
         if (coffer__row_is_far(&streams->rows[streams->order[i]])) {

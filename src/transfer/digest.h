@@ -33,7 +33,7 @@ typedef struct coffer__streams {
 coffer_status coffer__streams_begin(coffer__streams *streams, const coffer__row *rows, size_t count,
                                     const coffer_allocator *allocator, coffer_error *err);
 void coffer__streams_end(coffer__streams *streams, const coffer_allocator *allocator);
-/* Takes the next one; NULL when there is none. Not locked: the caller holds the crew's mutex. */
+/* Takes the next one; NULL when there is none. Not locked: the caller holds the thread pool's mutex. */
 const coffer__row *coffer__streams_next(coffer__streams *streams);
 /* How many threads are worth starting, the caller's included; 0 without rows. */
 size_t coffer__streams_threads(const coffer__streams *streams, uint32_t wanted);
@@ -45,8 +45,8 @@ coffer_status coffer__hashers_make(coffer__hashers *hashers, const coffer__strea
                                    const coffer_allocator *allocator, coffer_error *err);
 void coffer__hashers_free(coffer__hashers *hashers);
 
-/* Fetches and hashes a row, and counts its bytes. When the crew stops it returns COFFER_OK early,
-   without a digest: the failure that stopped the crew is already recorded, and is the answer of the
+/* Fetches and hashes a row, and counts its bytes. When the thread pool stops it returns COFFER_OK early,
+   without a digest: the failure that stopped the thread pool is already recorded, and is the answer of the
    call. */
 coffer_status coffer__digest_row(const coffer__filler *worker, const coffer__hashers *hashers, const coffer__row *row,
                                  coffer_error *err);

@@ -35,8 +35,8 @@ static coffer_status fill_bytes(const coffer__filler *worker, const coffer__row 
 }
 
 /* Called between the reads of one piece. Runs that are far apart may each take the device a while,
-   so a piece of many runs asks the crew now and then whether it is still wanted. The clock is read
-   each time, which is cheap; the crew's mutex is taken only every COFFER__WATCH_MS. The first call
+   so a piece of many runs asks the thread pool now and then whether it is still wanted. The clock is read
+   each time, which is cheap; the thread pool's mutex is taken only every COFFER__WATCH_MS. The first call
    starts the clock, so that a small read does not look at it at all. */
 static coffer_status fill_ask(coffer__filler *worker, coffer_error *err)
 {
@@ -48,7 +48,7 @@ static coffer_status fill_ask(coffer__filler *worker, coffer_error *err)
         return COFFER_OK;
     }
     worker->asked = now;
-    return coffer__crew_stop(&worker->base, 0)
+    return coffer__thread_pool_stop(&worker->base, 0)
                ? coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback")
                : COFFER_OK;
 }
@@ -78,7 +78,7 @@ static coffer_status fill_rows(const coffer__filler *worker, const coffer__piece
 }
 
 /* Runs that are each worth a read of their own, or that are in a map. From a map, as many runs of a
-   line are copied at once as may be without asking the crew. */
+   line are copied at once as may be without asking the thread pool. */
 static coffer_status fill_runs(coffer__filler *worker, const coffer__piece *piece, coffer_error *err)
 {
     const coffer__row *row = piece->row;
@@ -119,7 +119,7 @@ typedef struct fill_window {
  * into its place and needs no scratch.
  *
  * The first run decides whether the line is close enough to what is there. The others are at equal
- * distances, so one division says how many fit: `room` is what is left of `size` beyond that run, in
+ * distances, so one division says how many fit: `capacity` is what is left of `size` beyond that run, in
  * the direction of the stride. Comparisons add `longest_gap` to offsets within a source, which are
  * below 2^63, so nothing overflows.
  */
@@ -143,9 +143,9 @@ static uint64_t fill_window_extend(fill_window *window, const coffer__walk *walk
     const uint64_t distance = coffer__box_distance(stride);
     uint64_t runs = 1;
     if (most > 1 && distance <= run_size + longest_gap) {
-        const uint64_t room = stride < 0 ? size - (high - begin) : size - (end - low);
+        const uint64_t capacity = stride < 0 ? size - (high - begin) : size - (end - low);
         /* A stride of 0: the same bytes are wanted each time, and all of the line fits. */
-        runs = distance == 0 ? most : fill_min(most, 1 + room / distance);
+        runs = distance == 0 ? most : fill_min(most, 1 + capacity / distance);
     }
     const uint64_t reach = (runs - 1) * distance;
     window->low = stride < 0 ? fill_min(low, begin - reach) : low;
@@ -171,7 +171,7 @@ static fill_window fill_window_plan(coffer__walk walk, uint64_t most, uint64_t s
 }
 
 /* Runs that are too short for a read each, window by window. A window with a single run is read
-   into its place. The crew is asked after a window was read and before it is copied out, so that a
+   into its place. The thread pool is asked after a window was read and before it is copied out, so that a
    stop costs at most one read. */
 static coffer_status fill_short_runs(coffer__filler *worker, const coffer__piece *piece, coffer_error *err)
 {

@@ -8,8 +8,8 @@
 #ifndef COFFER_TRANSFER_FILL_H
 #define COFFER_TRANSFER_FILL_H
 
-#include "crew.h"
 #include "piece.h"
+#include "thread_pool.h"
 
 /* Memory for a tile. A worker holds the lock from the first read into it until the tile was copied out. */
 typedef struct coffer__slot {
@@ -19,15 +19,15 @@ typedef struct coffer__slot {
 
 /* What a worker fetches bytes with. The scratch memory is its own; it is empty when no row needs any. */
 typedef struct coffer__filler {
-    coffer__crew_worker base; /* first, so that a worker can be used as one of a crew */
-    uint64_t asked;           /* when the crew was last asked within a piece, by coffer__os_milliseconds; 0: never */
+    coffer__thread_pool_worker base; /* first, so that a worker can be used as one of a thread pool */
+    uint64_t asked; /* when the thread pool was last asked within a piece, by coffer__os_milliseconds; 0: never */
     uint8_t *scratch;
     size_t scratch_size;
     coffer__slot *slot; /* for tiles; NULL: no row needs it */
 } coffer__filler;
 
 /* Moves a piece, or fails; then its place may be filled in part. `tile` is read only if the piece
-   is one. COFFER_ERR_CANCELLED means that the crew is to stop, and is no fault of the piece. */
+   is one. COFFER_ERR_CANCELLED means that the thread pool is to stop, and is no fault of the piece. */
 coffer_status coffer__fill(coffer__filler *worker, const coffer__piece *piece, const coffer__tile *tile,
                            coffer_error *err);
 

@@ -3,20 +3,20 @@
  * The workers share nothing but a cursor and the checksums. Each piece is read, checked, changed and landed by one
  * worker, in memory of its own that stays in the cache; so the order in which pieces land is any.
  *
- * A failure of reading names the row, one of landing none: that is how the caller tells a bad source from a full disk.
+ * A failure of reading names the row, one of output target none: that is how the caller tells a bad source from a full disk.
  */
 #include "long_rows.h"
 
-#include "crew.h"
 #include "error.h"
+#include "thread_pool.h"
 
 #define LONG_PIECE ((uint64_t)COFFER__LONG_PIECE)
 /* Files take one write at a time, so a few threads are enough to keep one of them writing. */
-#define LONG_MOST_WORKERS 4u
+#define LONG_MAX_WORKERS 4u
 
-/* What the workers share. The cursor (row, skip, at) and the checksums change under the crew's mutex only. */
+/* What the workers share. The cursor (row, skip, at) and the checksums change under the thread pool's mutex only. */
 typedef struct long_job {
-    coffer__crew crew;
+    coffer__thread_pool thread_pool;
     const coffer__long_rows *which;
     size_t row;
     uint64_t skip;
@@ -24,7 +24,7 @@ typedef struct long_job {
 } long_job;
 
 typedef struct long_worker {
-    coffer__crew_worker base; /* must be first */
+    coffer__thread_pool_worker base; /* must be first */
     long_job *job;
     uint8_t *memory; /* LONG_PIECE bytes */
 } long_worker;
@@ -37,13 +37,13 @@ typedef struct long_piece {
     uint64_t at; /* bytes of all rows before it */
 } long_piece;
 
-/* Takes the next piece; false when there is none, or when the crew has failed. The crew's mutex is free. The mutex is
+/* Takes the next piece; false when there is none, or when the thread pool has failed. The thread pool's mutex is free. The mutex is
    held for a few sums only, and reading and writing go without it. After a failure nothing more is taken, so that the
-   crew comes to its end soon. */
+   thread pool comes to its end soon. */
 static bool long_take(long_job *job, long_piece *piece)
 {
-    coffer__os_mutex_lock(&job->crew.mutex);
-    const bool taken = job->crew.status == COFFER_OK && job->row < job->which->count;
+    coffer__os_mutex_lock(&job->thread_pool.mutex);
+    const bool taken = job->thread_pool.status == COFFER_OK && job->row < job->which->count;
     if (taken) {
         const uint64_t left = job->which->rows[job->row].size - job->skip;
         *piece = (long_piece){ job->row, job->skip, left < LONG_PIECE ? left : LONG_PIECE, job->at };
@@ -54,7 +54,7 @@ static bool long_take(long_job *job, long_piece *piece)
             job->skip = 0;
         }
     }
-    coffer__os_mutex_unlock(&job->crew.mutex);
+    coffer__os_mutex_unlock(&job->thread_pool.mutex);
     return taken;
 }
 
@@ -69,9 +69,9 @@ static void long_check(long_job *job, const coffer__row *row, const long_piece *
     }
     const uint32_t crc = coffer__crc32_update(checksum->crc32, 0, bytes, (size_t)piece->size);
     const uint32_t share = coffer__crc32_share(checksum->crc32, crc, row->size - piece->skip - piece->size);
-    coffer__os_mutex_lock(&job->crew.mutex);
+    coffer__os_mutex_lock(&job->thread_pool.mutex);
     checksum->value ^= share;
-    coffer__os_mutex_unlock(&job->crew.mutex);
+    coffer__os_mutex_unlock(&job->thread_pool.mutex);
 }
 
 /* Reads, checks and changes a piece, and lands it. `*failed` becomes the row's number if it could not be read. The
@@ -94,8 +94,8 @@ static coffer_status long_carry(const long_worker *worker, const long_piece *pie
     return job->which->land(job->which->ctx, row->at + piece->skip, worker->memory, (size_t)piece->size, err);
 }
 
-/* A piece that failed is counted, too: nobody is told any more. The crew stops after the piece at hand. Each failure
-   has an error of its own on this stack; the crew keeps that of the lowest piece, so that a file that was cut is
+/* A piece that failed is counted, too: nobody is told any more. The thread pool stops after the piece at hand. Each failure
+   has an error of its own on this stack; the thread pool keeps that of the lowest piece, so that a file that was cut is
    reported where it ends, whichever worker was the first to find nothing. */
 static void long_work(void *arg)
 {
@@ -105,13 +105,13 @@ static void long_work(void *arg)
     bool stop = false;
     while (!stop && long_take(job, &piece)) {
         coffer_error error;
-        size_t failed = COFFER__CREW_NO_ROW;
+        size_t failed = COFFER__THREAD_POOL_NO_ROW;
         coffer__error_clear(&error);
         const coffer_status status = long_carry(worker, &piece, &failed, &error);
         if (status != COFFER_OK) {
-            coffer__crew_fail_at(&job->crew, piece.at, status, &error, failed);
+            coffer__thread_pool_fail_at(&job->thread_pool, piece.at, status, &error, failed);
         }
-        stop = coffer__crew_advance(&worker->base, piece.size);
+        stop = coffer__thread_pool_advance(&worker->base, piece.size);
     }
 }
 
@@ -120,7 +120,7 @@ size_t coffer__long_rows_workers(const coffer__long_rows *which, uint32_t thread
 {
     const uint64_t pieces = which->size / (4 * LONG_PIECE);
     const uint64_t most = threads == 0 ? coffer__os_processors() : threads;
-    const uint64_t workers = most < LONG_MOST_WORKERS ? most : LONG_MOST_WORKERS;
+    const uint64_t workers = most < LONG_MAX_WORKERS ? most : LONG_MAX_WORKERS;
     return (size_t)(pieces < 2 ? 1 : workers < pieces ? workers : pieces);
 }
 
@@ -145,23 +145,23 @@ static bool long_is_own(const coffer__long_rows *which)
     return true;
 }
 
-/* Everything is on this stack: the crew has ended when it returns. The cursor begins where the caller has stopped in
+/* Everything is on this stack: the thread pool has ended when it returns. The cursor begins where the caller has stopped in
    the first row. Each worker has a stretch of the caller's memory for itself, so that none waits for another's. */
 coffer_status coffer__long_rows_run(const coffer__long_rows *which, size_t workers,
                                     const coffer__transfer_options *options, coffer_error *err)
 {
-    long_worker crew[LONG_MOST_WORKERS];
+    long_worker thread_pool[LONG_MAX_WORKERS];
     long_job job = { .which = which, .skip = which->skip };
-    job.crew = (coffer__crew){ .work = long_work,
-                               .progress = options->progress,
-                               .progress_ctx = options->progress_ctx,
-                               .total = which->size,
-                               .err = err,
-                               .failed = options->failed,
-                               .own_code = long_is_own(which) };
+    job.thread_pool = (coffer__thread_pool){ .work = long_work,
+                                             .progress = options->progress,
+                                             .progress_ctx = options->progress_ctx,
+                                             .total = which->size,
+                                             .err = err,
+                                             .failed = options->failed,
+                                             .own_code = long_is_own(which) };
     for (size_t i = 0; i < workers; i++) {
-        crew[i] = (long_worker){ .job = &job, .memory = which->memory + i * COFFER__LONG_PIECE };
+        thread_pool[i] = (long_worker){ .job = &job, .memory = which->memory + i * COFFER__LONG_PIECE };
     }
     long_begin(which);
-    return coffer__crew_run(&job.crew, crew, workers, sizeof *crew);
+    return coffer__thread_pool_run(&job.thread_pool, thread_pool, workers, sizeof *thread_pool);
 }

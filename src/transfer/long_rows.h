@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Long runs that have to come through memory on their way to somewhere that takes them from any thread: a crew takes pieces of them, and
+ * Long runs that have to come through memory on their way to somewhere that takes them from any thread: a thread pool takes pieces of them, and
  * each worker reads, checks, changes and lands its piece by itself. So one thread reads while another one writes, and
  * CRCs cost no time of their own.
  *

@@ -20,14 +20,14 @@ typedef struct coffer__checksum {
 } coffer__checksum;
 
 typedef struct coffer__row {
-    const coffer__source *source;
+    const coffer__byte_source *source;
     const uint8_t *map;     /* the source's byte 0 in memory: copied from there instead of read; or NULL */
     uint64_t offset;        /* in the source, of the byte from which the box counts */
     const coffer__box *box; /* NULL: `size` contiguous bytes from `offset` on */
     uint64_t size;          /* bytes of the result, which is dense: the box's runs without gaps */
     void *to;               /* `size` bytes; may be NULL with a digest: the bytes are only hashed */
-    uint64_t at;            /* the first byte's place on a landing; this and the next two are for coffer__land alone */
-    coffer__change change;  /* of the elements; the bytes of a unit are in one run */
+    uint64_t at; /* the first byte's place on an output target; this and the next two are for coffer__land alone */
+    coffer__change change;      /* of the elements; the bytes of a unit are in one run */
     coffer__checksum *checksum; /* NULL: none; otherwise `box` is NULL */
     coffer_algorithm algorithm; /* COFFER_NO_ALGORITHM: no digest; otherwise `box` is NULL */
     uint8_t *digest;            /* of the algorithm's size; written when all bytes were hashed */

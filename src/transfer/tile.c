@@ -291,7 +291,7 @@ void coffer__tiling_plan(coffer__tiling *tiling, const coffer__box *box, const c
     tiling_count(tiling);
 }
 
-/* Bands are contiguous in the result and ascend, as landings need that take their places in order.
+/* Bands are contiguous in the result and ascend, as output targets need that take their places in order.
    So all dimensions inside the cut one are whole, and all outside of it have one index. `size`
    becomes UINT64_MAX after the cut, so that nothing more fits. */
 void coffer__tiling_bands(coffer__tiling *tiling, const coffer__box *box, uint64_t most)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The executor. The crew shares two cursors under one mutex: which digest is next, and where the next
+ * The executor. The thread pool shares two cursors under one mutex: which digest is next, and where the next
  * piece begins. A worker holds the mutex only to advance a cursor. A piece has a few MiB, so that is
  * a few thousand times per second at most, and the mutex is hardly ever contended.
  *
@@ -25,21 +25,21 @@
 #define TRANSFER_PIECE_SIZE ((uint64_t)2 << 20)
 #define TRANSFER_ALONE_SIZE ((uint64_t)2 << 20) /* below it starting a thread costs more than it brings */
 #define TRANSFER_DEFAULT_THREADS 16u
-#define TRANSFER_MOST_THREADS 64u
+#define TRANSFER_MAX_THREADS 64u
 #define TRANSFER_TILES ((uint64_t)32 << 20) /* all tiles of all workers together */
 
 /* What all workers of one call share. `rows` is constant. The cursors (streams.next, and row, run
-   and skip of the queue) change only under the crew's mutex. */
+   and skip of the queue) change only under the thread pool's mutex. */
 typedef struct transfer_job {
     const coffer__row *rows;
     size_t row_count;
-    coffer__crew crew; /* its mutex guards what follows */
+    coffer__thread_pool thread_pool; /* its mutex guards what follows */
     coffer__streams streams;
     coffer__queue queue;
 } transfer_job;
 
-/* One worker. `filler` must be the first member: the crew and the work function get the address of
-   the worker and use it as a coffer__filler and as the coffer__crew_worker at its beginning.
+/* One worker. `filler` must be the first member: the thread pool and the work function get the address of
+   the worker and use it as a coffer__filler and as the coffer__thread_pool_worker at its beginning.
    Hashers are reused for all digests that a worker computes, so that hashing allocates nothing per
    row. */
 typedef struct transfer_worker {
@@ -64,25 +64,25 @@ static uint64_t transfer_min(uint64_t a, uint64_t b)
 
 /* ---- workers ----------------------------------------------------------------------------------------------------- */
 
-/* Takes the next row with a digest; NULL when there is none left, or when the crew has failed: then
+/* Takes the next row with a digest; NULL when there is none left, or when the thread pool has failed: then
    starting another row would only delay the answer. */
 static const coffer__row *transfer_take_stream(transfer_job *job)
 {
-    coffer__os_mutex_lock(&job->crew.mutex);
-    const coffer__row *row = job->crew.status == COFFER_OK ? coffer__streams_next(&job->streams) : NULL;
-    coffer__os_mutex_unlock(&job->crew.mutex);
+    coffer__os_mutex_lock(&job->thread_pool.mutex);
+    const coffer__row *row = job->thread_pool.status == COFFER_OK ? coffer__streams_next(&job->streams) : NULL;
+    coffer__os_mutex_unlock(&job->thread_pool.mutex);
     return row;
 }
 
-/* Takes the next piece and adds `done`, the bytes of the worker's previous piece, to the crew's
+/* Takes the next piece and adds `done`, the bytes of the worker's previous piece, to the thread pool's
    count. Doing both under one lock halves the number of times it is taken. Returns false when no
    piece is left, or when a worker has failed; the bytes are counted in any case. */
 static bool transfer_take(transfer_job *job, uint64_t done, coffer__piece *piece, coffer__tile *tile)
 {
-    coffer__os_mutex_lock(&job->crew.mutex);
-    job->crew.done += done;
-    const bool taken = job->crew.status == COFFER_OK && coffer__queue_next(&job->queue, piece, tile);
-    coffer__os_mutex_unlock(&job->crew.mutex);
+    coffer__os_mutex_lock(&job->thread_pool.mutex);
+    job->thread_pool.done += done;
+    const bool taken = job->thread_pool.status == COFFER_OK && coffer__queue_next(&job->queue, piece, tile);
+    coffer__os_mutex_unlock(&job->thread_pool.mutex);
     return taken;
 }
 
@@ -99,7 +99,7 @@ static size_t transfer_failed_row(const transfer_job *job, const coffer__piece *
 }
 
 /* Computes digests until none is left. There is no check between rows other than the one in
-   transfer_take_stream; within a row coffer__digest_row asks the crew after each piece. */
+   transfer_take_stream; within a row coffer__digest_row asks the thread pool after each piece. */
 static void transfer_work_streams(const transfer_worker *worker)
 {
     transfer_job *job = worker->job;
@@ -109,7 +109,7 @@ static void transfer_work_streams(const transfer_worker *worker)
         coffer__error_clear(&error);
         const coffer_status status = coffer__digest_row(&worker->filler, &worker->hashers, row, &error);
         if (status != COFFER_OK) {
-            coffer__crew_fail(&job->crew, status, &error, (size_t)(row - job->rows));
+            coffer__thread_pool_fail(&job->thread_pool, status, &error, (size_t)(row - job->rows));
         }
         row = transfer_take_stream(job);
     }
@@ -120,7 +120,7 @@ static void transfer_work_streams(const transfer_worker *worker)
  * of a piece that failed is counted, too, but then nobody is told any more.
  *
  * A cancelled read is no fault of a row, so it is reported without one. After a piece that
- * succeeded, the user is told; if the user cancels, the crew has failed and the next transfer_take
+ * succeeded, the user is told; if the user cancels, the thread pool has failed and the next transfer_take
  * returns false.
  */
 static void transfer_work_pieces(transfer_worker *worker)
@@ -136,10 +136,10 @@ static void transfer_work_pieces(transfer_worker *worker)
         done = piece.size;
         if (status != COFFER_OK) {
             const bool cancelled = status == COFFER_ERR_CANCELLED;
-            const size_t row = cancelled ? COFFER__CREW_NO_ROW : transfer_failed_row(job, &piece, &error);
-            coffer__crew_fail(&job->crew, status, &error, row);
+            const size_t row = cancelled ? COFFER__THREAD_POOL_NO_ROW : transfer_failed_row(job, &piece, &error);
+            coffer__thread_pool_fail(&job->thread_pool, status, &error, row);
         } else {
-            coffer__crew_tell(&worker->filler.base, done);
+            coffer__thread_pool_tell(&worker->filler.base, done);
         }
     }
 }
@@ -167,7 +167,7 @@ static void transfer_work(void *arg)
  */
 static size_t transfer_piece_threads(const transfer_job *job, uint64_t total, uint32_t wanted)
 {
-    const uint64_t most = wanted == 0 ? TRANSFER_DEFAULT_THREADS : transfer_min(wanted, TRANSFER_MOST_THREADS);
+    const uint64_t most = wanted == 0 ? TRANSFER_DEFAULT_THREADS : transfer_min(wanted, TRANSFER_MAX_THREADS);
     const uint64_t far = coffer__queue_far_pieces(&job->queue, most);
     const uint64_t pieces = total / TRANSFER_PIECE_SIZE + 1;
     if (far > 0) {
@@ -186,7 +186,7 @@ static size_t transfer_piece_threads(const transfer_job *job, uint64_t total, ui
 static transfer_memory transfer_measure(const transfer_job *job, uint32_t threads)
 {
     const size_t streams = coffer__streams_threads(&job->streams, threads);
-    const size_t pieces = transfer_piece_threads(job, job->crew.total - job->streams.total, threads);
+    const size_t pieces = transfer_piece_threads(job, job->thread_pool.total - job->streams.total, threads);
     const size_t of_streams = coffer__streams_scratch(&job->streams);
     const size_t of_pieces = coffer__queue_scratch(&job->queue);
     transfer_memory memory = { .workers = streams > pieces ? streams : pieces, .slots = 0 };
@@ -240,9 +240,9 @@ static void transfer_share(transfer_job *job, const transfer_memory *memory, tra
 }
 
 /* Makes the hashers on the calling thread, since the allocator may be called by that thread only,
-   and then runs the crew. When making one fails, transfer_run frees those that were made. */
-static coffer_status transfer_run_crew(transfer_job *job, transfer_worker *workers, size_t count,
-                                       const coffer_allocator *allocator, coffer_error *err)
+   and then runs the thread pool. When making one fails, transfer_run frees those that were made. */
+static coffer_status transfer_run_thread_pool(transfer_job *job, transfer_worker *workers, size_t count,
+                                              const coffer_allocator *allocator, coffer_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         const coffer_status status = coffer__hashers_make(&workers[i].hashers, &job->streams, allocator, err);
@@ -250,11 +250,11 @@ static coffer_status transfer_run_crew(transfer_job *job, transfer_worker *worke
             return status;
         }
     }
-    job->crew.own_code = transfer_is_own(job);
-    return coffer__crew_run(&job->crew, workers, count, sizeof *workers);
+    job->thread_pool.own_code = transfer_is_own(job);
+    return coffer__thread_pool_run(&job->thread_pool, workers, count, sizeof *workers);
 }
 
-/* Makes the locks of the tile slots, runs the crew, and destroys exactly the locks that were made. */
+/* Makes the locks of the tile slots, runs the thread pool, and destroys exactly the locks that were made. */
 static coffer_status transfer_run_locked(transfer_job *job, transfer_worker *workers, const transfer_memory *memory,
                                          coffer__slot *slots, const coffer_allocator *allocator, coffer_error *err)
 {
@@ -264,7 +264,7 @@ static coffer_status transfer_run_locked(transfer_job *job, transfer_worker *wor
         locks++;
     }
     if (locks == memory->slots) {
-        status = transfer_run_crew(job, workers, memory->workers, allocator, err);
+        status = transfer_run_thread_pool(job, workers, memory->workers, allocator, err);
     } else {
         status = coffer__fail(err, COFFER_ERR_IO, "the system cannot make a mutex");
     }
@@ -331,7 +331,8 @@ static coffer_status transfer_begin(transfer_job *job, const coffer_allocator *a
         return status;
     }
     uint64_t pieces = 0;
-    if (!coffer__queue_total(&job->queue, &pieces) || !coffer__add_u64(pieces, job->streams.total, &job->crew.total)) {
+    if (!coffer__queue_total(&job->queue, &pieces) ||
+        !coffer__add_u64(pieces, job->streams.total, &job->thread_pool.total)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "more than 2^64-1 bytes cannot be moved at once");
     }
     return COFFER_OK;
@@ -344,11 +345,11 @@ coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coff
     transfer_job job = {
         .rows = rows,
         .row_count = count,
-        .crew = { .work = transfer_work,
-                  .progress = options->progress,
-                  .progress_ctx = options->progress_ctx,
-                  .err = err,
-                  .failed = options->failed },
+        .thread_pool = { .work = transfer_work,
+                         .progress = options->progress,
+                         .progress_ctx = options->progress_ctx,
+                         .err = err,
+                         .failed = options->failed },
         .queue = { .rows = rows, .row_count = count, .tiles = options->tiles },
     };
     coffer_status status = transfer_begin(&job, options->allocator, err);

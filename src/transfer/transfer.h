@@ -5,12 +5,12 @@
  *
  *   fill.h      reads or copies them, and gathers runs that are scattered
  *   digest.h    hashes them on the way, where the row asks for a digest
- *   change.h    swaps bytes and changes signs, where the row asks for that; on a landing only
+ *   change.h    swaps bytes and changes signs, where the row asks for that; on an output target only
  *
- * The bytes end up in the program's memory, when the row has a place there, or on a landing
- * (landing.h), which receives them through memory.
+ * The bytes end up in the program's memory, when the row has a place there, or on an output target
+ * (output target.h), which receives them through memory.
  *
- * One executor carries rows out, with a crew of threads for each call. It cuts the rows into pieces of
+ * One executor carries rows out, with a thread pool of threads for each call. It cuts the rows into pieces of
  * a few MiB, which the workers take in order. A row with a digest is one piece, since a digest cannot
  * be computed in parts.
  *

@@ -5,11 +5,11 @@
  *
  *   clone     a clone by reflink gets the new header and replaces the file
  *   in place  the header is overwritten; until that is complete, an undo file lies beside the file (patch.h)
- *   clone     the same without room in the header: in the clone the data lies some blocks further on
+ *   clone     the same without space in the header: in the clone the data lies some blocks further on
  *   insert    if that is asked for: the file system moves the data by whole blocks, then the edit is done in place
- *   rewrite   a new file with room for the next edit replaces the file (sink.h)
+ *   rewrite   a new file with space for the next edit replaces the file (sink.h)
  *
- * The first two need room in the header: its length and the data stay where they are. docs/editing.md has the
+ * The first two need space in the header: its length and the data stay where they are. docs/editing.md has the
  * protocol.
  *
  * All ways hold a lock of the file from before the header is read until the end. The lock excludes other editors.
@@ -20,25 +20,25 @@
 #include "alloc.h"
 #include "bytes.h"
 #include "checked.h"
+#include "commit.h"
 #include "edit_text.h"
+#include "errno_status.h"
 #include "error.h"
 #include "hash.h"
-#include "landing.h"
 #include "libc_allocator.h"
 #include "model.h"
 #include "options.h"
 #include "os.h"
+#include "output_target.h"
 #include "parts.h"
 #include "patch.h"
 #include "paths.h"
-#include "publication.h"
 #include "record.h"
 #include "sink.h"
 #include "sniff.h"
 #include "sort.h"
 #include "source.h"
 #include "temporary.h"
-#include "trouble.h"
 
 #include <errno.h>
 #include <string.h>
@@ -69,7 +69,7 @@ typedef struct edit_job {
     coffer__os_info info;
     coffer_table *table;
     uint8_t *old; /* the first bytes of the file, … */
-    size_t old_room;
+    size_t old_capacity;
     size_t old_size; /* … and how many of them are the head */
     coffer__edit_text text;
     char digest[2 * COFFER_LARGEST_DIGEST_SIZE]; /* of the new metadata, as text; it is one of them */
@@ -101,7 +101,7 @@ coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__
     coffer__os_info info;
     int os_error = coffer__os_inspect(path, false, &info);
     if (os_error != 0) {
-        return coffer__trouble(err, "edit the file", NULL, os_error);
+        return coffer__errno_status(err, "edit the file", NULL, os_error);
     }
     if (info.kind == COFFER__OS_LINK) {
         if (!follow_links) {
@@ -115,10 +115,10 @@ coffer_status coffer__edit_resolve(const char *path, bool follow_links, coffer__
         os_error = coffer__os_inspect(real->text, false, &info);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "follow the symbolic link", NULL, os_error);
+        return coffer__errno_status(err, "follow the symbolic link", NULL, os_error);
     }
     return info.kind == COFFER__OS_REGULAR ? COFFER_OK
-                                           : coffer__trouble_of_kind(err, info.kind == COFFER__OS_DIRECTORY, NULL);
+                                           : coffer__kind_status(err, info.kind == COFFER__OS_DIRECTORY, NULL);
 }
 
 /* The file at the path is not the one that is locked. Trying again starts with the new file, so the
@@ -154,7 +154,7 @@ coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_inf
                             "another program is editing the file: try again when it has finished");
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "lock the file, which edits need", NULL, os_error);
+        return coffer__errno_status(err, "lock the file, which edits need", NULL, os_error);
     }
     coffer__os_info now;
     os_error = coffer__os_inspect(path->text, false, &now);
@@ -162,7 +162,7 @@ coffer_status coffer__edit_lock(int fd, const coffer__path *path, coffer__os_inf
         os_error = coffer__os_inspect_fd(fd, info);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "examine the file again", NULL, os_error);
+        return coffer__errno_status(err, "examine the file again", NULL, os_error);
     }
     return now.device == info->device && now.inode == info->inode ? COFFER_OK
                                                                   : edit_lost_its_place("nothing was edited", err);
@@ -210,7 +210,7 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
         os_error = coffer__os_open(job->path.text, COFFER__OS_READ, false, &job->fd);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "open the file to read and write", NULL, os_error);
+        return coffer__errno_status(err, "open the file to read and write", NULL, os_error);
     }
     status = edit_lock(job, err);
     job->by_new_file = job->by_new_file || edit_is_never_patched(job);
@@ -237,7 +237,7 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
     job->end = UINT64_MAX;
     job->table = NULL;
     job->old = NULL;
-    job->old_room = 0;
+    job->old_capacity = 0;
     job->old_size = 0;
     memset(&job->text, 0, sizeof job->text);
     job->fresh = NULL;
@@ -264,7 +264,7 @@ static void edit_deinit(edit_job *job)
     coffer__free(&job->allocator, job->fresh, job->fresh_size);
     coffer__edit_text_deinit(&job->text);
     coffer_table_free(job->table);
-    coffer__free(&job->allocator, job->old, job->old_room);
+    coffer__free(&job->allocator, job->old, job->old_capacity);
     if (job->fd >= 0) {
         (void)coffer__os_close(job->fd);
     }
@@ -289,11 +289,11 @@ static coffer_status edit_shrank(const edit_job *job, uint64_t end, coffer_error
 
 /* Reads the first `size` bytes of the file into job->old. It may be called again with a larger
    size: the buffer of the first read is freed and not grown, as none of it needs to be kept.
-   `old_room` is its size as allocated, which freeing needs. */
+   `old_capacity` is its size as allocated, which freeing needs. */
 static coffer_status edit_read_first(edit_job *job, size_t size, coffer_error *err)
 {
-    coffer__free(&job->allocator, job->old, job->old_room);
-    job->old_room = size;
+    coffer__free(&job->allocator, job->old, job->old_capacity);
+    job->old_capacity = size;
     job->old = coffer__alloc(&job->allocator, size);
     if (job->old == NULL) {
         return edit_out_of_header_memory(err);
@@ -301,7 +301,7 @@ static coffer_status edit_read_first(edit_job *job, size_t size, coffer_error *e
     size_t done = 0;
     const int os_error = coffer__os_read_at(job->fd, 0, job->old, size, &done);
     if (os_error != 0) {
-        return coffer__trouble(err, "read the file's header", NULL, os_error);
+        return coffer__errno_status(err, "read the file's header", NULL, os_error);
     }
     return done == size ? COFFER_OK : edit_shrank(job, done, err);
 }
@@ -339,7 +339,7 @@ static coffer_status edit_read_header_once(edit_job *job, coffer_error *err)
         }
         status = edit_read_first(job, (size_t)need, err);
         if (status == COFFER_OK) {
-            status = edit_parse(job, &job->table, &need, job->old, job->old_room, file_size, job->loose, err);
+            status = edit_parse(job, &job->table, &need, job->old, job->old_capacity, file_size, job->loose, err);
         }
     }
     job->old_size = status == COFFER_OK ? (size_t)coffer_table_data_offset(job->table) : 0;
@@ -461,7 +461,7 @@ static coffer_status edit_digest_algorithm(const edit_job *job, const coffer_edi
         return COFFER_OK;
     }
     /* The file keeps its digests. If it has none that can be used, there is nothing to keep true. */
-    if (coffer__recorded_algorithm(job->table, algorithm, NULL) != COFFER_OK) {
+    if (coffer__table_algorithm(job->table, algorithm, NULL) != COFFER_OK) {
         return COFFER_OK;
     }
     coffer_hasher *hasher = NULL;
@@ -556,7 +556,7 @@ static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *cl
     int os_error = edit_clone_fill(job, clone, first, end);
     if (os_error != 0) {
         coffer__temporary_discard(clone);
-        return coffer__trouble(err, "write the header into a clone of the file", NULL, os_error);
+        return coffer__errno_status(err, "write the header into a clone of the file", NULL, os_error);
     }
     bool changed = false;
     os_error = job->aside != NULL ? coffer__temporary_replace(clone, job->aside->fresh, true)
@@ -570,7 +570,7 @@ static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *cl
         return COFFER_OK;
     }
     os_error = edit_sync_names(job);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "make the finished edit durable", NULL, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "make the finished edit durable", NULL, os_error);
 }
 
 /* Clones the whole file and changes only the bytes that differ, so the data is shared and not
@@ -650,7 +650,7 @@ static uint64_t edit_slack(const edit_job *job)
 
 /* By how much the data moves so that the new header and the slack fit before it, in whole blocks;
    false if no header is that long. It is at least one block, so that the result always has more
-   room than before. The bound of a quarter of 2^64 leaves room for the rounding and for the size of
+   space than before. The bound of a quarter of 2^64 leaves space for the rounding and for the size of
    the data that is added later. */
 static bool edit_shift(const edit_job *job, uint64_t *shift)
 {
@@ -732,7 +732,7 @@ static void edit_forget_header(edit_job *job)
    that recovery from a crash here gives the file that was, with more slack, and never half an edit.
    The patch's sizes are those after the insertion, in bytes, and its `old` is the text to restore:
    see coffer__patch_insert. */
-static coffer_status edit_put_room_in(edit_job *job, uint64_t shift, coffer_error *err)
+static coffer_status edit_put_capacity_in(edit_job *job, uint64_t shift, coffer_error *err)
 {
     coffer__edit_text_deinit(&job->text);
     coffer_status status = coffer__edit_text_plan(&job->text, job->table, job->old, NULL, 0, NULL, err);
@@ -766,13 +766,13 @@ static coffer_status edit_read_and_plan(edit_job *job, const coffer_edit *edits,
 static coffer_status edit_look_again(edit_job *job, coffer_error *err)
 {
     const int os_error = coffer__os_inspect_fd(job->fd, &job->info);
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "examine the file", NULL, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "examine the file", NULL, os_error);
 }
 
 /* Moves the data while nobody else has the file open, since a reader with an open descriptor would
    see its tensors move. Then the header is read again and the edit is done within it. The claim
    lasts until both are complete. Whatever happens between, the claim is released at the end. If the
-   edit fails after the room was made, the file is whole, has its old metadata and more slack, and
+   edit fails after the space was made, the file is whole, has its old metadata and more slack, and
    the next edit fits. */
 static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, size_t count, coffer_error *err)
 {
@@ -786,7 +786,7 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
     if (os_error != 0) {
         return edit_not_claimed(os_error, err);
     }
-    coffer_status status = edit_put_room_in(job, shift, err);
+    coffer_status status = edit_put_capacity_in(job, shift, err);
     if (status == COFFER_OK) {
         /* The file has another size, other times and another header now; its tensors and its other metadata are the
            same. What is compared with the file from here on is the file as this edit left it. */
@@ -809,7 +809,7 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
    (coffer__land_in_sink). The source duplicates the descriptor, and reads by offset, so the job's
    own descriptor keeps the lock and its position does not matter. It is closed before the caller
    publishes or discards the sink. */
-static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_error *err)
+static coffer_status edit_move_data(edit_job *job, coffer__byte_sink *sink, coffer_error *err)
 {
     /* The head is written before the data, so it counts as done. */
     coffer__parts parts = { .before = job->fresh_size };
@@ -818,7 +818,7 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
         .progress = job->options.progress,
         .progress_ctx = job->options.progress_ctx,
     };
-    coffer__source source;
+    coffer__byte_source source;
     coffer_status status = coffer__source_fd(&source, job->fd, err);
     if (status != COFFER_OK) {
         return status;
@@ -837,7 +837,7 @@ static coffer_status edit_move_data(edit_job *job, coffer__sink *sink, coffer_er
    holes. Reserving comes first: a disk that is too full is reported before hours of copying. The
    head is written before the data, but nobody sees the file until it is published, so the order
    does not matter to readers. */
-static coffer_status edit_fill_sink(edit_job *job, coffer__sink *sink, coffer_error *err)
+static coffer_status edit_fill_sink(edit_job *job, coffer__byte_sink *sink, coffer_error *err)
 {
     sink->sparse = sink->keeps_holes && coffer__os_next_hole(job->fd, job->old_size) != UINT64_MAX;
     coffer_status status = sink->ops->reserve(sink, job->fresh_size + coffer_table_data_size(job->table), err);
@@ -890,7 +890,7 @@ static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__sink sink;
+    coffer__byte_sink sink;
     status = coffer__sink_path(&sink, &job->allocator, edit_target(job), job->options.sync, false, err);
     if (status != COFFER_OK) {
         return status;
@@ -948,7 +948,7 @@ static coffer_status edit_cut(edit_job *job, coffer_error *err)
     int os_error = coffer__os_truncate(job->fd, job->end);
     os_error = os_error == 0 ? coffer__os_sync(job->fd) : os_error;
     return os_error == 0 ? edit_look_again(job, err)
-                         : coffer__trouble(err, "cut the file where its data end", NULL, os_error);
+                         : coffer__errno_status(err, "cut the file where its data end", NULL, os_error);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
@@ -957,19 +957,19 @@ static coffer_status edit_cut(edit_job *job, coffer_error *err)
 static coffer_status edit_no_slack(const edit_job *job, coffer_error *err)
 {
     const uint64_t wanted = edit_header_part(job, job->text.size);
-    const uint64_t room = edit_header_part(job, job->old_size);
+    const uint64_t capacity = edit_header_part(job, job->old_size);
     coffer__fail(
         err, COFFER_ERR_NO_SLACK,
         "the new header needs %u bytes and the file has room for %u: allow a rewrite, which leaves room for the next "
         "edit, or remove other keys",
-        wanted, room);
-    return coffer__fail_sizes(err, COFFER_ERR_NO_SLACK, wanted, room);
+        wanted, capacity);
+    return coffer__fail_sizes(err, COFFER_ERR_NO_SLACK, wanted, capacity);
 }
 
-/* The header has no room, or the file itself must not be written to. Sharing blocks is tried first
+/* The header has no space, or the file itself must not be written to. Sharing blocks is tried first
    because it copies no data. It may have made a head before it failed, whose size is not that of a
    rewrite, so that one is dropped. */
-static coffer_status edit_with_more_room(edit_job *job, coffer_edit_way *way, coffer_error *err)
+static coffer_status edit_with_more_capacity(edit_job *job, coffer_edit_way *way, coffer_error *err)
 {
     if (job->options.mode == COFFER_EDIT_AUTO) {
         bool done = false;
@@ -1021,15 +1021,15 @@ static coffer_status edit_run(edit_job *job, const coffer_edit *edits, size_t co
         return status;
     }
     /* The new head fits where the old one is; the rest of it becomes padding. */
-    const bool has_room = job->text.size <= job->old_size;
-    if (has_room && job->options.mode != COFFER_EDIT_REWRITE && !job->by_new_file) {
+    const bool has_capacity = job->text.size <= job->old_size;
+    if (has_capacity && job->options.mode != COFFER_EDIT_REWRITE && !job->by_new_file) {
         return edit_within_header(job, way, err);
     }
     if (job->options.insert && job->options.mode != COFFER_EDIT_REWRITE) {
         *way = COFFER_EDITED_INSERT;
         return edit_by_insert(job, edits, count, err);
     }
-    return job->options.mode == COFFER_EDIT_IN_PLACE ? edit_no_slack(job, err) : edit_with_more_room(job, way, err);
+    return job->options.mode == COFFER_EDIT_IN_PLACE ? edit_no_slack(job, err) : edit_with_more_capacity(job, way, err);
 }
 
 /* An undo file beside the file means that an earlier edit was interrupted. The header may then
@@ -1067,7 +1067,7 @@ static coffer_status edit_open_to_read(edit_job *job, const char *path, coffer_e
     int os_error = coffer__os_open(path, COFFER__OS_READ, false, &job->fd);
     os_error = os_error == 0 ? coffer__os_inspect_fd(job->fd, &job->info) : os_error;
     if (os_error != 0) {
-        return coffer__trouble(err, "read the file's header", NULL, os_error);
+        return coffer__errno_status(err, "read the file's header", NULL, os_error);
     }
     return edit_is_wanted(job, err);
 }
@@ -1107,7 +1107,7 @@ coffer_status coffer_edit_metadata(const char *path, const coffer_edit *edits, s
 }
 
 /* Repeating it does no harm: each of the two recoveries finds out by itself what there is to do.
-   Recovering a save needs no lock of a file, as the publication locks the folder; recovering an
+   Recovering a save needs no lock of a file, as the commit locks the folder; recovering an
    edit takes the lock that every editor takes. */
 coffer_status coffer_recover(const char *path, const coffer_edit_options *options, coffer_error *err)
 {
@@ -1122,7 +1122,7 @@ coffer_status coffer_recover(const char *path, const coffer_edit_options *option
     const coffer__interrupted interrupted = coffer__saved_interrupted(path);
     if (interrupted == COFFER__INTERRUPTED_SAVE ||
         (interrupted == COFFER__INTERRUPTED_STRANGE && coffer__undo_look(path) != COFFER__UNDO_COUNTS)) {
-        return coffer__publication_recover(path, &job.allocator, err);
+        return coffer__commit_recover(path, &job.allocator, err);
     }
     status = edit_open(&job, path, err);
     if (status == COFFER_OK) {

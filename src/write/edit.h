@@ -29,7 +29,7 @@ bool coffer__edit_names(const coffer_edit *edits, size_t count, const char *key,
                         const coffer_edit **found);
 
 /* Where the new state of a file goes that stays as it is for now, because it is published with others
-   (publication.h). */
+   (commit.h). */
 typedef struct coffer__edit_aside {
     const char *fresh; /* the name of a new file, … */
     const char *head;  /* … and that of a prepared patch, where the new header fits; NULL: never a patch */
@@ -52,7 +52,7 @@ typedef struct coffer__edit_wanted {
 /* What was done. */
 typedef struct coffer__edit_told {
     coffer_edit_way way;
-    uint64_t lacking;    /* bytes by which the new header was longer than the room for it */
+    uint64_t lacking;    /* bytes by which the new header was longer than the space for it */
     bool loose;          /* values of the metadata were no strings */
     uint64_t trailing;   /* bytes that follow the data, … */
     coffer_status looks; /* … and what they look like: COFFER_ERR_IS_...; COFFER_OK: that is not known */
@@ -62,7 +62,7 @@ typedef struct coffer__edit_told {
 /* Does what coffer_edit_metadata does, and gives tensors other names. `told` counts only after success. */
 coffer_status coffer__edit_only(const char *path, const coffer__edit_wanted *wanted, const coffer_edit_options *options,
                                 coffer__edit_told *told, coffer_error *err);
-/* Says of such an edit how many bytes its new header lacks room for; told->way stays
+/* Says of such an edit how many bytes its new header lacks space for; told->way stays
    COFFER_EDITED_NOTHING. Nothing is locked or written. */
 coffer_status coffer__edit_measure(const char *path, const coffer__edit_wanted *wanted,
                                    const coffer_edit_options *options, coffer__edit_told *told, coffer_error *err);

@@ -42,7 +42,7 @@ static coffer_status edit_digest_write(const coffer__edit_text *text, coffer_alg
     return status;
 }
 
-/* The list of edits is copied because the caller's is constant and has no room for one more. `all`
+/* The list of edits is copied because the caller's is constant and has no space for one more. `all`
    may be freed afterwards: the plan borrows the strings, which are the caller's, a literal and
    `digest`, but not the list. With no algorithm the same pass removes a digest that would be about
    digests that are no longer there. */

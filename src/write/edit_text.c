@@ -95,7 +95,7 @@ static const coffer_edit *edit_take(edit_merge *merge)
     return edit;
 }
 
-/* There is room: no more pairs are kept than there are old pairs and edits together. */
+/* There is space: no more pairs are kept than there are old pairs and edits together. */
 static void edit_keep(coffer__edit_text *text, const coffer_pair *pair)
 {
     text->pairs[text->pair_count++] = *pair;
@@ -158,7 +158,7 @@ static bool edit_lacks_format(const coffer__edit_text *text, const coffer_table 
     return lacks;
 }
 
-/* Adds what makes metadata loadable, at its place among the others. There is room for it. */
+/* Adds what makes metadata loadable, at its place among the others. There is space for it. */
 static void edit_add_format(coffer__edit_text *text)
 {
     const coffer_pair pair = { COFFER__FORMAT_KEY, COFFER__FORMAT_VALUE, sizeof COFFER__FORMAT_KEY - 1,
@@ -177,7 +177,7 @@ static coffer_status edit_out_of_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the new metadata");
 }
 
-/* Finds the new pairs. They borrow their strings from the table and from the edits. Room for the
+/* Finds the new pairs. They borrow their strings from the table and from the edits. Space for the
    worst case is taken at once, in which every edit adds a key, so that merging cannot fail. On
    failure text->pairs may be allocated: the caller releases it. */
 static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
@@ -185,8 +185,8 @@ static coffer_status edit_find_pairs(coffer__edit_text *text, const coffer_table
 {
     /* The table's pairs and the caller's edits are both in memory, so the sum of their numbers cannot overflow. One
        more is allocated, for the format of a file's first metadata. */
-    text->pair_room = (coffer_table_metadata_count(table) + count + 1) * sizeof(coffer_pair);
-    text->pairs = coffer__alloc(&text->allocator, text->pair_room);
+    text->pair_capacity = (coffer_table_metadata_count(table) + count + 1) * sizeof(coffer_pair);
+    text->pairs = coffer__alloc(&text->allocator, text->pair_capacity);
     const size_t order_size = (count + 1) * sizeof(uint32_t);
     uint32_t *order = coffer__alloc(&text->allocator, order_size);
     if (text->pairs == NULL || order == NULL) {
@@ -271,8 +271,8 @@ static coffer_status edit_plan_names(coffer__edit_text *text, const coffer_table
     if (renames == NULL) {
         return COFFER_OK;
     }
-    text->name_room = (count + 1) * sizeof *text->names;
-    text->names = coffer__alloc(&text->allocator, text->name_room);
+    text->name_capacity = (count + 1) * sizeof *text->names;
+    text->names = coffer__alloc(&text->allocator, text->name_capacity);
     const size_t order_size = (count + 1) * sizeof(uint32_t);
     uint32_t *order = coffer__alloc(&text->allocator, order_size);
     if (text->names == NULL || order == NULL) {
@@ -290,12 +290,12 @@ static coffer_status edit_plan_names(coffer__edit_text *text, const coffer_table
 
 bool coffer__edit_can_rename(coffer_format format)
 {
-    const coffer__format *found = coffer__format_at(format);
+    const coffer__format_ops *found = coffer__format_at(format);
     return found->splice != NULL && found->put_name != NULL;
 }
 
 /* A format without `splice` cannot say where its metadata are. */
-static coffer_status edit_no_editing(const coffer__format *format, coffer_error *err)
+static coffer_status edit_no_editing(const coffer__format_ops *format, coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "metadata of files in the format %s cannot be edited", format->name);
 }
@@ -353,8 +353,8 @@ void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out, size_t
 /* May be called twice, and on a plan that failed. */
 void coffer__edit_text_deinit(coffer__edit_text *text)
 {
-    coffer__free(&text->allocator, text->pairs, text->pair_room);
+    coffer__free(&text->allocator, text->pairs, text->pair_capacity);
     text->pairs = NULL;
-    coffer__free(&text->allocator, text->names, text->name_room);
+    coffer__free(&text->allocator, text->names, text->name_capacity);
     text->names = NULL;
 }

@@ -27,16 +27,16 @@ typedef struct coffer__edit_name {
 
 typedef struct coffer__edit_text {
     coffer_allocator allocator;
-    const coffer__format *format;
+    const coffer__format_ops *format;
     const uint8_t *head; /* the old one, borrowed; the strings of `pairs` are borrowed from the table and the edits */
     size_t head_size;
     coffer_pair *pairs; /* the new metadata, in byte order of keys */
     size_t pair_count;
-    size_t pair_room;         /* as allocated */
+    size_t pair_capacity;     /* as allocated */
     coffer__edit_name *names; /* that are replaced, in the order of the header */
     size_t name_count;
-    size_t name_room; /* as allocated */
-    bool same;        /* the table has exactly these pairs already, and no name is replaced */
+    size_t name_capacity; /* as allocated */
+    bool same;            /* the table has exactly these pairs already, and no name is replaced */
     coffer__splice splice;
     size_t tail_end; /* of the header without the padding; like all places, counted from the header's first byte */
     uint64_t size;   /* of the new head, without padding */

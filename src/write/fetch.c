@@ -24,7 +24,8 @@
    one that opening a model applies to the names in an index, so nothing like ".." or an empty name
    leaves the folder. *target is where the complete file will be; parts and temporary files are
    named after it. */
-static coffer_status fetch_target(const coffer__fetch *job, const char *path, coffer__path *target, coffer_error *err)
+static coffer_status fetch_target(const coffer__download *job, const char *path, coffer__path *target,
+                                  coffer_error *err)
 {
     const bool is_url = coffer__url_is(path);
     size_t len = 0;
@@ -35,7 +36,7 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
     while (is_url && from > 0 && path[from - 1] != '/') {
         from--;
     }
-    const coffer_status status = coffer__place_check_name(path + from, len - from, 0, NULL);
+    const coffer_status status = coffer__model_dir_check_name(path + from, len - from, 0, NULL);
     if (status != COFFER_OK) {
         return coffer__fail(err, COFFER_ERR_SHARD_NAME, "%q is not a valid file name", path + from, len - from);
     }
@@ -54,7 +55,7 @@ static coffer_status fetch_target(const coffer__fetch *job, const char *path, co
 /* The number of a shard's first tensor, for coffer_at: tensors are numbered by shard. It adds up
    the tensors of the shards before, and is called once or twice for each shard, so it costs nothing
    that matters beside a request. */
-static size_t fetch_first_of(const coffer__fetch *job, size_t shard)
+static size_t fetch_first_of(const coffer__download *job, size_t shard)
 {
     size_t before = 0;
     for (size_t i = 0; i < shard; i++) {
@@ -67,7 +68,7 @@ static size_t fetch_first_of(const coffer__fetch *job, size_t shard)
    Metadata come along unchanged. Tensors are declared in the order of the old table, but the built
    header decides where they are. The header stays in `file`, which fetch_free releases after a
    failure, too. */
-static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
+static coffer_status fetch_declare(coffer__download *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_table *table = file->shard->table;
     coffer_status status = coffer_header_new(&file->header, job->allocator, err);
@@ -86,7 +87,7 @@ static coffer_status fetch_declare(coffer__fetch *job, coffer__fetch_file *file,
 }
 
 /* Adds a move, or extends the last one if it continues it in the source and in the file. Tensors of
-   no bytes need no move. Fewer moves mean fewer requests. The caller has made room for one move for
+   no bytes need no move. Fewer moves mean fewer requests. The caller has made space for one move for
    each tensor; the sizes are in bytes, `from` in the source and `to` in the file. */
 static void fetch_add_move(coffer__fetch_file *file, uint64_t from, uint64_t to, uint64_t size)
 {
@@ -99,13 +100,13 @@ static void fetch_add_move(coffer__fetch_file *file, uint64_t from, uint64_t to,
     }
 }
 
-/* There is at least one: a file without a wanted tensor is not planned. `move_room` is what freeing
+/* There is at least one: a file without a wanted tensor is not planned. `move_capacity` is what freeing
    needs, even if fewer moves are used. */
-static coffer_status fetch_allocate_moves(const coffer__fetch *job, coffer__fetch_file *file, size_t count,
+static coffer_status fetch_allocate_moves(const coffer__download *job, coffer__fetch_file *file, size_t count,
                                           coffer_error *err)
 {
-    file->move_room = count;
-    file->moves = coffer__alloc_array(job->allocator, file->move_room, sizeof *file->moves, err);
+    file->move_capacity = count;
+    file->moves = coffer__alloc_array(job->allocator, file->move_capacity, sizeof *file->moves, err);
     return file->moves != NULL ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
@@ -114,7 +115,7 @@ static coffer_status fetch_allocate_moves(const coffer__fetch *job, coffer__fetc
    name is found in the old table because it was declared from there. A format that this library
    reads but does not write becomes the one that coffer_format_to_write names. `head` is borrowed
    from the header, which lives as long as the file of the plan. */
-static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
+static coffer_status fetch_plan_some(coffer__download *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_table *built = NULL;
     const void *head = NULL;
@@ -142,7 +143,7 @@ static coffer_status fetch_plan_some(coffer__fetch *job, coffer__fetch_file *fil
 
 /* Whether a file of the model is fetched at all. Files without a wanted tensor are not even opened
    as parts, so a selection costs no more than what it takes. */
-static bool fetch_wants(const coffer__fetch *job, size_t shard)
+static bool fetch_wants(const coffer__download *job, size_t shard)
 {
     const size_t first = fetch_first_of(job, shard);
     bool wants = job->wanted == NULL;
@@ -155,7 +156,7 @@ static bool fetch_wants(const coffer__fetch *job, size_t shard)
 /* Plans a file as it is, with one move. The copy is byte for byte, header and padding included, so
    digests and signatures of the original hold for it. `number` stays at its start: size and origin
    say enough about a whole file. */
-static coffer_status fetch_plan_all(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
+static coffer_status fetch_plan_all(coffer__download *job, coffer__fetch_file *file, coffer_error *err)
 {
     const coffer_status status = fetch_allocate_moves(job, file, 1, err);
     if (status == COFFER_OK) {
@@ -168,7 +169,7 @@ static coffer_status fetch_plan_all(coffer__fetch *job, coffer__fetch_file *file
 /* Plans the file of a shard: all of it, or the wanted tensors. The file counts in job->file_count
    before anything can fail, so fetch_free releases what was made of it. Its source is the model's,
    which outlives the job. */
-static coffer_status fetch_plan_file(coffer__fetch *job, size_t shard, coffer_error *err)
+static coffer_status fetch_plan_file(coffer__download *job, size_t shard, coffer_error *err)
 {
     coffer__fetch_file *file = &job->files[job->file_count++];
     file->shard = &job->model->shards[shard];
@@ -185,7 +186,7 @@ static coffer_status fetch_plan_file(coffer__fetch *job, size_t shard, coffer_er
 /* ---- beside the tensors ------------------------------------------------------------------------------------------ */
 
 /* Whether the last file of the plan is there already: an index may name any file of the folder as one with tensors. */
-static bool fetch_is_planned(const coffer__fetch *job)
+static bool fetch_is_planned(const coffer__download *job)
 {
     const size_t last = job->file_count - 1;
     size_t i = 0;
@@ -199,7 +200,7 @@ static bool fetch_is_planned(const coffer__fetch *job)
    and have no shard. Their sources belong to job->beside and are closed with it, after all parts.
    If one exists but opening it fails, so does the fetch: without its configuration a model would be
    loaded wrongly or not at all. */
-static coffer_status fetch_plan_beside(coffer__fetch *job, coffer_error *err)
+static coffer_status fetch_plan_beside(coffer__download *job, coffer_error *err)
 {
     const coffer__beside_file *beside = NULL;
     coffer_status status = coffer__beside_open(&job->beside, job->model, job->options, err);
@@ -227,26 +228,26 @@ static coffer_status fetch_plan_beside(coffer__fetch *job, coffer_error *err)
 
 /* The index gets no part: its text is in memory already and is written when the files get their
    names. */
-static coffer_status fetch_plan_index(coffer__fetch *job, coffer_error *err)
+static coffer_status fetch_plan_index(coffer__download *job, coffer_error *err)
 {
     coffer__path name;
     const coffer_status status = coffer__fetch_make_index(job, &name, err);
     return status == COFFER_OK ? fetch_target(job, name.text, &job->index_target, err) : status;
 }
 
-/* Makes the whole plan. There is room for every file that may be needed, so no pointer to a file
+/* Makes the whole plan. There is space for every file that may be needed, so no pointer to a file
    moves while planning. Every part is closed from the beginning, so fetch_free is right after any
    failure. No file is created here. The order is that of the list: files with tensors, whose order
    is the model's, and then those beside them. The index needs the targets of the first, so it comes
    between. */
-static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
+static coffer_status fetch_plan(coffer__download *job, coffer_error *err)
 {
-    job->file_room = job->model->shard_count + COFFER__BESIDE_MOST;
-    job->files = coffer__alloc_array(job->allocator, job->file_room, sizeof *job->files, err);
+    job->file_capacity = job->model->shard_count + COFFER__BESIDE_MAX;
+    job->files = coffer__alloc_array(job->allocator, job->file_capacity, sizeof *job->files, err);
     if (job->files == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    for (size_t i = 0; i < job->file_room; i++) {
+    for (size_t i = 0; i < job->file_capacity; i++) {
         job->files[i].part.fd = -1;
         job->files[i].number = COFFER__FNV_START;
     }
@@ -271,7 +272,7 @@ static coffer_status fetch_plan(coffer__fetch *job, coffer_error *err)
    second process that fetches the same fails with COFFER_ERR_LOCKED. A source whose version is not
    known has no origin, and its part begins from nothing. `total` and `done` are bytes, as progress
    reports them. */
-static coffer_status fetch_open_parts(coffer__fetch *job, coffer_error *err)
+static coffer_status fetch_open_parts(coffer__download *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         char origin[COFFER__SOURCE_IDENTITY];
@@ -294,7 +295,7 @@ static coffer_status fetch_open_parts(coffer__fetch *job, coffer_error *err)
    replaced is refused now, and not after hours. A failure or a kill at any point leaves parts that
    the next call resumes. When everything was complete already (`complete`), no part is opened here:
    publishing adopts them. */
-static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
+static coffer_status fetch_run(coffer__download *job, coffer_error *err)
 {
     bool complete = false;
     bool there = false;
@@ -326,16 +327,16 @@ static coffer_status fetch_run(coffer__fetch *job, coffer_error *err)
    here as well, after the files have their names. Sources beside the tensors are closed only when
    nothing reads from them any more. The sizes of blocks without a count of their own are derived as
    they were allocated. */
-static void fetch_free(coffer__fetch *job)
+static void fetch_free(coffer__download *job)
 {
     for (size_t i = 0; job->files != NULL && i < job->file_count; i++) {
         coffer__fetch_file *file = &job->files[i];
         coffer__part_close(&file->part, job->allocator);
         coffer_header_free(file->header);
         coffer_hasher_free(file->hasher);
-        coffer__free_array(job->allocator, file->moves, file->move_room, sizeof *file->moves);
+        coffer__free_array(job->allocator, file->moves, file->move_capacity, sizeof *file->moves);
     }
-    coffer__free_array(job->allocator, job->files, job->file_room, sizeof *job->files);
+    coffer__free_array(job->allocator, job->files, job->file_capacity, sizeof *job->files);
     coffer__beside_close(job->beside);
     coffer__free(job->allocator, job->wanted, job->wanted == NULL ? 0 : coffer_count(job->model) + 1);
     coffer__free(job->allocator, job->index_made, job->index_made == NULL ? 0 : job->index_size);
@@ -357,7 +358,7 @@ coffer_status coffer_fetch(const coffer *model, const coffer_tensor *const *tens
     if (status != COFFER_OK) {
         return status;
     }
-    coffer__fetch job = { .model = model, .allocator = &model->allocator, .options = &known, .folder = folder };
+    coffer__download job = { .model = model, .allocator = &model->allocator, .options = &known, .folder = folder };
     status = coffer__fetch_choose(&job, tensors, count, err);
     if (status == COFFER_OK) {
         status = fetch_run(&job, err);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds and opens the files beside a model: see fetch_beside.h. From a server each is opened by a thread of its
- * own, since opening is nothing but waiting. The workers share the list of names under the mutex of their crew;
+ * own, since opening is nothing but waiting. The workers share the list of names under the mutex of their thread pool;
  * each file's own fields belong to the worker that took it.
  */
 #include "fetch_beside.h"
 
 #include "alloc.h"
-#include "crew.h"
 #include "error.h"
 #include "sniff.h"
+#include "thread_pool.h"
 
 #include <string.h>
 
 /* Bytes that are read of each file to tell an answer for people from the file. */
 #define BESIDE_SNIFFED 512u
-#define BESIDE_MOST_ANSWER 200u /* a text that says that there is no file is shorter than this */
+#define BESIDE_MAX_ANSWER 200u /* a text that says that there is no file is shorter than this */
 
 /* The names that transformers, tokenizers, diffusers and PEFT look for. */
 static const char *const beside_names[] = {
@@ -35,27 +35,27 @@ static const char *const beside_names[] = {
     "processor_config.json",
 };
 #define BESIDE_COUNT (sizeof beside_names / sizeof beside_names[0])
-_Static_assert(BESIDE_COUNT <= COFFER__BESIDE_MOST, "there is room for all of them");
+_Static_assert(BESIDE_COUNT <= COFFER__BESIDE_MAX, "there is room for all of them");
 
 /* What is open. The sources live in `files` and use the pool and the allocator, so all of it is one
    block that does not move. The pool refers to entries in it, too. The allocator takes turns because
    workers allocate at once and the caller's need not allow that. */
 struct coffer__beside {
     coffer_allocator caller;
-    coffer__taking_turns turns;
+    coffer__locked_allocator turns;
     coffer_allocator allocator; /* the caller's, for one thread at a time */
     coffer__pool pool;
-    coffer__place place;
-    const coffer__listing *listing;         /* what the repository has; NULL: not known */
-    char folder[COFFER__HUB_MOST_FILE + 1]; /* of the model in the repository, with a slash; or "" */
-    coffer__crew crew;                      /* runs while files are opened; its mutex guards `next` */
-    size_t next;                            /* the file to open next */
+    coffer__model_dir place;
+    const coffer__listing *listing;        /* what the repository has; NULL: not known */
+    char folder[COFFER__HUB_MAX_FILE + 1]; /* of the model in the repository, with a slash; or "" */
+    coffer__thread_pool thread_pool;       /* runs while files are opened; its mutex guards `next` */
+    size_t next;                           /* the file to open next */
     coffer__beside_file files[BESIDE_COUNT];
 };
 
-/* The base must come first: the crew finds each worker by the size of the whole. */
+/* The base must come first: the thread pool finds each worker by the size of the whole. */
 typedef struct beside_worker {
-    coffer__crew_worker base;
+    coffer__thread_pool_worker base;
     coffer__beside *beside;
 } beside_worker;
 
@@ -107,7 +107,7 @@ static bool beside_is_answer(const coffer__beside_file *file, coffer_status kind
         return kind == COFFER_ERR_IS_HTML || kind == COFFER_ERR_IS_TEXT;
     }
     return beside_begins(bytes, size, "<!doctype html") || beside_begins(bytes, size, "<html") ||
-           (file->source.size < BESIDE_MOST_ANSWER &&
+           (file->source.size < BESIDE_MAX_ANSWER &&
             (beside_begins(bytes, size, "entry not found") || beside_begins(bytes, size, "not found") ||
              beside_begins(bytes, size, "404")));
 }
@@ -157,8 +157,8 @@ static void beside_open_file(void *arg)
     coffer__beside_file *file = arg;
     coffer__beside *beside = file->whole;
     const coffer__name name = { file->name, strlen(file->name) };
-    file->status = coffer__place_open(&beside->place, name, &beside->allocator, &beside->pool, &file->pooled,
-                                      &file->source, &file->error);
+    file->status = coffer__model_dir_open(&beside->place, name, &beside->allocator, &beside->pool, &file->pooled,
+                                          &file->source, &file->error);
     file->there = file->status == COFFER_OK;
     const bool opened = file->there;
     if (opened) {
@@ -183,10 +183,10 @@ static void beside_work(void *arg)
 {
     const beside_worker *worker = arg;
     coffer__beside *beside = worker->beside;
-    while (!coffer__crew_stop(&worker->base, 0)) {
-        coffer__os_mutex_lock(&beside->crew.mutex);
+    while (!coffer__thread_pool_stop(&worker->base, 0)) {
+        coffer__os_mutex_lock(&beside->thread_pool.mutex);
         const size_t i = beside->next < BESIDE_COUNT ? beside->next++ : BESIDE_COUNT;
-        coffer__os_mutex_unlock(&beside->crew.mutex);
+        coffer__os_mutex_unlock(&beside->thread_pool.mutex);
         if (i == BESIDE_COUNT) {
             return;
         }
@@ -198,7 +198,7 @@ static void beside_work(void *arg)
 
 /* The failure of the first file, in the order of the names, that exists and could not be opened. So
    the error does not depend on which thread was faster. Called after all workers were joined, so
-   nothing needs the mutex. The path is added here, because coffer__place_open leaves it out. */
+   nothing needs the mutex. The path is added here, because coffer__model_dir_open leaves it out. */
 static coffer_status beside_first_failure(const coffer__beside *beside, coffer_error *err)
 {
     size_t i = 0;
@@ -213,11 +213,11 @@ static coffer_status beside_first_failure(const coffer__beside *beside, coffer_e
         *err = failed->error;
     }
     coffer__path path;
-    (void)coffer__place_join(&beside->place, (coffer__name){ failed->name, strlen(failed->name) }, &path);
+    (void)coffer__model_dir_join(&beside->place, (coffer__name){ failed->name, strlen(failed->name) }, &path);
     return coffer__fail_path(err, failed->status, path.text);
 }
 
-/* Opens all files. Local ones are opened by the calling thread alone. The crew's watch lives on
+/* Opens all files. Local ones are opened by the calling thread alone. The thread pool's watch lives on
    this stack, so the place must forget it before the function returns. With a server the calling
    thread only asks the user (`caller_asks`), so there is one more worker than there are files.
    Waits are latency and not work: as many threads as files cost nothing and turn fourteen round
@@ -233,17 +233,17 @@ static coffer_status beside_open_files(coffer__beside *beside, const coffer_fetc
         workers[i].beside = beside;
     }
     /* No total: bytes are not counted here, the user is only asked whether to continue. */
-    beside->crew = (coffer__crew){
+    beside->thread_pool = (coffer__thread_pool){
         .work = beside_work,
         .progress = options->progress,
         .progress_ctx = options->progress_ctx,
         .err = err,
         .caller_asks = true,
     };
-    const coffer__watch watch = coffer__crew_watch(&beside->crew);
+    const coffer__watch watch = coffer__thread_pool_watch(&beside->thread_pool);
     beside->place.watch = &watch;
     const size_t count = beside->place.web == NULL ? 1 : BESIDE_COUNT + 1;
-    const coffer_status status = coffer__crew_run(&beside->crew, workers, count, sizeof workers[0]);
+    const coffer_status status = coffer__thread_pool_run(&beside->thread_pool, workers, count, sizeof workers[0]);
     beside->place.watch = NULL;
     return status == COFFER_OK ? beside_first_failure(beside, err) : status;
 }
@@ -262,12 +262,12 @@ coffer_status coffer__beside_open(coffer__beside **beside, const coffer *model, 
     }
     made->caller = caller;
     /* What a failure releases is in the reverse order of what was made. */
-    if (!coffer__turns_begin(&made->turns, &caller, &made->allocator)) {
+    if (!coffer__locked_allocator_open(&made->turns, &caller, &made->allocator)) {
         coffer__free(&caller, made, sizeof *made);
         return beside_no_memory(err);
     }
     if (coffer__pool_init(&made->pool, BESIDE_COUNT, &made->allocator) != 0) {
-        coffer__turns_end(&made->turns);
+        coffer__locked_allocator_close(&made->turns);
         coffer__free(&caller, made, sizeof *made);
         return beside_no_memory(err);
     }
@@ -310,7 +310,7 @@ void coffer__beside_close(coffer__beside *beside)
         }
     }
     coffer__pool_deinit(&beside->pool);
-    coffer__turns_end(&beside->turns);
+    coffer__locked_allocator_close(&beside->turns);
     const coffer_allocator caller = beside->caller;
     coffer__free(&caller, beside, sizeof *beside);
 }

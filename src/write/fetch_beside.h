@@ -11,12 +11,12 @@
 #include "model.h"
 
 /* The most files that there may be. */
-#define COFFER__BESIDE_MOST 16
+#define COFFER__BESIDE_MAX 16
 
 typedef struct coffer__beside_file {
     const char *name;
     bool there;
-    coffer__source source; /* open exactly if `there` is true */
+    coffer__byte_source source; /* open exactly if `there` is true */
     coffer__pooled pooled;
     coffer_status status; /* of opening it; then `error` says what was wrong */
     coffer_error error;

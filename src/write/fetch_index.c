@@ -21,7 +21,7 @@ static const char *fetch_name(const coffer__fetch_file *file)
 /* Puts the file of each wanted tensor. Files with tensors come first in the list, so the first
    file without a shard ends it. Tensors come by file and, within a file, in the order of the
    old table. */
-static void fetch_put_weights(const coffer__fetch *job, coffer__index_text *text)
+static void fetch_put_weights(const coffer__download *job, coffer__index_writer *text)
 {
     for (size_t f = 0; f < job->file_count && job->files[f].shard != NULL; f++) {
         const coffer__fetch_file *file = &job->files[f];
@@ -39,7 +39,7 @@ static void fetch_put_weights(const coffer__fetch *job, coffer__index_text *text
    spaces up to the old length: nothing else in the text moves. The metadata were put at `at`; what
    came after the old total_size is as far from the end as it was. Only values that are long enough
    for null are overwritten. */
-static void fetch_blank_records(const coffer__fetch *job, const coffer__index_text *text, size_t at)
+static void fetch_blank_records(const coffer__download *job, const coffer__index_writer *text, size_t at)
 {
     const coffer__several *several = job->model->several;
     for (size_t i = 0; i < COFFER__INDEX_RECORDS; i++) {
@@ -56,7 +56,7 @@ static void fetch_blank_records(const coffer__fetch *job, const coffer__index_te
 /* Puts the metadata of the model's index, with the size that the tensors have now. total_size is
    the sum of the tensors' bytes, without headers. Everything else stays byte for byte, in the
    publisher's spelling. While the text is measured there is nothing to overwrite. */
-static void fetch_put_metadata(const coffer__fetch *job, uint64_t total, coffer__index_text *text)
+static void fetch_put_metadata(const coffer__download *job, uint64_t total, coffer__index_writer *text)
 {
     const coffer__several *several = job->model->several;
     const bool is_part = job->wanted != NULL || job->model->shard_count < several->file_count;
@@ -70,9 +70,9 @@ static void fetch_put_metadata(const coffer__fetch *job, uint64_t total, coffer_
 
 /* Puts the whole index; with `out` NULL it is only measured. Both passes make the same calls, so
    the size that the first returns is right for the second. */
-static size_t fetch_put_index(const coffer__fetch *job, char *out)
+static size_t fetch_put_index(const coffer__download *job, char *out)
 {
-    coffer__index_text text = { .size = 0 };
+    coffer__index_writer text = { .size = 0 };
     uint64_t total = 0;
     text.out = out;
     for (size_t i = 0; i < coffer_count(job->model); i++) {
@@ -88,7 +88,7 @@ static size_t fetch_put_index(const coffer__fetch *job, char *out)
 /* PREFIX.safetensors.index.json for PREFIX-00001-of-00002.safetensors, and
    model.safetensors.index.json for other names. The name has no folder: fetch_target adds it. A
    prefix of one character is only the sign before the digits, so it counts as none. */
-static void fetch_index_name(const coffer__fetch *job, coffer__path *name)
+static void fetch_index_name(const coffer__download *job, coffer__path *name)
 {
     static const char suffix[] = COFFER__FILE_SUFFIX COFFER__INDEX_SUFFIX;
     const char *first = fetch_name(&job->files[0]);
@@ -103,7 +103,7 @@ static void fetch_index_name(const coffer__fetch *job, coffer__path *name)
    measured, allocated and written here. The text is in memory until it is published, so that no
    file with the index's name exists before the files that it names. job->index_made is released by
    fetch_free, also after a failure. */
-coffer_status coffer__fetch_make_index(coffer__fetch *job, coffer__path *name, coffer_error *err)
+coffer_status coffer__fetch_make_index(coffer__download *job, coffer__path *name, coffer_error *err)
 {
     const coffer__several *several = job->model->several;
     if (job->wanted == NULL && several->index.bytes != NULL) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Downloads all files at once. There is one queue of what is missing, over all files and in their order, and a crew
+ * Downloads all files at once. There is one queue of what is missing, over all files and in their order, and a thread pool
  * of workers that take from it, each with a connection of its own. A worker takes a run of consecutive pieces of
  * one file. It asks for the run once and writes the bytes as they come, so memory does not grow with the number of
  * connections. It records each piece when its last byte is written, so a kill costs no more than the pieces in
@@ -12,19 +12,19 @@
  * How much a worker takes depends on what is left: half of an even share. So at the beginning requests are few and
  * long, and at the end nobody waits for a worker that took too much.
  *
- * The crew's mutex guards the queue and the `done` bytes of every part. A hashing worker reads a piece only after
+ * The thread pool's mutex guards the queue and the `done` bytes of every part. A hashing worker reads a piece only after
  * it has seen its `done` byte under that mutex, which is set after the piece was written.
  */
 #include "alloc.h"
-#include "crew.h"
+#include "errno_status.h"
 #include "error.h"
 #include "fetch.h"
-#include "trouble.h"
+#include "thread_pool.h"
 
 #include <string.h>
 
-#define PIECES_LEAST ((uint64_t)2 << 20)  /* bytes of a request, unless the file ends: well worth a round trip */
-#define PIECES_MOST ((uint64_t)64 << 20)  /* bytes of a request: what one slow connection can delay */
+#define PIECES_MIN ((uint64_t)2 << 20)    /* bytes of a request, unless the file ends: well worth a round trip */
+#define PIECES_MAX ((uint64_t)64 << 20)   /* bytes of a request: what one slow connection can delay */
 #define PIECES_GAP ((uint64_t)128 << 10)  /* gaps in the source up to this are read and dropped */
 #define PIECES_BUFFER ((size_t)256 << 10) /* what is written at a time */
 /* Many servers and routes limit the rate of a connection, and a model of forty files should come as fast as over
@@ -38,9 +38,9 @@
 /* It lives on the stack of coffer__fetch_pieces. Workers see it through a pointer, all of them at
    once. */
 typedef struct pieces_job {
-    coffer__fetch *fetch;
-    coffer__crew crew; /* its mutex guards everything below */
-    size_t file;       /* of the next piece to take */
+    coffer__download *fetch;
+    coffer__thread_pool thread_pool; /* its mutex guards everything below */
+    size_t file;                     /* of the next piece to take */
     uint64_t piece;
     uint64_t left; /* bytes that nobody has taken */
     size_t hashed; /* the next file that is to be hashed */
@@ -51,7 +51,7 @@ typedef struct pieces_job {
    and differ in the gaps between moves. Errors of writing are kept apart from those of the source, because the
    source only learns that its taker has refused. */
 typedef struct pieces_worker {
-    coffer__crew_worker base;
+    coffer__thread_pool_worker base;
     pieces_job *job;
     bool hashes; /* it hashes what others download, and downloads nothing */
     coffer__taker taker;
@@ -83,14 +83,14 @@ static uint64_t pieces_share(const pieces_job *job, const coffer__fetch_file *fi
     }
     /* Half of an even share: the last half is divided again among those who are done first. */
     const uint64_t share = job->left / (2 * (uint64_t)job->workers);
-    return share < PIECES_LEAST ? PIECES_LEAST : pieces_min(share, PIECES_MOST);
+    return share < PIECES_MIN ? PIECES_MIN : pieces_min(share, PIECES_MAX);
 }
 
 /* Goes to the next missing piece; false when there is none. With the mutex held. The position only
    moves forward: it has passed every piece that was taken, so no piece is given out twice. */
 static bool pieces_find(pieces_job *job)
 {
-    const coffer__fetch *fetch = job->fetch;
+    const coffer__download *fetch = job->fetch;
     for (; job->file < fetch->file_count; job->file++, job->piece = 0) {
         const coffer__part *part = &fetch->files[job->file].part;
         while (job->piece < part->piece_count && part->done[job->piece] == 1) {
@@ -108,7 +108,7 @@ static bool pieces_find(pieces_job *job)
    end soon. */
 static bool pieces_next(pieces_job *job, pieces_worker *worker)
 {
-    if (job->crew.status != COFFER_OK || !pieces_find(job)) {
+    if (job->thread_pool.status != COFFER_OK || !pieces_find(job)) {
         return false;
     }
     coffer__fetch_file *file = &job->fetch->files[job->file];
@@ -128,9 +128,9 @@ static bool pieces_next(pieces_job *job, pieces_worker *worker)
 static bool pieces_take(pieces_worker *worker)
 {
     pieces_job *job = worker->job;
-    coffer__os_mutex_lock(&job->crew.mutex);
+    coffer__os_mutex_lock(&job->thread_pool.mutex);
     const bool taken = pieces_next(job, worker);
-    coffer__os_mutex_unlock(&job->crew.mutex);
+    coffer__os_mutex_unlock(&job->thread_pool.mutex);
     return taken;
 }
 
@@ -160,12 +160,12 @@ static bool pieces_flush(pieces_worker *worker)
         }
         worker->status = coffer__part_mark(part, piece, &worker->error);
     }
-    coffer__crew *crew = &worker->job->crew;
-    coffer__os_mutex_lock(&crew->mutex);
-    crew->done += worker->held;
+    coffer__thread_pool *thread_pool = &worker->job->thread_pool;
+    coffer__os_mutex_lock(&thread_pool->mutex);
+    thread_pool->done += worker->held;
     /* Only after the bytes are in the file: a hashing worker may read them from now on. */
     memset(part->done + (size_t)first, 1, (size_t)(piece - first));
-    coffer__os_mutex_unlock(&crew->mutex);
+    coffer__os_mutex_unlock(&thread_pool->mutex);
     worker->held = 0;
     return worker->status == COFFER_OK;
 }
@@ -260,7 +260,7 @@ static coffer_status pieces_copy(pieces_worker *worker, uint64_t size, coffer_er
         const uint64_t step = pieces_min(left, PIECES_BUFFER);
         uint8_t *read = worker->buffer + PIECES_BUFFER;
         status = coffer__source_read(worker->file->source, worker->from, read, (size_t)step, err);
-        if (status == COFFER_OK && coffer__crew_stop(&worker->base, 0)) {
+        if (status == COFFER_OK && coffer__thread_pool_stop(&worker->base, 0)) {
             status = coffer__fail(err, COFFER_ERR_CANCELLED, "cancelled by the progress callback");
         }
         if (status == COFFER_OK && !pieces_receive(worker, read, (size_t)step)) {
@@ -293,7 +293,7 @@ static coffer_status pieces_bring(pieces_worker *worker, coffer_error *err)
 
 /* Brings everything that was taken: first what is in the head, which needs no request, and then
    range by range. A failure leaves everything up to the last flush in the part. The rest of the run
-   is lost for this call: nobody takes it again, because a failure ends the crew. */
+   is lost for this call: nobody takes it again, because a failure ends the thread pool. */
 static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
 {
     const coffer__fetch_file *file = worker->file;
@@ -320,12 +320,12 @@ static coffer_status pieces_carry_out(pieces_worker *worker, coffer_error *err)
 static coffer__fetch_file *pieces_take_digest(pieces_job *job)
 {
     coffer__fetch_file *file = NULL;
-    coffer__os_mutex_lock(&job->crew.mutex);
+    coffer__os_mutex_lock(&job->thread_pool.mutex);
     while (file == NULL && job->hashed < job->fetch->file_count) {
         file = &job->fetch->files[job->hashed++];
         file = file->hasher == NULL ? NULL : file;
     }
-    coffer__os_mutex_unlock(&job->crew.mutex);
+    coffer__os_mutex_unlock(&job->thread_pool.mutex);
     return file;
 }
 
@@ -335,12 +335,12 @@ static coffer__fetch_file *pieces_take_digest(pieces_job *job)
    which is the first worker and never hashes here. */
 static bool pieces_await(const pieces_worker *worker, const coffer__part *part, uint64_t piece)
 {
-    coffer__crew *crew = worker->base.crew;
+    coffer__thread_pool *thread_pool = worker->base.thread_pool;
     for (;;) {
-        coffer__os_mutex_lock(&crew->mutex);
-        const bool failed = crew->status != COFFER_OK;
+        coffer__os_mutex_lock(&thread_pool->mutex);
+        const bool failed = thread_pool->status != COFFER_OK;
         const bool there = part->done[piece] == 1;
-        coffer__os_mutex_unlock(&crew->mutex);
+        coffer__os_mutex_unlock(&thread_pool->mutex);
         if (failed || there) {
             return !failed;
         }
@@ -361,7 +361,7 @@ static coffer_status pieces_hash_piece(const pieces_worker *worker, const coffer
         size_t got = 0;
         const int os_error = coffer__os_read_at(file->part.fd, begin + at, worker->buffer, step, &got);
         if (os_error != 0 || got != step) {
-            return coffer__trouble(err, "read what was fetched", file->part.name.text, os_error);
+            return coffer__errno_status(err, "read what was fetched", file->part.name.text, os_error);
         }
         status = coffer_hasher_update(file->hasher, worker->buffer, step, err);
     }
@@ -369,7 +369,7 @@ static coffer_status pieces_hash_piece(const pieces_worker *worker, const coffer
 }
 
 /* Hashes a file from its first piece to its last. If another worker has failed it ends silently:
-   that failure is the crew's answer already. `found` and `hashed` are written by this worker only,
+   that failure is the thread pool's answer already. `found` and `hashed` are written by this worker only,
    and read by the calling thread when all have been joined. */
 static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch_file *file, coffer_error *err)
 {
@@ -390,7 +390,7 @@ static coffer_status pieces_hash_file(const pieces_worker *worker, coffer__fetch
 
 /* What a hashing worker does: file by file, in the order in which their pieces come. After a
    failure it takes one more file and ends without touching it. The download continues until its
-   workers see that the crew has failed. */
+   workers see that the thread pool has failed. */
 static void pieces_hash(const pieces_worker *worker)
 {
     coffer_error error;
@@ -400,7 +400,7 @@ static void pieces_hash(const pieces_worker *worker)
         coffer__error_clear(&error);
         status = pieces_hash_file(worker, file, &error);
         if (status != COFFER_OK) {
-            coffer__crew_fail(&worker->job->crew, status, &error, COFFER__CREW_NO_ROW);
+            coffer__thread_pool_fail(&worker->job->thread_pool, status, &error, COFFER__THREAD_POOL_NO_ROW);
         }
         file = pieces_take_digest(worker->job);
     }
@@ -409,9 +409,9 @@ static void pieces_hash(const pieces_worker *worker)
 /* Makes the hashers of files that come whole. If SHA-256 is not available here, nothing is
    compared. Returns how many workers may hash. More hashing workers than processors would only take
    turns. A server may have to be asked for its digest, so this is done by one thread, before the
-   crew starts. A file with a head is one of some tensors, about which no server states anything.
+   thread pool starts. A file with a head is one of some tensors, about which no server states anything.
    The hashers are released by fetch_free. */
-static size_t pieces_hashers(const coffer__fetch *fetch)
+static size_t pieces_hashers(const coffer__download *fetch)
 {
     size_t count = 0;
     for (size_t i = 0; i < fetch->file_count; i++) {
@@ -425,7 +425,7 @@ static size_t pieces_hashers(const coffer__fetch *fetch)
 /* ---- the workers ------------------------------------------------------------------------------------------------- */
 
 /* What a worker does until there is nothing left to take. The calling thread runs it, too, and is
-   the one on which coffer__crew_tell asks the user. */
+   the one on which coffer__thread_pool_tell asks the user. */
 static void pieces_work(void *arg)
 {
     pieces_worker *worker = arg;
@@ -438,26 +438,26 @@ static void pieces_work(void *arg)
         coffer__error_clear(&error);
         const coffer_status status = pieces_carry_out(worker, &error);
         if (status != COFFER_OK) {
-            coffer__crew_fail(&worker->job->crew, status, &error, COFFER__CREW_NO_ROW);
+            coffer__thread_pool_fail(&worker->job->thread_pool, status, &error, COFFER__THREAD_POOL_NO_ROW);
         } else {
-            coffer__crew_tell(&worker->base, 0); /* a cancelled crew gives nothing more to take */
+            coffer__thread_pool_tell(&worker->base, 0); /* a cancelled thread pool gives nothing more to take */
         }
     }
 }
 
 /* As many workers as there are runs to take, within limits: processors for local sources,
-   connections and descriptors for remote ones. A run is taken to be PIECES_LEAST bytes, the
+   connections and descriptors for remote ones. A run is taken to be PIECES_MIN bytes, the
    shortest that pieces_share gives. A resumed call that has little left needs few workers. There is
-   always one, so that a crew with nothing to do still reports its end. */
-static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
+   always one, so that a thread pool with nothing to do still reports its end. */
+static size_t pieces_workers(const coffer__download *fetch, uint64_t left)
 {
     uint64_t takes = 0;
     bool far = false;
     for (size_t i = 0; i < fetch->file_count; i++) {
-        takes += fetch->files[i].size / PIECES_LEAST + 1;
+        takes += fetch->files[i].size / PIECES_MIN + 1;
         far = far || fetch->files[i].source->is.far;
     }
-    takes = pieces_min(takes, left / PIECES_LEAST + fetch->file_count);
+    takes = pieces_min(takes, left / PIECES_MIN + fetch->file_count);
     /* The limits in turn: processors or connections, what the caller wants, descriptors, runs to
        take. */
     const size_t connections = coffer__os_descriptors() / PIECES_DESCRIPTORS;
@@ -473,10 +473,10 @@ static size_t pieces_workers(const coffer__fetch *fetch, uint64_t left)
    locked by this process. When it returns, no thread of it is left; after COFFER_OK every piece of
    every part is recorded. Nothing is synced here: see fetch_publish.c. The first half of each
    buffer collects what is written, the second what a source that does not stream is read into. */
-coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
+coffer_status coffer__fetch_pieces(coffer__download *job, coffer_error *err)
 {
     pieces_job queue = { .fetch = job, .left = job->total - job->done };
-    queue.crew = (coffer__crew){
+    queue.thread_pool = (coffer__thread_pool){
         .work = pieces_work,
         .progress = job->options->progress,
         .progress_ctx = job->options->progress_ctx,
@@ -500,7 +500,7 @@ coffer_status coffer__fetch_pieces(coffer__fetch *job, coffer_error *err)
         workers[i].taker = (coffer__taker){ pieces_receive, &workers[i] };
         workers[i].buffer = buffers + i * 2 * PIECES_BUFFER;
     }
-    const coffer_status status = coffer__crew_run(&queue.crew, workers, count, sizeof *workers);
+    const coffer_status status = coffer__thread_pool_run(&queue.thread_pool, workers, count, sizeof *workers);
     coffer__free(job->allocator, workers, block_size);
     return status;
 }

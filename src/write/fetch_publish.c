@@ -6,7 +6,7 @@
  *   1. digests that the server states are compared
  *   2. NAME.coffer-fetched is written: now the fetch is decided, and nothing of it is downloaded again
  *   3. the records at the end of the parts are removed (part.h)
- *   4. several files are published together (publication.h), so that nobody who asks for the model finds files of
+ *   4. several files are published together (commit.h), so that nobody who asks for the model finds files of
  *      two; the files beside the tensors change while the old model is aside. A model of one file gets its name last
  *   5. NAME.coffer-fetched is removed
  *
@@ -20,15 +20,15 @@
  */
 #include "alloc.h"
 #include "bytes.h"
+#include "commit.h"
+#include "errno_status.h"
 #include "error.h"
 #include "fetch.h"
 #include "fnv.h"
-#include "publication.h"
 #include "shards.h"
 #include "sink.h"
 #include "text.h"
 #include "transfer.h"
-#include "trouble.h"
 
 #include <errno.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static const char publish_magic[16] = "coffer-fetch 1\n";
 
 /* What the model would be called as one file. FOLDER/NAME.safetensors, from the index's name
    without its ending; without an index, the only file with tensors itself. */
-static void publish_main(const coffer__fetch *job, coffer__path *path)
+static void publish_main(const coffer__download *job, coffer__path *path)
 {
     *path = job->index == NULL ? job->files[0].target : job->index_target;
     const size_t len = strlen(path->text);
@@ -58,7 +58,7 @@ static void publish_main(const coffer__fetch *job, coffer__path *path)
 }
 
 /* Whether one of the files has a path. */
-static bool publish_has(const coffer__fetch *job, const char *path)
+static bool publish_has(const coffer__download *job, const char *path)
 {
     size_t i = 0;
     while (i < job->file_count && strcmp(job->files[i].target.text, path) != 0) {
@@ -69,7 +69,7 @@ static bool publish_has(const coffer__fetch *job, const char *path)
 
 /* Beside the model, so that it is on the same file system and goes with the folder. False when the
    name is too long. */
-static bool publish_state_path(const coffer__fetch *job, coffer__path *path)
+static bool publish_state_path(const coffer__download *job, coffer__path *path)
 {
     coffer__path main;
     publish_main(job, &main);
@@ -79,7 +79,7 @@ static bool publish_state_path(const coffer__fetch *job, coffer__path *path)
 /* A number that two different wishes do not share by chance: of the index, and of each file's size,
    plan, origin and target. It guards against resuming another wish by mistake, not against malice:
    publish_state_is_trusted does that. */
-static uint64_t publish_number(const coffer__fetch *job)
+static uint64_t publish_number(const coffer__download *job)
 {
     uint64_t number = coffer__fnv(COFFER__FNV_START, job->index, job->index_size);
     for (size_t i = 0; i < job->file_count; i++) {
@@ -98,13 +98,13 @@ static uint64_t publish_number(const coffer__fetch *job)
 
 /* In bytes. The number of files follows from the wish, so a state of another size is another
    wish's. */
-static size_t publish_state_size(const coffer__fetch *job)
+static size_t publish_state_size(const coffer__download *job)
 {
     return PUBLISH_HEAD + job->file_count * PUBLISH_MARK;
 }
 
 /* Everything in it follows from the job, so reading compares bytes and parses nothing. */
-static void publish_state_head(const coffer__fetch *job, uint8_t head[PUBLISH_HEAD])
+static void publish_state_head(const coffer__download *job, uint8_t head[PUBLISH_HEAD])
 {
     memcpy(head, publish_magic, sizeof publish_magic);
     coffer__store_u64le(head + 16, publish_number(job));
@@ -125,7 +125,7 @@ static bool publish_state_is_trusted(int fd, uint64_t size)
 /* Reads the state that an earlier call for the same wish left, into `state`. False if there is
    none, or one that does not count. The absence of a state is no failure: everything is then
    fetched or resumed in the ordinary way. `state` has publish_state_size bytes. */
-static bool publish_state_read(const coffer__fetch *job, uint8_t *state)
+static bool publish_state_read(const coffer__download *job, uint8_t *state)
 {
     coffer__path path;
     uint8_t head[PUBLISH_HEAD];
@@ -145,13 +145,13 @@ static bool publish_state_read(const coffer__fetch *job, uint8_t *state)
    fetch. A kill before it leaves parts that are resumed; after it, the next call downloads nothing
    and continues with the names. The marks are the parts' inodes, which stay the same through every
    rename that follows. */
-static coffer_status publish_state_write(const coffer__fetch *job, coffer_error *err)
+static coffer_status publish_state_write(const coffer__download *job, coffer_error *err)
 {
-    coffer__sink sink;
+    coffer__byte_sink sink;
     coffer__path path;
     const size_t size = publish_state_size(job);
     if (!publish_state_path(job, &path)) {
-        return coffer__trouble(err, "record that all files are complete", job->folder, ENAMETOOLONG);
+        return coffer__errno_status(err, "record that all files are complete", job->folder, ENAMETOOLONG);
     }
     coffer_status status = coffer__sink_path(&sink, job->allocator, path.text,
                                              job->durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER, false, err);
@@ -180,7 +180,7 @@ static coffer_status publish_state_write(const coffer__fetch *job, coffer_error 
 
 /* A failure is ignored: all files have their names, and a state that stays is recognised and
    removed by the next call for the same. */
-static void publish_state_remove(const coffer__fetch *job)
+static void publish_state_remove(const coffer__download *job)
 {
     coffer__path path;
     if (publish_state_path(job, &path)) {
@@ -206,13 +206,13 @@ static bool publish_is_placed(const coffer__fetch_file *file)
 }
 
 /* Whether the file lies under one of the names that it may have: its own, that of its part, or that
-   of a publication. These are all names that the steps of this file and of publication.h give to
+   of a commit. These are all names that the steps of this file and of commit.h give to
    it, so a file that has none of them is lost. */
 static bool publish_find(const coffer__fetch_file *file)
 {
     coffer__path name;
     coffer__path fresh;
-    if (!coffer__part_name(&name, &file->target) || !coffer__publication_name(&fresh, file->target.text)) {
+    if (!coffer__part_name(&name, &file->target) || !coffer__commit_name(&fresh, file->target.text)) {
         return false;
     }
     return publish_is_placed(file) || publish_lies_at(file, name.text) || publish_lies_at(file, fresh.text);
@@ -222,7 +222,7 @@ static bool publish_find(const coffer__fetch_file *file)
    way it sets the parts' device and inode, which the later steps compare with. One missing file
    makes the decision void: then all is fetched as if there were no state, and parts that still have
    their record are resumed. */
-static bool publish_is_decided(coffer__fetch *job, uint8_t *state)
+static bool publish_is_decided(coffer__download *job, uint8_t *state)
 {
     if (!publish_state_read(job, state)) {
         return false;
@@ -247,16 +247,16 @@ static coffer_status publish_taken(const coffer__path *target, coffer_error *err
 }
 
 /* Checks whether every file may get its name. Files that have it already are skipped. A file that
-   is replaced makes the whole publication durable. It is asked before the download and again before
+   is replaced makes the whole commit durable. It is asked before the download and again before
    names are given, as hours may lie between. An existing index does not count against files of
    which the first is in place: then it is the one that an earlier call has published. */
-static coffer_status publish_check(coffer__fetch *job, coffer_error *err)
+static coffer_status publish_check(coffer__download *job, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         const coffer__fetch_file *file = &job->files[i];
         /* A file of that name that is not the one that was fetched. */
         const bool taken = !publish_is_placed(file) && coffer__os_exists(file->target.text);
-        const coffer_status status = coffer__publication_check(file->target.text, err);
+        const coffer_status status = coffer__commit_check(file->target.text, err);
         if (status != COFFER_OK) {
             return status;
         }
@@ -286,15 +286,15 @@ static coffer_status publish_place(const coffer__fetch_file *file, coffer_error 
     }
     const int os_error =
         coffer__part_name(&name, &file->target) ? coffer__os_rename(name.text, file->target.text) : ENAMETOOLONG;
-    return os_error == 0 ? COFFER_OK : coffer__trouble(err, "give the file its name", file->target.text, os_error);
+    return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "give the file its name", file->target.text, os_error);
 }
 
-/* Gives the files beside the tensors their names. Called by the publication or directly, always
+/* Gives the files beside the tensors their names. Called by the commit or directly, always
    with the parts complete. A kill in the middle leaves some of them placed, and the next call
    places the rest. */
 static coffer_status publish_beside(void *ctx, coffer_error *err)
 {
-    const coffer__fetch *job = ctx;
+    const coffer__download *job = ctx;
     coffer_status status = COFFER_OK;
     for (size_t i = 0; status == COFFER_OK && i < job->file_count; i++) {
         status = job->files[i].shard == NULL ? publish_place(&job->files[i], err) : COFFER_OK;
@@ -303,10 +303,10 @@ static coffer_status publish_beside(void *ctx, coffer_error *err)
 }
 
 /* Locks the folder, and finishes or undoes what was interrupted there. Waits for another program
-   that holds the lock, but not forever. The publication must be closed by the caller in any case,
+   that holds the lock, but not forever. The commit must be closed by the caller in any case,
    which ends the lock. After the last turn COFFER_ERR_LOCKED is the answer; what was downloaded is
    kept. */
-static coffer_status publish_enter(const coffer__fetch *job, coffer__publication *publication, coffer_error *err)
+static coffer_status publish_enter(const coffer__download *job, coffer__commit *commit, coffer_error *err)
 {
     coffer__path main;
     publish_main(job, &main);
@@ -316,20 +316,19 @@ static coffer_status publish_enter(const coffer__fetch *job, coffer__publication
     coffer_status status = COFFER_ERR_LOCKED;
     for (unsigned turn = 0; turn < PUBLISH_TURNS && status == COFFER_ERR_LOCKED; turn++) {
         if (turn > 0) {
-            coffer__publication_close(publication);
+            coffer__commit_close(commit);
             coffer__os_sleep(PUBLISH_TURN_MS);
         }
-        status =
-            coffer__publication_open(publication, job->allocator, main.text, sharded, job->options->force, sync, err);
+        status = coffer__commit_open(commit, job->allocator, main.text, sharded, job->options->force, sync, err);
     }
     return status;
 }
 
-/* Renames the parts to the names that the publication expects. From here until the decision, the
+/* Renames the parts to the names that the commit expects. From here until the decision, the
    new files have names that an undo removes: publish_withdraw must follow a failure. After a kill
    in between, the next call for the same files renames them back (publish_go_on) before it enters
    the folder. */
-static coffer_status publish_offer(const coffer__fetch *job, coffer_error *err)
+static coffer_status publish_offer(const coffer__download *job, coffer_error *err)
 {
     coffer__path name;
     coffer__path fresh;
@@ -338,27 +337,26 @@ static coffer_status publish_offer(const coffer__fetch *job, coffer_error *err)
         if (file->shard == NULL) {
             continue;
         }
-        const bool fits =
-            coffer__part_name(&name, &file->target) && coffer__publication_name(&fresh, file->target.text);
+        const bool fits = coffer__part_name(&name, &file->target) && coffer__commit_name(&fresh, file->target.text);
         const int os_error = fits ? coffer__os_rename(name.text, fresh.text) : ENAMETOOLONG;
         if (os_error != 0) {
-            return coffer__trouble(err, "give the file its name", file->target.text, os_error);
+            return coffer__errno_status(err, "give the file its name", file->target.text, os_error);
         }
     }
     return COFFER_OK;
 }
 
-/* Renames them back after a failure before the decision, so that the publication, which removes its
+/* Renames them back after a failure before the decision, so that the commit, which removes its
    new files, does not remove what was downloaded. Only a file that is known by its inode is
    renamed. Failures are ignored, as it runs after another failure; a file that stays is fetched
    again. */
-static void publish_withdraw(const coffer__fetch *job)
+static void publish_withdraw(const coffer__download *job)
 {
     coffer__path name;
     coffer__path fresh;
     for (size_t i = 0; i < job->file_count; i++) {
         const coffer__fetch_file *file = &job->files[i];
-        if (coffer__part_name(&name, &file->target) && coffer__publication_name(&fresh, file->target.text) &&
+        if (coffer__part_name(&name, &file->target) && coffer__commit_name(&fresh, file->target.text) &&
             publish_lies_at(file, fresh.text)) {
             (void)coffer__os_rename(fresh.text, name.text);
         }
@@ -366,26 +364,26 @@ static void publish_withdraw(const coffer__fetch *job)
 }
 
 /* Publishes several files together. After a failure `begun` tells that the new files are in the
-   publication's hands and that it has not been decided. The folder is locked. The checks come
+   commit's hands and that it has not been decided. The folder is locked. The checks come
    first, because there is no way back after the decision: a directory in the place of a file would
-   otherwise stop the publication in its middle. `begun` is false again once it has been decided,
+   otherwise stop the commit in its middle. `begun` is false again once it has been decided,
    and then nothing may be withdrawn. */
-static coffer_status publish_several(coffer__fetch *job, coffer__publication *publication, coffer_error *err)
+static coffer_status publish_several(coffer__download *job, coffer__commit *commit, coffer_error *err)
 {
     coffer_status status = publish_check(job, err);
     if (status == COFFER_OK) {
-        status = coffer__publication_begin(publication, job->index, job->index_size, err);
+        status = coffer__commit_begin(commit, job->index, job->index_size, err);
     }
     if (status == COFFER_OK) {
         status = publish_offer(job, err);
     }
     if (status == COFFER_OK) {
-        /* The publication calls it while the old model is aside. */
-        publication->meanwhile = publish_beside;
-        publication->meanwhile_ctx = job;
-        status = coffer__publication_finish(publication, err);
+        /* The commit calls it while the old model is aside. */
+        commit->meanwhile = publish_beside;
+        commit->meanwhile_ctx = job;
+        status = coffer__commit_finish(commit, err);
     }
-    if (status != COFFER_OK && publication->begun) {
+    if (status != COFFER_OK && commit->begun) {
         publish_withdraw(job);
     }
     return status;
@@ -396,9 +394,9 @@ static coffer_status publish_several(coffer__fetch *job, coffer__publication *pu
    them and only what lies beside may be missing. Without an index no lock of the folder is needed,
    as each rename is complete in itself. With one, it is held from publish_enter to the close, so no
    save comes between. */
-static coffer_status publish_names(coffer__fetch *job, coffer_error *err)
+static coffer_status publish_names(coffer__download *job, coffer_error *err)
 {
-    coffer__publication publication = { .directory = -1 };
+    coffer__commit commit = { .directory = -1 };
     if (job->index == NULL) {
         coffer_status status = publish_check(job, err);
         if (status != COFFER_OK) {
@@ -407,11 +405,11 @@ static coffer_status publish_names(coffer__fetch *job, coffer_error *err)
         status = publish_beside(job, err);
         return status == COFFER_OK ? publish_place(&job->files[0], err) : status;
     }
-    coffer_status status = publish_enter(job, &publication, err);
+    coffer_status status = publish_enter(job, &commit, err);
     if (status == COFFER_OK) {
-        status = publish_is_placed(&job->files[0]) ? publish_beside(job, err) : publish_several(job, &publication, err);
+        status = publish_is_placed(&job->files[0]) ? publish_beside(job, err) : publish_several(job, &commit, err);
     }
-    coffer__publication_close(&publication);
+    coffer__commit_close(&commit);
     return status;
 }
 
@@ -421,7 +419,7 @@ static coffer_status publish_names(coffer__fetch *job, coffer_error *err)
    are compared, but the user can cancel. */
 static int publish_progress(void *ctx, uint64_t done, uint64_t total)
 {
-    const coffer__fetch *job = ctx;
+    const coffer__download *job = ctx;
     (void)done;
     (void)total;
     return job->options->progress(job->options->progress_ctx, job->total, job->total);
@@ -430,9 +428,9 @@ static int publish_progress(void *ctx, uint64_t done, uint64_t total)
 /* Hashes a file that no worker has hashed while it came. Such are files that an earlier call had
    downloaded, and those of hashing workers that could not be started. The part is still locked by
    this process. */
-static coffer_status publish_hash(coffer__fetch *job, coffer__fetch_file *file, coffer_error *err)
+static coffer_status publish_hash(coffer__download *job, coffer__fetch_file *file, coffer_error *err)
 {
-    coffer__source source;
+    coffer__byte_source source;
     const coffer__transfer_options options = {
         .allocator = job->allocator,
         .progress = job->options->progress == NULL ? NULL : publish_progress,
@@ -462,7 +460,7 @@ static coffer_status publish_wrong(const coffer__fetch_file *file, coffer__part 
    computed here. Most were hashed while they came; the rest is hashed now. It runs before the
    decision, so no file whose digest is wrong ever gets its name. The digest also finds pieces that
    a power cut lost after they were recorded (part.h). */
-static coffer_status publish_verify(coffer__fetch *job, coffer_error *err)
+static coffer_status publish_verify(coffer__download *job, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < job->file_count && status == COFFER_OK; i++) {
@@ -481,12 +479,12 @@ static coffer_status publish_verify(coffer__fetch *job, coffer_error *err)
 
 static coffer__name publish_target_of(const void *ctx, uint32_t item)
 {
-    const char *target = ((const coffer__fetch *)ctx)->files[item].target.text;
+    const char *target = ((const coffer__download *)ctx)->files[item].target.text;
     return (coffer__name){ target, strlen(target) };
 }
 
 /* Files of different folders can be opened as one model, and may have the same name. */
-static coffer_status publish_check_twice(const coffer__fetch *job, coffer_error *err)
+static coffer_status publish_check_twice(const coffer__download *job, coffer_error *err)
 {
     uint32_t twice = COFFER__NO_NAME;
     coffer__names names = { job->allocator, publish_target_of, job, job->file_count, 0, NULL, NULL };
@@ -500,25 +498,25 @@ static coffer_status publish_check_twice(const coffer__fetch *job, coffer_error 
     return status;
 }
 
-coffer_status coffer__fetch_judge(const coffer__fetch *job, coffer_error *err)
+coffer_status coffer__fetch_judge(const coffer__download *job, coffer_error *err)
 {
     coffer__path main;
     coffer_status status = publish_check_twice(job, err);
     publish_main(job, &main);
     for (size_t i = 0; job->index != NULL && status == COFFER_OK && i < job->file_count; i++) {
-        status = coffer__publication_judge(main.text, job->files[i].target.text, err);
+        status = coffer__commit_judge(main.text, job->files[i].target.text, err);
     }
     return status;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-/* An earlier call has decided; its publication may have stopped at any step. If the publication was
+/* An earlier call has decided; its commit may have stopped at any step. If the commit was
    decided too, the files beside the tensors are placed, since recovery does not know of them. If
-   not, the files become parts again, because undoing the publication would remove them. It runs
-   before the folder is entered, since entering undoes or finishes whatever publication it finds.
+   not, the files become parts again, because undoing the commit would remove them. It runs
+   before the folder is entered, since entering undoes or finishes whatever commit it finds.
    Failures to withdraw show later, as files that are missing. */
-static coffer_status publish_go_on(coffer__fetch *job, coffer_error *err)
+static coffer_status publish_go_on(coffer__download *job, coffer_error *err)
 {
     coffer__path ready;
     if (job->index == NULL) {
@@ -535,9 +533,9 @@ static coffer_status publish_go_on(coffer__fetch *job, coffer_error *err)
    fetch's own state, then, by entering and leaving the folder, whatever save was interrupted there.
    The lock of the folder is held for the repair alone, not during the download; publish_names takes
    it again. */
-coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, bool *there, coffer_error *err)
+coffer_status coffer__fetch_look(coffer__download *job, bool *complete, bool *there, coffer_error *err)
 {
-    coffer__publication publication = { .directory = -1 };
+    coffer__commit commit = { .directory = -1 };
     const size_t size = publish_state_size(job);
     uint8_t *state = coffer__alloc(job->allocator, size);
     if (state == NULL) {
@@ -547,8 +545,8 @@ coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, bool *there
     coffer__free(job->allocator, state, size);
     coffer_status status = *complete ? publish_go_on(job, err) : COFFER_OK;
     if (status == COFFER_OK && job->index != NULL) {
-        status = publish_enter(job, &publication, err);
-        coffer__publication_close(&publication);
+        status = publish_enter(job, &commit, err);
+        coffer__commit_close(&commit);
     }
     *there = status == COFFER_OK && !*complete && coffer__fetch_is_there(job);
     return status == COFFER_OK && !*there ? publish_check(job, err) : status;
@@ -557,7 +555,7 @@ coffer_status coffer__fetch_look(coffer__fetch *job, bool *complete, bool *there
 /* Removes the records of all parts, including parts that an earlier call has left. Files that have
    their names are skipped. Truncating twice does no harm. It comes after the decision: a part
    without its record cannot be resumed, but a state file makes that unnecessary. */
-static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, coffer_error *err)
+static coffer_status publish_finish_parts(coffer__download *job, bool complete, coffer_error *err)
 {
     for (size_t i = 0; i < job->file_count; i++) {
         coffer__fetch_file *file = &job->files[i];
@@ -567,7 +565,7 @@ static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, cof
             continue;
         }
         if (complete && !coffer__part_adopt(part, &file->target, file->size, part->device, part->inode)) {
-            return coffer__trouble(err, "resume the file", part->name.text, EBUSY);
+            return coffer__errno_status(err, "resume the file", part->name.text, EBUSY);
         }
         const coffer_status status = coffer__part_finish(part, job->durable, err);
         if (status != COFFER_OK) {
@@ -580,13 +578,13 @@ static coffer_status publish_finish_parts(coffer__fetch *job, bool complete, cof
 /* Verifies and decides. If something will be replaced, every byte is on the device before the state
    file says that all is complete. The sync of the state file itself is the sink's, as
    publish_state_write asks for it. */
-static coffer_status publish_decide(coffer__fetch *job, coffer_error *err)
+static coffer_status publish_decide(coffer__download *job, coffer_error *err)
 {
     coffer_status status = publish_verify(job, err);
     for (size_t i = 0; status == COFFER_OK && job->durable && i < job->file_count; i++) {
         const coffer__part *part = &job->files[i].part;
         const int os_error = coffer__os_sync(part->fd);
-        status = os_error == 0 ? COFFER_OK : coffer__trouble(err, "complete the file", part->name.text, os_error);
+        status = os_error == 0 ? COFFER_OK : coffer__errno_status(err, "complete the file", part->name.text, os_error);
     }
     return status == COFFER_OK ? publish_state_write(job, err) : status;
 }
@@ -594,7 +592,7 @@ static coffer_status publish_decide(coffer__fetch *job, coffer_error *err)
 /* The steps at the top of this file. The state file goes last; until then each step can be
    repeated. A failure after the decision leaves the state file, so a call for the same files
    continues at the step that failed. */
-coffer_status coffer__fetch_publish(coffer__fetch *job, bool complete, coffer_error *err)
+coffer_status coffer__fetch_publish(coffer__download *job, bool complete, coffer_error *err)
 {
     coffer_status status = complete ? COFFER_OK : publish_decide(job, err);
     if (status != COFFER_OK) {

@@ -11,42 +11,43 @@
 #include <string.h>
 
 #define THERE_PIECE ((size_t)1 << 18)
-#define THERE_MOST_FAR ((uint64_t)8 << 20) /* bytes of a file that are read from a server only to compare them */
+#define THERE_MAX_FAR ((uint64_t)8 << 20) /* bytes of a file that are read from a server only to compare them */
 
-/* Whether a file has these bytes at a place. `room` has THERE_PIECE bytes. */
-static bool there_has(int fd, uint64_t at, const uint8_t *bytes, uint64_t size, uint8_t *room)
+/* Whether a file has these bytes at a place. `capacity` has THERE_PIECE bytes. */
+static bool there_has(int fd, uint64_t at, const uint8_t *bytes, uint64_t size, uint8_t *capacity)
 {
     uint64_t done = 0;
     bool same = true;
     while (same && done < size) {
         size_t got = 0;
         const size_t step = size - done < THERE_PIECE ? (size_t)(size - done) : THERE_PIECE;
-        same = coffer__os_read_at(fd, at + done, room, step, &got) == 0 && got == step &&
-               memcmp(room, bytes + done, step) == 0;
+        same = coffer__os_read_at(fd, at + done, capacity, step, &got) == 0 && got == step &&
+               memcmp(capacity, bytes + done, step) == 0;
         done += step;
     }
     return same;
 }
 
-/* Compares a file with its plan: the head, and what comes from the source. `room` has twice THERE_PIECE bytes. */
-static bool there_same_bytes(const coffer__fetch_file *file, int fd, uint8_t *room)
+/* Compares a file with its plan: the head, and what comes from the source. `capacity` has twice THERE_PIECE bytes. */
+static bool there_same_bytes(const coffer__fetch_file *file, int fd, uint8_t *capacity)
 {
-    bool same = there_has(fd, 0, file->head, file->head_size, room);
+    bool same = there_has(fd, 0, file->head, file->head_size, capacity);
     for (size_t i = 0; same && i < file->move_count; i++) {
         const coffer__fetch_move *move = &file->moves[i];
         for (uint64_t done = 0; same && done < move->size; done += THERE_PIECE) {
             const uint64_t left = move->size - done;
             const size_t step = left < THERE_PIECE ? (size_t)left : THERE_PIECE;
-            same = coffer__source_read(file->source, move->from + done, room + THERE_PIECE, step, NULL) == COFFER_OK &&
-                   there_has(fd, move->to + done, room + THERE_PIECE, step, room);
+            same =
+                coffer__source_read(file->source, move->from + done, capacity + THERE_PIECE, step, NULL) == COFFER_OK &&
+                there_has(fd, move->to + done, capacity + THERE_PIECE, step, capacity);
         }
     }
     return same;
 }
 
-static bool there_same_digest(coffer__fetch *job, coffer__fetch_file *file, int fd)
+static bool there_same_digest(coffer__download *job, coffer__fetch_file *file, int fd)
 {
-    coffer__source source;
+    coffer__byte_source source;
     const coffer__transfer_options options = { .allocator = job->allocator };
     bool same = coffer__source_fd(&source, fd, NULL) == COFFER_OK;
     if (same) {
@@ -60,22 +61,22 @@ static bool there_same_digest(coffer__fetch *job, coffer__fetch_file *file, int 
     return same;
 }
 
-static bool there_is_same(coffer__fetch *job, coffer__fetch_file *file, int fd)
+static bool there_is_same(coffer__download *job, coffer__fetch_file *file, int fd)
 {
-    uint8_t *room = NULL;
+    uint8_t *capacity = NULL;
     const bool is_whole = file->head_size == 0;
-    const bool near_or_small = !file->source->is.far || file->size <= THERE_MOST_FAR;
+    const bool near_or_small = !file->source->is.far || file->size <= THERE_MAX_FAR;
     if (is_whole && file->source->is.far && coffer__source_stated_sha256(file->source, file->stated)) {
         return there_same_digest(job, file, fd);
     }
-    room = near_or_small ? coffer__alloc(job->allocator, 2 * THERE_PIECE) : NULL;
-    const bool same = room != NULL && there_same_bytes(file, fd, room);
-    coffer__free(job->allocator, room, 2 * THERE_PIECE);
+    capacity = near_or_small ? coffer__alloc(job->allocator, 2 * THERE_PIECE) : NULL;
+    const bool same = capacity != NULL && there_same_bytes(file, fd, capacity);
+    coffer__free(job->allocator, capacity, 2 * THERE_PIECE);
     return same;
 }
 
 /* A file of another size is not looked at, nor is a link. */
-static bool there_is_file(coffer__fetch *job, coffer__fetch_file *file)
+static bool there_is_file(coffer__download *job, coffer__fetch_file *file)
 {
     coffer__os_info info;
     int fd = -1;
@@ -88,23 +89,23 @@ static bool there_is_file(coffer__fetch *job, coffer__fetch_file *file)
     return same;
 }
 
-static bool there_is_index(const coffer__fetch *job)
+static bool there_is_index(const coffer__download *job)
 {
     coffer__whole text;
     if (job->index == NULL) {
         return true;
     }
-    if (coffer__place_read(job->index_target.text, NULL, COFFER__INDEX_MOST_BYTES, job->allocator, &text, NULL) !=
+    if (coffer__model_dir_read(job->index_target.text, NULL, COFFER__INDEX_MAX_BYTES, job->allocator, &text, NULL) !=
         COFFER_OK) {
         return false;
     }
     const bool same = text.size == job->index_size && memcmp(text.bytes, job->index, text.size) == 0;
-    coffer__place_forget(&text, job->allocator);
+    coffer__model_dir_forget(&text, job->allocator);
     return same;
 }
 
 /* The sizes of all are compared before any byte is read. */
-bool coffer__fetch_is_there(coffer__fetch *job)
+bool coffer__fetch_is_there(coffer__download *job)
 {
     coffer__os_info info;
     bool all = there_is_index(job);

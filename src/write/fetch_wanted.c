@@ -55,7 +55,7 @@ static coffer_status wanted_check(const coffer *model, const coffer_tensor *tens
 
 /* Looks every tensor of the model up in the list, so listing one twice does no harm. job->wanted is
    by the number that coffer_at takes. */
-static void wanted_mark(coffer__fetch *job, wanted_list *list)
+static void wanted_mark(coffer__download *job, wanted_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         list->order[i] = (uint32_t)i;
@@ -70,7 +70,7 @@ static void wanted_mark(coffer__fetch *job, wanted_list *list)
    model from a selection that happens to be everything. fetch_free releases `wanted`. All are
    checked before anything is allocated. One byte more than there are tensors is allocated, so that
    a model without tensors does not look like a failure. */
-coffer_status coffer__fetch_choose(coffer__fetch *job, const coffer_tensor *const *tensors, size_t count,
+coffer_status coffer__fetch_choose(coffer__download *job, const coffer_tensor *const *tensors, size_t count,
                                    coffer_error *err)
 {
     wanted_list list = { .tensors = tensors, .count = count };

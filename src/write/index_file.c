@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "index_file.h"
 
+#include "errno_status.h"
 #include "error.h"
 #include "paths.h"
 #include "sink.h"
-#include "trouble.h"
 
 #include <errno.h>
 
@@ -16,7 +16,7 @@ coffer_status coffer__index_file_lock(const char *index, int *folder, coffer_err
         os_error = coffer__os_open_directory(path.text, folder);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "open the folder of the model", NULL, os_error);
+        return coffer__errno_status(err, "open the folder of the model", NULL, os_error);
     }
     return coffer__os_lock(*folder) != EWOULDBLOCK
                ? COFFER_OK
@@ -28,7 +28,7 @@ coffer_status coffer__index_file_lock(const char *index, int *folder, coffer_err
 coffer_status coffer__index_file_publish(const char *index, const void *bytes, size_t size, const coffer__os_info *old,
                                          coffer_sync sync, const coffer_allocator *allocator, coffer_error *err)
 {
-    coffer__sink sink;
+    coffer__byte_sink sink;
     coffer_status status = coffer__sink_path(&sink, allocator, index, sync, false, err);
     if (status != COFFER_OK) {
         return status;

@@ -43,7 +43,7 @@ static bool members_stays(const members_reader *reader, coffer__name key)
     return !members_is(key, "total_size") && !reader->leaves_out(reader->ctx, key.text, key.len);
 }
 
-/* Reads one member, whose key goes to `*at` in the room for keys: unescaped ones are no longer
+/* Reads one member, whose key goes to `*at` in the space for keys: unescaped ones are no longer
    than their text. A member that is left out does not move `*at`, so the next key overwrites its
    own. On success the position is after the value. */
 static coffer_status members_take(members_reader *reader, size_t *at)
@@ -67,7 +67,7 @@ static coffer_status members_take(members_reader *reader, size_t *at)
         return status;
     }
     member.text = (coffer__name){ (const char *)json->in.base + from, json->in.position - from };
-    /* There is room for every member that the text can have. */
+    /* There is space for every member that the text can have. */
     if (members_stays(reader, member.key)) {
         members->items[members->count++] = member;
         *at += member.key.len;
@@ -114,10 +114,10 @@ coffer_status coffer__index_members_read(coffer__index_members *members, const c
     }
     /* The shortest member is `"":0,`, of 5 bytes. Keys take no more bytes than the text that has
        them. */
-    members->room = len / 5 + 1;
+    members->capacity = len / 5 + 1;
     members->keys_size = len;
     members->keys = coffer__alloc_array(&members->allocator, len, 1, err);
-    members->items = coffer__alloc_array(&members->allocator, members->room, sizeof *members->items, err);
+    members->items = coffer__alloc_array(&members->allocator, members->capacity, sizeof *members->items, err);
     if (members->keys == NULL || members->items == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -154,7 +154,7 @@ void coffer__index_members_free(coffer__index_members *members)
         coffer__names_free(&members->names);
     }
     coffer__free_array(&members->allocator, members->keys, members->keys_size, 1);
-    coffer__free_array(&members->allocator, members->items, members->room, sizeof *members->items);
+    coffer__free_array(&members->allocator, members->items, members->capacity, sizeof *members->items);
     members->keys = NULL;
     members->items = NULL;
     members->count = 0;

@@ -19,7 +19,7 @@ typedef struct coffer__index_members {
     coffer_allocator allocator;
     char *keys;
     size_t keys_size;
-    size_t room;
+    size_t capacity;
     size_t count;
     coffer__index_member *items; /* in the order of the index */
     coffer__names names;         /* of the keys */

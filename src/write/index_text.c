@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* No bound is checked: `out` has the size that the same calls have measured. */
-void coffer__index_put(coffer__index_text *text, const char *piece, size_t size)
+void coffer__index_put(coffer__index_writer *text, const char *piece, size_t size)
 {
     if (text->out != NULL) {
         memcpy(text->out + text->size, piece, size);
@@ -19,7 +19,7 @@ void coffer__index_put(coffer__index_text *text, const char *piece, size_t size)
 }
 
 /* In decimal, without a sign or leading zeros. */
-void coffer__index_put_number(coffer__index_text *text, uint64_t value)
+void coffer__index_put_number(coffer__index_writer *text, uint64_t value)
 {
     /* As many as 2^64-1 has. */
     char digits[20];
@@ -28,7 +28,7 @@ void coffer__index_put_number(coffer__index_text *text, uint64_t value)
 
 /* Puts one UTF-16 code unit as \uXXXX, in lower case like other writers. JSON has no escape for
    a whole code point above 0xFFFF: it takes a pair of them. */
-static void index_put_unit(coffer__index_text *text, uint32_t unit)
+static void index_put_unit(coffer__index_writer *text, uint32_t unit)
 {
     char escape[6] = { '\\', 'u' };
     for (size_t i = 0; i < 4; i++) {
@@ -40,7 +40,7 @@ static void index_put_unit(coffer__index_text *text, uint32_t unit)
 /* Puts a character that does not stand for itself: a quote, a backslash, a control character, or
    anything outside ASCII. Where JSON has a short escape it is used. DEL is escaped by number,
    which JSON allows but does not ask for. */
-static void index_put_character(coffer__index_text *text, uint32_t character)
+static void index_put_character(coffer__index_writer *text, uint32_t character)
 {
     static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* each with the letter that stands for it */
     for (size_t i = 0; i < sizeof shorts - 1; i += 2) {
@@ -60,7 +60,7 @@ static void index_put_character(coffer__index_text *text, uint32_t character)
 
 /* Characters that need no escape are copied in runs. The string must be UTF-8: of a byte that is not,
    coffer__utf8_decode would take nothing and the loop would not end. */
-void coffer__index_put_string(coffer__index_text *text, const char *string, size_t length)
+void coffer__index_put_string(coffer__index_writer *text, const char *string, size_t length)
 {
     COFFER__INDEX_PUT(text, "\"");
     for (size_t at = 0; at < length;) {
@@ -77,7 +77,7 @@ void coffer__index_put_string(coffer__index_text *text, const char *string, size
     COFFER__INDEX_PUT(text, "\"");
 }
 
-void coffer__index_begin(coffer__index_text *text)
+void coffer__index_begin(coffer__index_writer *text)
 {
     COFFER__INDEX_PUT(text, "{\n  \"metadata\": ");
 }
@@ -85,7 +85,7 @@ void coffer__index_begin(coffer__index_text *text)
 /* Puts metadata that have no total_size, with one before the other members. The metadata are a JSON
    object that was read before, so its first byte is the brace; an object without members must not
    get a comma. */
-static void index_put_untotalled(coffer__index_text *text, coffer__name metadata, uint64_t total)
+static void index_put_untotalled(coffer__index_writer *text, coffer__name metadata, uint64_t total)
 {
     size_t rest = 1; /* after the brace and the space that follows it */
     while (rest < metadata.len && strchr(" \n\t\r", metadata.text[rest]) != NULL) {
@@ -101,7 +101,7 @@ static void index_put_untotalled(coffer__index_text *text, coffer__name metadata
     coffer__index_put(text, metadata.text + rest, metadata.len - rest);
 }
 
-void coffer__index_put_metadata(coffer__index_text *text, coffer__name metadata, size_t total_from, size_t total_len,
+void coffer__index_put_metadata(coffer__index_writer *text, coffer__name metadata, size_t total_from, size_t total_len,
                                 uint64_t total)
 {
     if (total_len == 0) {
@@ -114,13 +114,13 @@ void coffer__index_put_metadata(coffer__index_text *text, coffer__name metadata,
 }
 
 /* The comma ends the member of the metadata. */
-void coffer__index_begin_weights(coffer__index_text *text)
+void coffer__index_begin_weights(coffer__index_writer *text)
 {
     COFFER__INDEX_PUT(text, ",\n  \"weight_map\": {");
 }
 
 /* The comma comes before each weight but the first, as the last one is not known when it is put. */
-void coffer__index_put_weight(coffer__index_text *text, coffer__name tensor, const char *file)
+void coffer__index_put_weight(coffer__index_writer *text, coffer__name tensor, const char *file)
 {
     coffer__index_put(text, ",", text->has_weights ? 1 : 0);
     COFFER__INDEX_PUT(text, "\n    ");
@@ -131,7 +131,7 @@ void coffer__index_put_weight(coffer__index_text *text, coffer__name tensor, con
 }
 
 /* Without weights the object stays on one line, as {}. The text ends without a line feed. */
-size_t coffer__index_end(coffer__index_text *text)
+size_t coffer__index_end(coffer__index_writer *text)
 {
     coffer__index_put(text, "\n  ", text->has_weights ? 3 : 0);
     COFFER__INDEX_PUT(text, "}\n}");

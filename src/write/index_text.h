@@ -22,29 +22,29 @@
 
 /* A text in progress. Begins as zeros, or with `out` set to memory of the size that was
    measured. */
-typedef struct coffer__index_text {
+typedef struct coffer__index_writer {
     char *out;
     size_t size;
     bool has_weights;
-} coffer__index_text;
+} coffer__index_writer;
 
 /* The parts of the text around what the caller puts: up to the value of the metadata; from its end to the first
    weight; the rest. The last one returns the size. */
-void coffer__index_begin(coffer__index_text *text);
-void coffer__index_begin_weights(coffer__index_text *text);
-size_t coffer__index_end(coffer__index_text *text);
+void coffer__index_begin(coffer__index_writer *text);
+void coffer__index_begin_weights(coffer__index_writer *text);
+size_t coffer__index_end(coffer__index_writer *text);
 /* Puts a tensor and the name of its file, which is UTF-8 like all names. */
-void coffer__index_put_weight(coffer__index_text *text, coffer__name tensor, const char *file);
+void coffer__index_put_weight(coffer__index_writer *text, coffer__name tensor, const char *file);
 
 /* Puts the metadata of an older index (`len` bytes; 0: it had none), byte for byte, with another total_size: its value was the
    `total_len` bytes at `total_from`; 0: there was none. */
-void coffer__index_put_metadata(coffer__index_text *text, coffer__name metadata, size_t total_from, size_t total_len,
+void coffer__index_put_metadata(coffer__index_writer *text, coffer__name metadata, size_t total_from, size_t total_len,
                                 uint64_t total);
 
 /* Puts bytes as they are; the caller answers for their being JSON. */
-void coffer__index_put(coffer__index_text *text, const char *piece, size_t size);
+void coffer__index_put(coffer__index_writer *text, const char *piece, size_t size);
 #define COFFER__INDEX_PUT(text, literal) coffer__index_put(text, literal, sizeof(literal) - 1)
-void coffer__index_put_number(coffer__index_text *text, uint64_t value);
-void coffer__index_put_string(coffer__index_text *text, const char *string, size_t length); /* of UTF-8, quoted */
+void coffer__index_put_number(coffer__index_writer *text, uint64_t value);
+void coffer__index_put_string(coffer__index_writer *text, const char *string, size_t length); /* of UTF-8, quoted */
 
 #endif

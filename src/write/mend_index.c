@@ -7,6 +7,7 @@
 #include "alloc.h"
 #include "discover.h"
 #include "edit.h"
+#include "errno_status.h"
 #include "error.h"
 #include "index.h"
 #include "index_file.h"
@@ -18,7 +19,6 @@
 #include "saved.h"
 #include "several.h"
 #include "shard_name.h"
-#include "trouble.h"
 
 #include <errno.h>
 #include <string.h>
@@ -36,8 +36,8 @@ typedef struct mend_job {
     bool readable;      /* and it can be read */
     int folder;         /* locked; -1: not open */
     coffer__whole old;
-    coffer__index read; /* of the old index, if it is readable */
-    char *texts;        /* the names of the files, … */
+    coffer__model_index read; /* of the old index, if it is readable */
+    char *texts;              /* the names of the files, … */
     size_t texts_size;
     coffer__name *files; /* … in order */
     size_t file_count;
@@ -54,7 +54,7 @@ static void mend_free(mend_job *job)
     coffer__free(&job->allocator, job->texts, job->texts_size);
     if (job->exists) {
         coffer__index_free(&job->read);
-        coffer__place_forget(&job->old, &job->allocator);
+        coffer__model_dir_forget(&job->old, &job->allocator);
     }
     if (job->folder >= 0) {
         (void)coffer__os_close(job->folder);
@@ -80,7 +80,7 @@ static coffer_status mend_index_of_set(mend_job *job, const char *path, coffer_e
     const bool fits = coffer__path_append(&name, stem > 0 ? file : "model", stem > 0 ? stem : strlen("model")) &&
                       coffer__path_append(&name, suffix, sizeof suffix - 1) &&
                       coffer__path_sibling(&job->index, path, name.text) && coffer__path_copy(&job->first, path);
-    return fits ? COFFER_OK : coffer__trouble(err, "name the index", path, ENAMETOOLONG);
+    return fits ? COFFER_OK : coffer__errno_status(err, "name the index", path, ENAMETOOLONG);
 }
 
 /* A set that lacks files is found, too: which ones is said when they are looked for. */
@@ -102,11 +102,11 @@ static coffer_status mend_find_index(mend_job *job, const char *path, coffer_err
     coffer__os_info info;
     if (coffer_is_index(path)) {
         return coffer__path_copy(&job->index, path) ? COFFER_OK
-                                                    : coffer__trouble(err, "name the index", path, ENAMETOOLONG);
+                                                    : coffer__errno_status(err, "name the index", path, ENAMETOOLONG);
     }
     const int os_error = coffer__os_inspect(path, true, &info);
     if (os_error != 0) {
-        return coffer__trouble(err, "find the model", NULL, os_error);
+        return coffer__errno_status(err, "find the model", NULL, os_error);
     }
     if (info.kind == COFFER__OS_DIRECTORY) {
         return mend_find_in_folder(job, path, err);
@@ -138,11 +138,12 @@ static coffer_status mend_read_old(mend_job *job, coffer_error *err)
     }
     const coffer_allocator *allocator = &job->allocator;
     coffer_status status =
-        coffer__place_read(job->index.text, NULL, COFFER__INDEX_MOST_BYTES, allocator, &job->old, err);
+        coffer__model_dir_read(job->index.text, NULL, COFFER__INDEX_MAX_BYTES, allocator, &job->old, err);
     if (status != COFFER_OK) {
         return status;
     }
-    status = coffer__index_read(&job->read, job->old.bytes, job->old.size, coffer__place_check_name, allocator, err);
+    status =
+        coffer__index_read(&job->read, job->old.bytes, job->old.size, coffer__model_dir_check_name, allocator, err);
     job->readable = status == COFFER_OK && job->read.count > 0;
     return status == COFFER_ERR_MEMORY ? status : COFFER_OK;
 }
@@ -164,7 +165,7 @@ static bool mend_resolves(const mend_job *job)
 static bool mend_is_complete(const mend_job *job, const char *file)
 {
     coffer__shard_name parts;
-    bool complete = coffer__shard_name_read(&parts, file, strlen(file)) && parts.total <= COFFER__INDEX_MOST_SHARDS;
+    bool complete = coffer__shard_name_read(&parts, file, strlen(file)) && parts.total <= COFFER__INDEX_MAX_SHARDS;
     for (uint32_t number = 1; complete && number <= parts.total; number++) {
         coffer__path name;
         coffer__shard_name_make(&name, file, &parts, number);
@@ -207,7 +208,7 @@ static coffer_status mend_find_set(mend_job *job, coffer_error *err)
         os_error = coffer__os_list(folder.text, mend_see, &search);
     }
     if (os_error != 0) {
-        return coffer__trouble(err, "list the model's folder", NULL, os_error);
+        return coffer__errno_status(err, "list the model's folder", NULL, os_error);
     }
     if (search.count == 0) {
         return coffer__fail(err, COFFER_ERR_SHARD_MISSING,
@@ -224,7 +225,7 @@ static coffer_status mend_find_set(mend_job *job, coffer_error *err)
     }
     return coffer__path_sibling(&job->first, job->index.text, search.sets[0].text)
                ? COFFER_OK
-               : coffer__trouble(err, "name the file", NULL, ENAMETOOLONG);
+               : coffer__errno_status(err, "name the file", NULL, ENAMETOOLONG);
 }
 
 /* The set that all files of the index belong to, if it is complete; else NULL. */
@@ -239,7 +240,7 @@ static const char *mend_set_of_index(const mend_job *job, coffer__path *name)
     return one && mend_is_complete(job, name->text) ? name->text : NULL;
 }
 
-static coffer_status mend_make_room(mend_job *job, size_t count, coffer_error *err)
+static coffer_status mend_reserve(mend_job *job, size_t count, coffer_error *err)
 {
     job->file_count = count;
     job->files = coffer__alloc_array(&job->allocator, count, sizeof *job->files, err);
@@ -252,7 +253,7 @@ static coffer_status mend_take_set(mend_job *job, const char *file, coffer_error
     coffer__shard_name parts;
     (void)coffer__shard_name_read(&parts, file, strlen(file));
     const size_t len = strlen(file);
-    coffer_status status = mend_make_room(job, parts.total, err);
+    coffer_status status = mend_reserve(job, parts.total, err);
     job->texts_size = status == COFFER_OK ? (size_t)parts.total * (len + 1) : 0;
     job->texts = status == COFFER_OK ? coffer__alloc(&job->allocator, job->texts_size) : NULL;
     if (job->texts == NULL) {
@@ -271,7 +272,7 @@ static coffer_status mend_take_set(mend_job *job, const char *file, coffer_error
 
 static coffer_status mend_take_old(mend_job *job, coffer_error *err)
 {
-    const coffer_status status = mend_make_room(job, job->read.shard_count, err);
+    const coffer_status status = mend_reserve(job, job->read.shard_count, err);
     for (size_t i = 0; status == COFFER_OK && i < job->file_count; i++) {
         job->files[i] = job->read.shards[i].file;
     }
@@ -355,7 +356,7 @@ static bool mend_is_right(const mend_job *job)
 /* With `out` NULL it is only measured. */
 static size_t mend_put(const mend_job *job, char *out)
 {
-    coffer__index_text text = { .size = 0 };
+    coffer__index_writer text = { .size = 0 };
     text.out = out;
     const bool has = job->readable && job->read.metadata != NULL;
     const coffer__name metadata = { has ? job->read.metadata : "", has ? job->read.metadata_len : 0 };
@@ -373,7 +374,7 @@ static size_t mend_put(const mend_job *job, char *out)
 static coffer_status mend_make_text(mend_job *job, coffer_error *err)
 {
     job->fresh_size = mend_put(job, NULL);
-    if (job->fresh_size > COFFER__INDEX_MOST_BYTES) {
+    if (job->fresh_size > COFFER__INDEX_MAX_BYTES) {
         job->fresh_size = 0;
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the index would be larger than readers accept");
     }
@@ -419,7 +420,7 @@ static coffer_status mend_open(mend_job *job, coffer_error *err)
     opening.max_header_size = job->options.max_header_size;
     opening.access = COFFER_READ;
     if (!mend_beside(job, job->files[0], &path)) {
-        return coffer__trouble(err, "name the file", NULL, ENAMETOOLONG);
+        return coffer__errno_status(err, "name the file", NULL, ENAMETOOLONG);
     }
     const coffer_status status =
         coffer__several_open_set(&job->model, path.text, job->files, job->file_count, &opening, err);

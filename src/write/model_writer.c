@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes a model as one or more files: a plan (shards.h), a writer for each file while it is
- * needed, and a publication of all files together (publication.h). The first piece for a file opens
+ * needed, and a commit of all files together (commit.h). The first piece for a file opens
  * its writer and the last one finishes it. So the device works on one file while the next is
  * written, and few files are open at a time.
  *
@@ -11,26 +11,26 @@
  * freed. The writer of a file has a mutex of its own; neither is taken while the other is held.
  *
  * The order on disk: lock of the folder, repair of what a crash left, index under its temporary
- * name, files under theirs, index again if it records digests, publication. The index comes first
+ * name, files under theirs, index again if it records digests, commit. The index comes first
  * because it is the list of the files: whatever a crash leaves after that can be found and removed.
  *
  * After a failure the model writer can only be freed, and freeing removes every new file, unless
- * the publication had decided already (COFFER_ERR_UNFINISHED).
+ * the commit had decided already (COFFER_ERR_UNFINISHED).
  */
 #include "model_writer.h"
 #include "alloc.h"
 #include "coffer.h"
+#include "commit.h"
 #include "content.h"
 #include "declared.h"
 #include "error.h"
 #include "formats.h"
 #include "index.h"
 #include "model.h"
+#include "model_dir.h"
 #include "options.h"
 #include "os.h"
 #include "parts.h"
-#include "place.h"
-#include "publication.h"
 #include "several.h"
 #include "shards.h"
 #include "sort.h"
@@ -64,7 +64,7 @@ struct coffer_model_writer {
     char *names;     /* of the files, `name_size` bytes for each */
     size_t name_size;
     bool sharded; /* there is an index */
-    coffer__publication publication;
+    coffer__commit commit;
     coffer__mutex mutex; /* guards everything below, and the contents of `files` */
     model_writer_file *files;
     size_t working; /* calls in progress */
@@ -74,8 +74,8 @@ struct coffer_model_writer {
 
 /* ---- open and free ----------------------------------------------------------------------------------------------- */
 
-/* The files' writers go before the publication is closed: they discard their unfinished files, and
-   closing the publication removes the finished ones and unlocks the folder. A file's header goes
+/* The files' writers go before the commit is closed: they discard their unfinished files, and
+   closing the commit removes the finished ones and unlocks the folder. A file's header goes
    after its writer, which uses it. It may be freed half built, but not while another thread is in
    a call. */
 void coffer_model_writer_free(coffer_model_writer *writer)
@@ -89,7 +89,7 @@ void coffer_model_writer_free(coffer_model_writer *writer)
         coffer_writer_free(writer->files[i].writer);
         coffer_header_free(writer->files[i].header);
     }
-    coffer__publication_close(&writer->publication);
+    coffer__commit_close(&writer->commit);
     coffer__free_array(&allocator, writer->files, count, sizeof *writer->files);
     coffer__free_array(&allocator, writer->names, count, writer->name_size);
     coffer__free_array(&allocator, writer->place, writer->shards.tensor_count, sizeof *writer->place);
@@ -129,7 +129,7 @@ static coffer_status model_writer_measure_names(coffer_model_writer *writer, con
     coffer__path file;
     coffer__path temporary;
     for (size_t i = 0; i < writer->shards.count; i++) {
-        if (!model_writer_name_file(writer, path, i, &file) || !coffer__publication_name(&temporary, file.text)) {
+        if (!model_writer_name_file(writer, path, i, &file) || !coffer__commit_name(&temporary, file.text)) {
             return model_writer_too_long(path, err);
         }
         const size_t size = coffer__text_len(file.text + coffer__path_name_at(file.text)) + 1;
@@ -148,7 +148,7 @@ static coffer_status model_writer_name_files(coffer_model_writer *writer, const 
         return status;
     }
     const size_t count = writer->shards.count;
-    /* Each name has the room of the longest, so that it is found by its number. */
+    /* Each name has the space of the longest, so that it is found by its number. */
     writer->names = coffer__alloc_array(&writer->allocator, count, writer->name_size, err);
     if (writer->names == NULL) {
         return COFFER_ERR_MEMORY;
@@ -200,11 +200,11 @@ static coffer_status model_writer_plan(coffer_model_writer *writer, const char *
     /* A model whose names are kept had an index and keeps it, even if one file is left. */
     writer->sharded = writer->shards.count > 1 || writer->keeps.names != NULL;
     /* The same limit that readers have, found before any file is made. */
-    if (writer->shards.count > COFFER__INDEX_MOST_SHARDS) {
+    if (writer->shards.count > COFFER__INDEX_MAX_SHARDS) {
         coffer__fail(err, COFFER_ERR_ARGUMENT,
                      "the model would have %u files, more than readers accept: raise max_shard_size",
                      (uint64_t)writer->shards.count);
-        return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_SHARDS, writer->shards.count);
+        return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MAX_SHARDS, writer->shards.count);
     }
     status = model_writer_name_files(writer, path, err);
     return status == COFFER_OK ? model_writer_make_files(writer, err) : status;
@@ -219,7 +219,7 @@ static coffer_status model_writer_check_names(const coffer_model_writer *writer,
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < writer->shards.count && status == COFFER_OK; i++) {
         if (coffer__path_sibling(&file, path, writer->names + i * writer->name_size)) {
-            status = coffer__publication_check(file.text, err);
+            status = coffer__commit_check(file.text, err);
         }
     }
     return status;
@@ -228,7 +228,7 @@ static coffer_status model_writer_check_names(const coffer_model_writer *writer,
 /* Writes the new index under its temporary name, with `content` in it if it is not NULL. The text
    is measured first and then written. All refusals come before the file is touched, so an index
    that is there stays whole. The second time the text has the same length and differs in the
-   digests only, which coffer__publication_begin relies on. */
+   digests only, which coffer__commit_begin relies on. */
 static coffer_status model_writer_put_index(coffer_model_writer *writer, const coffer__content *content,
                                             coffer_error *err)
 {
@@ -237,17 +237,17 @@ static coffer_status model_writer_put_index(coffer_model_writer *writer, const c
     };
     const size_t size = coffer__shards_write_index(NULL, &writer->shards, writer->header, &index);
     /* Readers would refuse such an index, so the model could not be opened after it was saved. */
-    if (size > COFFER__INDEX_MOST_BYTES) {
+    if (size > COFFER__INDEX_MAX_BYTES) {
         coffer__fail(err, COFFER_ERR_ARGUMENT, "the index of the model would have %z, more than readers accept",
                      (uint64_t)size);
-        return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MOST_BYTES, size);
+        return coffer__fail_sizes(err, COFFER_ERR_ARGUMENT, COFFER__INDEX_MAX_BYTES, size);
     }
     char *text = coffer__alloc(&writer->allocator, size);
     if (text == NULL) {
         return model_writer_no_memory(err);
     }
     (void)coffer__shards_write_index(text, &writer->shards, writer->header, &index);
-    const coffer_status status = coffer__publication_begin(&writer->publication, text, size, err);
+    const coffer_status status = coffer__commit_begin(&writer->commit, text, size, err);
     coffer__free(&writer->allocator, text, size);
     return status;
 }
@@ -261,7 +261,7 @@ static bool model_writer_records(const coffer_model_writer *writer)
 
 /* Writes the index before the files: it is the list by which a crash is undone. A model without
    tensors has no valid index, so it is an empty file. If digests will be added to the index, it
-   already has room for them, so an index that is too long is refused now and not after all data
+   already has space for them, so an index that is too long is refused now and not after all data
    are written. An algorithm that does not exist is passed over here: the writer of the first file
    refuses it. */
 static coffer_status model_writer_begin(coffer_model_writer *writer, coffer_error *err)
@@ -270,11 +270,11 @@ static coffer_status model_writer_begin(coffer_model_writer *writer, coffer_erro
     const coffer_algorithm algorithm = writer->options.digests;
     if (writer->keeps.keeps_index) {
         const coffer__whole *index = &writer->keeps.names->several->index;
-        return coffer__publication_begin(&writer->publication, index->bytes, index->size, err);
+        return coffer__commit_begin(&writer->commit, index->bytes, index->size, err);
     }
     /* The empty file still is the list by which a crash is undone. */
     if (writer->shards.tensor_count == 0) {
-        return coffer__publication_begin(&writer->publication, "", 0, err);
+        return coffer__commit_begin(&writer->commit, "", 0, err);
     }
     if (!model_writer_records(writer) || coffer_algorithm_digest_size(algorithm) == 0) {
         return model_writer_put_index(writer, NULL, err);
@@ -298,16 +298,16 @@ static coffer_status model_writer_init(coffer_model_writer *writer, const char *
     const coffer_sync sync = writer->options.sync;
     coffer_status status = model_writer_plan(writer, path, options, err);
     if (status == COFFER_OK) {
-        status = coffer__publication_open(&writer->publication, &writer->allocator, path, writer->sharded,
-                                          options->force, sync, err);
+        status =
+            coffer__commit_open(&writer->commit, &writer->allocator, path, writer->sharded, options->force, sync, err);
     }
     if (status == COFFER_OK) {
         status = model_writer_check_names(writer, path, err);
     }
     if (status == COFFER_OK) {
         /* Each file is new under its temporary name and replaces nothing by itself. So whether it
-           must be durable depends on the publication, not on what a file's own sink would see. */
-        writer->options.sync = writer->publication.durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
+           must be durable depends on the commit, not on what a file's own sink would see. */
+        writer->options.sync = writer->commit.durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
         status = model_writer_begin(writer, err);
     }
     return status;
@@ -324,7 +324,7 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
     }
     const char *name = path + coffer__path_name_at(path);
     if (!coffer__shards_path_fits(path) ||
-        coffer__place_check_name(name, coffer__text_len(name), 0, NULL) != COFFER_OK) {
+        coffer__model_dir_check_name(name, coffer__text_len(name), 0, NULL) != COFFER_OK) {
         coffer__fail(
             err, COFFER_ERR_ARGUMENT,
             "the path of a model of several files has to end in NAME.safetensors, and NAME must be one that an "
@@ -332,7 +332,7 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
         return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
     }
     /* Not every format is one that indices are defined for. */
-    const coffer__format *format = coffer__format_at(files->format);
+    const coffer__format_ops *format = coffer__format_at(files->format);
     const bool has_indices = format != NULL && format->has_indices;
     if (files->in_place || files->replaces != NULL || !has_indices || (unsigned)files->sync > COFFER_SYNC_NEVER) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
@@ -342,12 +342,12 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
     return COFFER_OK;
 }
 
-/* `publication.directory` is set to -1 before anything can fail, so that freeing does not close a
+/* `commit.directory` is set to -1 before anything can fail, so that freeing does not close a
    descriptor that was never opened. Both option structs are copied, and so is `keeps`; what it
    points to is borrowed. */
-coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
-                                        const coffer__model_writer_keeps *keeps,
-                                        const coffer_model_writer_options *given, coffer_error *err)
+coffer_status coffer__model_writer_create(coffer_model_writer **writer, const coffer_header *header, const char *path,
+                                          const coffer__model_writer_keeps *keeps,
+                                          const coffer_model_writer_options *given, coffer_error *err)
 {
     coffer_model_writer_options options;
     coffer_writer_options files;
@@ -371,7 +371,7 @@ coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coff
     made->keeps = *keeps;
     made->options = files;
     made->options.struct_size = sizeof made->options;
-    made->publication.directory = -1;
+    made->commit.directory = -1;
     status = model_writer_init(made, path, &options, err);
     if (status != COFFER_OK) {
         coffer_model_writer_free(made);
@@ -389,7 +389,7 @@ coffer_status coffer_model_writer_open(coffer_model_writer **writer, const coffe
     }
     const coffer__model_writer_keeps nothing = { .names = NULL };
     *writer = NULL;
-    return coffer__model_writer_open(writer, header, path, &nothing, options, err);
+    return coffer__model_writer_create(writer, header, path, &nothing, options, err);
 }
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
@@ -418,10 +418,10 @@ size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i)
 bool coffer__model_writer_file(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path)
 {
     coffer__path file;
-    if (!coffer__path_sibling(&file, writer->publication.path.text, coffer_model_writer_shard_name(writer, shard))) {
+    if (!coffer__path_sibling(&file, writer->commit.path.text, coffer_model_writer_shard_name(writer, shard))) {
         return false;
     }
-    return temporary ? coffer__publication_name(path, file.text) : coffer__path_copy(path, file.text);
+    return temporary ? coffer__commit_name(path, file.text) : coffer__path_copy(path, file.text);
 }
 
 /* Opens the file's writer if it has none yet. The header of one file has all metadata and its own
@@ -436,7 +436,7 @@ static coffer_status model_writer_open_file(coffer_model_writer *writer, size_t 
         return COFFER_OK;
     }
     if (!coffer__model_writer_file(writer, shard, true, &path)) {
-        return model_writer_too_long(writer->publication.path.text, err);
+        return model_writer_too_long(writer->commit.path.text, err);
     }
     coffer_status status = coffer_header_new(&file->header, &writer->allocator, err);
     if (status == COFFER_OK) {
@@ -459,7 +459,7 @@ static coffer_status model_writer_file_fail(const coffer_model_writer *writer, s
     return is_file ? coffer__fail_path(err, status, named.text) : status;
 }
 
-/* Finishes the file: it becomes complete under its temporary name, durable if the publication is.
+/* Finishes the file: it becomes complete under its temporary name, durable if the commit is.
    The caller must be the only user of the file; the mutex is not held, since this may wait for the
    device while other threads write other files. */
 static coffer_status model_writer_finish_file(coffer_model_writer *writer, size_t shard, coffer_error *err)
@@ -728,7 +728,7 @@ void coffer__model_writer_adopt(coffer_model_writer *writer, size_t shard)
 
 const char *coffer__model_writer_path(const coffer_model_writer *writer)
 {
-    return writer->publication.path.text;
+    return writer->commit.path.text;
 }
 
 const coffer_header *coffer__model_writer_header(const coffer_model_writer *writer)
@@ -801,7 +801,7 @@ static coffer_status model_writer_open_fresh(const coffer_model_writer *writer, 
     char *text = coffer__alloc_array(&writer->allocator, count, text_size, err);
     if (text != NULL) {
         model_writer_fresh_names(writer, names, text, text_size);
-        status = coffer__several_open_set(model, writer->publication.path.text, names, count, &options, err);
+        status = coffer__several_open_set(model, writer->commit.path.text, names, count, &options, err);
     }
     coffer__free_array(&writer->allocator, text, count, text_size);
     coffer__free_array(&writer->allocator, names, count, sizeof *names);
@@ -823,7 +823,7 @@ static coffer_status model_writer_record(coffer_model_writer *writer, coffer_err
     if (status != COFFER_OK) {
         return status;
     }
-    /* Overwrites the index that was written first, which has room for the digests. */
+    /* Overwrites the index that was written first, which has space for the digests. */
     status = model_writer_put_index(writer, &content, err);
     coffer__content_free(&content);
     return status;
@@ -843,11 +843,11 @@ static coffer_status model_writer_show(const coffer_model_writer *writer, const 
 }
 
 /* `finished` is set whatever happens, so a second call or a late write is refused. The order is
-   that of publication.h: every file is complete under its temporary name, then the index is final
-   and the files are looked at, then the publication decides. Until that decision a failure leaves the old model, and freeing
+   that of commit.h: every file is complete under its temporary name, then the index is final
+   and the files are looked at, then the commit decides. Until that decision a failure leaves the old model, and freeing
    removes the new files; after it the error is COFFER_ERR_UNFINISHED. */
-coffer_status coffer__model_writer_finish(coffer_model_writer *writer, const coffer__writer_check *check,
-                                          coffer_error *err)
+coffer_status coffer__model_writer_finish_checked(coffer_model_writer *writer, const coffer__writer_check *check,
+                                                  coffer_error *err)
 {
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = model_writer_usable(writer, err);
@@ -866,11 +866,11 @@ coffer_status coffer__model_writer_finish(coffer_model_writer *writer, const cof
     if (status == COFFER_OK && check != NULL) {
         status = model_writer_show(writer, check, err);
     }
-    return status == COFFER_OK ? coffer__publication_finish(&writer->publication, err) : status;
+    return status == COFFER_OK ? coffer__commit_finish(&writer->commit, err) : status;
 }
 
 coffer_status coffer_model_writer_finish(coffer_model_writer *writer, coffer_error *err)
 {
     return writer == NULL ? coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL")
-                          : coffer__model_writer_finish(writer, NULL, err);
+                          : coffer__model_writer_finish_checked(writer, NULL, err);
 }

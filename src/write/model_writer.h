@@ -19,9 +19,9 @@ typedef struct coffer__model_writer_keeps {
 
 /* coffer_model_writer_open with what is kept; `keeps` itself is copied. The folder is locked
    until the writer is freed. *writer is not changed on failure, and the new files are removed. */
-coffer_status coffer__model_writer_open(coffer_model_writer **writer, const coffer_header *header, const char *path,
-                                        const coffer__model_writer_keeps *keeps,
-                                        const coffer_model_writer_options *given, coffer_error *err);
+coffer_status coffer__model_writer_create(coffer_model_writer **writer, const coffer_header *header, const char *path,
+                                          const coffer__model_writer_keeps *keeps,
+                                          const coffer_model_writer_options *given, coffer_error *err);
 
 /*
  * For what brings tensors in by itself (writer_carry.h): the first is called before anything is written to a file, the
@@ -34,7 +34,7 @@ coffer_status coffer__model_writer_leave(coffer_model_writer *writer, size_t sha
 /*
  * For files that are not written by a writer: the path under which a file is to lie complete, FILE.coffer-new, or FILE
  * itself; false when it is too long. Then coffer__model_writer_adopt counts it as complete, whether it lies there, or
- * there is a header for it (coffer__publication_head_name), or it stays as it is. Nothing of it may have been written.
+ * there is a header for it (coffer__commit_head_name), or it stays as it is. Nothing of it may have been written.
  */
 bool coffer__model_writer_file(const coffer_model_writer *writer, size_t shard, bool temporary, coffer__path *path);
 void coffer__model_writer_adopt(coffer_model_writer *writer, size_t shard);

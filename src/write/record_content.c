@@ -45,7 +45,7 @@ static coffer_status record_content_no_memory(coffer_error *err)
 static void record_content_free(record_content_job *job)
 {
     coffer__free(&job->allocator, job->fresh, job->fresh_size);
-    coffer__place_forget(&job->old, &job->allocator);
+    coffer__model_dir_forget(&job->old, &job->allocator);
     coffer__free(&job->allocator, job->texts, job->texts_len);
     coffer__content_free(&job->content);
     coffer_close(job->model);
@@ -116,7 +116,7 @@ static coffer_status record_content_write_texts(record_content_job *job, coffer_
 
 /* Makes the new text of the index: only the recorded values change, every other byte stays. It
    is measured first and then written. */
-static coffer_status record_content_splice(record_content_job *job, const coffer__index *index,
+static coffer_status record_content_splice(record_content_job *job, const coffer__model_index *index,
                                            const coffer__name values[COFFER__INDEX_RECORDS], coffer_error *err)
 {
     job->fresh_size = coffer__index_write_records(index, job->old.bytes, job->old.size, values, NULL);
@@ -133,10 +133,10 @@ static coffer_status record_content_splice(record_content_job *job, const coffer
    and is not needed afterwards; both texts stay with the job to be compared. */
 static coffer_status record_content_make(record_content_job *job, coffer_error *err)
 {
-    coffer__index index;
+    coffer__model_index index;
     coffer__name values[COFFER__INDEX_RECORDS];
     coffer_status status =
-        coffer__place_read(job->path.text, NULL, COFFER__INDEX_MOST_BYTES, &job->allocator, &job->old, err);
+        coffer__model_dir_read(job->path.text, NULL, COFFER__INDEX_MAX_BYTES, &job->allocator, &job->old, err);
     if (status == COFFER_OK) {
         status = record_content_write_texts(job, values, err);
     }
@@ -144,7 +144,8 @@ static coffer_status record_content_make(record_content_job *job, coffer_error *
         return status;
     }
     /* The parsed text tells where the values are that are replaced, or where they can be added. */
-    status = coffer__index_read(&index, job->old.bytes, job->old.size, coffer__place_check_name, &job->allocator, err);
+    status =
+        coffer__index_read(&index, job->old.bytes, job->old.size, coffer__model_dir_check_name, &job->allocator, err);
     if (status == COFFER_OK) {
         status = record_content_splice(job, &index, values, err);
     }

@@ -12,6 +12,7 @@
 #include "checked.h"
 #include "declared.h"
 #include "edit.h"
+#include "errno_status.h"
 #include "error.h"
 #include "formats.h"
 #include "model.h"
@@ -21,12 +22,11 @@
 #include "saved.h"
 #include "sort.h"
 #include "text.h"
-#include "trouble.h"
 
 #include <string.h>
 
-#define REWRITE_LEAST_ALIGNMENT 8
-#define REWRITE_MOST_ALIGNMENT 4096 /* that is worth keeping: a page */
+#define REWRITE_MIN_ALIGNMENT 8
+#define REWRITE_MAX_ALIGNMENT 4096 /* that is worth keeping: a page */
 
 /* ---- free -------------------------------------------------------------------------------------------------------- */
 
@@ -106,7 +106,7 @@ static coffer_status rewrite_hold_file(coffer_rewrite *rewrite, coffer_error *er
     }
     const int os_error = coffer__os_open(rewrite->target.text, COFFER__OS_READ, false, &rewrite->lock);
     if (os_error != 0) {
-        return coffer__trouble(err, "open the file to lock it", NULL, os_error);
+        return coffer__errno_status(err, "open the file to lock it", NULL, os_error);
     }
     status = coffer__edit_lock(rewrite->lock, &rewrite->target, &info, err);
     return status == COFFER_OK && info.links > 1 && !follow ? coffer__edit_linked(true, err) : status;
@@ -120,7 +120,7 @@ static coffer_status rewrite_check_plain(const char *path, bool follow, coffer_e
     coffer__os_info info;
     const int os_error = coffer__os_inspect(path, false, &info);
     if (os_error != 0) {
-        return coffer__trouble(err, "look at a file of the model", path, os_error);
+        return coffer__errno_status(err, "look at a file of the model", path, os_error);
     }
     if (info.kind == COFFER__OS_REGULAR && info.links > 1 && !follow) {
         coffer__edit_linked(true, err);
@@ -148,7 +148,7 @@ static bool rewrite_name_set(coffer__path *target, const char *first)
 }
 
 /* The name that the files of an index would have as one. The index must have the name that a
-   publication would give to it: otherwise the old index would stay beside the new one and still
+   commit would give to it: otherwise the old index would stay beside the new one and still
    name the old files. */
 static bool rewrite_name_indexed(coffer__path *target, const char *index)
 {
@@ -166,7 +166,7 @@ static bool rewrite_name_indexed(coffer__path *target, const char *index)
 
 /* Several files, which get an index if they have none. All that an index names must be open,
    because those that are not are unknown and would be removed with the old model. No lock is taken
-   here: the publication locks the folder when it is opened, and what changes before that is found by
+   here: the commit locks the folder when it is opened, and what changes before that is found by
    rewrite_check_unchanged. */
 static coffer_status rewrite_hold_model(coffer_rewrite *rewrite, coffer_error *err)
 {
@@ -216,18 +216,17 @@ static coffer_status rewrite_choose_target(coffer_rewrite *rewrite, coffer_error
    of two. One alignment holds for all new files, so it is the largest that every old one has. */
 static uint64_t rewrite_alignment(const coffer *model)
 {
-    uint64_t alignment = REWRITE_MOST_ALIGNMENT;
+    uint64_t alignment = REWRITE_MAX_ALIGNMENT;
     for (size_t i = 0; i < model->shard_count; i++) {
-        while (alignment > REWRITE_LEAST_ALIGNMENT &&
-               coffer_table_data_offset(model->shards[i].table) % alignment != 0) {
+        while (alignment > REWRITE_MIN_ALIGNMENT && coffer_table_data_offset(model->shards[i].table) % alignment != 0) {
             alignment /= 2;
         }
     }
     return alignment;
 }
 
-/* The room for edits that every file has. Less than an alignment is only padding, which nobody has
-   reserved. In bytes. The smallest counts, so that no file grows by more room than it had. */
+/* The space for edits that every file has. Less than an alignment is only padding, which nobody has
+   reserved. In bytes. The smallest counts, so that no file grows by more space than it had. */
 static uint64_t rewrite_slack(const coffer *model, uint64_t alignment)
 {
     uint64_t slack = UINT64_MAX;
@@ -285,7 +284,7 @@ static void rewrite_lay_out(coffer_rewrite *rewrite)
     *layout = (coffer_header_options)COFFER_HEADER_OPTIONS_INIT;
     layout->max_header_size = options->max_header_size;
     layout->format = options->format;
-    layout->alignment = REWRITE_LEAST_ALIGNMENT;
+    layout->alignment = REWRITE_MIN_ALIGNMENT;
     /* The model's own format: its layout is kept as far as all files share it. */
     if (options->format == COFFER_FORMAT_ANY) {
         layout->format = coffer_format_to_write(coffer_table_format(model->shards->table));
@@ -377,7 +376,7 @@ static bool rewrite_makes_metadata(const coffer_rewrite *rewrite)
     for (size_t i = 0; i < options->edit_count; i++) {
         sets = sets || (options->edits[i].value != NULL && rewrite_edit_counts(options, i));
     }
-    const coffer__format *format = coffer__format_at(rewrite->layout.format);
+    const coffer__format_ops *format = coffer__format_at(rewrite->layout.format);
     return sets && format != NULL && format->wants_framework && !rewrite->layout.empty_metadata &&
            !rewrite_is_edited(options, COFFER__FORMAT_KEY, &edit);
 }
@@ -533,7 +532,7 @@ static coffer_status rewrite_check_names(const coffer_rewrite *rewrite, coffer_e
 /* ---- the new files ----------------------------------------------------------------------------------------------- */
 
 /* Building is what checks that the dtypes suit the format and that the header is within its limit,
-   so a plan that was made can be written. Room for digests is reserved before, because it is part
+   so a plan that was made can be written. Space for digests is reserved before, because it is part
    of the header's size. The size is added up here, in bytes: head and data. */
 static coffer_status rewrite_build_file(coffer_rewrite *rewrite, size_t file, coffer_error *err)
 {
@@ -732,7 +731,7 @@ static bool rewrite_has_superseded(const coffer_rewrite *rewrite)
 }
 
 /* Why new files have to be written, in the order of the reasons. Headers alone can change where the tensors stay; in several
-   files only if these keep their own names, by which the index and a publication find them. */
+   files only if these keep their own names, by which the index and a commit find them. */
 static coffer_rewrite_reason rewrite_reason(const coffer_rewrite *rewrite)
 {
     const coffer *model = rewrite->model;
@@ -770,7 +769,7 @@ static void rewrite_choose_way(coffer_rewrite *rewrite)
     rewrite->publishes_headers = summary->way == COFFER_REWRITE_HEADERS && rewrite->model->several != NULL;
 }
 
-/* Of a set without an index, whose files get other names: a publication removes what an old index
+/* Of a set without an index, whose files get other names: a commit removes what an old index
    names, so the old files would stay beside the new ones. */
 static bool rewrite_leaves_files(const coffer_rewrite *rewrite)
 {
@@ -778,7 +777,7 @@ static bool rewrite_leaves_files(const coffer_rewrite *rewrite)
     return rewrite->options.output == NULL && several != NULL && several->index_path == NULL && !rewrite->keeps_names;
 }
 
-/* What the way needs: the names of new files must be free, and a header must have room. */
+/* What the way needs: the names of new files must be free, and a header must have space. */
 static coffer_status rewrite_check_way(coffer_rewrite *rewrite, coffer_error *err)
 {
     const bool headers = rewrite->summary.way == COFFER_REWRITE_HEADERS;
@@ -806,7 +805,7 @@ static coffer_status rewrite_check_options(const coffer_rewrite_options *options
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the rules or edits are NULL, or the output has no name");
     }
     const uint64_t alignment = options->alignment;
-    if (alignment != 0 && (alignment < REWRITE_LEAST_ALIGNMENT || (alignment & (alignment - 1)) != 0)) {
+    if (alignment != 0 && (alignment < REWRITE_MIN_ALIGNMENT || (alignment & (alignment - 1)) != 0)) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the alignment %u is not a power of two of at least 8",
                             alignment);
     }

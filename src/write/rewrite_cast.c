@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Casting: the tensors that get another dtype are cut into pieces, which the workers of a crew take in order. A worker
+ * Casting: the tensors that get another dtype are cut into pieces, which the workers of a thread pool take in order. A worker
  * reads its piece, decodes a block of it to doubles, encodes those with one correct rounding, and decodes the result
  * again, which tells what became infinite or zero; then the piece is written. Where a piece begins depends on the
  * tensor alone, and every number on itself alone, so the new bytes are the same with any number of threads. Memory: at
  * most 4 MiB for each worker.
  */
 #include "alloc.h"
-#include "crew.h"
 #include "error.h"
 #include "floats.h"
 #include "os.h"
 #include "rewriting.h"
+#include "thread_pool.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,8 +21,8 @@
 /* The bytes of one number in a piece, at most. */
 #define REWRITE_ELEMENT_SIZE 8
 /* How many elements are decoded at a time: as doubles they fit in the processor's cache and on the stack. */
-#define REWRITE_BLOCK_ELEMENTS COFFER__FLOATS_MOST
-#define REWRITE_MOST_THREADS 64
+#define REWRITE_BLOCK_ELEMENTS COFFER__FLOATS_MAX
+#define REWRITE_MAX_THREADS 64
 
 /* The tensor, the first element of it and how many; the counts of lost numbers are this piece's own
    until rewrite_count_piece adds them. */
@@ -34,9 +34,9 @@ typedef struct rewrite_piece {
     uint64_t vanished;
 } rewrite_piece;
 
-/* `next` is guarded by the crew's mutex, and so are the counts of what was lost. */
+/* `next` is guarded by the thread pool's mutex, and so are the counts of what was lost. */
 typedef struct rewrite_cast_job {
-    coffer__crew crew;
+    coffer__thread_pool thread_pool;
     coffer_rewrite *rewrite;
     const coffer__rewrite_target *target;
     rewrite_piece next;
@@ -44,9 +44,9 @@ typedef struct rewrite_cast_job {
 
 /* Each worker has its own buffers and its own error, so only `job` is shared. */
 typedef struct rewrite_cast_worker {
-    coffer__crew_worker base;
+    coffer__thread_pool_worker base;
     rewrite_cast_job *job;
-    uint8_t *from;   /* room for a piece of any dtype, … */
+    uint8_t *from;   /* space for a piece of any dtype, … */
     uint8_t *to;     /* … and for the cast piece */
     uint8_t *memory; /* what computing needs */
     coffer_status status;
@@ -161,10 +161,10 @@ static bool rewrite_take(rewrite_cast_job *job, rewrite_piece *piece)
 {
     const size_t count = coffer_header_count(job->rewrite->header);
     bool taken = false;
-    coffer__os_mutex_lock(&job->crew.mutex);
+    coffer__os_mutex_lock(&job->thread_pool.mutex);
     /* The number advances only in rounds that took nothing, so a tensor is left when it has no
        piece more. */
-    for (; job->crew.status == COFFER_OK && !taken && job->next.number < count; job->next.number += !taken) {
+    for (; job->thread_pool.status == COFFER_OK && !taken && job->next.number < count; job->next.number += !taken) {
         const coffer_rewrite_change *change = coffer__rewrite_change_of(job->rewrite, job->next.number);
         const uint64_t elements = coffer__rewrite_is_cast(change) ? coffer_tensor_elements(change->from) : 0;
         if (job->next.first < elements) {
@@ -177,7 +177,7 @@ static bool rewrite_take(rewrite_cast_job *job, rewrite_piece *piece)
             job->next.first = 0;
         }
     }
-    coffer__os_mutex_unlock(&job->crew.mutex);
+    coffer__os_mutex_unlock(&job->thread_pool.mutex);
     return taken;
 }
 
@@ -221,10 +221,10 @@ static coffer_status rewrite_cast_piece(rewrite_cast_worker *worker, rewrite_pie
 static void rewrite_count_piece(rewrite_cast_job *job, const rewrite_piece *piece)
 {
     coffer_rewrite_change *change = coffer__rewrite_change_of(job->rewrite, piece->number);
-    coffer__os_mutex_lock(&job->crew.mutex);
+    coffer__os_mutex_lock(&job->thread_pool.mutex);
     change->overflowed += piece->overflowed;
     change->vanished += piece->vanished;
-    coffer__os_mutex_unlock(&job->crew.mutex);
+    coffer__os_mutex_unlock(&job->thread_pool.mutex);
 }
 
 /* A piece is counted only after it was written. What a failure leaves is the writer's to
@@ -239,11 +239,11 @@ static void rewrite_cast_work(void *ctx)
         const coffer_dtype dtype = coffer__rewrite_change_of(job->rewrite, piece.number)->to->dtype;
         worker->status = rewrite_cast_piece(worker, &piece);
         if (worker->status != COFFER_OK) {
-            coffer__crew_fail(&job->crew, worker->status, &worker->err, COFFER__CREW_NO_ROW);
+            coffer__thread_pool_fail(&job->thread_pool, worker->status, &worker->err, COFFER__THREAD_POOL_NO_ROW);
             return;
         }
         rewrite_count_piece(job, &piece);
-        stop = coffer__crew_advance(&worker->base, rewrite_elements_size(dtype, piece.count));
+        stop = coffer__thread_pool_advance(&worker->base, rewrite_elements_size(dtype, piece.count));
     }
 }
 
@@ -286,7 +286,7 @@ static coffer_status rewrite_cast_with(rewrite_cast_job *job, rewrite_cast_worke
         workers[i].to = workers[i].from + size;
         workers[i].memory = workers[i].to + size;
     }
-    const coffer_status status = coffer__crew_run(&job->crew, workers, count, sizeof *workers);
+    const coffer_status status = coffer__thread_pool_run(&job->thread_pool, workers, count, sizeof *workers);
     return rewrite_cause(workers, count, status, err);
 }
 
@@ -298,13 +298,13 @@ static size_t rewrite_thread_count(const coffer_rewrite *rewrite, uint32_t wante
     uint64_t pieces = 0;
     uint64_t count = wanted != 0 ? wanted : coffer__os_processors();
     const size_t declared = coffer_header_count(rewrite->header);
-    for (size_t i = 0; i < declared && pieces < REWRITE_MOST_THREADS; i++) {
+    for (size_t i = 0; i < declared && pieces < REWRITE_MAX_THREADS; i++) {
         const coffer_rewrite_change *change = coffer__rewrite_change_of(rewrite, i);
         const uint64_t elements = coffer__rewrite_is_cast(change) ? coffer_tensor_elements(change->from) : 0;
         pieces += elements / REWRITE_PIECE_ELEMENTS + (elements % REWRITE_PIECE_ELEMENTS != 0);
     }
     count = count < pieces ? count : pieces;
-    return (size_t)(count == 0 ? 1 : count < REWRITE_MOST_THREADS ? count : REWRITE_MOST_THREADS);
+    return (size_t)(count == 0 ? 1 : count < REWRITE_MAX_THREADS ? count : REWRITE_MAX_THREADS);
 }
 
 /* All memory is taken before the first thread starts, so casting itself cannot run out of it in the
@@ -316,11 +316,11 @@ coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrit
     const size_t count = rewrite_thread_count(rewrite, options->threads);
     const size_t buffers_size = count * rewrite_worker_size(rewrite);
     rewrite_cast_job job = { .rewrite = rewrite, .target = target };
-    job.crew = (coffer__crew){ .work = rewrite_cast_work,
-                               .progress = options->progress,
-                               .progress_ctx = options->progress_ctx,
-                               .total = rewrite->summary.cast,
-                               .err = err };
+    job.thread_pool = (coffer__thread_pool){ .work = rewrite_cast_work,
+                                             .progress = options->progress,
+                                             .progress_ctx = options->progress_ctx,
+                                             .total = rewrite->summary.cast,
+                                             .err = err };
     rewrite_cast_worker *workers = coffer__alloc_array(allocator, count, sizeof *workers, err);
     uint8_t *buffers = coffer__alloc(allocator, buffers_size);
     const coffer_status status =

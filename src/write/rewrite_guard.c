@@ -11,13 +11,13 @@
  */
 #include "alloc.h"
 #include "coffer.h"
+#include "errno_status.h"
 #include "error.h"
 #include "model.h"
 #include "os.h"
 #include "rewriting.h"
 #include "saved.h"
 #include "sort.h"
-#include "trouble.h"
 
 #include <errno.h>
 
@@ -30,7 +30,7 @@ typedef struct rewrite_guard_file {
    can only say "stop". */
 typedef struct rewrite_guard {
     coffer_rewrite *rewrite;
-    size_t room;
+    size_t capacity;
     size_t count;
     rewrite_guard_file *files; /* that the model is read from */
     uint32_t *order;           /* of them, by inode */
@@ -56,7 +56,7 @@ static bool rewrite_guard_before(const void *ctx, uint32_t a, uint32_t b)
     return rewrite_guard_compare(&files[a], &files[b]) < 0;
 }
 
-/* There is room for every file of the model and its index. */
+/* There is space for every file of the model and its index. */
 static void rewrite_guard_add(rewrite_guard *guard, const coffer__os_info *info)
 {
     guard->files[guard->count] = (rewrite_guard_file){ info->device, info->inode };
@@ -90,9 +90,9 @@ static coffer_status rewrite_guard_open(rewrite_guard *guard)
     coffer__os_info info;
     const coffer *model = guard->rewrite->model;
     const coffer_allocator *allocator = &guard->rewrite->allocator;
-    guard->room = model->shard_count + 1;
-    guard->files = coffer__alloc_array(allocator, guard->room, sizeof *guard->files, guard->err);
-    guard->order = coffer__alloc_array(allocator, guard->room, sizeof *guard->order, guard->err);
+    guard->capacity = model->shard_count + 1;
+    guard->files = coffer__alloc_array(allocator, guard->capacity, sizeof *guard->files, guard->err);
+    guard->order = coffer__alloc_array(allocator, guard->capacity, sizeof *guard->order, guard->err);
     if (guard->files == NULL || guard->order == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -115,8 +115,8 @@ static coffer_status rewrite_guard_open(rewrite_guard *guard)
 static void rewrite_guard_close(const rewrite_guard *guard)
 {
     const coffer_allocator *allocator = &guard->rewrite->allocator;
-    coffer__free_array(allocator, guard->files, guard->room, sizeof *guard->files);
-    coffer__free_array(allocator, guard->order, guard->room, sizeof *guard->order);
+    coffer__free_array(allocator, guard->files, guard->capacity, sizeof *guard->files);
+    coffer__free_array(allocator, guard->order, guard->capacity, sizeof *guard->order);
 }
 
 /* ---- the files that go ------------------------------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ static coffer_status rewrite_guard_refuse_stranger(const char *path, coffer_erro
 
 /* One name that the new model takes or removes; whether it is the model's already comes in *own.
    Links are followed, because what counts is the file that would be lost, whatever its name. It is
-   a look and not a lock: a file that is put there later is found by the writer or the publication,
+   a look and not a lock: a file that is put there later is found by the writer or the commit,
    as far as they check. What cannot be examined at all is an error, and not taken for harmless. */
 static coffer_status rewrite_guard_look(const rewrite_guard *guard, const char *path, bool *own)
 {
@@ -154,7 +154,7 @@ static coffer_status rewrite_guard_look(const rewrite_guard *guard, const char *
         return COFFER_OK; /* whatever is wrong with the folder, the writer says */
     }
     if (os_error != 0) {
-        return coffer__trouble(guard->err, "look at a file that would be replaced", path, os_error);
+        return coffer__errno_status(guard->err, "look at a file that would be replaced", path, os_error);
     }
     /* Elsewhere: a file that is no input is replaced or refused by the writer, by its own rules. */
     if (options->output != NULL) {
@@ -174,7 +174,7 @@ static int rewrite_guard_look_listed(void *ctx, const char *path, bool exists)
 }
 
 /* An index that lies where the new one goes, and what it names. One that cannot be understood names
-   nothing, as it does for a publication, which removes the files of an older model. The listing's
+   nothing, as it does for a commit, which removes the files of an older model. The listing's
    own status is mostly dropped: cancelled means that guard->status has the reason, and an index
    that does not conform is no obstacle. Lack of memory and trouble with the device are passed on,
    as they say nothing about the index. */
@@ -219,7 +219,7 @@ static coffer_status rewrite_guard_look_at_several(rewrite_guard *guard)
 
 /* A single file that replaces itself needs no look: its writer replaces only the file that was
    read. The name of the model as one file is looked at even for several files, since a file of that
-   name would shadow their index and is removed; owns_target then tells the publication that it may
+   name would shadow their index and is removed; owns_target then tells the commit that it may
    be. */
 static coffer_status rewrite_guard_look_at_all(rewrite_guard *guard)
 {

@@ -2,14 +2,14 @@
 /*
  * A rewrite that changes only metadata or names: headers change, and no tensor is touched.
  *
- * A single file is edited. Of several files the new headers are made ready beside the files, and a publication brings
- * them in together with the index (publication.h).
+ * A single file is edited. Of several files the new headers are made ready beside the files, and a commit brings
+ * them in together with the index (commit.h).
  */
+#include "commit.h"
 #include "edit.h"
 #include "model.h"
 #include "model_writer.h"
 #include "os.h"
-#include "publication.h"
 #include "rewriting.h"
 
 /* The tensors of a model are numbered file by file, and those of a file as those of its table; ctx has the changes from the
@@ -39,7 +39,7 @@ static void rewrite_note_way(coffer_rewrite_summary *summary, const coffer__edit
     summary->edited = told->way > summary->edited ? told->way : summary->edited;
 }
 
-/* Mode, slack and the rest have their defaults, so a header without room is made longer as by any edit. */
+/* Mode, slack and the rest have their defaults, so a header without space is made longer as by any edit. */
 static coffer_edit_options rewrite_edit_options(const coffer_rewrite *rewrite, const coffer_read_options *read)
 {
     coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
@@ -89,7 +89,7 @@ coffer_status coffer__rewrite_fill_headers(coffer_rewrite *rewrite, coffer_model
     size_t first = 0;
     const coffer *model = rewrite->model;
     coffer_edit_options options = rewrite_edit_options(rewrite, read);
-    options.sync = COFFER_SYNC_ALWAYS; /* as the publication */
+    options.sync = COFFER_SYNC_ALWAYS; /* as the commit */
     coffer_status status = COFFER_OK;
     for (size_t i = 0; i < model->shard_count && status == COFFER_OK; i++) {
         coffer__edit_wanted wanted = rewrite_wanted(rewrite, i, first, &renames);
@@ -97,7 +97,7 @@ coffer_status coffer__rewrite_fill_headers(coffer_rewrite *rewrite, coffer_model
         (void)coffer__model_writer_file(files, i, false, &file);
         (void)coffer__model_writer_file(files, i, true, &fresh);
         const coffer__edit_aside aside = { .fresh = fresh.text,
-                                           .head = coffer__publication_head_name(&head, file.text) ? head.text : NULL };
+                                           .head = coffer__commit_head_name(&head, file.text) ? head.text : NULL };
         wanted.aside = &aside;
         status = coffer__edit_only(model->shards[i].path, &wanted, &options, &told, err);
         if (status == COFFER_OK) {

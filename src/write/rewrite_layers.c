@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define LAYER_MOST 65536u /* numbers; no model is that deep */
+#define LAYER_MAX 65536u /* numbers; no model is that deep */
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -37,9 +37,9 @@ static bool layer_is_number(const char *part, size_t part_len, uint32_t *number)
         if (part[i] < '0' || part[i] > '9') {
             return false;
         }
-        value = value < LAYER_MOST ? 10 * value + (uint32_t)(part[i] - '0') : value;
+        value = value < LAYER_MAX ? 10 * value + (uint32_t)(part[i] - '0') : value;
     }
-    *number = value < LAYER_MOST ? value : COFFER__NO_LAYER;
+    *number = value < LAYER_MAX ? value : COFFER__NO_LAYER;
     return part_len > 0 && (part_len == 1 || part[0] != '0');
 }
 
@@ -74,11 +74,11 @@ static bool layer_read_number(const char **text, uint32_t *number)
 {
     const char *digits = *text;
     *number = 0;
-    while (**text >= '0' && **text <= '9' && *number < LAYER_MOST) {
+    while (**text >= '0' && **text <= '9' && *number < LAYER_MAX) {
         *number = 10 * *number + (uint32_t)(**text - '0');
         (*text)++;
     }
-    return *text > digits && *number < LAYER_MOST;
+    return *text > digits && *number < LAYER_MAX;
 }
 
 /* Lists are read once to find the largest number and once to number the layers: `list` is NULL the first time. */
@@ -126,9 +126,9 @@ coffer_status coffer__layer_list_read(coffer__layer_list *list, const char *text
     if (list->number_of == NULL) {
         return COFFER_ERR_MEMORY;
     }
-    list->room = largest + 1;
+    list->capacity = largest + 1;
     list->count = 0;
-    for (uint32_t i = 0; i < list->room; i++) {
+    for (uint32_t i = 0; i < list->capacity; i++) {
         list->number_of[i] = COFFER__NO_LAYER;
     }
     return layer_read_items(text, list, &largest, err);
@@ -136,12 +136,12 @@ coffer_status coffer__layer_list_read(coffer__layer_list *list, const char *text
 
 uint32_t coffer__layer_new_number(const coffer__layer_list *list, uint32_t number)
 {
-    return number < list->room ? list->number_of[number] : COFFER__NO_LAYER;
+    return number < list->capacity ? list->number_of[number] : COFFER__NO_LAYER;
 }
 
 void coffer__layer_list_free(coffer__layer_list *list)
 {
-    coffer__free_array(list->allocator, list->number_of, list->room, sizeof *list->number_of);
+    coffer__free_array(list->allocator, list->number_of, list->capacity, sizeof *list->number_of);
     list->number_of = NULL;
-    list->room = 0;
+    list->capacity = 0;
 }

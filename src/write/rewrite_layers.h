@@ -21,7 +21,7 @@ bool coffer__layer_find(coffer__name name, coffer__layer_place *place);
 typedef struct coffer__layer_list {
     const coffer_allocator *allocator;
     uint32_t *number_of; /* the new number of each old one; COFFER__NO_LAYER: left out */
-    uint32_t room;       /* old numbers from here on are left out */
+    uint32_t capacity;   /* old numbers from here on are left out */
     uint32_t count;      /* of layers that are kept */
 } coffer__layer_list;
 

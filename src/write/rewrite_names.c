@@ -6,8 +6,8 @@
  */
 #include "rewriting.h"
 
+#include "commit.h"
 #include "model.h"
-#include "publication.h"
 #include "shard_name.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static bool rewrite_is_fit(const coffer_rewrite *rewrite, const char *path)
 {
     const char *target = rewrite->target.text;
     const char *name = path + coffer__path_name_at(path);
-    return coffer__publication_judge(target, path, NULL) == COFFER_OK &&
+    return coffer__commit_judge(target, path, NULL) == COFFER_OK &&
            strcmp(name, target + coffer__path_name_at(target)) != 0;
 }
 

@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-#define REGEX_MOST_DEPTH 32  /* groups in groups */
-#define REGEX_MOST_SIZE 1000 /* signs, where a repetition counts for as many as it stands for */
+#define REGEX_MAX_DEPTH 32  /* groups in groups */
+#define REGEX_MAX_SIZE 1000 /* signs, where a repetition counts for as many as it stands for */
 
 /* Bytes of a name that expressions are tried on. The time for replacing grows with the square, and files choose names. */
 #define REWRITE_LONGEST_TEXT 4096u
@@ -55,9 +55,9 @@ static coffer_status rewrite_check_rename(const coffer_rewrite_rule *rule, coffe
         return rewrite_no_name(err);
     }
     const size_t stars = rewrite_count_stars(rule->pattern);
-    if (stars > COFFER_REWRITE_MOST_STARS) {
+    if (stars > COFFER_REWRITE_MAX_STARS) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "%q has more than %u stars", rule->pattern, strlen(rule->pattern),
-                            (uint64_t)COFFER_REWRITE_MOST_STARS);
+                            (uint64_t)COFFER_REWRITE_MAX_STARS);
     }
     return rewrite_count_stars(rule->name) <= stars
                ? COFFER_OK
@@ -138,7 +138,7 @@ static coffer_status rewrite_check_groups(const coffer_rewrite_rule *rule, const
 
 /* Groups of an expression that are open, and the sizes that they have once repetitions are written out. */
 typedef struct regex_groups {
-    uint64_t sizes[REGEX_MOST_DEPTH];
+    uint64_t sizes[REGEX_MAX_DEPTH];
     size_t depth;
     uint64_t last; /* the size of what a repetition would repeat */
     bool counts;
@@ -167,7 +167,7 @@ static uint64_t regex_times(const char *text)
     for (; *text != '\0' && *text != '}'; text++) {
         const bool digit = *text >= '0' && *text <= '9';
         number = digit ? number * 10 + (uint64_t)(*text - '0') : 0;
-        number = number <= REGEX_MOST_SIZE ? number : REGEX_MOST_SIZE + 1;
+        number = number <= REGEX_MAX_SIZE ? number : REGEX_MAX_SIZE + 1;
         most = number > most ? number : most;
     }
     return most > 0 ? most : 1;
@@ -178,9 +178,9 @@ static bool regex_take(regex_groups *groups, const char **text)
     const char c = **text;
     uint64_t *size = &groups->sizes[groups->depth];
     if (c == '(') {
-        groups->sizes[++groups->depth < REGEX_MOST_DEPTH ? groups->depth : 0] = 0;
+        groups->sizes[++groups->depth < REGEX_MAX_DEPTH ? groups->depth : 0] = 0;
         ++*text;
-        return groups->depth < REGEX_MOST_DEPTH;
+        return groups->depth < REGEX_MAX_DEPTH;
     }
     if (c == ')' && groups->depth > 0) {
         groups->last = *size + 1;
@@ -201,7 +201,7 @@ static bool regex_take(regex_groups *groups, const char **text)
     } else {
         *text += (**text != '\0') + (c == '\\' && (*text)[1] != '\0');
     }
-    return !groups->counts || (*size <= REGEX_MOST_SIZE && groups->last <= REGEX_MOST_SIZE);
+    return !groups->counts || (*size <= REGEX_MAX_SIZE && groups->last <= REGEX_MAX_SIZE);
 }
 
 /* The C library's work is bounded only for expressions without back-references, which POSIX does not know in these, and whose
@@ -219,8 +219,8 @@ static coffer_status rewrite_check_work(const coffer_rewrite_rule *rule, coffer_
         if (!regex_take(&groups, &text)) {
             return coffer__fail(err, COFFER_ERR_ARGUMENT,
                                 "%q nests groups deeper than %u, or repeats more than %u times in all: take * or +",
-                                rule->pattern, strlen(rule->pattern), (uint64_t)REGEX_MOST_DEPTH,
-                                (uint64_t)REGEX_MOST_SIZE);
+                                rule->pattern, strlen(rule->pattern), (uint64_t)REGEX_MAX_DEPTH,
+                                (uint64_t)REGEX_MAX_SIZE);
         }
     }
     return COFFER_OK;
@@ -427,7 +427,7 @@ static bool rewrite_in_stack(const coffer__rewrite_prepared *prepared, coffer__n
 static bool rewrite_rename_by(coffer__rewrite_rules *rules, const coffer__rewrite_prepared *prepared, coffer__name name,
                               bool *unclear)
 {
-    coffer__name captures[COFFER_REWRITE_MOST_STARS];
+    coffer__name captures[COFFER_REWRITE_MAX_STARS];
     rules->name.used = 0;
     if (prepared->regex != NULL) {
         const char *text = rewrite_as_text(rules, name);
@@ -441,7 +441,7 @@ static bool rewrite_rename_by(coffer__rewrite_rules *rules, const coffer__rewrit
     if (!coffer__pattern_fits(&prepared->pattern, name)) {
         return false;
     }
-    for (size_t i = 0; i < COFFER_REWRITE_MOST_STARS; i++) {
+    for (size_t i = 0; i < COFFER_REWRITE_MAX_STARS; i++) {
         captures[i] = (coffer__name){ "", 0 };
     }
     (void)coffer__pattern_captures(prepared->rule->pattern, name, captures);
@@ -555,7 +555,7 @@ static coffer_status rewrite_check_layers(const coffer__rewrite_rules *rules, co
             seen[coffer__layer_new_number(list, place.number)] = true;
         }
     }
-    for (uint32_t i = 0; i < list->room && status == COFFER_OK; i++) {
+    for (uint32_t i = 0; i < list->capacity && status == COFFER_OK; i++) {
         if (list->number_of[i] != COFFER__NO_LAYER && !seen[list->number_of[i]]) {
             status = coffer__fail(err, COFFER_ERR_NO_TENSOR, "there is no layer %u; coffer ls --tree shows the layers",
                                   (uint64_t)i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plan carried out, as coffer/rewrite.h promises. What stays as it is, is copied in one call, so that the system does
- * it where it can; then comes what is cast. One file is published by its writer, several by a publication of all of
+ * it where it can; then comes what is cast. One file is published by its writer, several by a commit of all of
  * them together, also where only their headers are new.
  */
 #include "alloc.h"
@@ -14,7 +14,7 @@
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* The header was built by the plan, with its layout and with room for digests, so the writer takes
+/* The header was built by the plan, with its layout and with space for digests, so the writer takes
    both as they are. The path is the resolved one: a link that is followed stays a link. */
 static coffer_status rewrite_open_file(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
 {
@@ -57,11 +57,11 @@ static coffer_status rewrite_open_files(const coffer_rewrite *rewrite, coffer__r
     model.max_shard_size = options->max_shard_size;
     /* owns_target: the file that would be removed is one of the model's own (rewrite_guard.c). */
     model.force = options->force || rewrite->owns_target;
-    return coffer__model_writer_open(&target->files, rewrite->header, rewrite->target.text, &keeps, &model, err);
+    return coffer__model_writer_create(&target->files, rewrite->header, rewrite->target.text, &keeps, &model, err);
 }
 
 /* A single file made of a single file has a writer of its own: it may have any name and format, and
-   nothing else is published with it. Replacing several files by one needs the publication, too,
+   nothing else is published with it. Replacing several files by one needs the commit, too,
    since the old ones and their index have to go. */
 static coffer_status rewrite_open(const coffer_rewrite *rewrite, coffer__rewrite_target *target, coffer_error *err)
 {
@@ -130,7 +130,7 @@ static coffer_status rewrite_finish(const coffer_rewrite *rewrite, const coffer_
 }
 
 /* What comes before the first byte of a tensor: what has to be known of the models' bytes, and the new files, which are made,
-   have their room, and have no name that counts. One target of the two is set. */
+   have their space, and have no name that counts. One target of the two is set. */
 static coffer_status rewrite_begin(const coffer_rewrite *rewrite, coffer__rewrite_target *target,
                                    const coffer_read_options *options, coffer_error *err)
 {

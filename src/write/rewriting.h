@@ -71,7 +71,7 @@ coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, coffer_
                                      const coffer_tensor *tensor, coffer_error *err);
 
 /*
- * Numbers that a room above computes: which tensors, and what becomes of their numbers. They go the way of casts, piece
+ * Numbers that a space above computes: which tensors, and what becomes of their numbers. They go the way of casts, piece
  * by piece: decoded, changed, and encoded with one rounding.
  *
  *   wants     whether the numbers of a tensor are computed; it is F16, BF16, F32 or F64
@@ -170,9 +170,9 @@ coffer_status coffer__rewrite_cast(coffer_rewrite *rewrite, const coffer__rewrit
 
 /* Fails with COFFER_ERR_CHANGED when a file of the model that is replaced, or its index, is not the one that was read. */
 coffer_status coffer__rewrite_check_unchanged(const coffer_rewrite *rewrite, coffer_error *err);
-/* Sets in the summary which files lack room for their new headers. Reads the headers again. */
+/* Sets in the summary which files lack space for their new headers. Reads the headers again. */
 coffer_status coffer__rewrite_measure_headers(coffer_rewrite *rewrite, coffer_error *err);
-/* Makes the new headers ready for a publication, each beside its file or in a new one, or leaves a file as it is. */
+/* Makes the new headers ready for a commit, each beside its file or in a new one, or leaves a file as it is. */
 coffer_status coffer__rewrite_fill_headers(coffer_rewrite *rewrite, coffer_model_writer *files,
                                            const coffer_read_options *read, coffer_error *err);
 /* Edits the header of a single file, and gives up its lock before. */

@@ -48,13 +48,13 @@ static void shards_close(coffer__shards *shards, size_t from, size_t to)
     shards->count++;
 }
 
-/* Fills files up to `room` bytes. A tensor larger than `limit` gets a file of its own at once,
+/* Fills files up to `capacity` bytes. A tensor larger than `limit` gets a file of its own at once,
    so its number is lower than that of the file being filled around it, which gets its number
-   when it is closed. `used` never exceeds `room`, so `room - used` cannot wrap around; for that,
-   `room` must not be below the largest tensor that is not above the limit. What an earlier call
+   when it is closed. `used` never exceeds `capacity`, so `capacity - used` cannot wrap around; for that,
+   `capacity` must not be below the largest tensor that is not above the limit. What an earlier call
    assigned is overwritten. Returns how many files were filled, without those of one large
    tensor. */
-static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors, uint64_t limit, uint64_t room)
+static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors, uint64_t limit, uint64_t capacity)
 {
     uint64_t used = 0;
     size_t filled = 0;
@@ -69,7 +69,7 @@ static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors
             continue;
         }
         /* The tensor does not fit any more, so the file is closed before it. */
-        if (opened != SIZE_MAX && size > room - used) {
+        if (opened != SIZE_MAX && size > capacity - used) {
             shards_close(shards, opened, i);
             opened = SIZE_MAX;
         }
@@ -88,11 +88,11 @@ static size_t shards_fill(coffer__shards *shards, const declared_tensor *tensors
     return filled;
 }
 
-/* The lowest room for which no more files are filled than for the limit itself: a binary search,
-   since more room never means more files. No room below the largest tensor that shares a file is
-   possible. Tensors above the limit have files of their own whatever the room is, so they are
+/* The lowest space for which no more files are filled than for the limit itself: a binary search,
+   since more space never means more files. No space below the largest tensor that shares a file is
+   possible. Tensors above the limit have files of their own whatever the space is, so they are
    not counted. Leaves the assignment of its last try in the plan. */
-static uint64_t shards_least_room(coffer__shards *shards, const declared_tensor *tensors, uint64_t limit)
+static uint64_t shards_least_capacity(coffer__shards *shards, const declared_tensor *tensors, uint64_t limit)
 {
     const size_t filled = shards_fill(shards, tensors, limit, limit);
     uint64_t low = 0; /* the largest tensor has to fit in any case */
@@ -258,7 +258,7 @@ static coffer_status shards_allocate(coffer__shards *shards, coffer_error *err)
     return made ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
-/* Does what every plan begins with: room, names that differ, and the size of all tensors. On
+/* Does what every plan begins with: space, names that differ, and the size of all tensors. On
    failure nothing is left to free, but freeing is allowed. */
 static coffer_status shards_begin(coffer__shards *shards, const coffer_header *header, coffer_error *err)
 {
@@ -278,8 +278,8 @@ static coffer_status shards_begin(coffer__shards *shards, const coffer_header *h
     return status;
 }
 
-/* shards_least_room leaves the assignment of its last try in the plan, which need not be that of
-   the room it returns. So the files are filled again with that room. */
+/* shards_least_capacity leaves the assignment of its last try in the plan, which need not be that of
+   the space it returns. So the files are filled again with that space. */
 coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *header, uint64_t limit, bool balanced,
                                   coffer_error *err)
 {
@@ -288,8 +288,8 @@ coffer_status coffer__shards_plan(coffer__shards *shards, const coffer_header *h
     if (status != COFFER_OK) {
         return status;
     }
-    const uint64_t room = balanced ? shards_least_room(shards, tensors, limit) : limit;
-    (void)shards_fill(shards, tensors, limit, room);
+    const uint64_t capacity = balanced ? shards_least_capacity(shards, tensors, limit) : limit;
+    (void)shards_fill(shards, tensors, limit, capacity);
     shards_order(shards);
     shards_choose_pairs(shards, header);
     return COFFER_OK;
@@ -355,9 +355,9 @@ void coffer__shards_free(coffer__shards *shards)
 
 /* Puts the digest of the whole, or those of the files, as a member. When the text is only
    measured, its length is all that is needed, so the digests need not be known yet. That is how
-   room for them is made before the data are written. The text is base64 with a prefix and needs
+   space for them is made before the data are written. The text is base64 with a prefix and needs
    no escapes. */
-static void shards_put_record(coffer__index_text *text, size_t record, const coffer__content *content)
+static void shards_put_record(coffer__index_writer *text, size_t record, const coffer__content *content)
 {
     const char *key = coffer__index_record_key(record);
     const bool is_content = record == COFFER__INDEX_CONTENT;
@@ -376,7 +376,7 @@ static void shards_put_record(coffer__index_text *text, size_t record, const cof
 }
 
 /* Puts one declared pair. Key and value are UTF-8, as the header refuses any other. */
-static void shards_put_pair(coffer__index_text *text, const coffer_header *header, const declared_pair *pair)
+static void shards_put_pair(coffer__index_writer *text, const coffer_header *header, const declared_pair *pair)
 {
     COFFER__INDEX_PUT(text, ",\n    ");
     coffer__index_put_string(text, header->arena.bytes + pair->key_at, pair->key_len);
@@ -388,7 +388,7 @@ static void shards_put_pair(coffer__index_text *text, const coffer_header *heade
    declared, unless an older member has the same key, and last the digests. No key can come
    twice: members never have keys that the index sets, and shards_choose_pairs left those out,
    too. */
-static void shards_put_metadata(coffer__index_text *text, const coffer__shards *shards, const coffer_header *header,
+static void shards_put_metadata(coffer__index_writer *text, const coffer__shards *shards, const coffer_header *header,
                                 const coffer__shards_index *index)
 {
     const coffer__index_members *members = index->members;
@@ -412,7 +412,7 @@ static void shards_put_metadata(coffer__index_text *text, const coffer__shards *
 }
 
 /* Puts the tensors by file, and in each file as declared. */
-static void shards_put_weights(coffer__index_text *text, const coffer__shards *shards, const coffer_header *header,
+static void shards_put_weights(coffer__index_writer *text, const coffer__shards *shards, const coffer_header *header,
                                const coffer__shards_index *index)
 {
     for (size_t s = 0; s < shards->count; s++) {
@@ -429,7 +429,7 @@ static void shards_put_weights(coffer__index_text *text, const coffer__shards *s
 size_t coffer__shards_write_index(char *out, const coffer__shards *shards, const coffer_header *header,
                                   const coffer__shards_index *index)
 {
-    coffer__index_text text = { .size = 0 };
+    coffer__index_writer text = { .size = 0 };
     text.out = out;
     coffer__index_begin(&text);
     shards_put_metadata(&text, shards, header, index);

@@ -19,10 +19,10 @@
 #include "alloc.h"
 #include "coffer.h"
 #include "error.h"
-#include "landing.h"
 #include "model.h"
 #include "options.h"
 #include "os.h"
+#include "output_target.h"
 #include "parts.h"
 #include "sink.h"
 #include "sort.h"
@@ -38,7 +38,7 @@
 /* Bytes in one call of a sink. size_t can hold it on every machine, and an offset is not limited
    by it. */
 #define WRITER_LARGEST_WRITE ((size_t)1 << 30)
-/* Small tensors from fickle sources are read and verified together, up to this many bytes, so that
+/* Small tensors from unstable sources are read and verified together, up to this many bytes, so that
    a remote source is not asked for each of them alone. It also bounds the memory of a batch,
    unless a single tensor is larger. */
 #define WRITER_BATCH_SIZE ((size_t)64 << 20)
@@ -183,7 +183,7 @@ static coffer_status writer_begin(coffer_writer *writer, const writer_target *ta
     return writer_put(writer, 0, header_bytes, header_size, err);
 }
 
-/* Builds the header before the sink is opened, so an invalid header touches no file. Room for
+/* Builds the header before the sink is opened, so an invalid header touches no file. Space for
    digests is made before that, because a built header cannot grow. The built bytes and the table
    belong to the header and stay valid as long as it does. */
 static coffer_status writer_open_known(coffer_writer **writer, coffer_header *header, const writer_target *target,
@@ -511,23 +511,23 @@ static const coffer_tensor *writer_copy_target(const writer_copies *copies, uint
     return coffer_header_at(copies->writer->header, copies->all[i].to);
 }
 
-/* Whether a tensor has to go through memory. A fickle source may answer differently the second
+/* Whether a tensor has to go through memory. An unstable source may answer differently the second
    time, so the bytes that were verified must be the ones that are written. Of a model that was
-   opened without verifying, no tensor is fickle, whatever its source is. */
-static bool writer_copy_is_fickle(const writer_copies *copies, uint32_t i)
+   opened without verifying, no tensor is unstable, whatever its source is. */
+static bool writer_copy_is_unstable(const writer_copies *copies, uint32_t i)
 {
     const coffer_copy *copy = &copies->all[i];
-    return coffer__trust_is_fickle(coffer__model_shard(copy->model, copy->tensor));
+    return coffer__trust_is_unstable(coffer__model_shard(copy->model, copy->tensor));
 }
 
 /* By place in the new file, those that go through memory last. Empty tensors may share a place;
    the sort then keeps the order in which they were given. */
 static bool writer_copy_before(const void *ctx, uint32_t a, uint32_t b)
 {
-    const bool fickle = writer_copy_is_fickle(ctx, a);
-    return fickle == writer_copy_is_fickle(ctx, b)
+    const bool unstable = writer_copy_is_unstable(ctx, a);
+    return unstable == writer_copy_is_unstable(ctx, b)
                ? writer_copy_target(ctx, a)->offset < writer_copy_target(ctx, b)->offset
-               : !fickle;
+               : !unstable;
 }
 
 /* Checks what can be checked of one copy before anything is entered in the account: both tensors
@@ -553,7 +553,7 @@ static coffer_status writer_check_copy(const coffer_copy *copy, const coffer_ten
 }
 
 /* Adds a move, or extends the last one if both the source and the place in the new file continue.
-   There are never more moves than copies, so the array has room. The sums do not overflow, since
+   There are never more moves than copies, so the array has space. The sums do not overflow, since
    both tensors lie inside files that were validated. */
 static void writer_plan_move(writer_copies *copies, uint32_t i)
 {
@@ -612,7 +612,7 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
     /* The comparison gets a copy of the struct, as the sort changes `order`. */
     const writer_copies given = *copies;
     coffer__sort(copies->order, copies->count, writer_copy_before, &given);
-    while (copies->steady < copies->count && !writer_copy_is_fickle(copies, copies->order[copies->steady])) {
+    while (copies->steady < copies->count && !writer_copy_is_unstable(copies, copies->order[copies->steady])) {
         writer_plan_move(copies, copies->order[copies->steady++]);
     }
     return COFFER_OK;
@@ -624,7 +624,7 @@ static coffer_status writer_plan_copies(writer_copies *copies, coffer_error *err
    not be kept. */
 static bool writer_copies_holes(const writer_copies *copies)
 {
-    const coffer__source *seen = NULL;
+    const coffer__byte_source *seen = NULL;
     for (size_t i = 0; i < copies->move_count; i++) {
         if (copies->moves[i].source != seen && coffer__source_has_holes(copies->moves[i].source)) {
             return true;
@@ -741,7 +741,7 @@ static coffer_status writer_hash_copies(coffer_writer *writer, const writer_copi
     return status;
 }
 
-/* Copies what is not fickle straight to the sink, without the mutex. Tensors of a model that was
+/* Copies what is not unstable straight to the sink, without the mutex. Tensors of a model that was
    opened to verify are verified before the first byte is copied; those that writer_hash_copies has
    judged are not due any more. A steady source is taken to give the same bytes when it is read
    for the copy. */
@@ -905,7 +905,7 @@ static coffer_status writer_copy_batch(coffer_writer *writer, const writer_batch
     return status == COFFER_OK ? status : coffer__writer_fail(writer, status, err);
 }
 
-/* Carries out admitted copies: first the steady ones as moves, then the fickle ones batch by
+/* Carries out admitted copies: first the steady ones as moves, then the unstable ones batch by
    batch. One batch exists at a time, so memory does not grow with the number of copies. It ends
    the write that coffer__writer_began counted, whatever happens, or the writer could never be finished. */
 static coffer_status writer_run_copies(coffer_writer *writer, const writer_copies *copies,
@@ -925,7 +925,7 @@ static coffer_status writer_run_copies(coffer_writer *writer, const writer_copie
     for (size_t i = 0; i < copies->steady; i++) {
         parts.before += copies->all[copies->order[i]].tensor->size;
     }
-    /* The fickle ones. After a failure the batch may be empty and `i` stay, but then the loop ends
+    /* The unstable ones. After a failure the batch may be empty and `i` stay, but then the loop ends
        by the status. */
     for (size_t i = copies->steady; i < copies->count && status == COFFER_OK;) {
         writer_batch batch = { .copies = copies, .first = i };
@@ -1014,7 +1014,7 @@ static coffer_status writer_ready(const coffer_writer *writer, coffer_error *err
     return gap == begin + coffer_table_data_size(writer->table) ? COFFER_OK : writer_missing(writer, gap, err);
 }
 
-/* Writes the header, which waited for the digests. It was built with room for them, so it has the
+/* Writes the header, which waited for the digests. It was built with space for them, so it has the
    same size as before and the data stay where they are. Needs no lock: `finished` keeps all other
    calls away. The digests go into a copy, because the built bytes belong to the header, which the
    caller may still read. */
@@ -1067,7 +1067,7 @@ static coffer_status writer_show(const coffer_writer *writer, const coffer__writ
    refused and cannot change a file that is becoming visible. Everything after that runs without
    the mutex, since making a file durable may take long. A failure at any point leaves the writer
    unusable, and unless publishing itself had begun, coffer_writer_free discards the file. */
-coffer_status coffer__writer_finish(coffer_writer *writer, const coffer__writer_check *check, coffer_error *err)
+coffer_status coffer__writer_finish_checked(coffer_writer *writer, const coffer__writer_check *check, coffer_error *err)
 {
     coffer__os_mutex_lock(&writer->mutex);
     coffer_status status = writer_ready(writer, err);
@@ -1097,5 +1097,5 @@ coffer_status coffer__writer_finish(coffer_writer *writer, const coffer__writer_
 coffer_status coffer_writer_finish(coffer_writer *writer, coffer_error *err)
 {
     return writer == NULL ? coffer__fail(err, COFFER_ERR_ARGUMENT, "the writer is NULL")
-                          : coffer__writer_finish(writer, NULL, err);
+                          : coffer__writer_finish_checked(writer, NULL, err);
 }

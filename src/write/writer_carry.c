@@ -3,9 +3,9 @@
 
 #include "alloc.h"
 #include "error.h"
-#include "landing.h"
 #include "model.h"
 #include "model_writer.h"
+#include "output_target.h"
 #include "sort.h"
 #include "writer_own.h"
 
@@ -80,7 +80,7 @@ static coffer_status carries_plan(carries_job *job, coffer_error *err)
 /* Whether one of the sources has holes. Rows from one source mostly follow each other. */
 static bool carries_has_holes(const carries_job *job)
 {
-    const coffer__source *seen = NULL;
+    const coffer__byte_source *seen = NULL;
     for (size_t i = 0; i < job->count; i++) {
         const coffer__row *row = &job->rows[i];
         if (row->source != seen && row->box == NULL && coffer__source_has_holes(row->source)) {
@@ -118,8 +118,8 @@ static coffer_status carries_land(const carries_job *job, const coffer_read_opti
                                   coffer_error *err)
 {
     size_t row = job->count;
-    const coffer__transfer_options landing = coffer__model_transfer(&job->writer->allocator, options, &row);
-    const coffer_status status = coffer__land_in_sink(&job->writer->sink, job->rows, job->count, &landing, err);
+    const coffer__transfer_options output_target = coffer__model_transfer(&job->writer->allocator, options, &row);
+    const coffer_status status = coffer__land_in_sink(&job->writer->sink, job->rows, job->count, &output_target, err);
     coffer__writer_ended(job->writer, status);
     if (status == COFFER_OK || row == job->count) {
         return status == COFFER_OK ? status : coffer__writer_fail(job->writer, status, err);

@@ -18,8 +18,9 @@ typedef struct coffer__writer_check {
    to a descriptor, to memory or to the caller's sink. */
 bool coffer__writer_can_be_checked(const coffer_writer *writer);
 /* coffer_writer_finish and coffer_model_writer_finish, with a look; NULL: without one. */
-coffer_status coffer__writer_finish(coffer_writer *writer, const coffer__writer_check *check, coffer_error *err);
-coffer_status coffer__model_writer_finish(coffer_model_writer *writer, const coffer__writer_check *check,
-                                          coffer_error *err);
+coffer_status coffer__writer_finish_checked(coffer_writer *writer, const coffer__writer_check *check,
+                                            coffer_error *err);
+coffer_status coffer__model_writer_finish_checked(coffer_model_writer *writer, const coffer__writer_check *check,
+                                                  coffer_error *err);
 
 #endif

@@ -36,9 +36,9 @@ struct coffer__writer_digest {
     uint8_t data[COFFER_LARGEST_DIGEST_SIZE];
 };
 
-/* ---- room in the header ------------------------------------------------------------------------------------------ */
+/* ---- space in the header ------------------------------------------------------------------------------------------ */
 
-static coffer_status writer_digests_no_room(coffer_error *err)
+static coffer_status writer_digests_no_capacity(coffer_error *err)
 {
     return coffer__fail(err, COFFER_ERR_ARGUMENT,
                         "the header has no room for the digests of its tensors: reserve it after all are declared and "
@@ -67,7 +67,7 @@ static coffer_status writer_digests_set_zero(coffer_header *header, const char *
     return status;
 }
 
-/* Room for both records: the list of the tensors' digests, and the digest of the metadata. The length
+/* Space for both records: the list of the tensors' digests, and the digest of the metadata. The length
    of the list depends on the number of tensors, so with a tensor declared later it is wrong: a writer
    sets it again if the header is not built by then, and refuses the header otherwise. */
 coffer_status coffer_header_reserve_digests(coffer_header *header, coffer_algorithm algorithm, coffer_error *err)
@@ -84,18 +84,18 @@ coffer_status coffer_header_reserve_digests(coffer_header *header, coffer_algori
                                : status;
 }
 
-/* Whether a built header has the room: the value is exactly as long as the real one will be.
+/* Whether a built header has the space: the value is exactly as long as the real one will be.
    What it says now does not matter, as it will be overwritten. */
-static bool writer_digests_has_room(const coffer_table *table, const char *key, coffer_algorithm algorithm,
-                                    size_t count)
+static bool writer_digests_has_capacity(const coffer_table *table, const char *key, coffer_algorithm algorithm,
+                                        size_t count)
 {
     size_t length = 0;
     const char *value = coffer_table_metadata_get(table, key, strlen(key), &length);
     return value != NULL && length == coffer__record_text_len(algorithm, count);
 }
 
-/* A header that is not built yet gets its room here. One that is built cannot change any more, so it must have been
-   given the room before. */
+/* A header that is not built yet gets its space here. One that is built cannot change any more, so it must have been
+   given the space before. */
 coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algorithm algorithm, coffer_error *err)
 {
     const coffer_table *table = NULL;
@@ -111,10 +111,10 @@ coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algor
     if (status != COFFER_OK) {
         return status;
     }
-    return writer_digests_has_room(table, COFFER_DIGESTS_KEY, algorithm, count) &&
-                   writer_digests_has_room(table, COFFER_METADATA_DIGEST_KEY, algorithm, 1)
+    return writer_digests_has_capacity(table, COFFER_DIGESTS_KEY, algorithm, count) &&
+                   writer_digests_has_capacity(table, COFFER_METADATA_DIGEST_KEY, algorithm, 1)
                ? COFFER_OK
-               : writer_digests_no_room(err);
+               : writer_digests_no_capacity(err);
 }
 
 /* ---- while pieces come ------------------------------------------------------------------------------------------- */
@@ -123,7 +123,7 @@ coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algor
    the caller still calls coffer__writer_digests_deinit once `algorithm` is set, which is from
    the moment there is something to release. */
 coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const coffer_header *header,
-                                          coffer_algorithm algorithm, const coffer__sink *sink,
+                                          coffer_algorithm algorithm, const coffer__byte_sink *sink,
                                           const coffer_allocator *allocator, coffer_error *err)
 {
     const size_t count = coffer_header_count(header);
@@ -164,7 +164,7 @@ void coffer__writer_digests_deinit(coffer__writer_digests *digests)
  * A new hasher is made only if no spare one is left, so a writer that gets its tensors one after
  * the other makes one in all.
  */
-coffer_status coffer__writer_digests_claim(coffer__writer_digests *digests, const coffer__sink *sink, size_t i,
+coffer_status coffer__writer_digests_claim(coffer__writer_digests *digests, const coffer__byte_sink *sink, size_t i,
                                            uint64_t offset, coffer_hasher **hasher, coffer_error *err)
 {
     coffer__writer_digest *tensor = &digests->tensors[i];
@@ -238,7 +238,7 @@ void coffer__writer_digests_set(coffer__writer_digests *digests, size_t i, const
    which read_at allows. */
 static coffer_status writer_digests_read(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
 {
-    coffer__sink *sink = ctx;
+    coffer__byte_sink *sink = ctx;
     return sink->ops->read_at(sink, offset, buffer, size, err);
 }
 
@@ -246,12 +246,13 @@ static coffer_status writer_digests_read(void *ctx, uint64_t offset, void *buffe
    piece of them ever came; for those alone a sink without read_at is fine, since nothing is read
    for an empty row. Any other tensor that is not done was lost, which claim allows only where
    the sink can be read back. Runs when nobody writes any more, without the mutex. */
-static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, coffer__sink *sink, coffer_error *err)
+static coffer_status writer_digests_hash_rest(coffer__writer_digests *digests, coffer__byte_sink *sink,
+                                              coffer_error *err)
 {
     /* The sink poses as a source, so the one transfer hashes what was written, with as many threads as ever. Its
        size is not known and not needed: rows say which bytes they want. */
     const coffer_source given = { .read_at = writer_digests_read, .ctx = sink, .size = UINT64_MAX };
-    coffer__source source;
+    coffer__byte_source source;
     size_t row_count = 0;
     coffer__source_custom(&source, &given);
     coffer__row *rows = coffer__alloc_array(&digests->allocator, digests->count, sizeof *rows, err);
@@ -284,7 +285,7 @@ static bool writer_digests_before(const void *ctx, uint32_t a, uint32_t b)
 }
 
 /* Makes the record of each tensor from the digest of its data, and writes the list's text.
-   `order` and `records` are the caller's, with room for every tensor; `text` has the length that
+   `order` and `records` are the caller's, with space for every tensor; `text` has the length that
    coffer__record_text_len gives. */
 static coffer_status writer_digests_write_list(coffer__writer_digests *digests, uint32_t *order, uint8_t *records,
                                                char *text, coffer_error *err)
@@ -332,7 +333,7 @@ static coffer_status writer_digests_splice(const coffer__writer_digests *digests
 
 /* Hashes what is missing, makes the list, and puts it into a copy of the built header. The
    caller writes that copy. Called once, after the last write has ended, so it needs no lock. */
-coffer_status coffer__writer_digests_finish(coffer__writer_digests *digests, coffer__sink *sink,
+coffer_status coffer__writer_digests_finish(coffer__writer_digests *digests, coffer__byte_sink *sink,
                                             const coffer_table *table, const uint8_t *built, uint8_t *bytes,
                                             size_t size, coffer_error *err)
 {

@@ -19,7 +19,7 @@ struct coffer_writer {
     coffer_allocator allocator;
     coffer_header *header;
     const coffer_table *table; /* the header's */
-    coffer__sink sink;
+    coffer__byte_sink sink;
     bool sink_open; /* neither published nor discarded */
     char *path;     /* as it was named; NULL when there is none */
     size_t path_size;

@@ -11,8 +11,8 @@
  */
 #include "coffer.h"
 #include "error.h"
+#include "model_dir_name.h"
 #include "pickle.h"
-#include "place_name.h"
 #include "plan.h"
 #include "reader.h"
 #include "scan_input.h"
@@ -163,42 +163,42 @@ static void dump_pickle(dump_file *file)
 
 /* ---- plans ---- */
 
-static void dump_row(const coffer__plan *plan, const coffer__plan_row *row)
+static void dump_row(const coffer__import_plan *plan, const coffer__import_plan_row *row)
 {
     size_t len = 0;
-    const char *name = coffer__plan_text(plan, row->name, &len);
+    const char *name = coffer__import_plan_text(plan, row->name, &len);
     printf("row ");
     dump_hex(name, len);
     printf(" %s %d %" PRIu64 " %" PRIu64 " %u %d", coffer_dtype_name(row->dtype), (int)row->fate, row->offset,
            row->item_size, row->swap, (int)row->storage);
     for (uint32_t i = 0; i < row->rank; i++) {
-        const coffer__plan_dimension *dimension = coffer__plan_dimensions(plan, row) + i;
+        const coffer__import_plan_dimension *dimension = coffer__import_plan_dimensions(plan, row) + i;
         printf(" %" PRIu64 ":%" PRIu64 ":%" PRId64, dimension->size, dimension->count, dimension->stride);
     }
     putchar('\n');
 }
 
-static coffer_status dump_plan_of(const dump_file *file, coffer__plan *plan, coffer_error *err)
+static coffer_status dump_plan_of(const dump_file *file, coffer__import_plan *plan, coffer_error *err)
 {
-    coffer__plan_account account;
+    coffer__import_plan_account account;
     const uint64_t size = file->size;
-    const coffer_status status = coffer__plan_check(plan, &size, false, err);
-    if (status != COFFER_OK || coffer__plan_add_up(plan, &account, err) != COFFER_OK) {
+    const coffer_status status = coffer__import_plan_check(plan, &size, false, err);
+    if (status != COFFER_OK || coffer__import_plan_add_up(plan, &account, err) != COFFER_OK) {
         return status != COFFER_OK ? status : err->code;
     }
     if (account.total != account.written + account.aliased + account.skipped + account.unreferenced) {
         abort();
     }
     for (size_t i = 0; i < plan->storages.count; i++) {
-        const coffer__plan_storage *storage = coffer__plan_storages(plan) + i;
+        const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + i;
         for (uint32_t j = 0; j < storage->piece_count; j++) {
-            const coffer__plan_piece *piece = coffer__plan_pieces(plan) + storage->first_piece + j;
+            const coffer__import_plan_piece *piece = coffer__import_plan_pieces(plan) + storage->first_piece + j;
             printf("piece %zu %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %" PRIu32 "\n", i, (int)piece->coding,
                    piece->offset, piece->stored_size, piece->size, piece->has_crc, piece->crc);
         }
     }
     for (size_t i = 0; i < plan->rows.count; i++) {
-        dump_row(plan, coffer__plan_rows(plan) + i);
+        dump_row(plan, coffer__import_plan_rows(plan) + i);
     }
     printf("account %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", account.total, account.written,
            account.aliased, account.skipped, account.unreferenced);
@@ -212,7 +212,7 @@ static coffer_status dump_open_beside(void *ctx, const char *name, size_t name_l
     (void)ctx;
     (void)number;
     (void)size;
-    const coffer_status status = coffer__place_check_name(name, name_len, COFFER_NO_OFFSET, err);
+    const coffer_status status = coffer__model_dir_check_name(name, name_len, COFFER_NO_OFFSET, err);
     return status == COFFER_OK ? coffer__fail(err, COFFER_ERR_SHARD_MISSING, "there is no file %q", name, name_len)
                                : status;
 }
@@ -220,10 +220,10 @@ static coffer_status dump_open_beside(void *ctx, const char *name, size_t name_l
 static void dump_plan(dump_file *file, const char *path, bool scan)
 {
     coffer_error err;
-    coffer__plan plan;
+    coffer__import_plan plan;
     const coffer__reader *reader = NULL;
     const coffer__wants wants = { .root = "auto", .strip_prefix = "", .scan = scan };
-    const coffer__input input = {
+    const coffer__input_files input = {
         .ctx = file,
         .read = dump_read_input,
         .open = dump_open_beside,
@@ -231,7 +231,7 @@ static void dump_plan(dump_file *file, const char *path, bool scan)
         .path = path,
         .path_len = strlen(path),
     };
-    coffer_status status = coffer__plan_begin(&plan, coffer_libc_allocator(), DUMP_BUDGET, &err);
+    coffer_status status = coffer__import_plan_begin(&plan, coffer_libc_allocator(), DUMP_BUDGET, &err);
     if (status == COFFER_OK && scan) {
         status = coffer__scan_input(&input, &wants, &plan, &reader, &err);
     } else if (status == COFFER_OK) {
@@ -244,10 +244,10 @@ static void dump_plan(dump_file *file, const char *path, bool scan)
     dump_status(status, &err);
     printf("reader %s %" PRIu64 "\n", reader != NULL ? reader->id : "-", file->bytes_read);
     for (size_t i = 0; i < plan.findings.count; i++) {
-        const coffer__plan_finding *finding = coffer__plan_findings(&plan) + i;
-        printf("finding %d %s\n", (int)finding->weight, coffer__plan_text(&plan, finding->text, NULL));
+        const coffer__import_plan_finding *finding = coffer__import_plan_findings(&plan) + i;
+        printf("finding %d %s\n", (int)finding->weight, coffer__import_plan_text(&plan, finding->text, NULL));
     }
-    coffer__plan_free(&plan);
+    coffer__import_plan_free(&plan);
 }
 
 int main(int argc, char **argv)

@@ -180,7 +180,7 @@ int cuCtxPopCurrent_v2(void **context)
 
 int cuMemGetInfo_v2(size_t *free, size_t *total)
 {
-    return fake_room(__func__, free, total);
+    return fake_capacity(__func__, free, total);
 }
 
 int cuMemAlloc_v2(uintptr_t *address, size_t size)

@@ -375,7 +375,7 @@ static size_t used_of_current(void)
     return used;
 }
 
-int fake_room(const char *name, size_t *free, size_t *total)
+int fake_capacity(const char *name, size_t *free, size_t *total)
 {
     lock();
     const int code = enter_current(name);

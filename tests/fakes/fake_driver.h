@@ -62,7 +62,7 @@ int fake_retain(const char *name, int device);
 int fake_release_context(const char *name, int device);
 bool fake_retained(int device);
 
-int fake_room(const char *name, size_t *free, size_t *total);
+int fake_capacity(const char *name, size_t *free, size_t *total);
 int fake_allocate(const char *name, uintptr_t *address, size_t size);
 int fake_release(const char *name, uintptr_t address);
 int fake_range(const char *name, uintptr_t *base, size_t *size, uintptr_t address);

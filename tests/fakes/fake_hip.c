@@ -84,7 +84,7 @@ int hipSetDevice(int device)
 
 int hipMemGetInfo(size_t *free, size_t *total)
 {
-    return fake_room(__func__, free, total);
+    return fake_capacity(__func__, free, total);
 }
 
 int hipMalloc(uintptr_t *address, size_t size)

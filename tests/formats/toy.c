@@ -67,7 +67,7 @@ static bool toy_text(coffer__cursor *in, uint64_t length, const char **text)
 static coffer_status toy_read_pair(toy_reader *reader, coffer_error *err)
 {
     coffer__cursor *in = &reader->in;
-    coffer__pair pair = { .position = (uint32_t)(in->position - TOY_FRAME_SIZE) };
+    coffer__text_pair pair = { .position = (uint32_t)(in->position - TOY_FRAME_SIZE) };
     uint64_t key_len;
     uint64_t value_len;
     const char *key;
@@ -289,7 +289,7 @@ static void toy_seal(uint8_t *head, size_t used, size_t size)
 
 _Static_assert(sizeof(toy_reader) <= COFFER__READER_SIZE, "the reader has room");
 
-const coffer__format coffer__toy = {
+const coffer__format_ops coffer__toy = {
     .id = "toy",
     .name = "toy",
     .endings = { ".toy" },

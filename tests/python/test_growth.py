@@ -18,7 +18,7 @@ from model_files import header_bytes, make
 
 CLI = os.environ["COFFER_CLI"]
 FACTOR = 4
-MOST = 1.5  # times the factor: room for a logarithm
+MAX = 1.5  # times the factor: room for a logarithm
 EMPTY = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
 
 
@@ -163,7 +163,7 @@ def test_work_grows_with_the_input(tmp_path, make, count, arguments, code):
         folder.mkdir()
         make(folder, size)
         work.append(count_work(folder, arguments, code, "--cache-sim=no")["I refs"])
-    assert work[1] < MOST * FACTOR * work[0], work
+    assert work[1] < MAX * FACTOR * work[0], work
 
 
 @pytest.mark.parametrize("make", [ignored_keys, metadata])

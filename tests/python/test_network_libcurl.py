@@ -44,7 +44,7 @@ def compiles(compiler, folder, header):
     (folder / "libcurl.h").write_text(header)
     if not (folder / "curl").exists():
         (folder / "curl").symlink_to(curl_headers())
-    include = ["-I%s" % place for place in (folder, SOURCE / "include", SOURCE / "src/core", SOURCE / "src/io")]
+    include = ["-I%s" % place for place in (folder, SOURCE / "include", SOURCE / "src/core", SOURCE / "src/os", SOURCE / "src/io")]
     words = [compiler, "-std=gnu11", "-fsyntax-only", *include, SOURCE / "tests/abi/libcurl_abi.c"]
     return subprocess.run(words, capture_output=True, text=True).returncode == 0
 

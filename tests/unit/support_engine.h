@@ -11,10 +11,10 @@
 #define ENGINE_SIZE ((size_t)(5 << 20) + 1234)
 #define ENGINE_SLOT ((size_t)512 << 10)
 #define ENGINE_SLOTS 12u
-#define ENGINE_ROOM (ENGINE_SLOT + 2 * (size_t)COFFER__BLOCK_MOST)
+#define ENGINE_CAPACITY (ENGINE_SLOT + 2 * (size_t)COFFER__BLOCK_MAX)
 
 extern uint8_t *engine_content;
-extern uint8_t *engine_slots; /* ENGINE_SLOTS times ENGINE_ROOM */
+extern uint8_t *engine_slots; /* ENGINE_SLOTS times ENGINE_CAPACITY */
 extern coffer__engine_facts engine_facts;
 /* Those that read files. */
 #define ENGINE_KINDS 4
@@ -27,10 +27,10 @@ int engine_tear_down(void **state);
 uint64_t engine_random(uint64_t bound);
 coffer__range_reader *engine_reader(const coffer__ring_calls *calls, uint32_t depth);
 /* Opens the file for an engine; false where the system refuses it, which is said. */
-bool engine_open(coffer__inlet *inlet, const coffer__source *source, coffer_engine engine);
-/* Keeps several random requests of an inlet in progress until `count` were checked. */
-void engine_read_randomly(coffer__range_reader *reader, const coffer__inlet *inlet, unsigned count);
+bool engine_open(coffer__file_reader *file_reader, const coffer__byte_source *source, coffer_engine engine);
+/* Keeps several random requests of a file reader in progress until `count` were checked. */
+void engine_read_randomly(coffer__range_reader *reader, const coffer__file_reader *file_reader, unsigned count);
 /* The same by all engines. */
-void engine_read_by_all(const coffer__source *source);
+void engine_read_by_all(const coffer__byte_source *source);
 
 #endif

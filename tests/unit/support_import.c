@@ -23,10 +23,11 @@ coffer__crcs made_crcs;
 void made_new(made *m)
 {
     memset(m, 0, sizeof *m);
-    m->room = 64;
-    m->file = malloc(m->room);
+    m->capacity = 64;
+    m->file = malloc(m->capacity);
     assert_non_null(m->file);
-    assert_int_equal(coffer__plan_begin(&m->plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_begin(&m->plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, NULL),
+                     COFFER_OK);
 }
 
 void made_free(made *m)
@@ -34,15 +35,15 @@ void made_free(made *m)
     for (uint32_t i = 0; i < m->storages; i++) {
         free(m->plain[i]);
     }
-    coffer__plan_free(&m->plan);
+    coffer__import_plan_free(&m->plan);
     free(m->file);
 }
 
 void made_put(made *m, const void *bytes, size_t size)
 {
-    while (size > m->room - m->size) {
-        m->room *= 2;
-        m->file = realloc(m->file, m->room);
+    while (size > m->capacity - m->size) {
+        m->capacity *= 2;
+        m->file = realloc(m->file, m->capacity);
         assert_non_null(m->file);
     }
     memcpy(m->file + m->size, bytes, size);
@@ -52,7 +53,7 @@ void made_put(made *m, const void *bytes, size_t size)
 static uint32_t made_text(made *m, const char *text)
 {
     uint32_t number = 0;
-    assert_int_equal(coffer__plan_put_text(&m->plan, text, strlen(text), &number, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_text(&m->plan, text, strlen(text), &number, NULL), COFFER_OK);
     return number;
 }
 
@@ -93,7 +94,7 @@ static void made_piece(made *m, coffer__coding coding, const uint8_t *bytes, siz
     uint8_t gap[7];
     memset(gap, 0xEE, sizeof gap);
     made_put(m, gap, made_below(sizeof gap));
-    coffer__plan_piece piece = { .coding = coding, .offset = m->size, .size = size, .has_crc = true };
+    coffer__import_plan_piece piece = { .coding = coding, .offset = m->size, .size = size, .has_crc = true };
     piece.crc = coffer__crc32_update(&made_crcs.crc32, 0, bytes, size);
     if (coding == COFFER__CODING_STORED) {
         made_put(m, bytes, size);
@@ -103,7 +104,7 @@ static void made_piece(made *m, coffer__coding coding, const uint8_t *bytes, siz
         put_latin1(m, bytes, size);
     }
     piece.stored_size = m->size - piece.offset;
-    assert_int_equal(coffer__plan_put_piece(&m->plan, &piece, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_piece(&m->plan, &piece, NULL), COFFER_OK);
 }
 
 uint32_t made_storage(made *m, coffer__coding coding, size_t size, uint32_t pieces)
@@ -119,7 +120,8 @@ uint32_t made_storage(made *m, coffer__coding coding, size_t size, uint32_t piec
         const size_t to = k + 1 == pieces ? size : size / pieces * (k + 1);
         made_piece(m, coding, plain + from, to - from);
     }
-    assert_int_equal(coffer__plan_put_storage(&m->plan, pieces, made_text(m, "data/0"), &number, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_storage(&m->plan, pieces, made_text(m, "data/0"), &number, NULL),
+                     COFFER_OK);
     m->plain[number] = plain;
     m->plain_size[number] = size;
     m->storages++;
@@ -127,23 +129,23 @@ uint32_t made_storage(made *m, coffer__coding coding, size_t size, uint32_t piec
 }
 
 void made_row(made *m, const char *name, coffer_dtype dtype, uint32_t storage, uint64_t offset, uint32_t rank,
-              const coffer__plan_dimension *dimensions, uint8_t swap, coffer__sign sign)
+              const coffer__import_plan_dimension *dimensions, uint8_t swap, coffer__sign sign)
 {
-    const coffer__plan_row row = { .name = made_text(m, name),
-                                   .dtype = dtype,
-                                   .rank = rank,
-                                   .storage = storage,
-                                   .offset = offset,
-                                   .item_size = coffer_dtype_bits(dtype) / 8,
-                                   .swap = swap,
-                                   .sign = sign };
-    assert_int_equal(coffer__plan_put_row(&m->plan, &row, dimensions, NULL), COFFER_OK);
+    const coffer__import_plan_row row = { .name = made_text(m, name),
+                                          .dtype = dtype,
+                                          .rank = rank,
+                                          .storage = storage,
+                                          .offset = offset,
+                                          .item_size = coffer_dtype_bits(dtype) / 8,
+                                          .swap = swap,
+                                          .sign = sign };
+    assert_int_equal(coffer__import_plan_put_row(&m->plan, &row, dimensions, NULL), COFFER_OK);
 }
 
 /* ---- what should be written ---------------------------------------------------------------------------------------- */
 
 /* One element as it should be. Only F32, C64, I16 and U8 are used here. */
-static void element(const coffer__plan_row *row, uint8_t *bytes)
+static void element(const coffer__import_plan_row *row, uint8_t *bytes)
 {
     const size_t size = (size_t)row->item_size;
     for (size_t at = 0; row->swap > 0 && at < size; at += row->swap) {
@@ -167,10 +169,10 @@ static void element(const coffer__plan_row *row, uint8_t *bytes)
     }
 }
 
-void made_check_tensor(const made *m, const coffer__plan_row *row, const uint8_t *got)
+void made_check_tensor(const made *m, const coffer__import_plan_row *row, const uint8_t *got)
 {
-    const coffer__plan_dimension *dimensions = coffer__plan_dimensions(&m->plan, row);
-    const uint64_t count = coffer__plan_row_size(&m->plan, row) / row->item_size;
+    const coffer__import_plan_dimension *dimensions = coffer__import_plan_dimensions(&m->plan, row);
+    const uint64_t count = coffer__import_plan_row_size(&m->plan, row) / row->item_size;
     for (uint64_t k = 0; k < count; k++) {
         uint64_t rest = k;
         uint64_t at = row->offset;
@@ -182,7 +184,8 @@ void made_check_tensor(const made *m, const coffer__plan_row *row, const uint8_t
         memcpy(bytes, m->plain[row->storage] + at, (size_t)row->item_size);
         element(row, bytes);
         if (memcmp(bytes, got + k * row->item_size, (size_t)row->item_size) != 0) {
-            fail_msg("element %llu of %s differs", (unsigned long long)k, coffer__plan_text(&m->plan, row->name, NULL));
+            fail_msg("element %llu of %s differs", (unsigned long long)k,
+                     coffer__import_plan_text(&m->plan, row->name, NULL));
         }
     }
 }
@@ -193,8 +196,8 @@ void made_check(const made *m, const char *path)
     size_t written = 0;
     assert_int_equal(coffer_open(&model, path, NULL, NULL), COFFER_OK);
     for (size_t i = 0; i < m->plan.rows.count; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(&m->plan) + i;
-        const char *name = coffer__plan_text(&m->plan, row->name, NULL);
+        const coffer__import_plan_row *row = coffer__import_plan_rows(&m->plan) + i;
+        const char *name = coffer__import_plan_text(&m->plan, row->name, NULL);
         const coffer_tensor *tensor = coffer_find(model, name, strlen(name));
         if (row->fate != COFFER_FATE_WRITTEN) {
             assert_null(tensor);
@@ -203,7 +206,7 @@ void made_check(const made *m, const char *path)
         written++;
         assert_non_null(tensor);
         assert_int_equal(tensor->dtype, row->dtype);
-        assert_int_equal(tensor->size, coffer__plan_row_size(&m->plan, row));
+        assert_int_equal(tensor->size, coffer__import_plan_row_size(&m->plan, row));
         uint8_t *bytes = malloc((size_t)tensor->size + 1);
         assert_non_null(bytes);
         assert_int_equal(coffer_read(model, tensor, bytes, tensor->size, NULL, NULL), COFFER_OK);
@@ -254,7 +257,7 @@ coffer_import *made_import(const made *m, coffer_input *input)
     coffer_error err;
     uint8_t *bytes = NULL;
     size_t size = 0;
-    assert_int_equal(coffer__plan_save(&m->plan, coffer__reader_at(0)->id, &bytes, &size, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_save(&m->plan, coffer__reader_at(0)->id, &bytes, &size, NULL), COFFER_OK);
     const coffer_status status = coffer_import_load(&import, input, bytes, size, NULL, &err);
     if (status != COFFER_OK) {
         fail_msg("%s", err.message);
@@ -265,7 +268,7 @@ coffer_import *made_import(const made *m, coffer_input *input)
 
 void made_small(made *m)
 {
-    const coffer__plan_dimension whole[] = { { 25, 25, 4 } };
+    const coffer__import_plan_dimension whole[] = { { 25, 25, 4 } };
     made_new(m);
     (void)made_storage(m, COFFER__CODING_STORED, 100, 1);
     (void)made_storage(m, COFFER__CODING_STORED, 50, 1);
@@ -273,37 +276,37 @@ void made_small(made *m)
     made_row(m, "w", COFFER_F32, 0, 0, 1, whole, 0, 0);
     made_row(m, "tied", COFFER_F32, 0, 0, 1, whole, 0, 0);
     made_row(m, "format", COFFER_F32, 0, 0, 1, whole, 0, 0);
-    const coffer__plan_dimension part[] = { { 5, 5, 4 } };
+    const coffer__import_plan_dimension part[] = { { 5, 5, 4 } };
     made_row(m, "sparse", COFFER_F32, 1, 0, 1, part, 0, 0);
-    coffer__plan_row *rows = m->plan.rows.items;
+    coffer__import_plan_row *rows = m->plan.rows.items;
     rows[1].fate = COFFER_FATE_ALIAS;
     rows[2].fate = COFFER_FATE_ALIAS;
     rows[3].fate = COFFER_FATE_SKIPPED;
     const uint32_t reason = made_text(m, "it is sparse");
     rows[3].reason = reason;
-    assert_int_equal(coffer__plan_put_pair(&m->plan, "format", 6, "pt", 2, NULL), COFFER_OK);
-    assert_int_equal(coffer__plan_put_finding(&m->plan, COFFER_WEIGHT_DANGER, 0, 5, "data.pkl", "%q would be called",
-                                              "os.system", 9, NULL),
+    assert_int_equal(coffer__import_plan_put_pair(&m->plan, "format", 6, "pt", 2, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_finding(&m->plan, COFFER_WEIGHT_DANGER, 0, 5, "data.pkl",
+                                                     "%q would be called", "os.system", 9, NULL),
                      COFFER_OK);
 }
 
 void made_named(made *m, const char *first, const char *second, const char *value)
 {
-    const coffer__plan_dimension whole[] = { { 25, 25, 4 } };
-    const coffer__plan_dimension turned[] = { { 5, 5, 4 }, { 4, 4, 20 } };
+    const coffer__import_plan_dimension whole[] = { { 25, 25, 4 } };
+    const coffer__import_plan_dimension turned[] = { { 5, 5, 4 }, { 4, 4, 20 } };
     made_new(m);
     (void)made_storage(m, COFFER__CODING_STORED, 100, 1);
     (void)made_storage(m, COFFER__CODING_DEFLATED, 100, 2);
     made_row(m, first, COFFER_F32, 0, 0, 1, whole, 0, 0);
     made_row(m, second, COFFER_F32, 1, 0, 2, turned, 4, 0);
     made_row(m, "both", COFFER_F32, 0, 0, 1, whole, 0, 0);
-    coffer__plan_row *rows = m->plan.rows.items;
+    coffer__import_plan_row *rows = m->plan.rows.items;
     rows[2].fate = COFFER_FATE_SKIPPED;
     rows[2].reason = made_text(m, "it is in both");
-    assert_int_equal(coffer__plan_put_pair(&m->plan, "format", 6, "pt", 2, NULL), COFFER_OK);
-    assert_int_equal(coffer__plan_put_pair(&m->plan, first, 1, value, 1, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_pair(&m->plan, "format", 6, "pt", 2, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_pair(&m->plan, first, 1, value, 1, NULL), COFFER_OK);
     assert_int_equal(
-        coffer__plan_put_finding(&m->plan, COFFER_WEIGHT_NOTE, 0, 7, "data.pkl", "%q is odd", first, 1, NULL),
+        coffer__import_plan_put_finding(&m->plan, COFFER_WEIGHT_NOTE, 0, 7, "data.pkl", "%q is odd", first, 1, NULL),
         COFFER_OK);
 }
 
@@ -321,7 +324,7 @@ coffer_status made_sink_write(void *ctx, uint64_t offset, const void *bytes, siz
 {
     made_sink *to = ctx;
     (void)err;
-    if (offset > to->room || size > to->room - offset) {
+    if (offset > to->capacity || size > to->capacity - offset) {
         return COFFER_ERR_IO;
     }
     memcpy(to->bytes + offset, bytes, size);

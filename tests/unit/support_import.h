@@ -15,16 +15,16 @@
 #include <stdint.h>
 
 #define MIB ((size_t)1 << 20)
-#define MOST_ROWS 12
+#define MAX_ROWS 12
 
 /* The bytes of the file, the plan of it, and the storages as they are when decoded. */
 typedef struct made {
     uint8_t *file;
     size_t size;
-    size_t room;
-    coffer__plan plan;
-    uint8_t *plain[MOST_ROWS];
-    size_t plain_size[MOST_ROWS];
+    size_t capacity;
+    coffer__import_plan plan;
+    uint8_t *plain[MAX_ROWS];
+    size_t plain_size[MAX_ROWS];
     uint32_t storages;
     uint32_t fails; /* reads from this one on fail; 0: none */
     uint32_t reads;
@@ -46,8 +46,8 @@ void made_put(made *m, const void *bytes, size_t size);
 /* A storage of random bytes in `pieces` pieces. */
 uint32_t made_storage(made *m, coffer__coding coding, size_t size, uint32_t pieces);
 void made_row(made *m, const char *name, coffer_dtype dtype, uint32_t storage, uint64_t offset, uint32_t rank,
-              const coffer__plan_dimension *dimensions, uint8_t swap, coffer__sign sign);
-void made_check_tensor(const made *m, const coffer__plan_row *row, const uint8_t *got);
+              const coffer__import_plan_dimension *dimensions, uint8_t swap, coffer__sign sign);
+void made_check_tensor(const made *m, const coffer__import_plan_row *row, const uint8_t *got);
 void made_check(const made *m, const char *path);
 /* The functions of made_input, for inputs that have others besides. */
 coffer_status made_read(void *ctx, uint32_t file, uint64_t offset, void *buffer, size_t size, coffer_error *err);
@@ -64,7 +64,7 @@ bool made_has_zlib(void);
 /* The caller's own sink, which may be full. */
 typedef struct made_sink {
     uint8_t *bytes;
-    uint64_t room;
+    uint64_t capacity;
     bool finished;
 } made_sink;
 

@@ -81,8 +81,8 @@ static inline void expect_tensor(coffer_import *made, size_t i, const char *name
     }
 }
 
-/* Writes all of it to memory, of `room` bytes, and compares it with the input; the table's bytes are expected after. */
-static inline size_t write_to_memory(coffer_import *made, void *memory, size_t room)
+/* Writes all of it to memory, of `capacity` bytes, and compares it with the input; the table's bytes are expected after. */
+static inline size_t write_to_memory(coffer_import *made, void *memory, size_t capacity)
 {
     coffer_error err;
     uint64_t head = 0;
@@ -93,7 +93,7 @@ static inline size_t write_to_memory(coffer_import *made, void *memory, size_t r
     assert_int_equal(coffer_import_declare(made, header, &err), COFFER_OK);
     assert_int_equal(coffer_header_build(header, NULL, NULL, &head, NULL, &err), COFFER_OK);
     const size_t size = (size_t)(head + coffer_import_summarize(made)->output);
-    assert_in_range(size, 1, room);
+    assert_in_range(size, 1, capacity);
     assert_int_equal(coffer_writer_open_memory(&writer, header, memory, size, NULL, &err), COFFER_OK);
     const coffer_status status = coffer_import_carry(made, writer, false, NULL, &err);
     if (status == COFFER_OK) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_RANK 4
+#define MAX_RANK 4
 
 uint64_t dice_roll(dice *of)
 {
@@ -34,10 +34,10 @@ static uint64_t add_random_tensor(dice *of, coffer_header *header, size_t i, uin
     static const coffer_dtype dtypes[] = { COFFER_U8,      COFFER_BF16, COFFER_F32, COFFER_F64,     COFFER_F4,
                                            COFFER_F6_E2M3, COFFER_I64,  COFFER_F16, COFFER_F6_E3M2, COFFER_BOOL };
     char name[32];
-    uint64_t shape[MOST_RANK] = { 0 };
+    uint64_t shape[MAX_RANK] = { 0 };
     const coffer_dtype dtype = dtypes[dice_below(of, sizeof dtypes / sizeof dtypes[0])];
     const bool narrow = dtype == COFFER_F4 || dtype == COFFER_F6_E2M3 || dtype == COFFER_F6_E3M2;
-    const size_t rank = narrow ? 1 + (size_t)dice_below(of, MOST_RANK) : (size_t)dice_below(of, MOST_RANK + 1);
+    const size_t rank = narrow ? 1 + (size_t)dice_below(of, MAX_RANK) : (size_t)dice_below(of, MAX_RANK + 1);
     uint64_t left = 1 + dice_below(of, largest / 8);
     for (size_t d = 0; d < rank; d++) {
         shape[d] = dice_below(of, 40) == 0 ? 0 : 1 + dice_below(of, d + 1 == rank ? left : left < 9 ? left : 9);
@@ -155,7 +155,7 @@ static void wish_read(wish *made, const coffer *model, const coffer_index *indic
 static uint64_t random_strides(dice *of, wish *made)
 {
     uint64_t inside = made->item_size;
-    bool used[MOST_RANK] = { false };
+    bool used[MAX_RANK] = { false };
     for (size_t i = 0; i < made->rank; i++) {
         size_t d = (size_t)dice_below(of, made->rank);
         while (used[d]) {
@@ -174,34 +174,34 @@ static void wish_place(dice *of, wish *made, coffer_place *place)
 {
     const uint64_t bits = coffer_dtype_bits(made->tensor->dtype);
     made->item_size = bits / 8;
-    made->room = made->size;
+    made->capacity = made->size;
     if (dice_below(of, 2) == 0) {
         return;
     }
     if (bits % 8 == 0 && dice_below(of, 2) == 0) {
-        made->strides = calloc(MOST_RANK, sizeof *made->strides);
+        made->strides = calloc(MAX_RANK, sizeof *made->strides);
         assert_non_null(made->strides);
-        made->room = random_strides(of, made);
+        made->capacity = random_strides(of, made);
     }
-    made->room += dice_below(of, 64);
+    made->capacity += dice_below(of, 64);
     if (made->device != NULL) {
-        made->room += made->room == 0 ? 1 : 0;
-        assert_int_equal(coffer_device_allocate(made->device, made->room, &made->on_device, NULL), COFFER_OK);
+        made->capacity += made->capacity == 0 ? 1 : 0;
+        assert_int_equal(coffer_device_allocate(made->device, made->capacity, &made->on_device, NULL), COFFER_OK);
         *place = (coffer_place){
-            .device = made->device, .address = made->on_device, .size = made->room, .strides = made->strides
+            .device = made->device, .address = made->on_device, .size = made->capacity, .strides = made->strides
         };
         return;
     }
-    made->place = malloc((size_t)made->room + 1);
+    made->place = malloc((size_t)made->capacity + 1);
     assert_non_null(made->place);
-    memset(made->place, 0xAA, (size_t)made->room);
-    *place = (coffer_place){ .address = (uintptr_t)made->place, .size = made->room, .strides = made->strides };
+    memset(made->place, 0xAA, (size_t)made->capacity);
+    *place = (coffer_place){ .address = (uintptr_t)made->place, .size = made->capacity, .strides = made->strides };
 }
 
 static void random_slice(dice *of, wish *made, coffer_plan *plan, const coffer *model)
 {
     coffer_error err;
-    coffer_index indices[MOST_RANK];
+    coffer_index indices[MAX_RANK];
     coffer_place place;
     size_t item = SIZE_MAX;
     size_t count = dice_below(of, 2) == 0 ? 0 : (size_t)dice_below(of, made->tensor->rank + 1);
@@ -241,7 +241,7 @@ static void share_read(wish *made, const coffer *model, size_t dim, const uint64
         coffer_error err;
         const uint64_t share = parts[p] / world;
         const uint64_t size = made->shape[dim] == 0 ? 0 : made->size / made->shape[dim] * share;
-        coffer_index indices[MOST_RANK] = { { .kind = COFFER_INDEX_ALL } };
+        coffer_index indices[MAX_RANK] = { { .kind = COFFER_INDEX_ALL } };
         uint8_t *part = malloc((size_t)size + 1);
         assert_non_null(part);
         indices[dim] = (coffer_index){ .kind = COFFER_INDEX_RANGE,
@@ -285,8 +285,8 @@ static bool random_share(dice *of, wish *made, coffer_plan *plan, const coffer *
     share_read(made, model, dim, parts, 2, rank, world);
     wish_place(of, made, &place);
     const bool placed = made->place != NULL || made->on_device != 0;
-    assert_int_equal(coffer_plan_add_shard(plan, tensor, dim, parts, 2, rank, world, placed ? &place : NULL,
-                                           made->device, &item, NULL),
+    assert_int_equal(coffer_plan_add_rank(plan, tensor, dim, parts, 2, rank, world, placed ? &place : NULL,
+                                          made->device, &item, NULL),
                      COFFER_OK);
     return true;
 }
@@ -299,7 +299,7 @@ wish random_wish(dice *of, coffer_plan *plan, const coffer *model)
 wish random_wish_on(dice *of, coffer_plan *plan, const coffer *model, coffer_device *device)
 {
     wish made = { .tensor = coffer_at(model, (size_t)dice_below(of, coffer_count(model))), .device = device };
-    made.shape = calloc(MOST_RANK, sizeof *made.shape);
+    made.shape = calloc(MAX_RANK, sizeof *made.shape);
     assert_non_null(made.shape);
     if (dice_below(of, 3) != 0 || !random_share(of, &made, plan, model)) {
         random_slice(of, &made, plan, model);
@@ -312,7 +312,7 @@ wish random_wish_on(dice *of, coffer_plan *plan, const coffer *model, coffer_dev
 /* Fills the place as it should be now, element by element. */
 static void wish_scatter(const wish *of, uint8_t *expected)
 {
-    uint64_t index[MOST_RANK] = { 0 };
+    uint64_t index[MAX_RANK] = { 0 };
     for (uint64_t done = 0; done < of->size; done += of->item_size) {
         uint64_t at = 0;
         for (size_t d = 0; d < of->rank; d++) {
@@ -327,22 +327,22 @@ static void wish_scatter(const wish *of, uint8_t *expected)
 
 static void wish_assert_place(const wish *of, const uint8_t *found)
 {
-    uint8_t *expected = malloc((size_t)of->room + 1);
+    uint8_t *expected = malloc((size_t)of->capacity + 1);
     assert_non_null(expected);
-    memset(expected, 0xAA, (size_t)of->room);
+    memset(expected, 0xAA, (size_t)of->capacity);
     if (of->strides == NULL) {
         memcpy(expected, of->dense, (size_t)of->size);
     } else {
         wish_scatter(of, expected);
     }
-    assert_memory_equal(found, expected, (size_t)of->room);
+    assert_memory_equal(found, expected, (size_t)of->capacity);
     free(expected);
 }
 
 /* The same from a copy of what a device has. */
 static void wish_assert_on_device(const wish *of, uint64_t address)
 {
-    const uint64_t size = of->on_device != 0 ? of->room : of->size;
+    const uint64_t size = of->on_device != 0 ? of->capacity : of->size;
     uint8_t *found = malloc((size_t)size + 1);
     assert_non_null(found);
     assert_int_equal(coffer_device_read(of->device, address, found, size, NULL), COFFER_OK);
@@ -371,7 +371,7 @@ void wish_assert_fulfilled(const wish *of, uint64_t address)
 
 void wish_free(wish *of)
 {
-    coffer_device_release(of->device, of->on_device, of->room);
+    coffer_device_release(of->device, of->on_device, of->capacity);
     free(of->dense);
     free(of->place);
     free(of->strides);

@@ -35,7 +35,7 @@ typedef struct wish {
     coffer_device *device; /* NULL: host memory */
     uint8_t *place;        /* where it is to go; NULL: the load's own memory */
     uint64_t on_device;    /* the same on a device; 0: the load's own memory */
-    uint64_t room;         /* bytes of the place, which are filled with 0xAA around the result */
+    uint64_t capacity;     /* bytes of the place, which are filled with 0xAA around the result */
     int64_t *strides;      /* NULL: dense */
     uint64_t *shape;
     size_t rank;

@@ -12,19 +12,19 @@
 #include <unistd.h>
 
 #define MODEL_FIRST_SIZE 40
-#define MODEL_MOST_BYTES 256
+#define MODEL_MAX_BYTES 256
 
 /* ---- what lies there ------------------------------------------------------------------------------------------------- */
 
-/* The names in the directory, at most SNAPSHOT_MOST_FILES of them. */
-static size_t list_names(char names[SNAPSHOT_MOST_FILES][256])
+/* The names in the directory, at most SNAPSHOT_MAX_FILES of them. */
+static size_t list_names(char names[SNAPSHOT_MAX_FILES][256])
 {
     size_t count = 0;
     DIR *stream = opendir(work_path("."));
     assert_non_null(stream);
     for (const struct dirent *entry = readdir(stream); entry != NULL; entry = readdir(stream)) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            assert_true(count < SNAPSHOT_MOST_FILES);
+            assert_true(count < SNAPSHOT_MAX_FILES);
             snprintf(names[count++], 256, "%s", entry->d_name);
         }
     }
@@ -35,7 +35,7 @@ static size_t list_names(char names[SNAPSHOT_MOST_FILES][256])
 snapshot snapshot_take(void)
 {
     snapshot taken = { 0 };
-    char names[SNAPSHOT_MOST_FILES][256];
+    char names[SNAPSHOT_MAX_FILES][256];
     taken.count = list_names(names);
     for (size_t i = 0; i < taken.count; i++) {
         memcpy(taken.files[i].name, names[i], sizeof names[i]);
@@ -64,7 +64,7 @@ bool snapshot_has(const snapshot *taken, const char *name)
 
 void snapshot_restore(const snapshot *taken)
 {
-    char names[SNAPSHOT_MOST_FILES][256];
+    char names[SNAPSHOT_MAX_FILES][256];
     const size_t count = list_names(names);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(unlink(work_path(names[i])), 0);
@@ -123,7 +123,7 @@ coffer_header *model_header(size_t count, const coffer_allocator *allocator)
 
 static coffer_status write_all(coffer_model_writer *writer, size_t count, uint8_t seed, coffer_error *err)
 {
-    uint8_t bytes[MODEL_MOST_BYTES];
+    uint8_t bytes[MODEL_MAX_BYTES];
     coffer_status status = COFFER_OK;
     for (size_t k = 0; k < sizeof bytes; k++) {
         bytes[k] = (uint8_t)(seed + k);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SNAPSHOT_MOST_FILES 16
+#define SNAPSHOT_MAX_FILES 16
 
 /* Every file of the directory with its bytes. */
 typedef struct snapshot {
@@ -21,7 +21,7 @@ typedef struct snapshot {
         char name[256];
         uint8_t *bytes;
         size_t size;
-    } files[SNAPSHOT_MOST_FILES];
+    } files[SNAPSHOT_MAX_FILES];
 } snapshot;
 
 snapshot snapshot_take(void);

@@ -57,7 +57,7 @@ mode_t mode_of(const char *name)
     return look(name).st_mode & 07777;
 }
 
-coffer_status fill(coffer__sink *sink, coffer_error *err)
+coffer_status fill(coffer__byte_sink *sink, coffer_error *err)
 {
     coffer_status status = sink->ops->reserve(sink, FRESH_SIZE, err);
     if (status == COFFER_OK) {
@@ -66,7 +66,7 @@ coffer_status fill(coffer__sink *sink, coffer_error *err)
     return status == COFFER_OK ? sink->ops->write_at(sink, 0, fresh, FRESH_SIZE / 2, err) : status;
 }
 
-coffer_status finish(coffer__sink *sink, coffer_error *err)
+coffer_status finish(coffer__byte_sink *sink, coffer_error *err)
 {
     const coffer_status status = fill(sink, err);
     if (status != COFFER_OK) {
@@ -78,14 +78,14 @@ coffer_status finish(coffer__sink *sink, coffer_error *err)
 
 coffer_status save(const char *path, coffer_sync sync, bool in_place, coffer_error *err)
 {
-    coffer__sink sink;
+    coffer__byte_sink sink;
     const coffer_status status = coffer__sink_path(&sink, coffer_libc_allocator(), path, sync, in_place, err);
     return status == COFFER_OK ? finish(&sink, err) : status;
 }
 
 coffer_status save_fd(int fd, coffer_sync sync, coffer_error *err)
 {
-    coffer__sink sink;
+    coffer__byte_sink sink;
     const coffer_status status = coffer__sink_fd(&sink, coffer_libc_allocator(), fd, sync, err);
     return status == COFFER_OK ? finish(&sink, err) : status;
 }

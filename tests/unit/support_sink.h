@@ -23,9 +23,9 @@ void saving_begin(void);
 void saving_end(void);
 
 /* Writes the fresh bytes, their second half first. */
-coffer_status fill(coffer__sink *sink, coffer_error *err);
+coffer_status fill(coffer__byte_sink *sink, coffer_error *err);
 /* The same, and publishes; or discards when they cannot be written. */
-coffer_status finish(coffer__sink *sink, coffer_error *err);
+coffer_status finish(coffer__byte_sink *sink, coffer_error *err);
 /* The same from the beginning. */
 coffer_status save(const char *path, coffer_sync sync, bool in_place, coffer_error *err);
 coffer_status save_fd(int fd, coffer_sync sync, coffer_error *err);

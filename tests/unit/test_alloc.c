@@ -62,28 +62,28 @@ static void test_a_list_grows_by_doubling(void **state)
     (void)state;
     memory_meter meter;
     const coffer_allocator allocator = metered_allocator(&meter);
-    size_t room = 0;
+    size_t capacity = 0;
     uint32_t *items = NULL;
     for (uint32_t i = 0; i < 1000; i++) {
-        items = coffer__grow_array(&allocator, items, i, &room, sizeof *items, NULL);
+        items = coffer__grow_array(&allocator, items, i, &capacity, sizeof *items, NULL);
         assert_non_null(items);
-        assert_true(room > i);
+        assert_true(capacity > i);
         items[i] = i;
     }
-    assert_int_equal(meter.held, room * sizeof *items);
+    assert_int_equal(meter.held, capacity * sizeof *items);
     assert_true(meter.requests <= 8);
     for (uint32_t i = 0; i < 1000; i++) {
         assert_int_equal(items[i], i);
     }
     /* Without memory, or beyond what can be counted, the list stays as it is. */
-    const size_t before = room;
+    const size_t before = capacity;
     coffer_error err;
     meter.fail_at = meter.requests + 1;
-    assert_null(coffer__grow_array(&allocator, items, room, &room, sizeof *items, &err));
+    assert_null(coffer__grow_array(&allocator, items, capacity, &capacity, sizeof *items, &err));
     assert_int_equal(err.code, COFFER_ERR_MEMORY);
-    assert_int_equal(room, before);
+    assert_int_equal(capacity, before);
     assert_int_equal(items[999], 999);
-    coffer__free(&allocator, items, room * sizeof *items);
+    coffer__free(&allocator, items, capacity * sizeof *items);
     assert_int_equal(meter.blocks, 0);
     const size_t requests = meter.requests;
     size_t full = (size_t)1 << 30;

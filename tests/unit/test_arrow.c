@@ -201,7 +201,7 @@ static void test_places(void **state)
     assert_int_equal(coffer__flat_child(&flat, (coffer__flat_table){ 0 }, 0).at, 0);
 }
 
-/* A vector of one table, named as often as there is room for in a footer, makes no more memory than is allowed. */
+/* A vector of one table, named as often as there is space for in a footer, makes no more memory than is allowed. */
 static void test_many_columns(void **state)
 {
     (void)state;

@@ -220,8 +220,8 @@ static void test_calls_that_are_wrong(void **state)
     (void)state;
     write_models();
     coffer *model = model_open("a.safetensors");
-    const coffer *models[COFFER_AVERAGE_MOST_MODELS + 1];
-    for (size_t i = 0; i <= COFFER_AVERAGE_MOST_MODELS; i++) {
+    const coffer *models[COFFER_AVERAGE_MAX_MODELS + 1];
+    for (size_t i = 0; i <= COFFER_AVERAGE_MAX_MODELS; i++) {
         models[i] = model;
     }
     assert_int_equal(coffer_average_plan(NULL, models, 2, NULL, NULL, NULL), COFFER_ERR_ARGUMENT);

@@ -14,12 +14,12 @@ static void test_short_texts_are_equal_or_not(void **state)
     static const uint8_t pattern[] = "\xF0\x81\x7F\x01\xFF\x20\x10\x80 is more";
     for (size_t size = 1; size <= 16; size++) {
         /* Eight bytes of both are looked at, or as many as they have: as large as they must be. */
-        const size_t room = size < 8 ? 8 : size;
-        uint8_t *a = malloc(room);
-        uint8_t *b = malloc(room);
+        const size_t capacity = size < 8 ? 8 : size;
+        uint8_t *a = malloc(capacity);
+        uint8_t *b = malloc(capacity);
         assert_true(a != NULL && b != NULL);
-        memcpy(a, pattern, room);
-        memset(b, 0, room);
+        memcpy(a, pattern, capacity);
+        memset(b, 0, capacity);
         memcpy(b, pattern, size);
         assert_true(coffer__short_equal(a, b, size));
         for (size_t at = 0; at < size; at++) {
@@ -40,17 +40,17 @@ static void test_short_texts_are_copied(void **state)
     (void)state;
     for (size_t size = 0; size <= 50; size++) {
         /* Up to 15 bytes after a text are read and overwritten, and no more. */
-        const size_t room = (size + 15) / 16 * 16;
-        uint8_t *from = malloc(room + 1);
-        uint8_t *to = malloc(room + 1);
+        const size_t capacity = (size + 15) / 16 * 16;
+        uint8_t *from = malloc(capacity + 1);
+        uint8_t *to = malloc(capacity + 1);
         assert_true(from != NULL && to != NULL);
-        for (size_t i = 0; i <= room; i++) {
+        for (size_t i = 0; i <= capacity; i++) {
             from[i] = (uint8_t)(i + 1);
         }
-        memset(to, 0xEE, room + 1);
+        memset(to, 0xEE, capacity + 1);
         coffer__short_copy(to, from, size);
         assert_memory_equal(to, from, size);
-        assert_int_equal(to[room], 0xEE);
+        assert_int_equal(to[capacity], 0xEE);
         free(from);
         free(to);
     }

@@ -9,11 +9,11 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "crew.h"
-#include "landing.h"
+#include "output_target.h"
 #include "source.h"
 #include "support_file.h"
 #include "support_model.h"
+#include "thread_pool.h"
 #include "transfer.h"
 
 #include <pthread.h>
@@ -40,7 +40,7 @@ static void look_again(void)
     (void)nanosleep(&moment, NULL);
 }
 
-static coffer_status stuck_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+static coffer_status stuck_read(const coffer__byte_source *source, uint64_t offset, void *buffer, size_t size,
                                 const coffer__watch *watch, coffer_error *err)
 {
     (void)offset;
@@ -62,18 +62,18 @@ static coffer_status stuck_read(const coffer__source *source, uint64_t offset, v
     return COFFER_ERR_CANCELLED;
 }
 
-static void stuck_close(coffer__source *source)
+static void stuck_close(coffer__byte_source *source)
 {
     (void)source;
 }
 
-static coffer__source make_stuck(stuck *state, uint64_t size, bool serves)
+static coffer__byte_source make_stuck(stuck *state, uint64_t size, bool serves)
 {
     static const coffer__source_ops ops = { .kind = "a test", .read_at = stuck_read, .close = stuck_close };
     state->served = pthread_self();
     state->serves = serves;
     atomic_init(&state->waiting, 0);
-    coffer__source source;
+    coffer__byte_source source;
     coffer__source_init(&source, &ops, size, (coffer__source_traits){ .far = true });
     source.state.kept = state;
     return source;
@@ -106,7 +106,7 @@ static void a_transfer_ends(void **state)
         coffer_error err;
         uint8_t *got = malloc((size_t)(9 * MIB));
         assert_non_null(got);
-        const coffer__source source = make_stuck(&there, 9 * MIB, serves != 0);
+        const coffer__byte_source source = make_stuck(&there, 9 * MIB, serves != 0);
         const coffer__transfer_options options = make_options(&last);
         const coffer__row row = { .source = &source, .size = 9 * MIB, .to = got };
         assert_int_equal(coffer__transfer(&row, 1, &options, &err), COFFER_ERR_CANCELLED);
@@ -125,7 +125,7 @@ static void hashing_ends(void **state)
         uint64_t last = 0;
         coffer_error err;
         uint8_t digests[2][32];
-        const coffer__source source = make_stuck(&there, 8 * MIB, serves != 0);
+        const coffer__byte_source source = make_stuck(&there, 8 * MIB, serves != 0);
         const coffer__transfer_options options = make_options(&last);
         const coffer__row rows[] = {
             { .source = &source, .size = 4 * MIB, .algorithm = COFFER_SHA256, .digest = digests[0] },
@@ -139,7 +139,7 @@ static void hashing_ends(void **state)
 }
 
 /* A sink that nothing may come to. */
-static coffer_status refuse(coffer__sink *sink, uint64_t offset, const void *bytes, size_t size, coffer_error *err)
+static coffer_status refuse(coffer__byte_sink *sink, uint64_t offset, const void *bytes, size_t size, coffer_error *err)
 {
     (void)sink;
     (void)offset;
@@ -156,10 +156,10 @@ static void moving_ends(void **state)
     stuck there;
     uint64_t last = 0;
     coffer_error err;
-    const coffer__source source = make_stuck(&there, 9 * MIB, false);
+    const coffer__byte_source source = make_stuck(&there, 9 * MIB, false);
     const coffer__transfer_options options = make_options(&last);
     const coffer__sink_ops ops = { .write_at = refuse };
-    coffer__sink sink = { .ops = &ops };
+    coffer__byte_sink sink = { .ops = &ops };
     const coffer__row move = { .source = &source, .size = 9 * MIB };
     assert_int_equal(coffer__land_in_sink(&sink, &move, 1, &options, &err), COFFER_ERR_CANCELLED);
     assert_int_equal(err.code, COFFER_ERR_CANCELLED);
@@ -219,7 +219,7 @@ static void opening_ends(void **state)
 /* ---- threads that wait --------------------------------------------------------------------------------------------- */
 
 typedef struct waiter {
-    coffer__crew_worker base;
+    coffer__thread_pool_worker base;
     const coffer__watch *watch;
 } waiter;
 
@@ -231,12 +231,12 @@ static void wait_until_stopped(void *arg)
     }
 }
 
-/* A crew whose workers wait until the user has lost patience. */
+/* A thread pool whose workers wait until the user has lost patience. */
 static void wait_by(size_t count, bool caller_asks, patience *of, uint64_t total)
 {
     coffer_error err;
     waiter workers[4];
-    coffer__crew crew = {
+    coffer__thread_pool thread_pool = {
         .work = wait_until_stopped,
         .progress = lose_patience,
         .progress_ctx = of,
@@ -244,11 +244,11 @@ static void wait_by(size_t count, bool caller_asks, patience *of, uint64_t total
         .err = &err,
         .caller_asks = caller_asks,
     };
-    const coffer__watch watch = coffer__crew_watch(&crew);
+    const coffer__watch watch = coffer__thread_pool_watch(&thread_pool);
     for (size_t i = 0; i < 4; i++) {
         workers[i].watch = &watch;
     }
-    assert_int_equal(coffer__crew_run(&crew, workers, count, sizeof workers[0]), COFFER_ERR_CANCELLED);
+    assert_int_equal(coffer__thread_pool_run(&thread_pool, workers, count, sizeof workers[0]), COFFER_ERR_CANCELLED);
     assert_int_equal(err.code, COFFER_ERR_CANCELLED);
 }
 
@@ -273,8 +273,8 @@ static void waiting_alone_ends(void **state)
 
 /* Workers that fail in a fixed order: each waits until as many failures as its turn have been recorded. */
 typedef struct failing {
-    coffer__crew_worker base;
-    unsigned *recorded; /* under the crew's mutex */
+    coffer__thread_pool_worker base;
+    unsigned *recorded; /* under the thread pool's mutex */
     unsigned turn;
     uint64_t at;
     coffer_status status;
@@ -283,21 +283,21 @@ typedef struct failing {
 static void fail_in_turn(void *arg)
 {
     const failing *worker = arg;
-    coffer__crew *crew = worker->base.crew;
+    coffer__thread_pool *thread_pool = worker->base.thread_pool;
     coffer_error error = { .code = worker->status };
     bool mine = false;
     for (unsigned looks = 0; !mine && looks < 10000; looks++) {
-        coffer__os_mutex_lock(&crew->mutex);
+        coffer__os_mutex_lock(&thread_pool->mutex);
         mine = *worker->recorded == worker->turn;
-        coffer__os_mutex_unlock(&crew->mutex);
+        coffer__os_mutex_unlock(&thread_pool->mutex);
         if (!mine) {
             look_again();
         }
     }
-    coffer__crew_fail_at(crew, worker->at, worker->status, &error, (size_t)worker->at);
-    coffer__os_mutex_lock(&crew->mutex);
+    coffer__thread_pool_fail_at(thread_pool, worker->at, worker->status, &error, (size_t)worker->at);
+    coffer__os_mutex_lock(&thread_pool->mutex);
     (*worker->recorded)++;
-    coffer__os_mutex_unlock(&crew->mutex);
+    coffer__os_mutex_unlock(&thread_pool->mutex);
 }
 
 /* Three failures, one after another; the answer is that of `row`. */
@@ -305,14 +305,14 @@ static void check_failures(const uint64_t at[3], const coffer_status statuses[3]
 {
     coffer_error err = { .code = COFFER_OK };
     failing workers[3];
-    size_t failed = COFFER__CREW_NO_ROW;
+    size_t failed = COFFER__THREAD_POOL_NO_ROW;
     unsigned recorded = 0;
-    coffer__crew crew = { .work = fail_in_turn, .err = &err, .failed = &failed };
-    const coffer__crew_worker none = { .crew = NULL };
+    coffer__thread_pool thread_pool = { .work = fail_in_turn, .err = &err, .failed = &failed };
+    const coffer__thread_pool_worker none = { .thread_pool = NULL };
     for (unsigned i = 0; i < 3; i++) {
         workers[i] = (failing){ none, &recorded, i, at[i], statuses[i] };
     }
-    const coffer_status status = coffer__crew_run(&crew, workers, 3, sizeof workers[0]);
+    const coffer_status status = coffer__thread_pool_run(&thread_pool, workers, 3, sizeof workers[0]);
     assert_int_equal(recorded, 3);
     assert_int_equal(failed, row);
     assert_int_equal(status, err.code);

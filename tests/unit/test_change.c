@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happens to bytes between a source and a landing: CRCs by each of the ways to compute them, bytes that are swapped,
- * signs that are changed, and rows that ask for all of it, cut wherever the landing's memory ends.
+ * What happens to bytes between a source and an output target: CRCs by each of the ways to compute them, bytes that are swapped,
+ * signs that are changed, and rows that ask for all of it, cut wherever the output target's memory ends.
  */
 #define _GNU_SOURCE /* pwrite */
 
@@ -10,7 +10,7 @@
 #include "change.h"
 #include "coffer.h"
 #include "crc32.h"
-#include "landing.h"
+#include "output_target.h"
 #include "sink.h"
 #include "source.h"
 #include "support_file.h"
@@ -163,8 +163,8 @@ static void test_long_runs(void **state)
     size_t at = 0;
     coffer__checksum sums[3];
     coffer__row rows[3];
-    coffer__source source;
-    coffer__sink sink;
+    coffer__byte_source source;
+    coffer__byte_sink sink;
     char to[512];
     uint8_t *bytes = malloc(10 * MIB);
     uint8_t *got = malloc(10 * MIB);
@@ -248,8 +248,8 @@ static void test_rows(void **state)
     fill(bytes, SIZE + turned);
     coffer__crc32_open(&crc32, false);
     coffer__checksum sums[2] = { { &crc32, 0 }, { &crc32, 0 } };
-    coffer__source source;
-    coffer__sink sink;
+    coffer__byte_source source;
+    coffer__byte_sink sink;
     coffer__box box;
     const uint64_t sizes[] = { ROWS, COLUMNS };
     const int64_t strides[] = { 8, ROWS * 8 };
@@ -313,8 +313,8 @@ static void test_hole(void **state)
     assert_int_equal(close(fd), 0);
     coffer__crc32_open(&crc32, false);
     coffer__checksum sum = { &crc32, 0 };
-    coffer__source source;
-    coffer__sink sink;
+    coffer__byte_source source;
+    coffer__byte_sink sink;
     char to[512];
     (void)snprintf(to, sizeof to, "%s", work_path("copy"));
     assert_int_equal(coffer__source_path(&source, work_path("hollow"), NULL), COFFER_OK);

@@ -19,14 +19,14 @@ typedef struct small_file {
     coffer *model;
 } small_file;
 
-static void add_tensor(char *text, size_t room, const char *name, const char *dtype, const char *shape, size_t *end,
+static void add_tensor(char *text, size_t capacity, const char *name, const char *dtype, const char *shape, size_t *end,
                        size_t size)
 {
     const size_t used = strlen(text);
     const int len =
-        snprintf(text + used, room - used, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
+        snprintf(text + used, capacity - used, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
                  used > 1 ? "," : "", name, dtype, shape, *end, *end + size);
-    assert_true(len > 0 && (size_t)len < room - used);
+    assert_true(len > 0 && (size_t)len < capacity - used);
     *end += size;
 }
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST 19 /* elements: some words of each dtype, and what is left of one */
+#define MAX 19 /* elements: some words of each dtype, and what is left of one */
 
 static const coffer_dtype DTYPES[] = { COFFER_F16, COFFER_BF16, COFFER_F32, COFFER_F64, COFFER_C64 };
 
@@ -19,7 +19,7 @@ static doctor_numbers one_by_one(coffer_dtype dtype, const unsigned char *bytes,
 {
     doctor_numbers numbers = { .nan = 0 };
     const size_t parts = coffer_dtype_kind(dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
-    double values[2 * MOST];
+    double values[2 * MAX];
     assert_int_equal(coffer_decode(dtype, bytes, 0, count, values), COFFER_OK);
     for (size_t i = 0; i < count * parts; i++) {
         numbers.nan += isnan(values[i]) != 0;
@@ -45,7 +45,7 @@ static void compare(coffer_dtype dtype, const unsigned char *bytes, size_t count
 static void test_every_pattern_of_16_bits(void **state)
 {
     (void)state;
-    unsigned char bytes[2 * MOST];
+    unsigned char bytes[2 * MAX];
     for (size_t d = 0; d < 2; d++) {
         for (unsigned pattern = 0; pattern < 65536; pattern++) {
             for (unsigned i = 0; i < 4; i++) {
@@ -65,9 +65,9 @@ static void test_every_place(void **state)
 {
     (void)state;
     static const unsigned char ends[] = { 0x7C, 0x7F, 0xFF, 0x7E, 0xFB };
-    unsigned char bytes[8 * MOST + 1];
+    unsigned char bytes[8 * MAX + 1];
     for (size_t d = 0; d < sizeof DTYPES / sizeof DTYPES[0]; d++) {
-        for (size_t count = 0; count <= MOST; count++) {
+        for (size_t count = 0; count <= MAX; count++) {
             const size_t size = (size_t)cli_elements_size(DTYPES[d], count);
             for (size_t at = 0; at + 1 < size; at++) {
                 for (size_t e = 0; e < sizeof ends; e++) {

@@ -15,11 +15,11 @@
 
 /* ---- A terminal ---- */
 
-#define MOST 4096
+#define MAX 4096
 
 typedef struct little_terminal {
-    uint32_t codes[MOST]; /* 0: the second half of a wide character */
-    unsigned looks[MOST]; /* how the cell was drawn, as a hash of the last SGR */
+    uint32_t codes[MAX]; /* 0: the second half of a wide character */
+    unsigned looks[MAX]; /* how the cell was drawn, as a hash of the last SGR */
     size_t columns;
     size_t rows;
     size_t x;
@@ -30,7 +30,7 @@ typedef struct little_terminal {
 
 static void erase_all(little_terminal *terminal)
 {
-    for (size_t i = 0; i < MOST; i++) {
+    for (size_t i = 0; i < MAX; i++) {
         terminal->codes[i] = ' ';
         terminal->looks[i] = 0;
     }

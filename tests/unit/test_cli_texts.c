@@ -46,7 +46,7 @@ static void test_words(void **state)
                 "$'\\342\\200\\256x'"); /* turns the direction of writing */
 }
 
-static void test_words_without_room(void **state)
+static void test_words_without_capacity(void **state)
 {
     char word[8] = "xxxxxxx";
     (void)state;
@@ -260,7 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),
-        cmocka_unit_test(test_words_without_room),
+        cmocka_unit_test(test_words_without_capacity),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_values_as_in_python),

@@ -25,7 +25,7 @@
 #include <sys/syscall.h>
 
 /* A child that came to no call worth a test would make every test here pass. */
-#define LEAST_CALLS 8
+#define MIN_CALLS 8
 
 static const tensor_spec specs[] = {
     { "weight", COFFER_F32, 2, { 30, 40 } },
@@ -177,7 +177,7 @@ static void kill_at_every_call(int (*run)(void *ctx), void (*prepare)(void), voi
         assert_int_equal(result, killed ? 256 + SIGKILL : 0);
         check();
     }
-    assert_true(k > LEAST_CALLS);
+    assert_true(k > MIN_CALLS);
     assert_true(file_has("model", fresh));
 }
 
@@ -381,7 +381,7 @@ static void test_recover(void **state)
         assert_int_equal(result, killed ? 256 + SIGKILL : 0);
         check_recovered();
     }
-    assert_true(k > LEAST_CALLS);
+    assert_true(k > MIN_CALLS);
 }
 
 /* ---- the order of things --------------------------------------------------------------------------------------------- */

@@ -288,7 +288,7 @@ static coffer_status fill_by_ring(coffer_device *device, uint8_t *ring, uint64_t
             bytes[i] = byte_of(round, i);
         }
         const bool plain = round % 2 == 0;
-        const coffer__copy copy = { address + round * SLOT, 160, bytes, 96, plain ? SLOT : 64, plain ? 1 : 25 };
+        const coffer__device_copy copy = { address + round * SLOT, 160, bytes, 96, plain ? SLOT : 64, plain ? 1 : 25 };
         status = ops->copy(device, lane, &copy, err);
         if (status == COFFER_OK) {
             status = ops->mark_lane(device, marks[slot], lane, err);
@@ -494,7 +494,7 @@ static void test_a_lane_waits_for_the_caller_s_stream(void **state)
         assert_int_equal(ops->mark_new(device, &mark, &err), COFFER_OK);
         assert_int_equal(ops->mark_stream(device, mark, 0, &err), COFFER_OK);
         assert_int_equal(ops->lane_after(device, lane, mark, &err), COFFER_OK);
-        const coffer__copy copy = { address, 0, bytes, 0, sizeof bytes, 1 };
+        const coffer__device_copy copy = { address, 0, bytes, 0, sizeof bytes, 1 };
         assert_int_equal(ops->copy(device, lane, &copy, &err), COFFER_OK);
         assert_int_equal(ops->mark_lane(device, mark, lane, &err), COFFER_OK);
         assert_int_equal(ops->mark_reached(device, mark, false, &err), COFFER_NEED_MORE);

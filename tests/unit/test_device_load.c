@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MOST_ITEMS 24
+#define MAX_ITEMS 24
 
 static const char *const libraries[] = { "libcuda.so.1", "libamdhip64.so.6" };
 static const char *const kinds[] = { "cuda", "hip" };
@@ -217,7 +217,7 @@ static void random_plan_round(uint64_t seed, size_t vendor)
 {
     dice of = { seed };
     coffer_error err;
-    wish wishes[MOST_ITEMS];
+    wish wishes[MAX_ITEMS];
     coffer_plan *plan = NULL;
     coffer_window *window = NULL;
     coffer_load *load = NULL;
@@ -225,7 +225,7 @@ static void random_plan_round(uint64_t seed, size_t vendor)
     char settings[64];
     size_t fulfilled = 0;
     coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
-    const size_t count = 1 + (size_t)dice_below(&of, MOST_ITEMS);
+    const size_t count = 1 + (size_t)dice_below(&of, MAX_ITEMS);
     coffer *model = random_model(&of, 1 + (size_t)dice_below(&of, 8), (uint64_t)1 << (4 + dice_below(&of, 19)),
                                  dice_below(&of, 2) == 0 ? 0 : 1 << 20, COFFER_NO_ALGORITHM, NULL);
     snprintf(settings, sizeof settings, "devices=2 seed=%d attributes=%d lazy=%d", (int)(seed % 100),

@@ -519,7 +519,7 @@ static void copies_are_hashed_where_they_come_from(void **state)
     image_free(&made);
 }
 
-static void a_pipe_and_a_header_without_room_are_refused(void **state)
+static void a_pipe_and_a_header_without_capacity_are_refused(void **state)
 {
     (void)state;
     int ends[2];
@@ -544,7 +544,7 @@ static void a_pipe_and_a_header_without_room_are_refused(void **state)
     assert_int_equal(coffer_header_reserve_digests(header, COFFER_SHA256, &err), COFFER_ERR_ARGUMENT);
     coffer_header_free(header);
 
-    /* Room for fewer digests than there are tensors by now. */
+    /* Space for fewer digests than there are tensors by now. */
     header = vector_header();
     assert_int_equal(coffer_header_reserve_digests(header, COFFER_SHA256, NULL), COFFER_OK);
     add_tensor(header, "more", COFFER_U8, 1, 1, 0);
@@ -695,7 +695,7 @@ int main(void)
         TEST(pieces_in_any_order_to_every_place),
         TEST(two_threads_share_every_tensor),
         TEST(copies_are_hashed_where_they_come_from),
-        TEST(a_pipe_and_a_header_without_room_are_refused),
+        TEST(a_pipe_and_a_header_without_capacity_are_refused),
         TEST(a_file_without_tensors),
         TEST(memory_that_fails_while_recording),
         TEST(edits_keep_the_digest_true),

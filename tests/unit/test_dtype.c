@@ -36,8 +36,8 @@ static void test_the_table(void **state)
         assert_int_equal(coffer_dtype_alignment(dtype), expected[i].alignment);
         assert_int_equal(coffer_dtype_kind(dtype), expected[i].kind);
         assert_int_equal(coffer_dtype_from_name(expected[i].name, strlen(expected[i].name)), dtype);
-        assert_int_equal(coffer__dtype(dtype)->name_len, strlen(expected[i].name));
-        assert_int_equal(coffer__dtype(dtype)->rank, i + 1); /* the format's list is in the writers' order */
+        assert_int_equal(coffer__dtype_info_of(dtype)->name_len, strlen(expected[i].name));
+        assert_int_equal(coffer__dtype_info_of(dtype)->rank, i + 1); /* the format's list is in the writers' order */
     }
 }
 
@@ -66,7 +66,7 @@ static void test_the_layout_of_floats(void **state)
         [COFFER_F64] = { 11, 52, COFFER__SPECIAL_IEEE, 1023 },
     };
     for (int dtype = 0; dtype <= COFFER_DTYPE_COUNT; dtype++) {
-        const coffer__dtype_info *info = coffer__dtype((coffer_dtype)dtype);
+        const coffer__dtype_info *info = coffer__dtype_info_of((coffer_dtype)dtype);
         assert_int_equal(info->exponent, layouts[dtype].exponent);
         assert_int_equal(info->mantissa, layouts[dtype].mantissa);
         assert_int_equal(info->special, layouts[dtype].special);
@@ -83,7 +83,7 @@ static void test_what_is_no_dtype(void **state)
         assert_int_equal(coffer_dtype_bits((coffer_dtype)numbers[i]), 0);
         assert_int_equal(coffer_dtype_alignment((coffer_dtype)numbers[i]), 0);
         assert_int_equal(coffer_dtype_kind((coffer_dtype)numbers[i]), COFFER_KIND_NONE);
-        assert_int_equal(coffer__dtype((coffer_dtype)numbers[i])->name_len, 0);
+        assert_int_equal(coffer__dtype_info_of((coffer_dtype)numbers[i])->name_len, 0);
     }
     static const char *const names[] = { "", "f32", "F3", "F322", "F8", "F8_E4M3FN", "I128" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

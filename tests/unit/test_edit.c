@@ -261,8 +261,8 @@ static void test_within_header(void **state)
     check_within_header("k", "other", 100, "{\"__metadata__\":{\"k\":\"other\"},");
 }
 
-/* A rewrite that was asked for happens even when no key changes: it makes room. */
-static void test_rewrite_for_room(void **state)
+/* A rewrite that was asked for happens even when no key changes: it makes space. */
+static void test_rewrite_for_capacity(void **state)
 {
     (void)state;
     file_bytes file = make_model(ONE_KEY, 0);
@@ -468,9 +468,18 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, faults_set_up, faults_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_splices),       TEST(test_many_keys),     TEST(test_empty_key),        TEST(test_bad_edits),
-        TEST(test_nothing_to_do), TEST(test_within_header), TEST(test_rewrite_for_room), TEST(test_no_slack),
-        TEST(test_rewrite),       TEST(test_progress),      TEST(test_file_shrinks),     TEST(test_limit_of_header),
+        TEST(test_splices),
+        TEST(test_many_keys),
+        TEST(test_empty_key),
+        TEST(test_bad_edits),
+        TEST(test_nothing_to_do),
+        TEST(test_within_header),
+        TEST(test_rewrite_for_capacity),
+        TEST(test_no_slack),
+        TEST(test_rewrite),
+        TEST(test_progress),
+        TEST(test_file_shrinks),
+        TEST(test_limit_of_header),
     };
     faults.file_system = FAULTY_NFS; /* so that the system copies where it can */
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,10 +55,10 @@ static void test_bintensors(void **state)
         const binary_row *row = &binary_rows[i];
         file_bytes before = binary_file(row->before, row->before_size, 4);
         file_write("model", before.at, before.size);
-        const size_t room = row->before_size + 4 - (row->rewrite ? 0 : row->after_size);
+        const size_t capacity = row->before_size + 4 - (row->rewrite ? 0 : row->after_size);
         /* A rewrite leaves 4096 bytes, and the data where they are aligned as well as before, to 8. */
         const size_t used = 8 + row->after_size + sizeof binary_tensors - 1;
-        const size_t slack = row->rewrite ? (used + 4096 + 7) / 8 * 8 - used : room;
+        const size_t slack = row->rewrite ? (used + 4096 + 7) / 8 * 8 - used : capacity;
         file_bytes after = binary_file(row->after, row->after_size, slack);
         coffer_edit_way way = COFFER_EDITED_NOTHING;
         coffer_error err;

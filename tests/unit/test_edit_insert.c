@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Edits that find no room in the header, and yet copy no data: by a clone that shares their blocks, or, where it is asked for, by
+ * Edits that find no space in the header, and yet copy no data: by a clone that shares their blocks, or, where it is asked for, by
  * blocks that the file system puts in before them. Few file systems can do either, so here stand-ins for the system calls do it,
  * by copying; how the real ones behave is shown by tools/crash.py.
  */
@@ -230,10 +230,10 @@ static uint64_t assert_model(const char *licence)
     return data_offset;
 }
 
-/* ---- putting room in ----------------------------------------------------------------------------------------------------- */
+/* ---- putting space in ----------------------------------------------------------------------------------------------------- */
 
-/* As on XFS, which can do both: the clone takes the place of the file into which room was put, and of no other. */
-static void room_is_put_in_where_files_are_cloned(void **state)
+/* As on XFS, which can do both: the clone takes the place of the file into which space was put, and of no other. */
+static void capacity_is_put_in_where_files_are_cloned(void **state)
 {
     (void)state;
     coffer_edit_way way = COFFER_EDITED_NOTHING;
@@ -246,7 +246,7 @@ static void room_is_put_in_where_files_are_cloned(void **state)
     (void)assert_model("none");
 }
 
-static void room_is_put_in(void **state)
+static void capacity_is_put_in(void **state)
 {
     (void)state;
     coffer_edit_way way = COFFER_EDITED_NOTHING;
@@ -258,7 +258,7 @@ static void room_is_put_in(void **state)
     assert_int_equal(world.inserts, 1);
     assert_int_equal(world.claims, 1);
     assert_int_equal(world.let_go, 1);
-    /* The next one has room. */
+    /* The next one has space. */
     assert_int_equal(insert("some", &way, NULL), COFFER_OK);
     assert_int_equal(way, COFFER_EDITED_IN_PLACE);
     assert_int_equal(assert_model("some"), after);
@@ -355,7 +355,7 @@ static void somebody_has_it_open(void **state)
     assert_model(NULL);
 }
 
-/* Between the insertion and the header the file is none; the undo file says so, and recovery makes it one with room. */
+/* Between the insertion and the header the file is none; the undo file says so, and recovery makes it one with space. */
 static void stopped_in_between(void **state)
 {
     (void)state;
@@ -504,8 +504,8 @@ static void a_clone_that_is_not_to_be_had(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(room_is_put_in),
-        TEST(room_is_put_in_where_files_are_cloned),
+        TEST(capacity_is_put_in),
+        TEST(capacity_is_put_in_where_files_are_cloned),
         TEST(digests_stay_true),
         TEST(where_it_cannot_be_done),
         TEST(somebody_has_it_open),

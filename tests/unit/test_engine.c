@@ -34,18 +34,18 @@
 static void test_every_engine(void **unused)
 {
     (void)unused;
-    coffer__source source;
+    coffer__byte_source source;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     engine_read_by_all(&source);
     source.ops->close(&source);
 }
 
 /* As if every third granule had been in the page cache. */
-static void mix(coffer__inlet *inlet)
+static void mix(coffer__file_reader *file_reader)
 {
-    inlet->mixed = true;
-    inlet->granule = (uint64_t)128 << 10;
-    inlet->held[0] = UINT64_C(0x9249249249249249) | 0xF0;
+    file_reader->mixed = true;
+    file_reader->granule = (uint64_t)128 << 10;
+    file_reader->held[0] = UINT64_C(0x9249249249249249) | 0xF0;
 }
 
 /* ---- disturbed completions --------------------------------------------------------------------------------------- */
@@ -90,16 +90,16 @@ static void test_disturbed_completions(void **unused)
 {
     (void)unused;
     static const coffer__ring_calls calls = { coffer__os_ring_open, disturbed_next };
-    coffer__source source;
-    coffer__inlet inlet;
+    coffer__byte_source source;
+    coffer__file_reader file_reader;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
+    if (engine_open(&file_reader, &source, COFFER_ENGINE_RING)) {
         coffer__range_reader *reader = engine_reader(&calls, 8);
-        engine_read_randomly(reader, &inlet, 2000);
-        mix(&inlet);
-        engine_read_randomly(reader, &inlet, 500);
+        engine_read_randomly(reader, &file_reader, 2000);
+        mix(&file_reader);
+        engine_read_randomly(reader, &file_reader, 500);
         coffer__range_reader_free(reader);
-        coffer__inlet_close(&inlet);
+        coffer__file_reader_close(&file_reader);
     }
     source.ops->close(&source);
 }
@@ -116,14 +116,14 @@ static void test_endless_interruptions(void **unused)
 {
     (void)unused;
     static const coffer__ring_calls calls = { coffer__os_ring_open, interrupted_next };
-    coffer__source source;
-    coffer__inlet inlet;
+    coffer__byte_source source;
+    coffer__file_reader file_reader;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
+    if (engine_open(&file_reader, &source, COFFER_ENGINE_RING)) {
         coffer__range_reader *reader = engine_reader(&calls, 3);
-        engine_read_randomly(reader, &inlet, 50);
+        engine_read_randomly(reader, &file_reader, 50);
         coffer__range_reader_free(reader);
-        coffer__inlet_close(&inlet);
+        coffer__file_reader_close(&file_reader);
     }
     source.ops->close(&source);
 }
@@ -142,16 +142,16 @@ static void test_ring_refused_to_a_reader(void **unused)
 {
     (void)unused;
     static const coffer__ring_calls calls = { refused_open, coffer__os_ring_next };
-    coffer__source source;
-    coffer__inlet inlet;
+    coffer__byte_source source;
+    coffer__file_reader file_reader;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     engine_facts.ring = 0;
-    if (engine_open(&inlet, &source, COFFER_ENGINE_RING)) {
+    if (engine_open(&file_reader, &source, COFFER_ENGINE_RING)) {
         coffer__range_reader *reader = engine_reader(&calls, 8);
-        assert_true(coffer__range_reader_wants(reader, &inlet));
-        engine_read_randomly(reader, &inlet, 100);
+        assert_true(coffer__range_reader_wants(reader, &file_reader));
+        engine_read_randomly(reader, &file_reader, 100);
         coffer__range_reader_free(reader);
-        coffer__inlet_close(&inlet);
+        coffer__file_reader_close(&file_reader);
     }
     source.ops->close(&source);
 }
@@ -166,21 +166,22 @@ static void test_ring_refused_by_name(void **unused)
     } cases[] = {
         { EPERM, "io_uring_setup" }, { ENOSYS, "\"direct\"" }, { ENOMEM, "ulimit -l" }, { EMFILE, "ulimit -n" }
     };
-    coffer__source source;
-    coffer__inlet inlet;
+    coffer__byte_source source;
+    coffer__file_reader file_reader;
     coffer_error err;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     const size_t before = open_descriptors();
     const coffer__engine_wish wish = { .engine = COFFER_ENGINE_RING, .planned = source.size };
     const coffer__engine_wish direct = { .engine = COFFER_ENGINE_DIRECT, .planned = source.size };
-    const bool can = coffer__inlet_open(&inlet, &source, &direct, &engine_facts, &err) == COFFER_OK;
-    coffer__inlet_close(&inlet);
+    const bool can = coffer__file_reader_open(&file_reader, &source, &direct, &engine_facts, &err) == COFFER_OK;
+    coffer__file_reader_close(&file_reader);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         engine_facts.ring = cases[i].os_error;
-        assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, &err), COFFER_ERR_ENGINE);
+        assert_int_equal(coffer__file_reader_open(&file_reader, &source, &wish, &engine_facts, &err),
+                         COFFER_ERR_ENGINE);
         assert_true(!can || err.os_error == cases[i].os_error);
         assert_non_null(strstr(err.message, can ? cases[i].advice : "page cache"));
-        assert_int_equal(inlet.direct, -1);
+        assert_int_equal(file_reader.direct, -1);
     }
     assert_int_equal(open_descriptors(), before);
     source.ops->close(&source);
@@ -209,7 +210,7 @@ static bool refuse(const refusal *wanted)
 static int read_refused(void *ctx)
 {
     const refusal *wanted = ctx;
-    coffer__source source;
+    coffer__byte_source source;
     if (!refuse(wanted)) {
         return 77;
     }
@@ -220,11 +221,11 @@ static int read_refused(void *ctx)
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     const coffer_engine spared[] = { COFFER_ENGINE_AUTO, COFFER_ENGINE_BUFFERED, COFFER_ENGINE_DIRECT };
     for (size_t i = 0; i < sizeof spared / sizeof spared[0]; i++) {
-        coffer__inlet inlet;
+        coffer__file_reader file_reader;
         coffer__range_reader *reader = engine_reader(NULL, 4);
-        if (engine_open(&inlet, &source, spared[i])) {
-            engine_read_randomly(reader, &inlet, 50);
-            coffer__inlet_close(&inlet);
+        if (engine_open(&file_reader, &source, spared[i])) {
+            engine_read_randomly(reader, &file_reader, 50);
+            coffer__file_reader_close(&file_reader);
         }
         coffer__range_reader_free(reader);
     }
@@ -256,7 +257,7 @@ static int read_unlocked(void *ctx)
     static const struct rlimit none = { 0, 0 };
     struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
     struct __user_cap_data_struct data[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
-    coffer__source source;
+    coffer__byte_source source;
     (void)ctx;
     if (syscall(SYS_capget, &header, data) != 0) {
         return 77;
@@ -287,8 +288,8 @@ static void test_no_memory_to_lock(void **unused)
    program is not privileged any more, so /proc is its own only when it says so. */
 static int read_as_stranger(void *ctx)
 {
-    coffer__source source;
-    coffer__inlet inlet;
+    coffer__byte_source source;
+    coffer__file_reader file_reader;
     (void)ctx;
     assert_int_equal(chmod(work_path("model"), 0644), 0);
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
@@ -298,12 +299,12 @@ static int read_as_stranger(void *ctx)
     coffer__engine_facts_get(&engine_facts);
     engine_read_by_all(&source);
     for (size_t i = 2; i < ENGINE_KINDS; i++) {
-        if (engine_open(&inlet, &source, engine_kinds[i])) {
-            mix(&inlet);
+        if (engine_open(&file_reader, &source, engine_kinds[i])) {
+            mix(&file_reader);
             coffer__range_reader *reader = engine_reader(NULL, 4);
-            engine_read_randomly(reader, &inlet, 100);
+            engine_read_randomly(reader, &file_reader, 100);
             coffer__range_reader_free(reader);
-            coffer__inlet_close(&inlet);
+            coffer__file_reader_close(&file_reader);
         }
     }
     source.ops->close(&source);
@@ -331,25 +332,25 @@ static void test_truncated(void **unused)
     static const size_t ends[] = { ENGINE_SIZE / 2 + 77, ENGINE_SIZE / 2 / 4096 * 4096, 100 };
     for (size_t i = 0; i < ENGINE_KINDS; i++) {
         for (size_t k = 0; k < sizeof ends / sizeof ends[0]; k++) {
-            coffer__source source;
-            coffer__inlet inlet;
+            coffer__byte_source source;
+            coffer__file_reader file_reader;
             coffer_error err;
             file_write("model", engine_content, ENGINE_SIZE);
             assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
             coffer__range_reader *reader = engine_reader(NULL, 4);
-            if (engine_open(&inlet, &source, engine_kinds[i])) {
+            if (engine_open(&file_reader, &source, engine_kinds[i])) {
                 assert_int_equal(truncate(work_path("model"), (off_t)ends[k]), 0);
-                coffer__request request = { .inlet = &inlet,
+                coffer__request request = { .file_reader = &file_reader,
                                             .offset = ENGINE_SIZE / 2 / 4096 * 4096 - 4096,
                                             .size = 100000,
-                                            .to = engine_slots + COFFER__BLOCK_MOST };
+                                            .to = engine_slots + COFFER__BLOCK_MAX };
                 coffer__request *done = NULL;
                 coffer__range_reader_submit(reader, &request);
                 assert_int_equal(coffer__range_reader_reap(reader, true, &done, &err), COFFER_ERR_CHANGED);
                 assert_ptr_equal(done, &request);
                 assert_int_equal(err.expected, ENGINE_SIZE);
                 assert_int_equal(err.actual, ends[k]);
-                coffer__inlet_close(&inlet);
+                coffer__file_reader_close(&file_reader);
             }
             coffer__range_reader_free(reader);
             source.ops->close(&source);
@@ -362,17 +363,18 @@ static void test_truncated(void **unused)
 static void test_sources_that_are_no_files(void **unused)
 {
     (void)unused;
-    coffer__source source;
-    coffer__inlet inlet;
+    coffer__byte_source source;
+    coffer__file_reader file_reader;
     coffer_error err;
     coffer__source_memory(&source, engine_content, ENGINE_SIZE);
     coffer__range_reader *reader = engine_reader(NULL, 4);
-    assert_true(engine_open(&inlet, &source, COFFER_ENGINE_AUTO));
-    engine_read_randomly(reader, &inlet, 50);
-    coffer__inlet_close(&inlet);
+    assert_true(engine_open(&file_reader, &source, COFFER_ENGINE_AUTO));
+    engine_read_randomly(reader, &file_reader, 50);
+    coffer__file_reader_close(&file_reader);
     for (coffer_engine engine = COFFER_ENGINE_DIRECT; engine <= COFFER_ENGINE_RING; engine++) {
         const coffer__engine_wish wish = { .engine = engine, .planned = ENGINE_SIZE };
-        assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, &err), COFFER_ERR_ENGINE);
+        assert_int_equal(coffer__file_reader_open(&file_reader, &source, &wish, &engine_facts, &err),
+                         COFFER_ERR_ENGINE);
         assert_non_null(strstr(err.message, "not a file"));
     }
     coffer__range_reader_free(reader);
@@ -385,8 +387,8 @@ static void test_ranges_of_files(void **unused)
     (void)unused;
     static const uint64_t begins[] = { 8192, 8193 };
     for (size_t i = 0; i < 2; i++) {
-        coffer__source whole;
-        coffer__source range;
+        coffer__byte_source whole;
+        coffer__byte_source range;
         assert_int_equal(coffer__source_path(&whole, work_path("model"), NULL), COFFER_OK);
         assert_int_equal(coffer__source_range(&range, &whole, begins[i], ENGINE_SIZE - 8193 - 5000, NULL), COFFER_OK);
         engine_read_by_all(&range);
@@ -398,26 +400,26 @@ static void test_ranges_of_files(void **unused)
 static void test_mixed(void **unused)
 {
     (void)unused;
-    coffer__source source;
-    coffer__inlet inlet;
+    coffer__byte_source source;
+    coffer__file_reader file_reader;
     int fd = -1;
     assert_int_equal(coffer__os_open(work_path("model"), COFFER__OS_EDIT, true, &fd), 0);
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     for (size_t i = 2; i < ENGINE_KINDS; i++) {
-        if (!engine_open(&inlet, &source, engine_kinds[i])) {
+        if (!engine_open(&file_reader, &source, engine_kinds[i])) {
             continue;
         }
-        mix(&inlet);
+        mix(&file_reader);
         for (unsigned round = 0; round < 10; round++) {
             (void)coffer__os_sync(fd);
             (void)posix_fadvise(fd, 0, (off_t)ENGINE_SIZE, POSIX_FADV_DONTNEED);
             coffer__range_reader *reader = engine_reader(NULL, 4);
-            engine_read_randomly(reader, &inlet, 10);
+            engine_read_randomly(reader, &file_reader, 10);
             coffer__range_reader_free(reader);
             size_t some = 0;
             assert_int_equal(coffer__os_read_at(fd, engine_random(ENGINE_SIZE), engine_slots, 4096, &some), 0);
         }
-        coffer__inlet_close(&inlet);
+        coffer__file_reader_close(&file_reader);
     }
     source.ops->close(&source);
     (void)coffer__os_close(fd);
@@ -428,8 +430,8 @@ static void test_mixed(void **unused)
 static void test_descriptors_of_readers(void **unused)
 {
     (void)unused;
-    coffer__source sources[2];
-    coffer__inlet inlets[2];
+    coffer__byte_source sources[2];
+    coffer__file_reader file_readers[2];
     coffer_error err;
     const size_t before = open_descriptors();
     coffer__range_reader *reader = engine_reader(NULL, 1);
@@ -438,23 +440,23 @@ static void test_descriptors_of_readers(void **unused)
     file_write("other", engine_content, ENGINE_SIZE);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(coffer__source_path(&sources[i], work_path(i == 0 ? "model" : "other"), NULL), COFFER_OK);
-        assert_true(engine_open(&inlets[i], &sources[i], COFFER_ENGINE_BUFFERED));
-        inlets[i].unshared = true;
-        inlets[i].leave = true;
+        assert_true(engine_open(&file_readers[i], &sources[i], COFFER_ENGINE_BUFFERED));
+        file_readers[i].unshared = true;
+        file_readers[i].leave = true;
     }
     for (unsigned round = 0; round < 20; round++) {
         const size_t which = (size_t)engine_random(2);
-        coffer__request request = { .inlet = &inlets[which], .size = 10000, .to = engine_slots };
+        coffer__request request = { .file_reader = &file_readers[which], .size = 10000, .to = engine_slots };
         coffer__request *done = NULL;
         coffer__range_reader_submit(reader, &request);
         assert_int_equal(coffer__range_reader_reap(reader, true, &done, &err), COFFER_OK);
         assert_int_equal(engine_slots[0], first + which);
         assert_memory_equal(engine_slots + 1, engine_content + 1, 9999);
     }
-    engine_read_randomly(reader, &inlets[1], 50);
+    engine_read_randomly(reader, &file_readers[1], 50);
     coffer__range_reader_free(reader);
     for (size_t i = 0; i < 2; i++) {
-        coffer__inlet_close(&inlets[i]);
+        coffer__file_reader_close(&file_readers[i]);
         sources[i].ops->close(&sources[i]);
     }
     assert_int_equal(open_descriptors(), before);
@@ -486,18 +488,18 @@ static void test_cached_and_uncached_reads(void **unused)
 
 /* ---- the choice --------------------------------------------------------------------------------------------------- */
 
-static const char *choice_of(const coffer__source *source, const coffer__engine_wish *wish)
+static const char *choice_of(const coffer__byte_source *source, const coffer__engine_wish *wish)
 {
-    coffer__inlet inlet;
-    assert_int_equal(coffer__inlet_open(&inlet, source, wish, &engine_facts, NULL), COFFER_OK);
-    assert_true(inlet.threads >= 1 && inlet.depth >= 1 && inlet.chunk >= COFFER__BLOCK_MOST);
-    const char *name = coffer__inlet_engine_name(&inlet);
-    coffer__inlet_close(&inlet);
+    coffer__file_reader file_reader;
+    assert_int_equal(coffer__file_reader_open(&file_reader, source, wish, &engine_facts, NULL), COFFER_OK);
+    assert_true(file_reader.threads >= 1 && file_reader.depth >= 1 && file_reader.chunk >= COFFER__BLOCK_MAX);
+    const char *name = coffer__file_reader_engine_name(&file_reader);
+    coffer__file_reader_close(&file_reader);
     return name;
 }
 
 /* Opens the file when its times tell of the next change: it was written a moment ago. */
-static void open_settled(coffer__source *source)
+static void open_settled(coffer__byte_source *source)
 {
     assert_int_equal(coffer__source_path(source, work_path("model"), NULL), COFFER_OK);
     while (coffer__source_is_fresh(source)) {
@@ -511,8 +513,8 @@ static void open_settled(coffer__source *source)
 static void test_what_was_cached_is_counted(void **unused)
 {
     (void)unused;
-    coffer__source source;
-    coffer__inlet inlet;
+    coffer__byte_source source;
+    coffer__file_reader file_reader;
     coffer__request *done = NULL;
     coffer_error err;
     size_t present = 0;
@@ -521,11 +523,11 @@ static void test_what_was_cached_is_counted(void **unused)
     const coffer__range_reader_options options = { .allocator = coffer_libc_allocator(), .depth = 1 };
     coffer__range_reader *reader = NULL;
     assert_int_equal(coffer__range_reader_new(&reader, &options, &err), COFFER_OK);
-    assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, &err), COFFER_OK);
-    for (unsigned round = 0; round < 2 && inlet.buffered >= 0; round++) {
-        (void)coffer__os_read_present(inlet.buffered, 100, engine_slots, 50000, &present);
-        inlet.mixed = round == 1;
-        coffer__request request = { .inlet = &inlet, .offset = 100, .size = 50000, .to = engine_slots };
+    assert_int_equal(coffer__file_reader_open(&file_reader, &source, &wish, &engine_facts, &err), COFFER_OK);
+    for (unsigned round = 0; round < 2 && file_reader.buffered >= 0; round++) {
+        (void)coffer__os_read_present(file_reader.buffered, 100, engine_slots, 50000, &present);
+        file_reader.mixed = round == 1;
+        coffer__request request = { .file_reader = &file_reader, .offset = 100, .size = 50000, .to = engine_slots };
         coffer__range_reader_submit(reader, &request);
         assert_int_equal(coffer__range_reader_reap(reader, true, &done, &err), COFFER_OK);
         assert_int_equal(request.read, 50000);
@@ -534,7 +536,7 @@ static void test_what_was_cached_is_counted(void **unused)
         assert_memory_equal(engine_slots, engine_content + 100, 50000);
     }
     assert_int_equal(coffer__os_read_present(0, UINT64_MAX, engine_slots, 1, &present), EOVERFLOW);
-    coffer__inlet_close(&inlet);
+    coffer__file_reader_close(&file_reader);
     coffer__range_reader_free(reader);
     source.ops->close(&source);
 }
@@ -547,14 +549,14 @@ static bool is_direct(const char *name)
 static void test_choice(void **unused)
 {
     (void)unused;
-    coffer__source source;
+    coffer__byte_source source;
     int fd = -1;
     bool cached = true;
     const coffer__engine_wish little = { .planned = 1000 };
     const coffer__engine_wish all = { .planned = ENGINE_SIZE };
     const coffer__engine_wish shared = { .planned = ENGINE_SIZE, .shared = true };
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    source.is.doubted = true;
+    source.is.untrusted = true;
     assert_string_not_equal(choice_of(&source, &all), "ring");
     source.ops->close(&source);
     open_settled(&source);
@@ -566,9 +568,9 @@ static void test_choice(void **unused)
     assert_false(is_direct(choice_of(&source, &edited)));
     assert_int_equal(unlink(work_path("model.coffer-undo")), 0);
     assert_int_equal(coffer__os_open(work_path("model"), COFFER__OS_EDIT, true, &fd), 0);
-    coffer__inlet direct;
+    coffer__file_reader direct;
     const bool can = engine_open(&direct, &source, COFFER_ENGINE_DIRECT);
-    coffer__inlet_close(&direct);
+    coffer__file_reader_close(&direct);
     if (can && coffer__os_is_cached(fd, 0, &cached) == 0 && coffer__os_storage_of(fd) == COFFER__OS_LOCAL) {
         assert_int_equal(coffer__os_sync(fd), 0);
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -584,10 +586,10 @@ static void test_choice(void **unused)
         assert_int_equal(coffer__os_read_at(fd, 0, bytes, ENGINE_SIZE, &got), 0);
         free(bytes);
         assert_string_equal(choice_of(&source, &all), "buffered");
-        coffer__inlet warm;
-        assert_int_equal(coffer__inlet_open(&warm, &source, &all, &engine_facts, NULL), COFFER_OK);
+        coffer__file_reader warm;
+        assert_int_equal(coffer__file_reader_open(&warm, &source, &all, &engine_facts, NULL), COFFER_OK);
         assert_true(warm.mixed);
-        coffer__inlet_close(&warm);
+        coffer__file_reader_close(&warm);
     }
     (void)coffer__os_close(fd);
     source.ops->close(&source);
@@ -631,11 +633,11 @@ static void test_no_memory(void **unused)
 static void test_no_such_engine(void **unused)
 {
     (void)unused;
-    coffer__source source;
-    coffer__inlet inlet;
+    coffer__byte_source source;
+    coffer__file_reader file_reader;
     const coffer__engine_wish wish = { .engine = (coffer_engine)99, .planned = ENGINE_SIZE };
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
-    assert_int_equal(coffer__inlet_open(&inlet, &source, &wish, &engine_facts, NULL), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer__file_reader_open(&file_reader, &source, &wish, &engine_facts, NULL), COFFER_ERR_ARGUMENT);
     source.ops->close(&source);
 }
 
@@ -657,10 +659,10 @@ static void test_within(void **unused)
         { 512, 0, 513, 4096, 513, 0 },    { 4096, 8, 8, 8192, 4096, 4096 }, { 4096, 8, 8, 4000, 8, 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const coffer__inlet inlet = { .block = cases[i].block };
+        const coffer__file_reader file_reader = { .block = cases[i].block };
         uint64_t offset = cases[i].offset;
         uint64_t size = cases[i].size;
-        coffer__inlet_within(&inlet, engine_slots + cases[i].residue, &offset, &size);
+        coffer__file_reader_within(&file_reader, engine_slots + cases[i].residue, &offset, &size);
         assert_int_equal(size, cases[i].got);
         assert_true(size == 0 || offset == cases[i].first);
     }

@@ -52,18 +52,18 @@ static const struct disk {
 };
 
 /* A file system in user space is read by many large reads, each thread by a descriptor of its own. */
-static void assert_is_read_as_fuse(const coffer__source *source)
+static void assert_is_read_as_fuse(const coffer__byte_source *source)
 {
-    coffer__inlet inlet;
+    coffer__file_reader file_reader;
     coffer__engine_facts facts;
     const coffer__engine_wish wish = { .planned = source->size };
     coffer__engine_facts_get(&facts);
-    assert_int_equal(coffer__inlet_open(&inlet, source, &wish, &facts, NULL), COFFER_OK);
-    assert_string_equal(coffer__inlet_engine_name(&inlet), "buffered");
-    assert_true(inlet.unshared);
-    assert_int_equal(inlet.threads, 16);
-    assert_int_equal(inlet.chunk, 8 << 20);
-    coffer__inlet_close(&inlet);
+    assert_int_equal(coffer__file_reader_open(&file_reader, source, &wish, &facts, NULL), COFFER_OK);
+    assert_string_equal(coffer__file_reader_engine_name(&file_reader), "buffered");
+    assert_true(file_reader.unshared);
+    assert_int_equal(file_reader.threads, 16);
+    assert_int_equal(file_reader.chunk, 8 << 20);
+    coffer__file_reader_close(&file_reader);
 }
 
 /* 77: the file system cannot be made here. */
@@ -71,7 +71,7 @@ static int read_on_disk(void *ctx)
 {
     const struct disk *disk = ctx;
     char text[1024];
-    coffer__source source;
+    coffer__byte_source source;
     snprintf(text, sizeof text, "exec >/dev/null 2>&1; D='%s'; S=%u; %s; [ -e $D/at/model ] || cp $D/model $D/at/model",
              work_path("."), disk->sector, disk->script);
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {

@@ -301,7 +301,7 @@ static void test_what_is_not_cut(void **state)
     }
 }
 
-static void test_a_long_message_fills_its_room(void **state)
+static void test_a_long_message_fills_its_capacity(void **state)
 {
     (void)state;
     char text[1000];
@@ -359,7 +359,7 @@ int main(void)
         cmocka_unit_test(test_long_parts_are_cut),
         cmocka_unit_test(test_paths_of_every_length),
         cmocka_unit_test(test_what_is_not_cut),
-        cmocka_unit_test(test_a_long_message_fills_its_room),
+        cmocka_unit_test(test_a_long_message_fills_its_capacity),
         cmocka_unit_test(test_cutting_never_splits_a_character),
         cmocka_unit_test(test_sizes_and_errno_are_kept),
     };

@@ -19,8 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_HOSTS 8
-#define MOST_WISHES 40
+#define MAX_HOSTS 8
+#define MAX_WISHES 40
 
 /* ---- the transport ----------------------------------------------------------------------------------------------- */
 
@@ -32,7 +32,7 @@ typedef struct meeting {
     uint32_t gone;  /* hosts that have what they came for */
     unsigned calls; /* that are over */
     bool left;      /* a host has failed, and comes no more */
-    const coffer_parcels *parcels[MOST_HOSTS];
+    const coffer_parcels *parcels[MAX_HOSTS];
 } meeting;
 
 typedef enum fate { FATE_NONE, FATE_DIES, FATE_FAILS, FATE_CANCELS, FATE_LIES } fate;
@@ -46,11 +46,11 @@ typedef struct host {
     bool slow;
     bool refuses;
     coffer *model;
-    coffer_plan *plans[MOST_HOSTS];
+    coffer_plan *plans[MAX_HOSTS];
     coffer_exchange *exchange;
-    wish wishes[MOST_WISHES];
+    wish wishes[MAX_WISHES];
     size_t wish_count;
-    coffer_loaded loaded[MOST_WISHES];
+    coffer_loaded loaded[MAX_WISHES];
     coffer_status status;
     coffer_error err;
 } host;
@@ -154,7 +154,7 @@ static void *host_main(void *ctx)
 
 static void run_all(host *hosts, uint32_t world)
 {
-    pthread_t threads[MOST_HOSTS];
+    pthread_t threads[MAX_HOSTS];
     meeting at = { .world = world };
     assert_int_equal(pthread_mutex_init(&at.mutex, NULL), 0);
     assert_int_equal(pthread_cond_init(&at.changed, NULL), 0);
@@ -263,11 +263,11 @@ static void test_any_plans_get_their_bytes(void **state)
     (void)state;
     for (unsigned seed = 1; seed <= 24; seed++) {
         dice of = { seed };
-        const uint32_t world = 1 + (uint32_t)dice_below(&of, MOST_HOSTS);
+        const uint32_t world = 1 + (uint32_t)dice_below(&of, MAX_HOSTS);
         const uint64_t memory = dice_below(&of, 3) == 0 ? 1 : (uint64_t)1 << (22 + dice_below(&of, 4));
         work_dir_make();
         coffer_close(random_model(&of, 30, (uint64_t)3 << 20, (uint64_t)16 << 20, COFFER_NO_ALGORITHM, NULL));
-        host *hosts = hosts_new(world, seed, (size_t)dice_below(&of, MOST_WISHES), memory);
+        host *hosts = hosts_new(world, seed, (size_t)dice_below(&of, MAX_WISHES), memory);
         hosts[0].slow = dice_below(&of, 2) == 0;
         assert_read_once(hosts[0].exchange, world, memory);
         run_all(hosts, world);

@@ -716,15 +716,15 @@ static void test_no_memory(void **state)
 /* ---- sources that change ----------------------------------------------------------------------------------------- */
 
 /* A file in memory as functions of the caller's. */
-typedef struct fickle {
+typedef struct unstable {
     uint8_t *bytes;
     size_t size;
     size_t changes_at; /* a byte of the file that is another one each time it is read; 0: none */
-} fickle;
+} unstable;
 
-static coffer_status fickle_read(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
+static coffer_status unstable_read(void *ctx, uint64_t offset, void *buffer, size_t size, coffer_error *err)
 {
-    fickle *from = ctx;
+    unstable *from = ctx;
     (void)err;
     memcpy(buffer, from->bytes + offset, size);
     if (from->changes_at > offset && from->changes_at - offset < size) {
@@ -733,11 +733,11 @@ static coffer_status fickle_read(void *ctx, uint64_t offset, void *buffer, size_
     return COFFER_OK;
 }
 
-static coffer *open_fickle(fickle *from, bool verify)
+static coffer *open_unstable(unstable *from, bool verify)
 {
     coffer *model = NULL;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
-    const coffer_source source = { .read_at = fickle_read, .ctx = from, .size = from->size };
+    const coffer_source source = { .read_at = unstable_read, .ctx = from, .size = from->size };
     options.verify = verify ? COFFER_VERIFY_RECORDED : COFFER_VERIFY_NOTHING;
     assert_int_equal(coffer_open_source(&model, &source, &options, NULL), COFFER_OK);
     return model;
@@ -748,7 +748,7 @@ static void test_verified_models(void **state)
 {
     (void)state;
     coffer_error err;
-    fickle from = { NULL, 0, 0 };
+    unstable from = { NULL, 0, 0 };
     coffer_hasher *hasher = NULL;
     if (coffer_hasher_new(&hasher, COFFER_SHA256, NULL, &err) != COFFER_OK) {
         return; /* without a library that computes digests nothing is verified */
@@ -758,13 +758,13 @@ static void test_verified_models(void **state)
     coffer *plain = open_named("model.safetensors");
     from.bytes = file_read("model.safetensors", &from.size);
     for (size_t i = 0; i < 2; i++) {
-        coffer *model = open_fickle(&from, true);
+        coffer *model = open_unstable(&from, true);
         assert_int_equal(coffer_export(model, formats[i], work_path("out"), NULL, NULL, &err), COFFER_OK);
         coffer_close(model);
         assert_holds("out", plain, 0);
         const size_t at = (size_t)coffer_find(plain, i == 0 ? "big" : "f32", 3)->offset;
         from.bytes[at] ^= 1;
-        model = open_fickle(&from, true);
+        model = open_unstable(&from, true);
         assert_int_equal(unlink(work_path("out")), 0);
         assert_int_equal(coffer_export(model, formats[i], work_path("out"), NULL, NULL, &err),
                          COFFER_ERR_TENSOR_DIGEST);
@@ -783,10 +783,10 @@ static void test_bytes_that_change(void **state)
     coffer_error err;
     int ends[2];
     pthread_t thread;
-    fickle from = { NULL, 0, 0 };
+    unstable from = { NULL, 0, 0 };
     coffer_close(plain_model());
     from.bytes = file_read("model.safetensors", &from.size);
-    coffer *model = open_fickle(&from, false);
+    coffer *model = open_unstable(&from, false);
     from.changes_at = (size_t)coffer_find(model, "big", 3)->offset + 5;
     drain in = { .bytes = malloc(from.size * 3), .size = from.size * 3 };
     assert_non_null(in.bytes);

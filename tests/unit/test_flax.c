@@ -39,7 +39,7 @@ static const char tree[] = "\x84\xa1"
 static void test_heads(void **state)
 {
     (void)state;
-    uint8_t bytes[COFFER__MSGPACK_MOST_HEAD] = { 0 };
+    uint8_t bytes[COFFER__MSGPACK_MAX_HEAD] = { 0 };
     for (unsigned first = 0; first < 256; first++) {
         bytes[0] = (uint8_t)first;
         const coffer__msgpack whole = coffer__msgpack_read(bytes, sizeof bytes);

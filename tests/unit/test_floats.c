@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define BLOCK COFFER__FLOATS_MOST
+#define BLOCK COFFER__FLOATS_MAX
 
 static const coffer_dtype dtypes[] = { COFFER_F16, COFFER_BF16, COFFER_F32 };
 

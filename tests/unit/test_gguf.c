@@ -81,7 +81,7 @@ static void test_every_type(void **state)
     (void)state;
     for (size_t t = 0; t < TYPES; t++) {
         uint8_t blocks[BLOCKS * 256];
-        uint8_t made[BLOCKS * COFFER__GGUF_BLOCK_MOST * 4];
+        uint8_t made[BLOCKS * COFFER__GGUF_BLOCK_MAX * 4];
         const coffer__gguf_type *type = coffer__gguf_type_of(types[t].number);
         assert_non_null(type);
         assert_string_equal(type->name, types[t].name);
@@ -207,13 +207,13 @@ static void test_scales(void **state)
 /* ---- reads ---- */
 
 /* Factors as a plan keeps them: 1, 1.5, 2, … */
-static uint32_t put_scales(coffer__plan *plan, size_t count)
+static uint32_t put_scales(coffer__import_plan *plan, size_t count)
 {
     uint8_t bytes[4 * 16];
     uint32_t number = 0;
     coffer_error err;
     assert_true(4 * count <= sizeof bytes);
-    assert_int_equal(coffer__plan_begin(plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_begin(plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
     for (size_t i = 0; i < count; i++) {
         const float scale = 1 + 0.5f * (float)i;
         uint32_t bits = 0;
@@ -222,7 +222,7 @@ static uint32_t put_scales(coffer__plan *plan, size_t count)
             bytes[4 * i + k] = (uint8_t)(bits >> (8 * k));
         }
     }
-    assert_int_equal(coffer__plan_put_text(plan, (const char *)bytes, 4 * count, &number, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_text(plan, (const char *)bytes, 4 * count, &number, &err), COFFER_OK);
     return number;
 }
 
@@ -232,14 +232,14 @@ static void read_anywhere(const coffer__gguf_type *type, coffer_dtype dtype, siz
     const size_t least = ((size_t)32 << 10) / type->size * 2 + 5;
     const size_t count = scales == 0 ? least : (least / scales + 1) * scales;
     const size_t item = dtype == COFFER_F32 ? 4 : 2;
-    coffer__plan plan;
-    const coffer__plan_piece piece = { .coding = COFFER__CODING_BLOCKS,
-                                       .scales = put_scales(&plan, scales),
-                                       .offset = 7,
-                                       .stored_size = count * type->size,
-                                       .size = count * type->elements * item,
-                                       .blocks = type->number,
-                                       .dtype = dtype };
+    coffer__import_plan plan;
+    const coffer__import_plan_piece piece = { .coding = COFFER__CODING_BLOCKS,
+                                              .scales = put_scales(&plan, scales),
+                                              .offset = 7,
+                                              .stored_size = count * type->size,
+                                              .size = count * type->elements * item,
+                                              .blocks = type->number,
+                                              .dtype = dtype };
     uint8_t *file = malloc(7 + count * type->size);
     uint8_t *whole = malloc((size_t)piece.size);
     uint8_t *part = malloc((size_t)piece.size);
@@ -251,8 +251,8 @@ static void read_anywhere(const coffer__gguf_type *type, coffer_dtype dtype, siz
         coffer__gguf_decode(type, file + 7 + i * blocks * type->size, blocks, 1 + 0.5f * (float)i, dtype,
                             whole + i * blocks * type->elements * item);
     }
-    coffer__source memory;
-    coffer__source blocks;
+    coffer__byte_source memory;
+    coffer__byte_source blocks;
     coffer_error err;
     coffer__source_memory(&memory, file, 7 + count * type->size);
     coffer__source_blocks(&blocks, &memory, &plan, &piece);
@@ -271,7 +271,7 @@ static void read_anywhere(const coffer__gguf_type *type, coffer_dtype dtype, siz
     }
     assert_int_equal(coffer__source_read(&blocks, 0, part, (size_t)piece.size, &err), COFFER_OK);
     assert_memory_equal(part, whole, (size_t)piece.size);
-    coffer__plan_free(&plan);
+    coffer__import_plan_free(&plan);
     blocks.ops->close(&blocks);
     memory.ops->close(&memory);
     free(part);
@@ -319,17 +319,18 @@ static coffer_status huge_read(void *ctx, uint32_t file, uint64_t offset, void *
 static void test_sizes_of_numbers_do_not_wrap(void **state)
 {
     (void)state;
-    const coffer__input input = { .read = huge_read, .size = UINT64_C(1) << 62, .path = "" };
+    const coffer__input_files input = { .read = huge_read, .size = UINT64_C(1) << 62, .path = "" };
     static const coffer_dtype dtypes[] = { COFFER_UNKNOWN_DTYPE, COFFER_F32, COFFER_BF16 };
     for (size_t i = 0; i < 3; i++) {
         coffer__wants wants = { .root = "auto", .strip_prefix = "", .raw_blocks = i == 0, .blocks_as = dtypes[i] };
-        coffer__plan plan;
+        coffer__import_plan plan;
         coffer_error err;
-        assert_int_equal(coffer__plan_begin(&plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
+        assert_int_equal(coffer__import_plan_begin(&plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err),
+                         COFFER_OK);
         const coffer_status status = coffer__reader_gguf.read(&input, &wants, &plan, &err);
         assert_int_equal(status, i == 0 ? COFFER_OK : COFFER_ERR_ARCHIVE);
         assert_true(i == 0 || strstr(err.message, "more than 2^64-1 bytes") != NULL);
-        coffer__plan_free(&plan);
+        coffer__import_plan_free(&plan);
     }
 }
 

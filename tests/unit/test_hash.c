@@ -235,7 +235,7 @@ static void libcrypto_is_not_there(void **state)
     coffer_hasher_free(hasher);
 }
 
-/* The examples of RFC 4648, and that nothing is written where there is no room. */
+/* The examples of RFC 4648, and that nothing is written where there is no space. */
 static void bytes_as_base64(void **state)
 {
     (void)state;

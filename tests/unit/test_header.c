@@ -214,7 +214,7 @@ static void test_refusals_when_building(void **state)
     }
     assert_int_equal(coffer_header_build(header, NULL, NULL, NULL, NULL, &err), COFFER_ERR_OVERFLOW);
     coffer_header_free(header);
-    /* Eight of them and seven bytes more are 2^64-1, which has room in 64 bits, but not after a header. */
+    /* Eight of them and seven bytes more are 2^64-1, which has space in 64 bits, but not after a header. */
     header = new_header();
     for (char name = 'a'; name < 'a' + 8; name++) {
         assert_int_equal(coffer_header_add(header, &name, 1, COFFER_U8, huge, 1, NULL), COFFER_OK);
@@ -255,7 +255,7 @@ static void test_limits_of_the_layout(void **state)
     coffer_header_options options = COFFER_HEADER_OPTIONS_INIT;
     options.struct_size = 0;
     assert_int_equal(coffer_header_build(header, &options, NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
-    /* The sum has room in 64 bits, its next multiple of 8 has none: 8 bytes of length, 2 of text. */
+    /* The sum has space in 64 bits, its next multiple of 8 has none: 8 bytes of length, 2 of text. */
     options.struct_size = sizeof options;
     options.max_header_size = UINT64_MAX;
     options.slack = UINT64_MAX - 13;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files with holes, which take no room on the disk: copies of them, by a writer and by an edit, take none either. Where a file system
+ * Files with holes, which take no space on the disk: copies of them, by a writer and by an edit, take none either. Where a file system
  * has no holes the file here has none, and then its copies may be as large as it is.
  */
 #define _GNU_SOURCE /* pwrite */
@@ -31,7 +31,7 @@ static const char header[] = "{\"hollow\":{\"dtype\":\"U8\",\"shape\":[41943040]
 static uint8_t island[ISLAND_SIZE];
 static uint8_t solid[200000];
 
-static uint64_t room_of(const char *name)
+static uint64_t capacity_of(const char *name)
 {
     struct stat info;
     assert_int_equal(stat(work_path(name), &info), 0);
@@ -128,7 +128,7 @@ static void a_writer_keeps_holes(void **state)
     coffer_header_free(built);
     coffer_close(model);
     assert_content("copy.safetensors");
-    assert_true(room_of("copy.safetensors") <= room_of("model.safetensors") + SLACK);
+    assert_true(capacity_of("copy.safetensors") <= capacity_of("model.safetensors") + SLACK);
 }
 
 static void an_edit_keeps_holes(void **state)
@@ -137,10 +137,10 @@ static void an_edit_keeps_holes(void **state)
     coffer_edit_options options = COFFER_EDIT_OPTIONS_INIT;
     options.mode = COFFER_EDIT_REWRITE;
     const coffer_edit edit = { .key = "k", .key_len = 1, .value = "v", .value_len = 1 };
-    const uint64_t before = room_of("model.safetensors");
+    const uint64_t before = capacity_of("model.safetensors");
     assert_int_equal(coffer_edit_metadata(work_path("model.safetensors"), &edit, 1, &options, NULL, NULL), COFFER_OK);
     assert_content("model.safetensors");
-    assert_true(room_of("model.safetensors") <= before + SLACK);
+    assert_true(capacity_of("model.safetensors") <= before + SLACK);
 }
 
 int main(void)

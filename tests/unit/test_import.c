@@ -24,7 +24,7 @@ static void made_random(made *m)
 {
     static const coffer_dtype dtypes[] = { COFFER_F32, COFFER_C64, COFFER_I16, COFFER_U8 };
     made_new(m);
-    const uint32_t count = 1 + made_below(MOST_ROWS - 1);
+    const uint32_t count = 1 + made_below(MAX_ROWS - 1);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t storage =
             i > 0 && made_below(3) == 0
@@ -42,13 +42,13 @@ static void made_random(made *m)
                                                                : COFFER__SIGN_KEPT;
         const uint64_t rows = 1 + made_below(40);
         const uint64_t columns = items / rows;
-        const coffer__plan_dimension whole[] = { { items, items, (int64_t)item } };
-        const coffer__plan_dimension turned[] = { { rows, rows, (int64_t)item },
-                                                  { columns, columns, (int64_t)(item * rows) } };
-        const coffer__plan_dimension cut[] = { { rows, rows, (int64_t)(item * columns) },
-                                               { columns / 2 + 1, columns / 2 + 1, (int64_t)item } };
-        const coffer__plan_dimension again[] = { { 7, 7, 0 }, { columns, columns, (int64_t)item } };
-        const coffer__plan_dimension *shapes[] = { whole, turned, cut, again };
+        const coffer__import_plan_dimension whole[] = { { items, items, (int64_t)item } };
+        const coffer__import_plan_dimension turned[] = { { rows, rows, (int64_t)item },
+                                                         { columns, columns, (int64_t)(item * rows) } };
+        const coffer__import_plan_dimension cut[] = { { rows, rows, (int64_t)(item * columns) },
+                                                      { columns / 2 + 1, columns / 2 + 1, (int64_t)item } };
+        const coffer__import_plan_dimension again[] = { { 7, 7, 0 }, { columns, columns, (int64_t)item } };
+        const coffer__import_plan_dimension *shapes[] = { whole, turned, cut, again };
         const uint32_t shape = made_below(4);
         made_row(m, name, dtype, storage, 0, shape == 0 ? 1 : 2, shapes[shape], swap, sign);
     }
@@ -94,8 +94,8 @@ static void test_large(void **state)
     made_new(&m);
     const size_t size = 17 * MIB;
     const uint64_t items = size / 4;
-    const coffer__plan_dimension whole[] = { { items, items, 4 } };
-    const coffer__plan_dimension turned[] = { { 1024, 1024, 4 }, { items / 1024, items / 1024, 4096 } };
+    const coffer__import_plan_dimension whole[] = { { items, items, 4 } };
+    const coffer__import_plan_dimension turned[] = { { 1024, 1024, 4 }, { items / 1024, items / 1024, 4096 } };
     const coffer__coding coding = made_has_zlib() ? COFFER__CODING_DEFLATED : COFFER__CODING_LATIN1;
     made_row(&m, "a", COFFER_F32, made_storage(&m, coding, size, 1), 0, 1, whole, 4, 0);
     made_row(&m, "b", COFFER_F32, made_storage(&m, COFFER__CODING_LATIN1, size, 2), 0, 2, turned, 0, 0);
@@ -122,11 +122,11 @@ static void test_empty_views(void **state)
         made m;
         coffer_error err;
         made_new(&m);
-        const coffer__plan_dimension none[] = { { 0, 0, 4 } };
-        const coffer__plan_dimension whole[] = { { 1000, 1000, 4 } };
+        const coffer__import_plan_dimension none[] = { { 0, 0, 4 } };
+        const coffer__import_plan_dimension whole[] = { { 1000, 1000, 4 } };
         made_row(&m, "empty", COFFER_F32, made_storage(&m, codings[i], 4000, 1), 0, 1, none, 0, 0);
         made_row(&m, "whole", COFFER_F32, made_storage(&m, COFFER__CODING_LATIN1, 4000, 1), 0, 1, whole, 0, 0);
-        m.file[((coffer__plan_piece *)m.plan.pieces.items)->offset] ^= 0xFF;
+        m.file[((coffer__import_plan_piece *)m.plan.pieces.items)->offset] ^= 0xFF;
         coffer_input *input = made_input_file(&m);
         coffer_import *import = made_import(&m, input);
         const coffer_status status = coffer_import_write(import, work_path("empty.safetensors"), NULL, NULL, &err);
@@ -142,7 +142,7 @@ static void test_empty_views(void **state)
 
 /* ---- other writers ------------------------------------------------------------------------------------------------- */
 
-/* Carries an import into a sink of the caller's, which has room for all of it or not. */
+/* Carries an import into a sink of the caller's, which has space for all of it or not. */
 static coffer_status carry_to(coffer_import *import, made_sink *to, bool full)
 {
     const coffer_sink sink = { made_sink_write, made_sink_finish, NULL, to };
@@ -152,8 +152,8 @@ static coffer_status carry_to(coffer_import *import, made_sink *to, bool full)
     assert_int_equal(coffer_header_new(&header, NULL, NULL), COFFER_OK);
     assert_int_equal(coffer_import_declare(import, header, NULL), COFFER_OK);
     assert_int_equal(coffer_header_build(header, NULL, NULL, NULL, &table, NULL), COFFER_OK);
-    to->room = coffer_table_data_offset(table) + coffer_table_data_size(table) - full;
-    to->bytes = malloc((size_t)to->room + 1);
+    to->capacity = coffer_table_data_offset(table) + coffer_table_data_size(table) - full;
+    to->bytes = malloc((size_t)to->capacity + 1);
     assert_non_null(to->bytes);
     assert_int_equal(coffer_writer_open_sink(&writer, header, &sink, NULL, NULL), COFFER_OK);
     coffer_status status = coffer_import_carry(import, writer, false, NULL, NULL);
@@ -176,7 +176,7 @@ static void test_sinks(void **state)
         made_sink to = { .finished = false };
         assert_int_equal(carry_to(import, &to, false), COFFER_OK);
         assert_true(to.finished);
-        file_write("sunk.safetensors", to.bytes, (size_t)to.room);
+        file_write("sunk.safetensors", to.bytes, (size_t)to.capacity);
         made_check(&m, work_path("sunk.safetensors"));
         free(to.bytes);
         to = (made_sink){ .finished = false };
@@ -280,8 +280,8 @@ static void check_written(const made *m, const char *path)
     coffer *model = NULL;
     assert_int_equal(coffer_open(&model, path, NULL, NULL), COFFER_OK);
     for (size_t i = 0; i < 2; i++) {
-        const coffer__plan_row *row = coffer__plan_rows(&m->plan) + i;
-        const char *name = coffer__plan_text(&m->plan, row->name, NULL);
+        const coffer__import_plan_row *row = coffer__import_plan_rows(&m->plan) + i;
+        const char *name = coffer__import_plan_text(&m->plan, row->name, NULL);
         const coffer_tensor *tensor = coffer_find(model, name, strlen(name));
         uint8_t bytes[100];
         assert_non_null(tensor);
@@ -350,7 +350,7 @@ static void test_added(void **state)
         check_written(&m[1], work_path(path));
     }
     /* A byte of the second input that contradicts its CRC. */
-    m[1].file[coffer__plan_pieces(&m[1].plan)[0].offset] ^= 1;
+    m[1].file[coffer__import_plan_pieces(&m[1].plan)[0].offset] ^= 1;
     assert_int_equal(coffer_import_write(imports[0], work_path("bad.safetensors"), NULL, NULL, &err),
                      COFFER_ERR_CHECKSUM);
     assert_string_equal(err.tensor, "c");

@@ -41,8 +41,8 @@ static void test_damage(void **state)
     static const coffer__coding codings[] = { COFFER__CODING_STORED, COFFER__CODING_STORED, COFFER__CODING_DEFLATED };
     for (size_t k = 0; k < 3; k++) {
         made m;
-        const coffer__plan_dimension whole[] = { { 1000, 1000, 4 } };
-        const coffer__plan_dimension part[] = { { 10, 10, 8 } };
+        const coffer__import_plan_dimension whole[] = { { 1000, 1000, 4 } };
+        const coffer__import_plan_dimension part[] = { { 10, 10, 8 } };
         coffer_import_write_options options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
         made_new(&m);
         (void)made_storage(&m, codings[k], 4000, 1);
@@ -69,11 +69,11 @@ static void test_streams(void **state)
         made m;
         const size_t size = k < 3 ? 4000 : 9 * MIB;
         const uint64_t items = size / 4;
-        const coffer__plan_dimension whole[] = { { items, items, 4 } };
+        const coffer__import_plan_dimension whole[] = { { items, items, 4 } };
         made_new(&m);
         (void)made_storage(&m, k == 2 || k == 5 ? COFFER__CODING_LATIN1 : COFFER__CODING_DEFLATED, size, 1);
         made_row(&m, "w", COFFER_F32, 0, 0, 1, whole, 0, 0);
-        coffer__plan_piece *piece = m.plan.pieces.items;
+        coffer__import_plan_piece *piece = m.plan.pieces.items;
         if (k % 3 == 0) {
             piece->stored_size--; /* cut */
         } else if (k % 3 == 1) {
@@ -105,7 +105,7 @@ static void test_inflaters(void **state)
     coffer_input *input = made_input(&m);
     for (uint32_t k = 0; k < 8; k++) {
         coffer__inflaters inflaters = { .alone = k >= 4 };
-        coffer__decode decode;
+        coffer__decoder decode;
         uint8_t bytes[1000];
         coffer__decode_begin(&decode, input, &m.plan, k % 4, &inflaters, &made_crcs, coffer_libc_allocator());
         for (size_t at = 0; at < sizes[k % 4];) {
@@ -243,8 +243,8 @@ static void test_verified_first(void **state)
     static const uint64_t limits[] = { 0, 1 << 20, 40 };
     for (size_t k = 0; k < 3; k++) {
         made m;
-        const coffer__plan_dimension half[] = { { 10, 10, 4 } };
-        const coffer__plan_dimension rest[] = { { 15, 15, 4 } };
+        const coffer__import_plan_dimension half[] = { { 10, 10, 4 } };
+        const coffer__import_plan_dimension rest[] = { { 15, 15, 4 } };
         coffer_import_write_options options = COFFER_IMPORT_WRITE_OPTIONS_INIT;
         coffer_writer_options files = COFFER_WRITER_OPTIONS_INIT;
         made_new(&m);
@@ -367,7 +367,7 @@ static void test_verify_finds(void **state)
     coffer_close(model);
     assert_int_equal(coffer_import_write(imports[1], path, NULL, NULL, &err), COFFER_OK);
     made other;
-    const coffer__plan_dimension whole[] = { { 24, 24, 4 } };
+    const coffer__import_plan_dimension whole[] = { { 24, 24, 4 } };
     made_new(&other);
     (void)made_storage(&other, COFFER__CODING_STORED, 100, 1);
     made_row(&other, "w", COFFER_F32, 0, 0, 1, whole, 0, 0);
@@ -414,7 +414,7 @@ static void refused_plan(const made *m, coffer_input *input, const char *format,
     coffer_error err;
     uint8_t *bytes = NULL;
     size_t size = 0;
-    assert_int_equal(coffer__plan_save(&m->plan, format, &bytes, &size, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_save(&m->plan, format, &bytes, &size, NULL), COFFER_OK);
     refused(coffer_import_load(&import, input, bytes, size, NULL, &err), wanted, &err, text);
     assert_null(import);
     free(bytes);
@@ -435,9 +435,9 @@ static void test_refused_plans(void **state)
     coffer_input *alone = made_input(&m);
     assert_int_equal(coffer_input_open_functions(&input, &functions, NULL, NULL), COFFER_OK);
     refused_plan(&m, alone, "nobody", COFFER_ERR_PLAN, "is by no reader of this version");
-    assert_int_equal(coffer__plan_put_file(&m.plan, "x.bin", 5, &number, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_file(&m.plan, "x.bin", 5, &number, NULL), COFFER_OK);
     refused_plan(&m, alone, torch, COFFER_ERR_SHARD_MISSING, "there are no files beside this input, and \"x.bin\" is");
-    assert_int_equal(coffer__plan_put_file(&m.plan, "x.bin", 5, &number, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_file(&m.plan, "x.bin", 5, &number, NULL), COFFER_OK);
     refused_plan(&m, input, torch, COFFER_ERR_PLAN, "is of other files than were opened");
     refused(coffer_import_load(&import, alone, NULL, 0, NULL, &err), COFFER_ERR_ARGUMENT, &err, "are NULL");
     refused(coffer_import_open(&import, NULL, NULL, &err), COFFER_ERR_ARGUMENT, &err, "an import needs an input");
@@ -463,14 +463,14 @@ static void test_refused_calls(void **state)
     coffer_writer *writer = NULL;
     const void *bytes = NULL;
     size_t size = 0;
-    made_sink to = { .room = 1000 };
+    made_sink to = { .capacity = 1000 };
     const coffer_sink sink = { made_sink_write, made_sink_finish, NULL, &to };
     const uint64_t shape[] = { 1 };
     made_small(&m);
     coffer_input *input = made_input_file(&m);
     coffer_import *import = made_import(&m, input);
     const coffer_status status = COFFER_ERR_ARGUMENT;
-    to.bytes = malloc((size_t)to.room);
+    to.bytes = malloc((size_t)to.capacity);
     assert_non_null(to.bytes);
     refused(coffer_import_write(import, work_path("input.bin"), NULL, NULL, &err), status, &err,
             "would replace a file");
@@ -505,7 +505,7 @@ static void test_hostile_bytes(void **state)
     coffer_import *import = NULL;
     made_small(&m);
     coffer_input *input = made_input(&m);
-    assert_int_equal(coffer__plan_save(&m.plan, coffer__reader_at(0)->id, &bytes, &size, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_save(&m.plan, coffer__reader_at(0)->id, &bytes, &size, NULL), COFFER_OK);
     for (size_t cut = 0; cut < size; cut++) {
         assert_int_equal(coffer_import_load(&import, input, bytes, cut, NULL, NULL), COFFER_ERR_PLAN);
         assert_null(import);
@@ -526,9 +526,9 @@ static void test_hostile_bytes(void **state)
     }
     /* A file beside it that is not there. */
     uint32_t number = 0;
-    assert_int_equal(coffer__plan_put_file(&m.plan, "x", 1, &number, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_file(&m.plan, "x", 1, &number, NULL), COFFER_OK);
     free(bytes);
-    assert_int_equal(coffer__plan_save(&m.plan, coffer__reader_at(0)->id, &bytes, &size, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_save(&m.plan, coffer__reader_at(0)->id, &bytes, &size, NULL), COFFER_OK);
     assert_int_equal(coffer_import_load(&import, input, bytes, size, NULL, NULL), COFFER_ERR_SHARD_MISSING);
     free(bytes);
     coffer_input_free(input);

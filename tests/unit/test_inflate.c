@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct feed {
+typedef struct chunk_source {
     const uint8_t *bytes;
     size_t size;
     size_t at;
     size_t step;      /* bytes at once */
     size_t fail_from; /* from here on the input fails; 0: it does not */
-} feed;
+} chunk_source;
 
 static coffer_status next(void *ctx, const uint8_t **bytes, size_t *size, coffer_error *err)
 {
-    feed *in = ctx;
+    chunk_source *in = ctx;
     if (in->fail_from > 0 && in->at >= in->fail_from) {
         *err = (coffer_error){ .code = COFFER_ERR_IO, .offset = COFFER_NO_OFFSET, .message = "no" };
         return COFFER_ERR_IO;
@@ -32,7 +32,7 @@ static coffer_status next(void *ctx, const uint8_t **bytes, size_t *size, coffer
 static coffer_status inflate(const void *bytes, size_t size, size_t step, void *out, size_t out_size, bool whole,
                              coffer_error *err)
 {
-    feed in = { bytes, size, 0, step, 0 };
+    chunk_source in = { bytes, size, 0, step, 0 };
     const coffer__inflate_input input = { &in, next };
     return coffer__inflate(&input, out, out_size, whole, err);
 }
@@ -182,7 +182,7 @@ static void test_an_input_that_fails(void **state)
     for (size_t from = 1; from < sizeof dynamic - 1; from += 9) {
         uint8_t out[DYNAMIC_SIZE];
         coffer_error err;
-        feed in = { (const uint8_t *)dynamic, sizeof dynamic - 1, 0, 4, from };
+        chunk_source in = { (const uint8_t *)dynamic, sizeof dynamic - 1, 0, 4, from };
         const coffer__inflate_input input = { &in, next };
         assert_int_equal(coffer__inflate(&input, out, sizeof out, true, &err), COFFER_ERR_IO);
         assert_string_equal(err.message, "no");

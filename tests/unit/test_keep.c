@@ -232,7 +232,7 @@ static void test_kept_memory_is_sealed(void **state)
     coffer_keeper *keeper = keep();
     assert_int_equal(coffer__kept_find(&kept, model, coffer_libc_allocator(), NULL), COFFER_OK);
     assert_non_null(kept);
-    const coffer__source *source = &kept->files[0].source;
+    const coffer__byte_source *source = &kept->files[0].source;
     int fd = -1;
     uint64_t offset = 1;
     assert_int_equal(source->ops->borrow(source, &fd, &offset, NULL), COFFER_OK);

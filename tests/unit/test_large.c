@@ -116,12 +116,12 @@ static void test_nesting_of_100000(void **state)
 /* The shortest tensors there can be, whose names are made so that none is another's. */
 static uint8_t *many_tensors(size_t count, size_t *length)
 {
-    const size_t room = count * 64 + 2;
-    uint8_t *file = new_file(room);
+    const size_t capacity = count * 64 + 2;
+    uint8_t *file = new_file(capacity);
     char *text = (char *)file + 8;
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        used += (size_t)snprintf(text + used, room - used,
+        used += (size_t)snprintf(text + used, capacity - used,
                                  "%c\"%zx\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
                                  i == 0 ? '{' : ',', i);
     }
@@ -250,14 +250,14 @@ static void test_a_million_dimensions(void **state)
 /* `begin`, then `count` members with keys that differ, then `end`; all of it a file of a header without data. */
 static uint8_t *many_keys(size_t count, const char *begin, const char *value, const char *end, size_t *length)
 {
-    const size_t room = strlen(begin) + count * (16 + strlen(value)) + strlen(end) + 1;
-    uint8_t *file = new_file(room);
+    const size_t capacity = strlen(begin) + count * (16 + strlen(value)) + strlen(end) + 1;
+    uint8_t *file = new_file(capacity);
     char *text = (char *)file + 8;
-    size_t used = (size_t)snprintf(text, room, "%s", begin);
+    size_t used = (size_t)snprintf(text, capacity, "%s", begin);
     for (size_t i = 0; i < count; i++) {
-        used += (size_t)snprintf(text + used, room - used, "%s\"%zx\":%s", i == 0 ? "" : ",", i, value);
+        used += (size_t)snprintf(text + used, capacity - used, "%s\"%zx\":%s", i == 0 ? "" : ",", i, value);
     }
-    used += (size_t)snprintf(text + used, room - used, "%s", end);
+    used += (size_t)snprintf(text + used, capacity - used, "%s", end);
     store_length(file, used);
     *length = used;
     return file;
@@ -294,8 +294,8 @@ static void test_many_keys(void **state)
 
 static uint8_t *colliding_names(size_t *length)
 {
-    const size_t room = (size_t)COLLIDING * 80;
-    uint8_t *file = new_file(room);
+    const size_t capacity = (size_t)COLLIDING * 80;
+    uint8_t *file = new_file(capacity);
     char *text = (char *)file + 8;
     size_t used = 0;
     size_t found = 0;
@@ -303,7 +303,7 @@ static uint8_t *colliding_names(size_t *length)
         char name[24];
         const int name_len = snprintf(name, sizeof name, "n%zu", i);
         if ((coffer__hash_name(name, (size_t)name_len) & (2 * COLLIDING - 1)) < 16) {
-            used += (size_t)snprintf(text + used, room - used,
+            used += (size_t)snprintf(text + used, capacity - used,
                                      "%c\"%s\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
                                      found == 0 ? '{' : ',', name);
             found++;

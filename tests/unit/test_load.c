@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_WISHES 40
+#define MAX_WISHES 40
 #define LONG_ENOUGH 60000 /* milliseconds in which whatever can happen has happened */
 #define WHOLE_TEST_S 300  /* after which a test that hangs is ended */
 
@@ -436,7 +436,7 @@ static void test_a_refused_item_is_not_what_a_begun_one_waits_for(void **state)
     coffer_load *load = start(plan, window, &options);
     atomic_store(&of.load, load);
     while (!atomic_load(&of.asked)) {
-        (void)usleep(1000); /* what is handed out before would make room */
+        (void)usleep(1000); /* what is handed out before would make space */
     }
     assert_int_equal(atomic_load(&of.answer), COFFER_NEED_MORE);
     size_t count = 0;
@@ -1085,12 +1085,12 @@ static void random_round(uint64_t seed)
 {
     dice of = { seed };
     coffer_window *window = NULL;
-    wish wishes[MOST_WISHES];
+    wish wishes[MAX_WISHES];
     uint64_t largest = 0;
     coffer_plan *plan = NULL;
     coffer_load_options options = COFFER_LOAD_OPTIONS_INIT;
     coffer_window_options how = COFFER_WINDOW_OPTIONS_INIT;
-    const size_t count = 1 + (size_t)dice_below(&of, MOST_WISHES);
+    const size_t count = 1 + (size_t)dice_below(&of, MAX_WISHES);
     coffer_open_options opening = COFFER_OPEN_OPTIONS_INIT;
     opening.verify = dice_below(&of, 4) == 0 ? COFFER_VERIFY_RECORDED : COFFER_VERIFY_NOTHING;
     const size_t tensors = 1 + (size_t)dice_below(&of, 12);

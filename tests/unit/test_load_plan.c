@@ -184,12 +184,11 @@ static void test_shares_that_cannot_be_are_refused(void **state)
     const uint64_t parts[] = { 4, 3 };
     opened made = open_specs(MATRIX, 2);
     const coffer_tensor *m = named(&made, "m");
-    assert_int_equal(coffer_plan_add_shard(made.plan, m, 0, NULL, 0, 0, 4, NULL, NULL, NULL, &err), COFFER_ERR_INDEX);
-    assert_int_equal(coffer_plan_add_shard(made.plan, m, 2, NULL, 0, 0, 2, NULL, NULL, NULL, &err), COFFER_ERR_INDEX);
-    assert_int_equal(coffer_plan_add_shard(made.plan, m, 0, parts, 2, 0, 1, NULL, NULL, NULL, &err), COFFER_ERR_INDEX);
-    assert_int_equal(coffer_plan_add_shard(made.plan, m, 0, NULL, 0, 2, 2, NULL, NULL, NULL, &err),
-                     COFFER_ERR_ARGUMENT);
-    assert_int_equal(coffer_plan_add_shard(made.plan, named(&made, "v"), 0, NULL, 0, 0, 16, NULL, NULL, NULL, &err),
+    assert_int_equal(coffer_plan_add_rank(made.plan, m, 0, NULL, 0, 0, 4, NULL, NULL, NULL, &err), COFFER_ERR_INDEX);
+    assert_int_equal(coffer_plan_add_rank(made.plan, m, 2, NULL, 0, 0, 2, NULL, NULL, NULL, &err), COFFER_ERR_INDEX);
+    assert_int_equal(coffer_plan_add_rank(made.plan, m, 0, parts, 2, 0, 1, NULL, NULL, NULL, &err), COFFER_ERR_INDEX);
+    assert_int_equal(coffer_plan_add_rank(made.plan, m, 0, NULL, 0, 2, 2, NULL, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
+    assert_int_equal(coffer_plan_add_rank(made.plan, named(&made, "v"), 0, NULL, 0, 0, 16, NULL, NULL, NULL, &err),
                      COFFER_ERR_SLICE_BITS);
     assert_int_equal(coffer_plan_add(made.plan, NULL, NULL, 0, NULL, NULL, &err), COFFER_ERR_ARGUMENT);
     const coffer_split_rule without = { .pattern = NULL, .dim = 0 };

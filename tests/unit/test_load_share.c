@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MOST_RANKS 16
+#define MAX_RANKS 16
 #define WHOLE_TEST_S 300
 
 enum {
@@ -129,7 +129,7 @@ static coffer_status add_items(const job *of, uint32_t rank, const coffer *model
             continue;
         }
         if (!of->expert && dim != SIZE_MAX && tensor->shape[dim] % of->world == 0) {
-            status = coffer_plan_add_shard(plan, tensor, dim, NULL, 0, rank, of->world, NULL, NULL, &item, err);
+            status = coffer_plan_add_rank(plan, tensor, dim, NULL, 0, rank, of->world, NULL, NULL, &item, err);
         } else {
             status = coffer_plan_add(plan, tensor, NULL, 0, NULL, &item, err);
         }
@@ -270,9 +270,9 @@ static int rank_main(const job *of, uint32_t rank)
 
 /* ---- a group ----------------------------------------------------------------------------------------------------- */
 
-static void run_job(const job *of, unsigned seed, int ends[MOST_RANKS])
+static void run_job(const job *of, unsigned seed, int ends[MAX_RANKS])
 {
-    pid_t children[MOST_RANKS];
+    pid_t children[MAX_RANKS];
     memset(of->seen, 0, sizeof *of->seen);
     for (uint32_t i = 0; i < of->world; i++) {
         const uint32_t rank = (i + seed) % of->world;
@@ -359,7 +359,7 @@ static void test_ranks_read_each_byte_once(void **state)
     for (size_t i = 0; i < sizeof worlds / sizeof worlds[0]; i++) {
         for (uint32_t threads = 1; threads <= 3; threads += 2) {
             job of = a_job(worlds[i]);
-            int ends[MOST_RANKS];
+            int ends[MAX_RANKS];
             of.threads = threads;
             run_job(&of, (unsigned)i, ends);
             assert_children_ended_well(ends, of.world, of.at);
@@ -379,7 +379,7 @@ static void test_ranks_that_want_different_tensors(void **state)
     write_index();
     for (uint32_t world = 2; world <= 8; world += 3) {
         job of = a_job(world);
-        int ends[MOST_RANKS];
+        int ends[MAX_RANKS];
         of.expert = true;
         run_job(&of, world, ends);
         assert_children_ended_well(ends, of.world, of.at);
@@ -395,7 +395,7 @@ static void at_each_chunk(fate met, uint32_t patience_ms, int end)
     write_index();
     for (unsigned at = 1; happened; at += 1 + at / 3) {
         job of = a_job(3);
-        int ends[MOST_RANKS];
+        int ends[MAX_RANKS];
         of.doomed = at % 3;
         of.fate = met;
         of.at = at;
@@ -442,7 +442,7 @@ static void test_a_failure_reaches_all(void **state)
     write_index();
     for (unsigned at = 1; at < 6 || (reached == 0 && at < 60); at++) {
         job of = a_job(4);
-        int ends[MOST_RANKS];
+        int ends[MAX_RANKS];
         of.doomed = at % 4;
         of.fate = FATE_RUNS_OUT;
         of.at = 1 + at % 3;

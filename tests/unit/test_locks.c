@@ -19,12 +19,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define MOST_LOCKS 256
+#define MAX_LOCKS 256
 
 /* The locks that were made and not destroyed. Threads make locks too, so a flag guards the list. */
 static struct {
     atomic_flag busy;
-    const void *all[MOST_LOCKS];
+    const void *all[MAX_LOCKS];
     size_t count;
     unsigned calls;
     unsigned fail_at;   /* the number of the call that fails, from 1; 0: none does */
@@ -47,7 +47,7 @@ int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attrib
     void *found = dlsym(RTLD_NEXT, "pthread_mutex_init");
     memcpy(&next, &found, sizeof next);
     enter();
-    const bool fails = ++locks.calls == locks.fail_at || locks.count == MOST_LOCKS;
+    const bool fails = ++locks.calls == locks.fail_at || locks.count == MAX_LOCKS;
     if (!fails) {
         locks.all[locks.count++] = mutex;
     }

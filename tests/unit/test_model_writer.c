@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A model written as several files: that every byte comes to its place, whatever the order and the threads in which it was
- * written, and that what is refused leaves nothing behind. (What crashes leave is test_publication.c's.)
+ * written, and that what is refused leaves nothing behind. (What crashes leave is test_commit.c's.)
  */
 #include "support_cmocka.h"
 

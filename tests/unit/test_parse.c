@@ -14,15 +14,15 @@
 typedef struct text_buffer {
     char *bytes; /* with 8 bytes for the length in front */
     size_t size;
-    size_t room;
+    size_t capacity;
 } text_buffer;
 
 static void text_put(text_buffer *text, const char *piece)
 {
     const size_t size = strlen(piece);
-    if (text->size + size + 8 > text->room) {
-        text->room = (text->size + size + 8) * 2;
-        text->bytes = realloc(text->bytes, text->room);
+    if (text->size + size + 8 > text->capacity) {
+        text->capacity = (text->size + size + 8) * 2;
+        text->bytes = realloc(text->bytes, text->capacity);
         assert_non_null(text->bytes);
     }
     text->size = text->size == 0 ? 8 : text->size;
@@ -575,7 +575,8 @@ static void test_sizes_of_a_file_in_messages(void **state)
     } cases[] = {
         { 58, COFFER_ERR_HEADER_TRUNCATED, "it has 58 of at least 61 bytes", 61 },
         { 62, COFFER_ERR_DATA_TRUNCATED, "it lacks 3 bytes of 65 bytes", 65 },
-        { 67, COFFER_ERR_TRAILING_BYTES, "all tensors are there, up to byte 65, and after it 2 bytes that belong to none", 65 },
+        { 67, COFFER_ERR_TRAILING_BYTES,
+          "all tensors are there, up to byte 65, and after it 2 bytes that belong to none", 65 },
     };
     assert_int_equal(sizeof header - 1, 61);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_PARTS 64
-#define MOST_BYTES ((size_t)1 << 20)
+#define MAX_PARTS 64
+#define MAX_BYTES ((size_t)1 << 20)
 
 static uint64_t seed = 11;
 
@@ -39,12 +39,12 @@ typedef struct fixture {
     uint64_t sizes[4];
     uint64_t item;
     size_t size; /* of the array */
-    box boxes[MOST_PARTS];
+    box boxes[MAX_PARTS];
     uint32_t count;
     uint8_t *array;
     uint8_t *file;
     size_t file_size;
-    coffer__plan plan;
+    coffer__import_plan plan;
     uint32_t storage;
     coffer_input *input;
 } fixture;
@@ -65,7 +65,7 @@ static void cut(fixture *f)
 {
     box *old = &f->boxes[below(f->count)];
     const uint32_t d = f->rank > 0 ? below(f->rank) : 0;
-    if (f->rank == 0 || f->count == MOST_PARTS || old->sizes[d] < 2) {
+    if (f->rank == 0 || f->count == MAX_PARTS || old->sizes[d] < 2) {
         return;
     }
     box *new = &f->boxes[f->count++];
@@ -102,22 +102,22 @@ static size_t copy_box(const fixture *f, const box *of, uint8_t *to)
 static void put_parts(fixture *f)
 {
     coffer_error err;
-    uint32_t storages[MOST_PARTS];
-    uint64_t offsets[MOST_PARTS];
+    uint32_t storages[MAX_PARTS];
+    uint64_t offsets[MAX_PARTS];
     for (uint32_t i = 0; i < f->count; i++) {
         const size_t before = below(9);
-        coffer__plan_piece piece = { .offset = f->file_size };
+        coffer__import_plan_piece piece = { .offset = f->file_size };
         f->file_size += before;
         f->file_size += copy_box(f, &f->boxes[i], f->file + f->file_size);
         f->file_size += below(3);
         offsets[i] = before;
         piece.size = piece.stored_size = f->file_size - piece.offset;
-        assert_int_equal(coffer__plan_put_piece(&f->plan, &piece, &err), COFFER_OK);
-        assert_int_equal(coffer__plan_put_storage(&f->plan, 1, 0, &storages[i], &err), COFFER_OK);
+        assert_int_equal(coffer__import_plan_put_piece(&f->plan, &piece, &err), COFFER_OK);
+        assert_int_equal(coffer__import_plan_put_storage(&f->plan, 1, 0, &storages[i], &err), COFFER_OK);
     }
     for (uint32_t i = 0; i < f->count; i++) {
-        assert_int_equal(coffer__plan_put_part(&f->plan, storages[i], offsets[i], f->rank, f->boxes[i].starts,
-                                               f->boxes[i].sizes, &err),
+        assert_int_equal(coffer__import_plan_put_part(&f->plan, storages[i], offsets[i], f->rank, f->boxes[i].starts,
+                                                      f->boxes[i].sizes, &err),
                          COFFER_OK);
     }
 }
@@ -126,10 +126,10 @@ static void put_parts(fixture *f)
 static void put_row(fixture *f)
 {
     coffer_error err;
-    coffer__plan_dimension dimension = { f->size, f->size, 1 };
-    coffer__plan_row row = { .dtype = COFFER_U8, .rank = 1, .storage = f->storage, .item_size = 1 };
-    assert_int_equal(coffer__plan_put_text(&f->plan, "w", 1, &row.name, &err), COFFER_OK);
-    assert_int_equal(coffer__plan_put_row(&f->plan, &row, &dimension, &err), COFFER_OK);
+    coffer__import_plan_dimension dimension = { f->size, f->size, 1 };
+    coffer__import_plan_row row = { .dtype = COFFER_U8, .rank = 1, .storage = f->storage, .item_size = 1 };
+    assert_int_equal(coffer__import_plan_put_text(&f->plan, "w", 1, &row.name, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_row(&f->plan, &row, &dimension, &err), COFFER_OK);
 }
 
 static void make(fixture *f, uint32_t rank, const uint64_t *sizes, uint64_t item, uint32_t cuts)
@@ -146,20 +146,21 @@ static void make(fixture *f, uint32_t rank, const uint64_t *sizes, uint64_t item
         f->boxes[0].sizes[i] = sizes[i];
         f->size *= (size_t)sizes[i];
     }
-    assert_true(f->size <= MOST_BYTES);
+    assert_true(f->size <= MAX_BYTES);
     for (uint32_t i = 0; i < cuts; i++) {
         cut(f);
     }
     f->array = malloc(f->size);
-    f->file = calloc(f->size + 12 * MOST_PARTS, 1);
+    f->file = calloc(f->size + 12 * MAX_PARTS, 1);
     assert_true(f->array != NULL && f->file != NULL);
     for (size_t i = 0; i < f->size; i++) {
         f->array[i] = (uint8_t)below(256);
     }
-    assert_int_equal(coffer__plan_begin(&f->plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
-    assert_int_equal(coffer__plan_put_text(&f->plan, "w", 1, &name, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_begin(&f->plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err),
+                     COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_text(&f->plan, "w", 1, &name, &err), COFFER_OK);
     put_parts(f);
-    assert_int_equal(coffer__plan_put_assembled(&f->plan, f->count, rank, sizes, item, name, &f->storage, &err),
+    assert_int_equal(coffer__import_plan_put_assembled(&f->plan, f->count, rank, sizes, item, name, &f->storage, &err),
                      COFFER_OK);
     put_row(f);
     const coffer_input_functions functions = { .read = read_file, .ctx = f, .size = f->file_size };
@@ -169,7 +170,7 @@ static void make(fixture *f, uint32_t rank, const uint64_t *sizes, uint64_t item
 static void drop(fixture *f)
 {
     coffer_input_free(f->input);
-    coffer__plan_free(&f->plan);
+    coffer__import_plan_free(&f->plan);
     free(f->file);
     free(f->array);
 }
@@ -177,7 +178,7 @@ static void drop(fixture *f)
 static coffer_status judged(const fixture *f, coffer_error *err)
 {
     const uint64_t size = f->file_size;
-    return coffer__plan_check(&f->plan, &size, false, err);
+    return coffer__import_plan_check(&f->plan, &size, false, err);
 }
 
 /* ---- reading ---- */
@@ -186,7 +187,7 @@ static coffer_status judged(const fixture *f, coffer_error *err)
 static void read_ranges(const fixture *f)
 {
     uint8_t *bytes = malloc(2 * f->size + 64);
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     assert_non_null(bytes);
     coffer__source_parts(&source, &f->plan, f->input, f->storage);
@@ -221,7 +222,7 @@ static void test_any_cuts(void **state)
     for (int round = 0; round < 150; round++) {
         fixture f;
         coffer_error err;
-        coffer__plan_account account;
+        coffer__import_plan_account account;
         uint64_t sizes[4];
         const uint32_t rank = below(5);
         for (uint32_t i = 0; i < rank; i++) {
@@ -231,7 +232,7 @@ static void test_any_cuts(void **state)
         assert_int_equal(judged(&f, &err), COFFER_OK);
         read_ranges(&f);
         /* Every byte counts once: those of parts as written, those between them as nobody's. */
-        assert_int_equal(coffer__plan_add_up(&f.plan, &account, &err), COFFER_OK);
+        assert_int_equal(coffer__import_plan_add_up(&f.plan, &account, &err), COFFER_OK);
         assert_true(account.total == f.file_size && account.written == f.size && account.output == f.size);
         assert_true(account.unreferenced == f.file_size - f.size);
         drop(&f);
@@ -260,7 +261,7 @@ static void make_grid(fixture *f)
 {
     static const uint64_t sizes[] = { 4, 6 };
     make(f, 2, sizes, 4, 0);
-    coffer__plan_free(&f->plan);
+    coffer__import_plan_free(&f->plan);
     coffer_error err;
     uint32_t name = 0;
     f->count = 4;
@@ -268,21 +269,23 @@ static void make_grid(fixture *f)
     for (uint64_t i = 0; i < 4; i++) {
         f->boxes[i] = (box){ { i / 2 * 2, i % 2 * 3 }, { 2, 3 } };
     }
-    assert_int_equal(coffer__plan_begin(&f->plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_begin(&f->plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err),
+                     COFFER_OK);
     put_parts(f);
-    assert_int_equal(coffer__plan_put_text(&f->plan, "w", 1, &name, &err), COFFER_OK);
-    assert_int_equal(coffer__plan_put_assembled(&f->plan, 4, 2, sizes, 4, name, &f->storage, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_text(&f->plan, "w", 1, &name, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_assembled(&f->plan, 4, 2, sizes, 4, name, &f->storage, &err), COFFER_OK);
     put_row(f);
 }
 
 typedef struct spoiled {
-    void (*spoil)(fixture *f, coffer__plan_part *parts, coffer__plan_storage *array, uint64_t *extents);
+    void (*spoil)(fixture *f, coffer__import_plan_part *parts, coffer__import_plan_storage *array, uint64_t *extents);
     coffer_status status;
     const char *says; /* in the message; or NULL */
 } spoiled;
 
 #define SPOILER(name, change)                                                                                          \
-    static void spoil_##name(fixture *f, coffer__plan_part *parts, coffer__plan_storage *array, uint64_t *extents)     \
+    static void spoil_##name(fixture *f, coffer__import_plan_part *parts, coffer__import_plan_storage *array,          \
+                             uint64_t *extents)                                                                        \
     {                                                                                                                  \
         (void)f, (void)parts, (void)array, (void)extents;                                                              \
         change;                                                                                                        \
@@ -357,7 +360,7 @@ static void test_judge(void **state)
         fixture f;
         coffer_error err;
         make_grid(&f);
-        coffer__plan_storage *array = (coffer__plan_storage *)f.plan.storages.items + f.storage;
+        coffer__import_plan_storage *array = (coffer__import_plan_storage *)f.plan.storages.items + f.storage;
         cases[i].spoil(&f, f.plan.parts.items, array, f.plan.extents.items);
         const coffer_status status = judged(&f, &err);
         assert_int_equal(status, cases[i].status);
@@ -376,9 +379,9 @@ static void test_scalar_twice(void **state)
     fixture f;
     coffer_error err;
     make(&f, 0, NULL, 8, 0);
-    coffer__plan_storage *array = (coffer__plan_storage *)f.plan.storages.items + f.storage;
+    coffer__import_plan_storage *array = (coffer__import_plan_storage *)f.plan.storages.items + f.storage;
     assert_int_equal(judged(&f, &err), COFFER_OK);
-    assert_int_equal(coffer__plan_put_part(&f.plan, 0, 0, 0, NULL, NULL, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_part(&f.plan, 0, 0, 0, NULL, NULL, &err), COFFER_OK);
     array->part_count = 2;
     assert_int_equal(judged(&f, &err), COFFER_ERR_VIEW);
     assert_non_null(strstr(err.message, "begin at [] and [] overlap"));
@@ -390,29 +393,31 @@ static void test_many_parts(void **state)
 {
     (void)state;
     for (size_t d = 0; d < 3; d++) {
-        coffer__plan plan;
+        coffer__import_plan plan;
         coffer_error err;
         const uint64_t file = 30000;
         uint64_t sizes[3] = { 1, 1, 1 };
         uint64_t ones[3] = { 1, 1, 1 };
         uint32_t number = 0;
-        const coffer__plan_piece piece = { .stored_size = file, .size = file };
-        assert_int_equal(coffer__plan_begin(&plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
-        assert_int_equal(coffer__plan_put_piece(&plan, &piece, &err), COFFER_OK);
-        assert_int_equal(coffer__plan_put_storage(&plan, 1, 0, &number, &err), COFFER_OK);
+        const coffer__import_plan_piece piece = { .stored_size = file, .size = file };
+        assert_int_equal(coffer__import_plan_begin(&plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err),
+                         COFFER_OK);
+        assert_int_equal(coffer__import_plan_put_piece(&plan, &piece, &err), COFFER_OK);
+        assert_int_equal(coffer__import_plan_put_storage(&plan, 1, 0, &number, &err), COFFER_OK);
         sizes[d] = file;
         for (uint64_t i = 0; i < file; i++) {
             uint64_t starts[3] = { 0 };
             starts[d] = (i * 7919) % file;
-            assert_int_equal(coffer__plan_put_part(&plan, 0, i, 3, starts, ones, &err), COFFER_OK);
+            assert_int_equal(coffer__import_plan_put_part(&plan, 0, i, 3, starts, ones, &err), COFFER_OK);
         }
-        assert_int_equal(coffer__plan_put_assembled(&plan, (uint32_t)file, 3, sizes, 1, 0, &number, &err), COFFER_OK);
+        assert_int_equal(coffer__import_plan_put_assembled(&plan, (uint32_t)file, 3, sizes, 1, 0, &number, &err),
+                         COFFER_OK);
         uint64_t comparisons = 3 * file;
-        assert_int_equal(coffer__plan_check_parts(&plan, number, &comparisons, &err), COFFER_OK);
+        assert_int_equal(coffer__import_plan_check_parts(&plan, number, &comparisons, &err), COFFER_OK);
         comparisons = 100;
-        assert_int_equal(coffer__plan_check_parts(&plan, number, &comparisons, &err), COFFER_ERR_VIEW);
+        assert_int_equal(coffer__import_plan_check_parts(&plan, number, &comparisons, &err), COFFER_ERR_VIEW);
         assert_non_null(strstr(err.message, "too many parts"));
-        coffer__plan_free(&plan);
+        coffer__import_plan_free(&plan);
     }
 }
 
@@ -422,29 +427,29 @@ static void test_bytes_and_joined(void **state)
 {
     (void)state;
     fixture f;
-    coffer__plan loaded;
+    coffer__import_plan loaded;
     coffer_error err;
     uint8_t *bytes = NULL;
     size_t size = 0;
     char format[COFFER__PLAN_FORMAT_SIZE];
     make_grid(&f);
     const uint64_t file_sizes[] = { f.file_size, f.file_size };
-    assert_int_equal(coffer__plan_save(&f.plan, "dcp", &bytes, &size, &err), COFFER_OK);
-    assert_int_equal(coffer__plan_begin(&loaded, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
-    assert_int_equal(coffer__plan_load(&loaded, bytes, size, format, &err), COFFER_OK);
-    assert_int_equal(coffer__plan_check(&loaded, file_sizes, false, &err), COFFER_OK);
-    assert_true(coffer__plan_storages(&loaded)[0].viewed);
+    assert_int_equal(coffer__import_plan_save(&f.plan, "dcp", &bytes, &size, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_begin(&loaded, coffer_libc_allocator(), COFFER__PLAN_BUDGET, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_load(&loaded, bytes, size, format, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_check(&loaded, file_sizes, false, &err), COFFER_OK);
+    assert_true(coffer__import_plan_storages(&loaded)[0].viewed);
     /* Under another name, the second plan goes after the first, with its file as number 1. */
-    ((coffer__plan_row *)loaded.rows.items)->name = coffer__plan_storages(&loaded)[0].name;
+    ((coffer__import_plan_row *)loaded.rows.items)->name = coffer__import_plan_storages(&loaded)[0].name;
     uint32_t number = 0;
-    assert_int_equal(coffer__plan_put_file(&f.plan, "b", 1, &number, &err), COFFER_OK);
-    assert_int_equal(coffer__plan_join(&f.plan, &loaded, number, &err), COFFER_OK);
-    assert_int_equal(coffer__plan_check(&f.plan, file_sizes, false, &err), COFFER_OK);
-    const coffer__plan_storage *last = coffer__plan_storages(&f.plan) + f.plan.storages.count - 1;
+    assert_int_equal(coffer__import_plan_put_file(&f.plan, "b", 1, &number, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_join(&f.plan, &loaded, number, &err), COFFER_OK);
+    assert_int_equal(coffer__import_plan_check(&f.plan, file_sizes, false, &err), COFFER_OK);
+    const coffer__import_plan_storage *last = coffer__import_plan_storages(&f.plan) + f.plan.storages.count - 1;
     assert_int_equal(last->first_part, 4);
-    assert_int_equal(coffer__plan_first_piece(&f.plan, last)->file, 1);
+    assert_int_equal(coffer__import_plan_first_piece(&f.plan, last)->file, 1);
     coffer__free(coffer_libc_allocator(), bytes, size);
-    coffer__plan_free(&loaded);
+    coffer__import_plan_free(&loaded);
     drop(&f);
 }
 

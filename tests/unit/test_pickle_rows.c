@@ -137,7 +137,7 @@ static void named(const char *name, const char *key)
 typedef struct outcome {
     coffer_status status;
     coffer_error err;
-    coffer__plan plan;
+    coffer__import_plan plan;
 } outcome;
 
 static memory_meter meter;
@@ -165,7 +165,7 @@ static coffer_status put_stores(const coffer__torch_file *file, coffer__stores *
     static const uint64_t sizes[] = { 24, 24, 6, 0 };
     for (size_t i = 0; i < 4; i++) {
         coffer__stored stored = { .key = keys[i], .key_len = 1, .size = sizes[i] };
-        const coffer__plan_piece piece = { .stored_size = sizes[i], .size = sizes[i] };
+        const coffer__import_plan_piece piece = { .stored_size = sizes[i], .size = sizes[i] };
         coffer_status status = coffer__torch_put_storage(file, &piece, "data/", keys[i], 1, &stored.storage, err);
         if (status == COFFER_OK) {
             status = coffer__stores_add(stores, &stored, err);
@@ -179,7 +179,7 @@ static coffer_status put_stores(const coffer__torch_file *file, coffer__stores *
 
 static coffer_status read_rows(outcome *result, const coffer__wants *wants, bool big_endian)
 {
-    const coffer__input input = { .read = read_out, .size = sizeof out.bytes, .path = "" };
+    const coffer__input_files input = { .read = read_out, .size = sizeof out.bytes, .path = "" };
     const coffer__torch_file file = {
         .input = &input, .wants = wants, .plan = &result->plan, .size = sizeof out.bytes
     };
@@ -210,12 +210,12 @@ static outcome *rows_with(coffer__wants wants, bool big_endian)
     memset(&result, 0, sizeof result);
     allocator = metered_allocator(&meter);
     meter.fail_at = fail_at;
-    result.status = coffer__plan_begin(&result.plan, &allocator, 1 << 24, &result.err);
+    result.status = coffer__import_plan_begin(&result.plan, &allocator, 1 << 24, &result.err);
     if (result.status == COFFER_OK) {
         result.status = read_rows(&result, &wants, big_endian);
     }
     if (result.status == COFFER_OK) {
-        result.status = coffer__plan_check(&result.plan, &size, false, &result.err);
+        result.status = coffer__import_plan_check(&result.plan, &size, false, &result.err);
     }
     return &result;
 }
@@ -227,7 +227,7 @@ static outcome *rows(void)
 
 static void done(outcome *result)
 {
-    coffer__plan_free(&result->plan);
+    coffer__import_plan_free(&result->plan);
     assert_int_equal(meter.blocks, 0);
 }
 
@@ -246,20 +246,20 @@ static void refused_with(outcome *result, coffer_status status, const char *word
     refused(result, status);
 }
 
-static const char *name_of(const outcome *result, const coffer__plan_row *row)
+static const char *name_of(const outcome *result, const coffer__import_plan_row *row)
 {
-    return coffer__plan_text(&result->plan, row->name, NULL);
+    return coffer__import_plan_text(&result->plan, row->name, NULL);
 }
 
 /* The row of a name; the plan has to have been made. */
-static const coffer__plan_row *row_of(const outcome *result, const char *name)
+static const coffer__import_plan_row *row_of(const outcome *result, const char *name)
 {
     if (result->status != COFFER_OK) {
         fail_msg("%s", result->err.message);
     }
     for (size_t i = 0; i < result->plan.rows.count; i++) {
-        if (strcmp(name_of(result, &coffer__plan_rows(&result->plan)[i]), name) == 0) {
-            return &coffer__plan_rows(&result->plan)[i];
+        if (strcmp(name_of(result, &coffer__import_plan_rows(&result->plan)[i]), name) == 0) {
+            return &coffer__import_plan_rows(&result->plan)[i];
         }
     }
     fail_msg("there is no row %s", name);
@@ -270,7 +270,7 @@ static size_t written(const outcome *result)
 {
     size_t count = 0;
     for (size_t i = 0; i < result->plan.rows.count; i++) {
-        count += coffer__plan_rows(&result->plan)[i].fate == COFFER_FATE_WRITTEN;
+        count += coffer__import_plan_rows(&result->plan)[i].fate == COFFER_FATE_WRITTEN;
     }
     return count;
 }
@@ -279,8 +279,9 @@ static size_t written(const outcome *result)
 static bool found(const outcome *result, coffer_weight weight, const char *words)
 {
     for (size_t i = 0; i < result->plan.findings.count; i++) {
-        const coffer__plan_finding *finding = &coffer__plan_findings(&result->plan)[i];
-        if (finding->weight == weight && strstr(coffer__plan_text(&result->plan, finding->text, NULL), words) != NULL) {
+        const coffer__import_plan_finding *finding = &coffer__import_plan_findings(&result->plan)[i];
+        if (finding->weight == weight &&
+            strstr(coffer__import_plan_text(&result->plan, finding->text, NULL), words) != NULL) {
             return true;
         }
     }
@@ -311,7 +312,8 @@ static void test_names(void **state)
     assert_int_equal(row_of(result, "b.0")->rank, 2);
     row_of(result, "b.1.-7");
     assert_int_equal(written(result), 3);
-    assert_string_equal(coffer__plan_text(&result->plan, coffer__plan_pairs(&result->plan)[0].key, NULL), "format");
+    assert_string_equal(coffer__import_plan_text(&result->plan, coffer__import_plan_pairs(&result->plan)[0].key, NULL),
+                        "format");
     done(result);
 }
 
@@ -407,8 +409,8 @@ static void test_root(void **state)
     assert_int_equal(row_of(result, "optimizer.x")->fate, COFFER_FATE_SKIPPED);
     assert_int_equal(row_of(result, "rng")->fate, COFFER_FATE_SKIPPED);
     assert_true(found(result, COFFER_WEIGHT_NOTE, "\"model\""));
-    coffer__plan_account account;
-    assert_int_equal(coffer__plan_add_up(&result->plan, &account, &result->err), COFFER_OK);
+    coffer__import_plan_account account;
+    assert_int_equal(coffer__import_plan_add_up(&result->plan, &account, &result->err), COFFER_OK);
     assert_int_equal(account.total, account.written + account.aliased + account.skipped + account.unreferenced);
     assert_int_equal(account.written, 24);
     assert_int_equal(account.skipped, 24);
@@ -508,9 +510,9 @@ static void test_ties(void **state)
     (void)state;
     tied("lm_head", "embed");
     outcome *result = rows();
-    const coffer__plan_row *alias = row_of(result, "lm_head");
+    const coffer__import_plan_row *alias = row_of(result, "lm_head");
     assert_int_equal(alias->fate, COFFER_FATE_ALIAS);
-    assert_ptr_equal(&coffer__plan_rows(&result->plan)[alias->alias_of], row_of(result, "embed"));
+    assert_ptr_equal(&coffer__import_plan_rows(&result->plan)[alias->alias_of], row_of(result, "embed"));
     assert_int_equal(written(result), 5);
     done(result);
 
@@ -625,11 +627,11 @@ static void test_dtypes(void **state)
 
     typed("2", 6, "float4_e2m1fn_x2", 2, 3);
     result = rows();
-    const coffer__plan_row *row = row_of(result, "w");
+    const coffer__import_plan_row *row = row_of(result, "w");
     assert_int_equal(row->dtype, COFFER_F4);
-    assert_int_equal(coffer__plan_dimensions(&result->plan, row)[0].size, 2);
-    assert_int_equal(coffer__plan_dimensions(&result->plan, row)[1].size, 6);
-    assert_int_equal(coffer__plan_dimensions(&result->plan, row)[1].count, 3);
+    assert_int_equal(coffer__import_plan_dimensions(&result->plan, row)[0].size, 2);
+    assert_int_equal(coffer__import_plan_dimensions(&result->plan, row)[1].size, 6);
+    assert_int_equal(coffer__import_plan_dimensions(&result->plan, row)[1].count, 3);
     done(result);
 
     typed("0", 24, "uint32", 2, 3);
@@ -723,10 +725,10 @@ static void test_complex128(void **state)
     wants.complex128_as_f64 = true;
     typed("0", 24, "complex128", 1, 1);
     outcome *result = rows_with(wants, false);
-    const coffer__plan_row *row = row_of(result, "w");
+    const coffer__import_plan_row *row = row_of(result, "w");
     assert_int_equal(row->dtype, COFFER_F64);
     assert_int_equal(row->rank, 3);
-    assert_int_equal(coffer__plan_dimensions(&result->plan, row)[2].size, 2);
+    assert_int_equal(coffer__import_plan_dimensions(&result->plan, row)[2].size, 2);
     done(result);
 }
 
@@ -954,21 +956,21 @@ static void test_arrays(void **state)
     (void)state;
     array("i2", ">", true, twelve_bytes);
     outcome *result = rows();
-    const coffer__plan_row *row = row_of(result, "w");
+    const coffer__import_plan_row *row = row_of(result, "w");
     assert_int_equal(row->dtype, COFFER_I16);
     assert_int_equal(row->swap, 2);
-    assert_int_equal(coffer__plan_dimensions(&result->plan, row)[0].stride, 2);
-    assert_int_equal(coffer__plan_dimensions(&result->plan, row)[1].stride, 4);
-    const coffer__plan_storage *held = &coffer__plan_storages(&result->plan)[row->storage];
-    const coffer__plan_piece *piece = &coffer__plan_pieces(&result->plan)[held->first_piece];
+    assert_int_equal(coffer__import_plan_dimensions(&result->plan, row)[0].stride, 2);
+    assert_int_equal(coffer__import_plan_dimensions(&result->plan, row)[1].stride, 4);
+    const coffer__import_plan_storage *held = &coffer__import_plan_storages(&result->plan)[row->storage];
+    const coffer__import_plan_piece *piece = &coffer__import_plan_pieces(&result->plan)[held->first_piece];
     assert_memory_equal(out.bytes + piece->offset, "abcdefghijkl", 12);
     done(result);
 
     array("f2", "<", false, latin1);
     result = rows();
     row = row_of(result, "w");
-    held = &coffer__plan_storages(&result->plan)[row->storage];
-    piece = &coffer__plan_pieces(&result->plan)[held->first_piece];
+    held = &coffer__import_plan_storages(&result->plan)[row->storage];
+    piece = &coffer__import_plan_pieces(&result->plan)[held->first_piece];
     assert_int_equal(piece->coding, COFFER__CODING_LATIN1);
     assert_int_equal(piece->stored_size, 13);
     assert_int_equal(piece->size, 12);
@@ -979,8 +981,8 @@ static void test_arrays(void **state)
     array("f2", "<", false, twelve_escaped);
     result = rows();
     row = row_of(result, "w");
-    held = &coffer__plan_storages(&result->plan)[row->storage];
-    piece = &coffer__plan_pieces(&result->plan)[held->first_piece];
+    held = &coffer__import_plan_storages(&result->plan)[row->storage];
+    piece = &coffer__import_plan_pieces(&result->plan)[held->first_piece];
     assert_int_equal(piece->coding, COFFER__CODING_ESCAPED);
     assert_memory_equal(out.bytes + piece->offset, "\\u0061bcdefghijkl", (size_t)piece->stored_size);
     assert_int_equal(piece->stored_size, 17);
@@ -1000,10 +1002,10 @@ static outcome *scanned(uint32_t expected)
     allocator = metered_allocator(&meter);
     meter.fail_at = fail_at;
     const coffer__wants wants = { .root = "auto", .strip_prefix = "", .scan = true };
-    const coffer__input input = { .read = read_out, .size = out.size, .path = "" };
+    const coffer__input_files input = { .read = read_out, .size = out.size, .path = "" };
     const coffer__torch_file file = { .input = &input, .wants = &wants, .plan = &result.plan, .size = out.size };
     const coffer__scan_range range = { .member = "", .size = out.size, .expected = expected };
-    result.status = coffer__plan_begin(&result.plan, &allocator, 1 << 24, &result.err);
+    result.status = coffer__import_plan_begin(&result.plan, &allocator, 1 << 24, &result.err);
     if (result.status == COFFER_OK) {
         result.status = coffer__scan_pickles(&file, &range, NULL, &result.err);
     }

@@ -20,129 +20,130 @@ static uint32_t below(uint32_t limit)
     return (uint32_t)(seed >> 33) % limit;
 }
 
-static void plan_new(coffer__plan *plan)
+static void plan_new(coffer__import_plan *plan)
 {
-    assert_int_equal(coffer__plan_begin(plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_begin(plan, coffer_libc_allocator(), COFFER__PLAN_BUDGET, NULL), COFFER_OK);
 }
 
-static uint32_t plan_name(coffer__plan *plan, const char *text)
+static uint32_t plan_name(coffer__import_plan *plan, const char *text)
 {
     uint32_t number = 0;
-    assert_int_equal(coffer__plan_put_text(plan, text, strlen(text), &number, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_text(plan, text, strlen(text), &number, NULL), COFFER_OK);
     return number;
 }
 
 /* A storage of one stored piece. */
-static uint32_t plan_storage(coffer__plan *plan, uint64_t offset, uint64_t size)
+static uint32_t plan_storage(coffer__import_plan *plan, uint64_t offset, uint64_t size)
 {
-    const coffer__plan_piece piece = { .offset = offset, .stored_size = size, .size = size };
+    const coffer__import_plan_piece piece = { .offset = offset, .stored_size = size, .size = size };
     uint32_t number = 0;
-    assert_int_equal(coffer__plan_put_piece(plan, &piece, NULL), COFFER_OK);
-    assert_int_equal(coffer__plan_put_storage(plan, 1, plan_name(plan, "data/0"), &number, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_piece(plan, &piece, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_storage(plan, 1, plan_name(plan, "data/0"), &number, NULL), COFFER_OK);
     return number;
 }
 
 /* A row of F32 of storage 0, of `rank` dimensions. */
-static void plan_row(coffer__plan *plan, const char *name, uint64_t offset, uint32_t rank,
-                     const coffer__plan_dimension *dimensions)
+static void plan_row(coffer__import_plan *plan, const char *name, uint64_t offset, uint32_t rank,
+                     const coffer__import_plan_dimension *dimensions)
 {
-    const coffer__plan_row row = {
+    const coffer__import_plan_row row = {
         .name = plan_name(plan, name), .dtype = COFFER_F32, .rank = rank, .offset = offset, .item_size = 4
     };
-    assert_int_equal(coffer__plan_put_row(plan, &row, dimensions, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_row(plan, &row, dimensions, NULL), COFFER_OK);
 }
 
 /* A plan that is accepted: 100 bytes of storage at byte 10 of a file of 200, and a tensor [2, 3] of it. */
-static void plan_small(coffer__plan *plan)
+static void plan_small(coffer__import_plan *plan)
 {
-    const coffer__plan_dimension dimensions[] = { { 2, 2, 12 }, { 3, 3, 4 } };
+    const coffer__import_plan_dimension dimensions[] = { { 2, 2, 12 }, { 3, 3, 4 } };
     plan_new(plan);
     (void)plan_storage(plan, 10, 100);
     plan_row(plan, "w", 8, 2, dimensions);
-    assert_int_equal(coffer__plan_put_pair(plan, "format", 6, "pt", 2, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_pair(plan, "format", 6, "pt", 2, NULL), COFFER_OK);
 }
 
-static coffer_status judged(const coffer__plan *plan, coffer_error *err)
+static coffer_status judged(const coffer__import_plan *plan, coffer_error *err)
 {
     const uint64_t sizes[] = { 200 };
-    return coffer__plan_check(plan, sizes, false, err);
+    return coffer__import_plan_check(plan, sizes, false, err);
 }
 
 static void test_texts(void **state)
 {
     (void)state;
-    coffer__plan plan;
+    coffer__import_plan plan;
     plan_new(&plan);
     const uint32_t a = plan_name(&plan, "a");
     uint32_t b = 0;
     size_t length = 0;
-    assert_int_equal(coffer__plan_put_text(&plan, "x\0y", 3, &b, NULL), COFFER_OK);
-    assert_string_equal(coffer__plan_text(&plan, a, &length), "a");
+    assert_int_equal(coffer__import_plan_put_text(&plan, "x\0y", 3, &b, NULL), COFFER_OK);
+    assert_string_equal(coffer__import_plan_text(&plan, a, &length), "a");
     assert_int_equal(length, 1);
-    assert_memory_equal(coffer__plan_text(&plan, b, &length), "x\0y", 4);
+    assert_memory_equal(coffer__import_plan_text(&plan, b, &length), "x\0y", 4);
     assert_int_equal(length, 3);
-    assert_string_equal(coffer__plan_text(&plan, 0, NULL), "");
+    assert_string_equal(coffer__import_plan_text(&plan, 0, NULL), "");
     assert_int_equal(plan_name(&plan, ""), 0);
     /* What is no text's number reads nothing. */
     for (uint32_t number = (uint32_t)plan.texts.count - 4; number < plan.texts.count + 4; number++) {
-        assert_string_equal(coffer__plan_text(&plan, number, &length), "");
+        assert_string_equal(coffer__import_plan_text(&plan, number, &length), "");
         assert_int_equal(length, 0);
     }
-    assert_false(coffer__plan_has_text(&plan, UINT32_MAX));
-    coffer__plan_free(&plan);
+    assert_false(coffer__import_plan_has_text(&plan, UINT32_MAX));
+    coffer__import_plan_free(&plan);
 }
 
 static void test_budget(void **state)
 {
     (void)state;
-    coffer__plan plan;
+    coffer__import_plan plan;
     coffer_error err;
     uint32_t number = 0;
-    assert_int_equal(coffer__plan_begin(&plan, coffer_libc_allocator(), 1000, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_begin(&plan, coffer_libc_allocator(), 1000, NULL), COFFER_OK);
     size_t count = 0;
     coffer_status status = COFFER_OK;
     while (status == COFFER_OK && count < 1000) {
-        status = coffer__plan_put_text(&plan, "0123456789", 10, &number, &err);
+        status = coffer__import_plan_put_text(&plan, "0123456789", 10, &number, &err);
         count++;
     }
     assert_int_equal(status, COFFER_ERR_MEMORY);
     assert_true(count > 20 && count < 100);
-    assert_true(plan.texts.room + plan.file_names.room * 4 + plan.budget == 1000);
-    coffer__plan_free(&plan);
-    assert_int_equal(coffer__plan_begin(&plan, coffer_libc_allocator(), 3, NULL), COFFER_ERR_MEMORY);
-    coffer__plan_free(&plan);
+    assert_true(plan.texts.capacity + plan.file_names.capacity * 4 + plan.budget == 1000);
+    coffer__import_plan_free(&plan);
+    assert_int_equal(coffer__import_plan_begin(&plan, coffer_libc_allocator(), 3, NULL), COFFER_ERR_MEMORY);
+    coffer__import_plan_free(&plan);
 }
 
 static void test_findings(void **state)
 {
     (void)state;
-    coffer__plan plan;
+    coffer__import_plan plan;
     plan_new(&plan);
-    assert_int_equal(coffer__plan_put_finding(&plan, COFFER_WEIGHT_DANGER, 0, 17, "a/data.pkl",
-                                              "a loader would have called %q", "os.\033", 4, NULL),
+    assert_int_equal(coffer__import_plan_put_finding(&plan, COFFER_WEIGHT_DANGER, 0, 17, "a/data.pkl",
+                                                     "a loader would have called %q", "os.\033", 4, NULL),
                      COFFER_OK);
-    const coffer__plan_finding *finding = coffer__plan_findings(&plan);
-    assert_string_equal(coffer__plan_text(&plan, finding->text, NULL), "a loader would have called \"os.\\x1b\"");
-    assert_string_equal(coffer__plan_text(&plan, finding->member, NULL), "a/data.pkl");
+    const coffer__import_plan_finding *finding = coffer__import_plan_findings(&plan);
+    assert_string_equal(coffer__import_plan_text(&plan, finding->text, NULL),
+                        "a loader would have called \"os.\\x1b\"");
+    assert_string_equal(coffer__import_plan_text(&plan, finding->member, NULL), "a/data.pkl");
     assert_int_equal(finding->offset, 17);
     assert_int_equal(judged(&plan, NULL), COFFER_OK);
-    coffer__plan_free(&plan);
+    coffer__import_plan_free(&plan);
 }
 
 /* What one change of an accepted plan makes of it. */
 typedef struct spoiled {
-    void (*spoil)(coffer__plan *plan);
+    void (*spoil)(coffer__import_plan *plan);
     coffer_status status;
 } spoiled;
 
 #define FIRST(plan, array, type) ((type *)(plan)->array.items)
 #define SPOILER(name, change)                                                                                          \
-    static void spoil_##name(coffer__plan *plan)                                                                       \
+    static void spoil_##name(coffer__import_plan *plan)                                                                \
     {                                                                                                                  \
-        coffer__plan_row *row = FIRST(plan, rows, coffer__plan_row);                                                   \
-        coffer__plan_dimension *dimension = FIRST(plan, dimensions, coffer__plan_dimension);                           \
-        coffer__plan_piece *piece = FIRST(plan, pieces, coffer__plan_piece);                                           \
-        coffer__plan_storage *storage = FIRST(plan, storages, coffer__plan_storage);                                   \
+        coffer__import_plan_row *row = FIRST(plan, rows, coffer__import_plan_row);                                     \
+        coffer__import_plan_dimension *dimension = FIRST(plan, dimensions, coffer__import_plan_dimension);             \
+        coffer__import_plan_piece *piece = FIRST(plan, pieces, coffer__import_plan_piece);                             \
+        coffer__import_plan_storage *storage = FIRST(plan, storages, coffer__import_plan_storage);                     \
         (void)row, (void)dimension, (void)piece, (void)storage;                                                        \
         change;                                                                                                        \
     }
@@ -181,7 +182,7 @@ SPOILER(latin1, piece->coding = COFFER__CODING_LATIN1; piece->size = storage->si
 #define SCALED(len)                                                                                                    \
     piece->coding = COFFER__CODING_BLOCKS, piece->blocks = 40, piece->dtype = COFFER_BF16, piece->stored_size = 72,    \
     piece->size = storage->size = 256,                                                                                 \
-    (void)coffer__plan_put_text(plan, "\0\0\0?\0\0\0?\0\0\0?", len, &piece->scales, NULL)
+    (void)coffer__import_plan_put_text(plan, "\0\0\0?\0\0\0?\0\0\0?", len, &piece->scales, NULL)
 SPOILER(no_scales, SCALED(0))
 SPOILER(one_scale, SCALED(4))
 SPOILER(two_scales, SCALED(8))
@@ -197,10 +198,10 @@ SPOILER(file_name, *FIRST(plan, file_names, uint32_t) = 9999)
 SPOILER(reserved, row->name = plan_name(plan, "__metadata__"))
 SPOILER(not_utf8, row->name = plan_name(plan, "\xff"))
 SPOILER(surrogate, row->name = plan_name(plan, "\xed\xa0\x80"))
-SPOILER(pair_text, FIRST(plan, pairs, coffer__plan_pair)->value = 8888)
-SPOILER(pair_twice, (void)coffer__plan_put_pair(plan, "format", 6, "x", 1, NULL))
-SPOILER(pair_not_utf8, (void)coffer__plan_put_pair(plan, "x", 1, "\xff", 1, NULL))
-SPOILER(twice, (void)coffer__plan_put_row(plan, row, dimension, NULL))
+SPOILER(pair_text, FIRST(plan, pairs, coffer__import_plan_pair)->value = 8888)
+SPOILER(pair_twice, (void)coffer__import_plan_put_pair(plan, "format", 6, "x", 1, NULL))
+SPOILER(pair_not_utf8, (void)coffer__import_plan_put_pair(plan, "x", 1, "\xff", 1, NULL))
+SPOILER(twice, (void)coffer__import_plan_put_row(plan, row, dimension, NULL))
 SPOILER(skipped_unknown, row->fate = COFFER_FATE_SKIPPED; row->dtype = COFFER_UNKNOWN_DTYPE)
 SPOILER(skipped_apart, row->fate = COFFER_FATE_SKIPPED; row->storage = COFFER__PLAN_NO_STORAGE)
 SPOILER(skipped_beyond, row->fate = COFFER_FATE_SKIPPED; row->offset = 99)
@@ -270,7 +271,7 @@ static void test_judge(void **state)
         { spoil_swapped, COFFER_OK },
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        coffer__plan plan;
+        coffer__import_plan plan;
         coffer_error err;
         plan_small(&plan);
         all[i].spoil(&plan);
@@ -278,7 +279,7 @@ static void test_judge(void **state)
         if (status != all[i].status) {
             fail_msg("change %zu: %s: %s", i, coffer_status_name(status), status == COFFER_OK ? "" : err.message);
         }
-        coffer__plan_free(&plan);
+        coffer__import_plan_free(&plan);
     }
 }
 
@@ -287,60 +288,60 @@ static void test_expansion(void **state)
 {
     (void)state;
     const uint64_t sizes[] = { 200 };
-    const coffer__plan_dimension dimensions[] = { { 1 << 24, 1 << 24, 0 } };
-    coffer__plan plan;
+    const coffer__import_plan_dimension dimensions[] = { { 1 << 24, 1 << 24, 0 } };
+    coffer__import_plan plan;
     plan_new(&plan);
     (void)plan_storage(&plan, 10, 100);
     plan_row(&plan, "a", 0, 1, dimensions);
     assert_int_equal(judged(&plan, NULL), COFFER_OK);
     plan_row(&plan, "b", 0, 1, dimensions); /* both together are too much */
     assert_int_equal(judged(&plan, NULL), COFFER_ERR_VIEW);
-    assert_int_equal(coffer__plan_check(&plan, sizes, true, NULL), COFFER_OK);
-    coffer__plan_free(&plan);
+    assert_int_equal(coffer__import_plan_check(&plan, sizes, true, NULL), COFFER_OK);
+    coffer__import_plan_free(&plan);
 }
 
 /* F4 has two elements in a byte: the last dimension doubles. */
 static void test_f4(void **state)
 {
     (void)state;
-    coffer__plan plan;
+    coffer__import_plan plan;
     plan_new(&plan);
     const uint32_t storage = plan_storage(&plan, 0, 12);
-    coffer__plan_dimension dimensions[] = { { 3, 3, 4 }, { 8, 4, 1 } };
-    const coffer__plan_row row = {
+    coffer__import_plan_dimension dimensions[] = { { 3, 3, 4 }, { 8, 4, 1 } };
+    const coffer__import_plan_row row = {
         .name = plan_name(&plan, "q"), .dtype = COFFER_F4, .rank = 2, .storage = storage, .item_size = 1
     };
-    assert_int_equal(coffer__plan_put_row(&plan, &row, dimensions, NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_row(&plan, &row, dimensions, NULL), COFFER_OK);
     assert_int_equal(judged(&plan, NULL), COFFER_OK);
-    assert_int_equal(coffer__plan_row_size(&plan, coffer__plan_rows(&plan)), 12);
-    ((coffer__plan_dimension *)plan.dimensions.items)[1].size = 4;
+    assert_int_equal(coffer__import_plan_row_size(&plan, coffer__import_plan_rows(&plan)), 12);
+    ((coffer__import_plan_dimension *)plan.dimensions.items)[1].size = 4;
     assert_int_equal(judged(&plan, NULL), COFFER_ERR_PLAN);
-    coffer__plan_free(&plan);
+    coffer__import_plan_free(&plan);
 }
 
 static void test_alias(void **state)
 {
     (void)state;
-    const coffer__plan_dimension dimensions[] = { { 2, 2, 12 }, { 3, 3, 4 } };
-    coffer__plan plan;
+    const coffer__import_plan_dimension dimensions[] = { { 2, 2, 12 }, { 3, 3, 4 } };
+    coffer__import_plan plan;
     plan_small(&plan);
     plan_row(&plan, "v", 8, 2, dimensions);
-    coffer__plan_row *rows = plan.rows.items;
+    coffer__import_plan_row *rows = plan.rows.items;
     rows[1].fate = COFFER_FATE_ALIAS;
     assert_int_equal(judged(&plan, NULL), COFFER_OK);
-    coffer__plan_account account;
-    assert_int_equal(coffer__plan_add_up(&plan, &account, NULL), COFFER_OK);
+    coffer__import_plan_account account;
+    assert_int_equal(coffer__import_plan_add_up(&plan, &account, NULL), COFFER_OK);
     assert_int_equal(account.written, 24);
     assert_int_equal(account.aliased, 0); /* the same bytes, which are written */
     assert_int_equal(account.output, 24);
     assert_int_equal(account.unreferenced, 76);
     rows[1].offset = 12;
     assert_int_equal(judged(&plan, NULL), COFFER_ERR_PLAN);
-    coffer__plan_free(&plan);
+    coffer__import_plan_free(&plan);
 }
 
 /* Marks the bytes of a view, element by element, with its class if it comes before the one that is there. */
-static void mark(uint8_t *map, const coffer__plan_row *row, const coffer__plan_dimension *dimensions)
+static void mark(uint8_t *map, const coffer__import_plan_row *row, const coffer__import_plan_dimension *dimensions)
 {
     uint64_t index[3] = { 0 };
     for (bool more = true; more;) {
@@ -360,29 +361,29 @@ static void mark(uint8_t *map, const coffer__plan_row *row, const coffer__plan_d
 }
 
 /* A random view of 4,096 bytes whose dimensions are nested, in any order. */
-static void random_row(coffer__plan *plan, uint8_t *map)
+static void random_row(coffer__import_plan *plan, uint8_t *map)
 {
-    coffer__plan_dimension dimensions[3];
+    coffer__import_plan_dimension dimensions[3];
     const uint32_t rank = below(4);
     uint64_t stride = 4;
     for (uint32_t i = 0; i < rank; i++) {
         const uint64_t count = 1 + below(6);
         stride = 4 * (stride / 4 + (below(2) == 0 ? below(5) : 0));
-        dimensions[i] = (coffer__plan_dimension){ count, count, (int64_t)(below(9) == 0 ? 0 : stride) };
+        dimensions[i] = (coffer__import_plan_dimension){ count, count, (int64_t)(below(9) == 0 ? 0 : stride) };
         stride *= count;
     }
     if (rank > 1 && below(2) == 0) {
-        const coffer__plan_dimension other = dimensions[0];
+        const coffer__import_plan_dimension other = dimensions[0];
         dimensions[0] = dimensions[rank - 1];
         dimensions[rank - 1] = other;
     }
-    const coffer__plan_row row = { .name = plan_name(plan, "w"),
-                                   .dtype = COFFER_F32,
-                                   .rank = rank,
-                                   .offset = below(1024),
-                                   .item_size = 4,
-                                   .fate = (coffer_fate)below(3) };
-    assert_int_equal(coffer__plan_put_row(plan, &row, dimensions, NULL), COFFER_OK);
+    const coffer__import_plan_row row = { .name = plan_name(plan, "w"),
+                                          .dtype = COFFER_F32,
+                                          .rank = rank,
+                                          .offset = below(1024),
+                                          .item_size = 4,
+                                          .fate = (coffer_fate)below(3) };
+    assert_int_equal(coffer__import_plan_put_row(plan, &row, dimensions, NULL), COFFER_OK);
     mark(map, &row, dimensions);
 }
 
@@ -392,8 +393,8 @@ static void test_account(void **state)
     for (int round = 0; round < 2000; round++) {
         uint8_t map[8192];
         uint64_t counts[4] = { 0 };
-        coffer__plan plan;
-        coffer__plan_account account;
+        coffer__import_plan plan;
+        coffer__import_plan_account account;
         memset(map, 3, sizeof map);
         plan_new(&plan);
         (void)plan_storage(&plan, 0, sizeof map);
@@ -403,26 +404,26 @@ static void test_account(void **state)
         for (size_t i = 0; i < sizeof map; i++) {
             counts[map[i]]++;
         }
-        assert_int_equal(coffer__plan_add_up(&plan, &account, NULL), COFFER_OK);
+        assert_int_equal(coffer__import_plan_add_up(&plan, &account, NULL), COFFER_OK);
         assert_int_equal(account.total, sizeof map);
         assert_int_equal(account.written, counts[0]);
         assert_int_equal(account.aliased, counts[1]);
         assert_int_equal(account.skipped, counts[2]);
         assert_int_equal(account.unreferenced, counts[3]);
-        coffer__plan_free(&plan);
+        coffer__import_plan_free(&plan);
     }
 }
 
-static void record_put(coffer__plan *plan, const char *json)
+static void record_put(coffer__import_plan *plan, const char *json)
 {
     const char *key = COFFER__PLAN_RECORD;
-    assert_int_equal(coffer__plan_put_pair(plan, key, strlen(key), json, strlen(json), NULL), COFFER_OK);
+    assert_int_equal(coffer__import_plan_put_pair(plan, key, strlen(key), json, strlen(json), NULL), COFFER_OK);
 }
 
-static const char *record_of(const coffer__plan *plan)
+static const char *record_of(const coffer__import_plan *plan)
 {
     assert_int_equal(plan->pairs.count, 1);
-    return coffer__plan_text(plan, coffer__plan_pairs(plan)[0].value, NULL);
+    return coffer__import_plan_text(plan, coffer__import_plan_pairs(plan)[0].value, NULL);
 }
 
 /* The record is the one thing that joining replaces, and parting brings back. Only objects are joined. */
@@ -430,22 +431,22 @@ static void test_records_join(void **state)
 {
     (void)state;
     coffer_error err;
-    coffer__plan plans[3];
+    coffer__import_plan plans[3];
     static const char *const records[] = { "{\"a\": 1}", "{\"b\": 2}", "[]" };
-    coffer__plan_mark mark;
+    coffer__import_plan_mark mark;
     for (size_t i = 0; i < 3; i++) {
         plan_new(&plans[i]);
         record_put(&plans[i], records[i]);
     }
-    coffer__plan_mark_now(&plans[0], &mark);
-    assert_int_equal(coffer__plan_join(&plans[0], &plans[1], 1, &err), COFFER_OK);
+    coffer__import_plan_mark_now(&plans[0], &mark);
+    assert_int_equal(coffer__import_plan_join(&plans[0], &plans[1], 1, &err), COFFER_OK);
     assert_string_equal(record_of(&plans[0]), "{\"a\": 1, \"b\": 2}");
-    assert_int_equal(coffer__plan_join(&plans[0], &plans[2], 1, &err), COFFER_ERR_DUPLICATE_KEY);
+    assert_int_equal(coffer__import_plan_join(&plans[0], &plans[2], 1, &err), COFFER_ERR_DUPLICATE_KEY);
     assert_string_equal(record_of(&plans[0]), "{\"a\": 1, \"b\": 2}");
-    coffer__plan_unjoin(&plans[0], &mark);
+    coffer__import_plan_unjoin(&plans[0], &mark);
     assert_string_equal(record_of(&plans[0]), records[0]);
     for (size_t i = 0; i < 3; i++) {
-        coffer__plan_free(&plans[i]);
+        coffer__import_plan_free(&plans[i]);
     }
 }
 

@@ -111,7 +111,7 @@ static void test_kills(void **state)
     snapshot_free(&before);
 }
 
-/* The first rule alone: it changes nothing but the header, which has the room for it. */
+/* The first rule alone: it changes nothing but the header, which has the space for it. */
 static void test_kills_while_names_change(void **state)
 {
     static const tensor_spec specs[] = { { "t0", COFFER_U8, 1, { 3 } }, { "t1", COFFER_U8, 1, { 4 } } };
@@ -232,7 +232,7 @@ static void test_kills_while_names_change_in_several(void **state)
     kill_while_headers_change(run_several_names, has_new_names, false, 0);
 }
 
-/* One file has room in its header, which waits beside it; the others are new. */
+/* One file has space in its header, which waits beside it; the others are new. */
 static void test_kills_while_metadata_change_in_several(void **state)
 {
     (void)state;

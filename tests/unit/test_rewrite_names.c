@@ -532,7 +532,7 @@ static void test_only_names_change(void **state)
     free(after);
 }
 
-/* Without room the file is copied, and says how much there was too little; then there is room. */
+/* Without space the file is copied, and says how much there was too little; then there is space. */
 static void test_names_that_are_too_long(void **state)
 {
     const coffer_rewrite_rule longer = RENAME(RENAME_EXACT, "a.0", "a much longer name");
@@ -568,7 +568,7 @@ static void save_several(void)
     assert_int_equal(model_save(6, 1, 90, &several, coffer_libc_allocator(), NULL), COFFER_OK);
 }
 
-/* The headers have room for names of the same length: no file becomes larger, and no other file stays. */
+/* The headers have space for names of the same length: no file becomes larger, and no other file stays. */
 static void test_only_names_change_in_several_files(void **state)
 {
     const coffer_rewrite_rule rule = RENAME(RENAME, "t*", "u*");
@@ -609,7 +609,7 @@ static void test_only_names_change_in_several_files(void **state)
 }
 
 /* Each file goes its own way, and one whose names stay is not touched. */
-static void test_one_of_several_files_lacks_room(void **state)
+static void test_one_of_several_files_lacks_capacity(void **state)
 {
     const coffer_rewrite_rule rule = RENAME(RENAME_EXACT, "t0", "a name that the header of its file has no room for");
     coffer_rewrite_options options = by_rules(&rule, 1);
@@ -686,7 +686,7 @@ static void test_where_names_alone_need_new_files(void **state)
     assert_int_equal(rewrite_it("model", &options).summary.reason, COFFER_REWRITE_FOR_DIGESTS);
     options.digests = COFFER_NO_ALGORITHM;
     assert_int_equal(rewrite_it("model", &options).summary.reason, COFFER_REWRITE_FOR_DIGESTS);
-    /* Its file has no name that a publication accepts. */
+    /* Its file has no name that a commit accepts. */
     write_odd("some.coffer-st", 64);
     file_write(INDEX, index, sizeof index - 1);
     assert_int_equal(rewrite_it(INDEX, &options).summary.reason, COFFER_REWRITE_FOR_SEVERAL);
@@ -766,7 +766,7 @@ int main(void)
         TEST(test_only_names_change),
         TEST(test_names_that_are_too_long),
         TEST(test_only_names_change_in_several_files),
-        TEST(test_one_of_several_files_lacks_room),
+        TEST(test_one_of_several_files_lacks_capacity),
         TEST(test_other_names_of_files_keep_the_old_state),
         TEST(test_a_stranger_beside_the_index),
         TEST(test_where_names_alone_need_new_files),

@@ -24,12 +24,12 @@
 
 /* ---- lists that the system would have ----------------------------------------------------------------------------------- */
 
-#define LIST_ROOM 8192
+#define LIST_CAPACITY 8192
 
 static struct {
-    uint8_t old[LIST_ROOM]; /* the list of the old file; */
-    size_t old_size;        /* 0: none */
-    uint8_t fresh[LIST_ROOM];
+    uint8_t old[LIST_CAPACITY]; /* the list of the old file; */
+    size_t old_size;            /* 0: none */
+    uint8_t fresh[LIST_CAPACITY];
     size_t fresh_size;
     int error; /* the errno with which a list is not taken */
     int remove_error;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why: headers in a usual spelling are read by a way of their own, which gives what the other one gives, so that results do not
-   tell which was taken. Room does: the other way makes room for whatever is left of the header. Here is what the usual way takes,
+   tell which was taken. Space does: the other way makes space for whatever is left of the header. Here is what the usual way takes,
    what it leaves, and that nothing it remembers outlives its sense. */
 #include "support_cmocka.h"
 
@@ -199,7 +199,7 @@ static void put_tail(header_text *text)
     text_end(text);
 }
 
-/* Whether such members are read without room for what is left of the header, which is much, where a tensor of many dimensions has
+/* Whether such members are read without space for what is left of the header, which is much, where a tensor of many dimensions has
    left only a little. */
 static bool is_usual(bool spaced, const char *dtype, const char *shape, uint64_t size)
 {
@@ -727,7 +727,7 @@ static void test_a_window_for_deep_values(void **state)
     coffer_table_free(table);
 }
 
-/* What was read of a member that a window cuts leaves nothing behind: no note, no pair, no room that is taken, no memory. */
+/* What was read of a member that a window cuts leaves nothing behind: no note, no pair, no space that is taken, no memory. */
 static void test_a_member_that_is_taken_back(void **state)
 {
     (void)state;
@@ -910,7 +910,7 @@ static void expect_grown(const coffer_table *table, const growing *what, size_t 
     }
 }
 
-/* Whatever is read makes the room that it needs: with the table filled up to any place by a first tensor, everything is in it
+/* Whatever is read makes the space that it needs: with the table filled up to any place by a first tensor, everything is in it
    afterwards, and nothing was written beside. Growing can fail, at each place. */
 static void test_tables_grow_for_everything(void **state)
 {

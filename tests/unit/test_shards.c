@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TENSORS 16
+#define MAX_TENSORS 16
 
 static coffer_header *header_of_sizes(const uint64_t *sizes, size_t count)
 {
@@ -29,7 +29,7 @@ static coffer_header *header_of_sizes(const uint64_t *sizes, size_t count)
 /* `sizes` and `expected` end with a negative number; `expected` is the shard of each tensor. */
 static void check_plan(const int *sizes, uint64_t limit, bool balanced, const int *expected)
 {
-    uint64_t given[MOST_TENSORS] = { 0 };
+    uint64_t given[MAX_TENSORS] = { 0 };
     size_t count = 0;
     while (sizes[count] >= 0) {
         given[count] = (uint64_t)sizes[count];

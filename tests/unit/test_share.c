@@ -24,8 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MOST_RANKS 16
-#define MOST_CELLS 256
+#define MAX_RANKS 16
+#define MAX_CELLS 256
 #define STAMP_WORDS 16
 #define WHOLE_TEST_S 300 /* after which a test that hangs is ended */
 #define NEVER 600000     /* milliseconds that no test waits for */
@@ -37,10 +37,10 @@ typedef enum fate { FATE_NONE, FATE_KILLED, FATE_STOPPED, FATE_FAILS, FATE_LEAVE
 
 /* What all processes of a test see. */
 typedef struct together {
-    atomic_uint read[MOST_CELLS];  /* how often each cell was read, for all … */
-    atomic_uint alone[MOST_CELLS]; /* … and by a rank for itself */
-    atomic_uint private_ranks;     /* that had no group */
-    atomic_uint steps;             /* of the rank with a fate */
+    atomic_uint read[MAX_CELLS];  /* how often each cell was read, for all … */
+    atomic_uint alone[MAX_CELLS]; /* … and by a rank for itself */
+    atomic_uint private_ranks;    /* that had no group */
+    atomic_uint steps;            /* of the rank with a fate */
     atomic_uint met_fate;
     atomic_uint entered;
     atomic_uint strikes;
@@ -264,7 +264,7 @@ static coffer__share_options options_of(const group *g, const uint32_t *wanted, 
 static int rank_main(const group *g, uint32_t rank)
 {
     rank_state state = { g, rank, false };
-    uint32_t wanted[MOST_CELLS];
+    uint32_t wanted[MAX_CELLS];
     coffer_error err;
     coffer__share *share = NULL;
     for (uint32_t i = 0; i < g->cells; i++) {
@@ -292,9 +292,9 @@ static int rank_main(const group *g, uint32_t rank)
 /* ---- a group ----------------------------------------------------------------------------------------------------- */
 
 /* Starts all ranks, in an order of the seed's, and waits for all but one that is stopped; that one goes on then. */
-static void run_group(const group *g, int ends[MOST_RANKS])
+static void run_group(const group *g, int ends[MAX_RANKS])
 {
-    pid_t children[MOST_RANKS];
+    pid_t children[MAX_RANKS];
     memset(g->seen, 0, sizeof *g->seen);
     for (uint32_t i = 0; i < g->ranks; i++) {
         const uint32_t rank = (i * 5 + g->seed) % g->ranks;
@@ -335,7 +335,7 @@ static void each_cell_is_read_once(void **state)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         for (unsigned seed = 0; seed < 3; seed++) {
             group g = a_group(counts[i], 100);
-            int ends[MOST_RANKS];
+            int ends[MAX_RANKS];
             g.seed = seed;
             run_group(&g, ends);
             assert_children_ended_well(ends, g.ranks, g.at);
@@ -355,7 +355,7 @@ static void slices_share_what_several_want(void **state)
     (void)state;
     for (uint32_t ranks = 2; ranks <= 8; ranks += 3) {
         group g = a_group(ranks, 128);
-        int ends[MOST_RANKS];
+        int ends[MAX_RANKS];
         g.wants = wants_mixed;
         g.gather = true;
         run_group(&g, ends);
@@ -377,7 +377,7 @@ static void any_order_ends(void **state)
 {
     (void)state;
     group g = a_group(3, 64);
-    int ends[MOST_RANKS];
+    int ends[MAX_RANKS];
     g.backwards = true;
     g.stall_ms = 300;
     g.enter_ms = 300;
@@ -404,7 +404,7 @@ static void at_each_step(uint32_t ranks, uint32_t doomed, fate met_fate, int end
     bool met = true;
     for (unsigned at = 1; met; at = step_after(at)) {
         group g = a_group(ranks, 40);
-        int ends[MOST_RANKS];
+        int ends[MAX_RANKS];
         g.doomed = doomed;
         g.fate = met_fate;
         g.at = at;
@@ -445,7 +445,7 @@ static void a_late_rank_harms_nobody(void **state)
     (void)state;
     for (unsigned at = 1; at < (is_slow_here() ? 3 : 30); at += 3) {
         group g = a_group(4, 40);
-        int ends[MOST_RANKS];
+        int ends[MAX_RANKS];
         g.doomed = at % 4;
         g.fate = FATE_DELAYED;
         g.at = at;
@@ -479,7 +479,7 @@ static void missing_ranks_are_given_up_together(void **state)
     group g = a_group(4, 8);
     g.enter_ms = 60;
     rank_state rank = { &g, 2, false };
-    uint32_t wanted[MOST_CELLS];
+    uint32_t wanted[MAX_CELLS];
     coffer_error err;
     coffer__share *share = NULL;
     for (uint32_t i = 0; i < g.cells; i++) {
@@ -504,7 +504,7 @@ static void a_failure_reaches_all(void **state)
     unsigned reached = 0;
     for (unsigned at = 8; at < 40; at += 4) {
         group g = a_group(4, 60);
-        int ends[MOST_RANKS];
+        int ends[MAX_RANKS];
         g.doomed = at % 4;
         g.fate = FATE_FAILS;
         g.at = at;
@@ -566,7 +566,7 @@ static int odd_memory(const coffer__share_shape *shape, nonsense kind)
 /* Answers by a group's name until it is killed. */
 static int answer_nonsense(const group *g, nonsense kind, int ready)
 {
-    uint32_t wanted[MOST_CELLS] = { 0 };
+    uint32_t wanted[MAX_CELLS] = { 0 };
     rank_state state = { g, 0, false };
     const coffer__share_options options = options_of(g, wanted, &state);
     coffer__share_shape shape;
@@ -633,10 +633,10 @@ static void a_caller_that_talks_disturbs_nobody(void **state)
 {
     (void)state;
     group g = a_group(3, 40);
-    int ends[MOST_RANKS];
+    int ends[MAX_RANKS];
     const pid_t child = fork();
     if (child == 0) {
-        uint32_t wanted[MOST_CELLS] = { 0 };
+        uint32_t wanted[MAX_CELLS] = { 0 };
         rank_state nobody = { &g, 0, false };
         const coffer__share_options options = options_of(&g, wanted, &nobody);
         coffer__share_shape shape;

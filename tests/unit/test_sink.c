@@ -181,7 +181,7 @@ static void test_temporary_is_secret(void **state)
     file_write("model", old, OLD_SIZE);
     assert_int_equal(chmod(work_path("model"), 0600), 0);
     faults.always[FAULT_UNNAMED] = EOPNOTSUPP;
-    coffer__sink sink;
+    coffer__byte_sink sink;
     assert_int_equal(
         coffer__sink_path(&sink, coffer_libc_allocator(), work_path("model"), COFFER_SYNC_REPLACE, false, NULL),
         COFFER_OK);
@@ -255,8 +255,8 @@ static void test_two_savers(void **state)
 {
     (void)state;
     for (int exists = 0; exists < 2; exists++) {
-        coffer__sink first;
-        coffer__sink second;
+        coffer__byte_sink first;
+        coffer__byte_sink second;
         const coffer_allocator *libc = coffer_libc_allocator();
         assert_int_equal(coffer__sink_path(&first, libc, work_path("model"), COFFER_SYNC_REPLACE, false, NULL),
                          COFFER_OK);
@@ -284,7 +284,7 @@ static void somebody_saves(void)
 static void test_two_savers_at_once(void **state)
 {
     (void)state;
-    coffer__sink sink;
+    coffer__byte_sink sink;
     assert_int_equal(
         coffer__sink_path(&sink, coffer_libc_allocator(), work_path("model"), COFFER_SYNC_REPLACE, false, NULL),
         COFFER_OK);
@@ -296,7 +296,7 @@ static void test_two_savers_at_once(void **state)
 }
 
 typedef struct part {
-    coffer__sink *sink;
+    coffer__byte_sink *sink;
     size_t begin;
     size_t end;
     coffer_status status;
@@ -311,7 +311,7 @@ static void *write_part(void *ctx)
     return NULL;
 }
 
-static void write_from_threads(coffer__sink *sink)
+static void write_from_threads(coffer__byte_sink *sink)
 {
     pthread_t threads[4];
     part parts[4];
@@ -328,7 +328,7 @@ static void write_from_threads(coffer__sink *sink)
 static void test_threads(void **state)
 {
     (void)state;
-    coffer__sink sink;
+    coffer__byte_sink sink;
     assert_int_equal(
         coffer__sink_path(&sink, coffer_libc_allocator(), work_path("model"), COFFER_SYNC_REPLACE, false, NULL),
         COFFER_OK);
@@ -343,7 +343,7 @@ static void test_threads(void **state)
 /* Saves LARGE bytes in pieces of `piece`, and sees how often the device was told to begin. */
 static void check_large(const uint8_t *bytes, size_t piece, coffer_sync sync, unsigned wanted)
 {
-    coffer__sink sink;
+    coffer__byte_sink sink;
     const char *path = work_path("large");
     assert_int_equal(coffer__sink_path(&sink, coffer_libc_allocator(), path, sync, false, NULL), COFFER_OK);
     assert_int_equal(sink.ops->reserve(&sink, LARGE, NULL), COFFER_OK);
@@ -380,7 +380,7 @@ static void test_discard(void **state)
     (void)state;
     for (int named = 0; named < 2; named++) {
         faults.always[FAULT_UNNAMED] = named ? EOPNOTSUPP : 0;
-        coffer__sink sink;
+        coffer__byte_sink sink;
         coffer_error err;
         assert_int_equal(
             coffer__sink_path(&sink, coffer_libc_allocator(), work_path("model"), COFFER_SYNC_REPLACE, false, NULL),
@@ -439,7 +439,7 @@ static void test_in_place_new(void **state)
 static void test_in_place_discard(void **state)
 {
     (void)state;
-    coffer__sink sink;
+    coffer__byte_sink sink;
     file_write("model", old, OLD_SIZE);
     for (int exists = 1; exists >= 0; exists--) {
         assert_int_equal(
@@ -480,7 +480,7 @@ static void test_descriptor_discard(void **state)
     (void)state;
     file_write("model", old, OLD_SIZE);
     const int fd = open_model(0);
-    coffer__sink sink;
+    coffer__byte_sink sink;
     assert_int_equal(lseek(fd, 0, SEEK_END), OLD_SIZE);
     assert_int_equal(coffer__sink_fd(&sink, coffer_libc_allocator(), fd, COFFER_SYNC_REPLACE, NULL), COFFER_OK);
     assert_int_equal(fill(&sink, NULL), COFFER_OK);
@@ -493,7 +493,7 @@ static void test_descriptor_threads(void **state)
 {
     (void)state;
     const int fd = open_model(0);
-    coffer__sink sink;
+    coffer__byte_sink sink;
     assert_int_equal(coffer__sink_fd(&sink, coffer_libc_allocator(), fd, COFFER_SYNC_REPLACE, NULL), COFFER_OK);
     assert_int_equal(sink.ops->reserve(&sink, FRESH_SIZE, NULL), COFFER_OK);
     write_from_threads(&sink);
@@ -502,7 +502,7 @@ static void test_descriptor_threads(void **state)
     assert_file("model", fresh, FRESH_SIZE);
 }
 
-static void write_in_order(coffer__sink *sink)
+static void write_in_order(coffer__byte_sink *sink)
 {
     assert_int_equal(sink->ops->reserve(sink, FRESH_SIZE, NULL), COFFER_OK);
     for (size_t at = 0; at < FRESH_SIZE; at += 1000) {
@@ -516,7 +516,7 @@ static void test_descriptor_appends(void **state)
     (void)state;
     file_write("model", old, OLD_SIZE);
     const int fd = open_model(O_APPEND);
-    coffer__sink sink;
+    coffer__byte_sink sink;
     coffer_error err;
     assert_int_equal(coffer__sink_fd(&sink, coffer_libc_allocator(), fd, COFFER_SYNC_ALWAYS, NULL), COFFER_OK);
     write_in_order(&sink);
@@ -560,7 +560,7 @@ static void test_descriptor_of_pipe(void **state)
             (void)close(ends[1]);
             _exit(run_pipe_reader(&ends[0]));
         }
-        coffer__sink sink;
+        coffer__byte_sink sink;
         assert_int_equal(coffer__sink_fd(&sink, coffer_libc_allocator(), ends[1], COFFER_SYNC_ALWAYS, NULL), COFFER_OK);
         write_in_order(&sink);
         assert_int_equal(sink.ops->publish(&sink, NULL), COFFER_OK);
@@ -578,7 +578,7 @@ static void test_descriptor_out_of_order(void **state)
     (void)state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    coffer__sink sink;
+    coffer__byte_sink sink;
     coffer_error err;
     assert_int_equal(coffer__sink_fd(&sink, coffer_libc_allocator(), ends[1], COFFER_SYNC_REPLACE, NULL), COFFER_OK);
     assert_int_equal(sink.ops->write_at(&sink, 0, fresh, 10, &err), COFFER_OK);
@@ -609,7 +609,7 @@ static void test_memory(void **state)
 {
     (void)state;
     uint8_t memory[FRESH_SIZE];
-    coffer__sink sink;
+    coffer__byte_sink sink;
     coffer_error err;
     memory_meter meter;
     const coffer_allocator metered = metered_allocator(&meter);
@@ -675,7 +675,7 @@ static coffer_status save_own(own_sink *own, bool with_ends, coffer_error *err)
     const coffer_sink given = { own_write_at, with_ends ? own_finish : NULL, with_ends ? own_discard : NULL, own };
     memory_meter meter;
     const coffer_allocator metered = metered_allocator(&meter);
-    coffer__sink sink;
+    coffer__byte_sink sink;
     assert_int_equal(coffer__sink_custom(&sink, &metered, &given, err), COFFER_OK);
     const coffer_status status = finish(&sink, err);
     assert_int_equal(meter.held, 0);

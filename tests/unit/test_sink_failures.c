@@ -45,7 +45,7 @@ static int tear_down(void **state)
 static void assert_refused(const char *path, bool in_place, coffer_status code, int os_error)
 {
     coffer_error err;
-    coffer__sink sink;
+    coffer__byte_sink sink;
     const size_t names = work_dir_count();
     const size_t before = open_descriptors();
     memory_meter meter;
@@ -109,7 +109,7 @@ static void test_missing_bytes(void **state)
 {
     (void)state;
     file_write("model", old, OLD_SIZE);
-    coffer__sink sink;
+    coffer__byte_sink sink;
     coffer_error err;
     assert_int_equal(
         coffer__sink_path(&sink, coffer_libc_allocator(), work_path("model"), COFFER_SYNC_REPLACE, false, NULL),
@@ -194,7 +194,7 @@ static void test_names_are_refused_later(void **state)
 }
 
 /* Nothing is left of what could not be written once more. */
-static void test_no_room_to_write_it_again(void **state)
+static void test_no_capacity_to_write_it_again(void **state)
 {
     (void)state;
     coffer_error err;
@@ -348,7 +348,7 @@ static int run_on_small_disk(void *ctx)
     if (!own_mounts() || mount("none", work_path("."), "tmpfs", 0, "size=16384") != 0) {
         return 77;
     }
-    coffer__sink sink;
+    coffer__byte_sink sink;
     if (coffer__sink_path(&sink, coffer_libc_allocator(), work_path("model"), COFFER_SYNC_REPLACE, false, &err) !=
         COFFER_OK) {
         return 1;
@@ -385,7 +385,7 @@ static unsigned check_every_call(bool exists, bool named, bool in_place, coffer_
         memory_meter meter;
         const coffer_allocator metered = metered_allocator(&meter);
         coffer_error err;
-        coffer__sink sink;
+        coffer__byte_sink sink;
         faults.always[FAULT_UNNAMED] = named ? EOPNOTSUPP : 0;
         faults.fail_at = k;
         faults.error = os_error;
@@ -440,7 +440,7 @@ static void test_no_memory(void **state)
         memory_meter meter;
         const coffer_allocator metered = metered_allocator(&meter);
         meter.fail_at = 1;
-        coffer__sink sink;
+        coffer__byte_sink sink;
         coffer_error err;
         assert_int_equal(coffer__sink_path(&sink, &metered, work_path("model"), COFFER_SYNC_REPLACE, in_place, &err),
                          COFFER_ERR_MEMORY);
@@ -461,7 +461,7 @@ static void test_descriptor_fails(void **state)
     assert_int_equal(save_fd(directory, COFFER_SYNC_REPLACE, &err), COFFER_ERR_DIRECTORY);
     assert_int_equal(close(directory), 0);
     const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
-    coffer__sink sink;
+    coffer__byte_sink sink;
     assert_int_equal(coffer__sink_fd(&sink, coffer_libc_allocator(), full, COFFER_SYNC_REPLACE, &err), COFFER_OK);
     assert_int_equal(sink.ops->write_at(&sink, 0, fresh, 10, &err), COFFER_ERR_IO);
     assert_int_equal(err.os_error, ENOSPC);
@@ -505,7 +505,7 @@ int main(void)
         TEST(test_missing_bytes),
         TEST(test_kinds_of_failure),
         TEST(test_names_are_refused_later),
-        TEST(test_no_room_to_write_it_again),
+        TEST(test_no_capacity_to_write_it_again),
         TEST(test_name_is_not_durable),
         TEST(test_cannot_replace),
         TEST(test_mounted_file),

@@ -14,12 +14,12 @@
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-#define MOST 8
+#define MAX 8
 
 static size_t parse_good(const char *text, coffer_index *indices)
 {
     coffer_error err;
-    size_t count = MOST;
+    size_t count = MAX;
     const coffer_status status = coffer_slice_parse(text, strlen(text), indices, &count, &err);
     if (status != COFFER_OK) {
         fail_msg("\"%s\": %s", text, err.message);
@@ -41,7 +41,7 @@ static void assert_index(const coffer_index *index, coffer_index_kind kind, bool
 static void text_every_form(void **state)
 {
     (void)state;
-    coffer_index got[MOST];
+    coffer_index got[MAX];
     assert_int_equal(parse_good("0:10, :, -1, ..., ::2", got), 5);
     assert_index(&got[0], COFFER_INDEX_RANGE, true, 0, true, 10, 1);
     assert_index(&got[1], COFFER_INDEX_ALL, false, 0, false, 0, 0);
@@ -115,18 +115,18 @@ static void text_errors_have_positions(void **state)
         { ":: -0", COFFER_ERR_STEP, 3 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        coffer_index indices[MOST];
-        coffer_index before[MOST];
+        coffer_index indices[MAX];
+        coffer_index before[MAX];
         memset(indices, 0x5A, sizeof indices);
         memcpy(before, indices, sizeof before);
         coffer_error err;
-        size_t count = MOST;
+        size_t count = MAX;
         const coffer_status status = coffer_slice_parse(cases[i].text, strlen(cases[i].text), indices, &count, &err);
         if (status != cases[i].status || err.code != status || err.offset != cases[i].offset) {
             fail_msg("\"%s\": status %d at %llu: %s", cases[i].text, (int)status, (unsigned long long)err.offset,
                      err.message);
         }
-        assert_int_equal(count, MOST);
+        assert_int_equal(count, MAX);
         assert_memory_equal(indices, before, sizeof before);
     }
 }
@@ -435,7 +435,7 @@ static void plans_agree_with_the_oracle(void **state)
 
 static coffer_status plan_text(const coffer_tensor *tensor, const char *text, coffer__box *box, coffer_error *err)
 {
-    coffer_index indices[MOST];
+    coffer_index indices[MAX];
     const size_t count = parse_good(text, indices);
     return coffer__slice_plan(tensor, indices, count, box, err);
 }
@@ -566,7 +566,7 @@ static void extremes_do_not_overflow(void **state)
         { "9223372036854775807:-9223372036854775808:-9223372036854775808,:1", 1 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        coffer_index indices[MOST];
+        coffer_index indices[MAX];
         const size_t count = parse_good(cases[i].text, indices);
         uint64_t got[2];
         size_t rank = 0;

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 20000
+#define MAX 20000
 
 /* What is compared, and how often it was. */
 typedef struct comparing {
-    uint32_t values[MOST];
+    uint32_t values[MAX];
     uint64_t count;
 } comparing;
 
@@ -83,7 +83,7 @@ static uint32_t (*const arrangements[])(uint32_t i, uint32_t count) = { any_orde
 /* Sorts 0 to count - 1 by the values, sees that they are in order, equal ones by number, and that all are there. */
 static uint64_t sort_values(comparing *seen, uint32_t count)
 {
-    static bool there[MOST];
+    static bool there[MAX];
     uint32_t *items = malloc((size_t)count * sizeof *items + 1); /* no item more, so that reading one is noticed */
     assert_non_null(items);
     for (uint32_t i = 0; i < count; i++) {
@@ -160,10 +160,10 @@ static void test_in_order(void **state)
 {
     (void)state;
     static comparing seen;
-    for (uint32_t i = 0; i < MOST; i++) {
+    for (uint32_t i = 0; i < MAX; i++) {
         seen.values[i] = i / 2;
     }
-    assert_int_equal(sort_values(&seen, MOST), MOST - 1);
+    assert_int_equal(sort_values(&seen, MAX), MAX - 1);
 }
 
 /* An order that nobody has made costs little more than halving does. */
@@ -171,10 +171,10 @@ static void test_any_order_is_cheap(void **state)
 {
     (void)state;
     static comparing seen;
-    for (uint32_t i = 0; i < MOST; i++) {
+    for (uint32_t i = 0; i < MAX; i++) {
         seen.values[i] = any_number(i);
     }
-    assert_true(sort_values(&seen, MOST) < MOST * width_of(MOST) * 5 / 4);
+    assert_true(sort_values(&seen, MAX) < MAX * width_of(MAX) * 5 / 4);
 }
 
 static void test_no_order_is_dear(void **state)
@@ -182,10 +182,10 @@ static void test_no_order_is_dear(void **state)
     (void)state;
     static comparing seen;
     for (size_t k = 0; k < ARRANGEMENT_COUNT; k++) {
-        for (uint32_t i = 0; i < MOST; i++) {
-            seen.values[i] = arrangements[k](i, MOST);
+        for (uint32_t i = 0; i < MAX; i++) {
+            seen.values[i] = arrangements[k](i, MAX);
         }
-        assert_true(sort_values(&seen, MOST) < MOST * width_of(MOST) * 2);
+        assert_true(sort_values(&seen, MAX) < MAX * width_of(MAX) * 2);
     }
 }
 
@@ -217,22 +217,22 @@ static bool adversary_before(const void *ctx, uint32_t a, uint32_t b)
 }
 
 /* A quarter of the items are the worst there are, so that they are split off and then split badly many times. However many parts
-   wait meanwhile, there is room for them: the longer part waits. */
+   wait meanwhile, there is space for them: the longer part waits. */
 static void test_a_bad_quarter(void **state)
 {
     (void)state;
     static comparing seen;
     for (int down = 0; down < 2; down++) {
-        uint32_t *items = malloc(MOST * sizeof *items);
-        adversary made = { .seen = &seen, .next = MOST, .down = down != 0 };
+        uint32_t *items = malloc(MAX * sizeof *items);
+        adversary made = { .seen = &seen, .next = MAX, .down = down != 0 };
         adversary *of_made = &made;
         assert_non_null(items);
-        for (uint32_t i = 0; i < MOST; i++) {
+        for (uint32_t i = 0; i < MAX; i++) {
             items[i] = i;
-            seen.values[i] = i % 4 == 3 ? UINT32_MAX : any_number(i) % MOST;
+            seen.values[i] = i % 4 == 3 ? UINT32_MAX : any_number(i) % MAX;
         }
-        coffer__sort(items, MOST, adversary_before, &of_made);
-        for (uint32_t i = 1; i < MOST; i++) {
+        coffer__sort(items, MAX, adversary_before, &of_made);
+        for (uint32_t i = 1; i < MAX; i++) {
             const uint32_t before = seen.values[items[i - 1]];
             const uint32_t here = seen.values[items[i]];
             assert_true(down ? before >= here : before <= here);
@@ -245,10 +245,10 @@ static void test_worst_order(void **state)
 {
     (void)state;
     static comparing seen;
-    static uint32_t items[MOST];
+    static uint32_t items[MAX];
     adversary made = { .seen = &seen };
     adversary *of_made = &made;
-    for (uint32_t i = 0; i < MOST; i++) {
+    for (uint32_t i = 0; i < MAX; i++) {
         items[i] = i;
         seen.values[i] = UINT32_MAX;
     }
@@ -257,24 +257,24 @@ static void test_worst_order(void **state)
     items[0] = 1;
     items[1] = 0;
     seen.count = 0;
-    coffer__sort(items, MOST, adversary_before, &of_made);
+    coffer__sort(items, MAX, adversary_before, &of_made);
     const uint64_t compared = seen.count;
-    for (uint32_t i = 1; i < MOST; i++) {
+    for (uint32_t i = 1; i < MAX; i++) {
         assert_true(seen.values[items[i - 1]] < seen.values[items[i]]);
     }
-    assert_true(compared < MOST * width_of(MOST) * 5);
-    assert_true(compared > MOST * width_of(MOST) * 2); /* else it was no bad order */
+    assert_true(compared < MAX * width_of(MAX) * 5);
+    assert_true(compared > MAX * width_of(MAX) * 2); /* else it was no bad order */
     /* The same order again, now that it is known; then with the items backwards, and in any order, that nobody has split by when it
        is given up. */
-    assert_true(sort_values(&seen, MOST) < MOST * width_of(MOST) * 5);
+    assert_true(sort_values(&seen, MAX) < MAX * width_of(MAX) * 5);
     const uint32_t split = 500;
     for (int turn = 0; turn < 2; turn++) {
-        for (uint32_t i = 0; i < MOST; i++) {
+        for (uint32_t i = 0; i < MAX; i++) {
             const uint32_t value = seen.values[i];
-            seen.values[i] = value < split ? value : turn == 0 ? MOST + split - value : split + any_number(i) % MOST;
+            seen.values[i] = value < split ? value : turn == 0 ? MAX + split - value : split + any_number(i) % MAX;
         }
-        const uint64_t again = sort_values(&seen, MOST);
-        assert_true(again < MOST * width_of(MOST) * 5 && again > MOST * width_of(MOST) * 2);
+        const uint64_t again = sort_values(&seen, MAX);
+        assert_true(again < MAX * width_of(MAX) * 5 && again > MAX * width_of(MAX) * 2);
     }
 }
 

@@ -12,10 +12,10 @@
 #include "faulty_calls.h"
 
 #include "coffer.h"
+#include "errno_status.h"
 #include "paths.h"
 #include "source.h"
 #include "support_file.h"
-#include "trouble.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
@@ -41,25 +41,25 @@ static int set_up(void **state)
 /* The source's bytes in memory, until it is closed. */
 static coffer__os_map mapped;
 
-static void *map_whole(const coffer__source *source, coffer_access access, bool populate, coffer_error *err)
+static void *map_whole(const coffer__byte_source *source, coffer_access access, bool populate, coffer_error *err)
 {
     return coffer__source_map(source, 0, source->size, access, populate, &mapped, err);
 }
 
-static void close_mapped(coffer__source *source)
+static void close_mapped(coffer__byte_source *source)
 {
     coffer__os_unmap(&mapped);
     mapped = (coffer__os_map){ NULL, 0 };
     source->ops->close(source);
 }
 
-static coffer_status open_range(coffer__source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err)
+static coffer_status open_range(coffer__byte_source *source, int fd, uint64_t offset, uint64_t size, coffer_error *err)
 {
     const coffer_status status = coffer__source_fd(source, fd, err);
     return status == COFFER_OK ? coffer__source_narrow(source, offset, size, coffer_libc_allocator(), err) : status;
 }
 
-static void assert_reads(const coffer__source *source, uint64_t offset, size_t size, const uint8_t *expected)
+static void assert_reads(const coffer__byte_source *source, uint64_t offset, size_t size, const uint8_t *expected)
 {
     uint8_t buffer[SIZE];
     coffer_error err;
@@ -73,7 +73,7 @@ static void test_path(void **state)
 {
     (void)state;
     const size_t before = open_descriptors();
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     assert_int_equal(coffer__source_path(&source, work_path("model"), &err), COFFER_OK);
     assert_int_equal(source.size, SIZE);
@@ -88,7 +88,7 @@ static void test_path(void **state)
 static void assert_path_fails(const char *path, coffer_status code, int os_error)
 {
     const size_t before = open_descriptors();
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     assert_int_equal(coffer__source_path(&source, path, &err), code);
     assert_int_equal(err.code, code);
@@ -151,7 +151,7 @@ static void test_path_undo(void **state)
     file_write("model.coffer-undo", "x", 1);
     assert_path_fails(work_path("model"), COFFER_ERR_UNDO, 0);
     coffer_error err;
-    coffer__source source;
+    coffer__byte_source source;
     assert_int_equal(coffer__source_path(&source, work_path("model"), &err), COFFER_ERR_UNDO);
     assert_non_null(strstr(err.message, "coffer meta --recover \"/"));
     assert_non_null(strstr(err.message, "/model\""));
@@ -174,7 +174,7 @@ static void test_path_of_deleted_file(void **state)
     assert_int_equal(unlink(work_path("model")), 0);
     char path[64];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    coffer__source source;
+    coffer__byte_source source;
     assert_int_equal(coffer__source_path(&source, path, NULL), COFFER_OK);
     assert_int_equal(close(fd), 0);
     assert_reads(&source, 0, SIZE, content);
@@ -186,7 +186,7 @@ static void test_path_of_deleted_file(void **state)
 static void test_read_out_of_range(void **state)
 {
     (void)state;
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     uint8_t buffer[16];
     assert_int_equal(coffer__source_path(&source, work_path("model"), &err), COFFER_OK);
@@ -200,7 +200,7 @@ static void test_read_out_of_range(void **state)
 static void test_read_interrupted_and_short(void **state)
 {
     (void)state;
-    coffer__source source;
+    coffer__byte_source source;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     faults.interrupted = 2;
     faults.most = 999;
@@ -212,7 +212,7 @@ static void test_read_interrupted_and_short(void **state)
 static void test_read_fails(void **state)
 {
     (void)state;
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     uint8_t buffer[2000];
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
@@ -230,7 +230,7 @@ static void test_read_fails(void **state)
 static void test_file_shrinks(void **state)
 {
     (void)state;
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     uint8_t buffer[SIZE];
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
@@ -257,7 +257,7 @@ static void test_descriptor_range(void **state)
     (void)state;
     const int fd = open(work_path("model"), O_RDONLY | O_CLOEXEC);
     assert_int_equal(lseek(fd, 77, SEEK_SET), 77);
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     assert_int_equal(open_range(&source, fd, 100, 5000, &err), COFFER_OK);
     assert_int_equal(source.size, 5000);
@@ -276,7 +276,7 @@ static void test_descriptor_to_the_end(void **state)
 {
     (void)state;
     const int fd = open(work_path("model"), O_RDONLY | O_CLOEXEC);
-    coffer__source source;
+    coffer__byte_source source;
     assert_int_equal(open_range(&source, fd, 4097, UINT64_MAX, NULL), COFFER_OK);
     assert_int_equal(source.size, SIZE - 4097);
     const uint8_t *map = map_whole(&source, COFFER_MAP, false, NULL);
@@ -292,7 +292,7 @@ static void test_descriptor_to_the_end(void **state)
 
 static void assert_descriptor_fails(int fd, uint64_t offset, uint64_t size, coffer_status code)
 {
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     const size_t before = open_descriptors();
     assert_int_equal(open_range(&source, fd, offset, size, &err), code);
@@ -324,7 +324,7 @@ static void test_descriptor_write_only(void **state)
 {
     (void)state;
     const int fd = open(work_path("model"), O_WRONLY | O_CLOEXEC);
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     uint8_t byte = 0;
     assert_int_equal(open_range(&source, fd, 0, UINT64_MAX, &err), COFFER_OK);
@@ -341,7 +341,7 @@ static void test_descriptor_write_only(void **state)
 
 static void check_map(coffer_access access, bool populate)
 {
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     assert_int_equal(coffer__source_path(&source, work_path("model"), &err), COFFER_OK);
     uint8_t *map = map_whole(&source, access, populate, &err);
@@ -368,7 +368,7 @@ static void test_map(void **state)
 static void test_map_sees_changes(void **state)
 {
     (void)state;
-    coffer__source source;
+    coffer__byte_source source;
     assert_int_equal(coffer__source_path(&source, work_path("model"), NULL), COFFER_OK);
     const uint8_t *map = map_whole(&source, COFFER_MAP, false, NULL);
     const int fd = open(work_path("model"), O_WRONLY | O_CLOEXEC);
@@ -383,7 +383,7 @@ static void test_empty_file(void **state)
 {
     (void)state;
     file_write("empty", "", 0);
-    coffer__source source;
+    coffer__byte_source source;
     assert_int_equal(coffer__source_path(&source, work_path("empty"), NULL), COFFER_OK);
     assert_int_equal(source.size, 0);
     assert_non_null(map_whole(&source, COFFER_MAP, true, NULL));
@@ -396,7 +396,7 @@ static void test_empty_file(void **state)
 static void test_memory(void **state)
 {
     (void)state;
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     coffer__source_memory(&source, content, SIZE);
     assert_int_equal(source.size, SIZE);
@@ -446,7 +446,7 @@ static void test_custom(void **state)
     (void)state;
     own_source own = { COFFER_OK, false, 0, 0 };
     const coffer_source given = { .read_at = own_read_at, .close = own_close, .ctx = &own, .size = SIZE };
-    coffer__source source;
+    coffer__byte_source source;
     coffer_error err;
     uint8_t buffer[8];
     coffer__source_custom(&source, &given);
@@ -525,10 +525,10 @@ static void test_words(void **state)
     assert_string_equal(coffer__os_words(EXDEV), "it is on another file system");
     assert_string_equal(coffer__os_words(123456), "the system refused");
     coffer_error err;
-    assert_int_equal(coffer__trouble(&err, "do it", "some/path", EIO), COFFER_ERR_IO);
+    assert_int_equal(coffer__errno_status(&err, "do it", "some/path", EIO), COFFER_ERR_IO);
     assert_string_equal(err.message, "cannot do it: input/output error of the device (errno 5)");
     assert_string_equal(err.path, "some/path");
-    assert_int_equal(coffer__trouble(NULL, "do it", "some/path", ENOENT), COFFER_ERR_NOT_FOUND);
+    assert_int_equal(coffer__errno_status(NULL, "do it", "some/path", ENOENT), COFFER_ERR_NOT_FOUND);
     assert_true(coffer__os_processors() >= 1);
     assert_true(coffer__os_descriptors() >= 16);
 }

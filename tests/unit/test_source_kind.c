@@ -33,7 +33,7 @@ static uint8_t coded_key(uint64_t at)
     return (uint8_t)(at * 7 + 1);
 }
 
-static coffer_status coded_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+static coffer_status coded_read_at(const coffer__byte_source *source, uint64_t offset, void *buffer, size_t size,
                                    const coffer__watch *watch, coffer_error *err)
 {
     coded_store *store = source->state.kept;
@@ -47,13 +47,13 @@ static coffer_status coded_read_at(const coffer__source *source, uint64_t offset
     return COFFER_OK;
 }
 
-static void coded_close(coffer__source *source)
+static void coded_close(coffer__byte_source *source)
 {
     coded_store *store = source->state.kept;
     store->closes++;
 }
 
-static void source_coded(coffer__source *source, coded_store *store, uint64_t size, bool far)
+static void source_coded(coffer__byte_source *source, coded_store *store, uint64_t size, bool far)
 {
     static const coffer__source_ops ops = { .kind = "a coded store", .read_at = coded_read_at, .close = coded_close };
     coffer__source_init(source, &ops, size, (coffer__source_traits){ .far = far });
@@ -99,14 +99,14 @@ static coffer *open_coded(coded_store *store, coffer_verifying verify, bool far)
 {
     coffer_error err;
     coffer *model = NULL;
-    coffer__source source;
+    coffer__byte_source source;
     coffer_open_options options = COFFER_OPEN_OPTIONS_INIT;
     options.verify = verify;
     options.allocator = coffer_libc_allocator();
     *store = (coded_store){ .bytes = coded };
     source_coded(&source, store, BEFORE + plain_size + BEFORE, far);
     assert_int_equal(coffer__source_narrow(&source, BEFORE, plain_size, options.allocator, &err), COFFER_OK);
-    if (coffer__open_source(&model, &source, NULL, &options, &err) != COFFER_OK) {
+    if (coffer__open_shard_source(&model, &source, NULL, &options, &err) != COFFER_OK) {
         fail_msg("%s", err.message);
     }
     assert_int_equal(coffer_count(model), LARGE_COUNT);
@@ -208,7 +208,7 @@ static void what_a_kind_leaves_out_is_known(void **state)
     assert_null(coffer_data(model, tensor_named(model, LARGE[0].name), &err));
     assert_int_equal(err.code, COFFER_ERR_NOT_MAPPED);
     coffer_close(model);
-    coffer__source source;
+    coffer__byte_source source;
     coffer__os_map map = { NULL, 0 };
     char identity[COFFER__SOURCE_IDENTITY];
     uint8_t digest[32];

@@ -49,7 +49,7 @@ static coffer_status able_fails(const able *of, uint64_t offset, coffer_error *e
     return of->failure.code;
 }
 
-static coffer_status able_read_at(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+static coffer_status able_read_at(const coffer__byte_source *source, uint64_t offset, void *buffer, size_t size,
                                   const coffer__watch *watch, coffer_error *err)
 {
     if (watch != NULL && watch->stop(watch->ctx)) {
@@ -59,21 +59,21 @@ static coffer_status able_read_at(const coffer__source *source, uint64_t offset,
     return able_fails(source->state.kept, offset, err);
 }
 
-static void able_close(coffer__source *source)
+static void able_close(coffer__byte_source *source)
 {
     able *of = source->state.kept;
     of->closes++;
 }
 
-static void *able_map(const coffer__source *source, uint64_t offset, uint64_t size, coffer_access access, bool populate,
-                      coffer__os_map *map, coffer_error *err)
+static void *able_map(const coffer__byte_source *source, uint64_t offset, uint64_t size, coffer_access access,
+                      bool populate, coffer__os_map *map, coffer_error *err)
 {
     assert_true(size <= SIZE - offset);
     assert_true(access == COFFER_MAP && populate && map->base == NULL);
     return able_fails(source->state.kept, offset, err) == COFFER_OK ? content + (size_t)offset : NULL;
 }
 
-static coffer_status able_borrow(const coffer__source *source, int *fd, uint64_t *offset, coffer_error *err)
+static coffer_status able_borrow(const coffer__byte_source *source, int *fd, uint64_t *offset, coffer_error *err)
 {
     able *of = source->state.kept;
     of->lent++;
@@ -82,13 +82,13 @@ static coffer_status able_borrow(const coffer__source *source, int *fd, uint64_t
     return able_fails(of, 0, err);
 }
 
-static void able_give_back(const coffer__source *source)
+static void able_give_back(const coffer__byte_source *source)
 {
     able *of = source->state.kept;
     of->lent--;
 }
 
-static coffer_status able_stream(const coffer__source *source, uint64_t offset, uint64_t size,
+static coffer_status able_stream(const coffer__byte_source *source, uint64_t offset, uint64_t size,
                                  const coffer__taker *taker, const coffer__watch *watch, coffer_error *err)
 {
     assert_null(watch);
@@ -96,7 +96,7 @@ static coffer_status able_stream(const coffer__source *source, uint64_t offset, 
                                                                            : COFFER_ERR_CANCELLED;
 }
 
-static coffer__source able_source(able *of)
+static coffer__byte_source able_source(able *of)
 {
     static const coffer__source_ops ops = { .kind = "a test",
                                             .read_at = able_read_at,
@@ -105,8 +105,10 @@ static coffer__source able_source(able *of)
                                             .borrow = able_borrow,
                                             .give_back = able_give_back,
                                             .stream = able_stream };
-    const coffer__source_traits traits = { .far = true, .maps = true, .lends = true, .streams = true, .fickle = true };
-    coffer__source source;
+    const coffer__source_traits traits = {
+        .far = true, .maps = true, .lends = true, .streams = true, .unstable = true
+    };
+    coffer__byte_source source;
     *of = (able){ .closes = 0 };
     coffer__source_init(&source, &ops, SIZE, traits);
     source.state.kept = of;
@@ -134,10 +136,10 @@ static bool stop_now(void *ctx)
 #define DEPTH 10
 #define FIRST ((uint64_t)DEPTH * 7)
 
-static void nest(coffer__source ranges[DEPTH], coffer__source *of)
+static void nest(coffer__byte_source ranges[DEPTH], coffer__byte_source *of)
 {
     for (size_t i = 0; i < DEPTH; i++) {
-        coffer__source *outer = i == 0 ? of : &ranges[i - 1];
+        coffer__byte_source *outer = i == 0 ? of : &ranges[i - 1];
         assert_int_equal(coffer__source_range(&ranges[i], outer, 7, outer->size - 10, NULL), COFFER_OK);
     }
 }
@@ -146,10 +148,10 @@ static void every_call_goes_to_what_it_is_of(void **state)
 {
     (void)state;
     able of;
-    coffer__source source = able_source(&of);
-    coffer__source ranges[DEPTH];
+    coffer__byte_source source = able_source(&of);
+    coffer__byte_source ranges[DEPTH];
     nest(ranges, &source);
-    coffer__source *inner = &ranges[DEPTH - 1];
+    coffer__byte_source *inner = &ranges[DEPTH - 1];
     uint8_t bytes[100];
     coffer__os_map map = { NULL, 0 };
     int fd = -1;
@@ -184,10 +186,10 @@ static void failures_tell_the_places_of_the_range(void **state)
 {
     (void)state;
     able of;
-    coffer__source source = able_source(&of);
-    coffer__source ranges[DEPTH];
+    coffer__byte_source source = able_source(&of);
+    coffer__byte_source ranges[DEPTH];
     nest(ranges, &source);
-    const coffer__source *inner = &ranges[DEPTH - 1];
+    const coffer__byte_source *inner = &ranges[DEPTH - 1];
     coffer_error err;
     coffer__os_map map = { NULL, 0 };
     uint8_t bytes[2];
@@ -209,9 +211,9 @@ static void failures_tell_the_places_of_the_range(void **state)
 static void a_range_lies_within(void **state)
 {
     (void)state;
-    coffer__source memory;
-    coffer__source range;
-    coffer__source inner;
+    coffer__byte_source memory;
+    coffer__byte_source range;
+    coffer__byte_source inner;
     coffer_error err;
     coffer__source_memory(&memory, content, SIZE);
     const uint64_t refused[][2] = { { SIZE + 1, 0 },     { SIZE + 1, UINT64_MAX },   { SIZE, 1 },
@@ -241,9 +243,9 @@ static void a_range_lies_within(void **state)
 static void ranges_of_a_file_have_maps_of_their_own(void **state)
 {
     (void)state;
-    coffer__source file;
-    coffer__source one;
-    coffer__source other;
+    coffer__byte_source file;
+    coffer__byte_source one;
+    coffer__byte_source other;
     coffer__os_map map_of_one = { NULL, 0 };
     coffer__os_map map_of_other = { NULL, 0 };
     uint8_t bytes[64];
@@ -273,8 +275,8 @@ static void ranges_of_a_file_have_maps_of_their_own(void **state)
 static void a_file_that_shrinks_tells_of_its_ranges(void **state)
 {
     (void)state;
-    coffer__source file;
-    coffer__source range;
+    coffer__byte_source file;
+    coffer__byte_source range;
     coffer_error err;
     coffer__os_map map = { NULL, 0 };
     uint8_t bytes[3000];
@@ -306,7 +308,7 @@ static void what_is_narrowed_is_owned(void **state)
     const coffer_allocator allocator = metered_allocator(&meter);
     able of;
     uint8_t byte = 0;
-    coffer__source source = able_source(&of);
+    coffer__byte_source source = able_source(&of);
     assert_int_equal(coffer__source_narrow(&source, 0, UINT64_MAX, &allocator, NULL), COFFER_OK);
     assert_int_equal(coffer__source_narrow(&source, 0, SIZE, &allocator, NULL), COFFER_OK);
     assert_int_equal(meter.requests, 0); /* all of it needs no range */
@@ -327,7 +329,7 @@ static void what_cannot_be_narrowed_is_closed(void **state)
     const coffer_allocator allocator = metered_allocator(&meter);
     able of;
     coffer_error err;
-    coffer__source source = able_source(&of);
+    coffer__byte_source source = able_source(&of);
     assert_int_equal(coffer__source_narrow(&source, 1, SIZE, &allocator, &err), COFFER_ERR_ARGUMENT);
     assert_int_equal(of.closes, 1);
     source = able_source(&of);

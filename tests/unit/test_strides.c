@@ -6,7 +6,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "landing.h"
+#include "output_target.h"
 #include "source.h"
 #include "support_file.h"
 #include "tile.h"
@@ -17,8 +17,8 @@
 #include <string.h>
 
 #define STORE ((uint64_t)256 << 10) /* bytes that views are of */
-#define MOST ((uint64_t)64 << 10)   /* bytes of a result */
-#define MOST_RANK 6u
+#define MAX ((uint64_t)64 << 10)    /* bytes of a result */
+#define MAX_RANK 6u
 
 static uint64_t seed = 99;
 
@@ -29,16 +29,16 @@ static uint32_t below(uint32_t limit)
 }
 
 typedef struct view {
-    uint64_t sizes[MOST_RANK];
-    int64_t strides[MOST_RANK];
+    uint64_t sizes[MAX_RANK];
+    int64_t strides[MAX_RANK];
     coffer__strided strided;
     uint64_t size; /* of the result */
 } view;
 
 typedef struct store {
     uint8_t *bytes;
-    coffer__source sources[3]; /* memory, a file, functions */
-    atomic_uint reads;         /* of the functions */
+    coffer__byte_source sources[3]; /* memory, a file, functions */
+    atomic_uint reads;              /* of the functions */
 } store;
 
 static store stored;
@@ -83,7 +83,7 @@ static int store_end(void **state)
 /* The elements one after the other, in the view's order. */
 static void gather_naively(const view *v, uint8_t *to)
 {
-    uint64_t index[MOST_RANK] = { 0 };
+    uint64_t index[MAX_RANK] = { 0 };
     const coffer__strided *s = &v->strided;
     for (uint64_t k = 0; k < v->size / s->item_size; k++) {
         int64_t at = (int64_t)s->offset;
@@ -116,11 +116,11 @@ static void view_finish(view *v, size_t rank, uint64_t item_size)
 static void view_random(view *v)
 {
     static const uint64_t items[] = { 1, 2, 4, 8, 16, 3, 12 };
-    const size_t rank = 1 + below(MOST_RANK);
+    const size_t rank = 1 + below(MAX_RANK);
     const uint64_t item = items[below(7)];
-    uint64_t left = MOST / item;
+    uint64_t left = MAX / item;
     uint64_t span = item;
-    size_t order[MOST_RANK] = { 0 };
+    size_t order[MAX_RANK] = { 0 };
     *v = (view){ .size = 0 };
     for (size_t i = 0; i < rank; i++) {
         const size_t j = below((uint32_t)i + 1);
@@ -147,7 +147,7 @@ static void view_random(view *v)
 static void check_sink(const view *v, const coffer__box *box, const coffer__tile_limits *tiles, const uint8_t *wanted,
                        uint8_t *got)
 {
-    coffer__sink sink;
+    coffer__byte_sink sink;
     const coffer__transfer_options options = { .allocator = coffer_libc_allocator(), .threads = 1, .tiles = tiles };
     const coffer__row row = { .source = &stored.sources[1], .box = box, .size = v->size };
     memset(got, 0x5a, (size_t)v->size + 1);

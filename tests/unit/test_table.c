@@ -467,7 +467,7 @@ static void test_sorting_by_name(void **state)
     coffer_table_free(table);
 }
 
-/* Slots for names: at least a quarter is empty, and where there is room, a half. */
+/* Slots for names: at least a quarter is empty, and where there is space, a half. */
 static void test_how_many_slots(void **state)
 {
     (void)state;
@@ -491,14 +491,14 @@ static void test_the_first_size(void **state)
     (void)state;
     static const struct {
         size_t header;
-        size_t room;
+        size_t capacity;
     } rows[] = {
         { 0, 512 }, { 1, 520 }, { 31, 552 }, { 32, 560 }, { 1000, 1800 }, { 4096, 5760 }, { 1000003, 1281768 }
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         coffer__builder builder;
         assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), rows[i].header, NULL), COFFER_OK);
-        assert_int_equal(builder.table->block_size, (sizeof(coffer_table) + 7) / 8 * 8 + rows[i].room);
+        assert_int_equal(builder.table->block_size, (sizeof(coffer_table) + 7) / 8 * 8 + rows[i].capacity);
         assert_int_equal(builder.marks_at, builder.table->block_size);
         assert_int_equal(builder.used, (sizeof(coffer_table) + 7) / 8 * 8);
         assert_false(builder.moved);
@@ -512,7 +512,7 @@ static void test_the_size_of_a_pair(void **state)
     static const uint32_t rows[][3] = { { 0, 0, 16 }, { 1, 1, 16 }, { 2, 0, 16 },
                                         { 0, 3, 20 }, { 5, 5, 24 }, { 6, 5, 28 } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const coffer__pair pair = { rows[i][0], rows[i][1], 0 };
+        const coffer__text_pair pair = { rows[i][0], rows[i][1], 0 };
         assert_int_equal(coffer__pair_size(&pair), rows[i][2]);
     }
 }
@@ -672,7 +672,7 @@ static coffer_table *sealed(coffer__builder *builder)
     return table;
 }
 
-/* In a block that has room for nothing else, a quarter of the slots is empty, or a little more. */
+/* In a block that has space for nothing else, a quarter of the slots is empty, or a little more. */
 static void test_the_least_slots(void **state)
 {
     (void)state;
@@ -701,11 +701,11 @@ static void test_the_least_slots(void **state)
     }
 }
 
-/* Three tensors have four slots; eight where the block has room for them, without growing. */
-static void test_slots_for_the_room_that_is_there(void **state)
+/* Three tensors have four slots; eight where the block has space for them, without growing. */
+static void test_slots_for_the_capacity_that_is_there(void **state)
 {
     (void)state;
-    for (size_t room = 0; room <= 96; room += 8) {
+    for (size_t capacity = 0; capacity <= 96; capacity += 8) {
         coffer__builder builder;
         memory_meter meter;
         const coffer_allocator allocator = metered_allocator(&meter);
@@ -714,11 +714,11 @@ static void test_slots_for_the_room_that_is_there(void **state)
         add_entry(&builder, "b", 1);
         add_entry(&builder, "c", 2);
         const size_t size = builder.table->block_size;
-        builder.used = builder.marks_at - 16 - room; /* order: three numbers, rounded up */
+        builder.used = builder.marks_at - 16 - capacity; /* order: three numbers, rounded up */
         coffer_table *table = sealed(&builder);
-        assert_int_equal(table->slot_count, room < 64 ? 4 : 8);
-        assert_int_equal(table->block_size, room < 32 ? size + 32 - room : size);
-        assert_int_equal(meter.requests, room < 32 ? 2 : 1);
+        assert_int_equal(table->slot_count, capacity < 64 ? 4 : 8);
+        assert_int_equal(table->block_size, capacity < 32 ? size + 32 - capacity : size);
+        assert_int_equal(meter.requests, capacity < 32 ? 2 : 1);
         for (size_t i = 0; i < 3; i++) {
             const coffer_tensor *tensor = coffer_table_at(table, i);
             assert_ptr_equal(tensor->name, (const coffer__entry *)(const void *)tensor + 1);
@@ -754,17 +754,17 @@ static void test_how_a_table_grows(void **state)
     }
 }
 
-/* Room is what an entry takes and its mark: to the byte. */
-static void test_room_that_is_enough(void **state)
+/* Space is what an entry takes and its mark: to the byte. */
+static void test_capacity_that_is_enough(void **state)
 {
     (void)state;
-    for (size_t room = 0; room < 64; room++) {
+    for (size_t capacity = 0; capacity < 64; capacity++) {
         for (size_t size = 0; size < 64; size++) {
             coffer__builder builder;
             assert_int_equal(coffer__builder_init(&builder, coffer_libc_allocator(), 0, NULL), COFFER_OK);
-            builder.used = builder.marks_at - room;
+            builder.used = builder.marks_at - capacity;
             assert_int_equal(coffer__builder_reserve(&builder, size, 0, NULL), COFFER_OK);
-            assert_int_equal(builder.moved, room < size + sizeof(coffer__mark));
+            assert_int_equal(builder.moved, capacity < size + sizeof(coffer__mark));
             coffer__builder_discard(&builder);
         }
     }
@@ -773,10 +773,10 @@ static void test_room_that_is_enough(void **state)
 /* ---- names that collide ---- */
 
 /* Writes the next name after number *i whose hash has these low ten bits; ten, as there are fewer than 1024 slots. */
-static void next_colliding(size_t *i, uint32_t low_bits, char *name, size_t room)
+static void next_colliding(size_t *i, uint32_t low_bits, char *name, size_t capacity)
 {
     do {
-        snprintf(name, room, "n%zu", ++*i);
+        snprintf(name, capacity, "n%zu", ++*i);
     } while ((coffer__hash_name(name, strlen(name)) & 1023) != low_bits);
 }
 
@@ -1026,9 +1026,9 @@ int main(void)
         cmocka_unit_test(test_what_a_hash_depends_on),
         cmocka_unit_test(test_two_names_of_one_hash),
         cmocka_unit_test(test_the_least_slots),
-        cmocka_unit_test(test_slots_for_the_room_that_is_there),
+        cmocka_unit_test(test_slots_for_the_capacity_that_is_there),
         cmocka_unit_test(test_how_a_table_grows),
-        cmocka_unit_test(test_room_that_is_enough),
+        cmocka_unit_test(test_capacity_that_is_enough),
         cmocka_unit_test(test_when_the_slots_are_given_up),
         cmocka_unit_test(test_duplicates_without_slots),
         cmocka_unit_test(test_keys_that_begin_alike),

@@ -61,7 +61,7 @@ static void test_what_misleads_a_terminal(void **state)
     }
 }
 
-static void test_escape_into_little_room(void **state)
+static void test_escape_into_little_capacity(void **state)
 {
     (void)state;
     char out[16];
@@ -70,15 +70,15 @@ static void test_escape_into_little_room(void **state)
     assert_int_equal(out[0], 'x');
     assert_int_equal(coffer_escape("abc\ndef", 7, NULL, 0), 10);
     /* An escape is written whole or not at all, and nothing behind one that did not fit. */
-    for (size_t room = 1; room <= 11; room++) {
+    for (size_t capacity = 1; capacity <= 11; capacity++) {
         char expected[16];
         memset(out, 'x', sizeof out);
-        assert_int_equal(coffer_escape("abc\ndef", 7, out, room), 10);
-        const size_t kept = room > 10 ? 10 : room > 7 ? room - 1 : room > 4 ? 3 : room - 1;
+        assert_int_equal(coffer_escape("abc\ndef", 7, out, capacity), 10);
+        const size_t kept = capacity > 10 ? 10 : capacity > 7 ? capacity - 1 : capacity > 4 ? 3 : capacity - 1;
         memcpy(expected, "abc\\x0adef", kept);
         expected[kept] = '\0';
         assert_string_equal(out, expected);
-        assert_int_equal(out[room], 'x');
+        assert_int_equal(out[capacity], 'x');
     }
 }
 
@@ -89,10 +89,10 @@ static void test_escape_cut_keeps_both_ends(void **state)
     coffer__escape_cut("short", 5, out, sizeof out);
     assert_string_equal(out, "short");
     const char *text = "model.layers.31.self_attn.q_proj.weight_scale_inv";
-    for (size_t room = 16; room < 40; room++) {
-        coffer__escape_cut(text, strlen(text), out, room);
-        assert_true(strlen(out) < room);
-        const size_t half = (room - 4) / 2;
+    for (size_t capacity = 16; capacity < 40; capacity++) {
+        coffer__escape_cut(text, strlen(text), out, capacity);
+        assert_true(strlen(out) < capacity);
+        const size_t half = (capacity - 4) / 2;
         assert_memory_equal(out, text, half);
         assert_string_equal(out + strlen(out) - half, text + strlen(text) - half);
     }
@@ -321,7 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_escape),
         cmocka_unit_test(test_what_misleads_a_terminal),
-        cmocka_unit_test(test_escape_into_little_room),
+        cmocka_unit_test(test_escape_into_little_capacity),
         cmocka_unit_test(test_escape_cut_keeps_both_ends),
         cmocka_unit_test(test_utf8_agrees_with_the_standard),
         cmocka_unit_test(test_write_u64),

@@ -52,7 +52,7 @@ static coffer_status watched_fail(coffer_error *err)
     return COFFER_ERR_IO;
 }
 
-static coffer_status watched_read(const coffer__source *source, uint64_t offset, void *buffer, size_t size,
+static coffer_status watched_read(const coffer__byte_source *source, uint64_t offset, void *buffer, size_t size,
                                   const coffer__watch *watch, coffer_error *err)
 {
     (void)watch;
@@ -76,18 +76,18 @@ static coffer_status watched_read(const coffer__source *source, uint64_t offset,
     return number == w->fail_at ? watched_fail(err) : COFFER_OK;
 }
 
-static void watched_close(coffer__source *source)
+static void watched_close(coffer__byte_source *source)
 {
     (void)source;
 }
 
 static const coffer__source_ops watched_ops = { .kind = "a test", .read_at = watched_read, .close = watched_close };
 
-static void watched_init(watched *w, coffer__source *source, const uint8_t *bytes, uint64_t size)
+static void watched_init(watched *w, coffer__byte_source *source, const uint8_t *bytes, uint64_t size)
 {
     *w = (watched){ .bytes = bytes, .size = size };
     pthread_mutex_init(&w->mutex, NULL);
-    *source = (coffer__source){ .ops = &watched_ops, .size = size };
+    *source = (coffer__byte_source){ .ops = &watched_ops, .size = size };
     source->state.kept = w;
 }
 
@@ -161,7 +161,7 @@ static void check_box(const coffer_tensor *tensor, const coffer__box *box, const
         memset(needed + at, 1, (size_t)box->run_size);
     }
     watched w;
-    coffer__source source;
+    coffer__byte_source source;
     watched_init(&w, &source, bytes, origin + tensor->size);
     uint8_t *touched_all = calloc(1, (size_t)(origin + tensor->size) + 1);
     assert_non_null(touched_all);
@@ -299,7 +299,7 @@ static watched read_column(uint64_t rows, uint64_t columns)
     uint8_t *column = malloc((size_t)rows * 4);
     assert_non_null(column);
     watched w;
-    coffer__source source;
+    coffer__byte_source source;
     watched_init(&w, &source, bytes, size);
     const coffer__transfer_options options = with_threads(1);
     const coffer__row row = { .source = &source, .box = &box, .size = rows * 4, .to = column };
@@ -340,7 +340,7 @@ static void short_lines_share_a_window(void **state)
     uint8_t *bytes = make_bytes(5000);
     uint8_t got[2000];
     watched w;
-    coffer__source source;
+    coffer__byte_source source;
     watched_init(&w, &source, bytes, 5000);
     const coffer__transfer_options options = with_threads(0);
     const coffer__row row = { .source = &source, .box = &box, .size = 2000, .to = got };
@@ -370,7 +370,7 @@ static void long_runs_and_many_rows(void **state)
     };
     for (uint32_t threads = 1; threads <= 5; threads += 2) {
         watched w;
-        coffer__source source;
+        coffer__byte_source source;
         watched_init(&w, &source, bytes, size);
         memset(got, 0, (size_t)size);
         const coffer__row rows[] = {
@@ -414,7 +414,7 @@ static void all_threads_work_at_once(void **state)
     uint8_t *got = malloc((size_t)size);
     assert_non_null(got);
     watched w;
-    coffer__source source;
+    coffer__byte_source source;
     pthread_barrier_t barrier;
     assert_int_equal(pthread_barrier_init(&barrier, NULL, 4), 0);
     watched_init(&w, &source, bytes, size);
@@ -542,7 +542,7 @@ static void the_first_failure_is_the_answer(void **state)
     assert_non_null(got);
     for (uint32_t threads = 1; threads <= 4; threads++) {
         watched w;
-        coffer__source source;
+        coffer__byte_source source;
         watched_init(&w, &source, bytes, size);
         w.fail_at = 2;
         watcher p = { .thread = pthread_self() };
@@ -585,7 +585,7 @@ static void short_and_middling_runs_fail_too(void **state)
             .strides = { 100000 },
         };
         watched w;
-        coffer__source source;
+        coffer__byte_source source;
         watched_init(&w, &source, bytes, size);
         w.fail_at = 3;
         const coffer__transfer_options options = with_threads(1);

@@ -89,7 +89,7 @@ static void a_password_is_not_repeated(void **state)
     assert_null(strstr(err.message, "secret"));
 }
 
-static void the_room_is_used_up_and_not_more(void **state)
+static void the_capacity_is_used_up_and_not_more(void **state)
 {
     (void)state;
     static char text[COFFER__URL_SIZE + 8];
@@ -227,7 +227,7 @@ static void files_beside_a_url(void **state)
 static void check_hub(const char *text, bool is_folder, const char *folder, const char *file)
 {
     coffer__hub_name name;
-    char found[COFFER__HUB_MOST_FILE + 1];
+    char found[COFFER__HUB_MAX_FILE + 1];
     assert_int_equal(coffer__hub_read(&name, text, NULL), COFFER_OK);
     coffer__hub_folder(&name, is_folder, found);
     assert_string_equal(found, folder);
@@ -243,7 +243,7 @@ static void files_beside_a_name_of_the_hub(void **state)
     check_hub("hf://o/n@main/a/", true, "a/", "a/c.json");
     check_hub("hf://o/n@main/a/d/b", false, "a/d/", "a/d/c.json");
     coffer__hub_name name;
-    char longest[COFFER__HUB_MOST_FILE];
+    char longest[COFFER__HUB_MAX_FILE];
     memset(longest, 'a', sizeof longest);
     assert_int_equal(coffer__hub_read(&name, "hf://o/n/a/b", NULL), COFFER_OK);
     assert_false(coffer__hub_beside(&name, false, longest, sizeof longest - 2));
@@ -259,7 +259,7 @@ int main(void)
         cmocka_unit_test(urls_are_read),
         cmocka_unit_test(what_cannot_be_meant_is_refused),
         cmocka_unit_test(a_password_is_not_repeated),
-        cmocka_unit_test(the_room_is_used_up_and_not_more),
+        cmocka_unit_test(the_capacity_is_used_up_and_not_more),
         cmocka_unit_test(redirects_are_followed),
         cmocka_unit_test(redirects_that_lead_astray_are_not),
         cmocka_unit_test(an_origin_is_scheme_host_and_port),

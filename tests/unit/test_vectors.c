@@ -370,29 +370,29 @@ static void test_parse_before_a_guard_page(void **state)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < vector_count; i++) {
         const vector *v = &vectors[i];
-        const size_t room = (v->size + page - 1) / page * page;
-        uint8_t *memory = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        const size_t capacity = (v->size + page - 1) / page * page;
+        uint8_t *memory = mmap(NULL, capacity + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         assert_ptr_not_equal(memory, MAP_FAILED);
-        assert_int_equal(mprotect(memory + room, page, PROT_NONE), 0);
+        assert_int_equal(mprotect(memory + capacity, page, PROT_NONE), 0);
         if (!is_empty(v)) {
-            memcpy(memory + room - v->size, v->bytes, v->size);
-            check_parse(v, "coffer_parse before a guard page", memory + room - v->size, v->size);
+            memcpy(memory + capacity - v->size, v->bytes, v->size);
+            check_parse(v, "coffer_parse before a guard page", memory + capacity - v->size, v->size);
         }
         if (!frame_is_wrong(v) && v->size >= 8 && header_length(v) <= v->size - 8) {
             const size_t needed = 8 + (size_t)header_length(v);
-            memcpy(memory + room - needed, v->bytes, needed);
-            check_parse(v, "coffer_parse of the header before a guard page", memory + room - needed, needed);
+            memcpy(memory + capacity - needed, v->bytes, needed);
+            check_parse(v, "coffer_parse of the header before a guard page", memory + capacity - needed, needed);
         }
-        assert_int_equal(munmap(memory, room + page), 0);
+        assert_int_equal(munmap(memory, capacity + page), 0);
     }
     expect_no_differences();
 }
 
-#define ROOM_BEHIND 64
+#define CAPACITY_BEHIND 64
 
 /* Tensors are read in another way where the header goes on behind them. With spaces after the text nothing else changes, but
    that what comes after the header does so later. */
-static void test_parse_with_room_behind(void **state)
+static void test_parse_with_capacity_behind(void **state)
 {
     (void)state;
     size_t seen = 0;
@@ -403,18 +403,18 @@ static void test_parse_with_room_behind(void **state)
             continue;
         }
         const size_t header_end = 8 + (size_t)header_length(&v);
-        uint8_t *bytes = malloc(v.size + ROOM_BEHIND);
+        uint8_t *bytes = malloc(v.size + CAPACITY_BEHIND);
         assert_non_null(bytes);
         memcpy(bytes, v.bytes, header_end);
-        memset(bytes + header_end, ' ', ROOM_BEHIND);
-        memcpy(bytes + header_end + ROOM_BEHIND, v.bytes + header_end, v.size - header_end);
-        const uint64_t length = header_length(&v) + ROOM_BEHIND;
+        memset(bytes + header_end, ' ', CAPACITY_BEHIND);
+        memcpy(bytes + header_end + CAPACITY_BEHIND, v.bytes + header_end, v.size - header_end);
+        const uint64_t length = header_length(&v) + CAPACITY_BEHIND;
         for (size_t k = 0; k < 8; k++) {
             bytes[k] = (uint8_t)(length >> (8 * k));
         }
-        v.at += v.at != COFFER_NO_OFFSET && v.at >= header_end ? ROOM_BEHIND : 0;
+        v.at += v.at != COFFER_NO_OFFSET && v.at >= header_end ? CAPACITY_BEHIND : 0;
         v.bytes = bytes;
-        v.size += ROOM_BEHIND;
+        v.size += CAPACITY_BEHIND;
         check_parse(&v, "coffer_parse with room behind", bytes, v.size);
         free(bytes);
         seen++;
@@ -929,7 +929,7 @@ int main(void)
         cmocka_unit_test(test_every_dtype_has_a_vector),
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_parse_before_a_guard_page),
-        cmocka_unit_test(test_parse_with_room_behind),
+        cmocka_unit_test(test_parse_with_capacity_behind),
         cmocka_unit_test(test_parse_unaligned),
         cmocka_unit_test(test_open_memory),
         cmocka_unit_test(test_open),

@@ -289,7 +289,7 @@ typedef struct piece {
     uint64_t size;
 } piece;
 
-#define MOST_PIECES 4096
+#define MAX_PIECES 4096
 
 /* Cuts all tensors into random pieces, in random order. */
 static size_t make_pieces(const coffer_header *header, piece *pieces)
@@ -300,7 +300,7 @@ static size_t make_pieces(const coffer_header *header, piece *pieces)
         for (uint64_t at = 0; at < size;) {
             uint64_t part = 1 + random_below(size > 10000 ? 1000 : 20);
             part = part < size - at ? part : size - at;
-            assert_true(count < MOST_PIECES);
+            assert_true(count < MAX_PIECES);
             pieces[count++] = (piece){ i, at, part };
             at += part;
         }
@@ -337,7 +337,7 @@ static void *write_pieces(void *arg)
 static void random_pieces_from_several_threads(void **state)
 {
     (void)state;
-    static piece pieces[MOST_PIECES];
+    static piece pieces[MAX_PIECES];
     coffer_header *header = header_of(specs, SPEC_COUNT, NULL);
     for (size_t round = 0; round < 6; round++) {
         coffer_error err;
@@ -380,7 +380,7 @@ static void random_pieces_from_several_threads(void **state)
 static void one_missing_piece_is_named(void **state)
 {
     (void)state;
-    static piece pieces[MOST_PIECES];
+    static piece pieces[MAX_PIECES];
     coffer_header *header = header_of(specs, SPEC_COUNT, NULL);
     for (size_t round = 0; round < 40; round++) {
         kept k;

@@ -30,9 +30,9 @@ typedef struct reading {
     size_t size;
     size_t fail_read; /* the number of the read that fails, from 1; 0: none does */
     size_t reads;
-    coffer__input input;
+    coffer__input_files input;
     coffer__zip zip;
-    coffer__plan plan;
+    coffer__import_plan plan;
     coffer_error err;
 } reading;
 
@@ -60,8 +60,8 @@ static void begin(reading *in)
 static coffer_status read_zip(reading *in, bool scan, const coffer_allocator *allocator)
 {
     const coffer__wants wants = { .scan = scan };
-    in->input = (coffer__input){ .ctx = in, .read = read_bytes, .size = in->size, .path = "" };
-    assert_int_equal(coffer__plan_begin(&in->plan, coffer_libc_allocator(), BUDGET, NULL), COFFER_OK);
+    in->input = (coffer__input_files){ .ctx = in, .read = read_bytes, .size = in->size, .path = "" };
+    assert_int_equal(coffer__import_plan_begin(&in->plan, coffer_libc_allocator(), BUDGET, NULL), COFFER_OK);
     return coffer__zip_read(&in->zip, &in->input, 0, 0, in->size, &wants, &in->plan, allocator, &in->err);
 }
 
@@ -70,7 +70,7 @@ static void end(reading *in, coffer_status status)
     if (status == COFFER_OK) {
         coffer__zip_free(&in->zip);
     }
-    coffer__plan_free(&in->plan);
+    coffer__import_plan_free(&in->plan);
 }
 
 static void test_an_archive(void **state)
@@ -173,7 +173,7 @@ static void test_names_that_clash(void **state)
         end(&in, COFFER_ERR_ARCHIVE);
         assert_int_equal(read_zip(&in, true, coffer_libc_allocator()), COFFER_OK);
         assert_int_equal(in.plan.findings.count, 1);
-        assert_int_equal(coffer__plan_findings(&in.plan)[0].weight, COFFER_WEIGHT_DANGER);
+        assert_int_equal(coffer__import_plan_findings(&in.plan)[0].weight, COFFER_WEIGHT_DANGER);
         end(&in, COFFER_OK);
     }
 }
@@ -213,8 +213,8 @@ static void test_what_follows_an_archive_is_noted(void **state)
     in.size += 3;
     assert_int_equal(read_zip(&in, false, coffer_libc_allocator()), COFFER_OK);
     assert_int_equal(in.plan.findings.count, 1);
-    assert_int_equal(coffer__plan_findings(&in.plan)[0].weight, COFFER_WEIGHT_NOTE);
-    assert_int_equal(coffer__plan_findings(&in.plan)[0].offset, ARCHIVE_SIZE);
+    assert_int_equal(coffer__import_plan_findings(&in.plan)[0].weight, COFFER_WEIGHT_NOTE);
+    assert_int_equal(coffer__import_plan_findings(&in.plan)[0].offset, ARCHIVE_SIZE);
     end(&in, COFFER_OK);
 }
 
@@ -387,10 +387,10 @@ static void begin_many(many *in, size_t member_size)
 static coffer_status look_at_many(many *in, bool scan, const coffer_allocator *allocator)
 {
     coffer__zip zip;
-    coffer__plan plan;
+    coffer__import_plan plan;
     const coffer__wants wants = { .scan = scan };
-    const coffer__input input = { .ctx = in, .read = read_many, .size = in->size, .path = "" };
-    assert_int_equal(coffer__plan_begin(&plan, coffer_libc_allocator(), BUDGET, NULL), COFFER_OK);
+    const coffer__input_files input = { .ctx = in, .read = read_many, .size = in->size, .path = "" };
+    assert_int_equal(coffer__import_plan_begin(&plan, coffer_libc_allocator(), BUDGET, NULL), COFFER_OK);
     coffer_status status = coffer__zip_read(&zip, &input, 0, 0, in->size, &wants, &plan, allocator, &in->err);
     for (size_t i = 0; status == COFFER_OK && i < MANY; i++) {
         uint8_t beginning[200] = { 0 };
@@ -406,7 +406,7 @@ static coffer_status look_at_many(many *in, bool scan, const coffer_allocator *a
     if (status == COFFER_OK) {
         coffer__zip_free(&zip);
     }
-    coffer__plan_free(&plan);
+    coffer__import_plan_free(&plan);
     return status;
 }
 

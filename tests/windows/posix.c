@@ -54,9 +54,9 @@ char *mkdtemp(char *name)
     return NULL;
 }
 
-static wchar_t *wide(const char *text, wchar_t room[1024])
+static wchar_t *wide(const char *text, wchar_t capacity[1024])
 {
-    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, room, 1024) > 0 ? room : NULL;
+    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, capacity, 1024) > 0 ? capacity : NULL;
 }
 
 static int error_of_system(void)
@@ -79,9 +79,9 @@ int shim_open(const char *path, int flags, ...)
                       : (flags & O_EXCL) != 0  ? CREATE_NEW
                       : (flags & O_TRUNC) != 0 ? CREATE_ALWAYS
                                                : OPEN_ALWAYS;
-    wchar_t room[1024];
-    HANDLE handle = CreateFileW(wide(path, room), rights, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
-                                how, FILE_FLAG_BACKUP_SEMANTICS, NULL);
+    wchar_t capacity[1024];
+    HANDLE handle = CreateFileW(wide(path, capacity), rights, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+                                NULL, how, FILE_FLAG_BACKUP_SEMANTICS, NULL);
     return handle == INVALID_HANDLE_VALUE ? error_of_system() : _open_osfhandle((intptr_t)handle, flags | _O_BINARY);
 }
 
@@ -95,9 +95,9 @@ FILE *shim_fopen(const char *path, const char *mode)
 
 int shim_unlink(const char *path)
 {
-    wchar_t room[1024];
-    (void)SetFileAttributesW(wide(path, room), FILE_ATTRIBUTE_NORMAL);
-    return DeleteFileW(room) != 0 ? 0 : error_of_system();
+    wchar_t capacity[1024];
+    (void)SetFileAttributesW(wide(path, capacity), FILE_ATTRIBUTE_NORMAL);
+    return DeleteFileW(capacity) != 0 ? 0 : error_of_system();
 }
 
 /* Only whether a descriptor is open. */
@@ -125,8 +125,8 @@ ssize_t pwrite(int fd, const void *bytes, size_t size, int64_t offset)
 /* By handles, since a test may have put a function of its own in the place of what the library opens files by. */
 static HANDLE open_to_see(const char *path, DWORD access, DWORD flags)
 {
-    wchar_t room[1024];
-    return CreateFileW(wide(path, room), access, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+    wchar_t capacity[1024];
+    return CreateFileW(wide(path, capacity), access, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
                        OPEN_EXISTING, flags | FILE_FLAG_BACKUP_SEMANTICS, NULL);
 }
 
@@ -204,9 +204,9 @@ int shim_chmod(const char *path, unsigned mode)
                      (rights == 0 || AddAccessAllowedAce(&privacy.access.list, ACL_REVISION, rights, everybody) != 0) &&
                      SetKernelObjectSecurity(handle, DACL_SECURITY_INFORMATION, &privacy.descriptor) != 0;
     (void)CloseHandle(handle);
-    wchar_t room[1024];
+    wchar_t capacity[1024];
     const DWORD mark = (mode & 0200) != 0 ? FILE_ATTRIBUTE_NORMAL : FILE_ATTRIBUTE_READONLY;
-    return done && SetFileAttributesW(wide(path, room), mark) != 0 ? 0 : error_of_system();
+    return done && SetFileAttributesW(wide(path, capacity), mark) != 0 ? 0 : error_of_system();
 }
 
 int shim_truncate(const char *path, int64_t size)
@@ -233,8 +233,8 @@ int shim_rename(const char *from, const char *to)
 
 int shim_rmdir(const char *path)
 {
-    wchar_t room[1024];
-    return RemoveDirectoryW(wide(path, room)) != 0 ? 0 : error_of_system();
+    wchar_t capacity[1024];
+    return RemoveDirectoryW(wide(path, capacity)) != 0 ? 0 : error_of_system();
 }
 
 int link(const char *from, const char *to)
@@ -280,8 +280,8 @@ int setenv(const char *name, const char *value, int replace)
 
 int unsetenv(const char *name)
 {
-    wchar_t room[1024];
-    (void)SetEnvironmentVariableW(wide(name, room), NULL);
+    wchar_t capacity[1024];
+    (void)SetEnvironmentVariableW(wide(name, capacity), NULL);
     return 0;
 }
 

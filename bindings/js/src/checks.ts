@@ -4,7 +4,7 @@ import { CofferError } from "./errors.js";
 import type { Source } from "./source.js";
 import type { Integer } from "./integers.js";
 
-const MOST = 0xffff_ffff_ffff_ffffn;
+const MAX = 0xffff_ffff_ffff_ffffn;
 
 function shown(value: unknown): string {
   if (value === undefined || value === null || typeof value === "number" || typeof value === "bigint") {
@@ -17,7 +17,7 @@ function shown(value: unknown): string {
 export function unsigned(value: unknown, what: string): bigint {
   const isWhole = typeof value === "bigint" || Number.isSafeInteger(value);
   const number = isWhole ? BigInt(value as Integer) : -1n;
-  if (number < 0n || number > MOST) {
+  if (number < 0n || number > MAX) {
     throw new CofferError("ARGUMENT", `${what} is a whole number from 0 to 2^64 - 1, not ${shown(value)}`);
   }
   return number;

@@ -252,8 +252,8 @@ export class Instance<Exports extends CommonExports> {
  * for each takes gigabytes of addresses, which engines get back only when they collect garbage: thousands of new ones in a row
  * can bring a process to a halt.
  */
-const MOST_KEPT = 4 << 20;
-const MOST_IDLE = 16;
+const MAX_KEPT = 4 << 20;
+const MAX_IDLE = 16;
 
 function fromBase64(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
@@ -292,7 +292,7 @@ class Instances<Exports extends CommonExports> {
   }
 
   #giveBack(instance: Instance<Exports>): void {
-    if (instance.buffer.byteLength <= MOST_KEPT && this.#idle.length < MOST_IDLE) {
+    if (instance.buffer.byteLength <= MAX_KEPT && this.#idle.length < MAX_IDLE) {
       this.#idle.push(instance);
     }
   }

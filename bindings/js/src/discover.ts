@@ -26,7 +26,7 @@ export const USUAL_NAMES = ["model", "diffusion_pytorch_model"].flatMap((name) =
 ]);
 
 /** Missing files that a message names. */
-const MOST_NAMED = 3;
+const MAX_NAMED = 3;
 
 /** A model's files: one, its index, or a set of them. */
 export interface Discovered {
@@ -85,8 +85,8 @@ export async function missingWords(
   if (count === 1) {
     return `this file of the model does not exist: ${why}`;
   }
-  const named = await Promise.all(missing.slice(0, MOST_NAMED).map(quoted));
-  const last = count > MOST_NAMED ? `${count - MOST_NAMED} more` : named.pop();
+  const named = await Promise.all(missing.slice(0, MAX_NAMED).map(quoted));
+  const last = count > MAX_NAMED ? `${count - MAX_NAMED} more` : named.pop();
   const list = named.length > 0 ? `${named.join(", ")} and ${last}` : last;
   return `${count} of the model's ${total} files do not exist: ${why}: ${list}`;
 }
@@ -100,7 +100,7 @@ async function assertComplete(place: Place, files: readonly string[]): Promise<v
   }
   const there = new Set(files.map((file) => readShardName(file)!.number));
   const missing: string[] = [];
-  for (let number = 1; missing.length < MOST_NAMED && number <= total; number++) {
+  for (let number = 1; missing.length < MAX_NAMED && number <= total; number++) {
     if (!there.has(number)) {
       const pad = (value: number) => String(value).padStart(digits, "0");
       missing.push(`${prefix}${pad(number)}-of-${pad(total)}${FILE_ENDING}`);

@@ -9,7 +9,7 @@ import { CofferError, type ErrorDetails } from "./errors.js";
 import type { Code, Dtype as KnownDtype } from "./generated/tables.js";
 import { countParameters, type ModelConfig } from "./parameters.js";
 import { inParallel } from "./pieces.js";
-import { INDEX_HEAD, MOST_INDEX_BYTES, parseIndex, type Index } from "./shards.js";
+import { INDEX_HEAD, MAX_INDEX_BYTES, parseIndex, type Index } from "./shards.js";
 import { HttpError, HttpSource, HUB_URL } from "./source_http.js";
 import { readTable, type Table } from "./table.js";
 
@@ -189,8 +189,8 @@ function asHubError(error: unknown, path: string): unknown {
 
 // ---- Requests -----------------------------------------------------------------------------------------------------------
 
-const MOST_SHARDS = 10_000;
-const MOST_CONFIG_BYTES = 10_000_000;
+const MAX_SHARDS = 10_000;
+const MAX_CONFIG_BYTES = 10_000_000;
 const AT_ONCE = 20;
 
 /** A revision of a repository. */
@@ -439,13 +439,13 @@ async function readSingle(repository: Repository, path: string): Promise<Found> 
 
 async function readIndex(repository: Repository, path: string): Promise<{ index: SafetensorsIndexJson; known: Index }> {
   try {
-    const bytes = await repository.whole(path, MOST_INDEX_BYTES);
+    const bytes = await repository.whole(path, MAX_INDEX_BYTES);
     const known = await parseIndex(bytes, path, true);
     const { length } = known.files;
     known.files.forEach(assertSafeShardFilename);
-    if (length > MOST_SHARDS) {
+    if (length > MAX_SHARDS) {
       throw new SafetensorParseError(
-        `Too many shard files (${length}). Maximum supported is ${MOST_SHARDS}.`,
+        `Too many shard files (${length}). Maximum supported is ${MAX_SHARDS}.`,
         "INDEX_TOO_LARGE",
       );
     }
@@ -511,7 +511,7 @@ async function readModel(repository: Repository, params: ParseSafetensorsMetadat
 /** config.json; null when there is none that can be used. */
 async function readConfig(repository: Repository): Promise<ModelConfig | null> {
   try {
-    return JSON.parse(decodeText(await repository.whole("config.json", MOST_CONFIG_BYTES))) as ModelConfig;
+    return JSON.parse(decodeText(await repository.whole("config.json", MAX_CONFIG_BYTES))) as ModelConfig;
   } catch {
     repository.signal?.throwIfAborted();
     return null;

@@ -30,7 +30,7 @@ import {
   countExtraShards,
   countMiscounted,
   INDEX_ENDING,
-  MOST_INDEX_BYTES,
+  MAX_INDEX_BYTES,
   parseIndex,
   type Index as ModelIndex,
 } from "./shards.js";
@@ -584,11 +584,11 @@ async function missing(cause: unknown, file: string, files: readonly string[], p
 async function readWhole(source: Source, options: OpenOptions): Promise<Uint8Array> {
   const head = await readHead(source, options.signal);
   const size = source.size ?? head.length;
-  if (size > MOST_INDEX_BYTES) {
-    const message = `the index has ${size} bytes, and at most ${MOST_INDEX_BYTES} are read`;
+  if (size > MAX_INDEX_BYTES) {
+    const message = `the index has ${size} bytes, and at most ${MAX_INDEX_BYTES} are read`;
     throw new CofferError("INDEX_TOO_LARGE", message, {
       path: source.name,
-      expected: MOST_INDEX_BYTES,
+      expected: MAX_INDEX_BYTES,
       actual: size,
     });
   }

@@ -80,8 +80,8 @@ export async function planSlice(
 }
 
 /** Bytes between two runs that are rather read than left out, and bytes of one read. */
-const MOST_GAP = 64n << 10n;
-const MOST_READ = 8n << 20n;
+const MAX_GAP = 64n << 10n;
+const MAX_READ = 8n << 20n;
 
 /** Neighbouring runs that one read gets. */
 export interface Span {
@@ -121,8 +121,8 @@ export function* spans(runs: Runs): Generator<Span> {
     if (span !== undefined) {
       const begin = start < span.begin ? start : span.begin;
       const last = end > span.end ? end : span.end;
-      const near = start <= span.end + MOST_GAP && span.begin <= end + MOST_GAP;
-      if (near && last - begin <= MOST_READ) {
+      const near = start <= span.end + MAX_GAP && span.begin <= end + MAX_GAP;
+      if (near && last - begin <= MAX_READ) {
         span.begin = begin;
         span.end = last;
         span.starts.push(start);

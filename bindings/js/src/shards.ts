@@ -14,13 +14,13 @@ export const INDEX_ENDING = ".index.json";
  */
 const HEAD_BASE = 2048;
 const HEAD_EACH = 96;
-const MOST_HEAD = 4 << 20;
+const MAX_HEAD = 4 << 20;
 
 /** What is asked of an index at first: nearly every one is smaller. */
 export const INDEX_HEAD = 8 << 20;
 
 /** The limit of an index. */
-export const MOST_INDEX_BYTES = 250_000_000;
+export const MAX_INDEX_BYTES = 250_000_000;
 
 // ---- Names --------------------------------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ function headSizes(files: readonly string[], tensors: readonly string[], owners:
   for (const [i, tensor] of tensors.entries()) {
     sizes[owners[i]!] = sizes[owners[i]!]! + tensor.length + HEAD_EACH;
   }
-  return new Map(files.map((file, i) => [file, Math.min(sizes[i]!, MOST_HEAD)]));
+  return new Map(files.map((file, i) => [file, Math.min(sizes[i]!, MAX_HEAD)]));
 }
 
 /**

@@ -69,7 +69,7 @@ class Interrupted extends CofferError {
 }
 
 /** Bytes that make a new beginning of counting retries. */
-const LEAST_PROGRESS = 1 << 20;
+const MIN_PROGRESS = 1 << 20;
 
 /** How often; milliseconds before the first retry, and the most of any. A server may ask for more, up to a minute. */
 const RETRIES = 3;
@@ -128,7 +128,7 @@ const WORDS: readonly [(status: number) => boolean, "NOT_FOUND" | "ACCESS" | "HT
 ];
 
 /** Bytes of an error's page that are read. */
-const MOST_WORDS = 64 << 10;
+const MAX_WORDS = 64 << 10;
 
 /** What a server says of its failure, of which a part is enough. */
 async function wordsOf(response: Response): Promise<Readonly<Record<string, unknown>>> {
@@ -136,7 +136,7 @@ async function wordsOf(response: Response): Promise<Readonly<Record<string, unkn
   let text = "";
   const decoder = new TextDecoder();
   try {
-    while (reader !== undefined && text.length < MOST_WORDS) {
+    while (reader !== undefined && text.length < MAX_WORDS) {
       const { done, value } = await reader.read();
       if (done) {
         break;
@@ -225,7 +225,7 @@ export class HttpSource implements Source {
         ),
       );
       used += taken;
-      short = taken >= LEAST_PROGRESS ? 0 : short + 1;
+      short = taken >= MIN_PROGRESS ? 0 : short + 1;
       if (used < size && short > this.#retries) {
         throw new CofferError("ANSWER", `the server's answers end early: ${used} of ${size} bytes came; try again`, {
           path: this.name,

@@ -22,7 +22,7 @@ compile=(
     -fno-ident -ffile-prefix-map="$root=." -Wall -Wextra -Werror -Wno-missing-prototypes
     -I "$root/include" -I "$root/src/core" -I "$root/src/format" -I "$here"
 )
-model_rooms=(-I "$root/src/hash" -I "$root/src/io" -I "$root/src/model")
+model_rooms=(-I "$root/src/hash" -I "$root/src/os" -I "$root/src/io" -I "$root/src/model")
 if [ "$1" = --options ]; then
     printf '%s\n' "${compile[@]:1}" "${model_rooms[@]}"
     exit

@@ -103,7 +103,7 @@ extern const coffer_allocator js_arena;
 
 /* Forgets all that the arena has. */
 void js_arena_reset(void);
-/* Room for `count` items; NULL, with the failure told, when there is none. No items take the room of one. */
-void *js_room(size_t count, size_t size);
+/* Space for `count` items; NULL, with the failure told, when there is none. No items take the space of one. */
+void *js_capacity(size_t count, size_t size);
 
 #endif

@@ -8,7 +8,7 @@ static coffer_header *header;
 
 JS_EXPORT(coffer_js_header_new) coffer_status coffer_js_header_new(void)
 {
-    return coffer__header_new(&header, &js_arena, &js_state.error);
+    return coffer__header_create(&header, &js_arena, &js_state.error);
 }
 
 JS_EXPORT(coffer_js_header_add)

@@ -40,14 +40,14 @@ static void columns_measure(columns *to, const coffer_table *table)
 
 static bool columns_allocate(columns *to, size_t count)
 {
-    to->offsets = js_room(count, sizeof *to->offsets);
-    to->sizes = js_room(count, sizeof *to->sizes);
-    to->dimensions = js_room(to->dimension_count, sizeof *to->dimensions);
-    to->ranks = js_room(count, sizeof *to->ranks);
-    to->positions = js_room(count, sizeof *to->positions);
-    to->name_ends = js_room(count, sizeof *to->name_ends);
-    to->dtypes = js_room(count, sizeof *to->dtypes);
-    to->names = js_room(to->names_size, 1);
+    to->offsets = js_capacity(count, sizeof *to->offsets);
+    to->sizes = js_capacity(count, sizeof *to->sizes);
+    to->dimensions = js_capacity(to->dimension_count, sizeof *to->dimensions);
+    to->ranks = js_capacity(count, sizeof *to->ranks);
+    to->positions = js_capacity(count, sizeof *to->positions);
+    to->name_ends = js_capacity(count, sizeof *to->name_ends);
+    to->dtypes = js_capacity(count, sizeof *to->dtypes);
+    to->names = js_capacity(to->names_size, 1);
     return to->offsets != NULL && to->sizes != NULL && to->dimensions != NULL && to->ranks != NULL &&
            to->positions != NULL && to->name_ends != NULL && to->dtypes != NULL && to->names != NULL;
 }
@@ -103,9 +103,9 @@ static coffer_status columns_pairs(const coffer_table *table)
         (void)coffer_table_metadata_at(table, i, &pair);
         size += pair.key_len + pair.value_len;
     }
-    uint32_t *ends = js_room(2 * count, sizeof *ends);
-    uint32_t *positions = js_room(count, sizeof *positions);
-    char *texts = js_room(size, 1);
+    uint32_t *ends = js_capacity(2 * count, sizeof *ends);
+    uint32_t *positions = js_capacity(count, sizeof *positions);
+    char *texts = js_capacity(size, 1);
     if (ends == NULL || positions == NULL || texts == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -119,7 +119,7 @@ static coffer_status columns_pairs(const coffer_table *table)
         text += pair.value_len;
         ends[2 * i + 1] = (uint32_t)(text - texts);
         /* A pair's texts follow it: see table.h. */
-        positions[i] = ((const coffer__pair *)(const void *)pair.key - 1)->position;
+        positions[i] = ((const coffer__text_pair *)(const void *)pair.key - 1)->position;
     }
     js_state.pair_count = (uint32_t)count;
     js_state.pair_ends = column_address(ends);

@@ -2,13 +2,13 @@
 /* Index → columns, as js_columns.c does it with tables. */
 #include "index.h"
 #include "js.h"
-#include "place_name.h"
+#include "model_dir_name.h"
 
 #include <string.h>
 
 _Static_assert(INDEX_RECORDS == COFFER__INDEX_RECORDS, "the answer has them all");
 
-static coffer__index index_read;
+static coffer__model_index index_read;
 
 /* For whoever judges names by rules of his own, afterwards. */
 static coffer_status index_any_name(const char *name, size_t name_len, uint64_t offset, coffer_error *err)
@@ -30,8 +30,8 @@ typedef struct index_texts {
 /* `size` is less than that of the index, which has every name at least once. */
 static bool index_texts_new(index_texts *texts, size_t count, size_t size)
 {
-    texts->text = js_room(size, 1);
-    texts->ends = js_room(count, sizeof *texts->ends);
+    texts->text = js_capacity(size, 1);
+    texts->ends = js_capacity(count, sizeof *texts->ends);
     texts->used = 0;
     return texts->text != NULL && texts->ends != NULL;
 }
@@ -50,8 +50,8 @@ static coffer_status index_tell_entries(void)
         size += index_read.entries[i].name.len;
     }
     index_texts names;
-    uint32_t *positions = js_room(index_read.count, sizeof *positions);
-    uint32_t *files = js_room(index_read.count, sizeof *files);
+    uint32_t *positions = js_capacity(index_read.count, sizeof *positions);
+    uint32_t *files = js_capacity(index_read.count, sizeof *files);
     if (!index_texts_new(&names, index_read.count, size) || positions == NULL || files == NULL) {
         return COFFER_ERR_MEMORY;
     }
@@ -106,7 +106,7 @@ static void index_tell_metadata(void)
 /* Reads an index. Unless `any_name`, its files have to be plain names of files in its own folder. */
 JS_EXPORT(coffer_js_index) coffer_status coffer_js_index(const uint8_t *text, size_t text_size, unsigned any_name)
 {
-    coffer__index_judge *judge = any_name != 0 ? index_any_name : coffer__place_check_name;
+    coffer__index_judge *judge = any_name != 0 ? index_any_name : coffer__model_dir_check_name;
     coffer_status status = coffer__index_read(&index_read, text, text_size, judge, &js_arena, &js_state.error);
     if (status != COFFER_OK) {
         return status;

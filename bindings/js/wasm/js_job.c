@@ -17,7 +17,7 @@ JS_EXPORT(coffer_js_alloc) void *coffer_js_alloc(size_t size)
     return js_arena.alloc(js_arena.ctx, size);
 }
 
-void *js_room(size_t count, size_t size)
+void *js_capacity(size_t count, size_t size)
 {
     return coffer__alloc_array(&js_arena, count, size, &js_state.error);
 }

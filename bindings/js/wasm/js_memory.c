@@ -2,7 +2,7 @@
 /*
  * The module's memory: what libc and the compiler's own library would do, and an arena.
  *
- *   static data | stack | arena → … room … | end of the memory, which grows by pages of 64 KiB
+ *   static data | stack | arena → … space … | end of the memory, which grows by pages of 64 KiB
  *
  * An instance does one job at a time and forgets all of it at once (js_arena_reset), so the arena only goes up. What was
  * allocated last can be resized and freed in place, which is how a table grows; anything else that is freed is found

@@ -14,11 +14,11 @@ JS_EXPORT(coffer_js_version) const char *coffer_js_version(void)
     return coffer_version();
 }
 
-/* Text that is safe to show, in the answer's bytes. With `room` it loses its middle when it and a NUL take more bytes. */
-JS_EXPORT(coffer_js_escape) coffer_status coffer_js_escape(const char *text, size_t text_len, size_t room)
+/* Text that is safe to show, in the answer's bytes. With `capacity` it loses its middle when it and a NUL take more bytes. */
+JS_EXPORT(coffer_js_escape) coffer_status coffer_js_escape(const char *text, size_t text_len, size_t capacity)
 {
-    const size_t size = room > 0 ? room : coffer_escape(text, text_len, NULL, 0) + 1;
-    char *out = js_room(size, 1);
+    const size_t size = capacity > 0 ? capacity : coffer_escape(text, text_len, NULL, 0) + 1;
+    char *out = js_capacity(size, 1);
     if (out == NULL) {
         return COFFER_ERR_MEMORY;
     }

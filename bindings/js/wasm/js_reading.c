@@ -9,7 +9,7 @@ static coffer__reading reading;
 /* What a reading looks for and accepts. */
 enum { FLAG_ALL_NOTES = 1, FLAG_UNKNOWN_DTYPES = 2, FLAG_HIDDEN_BYTES = 4 };
 
-/* Begins with the first `size` bytes of the file, which coffer_js_alloc made room for. A size of the file, or of the
+/* Begins with the first `size` bytes of the file, which coffer_js_alloc made space for. A size of the file, or of the
    largest header, that is 0 is not known. */
 JS_EXPORT(coffer_js_read)
 coffer_status coffer_js_read(const uint8_t *bytes, size_t size, uint64_t file_size, uint64_t max_header_size,

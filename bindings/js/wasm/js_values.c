@@ -3,7 +3,7 @@
 #include "js.h"
 #include "slice.h"
 
-#define MOST_INDICES 4096u
+#define MAX_INDICES 4096u
 
 /* ---- slices ---- */
 
@@ -30,9 +30,9 @@ coffer_status coffer_js_slice(unsigned dtype, const uint64_t *shape, size_t rank
     const coffer_tensor tensor = {
         .name = "", .shape = shape, .size = tensor_size, .rank = (uint32_t)rank, .dtype = (coffer_dtype)dtype
     };
-    size_t count = MOST_INDICES;
-    coffer_index *indices = js_room(MOST_INDICES, sizeof *indices);
-    uint64_t *result = js_room(rank, sizeof *result);
+    size_t count = MAX_INDICES;
+    coffer_index *indices = js_capacity(MAX_INDICES, sizeof *indices);
+    uint64_t *result = js_capacity(rank, sizeof *result);
     if (indices == NULL || result == NULL) {
         return COFFER_ERR_MEMORY;
     }

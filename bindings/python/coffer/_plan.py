@@ -41,7 +41,7 @@ class Cost(NamedTuple):
 
 
 # As many as the library can name.
-_MOST_DIMENSIONS = 1 << 31
+_MAX_DIMENSIONS = 1 << 31
 
 # How an item was added, so that it can be added again: the method of the native plan, and its arguments.
 _How = tuple[str, tuple[Any, ...]]
@@ -187,7 +187,7 @@ def _given(rules: Rules) -> list[tuple[str, int]]:
     for pattern, dim in rules.items():
         if not isinstance(pattern, str) or not (dim is None or isinstance(dim, int)):
             raise wrong_type(f"a rule is a pattern and a dimension or None, not {pattern!r}: {dim!r}")
-        if dim is not None and not 0 <= dim < _MOST_DIMENSIONS:
+        if dim is not None and not 0 <= dim < _MAX_DIMENSIONS:
             raise wrong_argument(f"the rule for '{pattern}' has the dimension {dim}: they count from 0, and None splits nothing")
     return [(pattern, -1 if dim is None else dim) for pattern, dim in rules.items()]
 

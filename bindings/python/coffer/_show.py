@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 Info = tuple[str, str, tuple[int, ...], int, int]  # as Model.infos has it: name, dtype, shape, offset, nbytes
 
 # Characters of a name that are shown, and dimensions of a shape.
-NAME_MOST = 120
-RANK_MOST = 12
+NAME_MAX = 120
+RANK_MAX = 12
 
 
 class Share(NamedTuple):
@@ -32,8 +32,8 @@ class Share(NamedTuple):
 
 def plain(text: str) -> str:
     """Text that is safe to print: cut in the middle where it is long, and what cannot be printed escaped."""
-    if len(text) > NAME_MOST:
-        half = NAME_MOST // 2
+    if len(text) > NAME_MAX:
+        half = NAME_MAX // 2
         return f"{plain(text[:half])}…{plain(text[-half + 1 :])}"
     return text if text.isprintable() else repr(text)[1:-1]
 
@@ -52,8 +52,8 @@ def counted(count: int, thing: str) -> str:
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    shown = " × ".join(map(str, shape[:RANK_MOST]))
-    return f"{shown} × …" if len(shape) > RANK_MOST else shown or "scalar"
+    shown = " × ".join(map(str, shape[:RANK_MAX]))
+    return f"{shown} × …" if len(shape) > RANK_MAX else shown or "scalar"
 
 
 def rows(infos: Iterable[Info], most: int) -> list[tuple[str, str, str, str]]:

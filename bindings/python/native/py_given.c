@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that callers give: those of a tensor, or room for them. Memory of unsigned bytes has no dtype, and is taken as it is. All else
+ * Bytes that callers give: those of a tensor, or space for them. Memory of unsigned bytes has no dtype, and is taken as it is. All else
  * has one, and would be silently wrong where that is not the tensor's: coffer._given casts it, or refuses it.
  */
 #include "py_native.h"

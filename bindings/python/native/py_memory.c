@@ -23,7 +23,7 @@
 /* Less is not worth a trial, and is often memory that was used before. */
 #define MEMORY_LARGE ((uint64_t)256 << 20)
 /* A block that is slower than small pages counts once, as a thread may have lost its processor; one that is far slower, twice. */
-#define MEMORY_MOST_SLOW 2u
+#define MEMORY_MAX_SLOW 2u
 
 #ifdef MADV_HUGEPAGE
 
@@ -60,9 +60,9 @@ static uint64_t memory_try_small(void)
 /* Faults memory in by blocks of huge pages, as long as that is the faster way. */
 static void memory_fault_all(py_pages *pages, char *memory, size_t size)
 {
-    for (size_t at = 0; size - at >= MEMORY_BLOCK && pages->slow < MEMORY_MOST_SLOW; at += MEMORY_BLOCK) {
+    for (size_t at = 0; size - at >= MEMORY_BLOCK && pages->slow < MEMORY_MAX_SLOW; at += MEMORY_BLOCK) {
         if (madvise(memory + at, MEMORY_BLOCK, MADV_HUGEPAGE) != 0) {
-            pages->slow = MEMORY_MOST_SLOW;
+            pages->slow = MEMORY_MAX_SLOW;
             return;
         }
         const uint64_t taken = memory_fault(memory + at, MEMORY_HUGE_PAGE);
@@ -115,7 +115,7 @@ void *py_memory_new(size_t size, py_pages *pages)
         const coffer_allocator *libc = coffer_libc_allocator();
         return libc->alloc(libc->ctx, least);
     }
-    const bool tried = pages->small_cost > 0 && pages->slow < MEMORY_MOST_SLOW && size >= MEMORY_BLOCK;
+    const bool tried = pages->small_cost > 0 && pages->slow < MEMORY_MAX_SLOW && size >= MEMORY_BLOCK;
     return tried ? memory_new_tried(pages, size) : malloc(least);
 }
 

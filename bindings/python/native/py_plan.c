@@ -288,8 +288,8 @@ static PyObject *plan_shard(PyObject *object, PyObject *args, PyObject *kwargs)
     PyObject *added = NULL;
     if (plan_target_init(object, &target, place, device) == 0) {
         const size_t from_start = (size_t)(dim < 0 ? dim + (Py_ssize_t)tensor->rank : dim);
-        const coffer_status status = coffer_plan_add_shard(plan, tensor, from_start, sizes, count, rank, world,
-                                                           target.place, target.device, &item, &err);
+        const coffer_status status = coffer_plan_add_rank(plan, tensor, from_start, sizes, count, rank, world,
+                                                          target.place, target.device, &item, &err);
         added = plan_added(object, status, item, &err);
     }
     PyMem_Free(target.strides);

@@ -74,7 +74,7 @@ static int job_check_sizes(const py_state *state, const serialize_job *job)
     return 0;
 }
 
-/* Declares everything, with room for digests if an algorithm is given, and builds the header. On failure nothing is left to release. */
+/* Declares everything, with space for digests if an algorithm is given, and builds the header. On failure nothing is left to release. */
 static int job_init(const py_state *state, serialize_job *job, PyObject *entries, PyObject *metadata,
                     const coffer_header_options *options, coffer_algorithm digests)
 {

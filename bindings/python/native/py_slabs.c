@@ -34,15 +34,15 @@ static int slabs_set(PyObject *list, Py_ssize_t at, uint64_t value)
 
 static int slabs_put(slabs_layout *layout, Py_ssize_t at, uint64_t size)
 {
-    const uint64_t room = (size + layout->alignment - 1) & ~(uint64_t)(layout->alignment - 1);
-    if (layout->end + room > layout->most && slabs_end_slab(layout) < 0) {
+    const uint64_t capacity = (size + layout->alignment - 1) & ~(uint64_t)(layout->alignment - 1);
+    if (layout->end + capacity > layout->most && slabs_end_slab(layout) < 0) {
         return -1;
     }
     if (slabs_set(layout->of, at, (uint64_t)PyList_Size(layout->slabs)) < 0 ||
         slabs_set(layout->begins, at, layout->end) < 0) {
         return -1;
     }
-    layout->end += room;
+    layout->end += capacity;
     layout->count++;
     return 0;
 }

@@ -230,7 +230,7 @@ static const py_view *tensor_exported(PyObject *object)
     return view;
 }
 
-/* `lengths` has room for shape and strides. What has no format is bytes to those who ask for none. */
+/* `lengths` has space for shape and strides. What has no format is bytes to those who ask for none. */
 static void tensor_fill_buffer(Py_buffer *buffer, const py_view *view, const py_part *part, Py_ssize_t *lengths,
                                int flags)
 {

@@ -22,13 +22,13 @@
 #include "cli_keys.h"
 #include "cli_screen.h"
 
-#define BROWSE_LEAST_COLUMNS 40
-#define BROWSE_LEAST_ROWS 10
-#define BROWSE_INPUT_MOST 256 /* bytes of what is typed after / and f */
+#define BROWSE_MIN_COLUMNS 40
+#define BROWSE_MIN_ROWS 10
+#define BROWSE_INPUT_MAX 256 /* bytes of what is typed after / and f */
 
 typedef enum browse_view {
     BROWSE_VIEW_LIST = 0,
-    BROWSE_VIEW_DETAILS, /* as a page; beside the list it is shown where there is room */
+    BROWSE_VIEW_DETAILS, /* as a page; beside the list it is shown where there is space */
     BROWSE_VIEW_SLICE,   /* the numbers of a tensor, opened from its details */
     BROWSE_VIEW_METADATA,
     BROWSE_VIEW_MAP,
@@ -38,7 +38,7 @@ typedef enum browse_view {
 typedef enum browse_prompt { BROWSE_PROMPT_NONE = 0, BROWSE_PROMPT_SEARCH, BROWSE_PROMPT_FILTER } browse_prompt;
 
 typedef struct browse_input {
-    char text[BROWSE_INPUT_MOST]; /* ends in a NUL */
+    char text[BROWSE_INPUT_MAX]; /* ends in a NUL */
     size_t len;
 } browse_input;
 
@@ -107,7 +107,7 @@ void browse_draw(browse *state, cli_screen *screen);
 
 /* The rows of the list, and of a page. */
 size_t browse_list_rows(const browse *state);
-/* Columns of the list, and of the details beside it; those are 0 where there is no room. */
+/* Columns of the list, and of the details beside it; those are 0 where there is no space. */
 size_t browse_list_columns(const browse *state);
 size_t browse_side_columns(const browse *state);
 /* Columns of the page that is shown. */

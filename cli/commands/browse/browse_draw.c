@@ -15,9 +15,9 @@
 
 #define SIZE_COLUMNS 9  /* "999.9 MB" and a space */
 #define SHARE_COLUMNS 7 /* "100.0 %" */
-#define SHAPE_MOST 24
-#define NAME_LEAST 24
-#define LABEL_MOST 1024 /* bytes of a name that are drawn; no screen has room for more */
+#define SHAPE_MAX 24
+#define NAME_MIN 24
+#define LABEL_MAX 1024 /* bytes of a name that are drawn; no screen has space for more */
 
 static const cli_pen plain_pen = { .look = 0 };
 static const cli_pen bold_pen = { .look = CLI_PEN_BOLD };
@@ -93,9 +93,9 @@ static void draw_title(const browse *state, cli_screen *screen)
     cli_bytes_text(bytes, data->bytes);
     snprintf(about, sizeof about, "%s tensor%s, %s", count, data->count == 1 ? "" : "s", bytes);
     const size_t about_width = cli_text_width(about, strlen(about));
-    const size_t room = state->columns > about_width + 4 ? state->columns - about_width - 4 : 0;
+    const size_t capacity = state->columns > about_width + 4 ? state->columns - about_width - 4 : 0;
     cli_screen_fill(screen, 0, 0, state->columns, ' ', title_pen);
-    draw_cut(screen, 1, 0, room, title, 0, title_pen);
+    draw_cut(screen, 1, 0, capacity, title, 0, title_pen);
     draw_right(screen, state->columns - about_width - 1, 0, about_width, about, title_pen);
 }
 
@@ -125,7 +125,7 @@ static const char *hints(const browse *state)
 
 static void draw_prompt(const browse *state, cli_screen *screen, size_t y)
 {
-    char text[2 * BROWSE_INPUT_MOST];
+    char text[2 * BROWSE_INPUT_MAX];
     const char *label = state->prompt == BROWSE_PROMPT_SEARCH ? "/" : "filter: ";
     size_t used = draw_words(screen, 0, y, state->columns, label, (cli_pen){ .look = CLI_PEN_BOLD });
     coffer_escape(state->input.text, state->input.len, text, sizeof text);
@@ -169,20 +169,20 @@ static void draw_last_line(const browse *state, cli_screen *screen)
         snprintf(place, sizeof place, "%s/%s", row, rows);
     }
     const size_t place_width = strlen(place);
-    const size_t room = state->columns - place_width - 2;
+    const size_t capacity = state->columns - place_width - 2;
     char text[600];
     if (state->message[0] != '\0') {
-        draw_words(screen, 0, y, room, state->message, (cli_pen){ .ink = CLI_INK(3) });
+        draw_words(screen, 0, y, capacity, state->message, (cli_pen){ .ink = CLI_INK(3) });
     } else if (state->compared.running || state->compared.total > 0) {
         progress_text(&state->compared, text, sizeof text);
-        draw_words(screen, 0, y, room, text, (cli_pen){ .ink = CLI_INK(3) });
+        draw_words(screen, 0, y, capacity, text, (cli_pen){ .ink = CLI_INK(3) });
     } else if (state->filter.len > 0) {
-        char shown[2 * BROWSE_INPUT_MOST];
+        char shown[2 * BROWSE_INPUT_MAX];
         coffer_escape(state->filter.text, state->filter.len, shown, sizeof shown);
         snprintf(text, sizeof text, "filter: %s (Esc: all)", shown);
-        draw_words(screen, 0, y, room, text, dim_pen);
+        draw_words(screen, 0, y, capacity, text, dim_pen);
     } else {
-        draw_words(screen, 0, y, room, hints(state), dim_pen);
+        draw_words(screen, 0, y, capacity, hints(state), dim_pen);
     }
     draw_right(screen, state->columns - place_width - 1, y, place_width, place, dim_pen);
 }
@@ -217,20 +217,20 @@ static void measure(const browse_tree *tree, size_t *dtype, size_t *shape)
         const coffer_tensor *tensor = tree->folds.leaves[tree->folds.folds[i].first].tensor;
         const size_t dtype_len = strlen(coffer_tensor_dtype_name(tensor));
         size_t shape_len = tensor->rank > 0 ? (size_t)2 * tensor->rank : 2;
-        for (uint32_t k = 0; k < tensor->rank && shape_len < SHAPE_MOST; k++) {
+        for (uint32_t k = 0; k < tensor->rank && shape_len < SHAPE_MAX; k++) {
             shape_len += digits_of(tensor->shape[k]);
         }
         *dtype = dtype_len > *dtype ? dtype_len : *dtype;
         *shape = shape_len > *shape ? shape_len : *shape;
     }
     *dtype = *dtype < 11 ? *dtype : 11;
-    *shape = *shape < SHAPE_MOST ? *shape : SHAPE_MOST;
+    *shape = *shape < SHAPE_MAX ? *shape : SHAPE_MAX;
 }
 
 /* Gives a column its width and a space before it, if the name keeps enough. */
 static void give_column(list_columns *columns, size_t *column, size_t width)
 {
-    if (columns->name >= NAME_LEAST + width + 1) {
+    if (columns->name >= NAME_MIN + width + 1) {
         *column = width;
         columns->name -= width + 1;
     }
@@ -345,7 +345,7 @@ static const char *telling_part(const coffer_tensor *tensor, size_t *len)
 }
 
 /* What a row says, escaped; `tail_len` is how much of its end says how many tensors it is. */
-static void row_text(const browse_tree *tree, const browse_row *row, char text[LABEL_MOST], size_t *tail_len)
+static void row_text(const browse_tree *tree, const browse_row *row, char text[LABEL_MAX], size_t *tail_len)
 {
     char tail[CLI_FOLD_TAIL_SIZE] = "";
     const cli_fold *fold = browse_row_fold(tree, row);
@@ -357,8 +357,8 @@ static void row_text(const browse_tree *tree, const browse_row *row, char text[L
     if (fold != NULL) {
         cli_fold_tail(&tree->folds, fold, tail);
     }
-    const size_t room = LABEL_MOST - CLI_FOLD_TAIL_SIZE;
-    coffer_escape(name, name_len, text, room);
+    const size_t capacity = LABEL_MAX - CLI_FOLD_TAIL_SIZE;
+    coffer_escape(name, name_len, text, capacity);
     *tail_len = cli_text_width(tail, strlen(tail));
     memcpy(text + strlen(text), tail, strlen(tail) + 1);
 }
@@ -378,7 +378,7 @@ static const char *row_sign(const browse_tree *tree, const browse_row *row)
 
 static void draw_name(const browse *state, cli_screen *screen, const browse_row *row, size_t y, size_t width)
 {
-    char text[LABEL_MOST];
+    char text[LABEL_MAX];
     size_t tail = 0;
     size_t x = 0;
     size_t at = 0;
@@ -394,8 +394,8 @@ static void draw_name(const browse *state, cli_screen *screen, const browse_row 
     x += draw_words(screen, x, y, 2, row_sign(&state->tree, row), dim_pen);
     row_text(&state->tree, row, text, &tail);
     const bool branch = row->leaf == BROWSE_NONE && state->tree.nodes[row->node].child != BROWSE_NONE;
-    const size_t room = width > x ? width - x : 0;
-    const size_t used = draw_cut(screen, x, y, room, text, tail, branch ? bold_pen : plain_pen);
+    const size_t capacity = width > x ? width - x : 0;
+    const size_t used = draw_cut(screen, x, y, capacity, text, tail, branch ? bold_pen : plain_pen);
     const bool whole = used == cli_text_width(text, strlen(text));
     if (whole && browse_finds(text, strlen(text), state->search.text, state->search.len, &at)) {
         cli_screen_mark(screen, x + cli_text_width(text, at), y, cli_text_width(text + at, state->search.len),
@@ -473,7 +473,7 @@ static void draw_page(browse *state, cli_screen *screen, size_t x)
 static void draw_small(const browse *state, cli_screen *screen)
 {
     char text[64];
-    snprintf(text, sizeof text, "needs %d × %d, has %zu × %zu", BROWSE_LEAST_COLUMNS, BROWSE_LEAST_ROWS, state->columns,
+    snprintf(text, sizeof text, "needs %d × %d, has %zu × %zu", BROWSE_MIN_COLUMNS, BROWSE_MIN_ROWS, state->columns,
              state->rows);
     draw_words(screen, 0, 0, state->columns, "too small", plain_pen);
     draw_words(screen, 0, 1, state->columns, text, plain_pen);

@@ -20,8 +20,8 @@ static void put_cursor(browse *state, size_t row)
 static void move_cursor(browse *state, size_t rows, bool up)
 {
     const size_t last = state->tree.row_count > 0 ? state->tree.row_count - 1 : 0;
-    const size_t room = up ? state->cursor : last - (state->cursor < last ? state->cursor : last);
-    const size_t step = rows < room ? rows : room;
+    const size_t capacity = up ? state->cursor : last - (state->cursor < last ? state->cursor : last);
+    const size_t step = rows < capacity ? rows : capacity;
     if (step > 0) {
         put_cursor(state, up ? state->cursor - step : state->cursor + step);
     }
@@ -32,8 +32,8 @@ static void scroll_page(browse *state, size_t rows, bool up)
     const size_t height = browse_list_rows(state) + 1;
     const size_t last = state->page.line_count > height ? state->page.line_count - height : 0;
     const size_t top = state->page_top < last ? state->page_top : last;
-    const size_t room = up ? top : last - top;
-    const size_t step = rows < room ? rows : room;
+    const size_t capacity = up ? top : last - top;
+    const size_t step = rows < capacity ? rows : capacity;
     state->page_top = up ? top - step : top + step;
 }
 

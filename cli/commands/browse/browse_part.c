@@ -28,8 +28,8 @@ static uint32_t at_most(uint32_t size, uint64_t all)
 void browse_part_fit(browse_part *part, const coffer_tensor *tensor)
 {
     const uint64_t elements = coffer_tensor_elements(tensor);
-    part->rows = at_most(part->rows, BROWSE_PART_MOST);
-    part->columns = at_most(part->columns, BROWSE_PART_MOST);
+    part->rows = at_most(part->rows, BROWSE_PART_MAX);
+    part->columns = at_most(part->columns, BROWSE_PART_MAX);
     if (browse_part_has_rows(tensor)) {
         const uint64_t rows = tensor->shape[tensor->rank - 2];
         const uint64_t columns = tensor->shape[tensor->rank - 1];
@@ -53,8 +53,8 @@ void browse_part_move(browse_part *part, const coffer_tensor *tensor, browse_axi
                       : axis == BROWSE_AXIS_COLUMNS ? &part->column
                                                     : &part->matrix;
     const uint64_t step = axis == BROWSE_AXIS_ROWS && !browse_part_has_rows(tensor) ? part->columns : 1;
-    const uint64_t room = back ? *place : UINT64_MAX - *place;
-    const uint64_t way = steps <= room / step ? steps * step : room;
+    const uint64_t capacity = back ? *place : UINT64_MAX - *place;
+    const uint64_t way = steps <= capacity / step ? steps * step : capacity;
     *place = back ? *place - way : *place + way;
     browse_part_fit(part, tensor);
 }

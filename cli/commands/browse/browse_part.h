@@ -9,9 +9,9 @@
 
 #include "coffer.h"
 
-#define BROWSE_PART_MOST 64 /* rows and columns */
+#define BROWSE_PART_MAX 64 /* rows and columns */
 #define BROWSE_PART_BYTES                                                                                              \
-    ((BROWSE_PART_MOST * BROWSE_PART_MOST + 16) * 8) /* of elements, and of those that share bytes with them */
+    ((BROWSE_PART_MAX * BROWSE_PART_MAX + 16) * 8) /* of elements, and of those that share bytes with them */
 
 typedef struct browse_part {
     uint32_t item; /* the tensor; BROWSE_NONE: none */

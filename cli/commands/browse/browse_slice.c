@@ -12,8 +12,8 @@
 #include <string.h>
 
 #define CORNER_ROWS 16
-#define HEAD_ROWS 3    /* of the page: the name, the place, the numbers of the columns */
-#define LEADING_MOST 8 /* indices that are written before the last two */
+#define HEAD_ROWS 3   /* of the page: the name, the place, the numbers of the columns */
+#define LEADING_MAX 8 /* indices that are written before the last two */
 #define NUMBER_COLUMNS 10
 #define SHADE_COLUMNS 2
 
@@ -143,13 +143,13 @@ static void put_place(browse_text *page, const coffer_tensor *tensor, const brow
     uint64_t below = coffer_tensor_elements(tensor); /* elements of one index, of the dimension that is next */
     uint64_t rest = part->matrix * tensor->shape[tensor->rank - 2] * tensor->shape[tensor->rank - 1];
     browse_put_text(page, "[");
-    for (uint32_t i = 0; i + 2 < tensor->rank && i < LEADING_MOST; i++) {
+    for (uint32_t i = 0; i + 2 < tensor->rank && i < LEADING_MAX; i++) {
         below /= tensor->shape[i];
         browse_putf(page, "%" PRIu64 ", ", rest / below);
         rest %= below;
     }
     browse_putf(page, "%s%" PRIu64 ":%" PRIu64 ", %" PRIu64 ":%" PRIu64 "]",
-                tensor->rank - 2 > LEADING_MOST ? "..., " : "", part->row, part->row + part->rows, part->column,
+                tensor->rank - 2 > LEADING_MAX ? "..., " : "", part->row, part->row + part->rows, part->column,
                 part->column + part->columns);
 }
 
@@ -169,21 +169,21 @@ static void put_row(const browse *state, browse_text *page, const coffer_tensor 
     }
 }
 
-/* As much of what was read as there is room for now: it may be from before the screen changed. */
-static void put_rows(const browse *state, browse_text *page, const coffer_tensor *tensor, const browse_part *room,
+/* As much of what was read as there is space for now: it may be from before the screen changed. */
+static void put_rows(const browse *state, browse_text *page, const coffer_tensor *tensor, const browse_part *capacity,
                      size_t labels)
 {
     const browse_part *part = &state->slice.part;
     const double most = state->shades ? largest_of(tensor, &state->slice) : 0;
     const uint64_t step = browse_part_has_rows(tensor) ? 1 : part->columns;
-    for (uint32_t row = 0; row < part->rows && row < room->rows; row++) {
+    for (uint32_t row = 0; row < part->rows && row < capacity->rows; row++) {
         browse_put_text(page, "\n");
         if (labels > 0) {
             browse_put_style(page, CLI_DIM);
             browse_putf(page, "%*" PRIu64 " ", (int)labels - 1, part->row + row * step);
             browse_put_style(page, CLI_PLAIN);
         }
-        put_row(state, page, tensor, row, room->columns, most);
+        put_row(state, page, tensor, row, capacity->columns, most);
     }
 }
 

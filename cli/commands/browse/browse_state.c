@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SIDE_FROM 100 /* columns from which on the details have room beside the list */
-#define SIDE_MOST 64
+#define SIDE_FROM 100 /* columns from which on the details have space beside the list */
+#define SIDE_MAX 64
 #define FRAME_ROWS 3 /* the title, the names of the columns, the last line */
 
 bool browse_begin(browse *state, const browse_data *data, size_t columns, size_t rows)
@@ -40,7 +40,7 @@ void browse_say(browse *state, const char *format, ...)
 
 bool browse_is_small(const browse *state)
 {
-    return state->columns < BROWSE_LEAST_COLUMNS || state->rows < BROWSE_LEAST_ROWS;
+    return state->columns < BROWSE_MIN_COLUMNS || state->rows < BROWSE_MIN_ROWS;
 }
 
 size_t browse_list_rows(const browse *state)
@@ -54,7 +54,7 @@ size_t browse_side_columns(const browse *state)
         return 0;
     }
     const size_t share = state->columns * 2 / 5;
-    return share < SIDE_MOST ? share : SIDE_MOST;
+    return share < SIDE_MAX ? share : SIDE_MAX;
 }
 
 size_t browse_list_columns(const browse *state)

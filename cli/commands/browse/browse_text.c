@@ -12,19 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINES_MOST 2000000
+#define LINES_MAX 2000000
 
 static void add_raw(browse_text *text, const char *bytes, size_t size)
 {
-    if (size > text->room - text->used) {
-        const size_t room = text->room * 2 + size + 1024;
-        char *grown = text->failed ? NULL : realloc(text->bytes, room);
+    if (size > text->capacity - text->used) {
+        const size_t capacity = text->capacity * 2 + size + 1024;
+        char *grown = text->failed ? NULL : realloc(text->bytes, capacity);
         if (grown == NULL) {
             text->failed = true;
             return;
         }
         text->bytes = grown;
-        text->room = room;
+        text->capacity = capacity;
     }
     memcpy(text->bytes + text->used, bytes, size);
     text->used += size;
@@ -33,15 +33,15 @@ static void add_raw(browse_text *text, const char *bytes, size_t size)
 /* A style applies to its line, so that a page can begin with any: the next line states it again. */
 static void begin_line(browse_text *text, size_t indent)
 {
-    if (text->line_count == text->line_room) {
-        const size_t room = text->line_room * 2 + 64;
-        size_t *grown = text->failed || room > LINES_MOST ? NULL : realloc(text->lines, room * sizeof *grown);
+    if (text->line_count == text->line_capacity) {
+        const size_t capacity = text->line_capacity * 2 + 64;
+        size_t *grown = text->failed || capacity > LINES_MAX ? NULL : realloc(text->lines, capacity * sizeof *grown);
         if (grown == NULL) {
             text->failed = true;
             return;
         }
         text->lines = grown;
-        text->line_room = room;
+        text->line_capacity = capacity;
     }
     text->lines[text->line_count++] = text->used;
     text->column = indent;
@@ -100,7 +100,7 @@ static size_t put_one(browse_text *text, const char *bytes, size_t size)
     return read == 0 ? 1 : read;
 }
 
-/* Plain characters go as many at a time as the line has room for. */
+/* Plain characters go as many at a time as the line has space for. */
 static size_t put_plain(browse_text *text, const char *bytes, size_t size)
 {
     const size_t most = text->width > text->column ? text->width - text->column : 0;

@@ -16,10 +16,10 @@
 typedef struct browse_text {
     char *bytes;
     size_t used;
-    size_t room;
+    size_t capacity;
     size_t *lines; /* where each begins */
     size_t line_count;
-    size_t line_room;
+    size_t line_capacity;
     size_t width;  /* columns of a line */
     size_t column; /* where the next character goes */
     size_t indent; /* of lines that continue another */

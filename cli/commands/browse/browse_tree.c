@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MOST 32 /* levels; names with more parts than that end in one label */
+#define DEPTH_MAX 32 /* levels; names with more parts than that end in one label */
 
 /* ---- Nodes ---- */
 
 static uint32_t add_node(browse_tree *tree, const browse_node *node)
 {
-    if (tree->node_count == tree->node_room) {
-        const size_t room = tree->node_room * 2 + 64;
-        browse_node *nodes = realloc(tree->nodes, room * sizeof *nodes);
+    if (tree->node_count == tree->node_capacity) {
+        const size_t capacity = tree->node_capacity * 2 + 64;
+        browse_node *nodes = realloc(tree->nodes, capacity * sizeof *nodes);
         if (nodes == NULL) {
             return BROWSE_NONE;
         }
         tree->nodes = nodes;
-        tree->node_room = room;
+        tree->node_capacity = capacity;
     }
     tree->nodes[tree->node_count] = *node;
     return (uint32_t)tree->node_count++;
@@ -59,7 +59,7 @@ static uint32_t make_node(browse_tree *tree, const tree_range *from, uint32_t fi
 {
     const cli_fold *folds = &tree->folds.folds[first];
     const size_t left = from->count - (first - from->first);
-    const size_t same = from->depth < DEPTH_MOST ? cli_folds_alike(folds, left, from->start) : 1;
+    const size_t same = from->depth < DEPTH_MAX ? cli_folds_alike(folds, left, from->start) : 1;
     const size_t end = same == 1 ? folds->name_len + 1 : cli_folds_common_end(folds, same, from->start);
     browse_node node = { .parent = from->parent, .child = BROWSE_NONE, .next = BROWSE_NONE, .depth = from->depth };
     node.first_fold = first;
@@ -144,7 +144,7 @@ static void open_some(browse_tree *tree, size_t most)
         rows += tree->nodes[i].parent == BROWSE_NONE;
     }
     bool opened = true; /* a branch of the level above */
-    for (uint32_t depth = 0; depth < DEPTH_MOST && opened; depth++) {
+    for (uint32_t depth = 0; depth < DEPTH_MAX && opened; depth++) {
         opened = false;
         for (size_t i = 0; i < tree->node_count; i++) {
             browse_node *node = &tree->nodes[i];
@@ -218,7 +218,7 @@ typedef struct sort_key {
 typedef struct key_list {
     sort_key *keys;
     size_t count;
-    size_t room;
+    size_t capacity;
 } key_list;
 
 static int compare_keys(const void *left, const void *right)
@@ -234,14 +234,14 @@ static int compare_keys(const void *left, const void *right)
 
 static bool add_key(key_list *list, const sort_key *key)
 {
-    if (list->count == list->room) {
-        const size_t room = list->room * 2 + 64;
-        sort_key *keys = realloc(list->keys, room * sizeof *keys);
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity * 2 + 64;
+        sort_key *keys = realloc(list->keys, capacity * sizeof *keys);
         if (keys == NULL) {
             return false;
         }
         list->keys = keys;
-        list->room = room;
+        list->capacity = capacity;
     }
     list->keys[list->count++] = *key;
     return true;
@@ -316,19 +316,19 @@ static bool list_below(const browse_tree *tree, key_list *list, uint32_t number)
 typedef struct row_list {
     browse_row *rows;
     size_t count;
-    size_t room;
+    size_t capacity;
 } row_list;
 
 static bool add_row(row_list *list, browse_row row)
 {
-    if (list->count == list->room) {
-        const size_t room = list->room * 2 + 64;
-        browse_row *rows = realloc(list->rows, room * sizeof *rows);
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity * 2 + 64;
+        browse_row *rows = realloc(list->rows, capacity * sizeof *rows);
         if (rows == NULL) {
             return false;
         }
         list->rows = rows;
-        list->room = room;
+        list->capacity = capacity;
     }
     list->rows[list->count++] = row;
     return true;
@@ -413,7 +413,7 @@ bool browse_tree_refresh(browse_tree *tree)
     free(tree->rows);
     tree->rows = list.rows;
     tree->row_count = list.count;
-    tree->row_room = list.room;
+    tree->row_capacity = list.capacity;
     return true;
 }
 

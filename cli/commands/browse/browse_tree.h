@@ -50,10 +50,10 @@ typedef struct browse_tree {
     uint32_t *items; /* which of the data's tensors the leaves' numbers mean */
     browse_node *nodes;
     size_t node_count;
-    size_t node_room;
+    size_t node_capacity;
     browse_row *rows;
     size_t row_count;
-    size_t row_room;
+    size_t row_capacity;
     browse_sort sort;
     bool flat;
     bool only_differing; /* by their headers, or by their bytes where they were compared */

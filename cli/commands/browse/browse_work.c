@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define CHANGED_EVERY 0.1 /* seconds between two calls of `changed` while a job goes on */
-#define PART_MOST (UINT64_C(1) << 20)
+#define PART_MAX (UINT64_C(1) << 20)
 #define LANE_STACK ((size_t)1 << 20)
 
 /* One thread and its job. */
@@ -391,11 +391,11 @@ void browse_work_look_at_part(browse_work *work, const browse_part *part, browse
 /* Whether the bytes of a pair are the same; false also when they cannot be read: then *status says so. */
 static bool compare_pair(browse_work *work, const browse_item *pair, unsigned char *bytes, coffer_status *status)
 {
-    unsigned char *others = bytes + PART_MOST;
+    unsigned char *others = bytes + PART_MAX;
     coffer_error err;
-    for (uint64_t at = 0; at < pair->a->size; at += PART_MOST) {
+    for (uint64_t at = 0; at < pair->a->size; at += PART_MAX) {
         const uint64_t left = pair->a->size - at;
-        const uint64_t size = left < PART_MOST ? left : PART_MOST;
+        const uint64_t size = left < PART_MAX ? left : PART_MAX;
         *status = read_bytes(&work->comparing, 0, pair->a, at, bytes, size, &err);
         if (*status == COFFER_OK) {
             *status = read_bytes(&work->comparing, 1, pair->b, at, others, size, &err);
@@ -425,7 +425,7 @@ static void note_pair(browse_work *work, uint32_t item, uint64_t done_before, br
 
 static void compare_items(browse_work *work, const uint32_t *items, size_t count)
 {
-    unsigned char *bytes = malloc(2 * (size_t)PART_MOST);
+    unsigned char *bytes = malloc(2 * (size_t)PART_MAX);
     uint64_t done = 0;
     for (size_t i = 0; i < count && bytes != NULL && !atomic_load(&work->comparing.cancel); i++) {
         const browse_item pair = browse_item_at(work->data, items[i]);

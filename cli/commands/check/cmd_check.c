@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK_OTHERS_MOST 1000 /* files of one model of which it is said what is wrong with them */
+#define CHECK_OTHERS_MAX 1000 /* files of one model of which it is said what is wrong with them */
 
 static void put_path(cli_output *out, const char *path)
 {
@@ -186,7 +186,7 @@ static int show_other(void *ctx, const char *path, bool exists)
         others->count++;
     }
     coffer_close(model);
-    return others->count == CHECK_OTHERS_MOST || cli_interrupted();
+    return others->count == CHECK_OTHERS_MAX || cli_interrupted();
 }
 
 /* Whether a path is that of a model which may be several files. */

@@ -55,8 +55,8 @@ void put_escaped(FILE *out, const char *text, const char *special)
 
 void put_values(FILE *out, const cli_option *option, const char *between)
 {
-    char room[CLI_VALUES_SIZE];
-    for (const char *at = cli_option_values(option, room); *at != '\0'; at++) {
+    char capacity[CLI_VALUES_SIZE];
+    for (const char *at = cli_option_values(option, capacity); *at != '\0'; at++) {
         if (*at == '|') {
             fputs(between, out);
         } else {

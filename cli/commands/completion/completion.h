@@ -36,11 +36,11 @@ typedef struct operand {
     bool repeats;
 } operand;
 
-#define MOST_OPERANDS 4
+#define MAX_OPERANDS 4
 
 /* Takes a command's usage apart; returns how many operands it has. Ends the program when a word is new to it, which the
    build notices. */
-size_t read_operands(const cli_command *command, operand operands[MOST_OPERANDS]);
+size_t read_operands(const cli_command *command, operand operands[MAX_OPERANDS]);
 /* What an option's value is; the option takes one. Likewise. */
 word_kind kind_of_value(const cli_option *option);
 /* "file", "tensor", ...: how the templates call it. */

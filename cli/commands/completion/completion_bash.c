@@ -49,7 +49,7 @@ static void put_value(FILE *out, const cli_command *command, const char *name)
 /* _coffer_operand COMMAND NUMBER: what argument number NUMBER is. */
 static void put_operand(FILE *out, const cli_command *command, const char *name)
 {
-    operand operands[MOST_OPERANDS];
+    operand operands[MAX_OPERANDS];
     const size_t count = read_operands(command, operands);
     for (size_t i = 0; i < count; i++) {
         if (operands[i].repeats) {

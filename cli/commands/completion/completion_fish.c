@@ -78,7 +78,7 @@ static void put_command(FILE *out, const cli_command *command)
     for (size_t i = 0; (option = cli_option_at(command, i)) != NULL; i++) {
         put_option(out, condition, option);
     }
-    operand operands[MOST_OPERANDS];
+    operand operands[MAX_OPERANDS];
     const size_t count = read_operands(command, operands);
     for (size_t i = 0; i < count; i++) {
         put_argument(out, command->name, i, &operands[i]);

@@ -66,11 +66,11 @@ static operand read_operand(const char *text, size_t len)
     return read;
 }
 
-size_t read_operands(const cli_command *command, operand operands[MOST_OPERANDS])
+size_t read_operands(const cli_command *command, operand operands[MAX_OPERANDS])
 {
     size_t count = 0;
     const char *text = command->usage;
-    while (*text != '\0' && count < MOST_OPERANDS) {
+    while (*text != '\0' && count < MAX_OPERANDS) {
         const size_t len = strcspn(text, " ");
         operands[count++] = read_operand(text, len);
         text += len;

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_REMARKS 20 /* lines of one kind after a conversion; --dry-run and --json have all */
+#define MAX_REMARKS 20 /* lines of one kind after a conversion; --dry-run and --json have all */
 
 /* ---- Tensors ---- */
 
@@ -167,11 +167,11 @@ void convert_show_plan(const conversion *run)
 
 /* ---- Afterwards ---- */
 
-/* After so many lines nobody reads on, and a terminal has no room for thousands. */
+/* After so many lines nobody reads on, and a terminal has no space for thousands. */
 static void remark_rest(const conversion *run, size_t count, const char *what)
 {
-    if (count > MOST_REMARKS) {
-        cli_remark_path(run->app, run->label, "%zu more %s: --dry-run lists all", count - MOST_REMARKS, what);
+    if (count > MAX_REMARKS) {
+        cli_remark_path(run->app, run->label, "%zu more %s: --dry-run lists all", count - MAX_REMARKS, what);
     }
 }
 
@@ -182,7 +182,7 @@ static void remark_skipped(const conversion *run)
     const coffer_import_tensor *tensor = NULL;
     size_t count = 0;
     for (size_t i = 0; (tensor = coffer_import_at(import, i)) != NULL; i++) {
-        if (tensor->fate != COFFER_FATE_SKIPPED || count++ >= MOST_REMARKS) {
+        if (tensor->fate != COFFER_FATE_SKIPPED || count++ >= MAX_REMARKS) {
             continue;
         }
         char name[160];
@@ -201,7 +201,7 @@ static void remark_findings(const conversion *run)
     const coffer_import_finding *finding = NULL;
     size_t count = 0;
     for (size_t i = 0; (finding = coffer_import_finding_at(import, i)) != NULL; i++) {
-        if (count++ < MOST_REMARKS) {
+        if (count++ < MAX_REMARKS) {
             cli_import_remark(run->app, run->label, finding);
         }
     }

@@ -22,7 +22,7 @@ typedef struct diff_run {
     diff *d;
     cli_progress progress;
     const cli_piece *pieces;
-    piece_result results[CLI_JOBS_AHEAD_MOST]; /* of piece i at i % CLI_JOBS_AHEAD_MOST */
+    piece_result results[CLI_JOBS_AHEAD_MAX]; /* of piece i at i % CLI_JOBS_AHEAD_MAX */
     atomic_bool failed;
     int code;
 } diff_run;
@@ -68,7 +68,7 @@ static void compare_piece(const diff_run *run, const cli_piece *piece, piece_res
 static void work(void *ctx, size_t job)
 {
     diff_run *run = ctx;
-    piece_result *result = &run->results[job % CLI_JOBS_AHEAD_MOST];
+    piece_result *result = &run->results[job % CLI_JOBS_AHEAD_MAX];
     *result = (piece_result){ .failed = false };
     if (!atomic_load(&run->failed)) {
         compare_piece(run, &run->pieces[job], result);
@@ -82,7 +82,7 @@ static void work(void *ctx, size_t job)
 static void deliver(void *ctx, size_t job)
 {
     diff_run *run = ctx;
-    const piece_result *result = &run->results[job % CLI_JOBS_AHEAD_MOST];
+    const piece_result *result = &run->results[job % CLI_JOBS_AHEAD_MAX];
     diff_pair *pair = &run->d->pairs[run->pieces[job].item];
     if (result->failed && run->code == CLI_EXIT_OK) {
         run->code = cli_fail(run->d->app, result->of_b ? run->d->path_b : run->d->path_a, &result->err);

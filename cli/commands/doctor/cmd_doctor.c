@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOLDERS_MOST 10000
-#define DEPTH_MOST 16
+#define FOLDERS_MAX 10000
+#define DEPTH_MAX 16
 
 /* ---- Folders ---- */
 
@@ -22,20 +22,20 @@
 typedef struct folder_stack {
     char **names;
     size_t count;
-    size_t room;
+    size_t capacity;
     size_t seen; /* in all */
 } folder_stack;
 
 static bool push_folder(folder_stack *stack, const char *parent, const char *name)
 {
-    if (stack->count == stack->room) {
-        const size_t room = stack->room == 0 ? 64 : 2 * stack->room;
-        char **names = realloc(stack->names, room * sizeof *names);
+    if (stack->count == stack->capacity) {
+        const size_t capacity = stack->capacity == 0 ? 64 : 2 * stack->capacity;
+        char **names = realloc(stack->names, capacity * sizeof *names);
         if (names == NULL) {
             return false;
         }
         stack->names = names;
-        stack->room = room;
+        stack->capacity = capacity;
     }
     const size_t size = strlen(parent) + strlen(name) + 2;
     char *joined = malloc(size);
@@ -66,7 +66,7 @@ static void push_folders(folder_stack *stack, const doctor_folder *folder)
         if (entry->type != DOCTOR_DIR || entry->name[0] == '.') {
             continue;
         }
-        if (stack->seen >= FOLDERS_MOST || depth_of(folder->name) >= DEPTH_MOST) {
+        if (stack->seen >= FOLDERS_MAX || depth_of(folder->name) >= DEPTH_MAX) {
             doctor_add_in(folder, DOCTOR_WARNING, "too_deep", entry->name,
                           "the folder was not looked at: there are too many");
         } else {

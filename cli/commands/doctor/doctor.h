@@ -16,10 +16,10 @@
 #include "cli_inputs.h"
 #include "coffer.h"
 
-#define DOCTOR_INDEX_MOST ((size_t)32 << 20) /* bytes of an index that is taken apart */
-#define DOCTOR_JSON_MOST ((size_t)256 << 20) /* bytes of any other JSON, which is only read through */
-#define DOCTOR_SAME_MOST 10                  /* findings of one kind that are listed; the others are counted */
-#define DOCTOR_KINDS_MOST 96
+#define DOCTOR_INDEX_MAX ((size_t)32 << 20) /* bytes of an index that is taken apart */
+#define DOCTOR_JSON_MAX ((size_t)256 << 20) /* bytes of any other JSON, which is only read through */
+#define DOCTOR_SAME_MAX 10                  /* findings of one kind that are listed; the others are counted */
+#define DOCTOR_KINDS_MAX 96
 
 /* ---- Findings ----------------------------------------------------------------------------------------------------- */
 
@@ -61,12 +61,12 @@ typedef struct doctor {
     bool strict;
     doctor_finding *findings;
     size_t count;
-    size_t room;
-    doctor_kind kinds[DOCTOR_KINDS_MOST];
+    size_t capacity;
+    doctor_kind kinds[DOCTOR_KINDS_MAX];
     size_t kind_count;
     doctor_seen *seen;
     size_t seen_count;
-    size_t seen_room;
+    size_t seen_capacity;
     uint64_t files;     /* that were looked at */
     uint64_t totals[3]; /* findings by weight, those that are not listed included */
     bool unreadable;    /* something could not be read */

@@ -200,14 +200,14 @@ static char *find_base(const doctor_folder *folder, const char *name)
 }
 
 /* Tensors of an adapter that have no place in the base. */
-typedef struct misfits {
+typedef struct mismatches {
     const doctor_folder *folder;
     const char *base;
-} misfits;
+} mismatches;
 
 static void add_misfit(void *ctx, size_t adapter, const coffer_tensor *tensor, const char *why)
 {
-    const misfits *all = ctx;
+    const mismatches *all = ctx;
     char shown[DOCTOR_SHOWN];
     (void)adapter;
     doctor_finding *finding =
@@ -222,7 +222,7 @@ static void compare_with_base(const doctor_folder *folder, const char *path, con
     coffer_error err;
     coffer_lora *lora = NULL;
     coffer_rewrite *plan = NULL;
-    misfits all = { folder, name };
+    mismatches all = { folder, name };
     coffer_merge_lora_options merge = COFFER_MERGE_LORA_OPTIONS_INIT;
     coffer_rewrite_options rewriting = COFFER_REWRITE_OPTIONS_INIT;
     char *output = doctor_path(folder, "merged.safetensors");

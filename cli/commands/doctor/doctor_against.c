@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define VALUE_SIZE 80 /* of a value of config.json as it is shown */
-#define NUMBER_MOST 64
+#define NUMBER_MAX 64
 
 /* One of the two, and what lies beside it. */
 typedef struct against_side {
@@ -251,7 +251,7 @@ static const char MEANINGS[] = "architectures model_type tie_word_embeddings rop
 
 static double number_of(const cli_document *config, const cli_node *node)
 {
-    char text[NUMBER_MOST];
+    char text[NUMBER_MAX];
     snprintf(text, sizeof text, "%.*s", (int)node->len, config->text + node->at);
     return strtod(text, NULL);
 }
@@ -261,7 +261,7 @@ static bool same_node(const against *both, const cli_node *a, const cli_node *b)
 {
     const cli_document *here = &both->here.config;
     const cli_document *there = &both->there.config;
-    if (a->kind == 0 && b->kind == 0 && a->len < NUMBER_MOST && b->len < NUMBER_MOST) {
+    if (a->kind == 0 && b->kind == 0 && a->len < NUMBER_MAX && b->len < NUMBER_MAX) {
         return number_of(here, a) == number_of(there, b);
     }
     return a->kind == b->kind && a->len == b->len && memcmp(here->text + a->at, there->text + b->at, a->len) == 0;
@@ -382,8 +382,8 @@ static void compare_file(const against *both, doctor_weight weight, const char *
     }
     if (!is_here) {
         tell_file(both, weight, name);
-    } else if (doctor_read(&both->here.folder, name, DOCTOR_JSON_MOST, &here) &&
-               doctor_read(&both->there.folder, name, DOCTOR_JSON_MOST, &there) &&
+    } else if (doctor_read(&both->here.folder, name, DOCTOR_JSON_MAX, &here) &&
+               doctor_read(&both->there.folder, name, DOCTOR_JSON_MAX, &there) &&
                (here.size != there.size || memcmp(here.bytes, there.bytes, here.size) != 0)) {
         look_at_files(
             both, doctor_add(both->d, weight, "against_file", name, "the file is not that of %s", both->other), name);

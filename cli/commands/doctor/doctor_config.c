@@ -41,7 +41,7 @@ typedef struct config_check {
     doctor_sizes sizes;
     char prefix[DOCTOR_PREFIX];
     bool quantised;
-    rule_seen seen[DOCTOR_RULES_MOST];
+    rule_seen seen[DOCTOR_RULES_MAX];
     layer_list stacks[2];
 } config_check;
 

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DOCTOR_RULES_MOST 16
+#define DOCTOR_RULES_MAX 16
 #define DOCTOR_PREFIX 64
 #define DOCTOR_NO_NUMBER UINT64_MAX
 

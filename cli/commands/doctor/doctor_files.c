@@ -238,7 +238,7 @@ static void check_json(const doctor_folder *folder, const doctor_entry *entry)
     size_t at = 0;
     const bool small = strcmp(entry->name, "config.json") == 0 || strcmp(entry->name, "adapter_config.json") == 0 ||
                        strcmp(entry->name, "model_index.json") == 0;
-    if (!doctor_read(folder, entry->name, small ? CLI_CONFIG_MOST : DOCTOR_JSON_MOST, &text)) {
+    if (!doctor_read(folder, entry->name, small ? CLI_CONFIG_MAX : DOCTOR_JSON_MAX, &text)) {
         return;
     }
     if (!cli_document_check(text.bytes, text.size, &loose, &what, &at)) {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REASON_MOST 1024
+#define REASON_MAX 1024
 
 const char *doctor_weight_name(doctor_weight weight)
 {
@@ -51,7 +51,7 @@ static doctor_kind *kind_of(doctor *d, const char *kind)
             return &d->kinds[i];
         }
     }
-    if (d->kind_count == DOCTOR_KINDS_MOST) {
+    if (d->kind_count == DOCTOR_KINDS_MAX) {
         return NULL;
     }
     d->kinds[d->kind_count] = (doctor_kind){ .kind = kind };
@@ -61,20 +61,20 @@ static doctor_kind *kind_of(doctor *d, const char *kind)
 bool doctor_is_listed(doctor *d, const char *kind)
 {
     const doctor_kind *same = kind_of(d, kind);
-    return same == NULL || same->count < DOCTOR_SAME_MOST;
+    return same == NULL || same->count < DOCTOR_SAME_MAX;
 }
 
-static doctor_finding *make_room(doctor *d)
+static doctor_finding *reserve(doctor *d)
 {
-    if (d->count == d->room) {
-        const size_t room = d->room == 0 ? 64 : 2 * d->room;
-        doctor_finding *findings = realloc(d->findings, room * sizeof *findings);
+    if (d->count == d->capacity) {
+        const size_t capacity = d->capacity == 0 ? 64 : 2 * d->capacity;
+        doctor_finding *findings = realloc(d->findings, capacity * sizeof *findings);
         if (findings == NULL) {
             d->failed = true;
             return NULL;
         }
         d->findings = findings;
-        d->room = room;
+        d->capacity = capacity;
     }
     return &d->findings[d->count];
 }
@@ -84,11 +84,11 @@ static doctor_finding *add(doctor *d, doctor_weight weight, const char *kind, co
 {
     doctor_kind *same = kind_of(d, kind);
     d->totals[weight]++;
-    if (same != NULL && same->count >= DOCTOR_SAME_MOST) {
+    if (same != NULL && same->count >= DOCTOR_SAME_MAX) {
         d->findings[same->last].more++;
         return NULL;
     }
-    doctor_finding *finding = make_room(d);
+    doctor_finding *finding = reserve(d);
     if (finding == NULL) {
         return NULL;
     }
@@ -111,7 +111,7 @@ static doctor_finding *add(doctor *d, doctor_weight weight, const char *kind, co
 
 doctor_finding *doctor_add(doctor *d, doctor_weight weight, const char *kind, const char *file, const char *format, ...)
 {
-    char reason[REASON_MOST];
+    char reason[REASON_MAX];
     va_list values;
     va_start(values, format);
     vsnprintf(reason, sizeof reason, format, values);
@@ -122,7 +122,7 @@ doctor_finding *doctor_add(doctor *d, doctor_weight weight, const char *kind, co
 doctor_finding *doctor_add_in(const doctor_folder *folder, doctor_weight weight, const char *kind, const char *name,
                               const char *format, ...)
 {
-    char reason[REASON_MOST];
+    char reason[REASON_MAX];
     va_list values;
     va_start(values, format);
     vsnprintf(reason, sizeof reason, format, values);
@@ -161,15 +161,15 @@ doctor_finding *doctor_add_failure(doctor *d, const char *kind, const char *file
 
 void doctor_add_seen(doctor *d, const char *name, const char *type, const coffer *model)
 {
-    if (d->seen_count == d->seen_room) {
-        const size_t room = d->seen_room == 0 ? 16 : 2 * d->seen_room;
-        doctor_seen *seen = realloc(d->seen, room * sizeof *seen);
+    if (d->seen_count == d->seen_capacity) {
+        const size_t capacity = d->seen_capacity == 0 ? 16 : 2 * d->seen_capacity;
+        doctor_seen *seen = realloc(d->seen, capacity * sizeof *seen);
         if (seen == NULL) {
             d->failed = true;
             return;
         }
         d->seen = seen;
-        d->seen_room = room;
+        d->seen_capacity = capacity;
     }
     doctor_seen *seen = &d->seen[d->seen_count];
     *seen = (doctor_seen){ .name = strdup(name), .files = coffer_shard_count(model), .tensors = coffer_count(model) };

@@ -266,7 +266,7 @@ void doctor_add_broken_json(const doctor_folder *folder, const char *name, const
 bool doctor_read_json(const doctor_folder *folder, const char *name, cli_input *text, cli_document *document)
 {
     *document = (cli_document){ .text = NULL };
-    if (!doctor_read(folder, name, CLI_CONFIG_MOST, text)) {
+    if (!doctor_read(folder, name, CLI_CONFIG_MAX, text)) {
         return false;
     }
     if (cli_document_read(document, text->bytes, text->size)) {

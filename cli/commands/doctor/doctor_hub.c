@@ -20,7 +20,7 @@
 
 #define SHA256_DIGITS 64
 #define HUB_DOWNLOADS ".cache/huggingface/download"
-#define METADATA_MOST ((size_t)4096)
+#define METADATA_MAX ((size_t)4096)
 
 /* A file whose digest is known, and what became of it. */
 typedef struct hub_file {
@@ -55,7 +55,7 @@ static bool read_metadata(const doctor_folder *folder, const char *name, char wa
     file.name = path;
     quiet.entries = &file;
     quiet.count = 1;
-    if (!doctor_read(&quiet, path, METADATA_MOST, &text)) {
+    if (!doctor_read(&quiet, path, METADATA_MAX, &text)) {
         return false;
     }
     const char *line = strchr(text.bytes, '\n');

@@ -189,7 +189,7 @@ static void check_stale(doctor_folder *folder, const char *name, bool others_rea
     coffer_error err;
     coffer_mended_index mended = COFFER_MENDED_INDEX_INIT;
     doctor_finding *finding = NULL;
-    char *path = folder->remade++ < DOCTOR_SAME_MOST ? doctor_path(folder, name) : NULL;
+    char *path = folder->remade++ < DOCTOR_SAME_MAX ? doctor_path(folder, name) : NULL;
     const coffer_status status = path != NULL ? coffer_mend_index(path, NULL, true, &mended, &err) : COFFER_ERR_MEMORY;
     if (status == COFFER_OK && mended.damaged && others_read_it) {
         free(path);
@@ -222,7 +222,7 @@ void doctor_check_index(doctor_folder *folder, const char *name, const coffer_er
     index_lines lines = { NULL, 0 };
     doctor *d = folder->doctor;
     const uint64_t before = d->totals[DOCTOR_ERROR];
-    const bool there = doctor_read(folder, name, DOCTOR_INDEX_MOST, &text);
+    const bool there = doctor_read(folder, name, DOCTOR_INDEX_MAX, &text);
     const bool read = there && cli_document_read(&document, text.bytes, text.size) && read_lines(&document, &lines);
     if (read) {
         check_parts(folder, &lines);
@@ -254,7 +254,7 @@ static void note_names(const doctor_folder *folder, const char *name)
     cli_input text;
     cli_document document = { .text = NULL };
     index_lines lines = { NULL, 0 };
-    if (!doctor_read(folder, name, DOCTOR_INDEX_MOST, &text)) {
+    if (!doctor_read(folder, name, DOCTOR_INDEX_MAX, &text)) {
         return;
     }
     if (cli_document_read(&document, text.bytes, text.size) && read_lines(&document, &lines)) {
@@ -284,7 +284,7 @@ void doctor_check_foreign_index(const doctor_folder *folder, const char *name)
     cli_input text;
     cli_document document = { .text = NULL };
     index_lines lines = { NULL, 0 };
-    if (!doctor_read(folder, name, DOCTOR_INDEX_MOST, &text)) {
+    if (!doctor_read(folder, name, DOCTOR_INDEX_MAX, &text)) {
         return;
     }
     if (cli_document_read(&document, text.bytes, text.size) && read_lines(&document, &lines)) {

@@ -17,7 +17,7 @@
 static const char INDEX_ENDING[] = ".index.json";
 
 /* Indices in one folder of which all notes are made, for which the library lists the folder each time. */
-#define INDICES_MOST 16
+#define INDICES_MAX 16
 
 /* Names under which loaders look, in their order. */
 static const char *const USUAL_NAMES[] = {
@@ -221,13 +221,13 @@ static void look_at_index(models_run *run, doctor_entry *entry)
     }
     entry->covered = true;
     (void)coffer_list_files(path, NULL, cover, run->folder, &listing);
-    const bool all_notes = run->main == entry || run->opened < INDICES_MOST;
-    if (!all_notes && run->opened == INDICES_MOST) {
+    const bool all_notes = run->main == entry || run->opened < INDICES_MAX;
+    if (!all_notes && run->opened == INDICES_MAX) {
         doctor_add_in(
             run->folder, DOCTOR_NOTE, "many_indices", entry->name,
             "the folder has more than %d indices: in the files of this one and those after it, names that differ "
             "only by the case of letters were not looked for",
-            INDICES_MOST);
+            INDICES_MAX);
     }
     run->opened++;
     if (cli_open_quietly(&model, path, all_notes, &err) == COFFER_OK) {

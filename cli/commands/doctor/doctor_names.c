@@ -161,8 +161,8 @@ static char *right_name(const doctor_family *family, const char *prefix, const c
     const doctor_rule head = { family->head, NULL, false };
     char *right = malloc(tensor->name_len + 1);
     bool fits = false;
-    for (size_t i = 0; right != NULL && i <= DOCTOR_RULES_MOST && !fits; i++) {
-        const bool last = i == DOCTOR_RULES_MOST || family->rules[i].name == NULL;
+    for (size_t i = 0; right != NULL && i <= DOCTOR_RULES_MAX && !fits; i++) {
+        const bool last = i == DOCTOR_RULES_MAX || family->rules[i].name == NULL;
         const doctor_rule *rule = last ? &head : &family->rules[i];
         fits = rule->name != NULL &&
                doctor_rule_spells(last ? "" : prefix, rule->name, tensor->name, tensor->name_len, right);
@@ -319,7 +319,7 @@ void doctor_check_alike(const doctor_folder *folder, const char *name, const cof
 static bool looks_like(const doctor_family *family, const coffer *model)
 {
     char prefix[DOCTOR_PREFIX];
-    bool seen[DOCTOR_RULES_MOST] = { false };
+    bool seen[DOCTOR_RULES_MAX] = { false };
     bool all = doctor_choose_prefix(family, model, prefix);
     for (size_t i = 0; all && i < coffer_count(model); i++) {
         const char *rest = NULL;

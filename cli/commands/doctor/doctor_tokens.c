@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKENIZER_MOST ((size_t)64 << 20) /* bytes of a tokenizer that is taken apart */
+#define TOKENIZER_MAX ((size_t)64 << 20) /* bytes of a tokenizer that is taken apart */
 
 /* ---- Single tokens ---- */
 
@@ -121,7 +121,7 @@ static void see_keys(vocabulary *seen, const char *file, const cli_document *doc
 static bool read_file(const vocabulary *seen, const char *name, cli_input *text, cli_document *document)
 {
     *document = (cli_document){ .text = NULL };
-    if (!doctor_read(seen->folder, name, TOKENIZER_MOST, text)) {
+    if (!doctor_read(seen->folder, name, TOKENIZER_MAX, text)) {
         return false;
     }
     if (cli_document_read(document, text->bytes, text->size)) {
@@ -157,7 +157,7 @@ static void see_file(vocabulary *seen, const char *name)
 static void see_lines(vocabulary *seen, const char *name)
 {
     cli_input text;
-    if (!doctor_read(seen->folder, name, TOKENIZER_MOST, &text)) {
+    if (!doctor_read(seen->folder, name, TOKENIZER_MAX, &text)) {
         return;
     }
     uint64_t lines = 0;

@@ -89,7 +89,7 @@ static coffer_status put_all(const get_request *request, cli_view *view, byte_si
 #define NPY_MAGIC "\x93NUMPY\x01\x00" /* version 1.0 */
 #define NPY_FRAME 10                  /* bytes of the magic and of the header's length */
 #define NPY_ALIGNMENT 64
-#define NPY_HEADER_MOST 65535
+#define NPY_HEADER_MAX 65535
 
 bool get_has_npy(coffer_dtype dtype)
 {
@@ -113,13 +113,13 @@ static coffer_status put_npy_header(const get_request *request, const cli_view *
                                     coffer_error *err)
 {
     char descr[8];
-    char *text = malloc(NPY_HEADER_MOST + 64);
+    char *text = malloc(NPY_HEADER_MAX + 64);
     if (text == NULL) {
         return cli_no_memory(err);
     }
     npy_descr(request->as, descr);
     size_t len = (size_t)sprintf(text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
-    for (size_t i = 0; i < view->rank && len < NPY_HEADER_MOST; i++) {
+    for (size_t i = 0; i < view->rank && len < NPY_HEADER_MAX; i++) {
         len += (size_t)sprintf(text + len,
                                view->rank == 1 ? "%" PRIu64 ","
                                : i == 0        ? "%" PRIu64
@@ -127,7 +127,7 @@ static coffer_status put_npy_header(const get_request *request, const cli_view *
                                view->axes[i].count);
     }
     const size_t padding = NPY_ALIGNMENT - (NPY_FRAME + len + 5) % NPY_ALIGNMENT;
-    if (len + 5 + padding > NPY_HEADER_MOST) {
+    if (len + 5 + padding > NPY_HEADER_MAX) {
         free(text);
         *err = (coffer_error){ .code = COFFER_ERR_UNSUPPORTED, .offset = COFFER_NO_OFFSET };
         snprintf(err->message, sizeof err->message,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEAREST_MOST 3
+#define NEAREST_MAX 3
 
 /* A name as it is and, failing that, as coffer ls shows it: a NUL cannot be typed. */
 static const coffer_tensor *find_tensor(const coffer *model, const char *name, size_t name_len)
@@ -38,11 +38,11 @@ static size_t name_distance(const coffer_tensor *tensor, const char *asked, size
     return cli_distance(tensor->name, tensor->name_len, asked, asked_len, limit);
 }
 
-/* Writes up to NEAREST_MOST names that were probably meant into the message. */
+/* Writes up to NEAREST_MAX names that were probably meant into the message. */
 static void suggest_names(const coffer *model, const char *asked, size_t asked_len, char *text, size_t size)
 {
-    const coffer_tensor *nearest[NEAREST_MOST] = { NULL };
-    size_t distances[NEAREST_MOST];
+    const coffer_tensor *nearest[NEAREST_MAX] = { NULL };
+    size_t distances[NEAREST_MAX];
     size_t found = 0;
     const size_t limit = cli_distance_limit(asked_len);
     for (size_t i = 0; i < coffer_count(model); i++) {
@@ -52,10 +52,10 @@ static void suggest_names(const coffer *model, const char *asked, size_t asked_l
         while (place > 0 && distances[place - 1] > distance) {
             place--;
         }
-        if (distance > limit || place == NEAREST_MOST) {
+        if (distance > limit || place == NEAREST_MAX) {
             continue;
         }
-        found += found < NEAREST_MOST;
+        found += found < NEAREST_MAX;
         for (size_t k = found - 1; k > place; k--) {
             nearest[k] = nearest[k - 1];
             distances[k] = distances[k - 1];
@@ -64,7 +64,7 @@ static void suggest_names(const coffer *model, const char *asked, size_t asked_l
         distances[place] = distance;
     }
     size_t used = (size_t)snprintf(text, size, "%s", found > 0 ? "; did you mean " : "; coffer ls shows all names");
-    /* Names that hold what was asked for leave no room for those that are only spelt alike. */
+    /* Names that hold what was asked for leave no space for those that are only spelt alike. */
     for (size_t i = 0; i < found && used < size && (distances[0] > 0 || distances[i] == 0); i++) {
         char shown[96];
         coffer_escape(nearest[i]->name, nearest[i]->name_len, shown, sizeof shown);

@@ -18,11 +18,11 @@
 
 #define CUT_ABOVE 1000     /* elements; more are cut in the middle of each dimension */
 #define EDGE 3             /* indices shown at each end of a dimension that is cut */
-#define ALIGN_MOST 10000   /* elements; more are not aligned in columns, which would read everything twice */
+#define ALIGN_MAX 10000    /* elements; more are not aligned in columns, which would read everything twice */
 #define LINE_WIDTH 79      /* where rows that are shown whole are broken, if not by a terminal's width */
 #define CUT_WIDTH 119      /* rows that are cut have few elements, and read better unbroken */
-#define UNALIGNED_WIDTH 12 /* room kept for an element whose width is not known */
-#define INDENT_MOST 16
+#define UNALIGNED_WIDTH 12 /* space kept for an element whose width is not known */
+#define INDENT_MAX 16
 #define BLOCK_WHOLE 65536 /* elements read at a time when all are shown */
 #define BLOCK_CUT 8       /* and when only edges are */
 
@@ -63,7 +63,7 @@ static void print_new_line(get_printer *printer, size_t lines, size_t indent)
 {
     print_repeat(printer, '\n', lines);
     printer->column = 0;
-    print_repeat(printer, ' ', indent < INDENT_MOST ? indent : INDENT_MOST);
+    print_repeat(printer, ' ', indent < INDENT_MAX ? indent : INDENT_MAX);
 }
 
 /* The index shown after `index`; *skipped tells that some are left out between. */
@@ -225,7 +225,7 @@ static uint64_t count_shown(const cli_view *view, bool cut)
 static coffer_status print_view(get_printer *printer)
 {
     coffer_status status = COFFER_OK;
-    if (!is_json(printer) && count_shown(printer->view, printer->cut) <= ALIGN_MOST) {
+    if (!is_json(printer) && count_shown(printer->view, printer->cut) <= ALIGN_MAX) {
         printer->measuring = true;
         status = print_all(printer);
         printer->measuring = false;

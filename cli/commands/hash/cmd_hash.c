@@ -217,7 +217,7 @@ static void write_manifest(hash_run *run, const char *key_path)
     cli_input key = { .size = 0 };
     const char *text = NULL;
     size_t text_len = 0;
-    if (key_path != NULL && !cli_input_read(run->app, key_path, CLI_KEY_MOST, &key, &run->code)) {
+    if (key_path != NULL && !cli_input_read(run->app, key_path, CLI_KEY_MAX, &key, &run->code)) {
         return;
     }
     const coffer_manifest_format format = key_path != NULL ? COFFER_MANIFEST_BUNDLE : COFFER_MANIFEST_STATEMENT;
@@ -242,7 +242,7 @@ static bool is_own_output(hash_run *run, const char *path)
     coffer_error err;
     cli_input text = { .size = 0 };
     coffer_manifest *manifest = NULL;
-    if (!cli_input_read(run->app, path, CLI_MANIFEST_MOST, &text, &code)) {
+    if (!cli_input_read(run->app, path, CLI_MANIFEST_MAX, &text, &code)) {
         return false;
     }
     const size_t json_len = sizeof json - 1;

@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLAN_RANKS_MOST 65536
+#define PLAN_RANKS_MAX 65536
 
 /* The command line, understood. The rules point into the patterns, which live as long as they do. */
 typedef struct plan_request {
     const char *path;
     coffer *model;
-    size_t world; /* 1 to PLAN_RANKS_MOST */
+    size_t world; /* 1 to PLAN_RANKS_MAX */
     size_t rank;  /* the only one that is asked for; `world`: all */
     coffer_split_rule *rules;
     char **patterns; /* of the rules, to be freed */
@@ -27,7 +27,7 @@ typedef struct plan_request {
 
 /* ---- The command line ---- */
 
-/* GLOB=DIM, or GLOB=whole. `pattern` has room for all of the text. The last equals sign counts, since a name may have
+/* GLOB=DIM, or GLOB=whole. `pattern` has space for all of the text. The last equals sign counts, since a name may have
    some, and a number has none. No tensor has more than 64 dimensions. */
 static bool read_rule(const char *text, char *pattern, coffer_split_rule *rule)
 {
@@ -66,7 +66,7 @@ static int add_rule(cli *app, plan_request *request, const char *text)
     return CLI_EXIT_OK;
 }
 
-/* There is room for every option of the line, which is more than enough, and one more, as an allocation of nothing
+/* There is space for every option of the line, which is more than enough, and one more, as an allocation of nothing
    may be NULL. */
 static int read_rules(cli *app, const cli_arguments *arguments, plan_request *request)
 {
@@ -90,8 +90,8 @@ static int read_ranks(cli *app, const cli_arguments *arguments, plan_request *re
     const char *world = cli_value(arguments, CLI_OPTION_TP);
     const char *rank = cli_value(arguments, CLI_OPTION_RANK);
     size_t count = 1;
-    if (world != NULL && (!cli_read_count(world, &count) || count == 0 || count > PLAN_RANKS_MOST)) {
-        return cli_usage_error(app, "--tp needs a number of ranks, from 1 to %d", PLAN_RANKS_MOST);
+    if (world != NULL && (!cli_read_count(world, &count) || count == 0 || count > PLAN_RANKS_MAX)) {
+        return cli_usage_error(app, "--tp needs a number of ranks, from 1 to %d", PLAN_RANKS_MAX);
     }
     size_t number = count;
     if (rank != NULL && (!cli_read_count(rank, &number) || number >= count)) {

@@ -19,8 +19,8 @@
 #endif
 
 #define FLOOR_READ ((size_t)2 << 20)
-#define FLOOR_MOST ((uint64_t)1 << 30)
-#define FLOOR_LEAST ((uint64_t)128 << 20) /* with less, starting threads takes longer than reading */
+#define FLOOR_MAX ((uint64_t)1 << 30)
+#define FLOOR_MIN ((uint64_t)128 << 20) /* with less, starting threads takes longer than reading */
 #define FLOOR_ALIGNMENT 4096
 #define FLOOR_DISK_THREADS 16 /* as many requests keep a disk busy */
 
@@ -96,15 +96,15 @@ static uint64_t measure_file(const coffer *model, size_t shard, bool direct, uin
     return (uint64_t)atomic_load(&run.done) * FLOOR_READ;
 }
 
-/* At most FLOOR_MOST is read, spread over all of the files: so a disk is measured where the model is, and a large
+/* At most FLOOR_MAX is read, spread over all of the files: so a disk is measured where the model is, and a large
    model costs no more than a small one. */
 double load_floor(const coffer *model, bool direct)
 {
     const uint64_t size = total_size(model);
-    const uint64_t step = size / FLOOR_MOST + 1;
+    const uint64_t step = size / FLOOR_MAX + 1;
     const double begin = cli_seconds();
     uint64_t done = 0;
-    if (size < FLOOR_LEAST) {
+    if (size < FLOOR_MIN) {
         return 0;
     }
     for (size_t i = 0; i < coffer_shard_count(model) && (!direct || O_DIRECT != 0); i++) {

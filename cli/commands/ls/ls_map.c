@@ -20,7 +20,7 @@
 #define LETTERS 26
 #define ROWS 8
 #define LABEL_WIDTH 10 /* where a row begins, and a gap */
-#define WIDTH_MOST 138 /* more cells are no clearer */
+#define WIDTH_MAX 138  /* more cells are no clearer */
 #define USUAL_WIDTH 80
 #define MARK_HEADER '='
 #define MARK_SLACK '-'
@@ -165,7 +165,7 @@ static void put_cell(cli_output *out, char mark, char *last)
 /* Every cell stands for equally many bytes, but for the last one, which may have fewer. */
 static void draw(cli_output *out, const file_map *map)
 {
-    const size_t width = out->width == 0 ? USUAL_WIDTH : out->width > WIDTH_MOST ? WIDTH_MOST : out->width;
+    const size_t width = out->width == 0 ? USUAL_WIDTH : out->width > WIDTH_MAX ? WIDTH_MAX : out->width;
     const size_t cells = width > LABEL_WIDTH + 8 ? (width - LABEL_WIDTH) / 8 * 8 : 8;
     const uint64_t cell = (map->file_size - 1) / (cells * ROWS) + 1;
     size_t next = 0;

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEPTH_MOST 32 /* levels; names with more parts than that end in one label */
+#define DEPTH_MAX 32 /* levels; names with more parts than that end in one label */
 
 typedef struct tree_writer {
     const cli_folds *tree;
     cli_columns *columns;
-    char *label; /* room for the longest line's first cell */
+    char *label; /* space for the longest line's first cell */
     size_t label_size;
     size_t lines;
     size_t most;
@@ -72,12 +72,12 @@ static void put_fold(tree_writer *writer, const cli_fold *fold, size_t level, si
     put_line(writer, len, tensor, tensor->size * fold->count);
 }
 
-/* Folds that agree up to `start`. Recursion is as deep as the tree, so at most DEPTH_MOST. */
+/* Folds that agree up to `start`. Recursion is as deep as the tree, so at most DEPTH_MAX. */
 static void put_folds(tree_writer *writer, size_t first, size_t count, size_t level, size_t start)
 {
     for (size_t i = first; i < first + count && writer->columns->out->error == 0;) {
         const cli_fold *folds = &writer->tree->folds[i];
-        const size_t same = level < DEPTH_MOST ? cli_folds_alike(folds, first + count - i, start) : 1;
+        const size_t same = level < DEPTH_MAX ? cli_folds_alike(folds, first + count - i, start) : 1;
         if (same == 1) {
             put_fold(writer, folds, level, start);
         } else {
@@ -90,7 +90,7 @@ static void put_folds(tree_writer *writer, size_t first, size_t count, size_t le
     }
 }
 
-/* The tree is walked twice: first to measure the columns, then to write them. The label has room for
+/* The tree is walked twice: first to measure the columns, then to write them. The label has space for
    the longest name, the indent of the deepest level and what stands after a fold. */
 static int text_tree(cli *app, const cli_folds *tree, const char *path, size_t limit)
 {
@@ -103,7 +103,7 @@ static int text_tree(cli *app, const cli_folds *tree, const char *path, size_t l
         const size_t size = tree->folds[i].name_len;
         writer.label_size = size > writer.label_size ? size : writer.label_size;
     }
-    writer.label_size += (size_t)2 * DEPTH_MOST + CLI_FOLD_TAIL_SIZE;
+    writer.label_size += (size_t)2 * DEPTH_MAX + CLI_FOLD_TAIL_SIZE;
     writer.label = malloc(writer.label_size);
     if (writer.label == NULL) {
         return cli_fail_memory(app, path);

@@ -14,10 +14,10 @@
 #include <string.h>
 
 #define REWRITE_WORTH_SAYING UINT64_C(100000000) /* bytes */
-#define TOLD_MOST 60                             /* bytes of a key or a value, in what is said of an edit */
+#define TOLD_MAX 60                              /* bytes of a key or a value, in what is said of an edit */
 #define EDITS_TOLD 4                             /* edits of which something is said */
 #define WAY_SIZE 256                             /* of a text that says what is copied, and why */
-#define CHANGES_SIZE (EDITS_TOLD * (8 * TOLD_MOST + 32) + 128)
+#define CHANGES_SIZE (EDITS_TOLD * (8 * TOLD_MAX + 32) + 128)
 
 /* ---- Changing ---- */
 
@@ -49,16 +49,16 @@ static int tell_rewriting(void *ctx, uint64_t done, uint64_t total)
 /* "license set, was \"mit\"": what an edit did to what the file had before. Returns the length that it needs. */
 static size_t tell_edit(const coffer_edit *edit, const coffer_table *before, char *text, size_t size)
 {
-    char key[4 * TOLD_MOST + 1];
-    char value[4 * TOLD_MOST + 1];
+    char key[4 * TOLD_MAX + 1];
+    char value[4 * TOLD_MAX + 1];
     size_t value_len = 0;
     const char *old = coffer_table_metadata_get(before, edit->key, edit->key_len, &value_len);
     const char *done = edit->value != NULL ? "set" : old != NULL ? "removed" : "not there";
-    coffer_escape(edit->key, cli_cut_at_character(edit->key, edit->key_len, TOLD_MOST), key, sizeof key);
+    coffer_escape(edit->key, cli_cut_at_character(edit->key, edit->key_len, TOLD_MAX), key, sizeof key);
     if (old == NULL) {
         return (size_t)snprintf(text, size, "%s %s", key, done);
     }
-    const size_t cut = cli_cut_at_character(old, value_len, TOLD_MOST);
+    const size_t cut = cli_cut_at_character(old, value_len, TOLD_MAX);
     coffer_escape(old, cut, value, sizeof value);
     return (size_t)snprintf(text, size, "%s %s, was \"%s%s\"", key, done, value, cut < value_len ? "..." : "");
 }
@@ -194,7 +194,7 @@ static int change_model(changing *run, const coffer *model, bool dry_run)
     return code == CLI_EXIT_OK ? change_files(run, model, dry_run) : code;
 }
 
-/* Closes the model: nobody may have a file open into which room is inserted. A file that cannot be opened (NULL) may have
+/* Closes the model: nobody may have a file open into which space is inserted. A file that cannot be opened (NULL) may have
    an edit to recover: editing it says so. */
 static int change_opened(changing *run, coffer *model, bool dry_run)
 {

@@ -15,7 +15,7 @@ int meta_mend(cli *app, const cli_arguments *arguments, const coffer_edit_option
 /* What the bytes after the tensors of a file look like: "zeros", "a zip archive"; "" when that is not known. */
 const char *meta_looks_like(const coffer_mended_file *mended);
 
-#define META_VALUE_MOST ((size_t)256 << 20) /* bytes of a file that has a value, or many; no header has room for more */
+#define META_VALUE_MAX ((size_t)256 << 20) /* bytes of a file that has a value, or many; no header has space for more */
 
 /* What is to be changed. The caller sets the first three; the rest is zero. */
 typedef struct meta_edits {
@@ -24,10 +24,10 @@ typedef struct meta_edits {
     const coffer *model; /* whose keys patterns match, needed while edits are read; NULL: it cannot be opened */
     coffer_edit *edits;  /* in the order of the command line; they borrow from the command line and `texts` */
     size_t count;
-    size_t room;
+    size_t capacity;
     char **texts;
     size_t text_count;
-    size_t text_room;
+    size_t text_capacity;
 } meta_edits;
 
 /* Reads --set, --set-json and --unset. Returns the exit code, after it has said what is wrong. meta_edits_free follows in

@@ -15,17 +15,17 @@
 #include <string.h>
 
 #define SHOWN_SIZE 256
-#define SHOWN_MOST 60
+#define SHOWN_MAX 60
 
 /* A list that grows, of edits or of texts that are freed with them; NULL without memory. */
-static void *grown(void *items, size_t count, size_t *room, size_t item_size)
+static void *grown(void *items, size_t count, size_t *capacity, size_t item_size)
 {
-    const size_t more = *room < 8 ? 8 : 2 * *room;
-    if (count < *room) {
+    const size_t more = *capacity < 8 ? 8 : 2 * *capacity;
+    if (count < *capacity) {
         return items;
     }
     void *larger = realloc(items, more * item_size);
-    *room = larger != NULL ? more : *room;
+    *capacity = larger != NULL ? more : *capacity;
     return larger;
 }
 
@@ -37,7 +37,7 @@ static int no_memory(meta_edits *all)
 /* The text belongs to the edits from here on, also when there is no memory; NULL is no memory, too. */
 static bool keep_text(meta_edits *all, char *text)
 {
-    char **texts = text != NULL ? grown(all->texts, all->text_count, &all->text_room, sizeof *texts) : NULL;
+    char **texts = text != NULL ? grown(all->texts, all->text_count, &all->text_capacity, sizeof *texts) : NULL;
     if (texts == NULL) {
         free(text);
         return false;
@@ -49,7 +49,7 @@ static bool keep_text(meta_edits *all, char *text)
 
 static int add_edit(meta_edits *all, coffer_edit edit)
 {
-    coffer_edit *edits = grown(all->edits, all->count, &all->room, sizeof *edits);
+    coffer_edit *edits = grown(all->edits, all->count, &all->capacity, sizeof *edits);
     if (edits == NULL) {
         return no_memory(all);
     }
@@ -60,7 +60,7 @@ static int add_edit(meta_edits *all, coffer_edit edit)
 
 static const char *shown_name(const char *text, size_t len, char shown[SHOWN_SIZE])
 {
-    coffer_escape(text, cli_cut_at_character(text, len, SHOWN_MOST), shown, SHOWN_SIZE);
+    coffer_escape(text, cli_cut_at_character(text, len, SHOWN_MAX), shown, SHOWN_SIZE);
     return shown;
 }
 
@@ -71,7 +71,7 @@ static int value_of_file(meta_edits *all, const char *path, coffer_edit *edit)
 {
     int code = CLI_EXIT_OK;
     cli_input input;
-    if (!cli_input_read(all->app, path, META_VALUE_MOST, &input, &code)) {
+    if (!cli_input_read(all->app, path, META_VALUE_MAX, &input, &code)) {
         return code;
     }
     edit->value = input.bytes;
@@ -230,7 +230,7 @@ static int read_json(meta_edits *all, const char *path)
 {
     int code = CLI_EXIT_OK;
     cli_input input;
-    if (!cli_input_read(all->app, path, META_VALUE_MOST, &input, &code)) {
+    if (!cli_input_read(all->app, path, META_VALUE_MAX, &input, &code)) {
         return code;
     }
     code = read_document(all, path, &input);

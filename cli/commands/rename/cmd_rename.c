@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TWINS_MOST 20 /* pairs of tensors of one name that are told of */
+#define TWINS_MAX 20 /* pairs of tensors of one name that are told of */
 
 /* The first = that no backslash takes as it is; NULL when there is none. */
 static const char *find_equals(const char *text)
@@ -34,7 +34,7 @@ static size_t count_stars(const char *text)
     return count;
 }
 
-/* Takes OLD=NEW apart, `old` having room for all of it. */
+/* Takes OLD=NEW apart, `old` having space for all of it. */
 static int read_rename(cli *app, const char *text, char *old, coffer_rewrite_rule *rule)
 {
     char shown[128];
@@ -47,8 +47,8 @@ static int read_rename(cli *app, const char *text, char *old, coffer_rewrite_rul
     old[equals - text] = '\0';
     *rule = (coffer_rewrite_rule){ .kind = COFFER_REWRITE_RENAME, .pattern = old, .name = equals + 1 };
     const size_t stars = count_stars(rule->pattern);
-    if (stars > COFFER_REWRITE_MOST_STARS) {
-        return cli_usage_error(app, "\"%s\" has more than %d stars", shown, COFFER_REWRITE_MOST_STARS);
+    if (stars > COFFER_REWRITE_MAX_STARS) {
+        return cli_usage_error(app, "\"%s\" has more than %d stars", shown, COFFER_REWRITE_MAX_STARS);
     }
     return count_stars(rule->name) <= stars
                ? CLI_EXIT_OK
@@ -72,7 +72,7 @@ static const char *read_part(const char *text, char sign, char *part)
     return *text == sign ? text + 1 : NULL;
 }
 
-/* s/RE/NEW/ or s/RE/NEW/g, with any sign for the slash. `parts` has room for all of it. */
+/* s/RE/NEW/ or s/RE/NEW/g, with any sign for the slash. `parts` has space for all of it. */
 static int read_regex(cli *app, const char *text, char *parts, coffer_rewrite_rule *rule)
 {
     char shown[128];
@@ -160,23 +160,23 @@ static int read_tables(renaming *all)
     return code;
 }
 
-/* Room for every rule. Each text is taken apart into at most three with a NUL after each. */
-static int make_room(renaming *all)
+/* Space for every rule. Each text is taken apart into at most three with a NUL after each. */
+static int reserve(renaming *all)
 {
     const cli_arguments *arguments = all->arguments;
     size_t rules = arguments->name_count + arguments->choice_count;
-    size_t room = 1;
+    size_t capacity = 1;
     for (size_t i = 0; i < all->table_count; i++) {
         rules += all->tables[i].count;
     }
     for (size_t i = 1; i < arguments->name_count; i++) {
-        room += strlen(arguments->names[i]) + 3;
+        capacity += strlen(arguments->names[i]) + 3;
     }
     for (size_t i = 0; i < arguments->choice_count; i++) {
-        room += arguments->choices[i].value != NULL ? strlen(arguments->choices[i].value) + 3 : 0;
+        capacity += arguments->choices[i].value != NULL ? strlen(arguments->choices[i].value) + 3 : 0;
     }
     all->rules = calloc(rules, sizeof *all->rules);
-    all->parts = malloc(room);
+    all->parts = malloc(capacity);
     all->next = all->parts;
     return all->rules != NULL && all->parts != NULL ? CLI_EXIT_OK : cli_fail_memory(all->app, arguments->names[0]);
 }
@@ -202,7 +202,7 @@ static int add_options(renaming *all, cli_option_id id, cli_rewrite_read *take)
 static int read_rules(renaming *all)
 {
     int code = read_tables(all);
-    code = code == CLI_EXIT_OK ? make_room(all) : code;
+    code = code == CLI_EXIT_OK ? reserve(all) : code;
     for (size_t i = 0; i < all->table_count && code == CLI_EXIT_OK; i++) {
         for (size_t k = 0; k < all->tables[i].count; k++) {
             all->rules[all->count++] = (coffer_rewrite_rule){ .kind = COFFER_REWRITE_RENAME_EXACT,
@@ -227,7 +227,7 @@ static void tell_twins(void *ctx, const coffer_tensor *first, const coffer_tenso
     renaming *all = ctx;
     char shown[3][161];
     const bool every = cli_given(all->arguments, CLI_OPTION_ALL);
-    if (all->twins++ == 0 || (all->twins > TWINS_MOST && !every)) {
+    if (all->twins++ == 0 || (all->twins > TWINS_MAX && !every)) {
         return;
     }
     coffer_escape(first->name, cli_cut_at_character(first->name, first->name_len, 40), shown[0], sizeof shown[0]);
@@ -257,7 +257,7 @@ static int rename_model(renaming *all)
         return code;
     }
     code = cli_rewrite_model(app, all->arguments, &options, "its tensors are named so already", model);
-    if (all->twins > TWINS_MOST && !cli_given(all->arguments, CLI_OPTION_ALL)) {
+    if (all->twins > TWINS_MAX && !cli_given(all->arguments, CLI_OPTION_ALL)) {
         cli_say_path(app, path, "%zu pairs of tensors would have one name each; --all shows them", all->twins);
     }
     if (code == CLI_EXIT_OK && cli_given(all->arguments, CLI_OPTION_LAYERS)) {

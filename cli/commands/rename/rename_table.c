@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_MOST ((size_t)256 << 20) /* bytes */
-#define TOLD_MOST 10                   /* lines that are told of */
+#define TABLE_MAX ((size_t)256 << 20) /* bytes */
+#define TOLD_MAX 10                   /* lines that are told of */
 
 static int bad_line(cli *app, const rename_table *table, size_t line, const char *why)
 {
@@ -166,7 +166,7 @@ int rename_table_read(cli *app, const char *path, rename_table *table)
     int code = CLI_EXIT_OK;
     size_t lines = 1;
     *table = (rename_table){ .path = path };
-    if (!cli_input_read(app, path, TABLE_MOST, &table->input, &code)) {
+    if (!cli_input_read(app, path, TABLE_MAX, &table->input, &code)) {
         return code;
     }
     for (size_t i = 0; i < table->input.size; i++) {
@@ -200,7 +200,7 @@ int rename_table_match(cli *app, const rename_table *table, const coffer *model,
         if (coffer_find(model, old, strlen(old)) != NULL) {
             continue;
         }
-        if (missing++ < TOLD_MOST && !ignored) {
+        if (missing++ < TOLD_MAX && !ignored) {
             coffer_escape(old, cli_cut_at_character(old, strlen(old), 60), shown, sizeof shown);
             cli_say_path(app, table->path, "line %zu: no tensor is named \"%s\"", table->rows[i].line, shown);
         }

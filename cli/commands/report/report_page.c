@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define PAGE_MOST ((size_t)64 << 20) /* bytes of a page that is read */
+#define PAGE_MAX ((size_t)64 << 20) /* bytes of a page that is read */
 #define PAGE_MARKER "<!--coffer-report-->"
 
 /* Defined where there is a page, in a source that cli/page.cmake writes. */
@@ -53,7 +53,7 @@ int report_page_open(cli *app, const char *path, report_page *page)
         return cli_usage_error(app, "this command was built without the page that reports are made of; name one: "
                                     "--page FILE");
     }
-    if (path != NULL && !cli_input_read(app, path, PAGE_MOST, &page->file, &code)) {
+    if (path != NULL && !cli_input_read(app, path, PAGE_MAX, &page->file, &code)) {
         return code;
     }
     const char *bytes = path != NULL ? page->file.bytes : (const char *)cli_page;

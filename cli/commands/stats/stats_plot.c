@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define PANELS_IN_A_ROW 3
-#define PANELS_MOST 600 /* of more, nobody looks at each; a remark says that they were left out */
+#define PANELS_MAX 600 /* of more, nobody looks at each; a remark says that they were left out */
 #define PANEL_WIDTH 300
 #define PANEL_HEIGHT 150
 #define BARS_HEIGHT 90
@@ -80,7 +80,7 @@ static void draw(cli_output *out, const stats_report *report, size_t panels)
 int stats_plot(cli *app, const stats_report *report, const char *path)
 {
     cli_publish file;
-    const size_t panels = report->row_count < PANELS_MOST ? report->row_count + 1 : PANELS_MOST;
+    const size_t panels = report->row_count < PANELS_MAX ? report->row_count + 1 : PANELS_MAX;
     const int code = cli_publish_open(app, &file, path);
     if (code != CLI_EXIT_OK) {
         return code;

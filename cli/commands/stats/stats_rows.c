@@ -21,20 +21,20 @@ static bool make_single_rows(stats_report *report)
     return true;
 }
 
-/* Labels go one after the other into the report's room for them. */
-static void add_row(stats_report *report, const cli_folds *folds, const cli_fold *fold, char **room)
+/* Labels go one after the other into the report's space for them. */
+static void add_row(stats_report *report, const cli_folds *folds, const cli_fold *fold, char **capacity)
 {
     char tail[CLI_FOLD_TAIL_SIZE];
     cli_fold_tail(folds, fold, tail);
     const size_t tail_len = strlen(tail);
-    memcpy(*room, fold->name, fold->name_len);
-    memcpy(*room + fold->name_len, tail, tail_len);
+    memcpy(*capacity, fold->name, fold->name_len);
+    memcpy(*capacity + fold->name_len, tail, tail_len);
     report->rows[report->row_count++] = (stats_row){
-        .label = *room,
+        .label = *capacity,
         .label_len = fold->name_len + tail_len,
         .dtype = coffer_tensor_dtype_name(folds->leaves[fold->first].tensor),
     };
-    *room += fold->name_len + tail_len;
+    *capacity += fold->name_len + tail_len;
 }
 
 /* The rows keep the file's order, which is the order of the first tensor of each. */
@@ -49,8 +49,8 @@ static bool order_rows(stats_report *report, const cli_folds *folds)
             fold_of[folds->leaves[fold->first + k].item] = fold;
         }
     }
-    char *room = report->labels = fold_of != NULL ? malloc(size) : NULL;
-    for (size_t i = 0; i < report->count && room != NULL; i++) {
+    char *capacity = report->labels = fold_of != NULL ? malloc(size) : NULL;
+    for (size_t i = 0; i < report->count && capacity != NULL; i++) {
         const cli_fold *fold = fold_of[i];
         if (fold == NULL) {
             continue; /* the row of an earlier tensor */
@@ -60,7 +60,7 @@ static bool order_rows(stats_report *report, const cli_folds *folds)
             report->tensors[item].row = report->row_count;
             fold_of[item] = NULL;
         }
-        add_row(report, folds, fold, &room);
+        add_row(report, folds, fold, &capacity);
     }
     free(fold_of);
     return report->labels != NULL;

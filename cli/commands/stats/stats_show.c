@@ -12,7 +12,7 @@
 #define COLUMNS 10
 #define COMPACT_COLUMNS 8
 #define COMPACT_BELOW 120 /* columns of a terminal */
-#define BAR_MOST 40
+#define BAR_MAX 40
 
 static const char *const HEADINGS[COLUMNS] = { "tensor", "dtype", "min", "max",  "mean",
                                                "std",    "NaN",   "inf", "zero", "subnormal" };
@@ -131,8 +131,8 @@ static void put_histogram(cli_output *out, const stats_row *stats)
         cli_put_text(out, "(all)");
     }
     cli_put_char(out, '\n');
-    const size_t room = out->width > 40 && out->width < BAR_MOST + 40 ? out->width - 40 : BAR_MOST;
-    const size_t width = out->width > 0 && out->width <= 40 ? 8 : room;
+    const size_t capacity = out->width > 40 && out->width < BAR_MAX + 40 ? out->width - 40 : BAR_MAX;
+    const size_t width = out->width > 0 && out->width <= 40 ? 8 : capacity;
     for (size_t i = 0; i < STATS_BINS && tallest > 0; i++) {
         const uint64_t count = stats->histogram.bins[i];
         const size_t bar = (size_t)ceil((double)count / (double)tallest * (double)width);

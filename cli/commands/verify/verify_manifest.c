@@ -42,10 +42,10 @@ static coffer_manifest *read_manifest(verify_run *run)
     cli_input key = { .size = 0 };
     coffer_error err;
     coffer_manifest *manifest = NULL;
-    if (!cli_input_read(run->app, run->manifest, CLI_MANIFEST_MOST, &text, &run->code)) {
+    if (!cli_input_read(run->app, run->manifest, CLI_MANIFEST_MAX, &text, &run->code)) {
         return NULL;
     }
-    if (run->key == NULL || cli_input_read(run->app, run->key, CLI_KEY_MOST, &key, &run->code)) {
+    if (run->key == NULL || cli_input_read(run->app, run->key, CLI_KEY_MAX, &key, &run->code)) {
         const coffer_status status =
             coffer_manifest_parse(&manifest, text.bytes, text.size, key.bytes, key.size, NULL, &err);
         if (status != COFFER_OK) {

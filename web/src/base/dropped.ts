@@ -8,7 +8,7 @@ export interface Dropped {
 }
 
 /** More files than any model has: what is dropped by mistake must not be walked through for minutes. */
-const MOST_FILES = 20_000;
+const MAX_FILES = 20_000;
 
 /** What an item of a drop can be asked for, as far as the browser has it: not every type library knows. */
 interface DroppedItem {
@@ -19,7 +19,7 @@ interface DroppedItem {
 type Handle = FileSystemFileHandle | (FileSystemDirectoryHandle & AsyncIterable<[string, Handle]>);
 
 async function walkHandle(handle: Handle, folder: string, found: Dropped[]): Promise<void> {
-  if (found.length >= MOST_FILES) {
+  if (found.length >= MAX_FILES) {
     return;
   }
   if (handle.kind === "file") {
@@ -36,7 +36,7 @@ function entriesOf(reader: FileSystemDirectoryReader): Promise<FileSystemEntry[]
 }
 
 async function walkEntry(entry: FileSystemEntry, folder: string, found: Dropped[]): Promise<void> {
-  if (found.length >= MOST_FILES) {
+  if (found.length >= MAX_FILES) {
     return;
   }
   if (entry.isFile) {

@@ -123,7 +123,7 @@ export function zoomedWindow(
 ): ByteWindow {
   const size = sizeOf(all[at.file]!);
   const width = window.file === undefined ? size : window.end - window.begin;
-  const wanted = Math.max(Math.round(width * factor), Math.min(LEAST_WIDTH, size));
+  const wanted = Math.max(Math.round(width * factor), Math.min(MIN_WIDTH, size));
   if (wanted >= size) {
     return all.length === 1 || factor > 1 ? EVERYTHING : { file: at.file, begin: 0, end: size };
   }
@@ -132,4 +132,4 @@ export function zoomedWindow(
 }
 
 /** Bytes that a window has at the least. */
-const LEAST_WIDTH = 256;
+const MIN_WIDTH = 256;

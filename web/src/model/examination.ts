@@ -8,14 +8,14 @@ import { call } from "./rpc.js";
 import { model } from "./state.js";
 
 /** What was found out, so that going back to a tensor does not read it again. */
-const MOST_REMEMBERED = 24;
+const MAX_REMEMBERED = 24;
 const remembered = new Map<string, Examined>();
 
 function remember(key: string, examined: Examined): Examined {
   remembered.delete(key);
   remembered.set(key, examined);
   for (const oldest of remembered.keys()) {
-    if (remembered.size <= MOST_REMEMBERED) {
+    if (remembered.size <= MAX_REMEMBERED) {
       break;
     }
     remembered.delete(oldest);

@@ -52,12 +52,12 @@ export interface HeatPlan {
   reads: number;
 }
 
-/** What the library reads rather than leaves out, and at most by one read: MOST_GAP and MOST_READ of its runs.ts. */
-const MOST_GAP = 64 << 10;
-const MOST_READ = 8 << 20;
+/** What the library reads rather than leaves out, and at most by one read: MAX_GAP and MAX_READ of its runs.ts. */
+const MAX_GAP = 64 << 10;
+const MAX_READ = 8 << 20;
 
 /** Points of an axis are not thinned out further than this to save reading. */
-const LEAST_POINTS = 16;
+const MIN_POINTS = 16;
 
 function steps({ begin, end }: Range, points: number): Steps {
   const step = Math.max(1, Math.ceil((end - begin) / points));
@@ -74,8 +74,8 @@ interface Extent {
 /** `count` things of one kind, `distance` bytes apart. */
 function repeated({ extent, bytes, reads }: Extent, count: number, distance: number): Extent {
   const all = count === 0 ? 0 : (count - 1) * distance + extent;
-  if (reads <= 1 && distance - extent <= MOST_GAP) {
-    return { extent: all, bytes: all, reads: Math.max(1, Math.ceil(all / MOST_READ)) };
+  if (reads <= 1 && distance - extent <= MAX_GAP) {
+    return { extent: all, bytes: all, reads: Math.max(1, Math.ceil(all / MAX_READ)) };
   }
   return { extent: all, bytes: bytes * count, reads: reads * count };
 }
@@ -129,12 +129,12 @@ function thinned(
   columns: number,
 ): [rows: number, columns: number] | undefined {
   const [most] = shown
-    .filter(([, { count }]) => count > LEAST_POINTS)
+    .filter(([, { count }]) => count > MIN_POINTS)
     .sort(([a, x], [b, y]) => y.count - x.count || a - b);
   if (most === undefined) {
     return undefined;
   }
-  const half = Math.max(LEAST_POINTS, Math.floor(most[1].count / 2));
+  const half = Math.max(MIN_POINTS, Math.floor(most[1].count / 2));
   return most[0] === rowAxis ? [half, columns] : [rows, half];
 }
 

@@ -9,7 +9,7 @@ import { dtypeAt, nameAt, shapeAt, type Columns } from "../model/columns.js";
 import type { DtypeShare, Wanted } from "../model/opened.js";
 
 /** More than any config.json has. */
-const MOST_CONFIG_BYTES = 4_000_000;
+const MAX_CONFIG_BYTES = 4_000_000;
 
 /** The last parts of names of tensors that a method gives a module, all of which are there. */
 const LAYOUTS: readonly [parts: readonly string[], method: string][] = [
@@ -47,12 +47,12 @@ export function quantisationHint(columns: Columns, shares: readonly DtypeShare[]
 async function configText(wanted: Wanted, hint: string | undefined, ask: typeof fetch): Promise<string | undefined> {
   if (wanted.kind === "files") {
     const file = wanted.files.find(({ name }) => name === "config.json");
-    return file === undefined || file.size > MOST_CONFIG_BYTES ? undefined : file.text();
+    return file === undefined || file.size > MAX_CONFIG_BYTES ? undefined : file.text();
   }
   // A request more only where it is of use.
   if (wanted.kind === "url" && hint !== undefined) {
     const response = await ask(new URL("config.json", wanted.url));
-    const isSmall = Number(response.headers.get("Content-Length") ?? 0) <= MOST_CONFIG_BYTES;
+    const isSmall = Number(response.headers.get("Content-Length") ?? 0) <= MAX_CONFIG_BYTES;
     return response.ok && isSmall ? response.text() : undefined;
   }
   return undefined;

@@ -181,7 +181,7 @@ const RANGE_SHIFT = 10;
 const RANGES = 1 << (32 - RANGE_SHIFT);
 const INFINITE_EXPONENT = 0x7ff00000;
 /** Counters have 32 bits. Long before one can overflow they are added up elsewhere. */
-const MOST_PENDING = 2 ** 31;
+const MAX_PENDING = 2 ** 31;
 
 /**
  * Decodes elements and adds them up by blocks, as `coffer stats` does: each block's mean first and then the squares of the
@@ -266,7 +266,7 @@ class ValueTally implements Tally {
       values[kept++] = value;
     }
     this.#pendingCount += kept;
-    if (this.#pendingCount >= MOST_PENDING) {
+    if (this.#pendingCount >= MAX_PENDING) {
       this.#settle();
     }
     this.#numbers.zeros += zeros;

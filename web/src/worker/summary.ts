@@ -5,7 +5,7 @@ import type { DtypeShare, Summary } from "../model/opened.js";
 import type { Quantisation } from "./quantisation.js";
 
 /** Alignments beyond a page of memory say nothing more. */
-const MOST_ALIGNMENT = 4096n;
+const MAX_ALIGNMENT = 4096n;
 
 function dtypeShares(columns: Columns): DtypeShare[] {
   const shares = columns.dtypeNames.map((dtype) => ({ dtype, tensors: 0, elements: 0n, bytes: 0n }));
@@ -20,7 +20,7 @@ function dtypeShares(columns: Columns): DtypeShare[] {
 
 /** The largest power of two of which every tensor's place is a multiple. */
 function alignmentOf(columns: Columns): number | undefined {
-  let bits = MOST_ALIGNMENT;
+  let bits = MAX_ALIGNMENT;
   for (let i = 0; i < columns.count; i++) {
     bits |= columns.sizes[i] === 0n ? 0n : columns.offsets[i]!;
   }

@@ -4,7 +4,7 @@
  * crosses as columns, in the order in which it is shown: a node, then all that is below it, so that skipping what is closed is
  * one step.
  *
- * Names are untrusted: a name of a million dots must not make a tree of that depth, so the last of MOST_LEVELS parts has the
+ * Names are untrusted: a name of a million dots must not make a tree of that depth, so the last of MAX_LEVELS parts has the
  * rest of the name.
  */
 import { dtypeAt, nameAt, shapeAt, type Columns } from "../model/columns.js";
@@ -14,7 +14,7 @@ import { heldModel } from "./models.js";
 import { compareNaturally } from "./natural_order.js";
 import { NO_TENSOR, type TreeColumns } from "../model/tree_columns.js";
 
-const MOST_LEVELS = 24;
+const MAX_LEVELS = 24;
 const NUMBER = /^\d{1,9}$/;
 
 interface Node {
@@ -58,7 +58,7 @@ function separatorOf(columns: Columns): string {
 function partsOf(name: string, separator: string): string[] {
   const parts: string[] = [];
   let at = 0;
-  while (parts.length < MOST_LEVELS - 1) {
+  while (parts.length < MAX_LEVELS - 1) {
     const end = name.indexOf(separator, at);
     if (end < 0) {
       break;

@@ -28,7 +28,7 @@ export interface Branch {
 }
 
 /** Names of more parts than this end with all the rest as one: nobody looks deeper, and no name can exhaust the stack. */
-const MOST_PARTS = 24;
+const MAX_PARTS = 24;
 
 function branch(label: string, path: string, tensor = -1): Branch {
   return { label, path, tensor, members: new Map(), count: 0, elements: 0, sizes: 0 };
@@ -37,7 +37,7 @@ function branch(label: string, path: string, tensor = -1): Branch {
 /** A name's parts, each with the dot or slash before it. */
 export function partsOf(name: string): string[] {
   const parts = name.split(/(?<=.)(?=[./])/u);
-  return parts.length <= MOST_PARTS ? parts : [...parts.slice(0, MOST_PARTS - 1), parts.slice(MOST_PARTS - 1).join("")];
+  return parts.length <= MAX_PARTS ? parts : [...parts.slice(0, MAX_PARTS - 1), parts.slice(MAX_PARTS - 1).join("")];
 }
 
 /** All tensors as a tree. */
@@ -129,13 +129,13 @@ export interface TreemapOptions {
 /** Pixels: of a group's title, between rectangles, and of a rectangle that is divided. */
 export const TITLE = 17;
 const MARGIN = 1;
-const LEAST_WIDTH = 26;
-const LEAST_HEIGHT = 20;
-const LEAST_TITLED_WIDTH = 40;
-const LEAST_TITLED_HEIGHT = 36;
+const MIN_WIDTH = 26;
+const MIN_HEIGHT = 20;
+const MIN_TITLED_WIDTH = 40;
+const MIN_TITLED_HEIGHT = 36;
 /** Rectangles of less than this many square pixels are left out. */
-const LEAST_AREA = 0.5;
-const MOST_DEPTH = 12;
+const MIN_AREA = 0.5;
+const MAX_DEPTH = 12;
 
 interface Box {
   x0: number;
@@ -161,16 +161,16 @@ class Layout {
 
   place(at: Branch, box: Box, depth: number): void {
     const [width, height] = [box.x1 - box.x0, box.y1 - box.y0];
-    if (width * height < LEAST_AREA) {
+    if (width * height < MIN_AREA) {
       return;
     }
     const open =
-      at.tensor < 0 && depth < MOST_DEPTH && (depth === 0 || (width >= LEAST_WIDTH && height >= LEAST_HEIGHT));
+      at.tensor < 0 && depth < MAX_DEPTH && (depth === 0 || (width >= MIN_WIDTH && height >= MIN_HEIGHT));
     this.drawn.push({ box, branch: at, depth, open });
     if (!open) {
       return;
     }
-    const isTitled = depth > 0 && width >= LEAST_TITLED_WIDTH && height >= LEAST_TITLED_HEIGHT;
+    const isTitled = depth > 0 && width >= MIN_TITLED_WIDTH && height >= MIN_TITLED_HEIGHT;
     const margin = depth === 0 ? 0 : MARGIN;
     const [x0, y0] = [box.x0 + margin, box.y0 + (isTitled ? TITLE : margin)];
     const children: Placed[] = [...at.members.values()]

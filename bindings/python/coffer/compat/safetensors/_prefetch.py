@@ -174,12 +174,12 @@ def prefetch(model: _native.Model, framework: Framework, plan: object, threads: 
 
 def _window(threads: int) -> _native.Window | None:
     """The window of all loads, unless so many threads are asked for."""
-    return None if threads == THREADS else _native.Window(threads=min(max(threads, 1), _MOST_THREADS))
+    return None if threads == THREADS else _native.Window(threads=min(max(threads, 1), _MAX_THREADS))
 
 
 # What the reference takes when nobody says how many: then it is up to the engine.
 THREADS = 8
-_MOST_THREADS = 64
+_MAX_THREADS = 64
 
 
 # ---- What is wanted ---------------------------------------------------------------------------------------------------
