@@ -74,8 +74,8 @@ const cli_command cli_drop = {
              "PATH itself is rewritten, the command shows the changes on a terminal and asks; otherwise --in-place\n"
              "or -f allows it. PATH is a file, or an index or folder: then all files of the model are rewritten,\n"
              "and replaced together. With --except everything is dropped that none of its patterns matches.\n"
-             "--superseded drops the stale copies of a model whose files were saved one over another: where a name is\n"
-             "in two files, the copy in the file that the index names stays.\n"
+             "--superseded drops the stale copies of a model whose files were saved one over another: where a name\n"
+             "is in two files, the copy in the file that the index names stays.\n"
              "\n"
              "JSON: as of coffer align; of changes [{name, change}].\n",
     .options = DROP_OPTIONS,

@@ -339,9 +339,9 @@ const cli_command cli_meta = {
              "sets @TEXT. A file's first metadata get format=pt, too, without which loaders refuse them; to set\n"
              "the format sets another.\n"
              "\n"
-             "--mend is for a file that cannot be opened though all of its tensors are there: bytes that follow the\n"
-             "last tensor and belong to none are cut off, and values of the metadata that are no strings (numbers,\n"
-             "true, null, objects) become strings, their JSON text.\n",
+             "--mend is for a file that cannot be opened though all of its tensors are there: bytes that follow\n"
+             "the last tensor and belong to none are cut off, and values of the metadata that are no strings\n"
+             "(numbers, true, null, objects) become strings, their JSON text.\n",
     .options = META_OPTIONS,
     .examples = META_EXAMPLES,
     .least_names = 1,
