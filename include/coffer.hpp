@@ -965,7 +965,7 @@ inline void recover(const std::string &path, const coffer_edit_options *options 
 {
     detail::call(coffer_recover, path.c_str(), options);
 }
-/* Mends a file that cannot be opened though all of its tensors are there, or with `dry_run` says what there is to mend. */
+/* Mends a file that cannot be opened though all of its tensors are there; with `dry_run` says what there is to mend. */
 inline coffer_mended_file mend_file(const std::string &path, bool dry_run = false,
                                     const coffer_edit_options *options = nullptr)
 {
@@ -973,7 +973,7 @@ inline coffer_mended_file mend_file(const std::string &path, bool dry_run = fals
     detail::call(coffer_mend_file, path.c_str(), options, dry_run, &mended);
     return mended;
 }
-/* Writes or mends the index of a model of several files, from their headers, or with `dry_run` says what it would be. */
+/* Writes or mends the index of a model of several files, from their headers; with `dry_run` says what it would be. */
 inline coffer_mended_index mend_index(const std::string &path, bool dry_run = false,
                                       const coffer_edit_options *options = nullptr)
 {

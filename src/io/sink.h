@@ -74,6 +74,8 @@ void coffer__sink_path_only(coffer__byte_sink *sink, const coffer__os_info *old)
 coffer_status coffer__sink_in_place(coffer__byte_sink *sink, const coffer_allocator *allocator, const char *path,
                                     bool exists, coffer_sync sync, coffer_error *err);
 
+/* All of a small file: reserves its size, writes the bytes, and publishes, or discards after a failure. */
+coffer_status coffer__sink_write_whole(coffer__byte_sink *sink, const void *bytes, size_t size, coffer_error *err);
 /* COFFER_ERR_CANCELLED when the user, told that `done` bytes of `total` are done, cancels. */
 coffer_status coffer__sink_ask(const coffer__byte_sink *sink, uint64_t done, uint64_t total, coffer_error *err);
 /* Makes a file durable whose `size` bytes begin at `start` of the descriptor, and asks the user now

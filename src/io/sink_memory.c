@@ -30,6 +30,19 @@ coffer_status coffer__sink_init(coffer__byte_sink *sink, const coffer__sink_ops 
     return sink->state != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to write a file");
 }
 
+coffer_status coffer__sink_write_whole(coffer__byte_sink *sink, const void *bytes, size_t size, coffer_error *err)
+{
+    coffer_status status = sink->ops->reserve(sink, size, err);
+    if (status == COFFER_OK) {
+        status = sink->ops->write_at(sink, 0, bytes, size, err);
+    }
+    if (status != COFFER_OK) {
+        sink->ops->discard(sink);
+        return status;
+    }
+    return sink->ops->publish(sink, err);
+}
+
 coffer_status coffer__sink_ask(const coffer__byte_sink *sink, uint64_t done, uint64_t total, coffer_error *err)
 {
     return sink->progress == NULL || sink->progress(sink->progress_ctx, done, total) == 0

@@ -791,19 +791,8 @@ static coffer_status commit_write(const coffer__commit *commit, const char *path
 {
     coffer__byte_sink sink;
     const coffer_sync sync = commit->durable ? COFFER_SYNC_ALWAYS : COFFER_SYNC_NEVER;
-    coffer_status status = coffer__sink_path(&sink, &commit->allocator, path, sync, in_place, err);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = sink.ops->reserve(&sink, size, err);
-    if (status == COFFER_OK) {
-        status = sink.ops->write_at(&sink, 0, bytes, size, err);
-    }
-    if (status != COFFER_OK) {
-        sink.ops->discard(&sink);
-        return status;
-    }
-    return sink.ops->publish(&sink, err);
+    const coffer_status status = coffer__sink_path(&sink, &commit->allocator, path, sync, in_place, err);
+    return status == COFFER_OK ? coffer__sink_write_whole(&sink, bytes, size, err) : status;
 }
 
 /* `begun` is set before writing, so that coffer__commit_close tidies up after a failure,

@@ -29,20 +29,12 @@ coffer_status coffer__index_file_publish(const char *index, const void *bytes, s
                                          coffer_sync sync, const coffer_allocator *allocator, coffer_error *err)
 {
     coffer__byte_sink sink;
-    coffer_status status = coffer__sink_path(&sink, allocator, index, sync, false, err);
+    const coffer_status status = coffer__sink_path(&sink, allocator, index, sync, false, err);
     if (status != COFFER_OK) {
         return status;
     }
     if (old != NULL) {
         coffer__sink_path_only(&sink, old);
     }
-    status = sink.ops->reserve(&sink, size, err);
-    if (status == COFFER_OK) {
-        status = sink.ops->write_at(&sink, 0, bytes, size, err);
-    }
-    if (status != COFFER_OK) {
-        sink.ops->discard(&sink);
-        return status;
-    }
-    return sink.ops->publish(&sink, err);
+    return coffer__sink_write_whole(&sink, bytes, size, err);
 }
