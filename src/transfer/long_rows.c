@@ -3,7 +3,7 @@
  * The workers share nothing but a cursor and the checksums. Each piece is read, checked, changed and landed by one
  * worker, in memory of its own that stays in the cache; so the order in which pieces land is any.
  *
- * A failure of reading names the row, one of output target none: that is how the caller tells a bad source from a full disk.
+ * A failure of reading names the row, one of the output target does not: that is how the caller tells a bad source from a full disk.
  */
 #include "long_rows.h"
 

@@ -10,7 +10,7 @@
  * The bytes end up in the program's memory, when the row has a place there, or on an output target
  * (output target.h), which receives them through memory.
  *
- * One executor carries rows out, with a thread pool of threads for each call. It cuts the rows into pieces of
+ * One executor carries rows out, with several threads for each call. It cuts the rows into pieces of
  * a few MiB, which the workers take in order. A row with a digest is one piece, since a digest cannot
  * be computed in parts.
  *
