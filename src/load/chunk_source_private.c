@@ -61,9 +61,10 @@ typedef struct private_run {
 
 /* An empty span is no request, which spares every caller the question. The array may move while requests are added;
    this is why none is submitted before the last was made. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): it is read to */
+/* NOLINTBEGIN(readability-non-const-parameter): it is read to */
 static coffer_status private_request(const private_chunk_source *own, private_slot *slot, coffer__file_span span,
                                      uint8_t *to, coffer_error *err)
+/* NOLINTEND(readability-non-const-parameter) */
 {
     if (span.end <= span.begin) {
         return COFFER_OK;

@@ -419,6 +419,9 @@ static coffer_status mend_open(mend_job *job, coffer_error *err)
     opening.allocator = &job->allocator;
     opening.max_header_size = job->options.max_header_size;
     opening.access = COFFER_READ;
+    if (job->files == NULL) {
+        return coffer__fail(err, COFFER_ERR_SHARD_MISSING, "the model has no file");
+    }
     if (!mend_beside(job, job->files[0], &path)) {
         return coffer__errno_status(err, "name the file", NULL, ENAMETOOLONG);
     }

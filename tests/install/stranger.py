@@ -143,6 +143,7 @@ def quick_goals(root, folder):
     overlay(folder / "checkout", root / str(SOURCE).lstrip("/"))
     # Some tests are about files on a disk; what else is here lies in memory.
     with tempfile.TemporaryDirectory(dir=SOURCE / "build") as disk:
+        os.chmod(disk, 0o1777)
         mount("--bind", disk, root / "tmp")
         run(root, "make test", SOURCE)
 
