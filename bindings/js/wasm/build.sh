@@ -76,5 +76,5 @@ shim=("$here"/js_{job,memory}.c)
 make_module coffer -Oz -- "$root"/src/{core,format}/*.c "${shim[@]}" "$here"/js_{building,columns,questions,reading}.c
 make_module model -Os "${model_rooms[@]}" -isystem "$objects/xxhash" -- \
     "$root"/src/core/*.c "$root"/src/format/sniff.c "$root"/src/hash/{hash,sha256_portable,xxh3}.c \
-    "$root"/src/model/{index,names,place_name}.c "${shim[@]}" "$here"/js_{hash,index,texts,values}.c
+    "$root"/src/model/{index,model_dir_name,names}.c "${shim[@]}" "$here"/js_{hash,index,texts,values}.c
 rm -rf "$objects"

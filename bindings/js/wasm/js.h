@@ -94,9 +94,9 @@ typedef struct js_answer {
 /* src/core.ts has these numbers too. */
 _Static_assert(offsetof(js_answer, wish_offset) == 1160, "the layout is JavaScript's, too");
 _Static_assert(offsetof(js_answer, notes) == 1280, "the layout is JavaScript's, too");
-_Static_assert(offsetof(js_answer, bytes) == 1520, "the layout is JavaScript's, too");
-_Static_assert(offsetof(js_answer, run_strides) == 1576, "the layout is JavaScript's, too");
-_Static_assert(offsetof(js_answer, records) == 1652, "the layout is JavaScript's, too");
+_Static_assert(offsetof(js_answer, bytes) == 1536, "the layout is JavaScript's, too");
+_Static_assert(offsetof(js_answer, run_strides) == 1592, "the layout is JavaScript's, too");
+_Static_assert(offsetof(js_answer, records) == 1668, "the layout is JavaScript's, too");
 
 extern js_answer js_state;
 extern const coffer_allocator js_arena;
