@@ -690,6 +690,22 @@ def test_the_part_of_a_pipeline_is_named(words):
         assert done.returncode == 0 and "a pipeline of" not in done.stderr, done.stderr
 
 
+def test_a_pipeline_in_a_folder_of_a_server_is_fetched(tmp_path):
+    """Also of one that has a page for every small file that it lacks."""
+    page = b"<!DOCTYPE html><html>nothing here</html>"
+
+    def answer(request):
+        content = PIPELINE.get(request.path.removeprefix("/pipe/"))
+        if content is None and "safetensors" in request.path:
+            return request.answer(404)
+        return request.ranges(page if content is None else content, {"ETag": '"1"'})
+
+    with Server(behave=answer) as server:
+        done = subprocess.run([os.environ["COFFER_CLI"], "fetch", server.url("/pipe/"), "-o", tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert everything(tmp_path) == PIPELINE
+
+
 def test_a_pipeline_that_was_interrupted_is_finished(tmp_path):
     content = PIPELINE["vae/diffusion_pytorch_model.safetensors"]
     with Hub({"o/pipe": Repository(PIPELINE)}) as hub:

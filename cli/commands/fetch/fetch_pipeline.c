@@ -170,31 +170,40 @@ static int add_file(pipeline_job *job, const char *part, const char *name, char 
                        : cli_publish_check(job->app, file->path, cli_given(job->arguments, CLI_OPTION_FORCE));
 }
 
-/* Reads a file that may not exist; *found says whether it does. */
-static int look_for(pipeline_job *job, const char *part, const char *name, bool *found)
+/* Reads a file of a part; *bytes is NULL, without a failure, when there is none. */
+static int read_file(const pipeline_job *job, const char *part, const char *name, char **bytes, size_t *size)
 {
     coffer_error err;
+    char *path = pipeline_path(part, name, "");
+    *bytes = NULL;
+    if (path == NULL) {
+        return cli_fail_memory(job->app, job->whole.url);
+    }
+    const coffer_status status = cli_pipeline_read(&job->whole, path, PIPELINE_FILE_MAX, bytes, size, &err);
+    free(path);
+    if (status != COFFER_OK && !is_absent(status)) {
+        return cli_fail(job->app, err.path[0] != '\0' ? err.path : job->whole.url, &err);
+    }
+    if (status == COFFER_OK && is_page(*bytes)) {
+        free(*bytes);
+        *bytes = NULL;
+    }
+    return CLI_EXIT_OK;
+}
+
+/* Takes a file that may not exist; *found says whether it does. */
+static int look_for(pipeline_job *job, const char *part, const char *name, bool *found)
+{
     char *bytes = NULL;
     size_t size = 0;
     const char *what = NULL;
     bool loose = false;
     size_t at = 0;
-    char *path = pipeline_path(part, name, "");
-    *found = false;
-    if (path == NULL) {
-        return cli_fail_memory(job->app, job->whole.url);
+    const int code = read_file(job, part, name, &bytes, &size);
+    *found = bytes != NULL;
+    if (bytes == NULL) {
+        return code;
     }
-    const coffer_status status = cli_pipeline_read(&job->whole, path, PIPELINE_FILE_MAX, &bytes, &size, &err);
-    free(path);
-    if (status != COFFER_OK) {
-        return is_absent(status) ? CLI_EXIT_OK
-                                 : cli_fail(job->app, err.path[0] != '\0' ? err.path : job->whole.url, &err);
-    }
-    if (is_page(bytes)) {
-        free(bytes);
-        return CLI_EXIT_OK;
-    }
-    *found = true;
     if (cli_ends_in(name, ".json") && !cli_document_check(bytes, size, &loose, &what, &at)) {
         free(bytes);
         cli_say_path(job->app, job->whole.url, "%s/%s is not JSON, at byte %zu: %s", part, name, at, what);
@@ -206,19 +215,13 @@ static int look_for(pipeline_job *job, const char *part, const char *name, bool 
 /* Refuses a part that lacks its weights: models have a config.json, and other parts do not. */
 static int refuse_config(const pipeline_job *job, const char *part, bool any)
 {
-    coffer_error err;
-    uint32_t file = 0;
-    char *path = pipeline_path(part, "config.json", "");
-    if (path == NULL) {
-        return cli_fail_memory(job->app, job->whole.url);
-    }
-    const coffer_status status = coffer_input_beside(job->whole.input, path, strlen(path), &file, NULL, &err);
-    free(path);
-    if (status != COFFER_OK && !is_absent(status)) {
-        return cli_fail(job->app, job->whole.url, &err);
-    }
-    if (status != COFFER_OK && any) {
-        return CLI_EXIT_OK;
+    char *bytes = NULL;
+    size_t size = 0;
+    const int code = read_file(job, part, "config.json", &bytes, &size);
+    const bool is_model = bytes != NULL;
+    free(bytes);
+    if (code != CLI_EXIT_OK || (any && !is_model)) {
+        return code;
     }
     cli_say_path(job->app, job->whole.url,
                  "the pipeline's part %s has no safetensors by the usual names, so it cannot be fetched whole; other "
