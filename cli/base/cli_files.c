@@ -5,6 +5,7 @@
 #include "cli_folder.h"
 #include "cli_interrupt.h"
 #include "cli_parallel.h"
+#include "cli_pipeline.h"
 #include "cli_progress.h"
 #include "cli_report.h"
 #include "cli_text.h"
@@ -153,15 +154,51 @@ coffer_status cli_open_quietly(coffer **model, const char *path, bool all_notes,
     return open_to_read(model, path, all_notes, false, err);
 }
 
-void cli_remark_choice(cli *app, const char *path, const coffer *model)
+/* What a model's file is called below the path that was named; NULL where it is elsewhere. */
+static const char *below(const char *path, const coffer *model)
 {
     const char *file = coffer_shard_path(model, 0);
     const size_t path_len = strlen(path);
-    const bool below = path_len > 0 && strncmp(file, path, path_len) == 0 && file[path_len] != '\0';
-    const char *rest = below ? file + path_len + cli_is_slash(file[path_len]) : file;
+    const bool is = path_len > 0 && strncmp(file, path, path_len) == 0 && file[path_len] != '\0';
+    return is ? file + path_len + cli_is_slash(file[path_len]) : NULL;
+}
+
+bool cli_remark_part(cli *app, const char *url, const coffer *model)
+{
+    coffer_error err;
+    cli_pipeline whole;
+    char names[400] = "";
+    const char *rest = strstr(url, "://") != NULL && !coffer_is_index(url) ? below(url, model) : NULL;
+    if (rest == NULL || strchr(rest, '/') == NULL) {
+        return false;
+    }
+    const int len = (int)strcspn(rest, "/");
+    const bool read = cli_pipeline_open(&whole, url, &err) == COFFER_OK;
+    for (size_t i = 0; read && i < whole.count; i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", whole.parts[i]);
+    }
+    if (read) {
+        cli_remark_path(app, url,
+                        "this is a pipeline of %s; only its part %.*s is looked at: name another by its folder, as "
+                        "%sPART/",
+                        names, len, rest, whole.url);
+    }
+    cli_pipeline_free(&whole);
+    return read;
+}
+
+void cli_remark_choice(cli *app, const char *path, const coffer *model)
+{
+    const char *file = coffer_shard_path(model, 0);
+    const char *inside = below(path, model);
+    const char *rest = inside != NULL ? inside : file;
     const bool far = strstr(path, "://") != NULL && !coffer_is_index(path) && strcmp(file, path) != 0;
     char shown[256];
     coffer_escape(rest, strlen(rest), shown, sizeof shown);
+    if (cli_remark_part(app, path, model)) {
+        return;
+    }
     if (far) {
         char more[40] = "";
         const size_t others = coffer_shard_count(model) - 1;
@@ -169,7 +206,7 @@ void cli_remark_choice(cli *app, const char *path, const coffer *model)
             snprintf(more, sizeof more, " and %zu more file%s", others, others == 1 ? "" : "s");
         }
         cli_remark_path(app, path, "this is the model in %s%s; nothing else there was looked for", shown, more);
-    } else if (below && cli_is_folder(path) && strchr(rest, '/') != NULL) {
+    } else if (inside != NULL && cli_is_folder(path) && strchr(rest, '/') != NULL) {
         cli_remark_path(app, path, "this is the model in %s; other models here are ignored", shown);
     }
 }

@@ -27,6 +27,9 @@ coffer *cli_open_partial(cli *app, const char *path, bool partial, int *code);
    folder below it; of a URL that is no file's, whichever it was, since nobody can tell what
    else is there. */
 void cli_remark_choice(cli *app, const char *path, const coffer *model);
+/* Says of which pipeline at a URL the model is a part, and which others there are; false where it is none of one that can
+   be read. */
+bool cli_remark_part(cli *app, const char *url, const coffer *model);
 /* Whether the model is the file that was named, and not what a folder or an index led to. */
 bool cli_is_single_file(const coffer *model, const char *path);
 

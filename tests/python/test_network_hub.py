@@ -13,6 +13,7 @@ import subprocess
 import pytest
 
 import coffer_ctypes as coffer
+from hub_server import COMMIT as HEAD
 from hub_server import Hub, Repository
 from network import LARGE, LARGE_BODY, SMALL, SMALL_BODY, Model, quick, refused  # noqa: F401
 from web_server import Server
@@ -627,13 +628,138 @@ def test_a_pipeline_of_pipelines_ends():
         assert done.returncode != 0 and len(server.log) < 30
 
 
-def test_a_pipeline_is_not_fetched_flat(tmp_path):
-    with Hub({"o/pipe": Repository(PARTS | {"unet/diffusion_pytorch_model.safetensors": SMALL, "unet/config.json": b"{}"})}, lists=True) as hub:
+SHARDED = "diffusion_pytorch_model-00001-of-00001.safetensors"
+# What a pipeline consists of, and what lies beside it in repositories.
+PIPELINE = {
+    "model_index.json": json.dumps({"_class_name": "P", "_diffusers_version": "1", "unet": ["diffusers", "U"], "vae": ["diffusers", "V"],
+                                    "text_encoder": ["transformers", "T"], "scheduler": ["diffusers", "S"],
+                                    "tokenizer": ["transformers", "K"], "safety_checker": [None, None],
+                                    "requires_safety_checker": False}).encode(),
+    "unet/config.json": b"{}",
+    "unet/diffusion_pytorch_model.safetensors.index.json": json.dumps({"weight_map": {"t0": SHARDED, "t1": SHARDED}}).encode(),
+    "unet/" + SHARDED: SMALL,
+    "vae/config.json": b"{}",
+    "vae/diffusion_pytorch_model.safetensors": SMALL,
+    "text_encoder/config.json": b"{}",
+    "text_encoder/model.safetensors": SMALL,
+    "scheduler/scheduler_config.json": b'{"s": 1}',
+    "tokenizer/tokenizer_config.json": b"{}",
+    "tokenizer/vocab.json": b'{"a": 0, "b": 1, "ab": 2}',
+    "tokenizer/merges.txt": b"#version: 0.2\na b\n",
+}  # fmt: skip
+OTHERS = {
+    "unet/diffusion_pytorch_model.fp16.safetensors": SMALL, "unet/diffusion_pytorch_model.bin": b"x", "flux.safetensors.txt": b"x",
+    "vae/diffusion_pytorch_model.bin": b"x", "text_encoder/pytorch_model.bin": b"x", "README.md": b"x", "safety_checker/config.json": b"{}",
+}  # fmt: skip
+
+
+def everything(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_a_pipeline_is_fetched_whole(tmp_path, lists):
+    with Hub({"o/pipe": Repository(PIPELINE | OTHERS)}, lists=lists) as hub:
         done = command("fetch", "hf://o/pipe", "-o", tmp_path / "all", hub=hub)
-        assert done.returncode == 3 and "pipeline of several models" in done.stderr
-        done = command("fetch", "hf://o/pipe/unet/", "-o", tmp_path / "unet", hub=hub)
         assert done.returncode == 0, done.stderr
-    assert {path.name for path in (tmp_path / "unet").iterdir()} == {"diffusion_pytorch_model.safetensors", "config.json"}
+        assert everything(tmp_path / "all") == PIPELINE
+        # What arrived is a pipeline.
+        for words in ["info"], ["check"], ["doctor", "--strict"]:
+            found = command(*words, tmp_path / "all", hub=hub)
+            assert found.returncode == 0, found.stdout + found.stderr
+        # It is all there: nothing is downloaded or written again.
+        hub.log.clear()
+        times = {path: path.stat().st_mtime_ns for path in (tmp_path / "all").rglob("*")}
+        done = command("fetch", "hf://o/pipe", "-o", tmp_path / "all", hub=hub)
+        assert done.returncode == 0 and "all of it is there already" in done.stderr and "0 small files" in done.stderr, done.stderr
+        assert {path: path.stat().st_mtime_ns for path in (tmp_path / "all").rglob("*")} == times
+        # A part of it is a model as any other.
+        done = command("fetch", "hf://o/pipe/vae/", "-o", tmp_path / "vae", hub=hub)
+        assert done.returncode == 0 and set(everything(tmp_path / "vae")) == {"config.json", "diffusion_pytorch_model.safetensors"}
+
+
+@pytest.mark.parametrize("words", [["info"], ["info", "--json"], ["doctor"], ["doctor", "--json"], ["check"]])
+def test_the_part_of_a_pipeline_is_named(words):
+    with Hub({"o/pipe": Repository(PIPELINE)}) as hub:
+        for url in "hf://o/pipe", "hf://o/pipe/":
+            done = command(*words, url, hub=hub)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "this is a pipeline of unet, vae, text_encoder, scheduler, tokenizer; only its part unet is looked at" in done.stderr
+            assert "hf://o/pipe/PART/" in done.stderr
+        done = command(*words, "hf://o/pipe/vae/", hub=hub)
+        assert done.returncode == 0 and "a pipeline of" not in done.stderr, done.stderr
+
+
+def test_a_pipeline_in_a_folder_of_a_server_is_fetched(tmp_path):
+    """Also of one that has a page for every small file that it lacks."""
+    page = b"<!DOCTYPE html><html>nothing here</html>"
+
+    def answer(request):
+        content = PIPELINE.get(request.path.removeprefix("/pipe/"))
+        if content is None and "safetensors" in request.path:
+            return request.answer(404)
+        return request.ranges(page if content is None else content, {"ETag": '"1"'})
+
+    with Server(behave=answer) as server:
+        done = subprocess.run([os.environ["COFFER_CLI"], "fetch", server.url("/pipe/"), "-o", tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert everything(tmp_path) == PIPELINE
+
+
+def test_a_pipeline_that_was_interrupted_is_finished(tmp_path):
+    content = PIPELINE["vae/diffusion_pytorch_model.safetensors"]
+    with Hub({"o/pipe": Repository(PIPELINE)}) as hub:
+        (tmp_path / "vae").mkdir()
+        (tmp_path / "vae/diffusion_pytorch_model.safetensors").write_bytes(b"in the way")
+        done = command("fetch", "hf://o/pipe", "-o", tmp_path, hub=hub)
+        # The part before it has come, and nothing says yet that this is a pipeline.
+        assert done.returncode != 0 and (tmp_path / "unet" / SHARDED).exists() and not (tmp_path / "model_index.json").exists()
+        (tmp_path / "vae/diffusion_pytorch_model.safetensors").write_bytes(content)
+        (tmp_path / "vae/config.json").write_bytes(PIPELINE["vae/config.json"])
+        done = command("fetch", "hf://o/pipe", "-o", tmp_path, hub=hub)
+        assert done.returncode == 0, done.stderr
+    assert everything(tmp_path) == PIPELINE
+
+
+def test_all_of_a_pipeline_is_of_one_commit(tmp_path):
+    with Hub({"o/pipe": Repository(PIPELINE)}, lists=True) as hub:
+        done = command("fetch", "hf://o/pipe", "-o", tmp_path, hub=hub)
+        assert done.returncode == 0, done.stderr
+        asked = [path for _, path in hub.asked if "/resolve/" in path]
+        assert any(f"/resolve/{HEAD}/model_index.json" in path for path in asked)
+        assert all(f"/resolve/{HEAD}/" in path for path in asked if "scheduler" in path or "tokenizer" in path)
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"model_index.json": b'{"../up": ["diffusers", "U"], "vae": ["diffusers", "V"]}'}, "no plain name"),
+    ({"model_index.json": b'{".hidden": ["diffusers", "U"]}'}, "no plain name"),
+    ({"model_index.json": b'{"a/b": ["diffusers", "U"]}'}, "no plain name"),
+    ({"model_index.json": b"[]"}, "not a JSON object"),
+    ({"model_index.json": b'{"_class_name": "P"}'}, "names no part"),
+    ({"vae/diffusion_pytorch_model.safetensors": None}, "part vae has no safetensors"),
+    ({"scheduler/scheduler_config.json": None}, "part scheduler has no safetensors"),
+    ({"scheduler/scheduler_config.json": b"{"}, "scheduler/scheduler_config.json is not JSON"),
+    ({"text_encoder/model.safetensors": SMALL[:20]}, "text_encoder"),
+])  # fmt: skip
+def test_a_pipeline_is_judged_before_anything_is_written(tmp_path, changes, said):
+    files = {name: content for name, content in (PIPELINE | changes).items() if content is not None}
+    with Hub({"o/pipe": Repository(files)}) as hub:
+        done = command("fetch", "hf://o/pipe", "-o", tmp_path / "all", hub=hub)
+        assert done.returncode not in (0, 2) and said in done.stderr, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipeline_replaces_no_file_unasked(tmp_path):
+    (tmp_path / "scheduler").mkdir()
+    (tmp_path / "scheduler/scheduler_config.json").write_bytes(b"mine")
+    with Hub({"o/pipe": Repository(PIPELINE)}) as hub:
+        done = command("fetch", "hf://o/pipe", "-o", tmp_path, hub=hub)
+        assert done.returncode != 0 and everything(tmp_path) == {"scheduler/scheduler_config.json": b"mine"}
+        done = command("fetch", "hf://o/pipe", "-o", tmp_path, "-f", hub=hub)
+        assert done.returncode == 0 and everything(tmp_path) == PIPELINE
+        # Tensors are chosen of one model.
+        done = command("fetch", "hf://o/pipe", "-o", tmp_path / "some", "--filter", "*", hub=hub)
+        assert done.returncode != 0 and "pipeline of several models" in done.stderr and not (tmp_path / "some").exists()
 
 
 def test_an_adapter_at_a_url_is_merged(tmp_path):

@@ -166,6 +166,8 @@ export interface ContentFile {
   path: string;
   pairs: Pairs;
   names: readonly string[];
+  /** How many more its own digests are of, since the index says that they are in other files. */
+  superseded: number;
 }
 
 /** What an index records. */
@@ -189,8 +191,14 @@ function fileAlgorithm(pairs: Pairs): Algorithm | undefined {
   return algorithmOf(valueOf(pairs, DIGESTS_KEY) ?? "");
 }
 
-function readFileList({ path, pairs, names }: ContentFile): Recorded {
+function readFileList({ path, pairs, names, superseded }: ContentFile): Recorded {
   const recorded = recordedDigests(pairs, path);
+  if (superseded > 0) {
+    const message =
+      `the file has ${superseded} tensors that the index says are in other files, so the digest of the whole model cannot ` +
+      "be made from the digests that its files record: write the model anew, without them (coffer split)";
+    throw new CofferError("UNSUPPORTED", message, { path });
+  }
   if (recorded.list.length !== names.length) {
     const message = `the file has digests of ${recorded.list.length} tensors and holds ${names.length}`;
     throw new CofferError("DIGESTS", message, { path });

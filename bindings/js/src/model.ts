@@ -94,10 +94,49 @@ export interface ModelNote extends Note {
   file: string | undefined;
 }
 
-interface Shard {
-  source: Source;
-  table: Table;
-  first: number; // of its tensors among those of the model
+/** A file of the model, and which of its tensors are the model's. */
+class Shard {
+  readonly source: Source;
+  readonly table: Table;
+  first = 0; // of its tensors among those of the model
+  #kept: readonly number[] | undefined; // their numbers in the table; undefined: all are the model's
+
+  constructor(source: Source, table: Table) {
+    this.source = source;
+    this.table = table;
+  }
+
+  get count(): number {
+    return this.#kept?.length ?? this.table.count;
+  }
+
+  /** Tensors of the file that the index says are in another one. */
+  get superseded(): number {
+    return this.table.count - this.count;
+  }
+
+  /** In bytes. */
+  get size(): Integer {
+    return this.#kept === undefined
+      ? this.table.dataSize
+      : this.#kept.reduce<Integer>((all, row) => sum(all, this.table.size(row)), 0);
+  }
+
+  /** The number in the table of tensor `i`. */
+  row(i: number): number {
+    return this.#kept === undefined ? i : this.#kept[i]!;
+  }
+
+  *names(): Generator<string> {
+    for (let i = 0; i < this.count; i++) {
+      yield this.table.name(this.row(i));
+    }
+  }
+
+  leaveOut(isOut: (name: string) => boolean): void {
+    const rows = Array.from({ length: this.table.count }, (_, row) => row);
+    this.#kept = rows.filter((row) => !isOut(this.table.name(row)));
+  }
 }
 
 const PIECE = 16 << 20;
@@ -148,14 +187,16 @@ export class Tensors implements Iterable<Tensor> {
   /** @internal */
   constructor(shards: readonly Shard[]) {
     this.#shards = shards;
-    this.size = shards.reduce((all, { table }) => all + table.count, 0);
+    this.size = shards.reduce((all, { count }) => all + count, 0);
   }
 
   /** Tensor `i`; undefined when there is none. */
   at(i: number): Tensor | undefined {
-    const shard = this.#shards.findLastIndex(({ first }) => first <= i);
-    const { table, first } = this.#shards[shard] ?? { table: undefined, first: 0 };
-    return table !== undefined && i - first < table.count ? new ShardTensor(table, i - first, shard) : undefined;
+    const number = this.#shards.findLastIndex(({ first }) => first <= i);
+    const shard = this.#shards[number];
+    return shard !== undefined && i - shard.first < shard.count
+      ? new ShardTensor(shard.table, shard.row(i - shard.first), number)
+      : undefined;
   }
 
   get(name: string): Tensor | undefined {
@@ -168,17 +209,15 @@ export class Tensors implements Iterable<Tensor> {
   }
 
   *keys(): Generator<string> {
-    for (const { table } of this.#shards) {
-      for (let i = 0; i < table.count; i++) {
-        yield table.name(i);
-      }
+    for (const shard of this.#shards) {
+      yield* shard.names();
     }
   }
 
   *[Symbol.iterator](): Generator<Tensor> {
-    for (const [shard, { table }] of this.#shards.entries()) {
-      for (let i = 0; i < table.count; i++) {
-        yield new ShardTensor(table, i, shard);
+    for (const [number, shard] of this.#shards.entries()) {
+      for (let i = 0; i < shard.count; i++) {
+        yield new ShardTensor(shard.table, shard.row(i), number);
       }
     }
   }
@@ -186,10 +225,8 @@ export class Tensors implements Iterable<Tensor> {
   #index(): ReadonlyMap<string, number> {
     if (this.#numbers === undefined) {
       this.#numbers = new Map();
-      for (const { table, first } of this.#shards) {
-        for (let i = 0; i < table.count; i++) {
-          this.#numbers.set(table.name(i), first + i);
-        }
+      for (const name of this.keys()) {
+        this.#numbers.set(name, this.#numbers.size);
       }
     }
     return this.#numbers;
@@ -236,7 +273,7 @@ export class Model {
 
   /** Bytes of the tensors, in all files. */
   get size(): Integer {
-    return this.files.reduce<Integer>((all, { dataSize }) => sum(all, dataSize), 0);
+    return this.#shards.reduce<Integer>((all, { size }) => sum(all, size), 0);
   }
 
   /**
@@ -333,10 +370,11 @@ export class Model {
     const record: ContentRecord = { path, contentDigest: content, shardDigests, fileCount: files.length };
     const algorithm = contentAlgorithm(record);
     if (algorithm !== undefined) {
-      const parts = this.#shards.map(({ source, table }) => ({
-        path: source.name,
-        pairs: table.metadata ?? [],
-        names: Array.from({ length: table.count }, (_, i) => table.name(i)),
+      const parts = this.#shards.map((shard) => ({
+        path: shard.source.name,
+        pairs: shard.table.metadata ?? [],
+        names: [...shard.names()],
+        superseded: shard.superseded,
       }));
       await withHasher(algorithm, (hasher) => {
         verifyContent(hasher, record, parts);
@@ -422,7 +460,7 @@ export class Model {
   }
 }
 
-/** Compares what a file records of its metadata, and of how many tensors it has. */
+/** Compares what a file records of its metadata, and of how many tensors it has, the superseded ones included. */
 async function verifyRest({ source, table }: Shard, { algorithm, list }: Recorded): Promise<void> {
   await withHasher(algorithm, (hasher) => {
     verifyMetadata(hasher, algorithm, table.metadata ?? [], source.name);
@@ -466,39 +504,76 @@ function modelNotes(
   if (index === undefined) {
     return shards.length > 1 ? [note("NO_INDEX", 1)] : [];
   }
-  const tensors = shards.reduce((all, { table }) => all + table.count, 0);
-  const size = shards.reduce<Integer>((all, { table }) => sum(all, table.dataSize), 0);
+  const tensors = shards.reduce((all, { count }) => all + count, 0);
+  // Superseded tensors may be counted in it or not.
+  const sizes = [
+    shards.reduce<Integer>((all, { table }) => sum(all, table.dataSize), 0),
+    shards.reduce<Integer>((all, { size }) => sum(all, size), 0),
+  ];
   const { totalSize, files } = index;
+  const fits = totalSize === undefined || sizes.some((size) => size === totalSize.value);
   return [
     // Every tensor that the index names is there, and it names none twice.
     note("UNINDEXED", tensors - index.tensors.length),
-    note("TOTAL_SIZE", totalSize === undefined || totalSize.value === size ? 0 : 1, totalSize?.offset),
+    ...shards.map(({ source, superseded }) => ({ ...note("SUPERSEDED", superseded), file: source.name })),
+    note("TOTAL_SIZE", fits ? 0 : 1, totalSize?.offset),
     note("EXTRA_SHARD", countExtraShards(names ?? [], files)),
     note("SHARD_COUNT", countMiscounted(files)),
   ].filter(({ count }) => count > 0);
 }
 
-async function joined(sources: readonly Source[], tables: readonly Table[]): Promise<Shard[]> {
-  const shards: Shard[] = [];
-  const owners = new Map<string, number>();
-  let first = 0;
-  for (const [shard, table] of tables.entries()) {
-    shards.push({ source: sources[shard]!, table, first });
-    first += table.count;
-    for (let i = 0; tables.length > 1 && i < table.count; i++) {
-      const name = table.name(i);
-      const owner = owners.get(name);
-      if (owner !== undefined) {
-        const message =
-          `the tensor ${await quoted(name)} is in two files of the model; the other one is ` +
-          (await quotedPath(sources[owner]!.name));
-        throw new CofferError("TWO_SHARDS", message, {
-          path: sources[shard]!.name,
-          tensor: await tensorName(name),
-        });
+/** The first tensor of whose name another file has one, too. */
+interface Twice {
+  name: string;
+  file: string;
+  other: string;
+}
+
+function findTwice(shards: readonly Shard[]): Twice | undefined {
+  const owners = new Map<string, string>();
+  for (const shard of shards) {
+    const file = shard.source.name;
+    for (const name of shard.names()) {
+      const other = owners.get(name);
+      if (other !== undefined) {
+        return { name, file, other };
       }
-      owners.set(name, shard);
+      owners.set(name, file);
     }
+  }
+  return undefined;
+}
+
+/** Leaves out tensors that the index says are in another file, which has them. */
+function leaveOutSuperseded(shards: readonly Shard[], index: ModelIndex): void {
+  const owners = new Map(index.tensors.map((name, i) => [name, index.tensorFiles[i]!]));
+  const names = shards.map((shard) => new Set(shard.names()));
+  for (const [number, shard] of shards.entries()) {
+    shard.leaveOut((name) => {
+      const owner = owners.get(name) ?? number;
+      return owner !== number && names[owner]!.has(name);
+    });
+  }
+}
+
+/** Files as a model. A name that is in several of them belongs to the one that the index says. */
+async function joined(sources: readonly Source[], tables: readonly Table[], index?: ModelIndex): Promise<Shard[]> {
+  const shards = tables.map((table, i) => new Shard(sources[i]!, table));
+  let twice = shards.length > 1 ? findTwice(shards) : undefined;
+  if (twice !== undefined && index !== undefined) {
+    leaveOutSuperseded(shards, index);
+    twice = findTwice(shards);
+  }
+  if (twice !== undefined) {
+    const { name, file, other } = twice;
+    const message =
+      `the tensor ${await quoted(name)} is in two files of the model; the other one is ` + (await quotedPath(other));
+    throw new CofferError("TWO_SHARDS", message, { path: file, tensor: await tensorName(name) });
+  }
+  let first = 0;
+  for (const shard of shards) {
+    shard.first = first;
+    first += shard.count;
   }
   return shards;
 }
@@ -518,9 +593,9 @@ async function notThere(index: ModelIndex, i: number, owner: string | undefined)
 /** Sees that every tensor is where the index says. */
 async function compare(index: ModelIndex, shards: readonly Shard[]): Promise<void> {
   const owners = new Map<string, number>();
-  for (const [k, { table }] of shards.entries()) {
-    for (let i = 0; i < table.count; i++) {
-      owners.set(table.name(i), k);
+  for (const [k, shard] of shards.entries()) {
+    for (const name of shard.names()) {
+      owners.set(name, k);
     }
   }
   for (const [i, name] of index.tensors.entries()) {
@@ -552,7 +627,7 @@ async function openFiles(
       options.progress?.(++opened, files.length);
       return table;
     });
-    const shards = await joined(sources, tables);
+    const shards = await joined(sources, tables, index);
     if (index !== undefined) {
       await compare(index, shards);
     }

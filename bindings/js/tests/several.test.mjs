@@ -179,6 +179,83 @@ test("indices and their files", { skip }, async (t) => {
   assert.deepEqual(notes, []);
 });
 
+test("a tensor of which another file has a stale copy", { skip }, async (t) => {
+  const [one, two] = ["m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"];
+  const file = async (tensors) =>
+    new Uint8Array(
+      await (
+        await build(Object.entries(tensors).map(([name, values]) => ({ name, data: Float32Array.from(values) })))
+      ).arrayBuffer(),
+    );
+  // The stale copies lie before, between and behind what counts, and have another shape.
+  const stale = await file({ a: [9], b: [1, 2], c: [9], d: [3], e: [9] });
+  const good = await file({ a: [4, 5], c: [6], e: [7, 8] });
+  const map = { a: two, b: one, c: two, d: one, e: two };
+  const folderWith = (index) =>
+    folderOf(t, { [one]: stale, [two]: good, "m.safetensors.index.json": JSON.stringify(index) });
+  for (const [total, notes] of [[undefined], [44], [32], [31, "TOTAL_SIZE"]]) {
+    const path = join(folderWith({ metadata: { total_size: total }, weight_map: map }), "m.safetensors.index.json");
+    const { ok, model, notes: found } = await check(path);
+    assert(ok);
+    assert.deepEqual(found.map(({ kind }) => kind).sort(), ["SUPERSEDED", notes].filter(Boolean));
+    const words = ({ text, count, offset }) => [text, count, offset ?? null];
+    assert.deepEqual(found.map(words).sort(), commandCheck(path).notes.map(words).sort());
+    assert.equal(basename(found.find(({ kind }) => kind === "SUPERSEDED").file), one);
+    assert.deepEqual([...model.tensors.keys()], ["b", "d", "a", "c", "e"]);
+    assert.deepEqual(
+      [...model.tensors].map(({ name, shard }) => [name, shard]),
+      ["b", "d", "a", "c", "e"].map((name, i) => [name, i < 2 ? 0 : 1]),
+    );
+    for (const [name, values] of Object.entries({ a: [4, 5], b: [1, 2], c: [6], d: [3], e: [7, 8] })) {
+      assert.deepEqual([...(await model.get(name))], values, name);
+      const i = [...model.tensors.keys()].indexOf(name);
+      assert.deepEqual(model.tensors.at(i).toJSON(), model.tensors.get(name).toJSON());
+    }
+    assert.deepEqual([model.tensors.size, model.tensors.at(5), model.size], [5, undefined, 32]);
+    const clean = await open(new Blob([await file({ a: [4, 5], b: [1, 2], c: [6], d: [3], e: [7, 8] })]));
+    let seen = [];
+    const progress = (...numbers) => (seen = numbers);
+    assert.equal(await model.contentDigest("sha256", { progress }), await clean.contentDigest());
+    assert.deepEqual(seen, [32, 32]);
+    await model.close();
+  }
+  // Each file's digests are of all of its tensors; those of a whole model cannot be made of them.
+  const folder = folderWith({ weight_map: map });
+  execFileSync(command, ["hash", "--write", one, two], { cwd: folder });
+  const index = join(folder, "m.safetensors.index.json");
+  const model = await open(index);
+  assert.equal(await model.verify(), 5);
+  await model.close();
+  const whole = folderOf(t, {
+    [one]: await file({ b: [1, 2], d: [3] }),
+    [two]: good,
+    "m.safetensors.index.json": JSON.stringify({ weight_map: map }),
+  });
+  execFileSync(command, ["hash", "--write", "m.safetensors.index.json"], { cwd: whole });
+  const { metadata } = JSON.parse(readFileSync(join(whole, "m.safetensors.index.json"), "utf8"));
+  assert("coffer.content_digest" in metadata);
+  writeFileSync(index, JSON.stringify({ metadata, weight_map: map }));
+  const verdict = spawnSync(command, ["verify", index], { encoding: "utf8" });
+  const overlay = await open(index);
+  await assert.rejects(overlay.verify(), (error) => {
+    assert.equal(error.code, "UNSUPPORTED");
+    return verdict.stderr.includes(error.message.slice(error.path.length + 2));
+  });
+  await overlay.close();
+  // What no index tells apart is still in two files: a name that it lacks, and a set without one.
+  const lacking = folderWith({ weight_map: { ...map, c: undefined } });
+  await assert.rejects(open(join(lacking, "m.safetensors.index.json")), (error) => {
+    assert.deepEqual([error.code, error.tensor, basename(error.path)], ["TWO_SHARDS", "c", two]);
+    return error.message.includes(one);
+  });
+  await assert.rejects(open(folderOf(t, { [one]: stale, [two]: good })), { code: "TWO_SHARDS" });
+  // And what the index's file does not have is no copy of it.
+  await assert.rejects(
+    open(join(folderWith({ weight_map: { ...map, b: two } }), "m.safetensors.index.json")),
+    ({ code, tensor }) => code === "NOT_IN_SHARD" && tensor === "b",
+  );
+});
+
 /** Folders that hold a model, or something like one. */
 async function folders() {
   const file = await part("a");

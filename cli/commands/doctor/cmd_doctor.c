@@ -159,6 +159,7 @@ static int look_at_url(doctor *d)
     if (model == NULL) {
         return code;
     }
+    (void)cli_remark_part(d->app, d->path, model);
     doctor_folder folder = { .doctor = d, .path = d->path, .name = "" };
     if (coffer_input_open(&input, coffer_shard_path(model, 0), NULL, &err) == COFFER_OK) {
         folder.input = input;
