@@ -109,7 +109,8 @@ class File(Mapping[str, Tensor]):
             raise wrong_type("files are not compared by ==: coffer.diff(a, b) tells how they differ, a.content_digest() whether they do")
         return self is other
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return object.__hash__(self)
 
     def __getitem__(self, name: str) -> Tensor:
         return self._model.find(name)
