@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMES_MAX 3 /* of tensors that change, in a message */
-#define NAME_MAX 80 /* bytes of each */
+#define NAMES_MAX 3       /* of tensors that change, in a message */
+#define SHOWN_NAME_MAX 80 /* bytes of each */
 
 typedef enum change { STAYS, DROPPED, CAST, RENAMED, MOVED, COMPUTED } change;
 
@@ -264,14 +264,14 @@ void cli_changes_json(cli_output *out, const cli_changes *changes)
 /* "a.weight", or of what is renamed "a.weight to b.weight". Returns the length that it needs. */
 static size_t name_change(const cli_changes *changes, const coffer_rewrite_change *tensor, char *text, size_t size)
 {
-    char from[NAME_MAX * 4 + 1];
-    char to[NAME_MAX * 4 + 1] = "";
+    char from[SHOWN_NAME_MAX * 4 + 1];
+    char to[SHOWN_NAME_MAX * 4 + 1] = "";
     const change made = change_of(changes, tensor);
-    const size_t len = cli_cut_at_character(tensor->from->name, tensor->from->name_len, NAME_MAX);
+    const size_t len = cli_cut_at_character(tensor->from->name, tensor->from->name_len, SHOWN_NAME_MAX);
     coffer_escape(tensor->from->name, len, from, sizeof from);
     if (made == RENAMED) {
-        coffer_escape(tensor->to->name, cli_cut_at_character(tensor->to->name, tensor->to->name_len, NAME_MAX), to,
-                      sizeof to);
+        coffer_escape(tensor->to->name, cli_cut_at_character(tensor->to->name, tensor->to->name_len, SHOWN_NAME_MAX),
+                      to, sizeof to);
     }
     return (size_t)snprintf(text, size, "%s%s%s%s%s", from, len < tensor->from->name_len ? "..." : "",
                             made == CAST || made == RENAMED ? " to " : "", to,
@@ -281,7 +281,7 @@ static size_t name_change(const cli_changes *changes, const coffer_rewrite_chang
 void cli_changes_text(const cli_changes *changes, char *text, size_t size)
 {
     static const char *const kinds[] = { "", "dropped", "cast", "renamed", "moved" };
-    char names[NAMES_MAX * (8 * NAME_MAX + 16)] = "";
+    char names[NAMES_MAX * (8 * SHOWN_NAME_MAX + 16)] = "";
     char numbers[2][CLI_NUMBER_SIZE];
     size_t used = 0;
     size_t count = 0;

@@ -164,13 +164,13 @@ static const char *input_of(const cli_collection *all, const cli_arguments *argu
 /* The first two tensors of one name, as they were given. */
 static bool find_twins(const cli_collection *all, const coffer_copy *twins[2])
 {
-    const coffer_copy **order = malloc((all->count + 1) * sizeof *order);
+    const coffer_copy **order = malloc((all->count + 1) * sizeof(const coffer_copy *));
     bool found = false;
     for (size_t i = 0; order != NULL && i < all->count; i++) {
         order[i] = &all->copies[i];
     }
     if (order != NULL && all->count > 0) {
-        qsort(order, all->count, sizeof *order, by_name);
+        qsort(order, all->count, sizeof(const coffer_copy *), by_name);
     }
     for (size_t i = 1; order != NULL && i < all->count; i++) {
         const coffer_tensor *a = order[i - 1]->tensor;

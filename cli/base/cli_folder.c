@@ -165,7 +165,7 @@ int cli_folder_list(cli *app, const char *path, const cli_folder_rule *rule, cli
     const size_t path_len = strlen(path);
     walk.root_len = path_len + (path_len > 0 && cli_is_slash(path[path_len - 1]) ? 0 : 1);
     walk_read(&walk, path);
-    while (walk.pending_count > 0) {
+    while (walk.pending != NULL && walk.pending_count > 0) {
         char *next = walk.pending[--walk.pending_count];
         walk_read(&walk, next);
         free(next);

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATH_MAX 4096 /* bytes of a path, on almost every system */
+#define GUARD_PATH_MAX 4096 /* bytes of a path, on almost every system */
 
 /* What holds data: a device such as /dev/null may well be read and written. */
 static bool holds_data(const struct stat *about)
@@ -54,8 +54,8 @@ static int guard_indices(cli *app, const char *output, const char *file)
 {
     const char *slash = cli_last_slash(file);
     const int folder_len = slash != NULL ? (int)(slash - file) + 1 : 0;
-    char folder[PATH_MAX];
-    char index[PATH_MAX + 256];
+    char folder[GUARD_PATH_MAX];
+    char index[GUARD_PATH_MAX + 256];
     int code = CLI_EXIT_OK;
     snprintf(folder, sizeof folder, "%.*s", folder_len, folder_len > 0 ? file : "");
     DIR *entries = opendir(folder_len > 0 ? folder : ".");

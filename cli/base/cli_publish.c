@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define SUFFIX ".coffer-XXXXXX"
-#define NAME_MAX 255 /* bytes in a file's name, on almost every file system */
+#define FILE_NAME_MAX 255 /* bytes in a file's name, on almost every file system */
 
 static int fail(cli *app, const char *path, int error)
 {
@@ -47,7 +47,7 @@ static int open_temporary(cli_publish *file, mode_t mode)
 {
     const char *slash = cli_last_slash(file->path);
     const char *name = slash != NULL ? slash + 1 : file->path;
-    const bool named = strlen(name) + sizeof SUFFIX <= NAME_MAX;
+    const bool named = strlen(name) + sizeof SUFFIX <= FILE_NAME_MAX;
     const size_t size = strlen(file->path) + sizeof "." SUFFIX;
     file->temporary = malloc(size);
     if (file->temporary == NULL) {

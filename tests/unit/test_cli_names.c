@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define NAMES 700
-#define NAME_MAX 16
+#define SHORT_NAME_MAX 16
 
 static int compare(const char *a, const char *b)
 {
@@ -35,7 +35,7 @@ static void test_numbers_count_as_numbers(void **state)
 /* ---- Names at random ---- */
 
 typedef struct some_names {
-    char text[NAMES][NAME_MAX];
+    char text[NAMES][SHORT_NAME_MAX];
     coffer_tensor tensors[NAMES];
 } some_names;
 
@@ -51,7 +51,7 @@ static void make_names(some_names *names, const char *beginning, uint32_t seed)
     static const char letters[] = "ab0019._/\0\xFF";
     const size_t start = strlen(beginning);
     for (size_t i = 0; i < NAMES; i++) {
-        const size_t len = start + next_random(&seed) % (NAME_MAX - start);
+        const size_t len = start + next_random(&seed) % (SHORT_NAME_MAX - start);
         memcpy(names->text[i], beginning, start);
         for (size_t k = start; k < len; k++) {
             names->text[i][k] = letters[next_random(&seed) % (sizeof letters - 1)];

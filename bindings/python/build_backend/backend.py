@@ -19,6 +19,7 @@ if sys.version_info < (3, 11):
     )
 
 import os
+import re
 import shlex
 import shutil
 import sysconfig
@@ -49,7 +50,7 @@ def _has_compiler(settings: Settings) -> bool:
     if os.environ.get("CC", "").strip():
         return shutil.which(shlex.split(os.environ["CC"])[0]) is not None
     told = f"{settings} {os.environ.get('CMAKE_ARGS')} {list(os.environ)}"
-    return any(name in told for name in TOLD) or any(map(shutil.which, COMPILERS))
+    return any(re.search(rf"\b{name}\b", told) for name in TOLD) or any(map(shutil.which, COMPILERS))
 
 
 def _has_headers() -> bool:

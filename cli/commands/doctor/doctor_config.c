@@ -191,6 +191,9 @@ static const doctor_rule *embeddings_of(const config_check *check)
             return &rules[i];
         }
     }
+    if (rules[0].name == NULL) {
+        return NULL;
+    }
     const bool of_decoder = strcmp(rules[0].name, decoder) == 0;
     const bool has = strchr(rules[0].name, '#') == NULL && (!of_decoder || check->stacks[1].count > 0);
     return has ? &rules[0] : NULL;

@@ -293,7 +293,7 @@ static void check_group(const doctor_folder *folder, const char *name, const cof
 void doctor_check_alike(const doctor_folder *folder, const char *name, const coffer *model, bool dtypes)
 {
     const size_t count = coffer_count(model);
-    const coffer_tensor **all = malloc((count + 1) * sizeof *all);
+    const coffer_tensor **all = malloc((count + 1) * sizeof(const coffer_tensor *));
     if (all == NULL) {
         folder->doctor->failed = true;
         return;
@@ -302,7 +302,7 @@ void doctor_check_alike(const doctor_folder *folder, const char *name, const cof
         all[i] = coffer_at(model, i);
     }
     if (count > 0) {
-        qsort(all, count, sizeof *all, by_likeness);
+        qsort(all, count, sizeof(const coffer_tensor *), by_likeness);
     }
     for (size_t i = 1, first = 0; i <= count; i++) {
         if (i == count || compare_names(all[first], all[i], true, true) != 0) {

@@ -19,7 +19,7 @@ static void check_id(const doctor_folder *folder, const char *name, const cli_do
                      const char *key, uint64_t rows)
 {
     uint64_t id = 0;
-    if (!cli_document_u64(document, node, &id) || id < rows) {
+    if (node == NULL || !cli_document_u64(document, node, &id) || id < rows) {
         return;
     }
     doctor_finding *finding = doctor_add_in(

@@ -11,7 +11,7 @@
    exit code. */
 int meta_show(cli *app, const cli_arguments *arguments);
 /* Mends the file that names[0] is (--mend), or with --dry-run says what there is to mend. Returns the exit code. */
-int meta_mend(cli *app, const cli_arguments *arguments, const coffer_edit_options *options);
+int meta_mend(cli *app, const cli_arguments *arguments, const coffer_edit_options *asked);
 /* What the bytes after the tensors of a file look like: "zeros", "a zip archive"; "" when that is not known. */
 const char *meta_looks_like(const coffer_mended_file *mended);
 
