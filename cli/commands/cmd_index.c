@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int tell(cli *app, const char *path, const coffer_mended_index *mended, bool dry_run, double seconds)
+static int tell_mended(cli *app, const char *path, const coffer_mended_index *mended, bool dry_run, double seconds)
 {
     char name[2 * sizeof mended->name];
     char text[sizeof name + 160];
@@ -43,7 +43,7 @@ static int run_index(cli *app, const cli_arguments *arguments)
     }
     options.follow_links = cli_given(arguments, CLI_OPTION_FOLLOW_LINKS);
     const coffer_status status = coffer_mend_index(path, &options, dry_run, &mended, &err);
-    return status == COFFER_OK ? tell(app, path, &mended, dry_run, cli_seconds() - start)
+    return status == COFFER_OK ? tell_mended(app, path, &mended, dry_run, cli_seconds() - start)
                                : cli_fail(app, err.path[0] != '\0' ? err.path : path, &err);
 }
 

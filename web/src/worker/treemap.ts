@@ -164,8 +164,7 @@ class Layout {
     if (width * height < MIN_AREA) {
       return;
     }
-    const open =
-      at.tensor < 0 && depth < MAX_DEPTH && (depth === 0 || (width >= MIN_WIDTH && height >= MIN_HEIGHT));
+    const open = at.tensor < 0 && depth < MAX_DEPTH && (depth === 0 || (width >= MIN_WIDTH && height >= MIN_HEIGHT));
     this.drawn.push({ box, branch: at, depth, open });
     if (!open) {
       return;
