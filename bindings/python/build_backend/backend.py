@@ -50,7 +50,7 @@ def _has_compiler(settings: Settings) -> bool:
     if os.environ.get("CC", "").strip():
         return shutil.which(shlex.split(os.environ["CC"])[0]) is not None
     told = f"{settings} {os.environ.get('CMAKE_ARGS')} {list(os.environ)}"
-    return any(re.search(rf"\b{name}\b", told) for name in TOLD) or any(map(shutil.which, COMPILERS))
+    return any(re.search(rf"{name}(?!\w)", told) for name in TOLD) or any(map(shutil.which, COMPILERS))
 
 
 def _has_headers() -> bool:
