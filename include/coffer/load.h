@@ -182,7 +182,8 @@ typedef enum coffer_engine {
     COFFER_ENGINE_BUFFERED = 1, /* through the page cache, by threads */
     COFFER_ENGINE_DIRECT = 2,   /* past the page cache, by threads */
     COFFER_ENGINE_RING = 3,     /* past the page cache, by io_uring */
-    COFFER_ENGINE_CUFILE = 4    /* from the disk into the device, by cuFile */
+    COFFER_ENGINE_CUFILE = 4,   /* from the disk into the device, by cuFile */
+    COFFER_ENGINE_MAPPED = 5    /* not copied: what is handed out is part of a private map of the file */
 } coffer_engine;
 
 /* What bytes pass through, from load to load. */

@@ -10,6 +10,7 @@
  *   engine_buffered.c   a file through the page cache
  *   engine_direct.c     a file past the page cache, but for what is in it already
  *   engine_ring.c       the same by io_uring, many reads at once
+ *   engine_mapped.c     a file that is mapped: pages are made resident where they are, and nothing is copied
  *
  * A file reader says how one source is read. It is made once, then constant, and any number of readers share it. A reader
  * belongs to one thread, which makes, uses and frees it. It takes requests of any file readers, and each goes to its file reader's
@@ -64,6 +65,7 @@ typedef struct coffer__file_reader {
     uint64_t granule; /* granule i of the file, of so many bytes, … */
     uint64_t held[COFFER__FILE_READER_HELD / 64]; /* … was there if bit i is set */
     bool resident;                                /* all of it is in memory: the page cache is its storage */
+    bool warm;                                    /* most of it was in the page cache when it was opened */
     bool leave;                                   /* leave nothing in the page cache */
     bool unshared;                                /* each reader needs a descriptor of its own */
 } coffer__file_reader;
@@ -71,6 +73,7 @@ typedef struct coffer__file_reader {
 /* What the system has for all sources alike. Whoever opens file readers asks once and keeps it. */
 typedef struct coffer__engine_facts {
     int ring;            /* 0: io_uring works; else the errno with which it is refused */
+    int populate;        /* 0: maps can be populated; else the errno with which that is refused */
     unsigned processors; /* that this process may use */
     uint64_t memory;     /* bytes that programs could still get; 0: not known */
 } coffer__engine_facts;
@@ -81,6 +84,7 @@ const char *coffer__ring_advice(int os_error);
 typedef struct coffer__engine_wish {
     coffer_engine engine; /* COFFER_ENGINE_AUTO, or the one that was asked for by name */
     bool uncached;        /* leave nothing in the page cache */
+    bool views;           /* what is wanted may be parts of a map of the file */
     bool shared;      /* other processes of this host read the same bytes by themselves, and should find them there */
     const char *path; /* of the file; an edit of it that is in progress is noticed. NULL: not known */
     uint64_t planned; /* how many bytes of the source will be read */
@@ -116,7 +120,8 @@ struct coffer__request {
     uint64_t offset; /* in the source */
     size_t size;     /* at least 1 */
     uint8_t *to;     /* where the range's first byte goes */
-    void *user;      /* the caller's */
+    bool in_map; /* `to` is in a private map of the file, where the range is: it is there as soon as it is resident */
+    void *user;  /* the caller's */
 
     /* Set when it was reaped. */
     uint64_t read;   /* bytes that were read for it, from wherever, with those of rounding, … */

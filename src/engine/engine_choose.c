@@ -3,6 +3,7 @@
  * Which engine reads a source:
  *
  *     the source is no file of this system, or little of it is wanted    source
+ *     the results can be views, and it is on a disk of this system       mapped
  *     it lies in memory (tmpfs)                                          buffered
  *     it lies behind a network, or in user space (FUSE)                  buffered, by more threads
  *     others read it too, or it was written a moment ago                 buffered
@@ -29,6 +30,8 @@
 #define CHOOSE_FAR_CHUNK ((uint32_t)8 << 20)
 /* Reads in progress, all in all, to begin with. */
 #define CHOOSE_DEPTH 16u
+#define CHOOSE_MAP_THREADS 4u
+#define CHOOSE_MAP_ALIGNMENT 16u /* the largest that a dtype wants */
 
 /* The ring is opened and closed again, because nothing else tells whether it works: a system may have it and a filter
    refuse it. Readers open their own later, each in its thread. */
@@ -38,6 +41,11 @@ void coffer__engine_facts_get(coffer__engine_facts *facts)
     facts->ring = coffer__os_ring_open(&ring, 1);
     if (facts->ring == 0) {
         coffer__os_ring_close(&ring);
+    }
+    void *page = coffer__os_pages_new(coffer__os_page_size());
+    facts->populate = page == NULL ? ENOMEM : coffer__os_map_populate(page, 1);
+    if (page != NULL) {
+        coffer__os_pages_free(page, coffer__os_page_size());
     }
     facts->processors = coffer__os_processors();
     facts->memory = coffer__os_memory_available();
@@ -91,6 +99,19 @@ static void choose_buffered(const choose_job *job, bool leave)
     file_reader->unshared = job->storage == COFFER__OS_USER;
     file_reader->threads = waits ? CHOOSE_DEPTH : file_reader->threads;
     file_reader->chunk = far ? CHOOSE_FAR_CHUNK : CHOOSE_CHUNK;
+}
+
+/* As many threads as there are processors, since entering pages is work. Each has one stretch of read-ahead in progress, and
+   a disk wants several: below four it is not kept busy. */
+static void choose_mapped(const choose_job *job)
+{
+    coffer__file_reader *file_reader = job->file_reader;
+    choose_buffered(job, false);
+    file_reader->engine = &coffer__engine_mapped;
+    file_reader->warm = file_reader->resident || job->cached >= CHOOSE_WARM;
+    file_reader->threads = job->facts->processors < CHOOSE_MAP_THREADS
+                               ? CHOOSE_MAP_THREADS
+                               : choose_at_most(job->facts->processors, CHOOSE_DEPTH);
 }
 
 /* One thread can keep a disk busy by io_uring, but it also has to bring new pages of memory into being, and to
@@ -230,6 +251,25 @@ static bool choose_is_in_motion(const choose_job *job)
            (job->wish->path != NULL && coffer__source_path_again(source, job->wish->path, NULL) != COFFER_OK);
 }
 
+/* Whether the file can be mapped and its pages made resident, with a failure that is told. Where the bytes begin in the
+   file has to suit every dtype; a range of an archive may begin anywhere. */
+static bool choose_can_map(const choose_job *job)
+{
+    const coffer__file_reader *file_reader = job->file_reader;
+    return file_reader->source->is.maps && file_reader->buffered >= 0 && job->facts->populate == 0 &&
+           file_reader->base % CHOOSE_MAP_ALIGNMENT == 0;
+}
+
+/* Whether it is to be mapped where nobody asked for that by name. Other processes should not be able to change tensors of
+   this one, and what comes over a network or from a program is better read in large pieces. Who leaves nothing in the
+   page cache cannot have his results there. */
+static bool choose_maps(const choose_job *job)
+{
+    return job->wish->views && !job->wish->uncached && !job->wish->shared && choose_can_map(job) &&
+           !job->file_reader->source->is.untrusted &&
+           (job->storage == COFFER__OS_LOCAL || job->storage == COFFER__OS_MEMORY);
+}
+
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
 
 /* The words go by what the system's answers mean for this call: a filter that hides it answers ENOSYS, as an old
@@ -256,7 +296,7 @@ const char *coffer__ring_advice(int os_error)
    numbers. */
 static coffer_status choose_fail(const choose_job *job, coffer_error *err)
 {
-    static const char *const names[] = { "auto", "buffered", "direct", "ring", "cufile" };
+    static const char *const names[] = { "auto", "buffered", "direct", "ring", "cufile", "mapped" };
     const char *name = names[job->wish->engine];
     if (job->file_reader->direct >= 0) {
         coffer__fail(
@@ -280,13 +320,30 @@ static coffer_status choose_fail(const choose_job *job, coffer_error *err)
     return coffer__fail_errno(err, COFFER_ERR_ENGINE, job->direct_error);
 }
 
+static coffer_status choose_mapped_by_name(const choose_job *job, coffer_error *err)
+{
+    if (!job->file_reader->source->is.lends) {
+        return choose_fail(job, err);
+    }
+    if (!choose_can_map(job)) {
+        return coffer__fail(err, COFFER_ERR_ENGINE,
+                            "the engine \"mapped\" was asked for, but %s; use the engine \"auto\" or \"buffered\"",
+                            job->facts->populate != 0 ? "this system cannot read in the pages of a map and say how it "
+                                                        "went, which Linux can since 5.14"
+                                                      : "the file cannot be mapped, or begins within another file at "
+                                                        "an offset that does not suit its tensors");
+    }
+    choose_mapped(job);
+    return COFFER_OK;
+}
+
 /* Who names an engine gets it or an error, never another one: a measurement would otherwise be of something else.
    cuFile needs the descriptor past the page cache too, and what it cannot read itself is read directly. */
 static coffer_status choose_by_name(choose_job *job, coffer_error *err)
 {
     coffer__file_reader *file_reader = job->file_reader;
     const coffer_engine engine = job->wish->engine;
-    if (engine > COFFER_ENGINE_CUFILE) {
+    if (engine > COFFER_ENGINE_MAPPED) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "there is no engine %u", (uint64_t)engine);
     }
     const coffer_status status = file_reader->source->is.lends ? choose_open(job, false, err) : COFFER_OK;
@@ -296,6 +353,9 @@ static coffer_status choose_by_name(choose_job *job, coffer_error *err)
     if (engine == COFFER_ENGINE_BUFFERED) {
         choose_buffered(job, job->wish->uncached);
         return COFFER_OK;
+    }
+    if (engine == COFFER_ENGINE_MAPPED) {
+        return choose_mapped_by_name(job, err);
     }
     if (!file_reader->source->is.lends || !choose_can_be_direct(job)) {
         return choose_fail(job, err);
@@ -322,6 +382,10 @@ static void choose_by_facts(choose_job *job)
         return;
     }
     (void)choose_open(job, false, NULL); /* what fails here fails again when it is read, with its reason */
+    if (choose_maps(job)) {
+        choose_mapped(job);
+        return;
+    }
     if (file_reader->buffered < 0 || job->storage != COFFER__OS_LOCAL || job->wish->shared ||
         choose_is_in_motion(job)) {
         choose_buffered(job, job->wish->uncached && job->storage != COFFER__OS_MEMORY);

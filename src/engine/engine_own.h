@@ -24,6 +24,7 @@ extern const coffer__read_engine coffer__engine_source;
 extern const coffer__read_engine coffer__engine_buffered;
 extern const coffer__read_engine coffer__engine_direct;
 extern const coffer__read_engine coffer__engine_ring;
+extern const coffer__read_engine coffer__engine_mapped;
 
 /* Requests in the order in which they came. */
 typedef struct coffer__requests {

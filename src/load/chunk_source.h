@@ -35,6 +35,7 @@ typedef struct coffer__chunk_part {
     /* Where byte within.begin goes in host memory, when all of `within` goes there as it is. The chunk source may then read
        bytes right to their place instead of into the slot, and says which: those of `there`. NULL: not so. */
     uint8_t *to;
+    bool in_map;             /* `to` is in a map of the file */
     coffer_device *device;   /* whose address `to` is; NULL: the host's. Only with the engine cuFile */
     coffer__file_span there; /* by the chunk source; empty: none */
     uint64_t taken;          /* by the worker: bytes that went to their place */

@@ -57,13 +57,14 @@ typedef struct private_run {
     coffer__file_span within;
     uint8_t *to;
     coffer_device *device;
+    bool in_map;
 } private_run;
 
 /* An empty span is no request, which spares every caller the question. The array may move while requests are added;
    this is why none is submitted before the last was made. */
 /* NOLINTBEGIN(readability-non-const-parameter): it is read to */
 static coffer_status private_request(const private_chunk_source *own, private_slot *slot, coffer__file_span span,
-                                     uint8_t *to, coffer_error *err)
+                                     uint8_t *to, bool in_map, coffer_error *err)
 /* NOLINTEND(readability-non-const-parameter) */
 {
     if (span.end <= span.begin) {
@@ -79,6 +80,7 @@ static coffer_status private_request(const private_chunk_source *own, private_sl
                                                  .offset = span.begin,
                                                  .size = (size_t)(span.end - span.begin),
                                                  .to = to,
+                                                 .in_map = in_map,
                                                  .user = slot };
     return COFFER_OK;
 }
@@ -87,7 +89,7 @@ static coffer_status private_request(const private_chunk_source *own, private_sl
 static coffer_status private_to_slot(const private_chunk_source *own, private_slot *slot, coffer__file_span span,
                                      coffer_error *err)
 {
-    return private_request(own, slot, span, slot->memory + (size_t)(span.begin - slot->chunk->cell.begin), err);
+    return private_request(own, slot, span, slot->memory + (size_t)(span.begin - slot->chunk->cell.begin), false, err);
 }
 
 /* The next run from part `first` on, which begins at `reached` at the earliest: no part that was there before
@@ -99,14 +101,20 @@ static bool private_find_run(const coffer__chunk *chunk, size_t first, uint64_t 
 {
     const coffer__chunk_part *part = &chunk->parts[first];
     *run = (private_run){
-        .first = first, .end = first + 1, .within = part->within, .to = part->to, .device = part->device
+        .first = first,
+        .end = first + 1,
+        .within = part->within,
+        .to = part->to,
+        .device = part->device,
+        .in_map = part->in_map,
     };
     if (part->to == NULL || part->within.begin < reached) {
         return false;
     }
     while (run->end < chunk->part_count) {
         const coffer__chunk_part *next = &chunk->parts[run->end];
-        if (next->device != run->device || next->to != run->to + (size_t)(run->within.end - run->within.begin) ||
+        if (next->device != run->device || next->in_map != run->in_map ||
+            next->to != run->to + (size_t)(run->within.end - run->within.begin) ||
             next->within.begin != run->within.end) {
             break;
         }
@@ -132,7 +140,7 @@ static bool private_placeable(const private_slot *slot, const private_run *run, 
     uint64_t size = run->within.end - run->within.begin;
     coffer__file_reader_within(slot->file_reader, run->to, &offset, &size);
     *place = (coffer__file_span){ offset, offset + size };
-    return size >= least || (size > 0 && size == span->end - span->begin);
+    return size >= least || run->in_map || (size > 0 && size == span->end - span->begin);
 }
 
 /* Tells the parts of a run which of their bytes are at their place. The run may be of several parts, and the place
@@ -198,7 +206,7 @@ static coffer_status private_place(const private_chunk_source *own, private_slot
         status = private_to_device(own, slot, run, err);
     } else if (status == COFFER_OK) {
         uint8_t *to = run->to + (size_t)(place->begin - run->within.begin);
-        status = private_request(own, slot, *place, to, err);
+        status = private_request(own, slot, *place, to, run->in_map, err);
     }
     private_mark(slot->chunk, run, place);
     cursor->from = place->end;

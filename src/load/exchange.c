@@ -72,7 +72,7 @@ static coffer_status exchange_places(exchange_run *run, coffer_error *err)
             coffer__fail(err, COFFER_ERR_UNSUPPORTED, "an exchange brings tensors to host memory, not to a device");
             status = coffer__fail_tensor(err, COFFER_ERR_UNSUPPORTED, item->tensor->name, item->tensor->name_len);
         } else if (!item->placed) {
-            status = coffer__store_row(&store, plan, &i, 1, &spot, err);
+            status = coffer__store_row(&store, plan, &i, 1, NULL, &spot, err);
         }
         run->loaded[i] = (coffer_loaded){
             .item = i, .tensor = item->tensor, .address = spot.address, .size = item->size, .memory = spot.memory

@@ -6,6 +6,7 @@
 #include "errno_status.h"
 #include "error.h"
 #include "kept.h"
+#include "load_memory.h"
 #include "model.h"
 
 #define FILE_READERS_OPEN 32                    /* that are kept open without being used */
@@ -19,6 +20,7 @@ typedef struct file_readers_entry {
     bool open;
     size_t users;
     uint64_t planned; /* bytes that are wanted of the file */
+    uint64_t views;   /* of them, those of items that can be parts of a map of it */
     uint64_t counted; /* of them, those of items that were looked at for probes */
     uint32_t probe_count;
     uint64_t probes[COFFER__FILE_READER_PROBES]; /* where in the file, spread over what is wanted */
@@ -63,7 +65,9 @@ static void file_readers_plan(coffer__file_readers *file_readers, const coffer_p
     for (size_t i = 0; i < plan->item_count; i++) {
         const coffer_device *device = plan->items[i].device;
         file_readers->has_cuda = file_readers->has_cuda || (device != NULL && device->kind == COFFER_DEVICE_CUDA);
-        file_readers->entries[plan->items[i].shard].planned += plan->items[i].size;
+        file_readers_entry *entry = &file_readers->entries[plan->items[i].shard];
+        entry->planned += plan->items[i].size;
+        entry->views += coffer__item_can_be_view(plan, (uint32_t)i) ? plan->items[i].size : 0;
     }
     for (size_t i = 0; i < plan->item_count; i++) {
         const coffer__load_item *item = &plan->items[i];
@@ -178,7 +182,8 @@ static coffer_status file_readers_open(coffer__file_readers *file_readers, size_
     const coffer__byte_source *source = kept ? &file_readers->options.kept->files[shard].source : &of->source;
     const coffer__engine_wish wish = { .engine = file_readers->options.engine,
                                        .uncached = file_readers->options.uncached,
-                                       .shared = file_readers->shared,
+                                       .shared = file_readers->shared || file_readers->options.group,
+                                       .views = !kept && entry->views > entry->planned / 2,
                                        .path = kept ? NULL : of->path,
                                        .planned = entry->planned,
                                        .probes = entry->probes,
@@ -218,6 +223,19 @@ coffer_status coffer__file_readers_use(coffer__file_readers *file_readers, size_
         *file_reader = &entry->file_reader;
     }
     coffer__os_mutex_unlock(&file_readers->mutex);
+    return status;
+}
+
+coffer_status coffer__file_readers_map(coffer__file_readers *file_readers, size_t shard,
+                                       const coffer__byte_source **source, coffer_error *err)
+{
+    const coffer__file_reader *file_reader = NULL;
+    const coffer_status status = coffer__file_readers_use(file_readers, shard, &file_reader, err);
+    *source = NULL;
+    if (status == COFFER_OK) {
+        *source = coffer__file_reader_engine(file_reader) == COFFER_ENGINE_MAPPED ? file_reader->source : NULL;
+        coffer__file_readers_leave(file_readers, shard);
+    }
     return status;
 }
 

@@ -34,6 +34,9 @@ void coffer__file_readers_free(coffer__file_readers *file_readers);
 coffer_status coffer__file_readers_use(coffer__file_readers *file_readers, size_t shard,
                                        const coffer__file_reader **file_reader, coffer_error *err);
 void coffer__file_readers_leave(coffer__file_readers *file_readers, size_t shard);
+/* The source of a file whose results are to be parts of a map of it; *source NULL: memory of their own. */
+coffer_status coffer__file_readers_map(coffer__file_readers *file_readers, size_t shard,
+                                       const coffer__byte_source **source, coffer_error *err);
 /* Whether a keeper has the file: it is read from there. */
 bool coffer__file_readers_kept(const coffer__file_readers *file_readers, size_t shard);
 /* Where the bytes of a chunk are; COFFER__ANYWHERE where its file is not partly in the page cache, or not open. */

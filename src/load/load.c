@@ -83,7 +83,7 @@ static coffer_status load_empty_items(coffer_load *load, coffer_error *err)
         }
         if (!load->plan->items[i].placed) {
             const coffer_status status =
-                coffer__store_row(&load->spaces[state->space].store, load->plan, &i, 1, &state->spot, err);
+                coffer__store_row(&load->spaces[state->space].store, load->plan, &i, 1, NULL, &state->spot, err);
             if (status != COFFER_OK) {
                 return status;
             }

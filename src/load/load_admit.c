@@ -104,6 +104,16 @@ static size_t admit_row(const coffer_load *load, uint32_t item, uint32_t row[ADM
     return count;
 }
 
+/* The source whose map an item becomes a part of; NULL: it gets memory of its own. */
+static coffer_status admit_map(const coffer_load *load, uint32_t item, const coffer__byte_source **source,
+                               coffer_error *err)
+{
+    *source = NULL;
+    return coffer__item_can_be_view(load->plan, item)
+               ? coffer__file_readers_map(load->file_readers, load->plan->items[item].shard, source, err)
+               : COFFER_OK;
+}
+
 /* Small items that follow each other get their memory together, before they are asked for. They count against the
    budget from then on, though nothing of them was read. They are the very next to be read, so it would be theirs
    anyway, and no item that is wanted earlier is kept waiting for long. An item with an address has passed here
@@ -122,7 +132,11 @@ coffer_status coffer__load_admit(void *ctx, uint32_t item, coffer_error *err)
     }
     size_t count = admit_row(load, item, row);
     count = coffer__store_together(&space->store, load->plan, row, count, space->budget - space->used);
-    const coffer_status status = coffer__store_row(&space->store, load->plan, row, count, spots, err);
+    const coffer__byte_source *source = NULL;
+    coffer_status status = admit_map(load, item, &source, err);
+    if (status == COFFER_OK) {
+        status = coffer__store_row(&space->store, load->plan, row, count, source, spots, err);
+    }
     if (status != COFFER_OK) {
         return status;
     }

@@ -6,6 +6,7 @@
 #include "dtype.h"
 #include "error.h"
 #include "os.h"
+#include "source.h"
 
 #include <stdatomic.h>
 
@@ -48,7 +49,8 @@ struct coffer__stretch {
     coffer_device *device; /* NULL: host memory */
     uint64_t base;
     uint64_t size;
-    void *heap; /* of a small stretch in host memory, libc's block in which it lies; NULL: it is whole pages */
+    coffer__os_map map; /* of a file; base NULL: it is none */
+    void *heap;         /* of a small stretch in host memory, libc's block in which it lies; NULL: it is whole pages */
     size_t heap_size;
     size_t block_size;   /* of all that describes it */
     atomic_uint *leaves; /* how many items reach into each leaf; NULL: they are not counted */
@@ -109,11 +111,11 @@ static coffer_status stretch_take_pages(coffer__stretch *stretch, coffer_error *
 }
 
 /* The block that describes a stretch with `count` items, all zero; NULL: no memory. Items that share pages lie in at
-   most `together` bytes, so neither product overflows. */
-static coffer__stretch *stretch_describe(const coffer_device *device, uint64_t size, size_t count)
+   most `together` bytes, so neither product overflows. `own`: its pages are the process's own, and worth counting. */
+static coffer__stretch *stretch_describe(bool own, uint64_t size, size_t count)
 {
     const size_t items = sizeof(coffer__stretch) + count * sizeof(coffer_memory);
-    const bool counted = device == NULL && count > 1 && size >= COFFER__OS_HUGE_PAGE;
+    const bool counted = own && count > 1 && size >= COFFER__OS_HUGE_PAGE;
     const size_t leaves = counted ? (size_t)((size - 1) / COFFER__OS_HUGE_PAGE) + 1 : 0;
     const size_t block_size = items + leaves * sizeof(atomic_uint);
     coffer__stretch *made = coffer__alloc_zeroed(coffer_libc_allocator(), block_size);
@@ -129,7 +131,7 @@ static coffer__stretch *stretch_describe(const coffer_device *device, uint64_t s
 static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *device, uint64_t size, size_t count,
                                  coffer_error *err)
 {
-    coffer__stretch *made = stretch_describe(device, size, count);
+    coffer__stretch *made = stretch_describe(device == NULL, size, count);
     *stretch = NULL;
     if (made == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the %z of tensors", size);
@@ -146,11 +148,37 @@ static coffer_status stretch_new(coffer__stretch **stretch, coffer_device *devic
     return COFFER_OK;
 }
 
+/* A private map of a range of a file, with one user. The first page that is mapped holds other bytes before the range,
+   *lead of them. NULL where it cannot be had, which is nobody's failure: memory of its own serves as well. */
+static coffer__stretch *stretch_of_map(const coffer__byte_source *source, uint64_t offset, uint64_t size, size_t count,
+                                       uint64_t *lead)
+{
+    coffer__stretch *made = stretch_describe(false, size, count);
+    if (made == NULL) {
+        return NULL;
+    }
+    const void *address = coffer__source_map(source, offset, size, COFFER_MAP_PRIVATE, false, &made->map, NULL);
+    if (address == NULL) {
+        coffer__os_unmap(&made->map);
+        coffer__free(coffer_libc_allocator(), made, made->block_size);
+        return NULL;
+    }
+    atomic_init(&made->users, 1);
+    made->base = (uint64_t)(uintptr_t)made->map.base;
+    made->size = made->map.size;
+    *lead = (uint64_t)(uintptr_t)address - made->base;
+    return made;
+}
+
 /* A device that cannot be entered any more has lost its memory with everything else. A piece of the heap lies
    within its block, so the block is what is freed. The handle of the device is closed after the memory is given
    back, which needs it open. */
 static void stretch_release(const coffer__stretch *stretch)
 {
+    if (stretch->map.base != NULL) {
+        coffer__os_unmap(&stretch->map);
+        return;
+    }
     if (stretch->heap != NULL) {
         coffer__free(coffer_libc_allocator(), stretch->heap, stretch->heap_size);
         return;
@@ -269,6 +297,19 @@ static uint64_t store_alignment(const coffer__store *store, const coffer_plan *p
     return store->device != NULL ? store_device.alignment : of_dtype == 0 ? 1 : of_dtype;
 }
 
+bool coffer__item_can_be_view(const coffer_plan *plan, uint32_t item)
+{
+    static const coffer__store host = { .device = NULL };
+    const coffer__load_item *of = &plan->items[item];
+    return of->device == NULL && !of->placed && of->size > 0 && store_is_plain(plan, item) &&
+           store_reach(plan, item)->begin % store_alignment(&host, plan, item) == 0;
+}
+
+bool coffer__memory_is_map(const coffer_memory *memory)
+{
+    return memory != NULL && memory->stretch->map.base != NULL;
+}
+
 /* Each item is compared with the first, whose address decides where all of them lie: their distance in memory is
    that in the file, so an item whose alignment that would break ends the row. Overlapping items end it as well, as
    they need memory of their own. */
@@ -316,16 +357,20 @@ static uint64_t store_lead(const coffer__store *store, const coffer_plan *plan, 
 /* A stretch for items that lie in it as in the file. The maker's own count is given up at the end: after that the
    items alone keep the stretch. Each item is in the stretch's own block, so nothing can fail once there is one. */
 static coffer_status store_stretch_of(const coffer__store *store, const coffer_plan *plan, const uint32_t *items,
-                                      size_t count, coffer__spot *spots, coffer_error *err)
+                                      size_t count, const coffer__byte_source *map_of, coffer__spot *spots,
+                                      coffer_error *err)
 {
-    coffer__stretch *stretch = NULL;
     const uint64_t first = store_reach(plan, items[0])->begin;
     const uint64_t last = store_reach(plan, items[count - 1])->end;
     const uint64_t size = count == 1 ? plan->items[items[0]].size : last - first;
-    const uint64_t lead = store_lead(store, plan, items[0], size);
-    const coffer_status status = stretch_new(&stretch, store->device, lead + size, count, err);
-    if (status != COFFER_OK) {
-        return status;
+    uint64_t lead = 0;
+    coffer__stretch *stretch = map_of == NULL ? NULL : stretch_of_map(map_of, first, size, count, &lead);
+    if (stretch == NULL) {
+        lead = store_lead(store, plan, items[0], size);
+        const coffer_status status = stretch_new(&stretch, store->device, lead + size, count, err);
+        if (status != COFFER_OK) {
+            return status;
+        }
     }
     for (size_t i = 0; i < count; i++) {
         const uint64_t distance = i == 0 ? 0 : store_reach(plan, items[i])->begin - first;
@@ -364,13 +409,13 @@ static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__spo
 /* A single small item has no neighbours to lie beside as in the file, and a stretch for it alone would waste a page
    or, on a device, 2 MiB. */
 coffer_status coffer__store_row(coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,
-                                coffer__spot *spots, coffer_error *err)
+                                const coffer__byte_source *map_of, coffer__spot *spots, coffer_error *err)
 {
     const uint64_t size = plan->items[items[0]].size;
     if (count == 1 && size <= STORE_PACKED) {
         return store_pack(store, size, spots, err);
     }
-    return store_stretch_of(store, plan, items, count, spots, err);
+    return store_stretch_of(store, plan, items, count, map_of, spots, err);
 }
 
 /* The items that were packed there keep the stretch alive. */

@@ -8,6 +8,9 @@
  *     all.
  *   - Other small ones, such as slices, are packed one after the other; large ones have a stretch of their own.
  *
+ * A stretch of host memory may also be a private map of the file, at the same distances; then its bytes need not be
+ * copied, only to be made resident.
+ *
  * In host memory an address and its offset in the file agree modulo 4096 where the dtype's alignment allows it: then
  * bytes can be read past the page cache right to their place. In large stretches they agree modulo a cell, so that each
  * cell is a huge page, and the thread that reads it is the one that first touches it.
@@ -16,6 +19,7 @@
 #define COFFER_LOAD_LOAD_MEMORY_H
 
 #include "load_plan.h"
+#include "source.h"
 
 typedef struct coffer__stretch coffer__stretch;
 
@@ -33,9 +37,15 @@ typedef struct coffer__store {
 } coffer__store;
 
 /* Memory for `count` items at least 1, which lie one after the other in a file, with gaps that are small; they share
-   stretches as far as that suits. COFFER_ERR_MEMORY, COFFER_ERR_DEVICE_MEMORY; then none has any. */
+   stretches as far as that suits. With `map_of`, the source of their file, that is a map of it, unless they are little or
+   it cannot be had; NULL: memory of their own. COFFER_ERR_MEMORY, COFFER_ERR_DEVICE_MEMORY; then none has any. */
 coffer_status coffer__store_row(coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,
-                                coffer__spot *spots, coffer_error *err);
+                                const coffer__byte_source *map_of, coffer__spot *spots, coffer_error *err);
+/* Whether an item can be a part of a map of its file: contiguous bytes of it, as they are, aligned for their dtype where
+   the file is, and without a place. */
+bool coffer__item_can_be_view(const coffer_plan *plan, uint32_t item);
+/* Whether memory is a part of a map. */
+bool coffer__memory_is_map(const coffer_memory *memory);
 /* How many of `count` items, from the first on, coffer__store_row can put into one stretch of at most `most` bytes; at
    least 1. */
 size_t coffer__store_together(const coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,

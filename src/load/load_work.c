@@ -153,6 +153,7 @@ static void work_set_places(const coffer_load *load, coffer__chunk *chunk)
             /* NOLINTNEXTLINE(performance-no-int-to-ptr): it was a pointer */
             part->to = (uint8_t *)(uintptr_t)(address + (part->within.begin - row->nest.reach.begin));
             part->device = load->plan->items[row->item].device;
+            part->in_map = coffer__memory_is_map(load->states[row->item].spot.memory);
         }
     }
 }

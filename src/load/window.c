@@ -19,7 +19,7 @@ static coffer_status window_options(coffer_window_options *known, const coffer_w
     if (status != COFFER_OK) {
         return status;
     }
-    if ((unsigned)known->engine > COFFER_ENGINE_CUFILE) {
+    if ((unsigned)known->engine > COFFER_ENGINE_MAPPED) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "no engine has the number %u", (uint64_t)known->engine);
     }
     if (known->ranks > 1 && known->rank >= known->ranks) {

@@ -340,6 +340,11 @@ typedef struct coffer__os_map {
 int coffer__os_map_range(int fd, uint64_t offset, uint64_t size, bool writable_copy, bool populate, coffer__os_map *map,
                          void **address);
 void coffer__os_unmap(const coffer__os_map *map);
+/* Reads in what is missing of a range of a map, and enters its pages, so that touching them waits for nothing. EFAULT where
+   the file ends before the range, or cannot be read; EOPNOTSUPP where the system has no way to do that and say how it went. */
+int coffer__os_map_populate(void *address, size_t size);
+/* Whether all of a range of a file is in memory, as far as the system tells this user; `address` is where it is mapped. */
+bool coffer__os_map_is_cached(int fd, uint64_t offset, void *address, size_t size);
 
 /* Memory of this size and more is aligned so that huge pages can be used. */
 #define COFFER__OS_HUGE_PAGE ((size_t)2 << 20)

@@ -26,6 +26,22 @@ static void os_populate_private(void *base, size_t size)
     (void)posix_madvise(base, size, POSIX_MADV_WILLNEED);
 }
 
+int coffer__os_map_populate(void *address, size_t size)
+{
+#ifdef MADV_POPULATE_READ
+    const size_t before = (size_t)((uintptr_t)address % coffer__os_page_size());
+    if (madvise((char *)address - before, before + size, MADV_POPULATE_READ) == 0) {
+        return 0;
+    }
+    /* Systems before 5.14 do not know the advice. */
+    return errno == EINVAL ? EOPNOTSUPP : errno;
+#else
+    (void)address;
+    (void)size;
+    return EOPNOTSUPP;
+#endif
+}
+
 /* Without it Linux counts a private map as memory that will be used, as if every page were going to be
    changed, and refuses one that is larger than all memory. */
 #ifdef MAP_NORESERVE

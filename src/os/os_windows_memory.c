@@ -64,6 +64,23 @@ int coffer__os_map_range(int fd, uint64_t offset, uint64_t size, bool writable_c
     return 0;
 }
 
+/* PrefetchVirtualMemory does not say how it went. */
+int coffer__os_map_populate(void *address, size_t size)
+{
+    (void)address;
+    (void)size;
+    return EOPNOTSUPP;
+}
+
+bool coffer__os_map_is_cached(int fd, uint64_t offset, void *address, size_t size)
+{
+    (void)fd;
+    (void)offset;
+    (void)address;
+    (void)size;
+    return false;
+}
+
 void coffer__os_unmap(const coffer__os_map *map)
 {
     if (map->base != NULL) {

@@ -1083,6 +1083,8 @@ static void fulfil(wish *wishes, size_t count, coffer_plan *plan, coffer_window 
 
 static void random_round(uint64_t seed)
 {
+    static const coffer_engine engines[] = { COFFER_ENGINE_AUTO, COFFER_ENGINE_BUFFERED, COFFER_ENGINE_DIRECT,
+                                             COFFER_ENGINE_RING, COFFER_ENGINE_MAPPED };
     dice of = { seed };
     coffer_window *window = NULL;
     wish wishes[MAX_WISHES];
@@ -1105,7 +1107,7 @@ static void random_round(uint64_t seed)
     }
     how.memory = dice_below(&of, 2) == 0 ? 1 : 0;
     how.threads = (uint32_t)dice_below(&of, 5);
-    how.engine = (coffer_engine)dice_below(&of, COFFER_ENGINE_RING + 1);
+    how.engine = engines[dice_below(&of, sizeof engines / sizeof engines[0])];
     options.uncached = dice_below(&of, 4) == 0;
     options.host_budget = dice_below(&of, 3) == 0 ? largest + dice_below(&of, 2 * largest + 1) : 0;
     options.order = dice_below(&of, 2) == 0 ? COFFER_ORDER_FILE : COFFER_ORDER_PLAN;

@@ -34,7 +34,7 @@ RewritePlace = tuple[str, str, int, int]  # name, dtype, byte in the file, numbe
 # before, afterwards (None: left out), and how many numbers a cast made infinite and zero
 RewriteChange = tuple[RewritePlace, RewritePlace | None, int, int, bool]
 RewriteTold = tuple[RewriteWay, int, int, int, int, int, int, list[RewriteChange]]
-Engine = Literal["auto", "buffered", "direct", "ring", "cufile"]
+Engine = Literal["auto", "buffered", "direct", "ring", "cufile", "mapped"]
 # the address of the first element, bytes from there on, bytes from element to element of each dimension, and the stream
 PlanPlace = tuple[int, int, tuple[int, ...] | None, int]
 Fate = Literal["written", "alias", "skipped"]
@@ -355,8 +355,8 @@ class Window:
     ) -> Self:
         """memory   bytes in flight, at most; 0: 64 MiB, more where a device has much memory of its own
         threads  0: by engine and processors
-        engine   how files are read: "buffered", "direct", "ring", "cufile"; "auto": by what the system says of each file. One that
-                 is named is used, or the load is an Error with the code ENGINE
+        engine   how files are read: "buffered", "direct", "ring", "cufile", "mapped"; "auto": by what the system says of each file.
+                 One that is named is used, or the load is an Error with the code ENGINE
         group    with `ranks` above 1: processes of this user on this host that name the same group and load the same model read
                  each byte once, together; None: any that loads the model
         ranks    how many processes that are

@@ -318,7 +318,7 @@ static PyObject *load_cancel(PyObject *object, PyObject *unused)
 /* The names of the engines in a set of bits. */
 static PyObject *load_engines(uint32_t bits)
 {
-    static const char *const names[] = { NULL, "buffered", "direct", "ring", "cufile" };
+    static const char *const names[] = { NULL, "buffered", "direct", "ring", "cufile", "mapped" };
     PyObject *list = PyList_New(0);
     for (size_t i = 1; list != NULL && i < sizeof names / sizeof names[0]; i++) {
         PyObject *name = (bits >> i & 1) == 0 ? NULL : PyUnicode_FromString(names[i]);

@@ -13,14 +13,14 @@ typedef struct window_object {
 
 int py_engine_from(const py_state *state, const char *text, coffer_engine *engine)
 {
-    static const char *const names[] = { "auto", "buffered", "direct", "ring", "cufile" };
+    static const char *const names[] = { "auto", "buffered", "direct", "ring", "cufile", "mapped" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(text, names[i]) == 0) {
             *engine = (coffer_engine)i;
             return 0;
         }
     }
-    py_fail(state, COFFER_ERR_ARGUMENT, "an engine is \"auto\", \"buffered\", \"direct\", \"ring\" or \"cufile\"");
+    py_fail(state, COFFER_ERR_ARGUMENT, "an engine is \"auto\", \"buffered\", \"direct\", \"ring\", \"cufile\" or \"mapped\"");
     return -1;
 }
 
@@ -88,7 +88,7 @@ PyTypeObject *py_window_make_type(PyObject *module)
                      "and a fork makes its own.\n\n"
                      "memory   bytes in flight, at most; 0: 64 MiB, more where a device has much memory of its own\n"
                      "threads  that read, at most; 0: by engine and processors\n"
-                     "engine   how files are read: \"buffered\", \"direct\", \"ring\", \"cufile\"; \"auto\": by what "
+                     "engine   how files are read: \"buffered\", \"direct\", \"ring\", \"cufile\", \"mapped\"; \"auto\": by what "
                      "the system says of each\n"
                      "         file. One that is named is used, or the load is an Error with the code ENGINE\n"
                      "group    with ranks above 1: processes of this user on this host that name the same group and "

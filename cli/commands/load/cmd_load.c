@@ -395,7 +395,7 @@ static int run_load(cli *app, const cli_arguments *arguments)
 static const cli_option LOAD_OPTIONS[] = {
     { CLI_OPTION_DEVICE, 0, "device", "DEVICE", "cpu, cuda:N or hip:N; default: cpu. See coffer devices", NULL },
     { CLI_OPTION_ENGINE, 0, "engine", "ENGINE", "how files are read; default: auto",
-      "auto|buffered|direct|ring|cufile" },
+      "auto|buffered|direct|ring|cufile|mapped" },
     { CLI_OPTION_COLD, 0, "cold", NULL, "evict the files from the page cache first", NULL },
     { CLI_OPTION_VERIFY, 0, "verify", NULL, "exit code 1 unless every tensor matched a recorded digest", NULL },
     CLI_OPTION_ROW_JSON,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 /* In the order of the public numbers. */
-static const char *const LOAD_ENGINES[] = { "auto", "buffered", "direct", "ring", "cufile" };
+static const char *const LOAD_ENGINES[] = { "auto", "buffered", "direct", "ring", "cufile", "mapped" };
 #define LOAD_ENGINE_COUNT (sizeof LOAD_ENGINES / sizeof LOAD_ENGINES[0])
 
 /* What does not fit is left out; all of the names together do. */
