@@ -16,7 +16,7 @@
  * The device queue's memory has pieces that are filled one after the other. A full one gets a ticket, and is filled again when that
  * was reached.
  */
-#include "deliver.h"
+#include "device_queue.h"
 
 #include "alloc.h"
 #include "device.h"
@@ -44,7 +44,8 @@ struct coffer__device_queue {
     uint64_t issued;                /* the last ticket; 0: none */
     uint64_t reached;               /* all up to this one */
     bool sent;                      /* something that no ticket covers */
-    coffer__device_copy pending;    /* one run that is not queued yet; no rows: none */
+    coffer__strided_copy pending;   /* one run that is not queued yet; no runs: none */
+    const uint8_t *pending_bytes;   /* where it is */
     uint64_t pending_end;           /* of the allocation that it goes to; 0: was not asked */
     uint64_t *streams;              /* of the caller's, that the lane waits for */
     size_t stream_count;
@@ -128,19 +129,19 @@ static coffer_status device_queue_wait(coffer__device_queue *device_queue, uint6
 }
 
 /* A copy that failed may have been queued in part, so it counts as sent in any case. */
-static coffer_status device_queue_copy(coffer__device_queue *device_queue, const coffer__device_copy *copy,
-                                       coffer_error *err)
+static coffer_status device_queue_copy(coffer__device_queue *device_queue, const coffer__strided_copy *copy,
+                                       const uint8_t *bytes, coffer_error *err)
 {
     device_queue->sent = true;
-    return device_queue->device->ops->copy(device_queue->device, device_queue->lane, copy, err);
+    return device_queue->device->ops->copy(device_queue->device, device_queue->lane, copy, bytes, err);
 }
 
 /* Queues the run that was kept back. */
 static coffer_status device_queue_send_pending(coffer__device_queue *device_queue, coffer_error *err)
 {
-    const coffer__device_copy pending = device_queue->pending;
-    device_queue->pending.rows = 0;
-    return pending.rows == 0 ? COFFER_OK : device_queue_copy(device_queue, &pending, err);
+    const coffer__strided_copy pending = device_queue->pending;
+    device_queue->pending.runs = 0;
+    return pending.runs == 0 ? COFFER_OK : device_queue_copy(device_queue, &pending, device_queue->pending_bytes, err);
 }
 
 /* Where nothing was sent since the last ticket that one says as much, and no mark is spent. A mark can only be set
@@ -257,18 +258,20 @@ coffer_status coffer__device_queue_after(coffer__device_queue *device_queue, uin
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
-/* A box, or its runs one by one where the driver would refuse the box. */
-static coffer_status device_queue_box(coffer__device_queue *device_queue, coffer__device_copy box, coffer_error *err)
+/* The copy as it is, or its runs one by one where the driver would refuse the steps. */
+static coffer_status device_queue_strided(coffer__device_queue *device_queue, coffer__strided_copy copy,
+                                          const uint8_t *bytes, coffer_error *err)
 {
-    if (box.rows == 1 || (box.to_step <= DEVICE_QUEUE_STEP && box.from_step <= DEVICE_QUEUE_STEP)) {
-        return device_queue_copy(device_queue, &box, err);
+    const bool fits = (uint64_t)copy.to_step <= DEVICE_QUEUE_STEP && (uint64_t)copy.from_step <= DEVICE_QUEUE_STEP;
+    if (copy.runs == 1 || fits) {
+        return device_queue_copy(device_queue, &copy, bytes, err);
     }
     coffer_status status = COFFER_OK;
-    for (uint64_t left = box.rows; left > 0 && status == COFFER_OK; left--) {
-        box.rows = 1;
-        status = device_queue_copy(device_queue, &box, err);
-        box.to += box.to_step;
-        box.from += box.from_step;
+    for (uint64_t left = copy.runs; left > 0 && status == COFFER_OK; left--) {
+        copy.runs = 1;
+        status = device_queue_copy(device_queue, &copy, bytes, err);
+        copy.to += (uint64_t)copy.to_step;
+        bytes += copy.from_step;
     }
     return status;
 }
@@ -314,32 +317,34 @@ static coffer_status device_queue_capacity(coffer__device_queue *device_queue, u
    backwards, so that what is sent goes forwards. The bytes stay in the piece until a ticket that comes later was
    reached, so the chunk's slot is not needed for them any more. Packed runs are contiguous in the piece; whether
    they are on the device depends on the step there, and then one copy does for all of them. */
-static coffer_status device_queue_gather_some(coffer__device_queue *device_queue, const coffer__line *line,
+static coffer_status device_queue_gather_some(coffer__device_queue *device_queue, const coffer__strided_copy *line,
                                               const uint8_t *bytes, uint64_t first, uint64_t runs, coffer_error *err)
 {
     const bool backwards = line->to_step < 0;
     const uint64_t step = backwards ? 0 - (uint64_t)line->to_step : (uint64_t)line->to_step;
     uint8_t *start = device_queue->pieces + device_queue->piece * DEVICE_QUEUE_PIECE + device_queue->used;
-    const coffer__line packed = {
+    const coffer__strided_copy packed = {
         .from_step = line->from_step,
         .to = (uintptr_t)(backwards ? start + (runs - 1) * line->width : start),
         .to_step = backwards ? -(int64_t)line->width : (int64_t)line->width,
         .width = line->width,
         .runs = runs,
     };
-    coffer__deliver_host(&packed, bytes + first * line->from_step);
+    coffer__copy_strided(&packed, bytes + (int64_t)first * line->from_step);
     device_queue->used += (size_t)(runs * line->width);
     const uint64_t lowest = backwards ? line->to - (first + runs - 1) * step : line->to + first * step;
     if (step == line->width) {
-        return device_queue_copy(device_queue, &(coffer__device_copy){ lowest, 0, start, 0, runs * line->width, 1 },
-                                 err);
+        const coffer__strided_copy whole = { .to = lowest, .width = runs * line->width, .runs = 1 };
+        return device_queue_copy(device_queue, &whole, start, err);
     }
-    return device_queue_box(device_queue, (coffer__device_copy){ lowest, step, start, line->width, line->width, runs },
-                            err);
+    const coffer__strided_copy apart = {
+        .from_step = (int64_t)line->width, .to = lowest, .to_step = (int64_t)step, .width = line->width, .runs = runs
+    };
+    return device_queue_strided(device_queue, apart, start, err);
 }
 
 /* device_queue_capacity makes sure of space for one run at least, so each round sends something. */
-static coffer_status device_queue_gather(coffer__device_queue *device_queue, const coffer__line *line,
+static coffer_status device_queue_gather(coffer__device_queue *device_queue, const coffer__strided_copy *line,
                                          const uint8_t *bytes, coffer_error *err)
 {
     uint64_t done = 0;
@@ -363,31 +368,32 @@ static coffer_status device_queue_gather(coffer__device_queue *device_queue, con
 
 /* Runs backwards that are longer than a piece go one by one. A run of that length is worth a copy of its own, and
    turning it around in memory would need more space than there is. */
-static coffer_status device_queue_backwards(coffer__device_queue *device_queue, const coffer__line *line,
+static coffer_status device_queue_backwards(coffer__device_queue *device_queue, const coffer__strided_copy *line,
                                             const uint8_t *bytes, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
     for (uint64_t i = 0; i < line->runs && status == COFFER_OK; i++) {
-        const uint64_t to = line->to + i * (uint64_t)line->to_step;
-        status = device_queue_copy(
-            device_queue, &(coffer__device_copy){ to, 0, bytes + i * line->from_step, 0, line->width, 1 }, err);
+        const coffer__strided_copy run = { .to = line->to + i * (uint64_t)line->to_step,
+                                           .width = line->width,
+                                           .runs = 1 };
+        status = device_queue_copy(device_queue, &run, bytes + (int64_t)i * line->from_step, err);
     }
     return status;
 }
 
 /* Whether a line is a run that goes on where the one that was kept back ends. */
-static bool device_queue_continues(const coffer__device_queue *device_queue, const coffer__line *line,
+static bool device_queue_continues(const coffer__device_queue *device_queue, const coffer__strided_copy *line,
                                    const uint8_t *bytes)
 {
-    const coffer__device_copy *pending = &device_queue->pending;
-    return pending->rows == 1 && line->runs == 1 && bytes == pending->from + pending->width &&
+    const coffer__strided_copy *pending = &device_queue->pending;
+    return pending->runs == 1 && line->runs == 1 && bytes == device_queue->pending_bytes + pending->width &&
            line->to == pending->to + pending->width;
 }
 
 /* Makes it a part of that, unless another allocation begins there. The driver is asked each time, as memory that was
    there before may have been given back. */
-static coffer_status device_queue_join(coffer__device_queue *device_queue, const coffer__line *line, bool *joined,
-                                       coffer_error *err)
+static coffer_status device_queue_join(coffer__device_queue *device_queue, const coffer__strided_copy *line,
+                                       bool *joined, coffer_error *err)
 {
     coffer_status status = COFFER_OK;
     if (device_queue->pending_end == 0) {
@@ -400,7 +406,7 @@ static coffer_status device_queue_join(coffer__device_queue *device_queue, const
 }
 
 /* The questions go from the usual case to the rare ones: most tensors are one run. */
-static coffer_status device_queue_send(coffer__device_queue *device_queue, const coffer__line *line,
+static coffer_status device_queue_send(coffer__device_queue *device_queue, const coffer__strided_copy *line,
                                        const uint8_t *bytes, coffer_error *err)
 {
     bool joined = false;
@@ -415,7 +421,8 @@ static coffer_status device_queue_send(coffer__device_queue *device_queue, const
         return status;
     }
     if (line->runs == 1) {
-        device_queue->pending = (coffer__device_copy){ line->to, 0, bytes, 0, line->width, 1 };
+        device_queue->pending = *line;
+        device_queue->pending_bytes = bytes;
         device_queue->pending_end = 0;
         return COFFER_OK;
     }
@@ -425,13 +432,10 @@ static coffer_status device_queue_send(coffer__device_queue *device_queue, const
     if (line->to_step < 0 || (line->width < DEVICE_QUEUE_NARROW && (uint64_t)line->to_step == line->width)) {
         return device_queue_gather(device_queue, line, bytes, err);
     }
-    return device_queue_box(
-        device_queue,
-        (coffer__device_copy){ line->to, (uint64_t)line->to_step, bytes, line->from_step, line->width, line->runs },
-        err);
+    return device_queue_strided(device_queue, *line, bytes, err);
 }
 
-coffer_status coffer__device_queue_send(coffer__device_queue *device_queue, const coffer__line *line,
+coffer_status coffer__device_queue_send(coffer__device_queue *device_queue, const coffer__strided_copy *line,
                                         const uint8_t *bytes, coffer_error *err)
 {
     coffer__device_visit visit;

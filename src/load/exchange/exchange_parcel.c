@@ -4,7 +4,6 @@
  * row after row, each in the order of the file, without anything between them. That order depends on which bytes a row takes,
  * and not on where they go, so both sides come to it by themselves.
  */
-#include "deliver.h"
 #include "exchange.h"
 
 /* Goes over what one host takes of the pieces of another in a round. */
@@ -57,12 +56,12 @@ void coffer__parcel_pack(const coffer__lane *lane, uint64_t round, uint32_t host
     parcel_walk walk = parcel_begin(lane->exchange, round, host, to);
     while ((part = parcel_next(&walk, &piece)) != NULL) {
         coffer__lines lines;
-        coffer__line line;
+        coffer__strided_copy line;
         coffer__lines_begin(&lines, &parcel_row(lane->exchange, part)->nest, 0, part->within);
         while (coffer__lines_next(&lines, &line)) {
             line.to = address;
             line.to_step = (int64_t)line.width;
-            coffer__deliver_host(&line, lane->bytes + piece->at + (line.from - piece->hull.begin));
+            coffer__copy_strided(&line, lane->bytes + piece->at + (line.from - piece->hull.begin));
             address += line.width * line.runs;
         }
     }
@@ -76,12 +75,12 @@ void coffer__parcel_unpack(const coffer_exchange *exchange, uint64_t round, uint
     parcel_walk walk = parcel_begin(exchange, round, from, host);
     while ((part = parcel_next(&walk, &piece)) != NULL) {
         coffer__lines lines;
-        coffer__line line;
+        coffer__strided_copy line;
         coffer__lines_begin(&lines, &parcel_row(exchange, part)->nest, parcel_address(exchange, part, loaded),
                             part->within);
         while (coffer__lines_next(&lines, &line)) {
-            line.from_step = line.width;
-            coffer__deliver_host(&line, message);
+            line.from_step = (int64_t)line.width;
+            coffer__copy_strided(&line, message);
             message += line.width * line.runs;
         }
     }
@@ -94,11 +93,11 @@ void coffer__parcel_keep(const coffer__lane *lane, uint64_t round, uint32_t host
     parcel_walk walk = parcel_begin(lane->exchange, round, host, host);
     while ((part = parcel_next(&walk, &piece)) != NULL) {
         coffer__lines lines;
-        coffer__line line;
+        coffer__strided_copy line;
         coffer__lines_begin(&lines, &parcel_row(lane->exchange, part)->nest,
                             parcel_address(lane->exchange, part, loaded), part->within);
         while (coffer__lines_next(&lines, &line)) {
-            coffer__deliver_host(&line, lane->bytes + piece->at + (line.from - piece->hull.begin));
+            coffer__copy_strided(&line, lane->bytes + piece->at + (line.from - piece->hull.begin));
         }
     }
 }

@@ -446,7 +446,7 @@ bool coffer_exchange_at(const coffer_exchange *exchange, size_t piece, coffer_ex
 uint64_t coffer__exchange_part_size(const coffer_exchange *exchange, const coffer__exchange_part *part)
 {
     coffer__lines lines;
-    coffer__line line;
+    coffer__strided_copy line;
     uint64_t size = 0;
     coffer__lines_begin(&lines, &exchange->joined.rows[part->row].nest, 0, part->within);
     while (coffer__lines_next(&lines, &line)) {

@@ -58,31 +58,6 @@ void coffer__nest_end(coffer__nest *nest)
     nest->reach.end = last + nest->width;
 }
 
-/* ---- looking at one ---------------------------------------------------------------------------------------------- */
-
-uint64_t coffer__nest_size(const coffer__nest *nest)
-{
-    uint64_t size = nest->width;
-    for (uint32_t i = 0; i < nest->rank; i++) {
-        size *= nest->dims[i].count;
-    }
-    return size;
-}
-
-/* Between two steps of a loop lies what its step is longer than all that is inside of it. */
-uint64_t coffer__nest_gap(const coffer__nest *nest)
-{
-    uint64_t longest = 0;
-    uint64_t inside = nest->width; /* what the loops inside of this one cover */
-    for (uint32_t i = nest->rank; i > 0; i--) {
-        const coffer__nest_dim *dim = &nest->dims[i - 1];
-        const uint64_t gap = dim->from - inside;
-        longest = gap > longest ? gap : longest;
-        inside += (dim->count - 1) * dim->from;
-    }
-    return longest;
-}
-
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
 /* Moves on to the run after the last of its innermost loop: the loops around it count on, as digits do. Going back
@@ -139,17 +114,17 @@ void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_
    span. So most lines are many runs, which one call copies, and a cut run happens twice in a span at most. `capacity`
    counts the runs that end within the span; one does, as that was just asked. The position moves to the last of
    these runs, from which carrying finds the next. */
-bool coffer__lines_next(coffer__lines *lines, coffer__line *line)
+bool coffer__lines_next(coffer__lines *lines, coffer__strided_copy *line)
 {
     const coffer__nest *nest = lines->nest;
     const uint64_t end = lines->within.end;
     if (lines->over || lines->at + lines->skip >= end) {
         return false;
     }
-    *line = (coffer__line){ .from = lines->at + lines->skip,
-                            .to = lines->address + lines->to + lines->skip,
-                            .width = nest->width - lines->skip,
-                            .runs = 1 };
+    *line = (coffer__strided_copy){ .from = lines->at + lines->skip,
+                                    .to = lines->address + lines->to + lines->skip,
+                                    .width = nest->width - lines->skip,
+                                    .runs = 1 };
     if (lines->skip > 0 || nest->width > end - lines->at || nest->rank == 0) {
         line->width = line->width > end - line->from ? end - line->from : line->width;
         lines->skip = 0;
@@ -160,7 +135,7 @@ bool coffer__lines_next(coffer__lines *lines, coffer__line *line)
     uint64_t *index = &lines->index[nest->rank - 1];
     const uint64_t capacity = (end - lines->at - nest->width) / dim->from + 1;
     line->runs = capacity < dim->count - *index ? capacity : dim->count - *index;
-    line->from_step = dim->from;
+    line->from_step = (int64_t)dim->from;
     line->to_step = dim->to;
     lines->at += (line->runs - 1) * dim->from;
     lines->to += (line->runs - 1) * (uint64_t)dim->to;

@@ -17,22 +17,13 @@
 
 #include "box.h"
 #include "coffer.h"
+#include "strided_copy.h"
 
 /* Bytes of a shard's file, from `begin` to before `end`. */
 typedef struct coffer__file_span {
     uint64_t begin;
     uint64_t end;
 } coffer__file_span;
-
-/* `runs` runs of `width` bytes. */
-typedef struct coffer__line {
-    uint64_t from;      /* in the file, of the first run */
-    uint64_t from_step; /* bytes to the next one; at least `width` */
-    uint64_t to;        /* of the first run: an address in host memory, or of the device */
-    int64_t to_step;    /* at least `width` either way; it may be negative */
-    uint64_t width;
-    uint64_t runs; /* at least 1; with 1 the steps mean nothing */
-} coffer__line;
 
 typedef struct coffer__nest_dim {
     uint64_t count; /* at least 2 */
@@ -60,11 +51,6 @@ void coffer__nest_end(coffer__nest *nest);
 
 /* ---- looking at one ---------------------------------------------------------------------------------------------- */
 
-/* Bytes that it copies. */
-uint64_t coffer__nest_size(const coffer__nest *nest);
-/* The longest gap between two runs that follow each other; 0 without loops. */
-uint64_t coffer__nest_gap(const coffer__nest *nest);
-
 /* What a nest takes of a span of the file, line by line. A run that reaches out of the span is cut there. */
 typedef struct coffer__lines {
     const coffer__nest *nest;
@@ -79,7 +65,7 @@ typedef struct coffer__lines {
 
 void coffer__lines_begin(coffer__lines *lines, const coffer__nest *nest, uint64_t address, coffer__file_span within);
 /* False when there is none left. */
-bool coffer__lines_next(coffer__lines *lines, coffer__line *line);
+bool coffer__lines_next(coffer__lines *lines, coffer__strided_copy *line);
 
 /* The first byte at or after `from` that a nest takes; UINT64_MAX when there is none. */
 uint64_t coffer__nest_next(const coffer__nest *nest, uint64_t from);

@@ -254,12 +254,13 @@ static coffer_status schedule_add_span(const coffer__schedule *schedule, coffer_
 /* The runs of a line that lie apart, or all of it as one span. Runs whose gaps are read anyway are one span from
    the beginning: a column of a matrix has so many of them in a cell that listing each would take longer than
    reading. */
-static coffer_status schedule_add_line(const coffer__schedule *schedule, coffer__chunk *chunk, const coffer__line *line,
-                                       uint64_t gap, coffer_error *err)
+static coffer_status schedule_add_line(const coffer__schedule *schedule, coffer__chunk *chunk,
+                                       const coffer__strided_copy *line, uint64_t gap, coffer_error *err)
 {
+    const uint64_t step = (uint64_t)line->from_step; /* forwards, as a row's runs lie in the file */
     coffer__file_span span = { line->from, line->from + line->width };
-    if (line->runs == 1 || line->from_step - line->width <= gap) {
-        span.end += line->runs == 1 ? 0 : (line->runs - 1) * line->from_step;
+    if (line->runs == 1 || step - line->width <= gap) {
+        span.end += line->runs == 1 ? 0 : (line->runs - 1) * step;
         return schedule_add_span(schedule, chunk, span, gap, err);
     }
     for (uint64_t i = 0; i < line->runs; i++) {
@@ -267,8 +268,8 @@ static coffer_status schedule_add_line(const coffer__schedule *schedule, coffer_
         if (status != COFFER_OK) {
             return status;
         }
-        span.begin += line->from_step;
-        span.end += line->from_step;
+        span.begin += step;
+        span.end += step;
     }
     return COFFER_OK;
 }
@@ -278,7 +279,7 @@ static coffer_status schedule_add_spans(const coffer__schedule *schedule, coffer
                                         const coffer__chunk_part *part, uint64_t gap, coffer_error *err)
 {
     coffer__lines lines;
-    coffer__line line;
+    coffer__strided_copy line;
     coffer_status status = COFFER_OK;
     const coffer__nest *nest = &schedule->plan->rows[part->row].nest;
     if (nest->rank == 0) {

@@ -9,15 +9,10 @@
  * A device queue is one worker's way to one device: a lane for its copies, and marks after them. It is used by that worker's
  * thread alone, which enters the device for each call by itself (the functions here do that).
  */
-#ifndef COFFER_LOAD_DELIVER_H
-#define COFFER_LOAD_DELIVER_H
+#ifndef COFFER_LOAD_DEVICE_QUEUE_H
+#define COFFER_LOAD_DEVICE_QUEUE_H
 
 #include "nest.h"
-
-/* Copies a line to host memory. `bytes` is the first run. */
-void coffer__deliver_host(const coffer__line *line, const uint8_t *bytes);
-
-/* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 typedef struct coffer__device_queue coffer__device_queue;
 
@@ -32,7 +27,7 @@ coffer_status coffer__device_queue_after(coffer__device_queue *device_queue, uin
 /* Queues the copy of a line. `bytes` is the first run; they must not change until a ticket that was taken afterwards
    was reached, and what was sent after the last ticket is done only if another one is taken. Narrow runs may be gathered
    into the device queue's own memory first. */
-coffer_status coffer__device_queue_send(coffer__device_queue *device_queue, const coffer__line *line,
+coffer_status coffer__device_queue_send(coffer__device_queue *device_queue, const coffer__strided_copy *line,
                                         const uint8_t *bytes, coffer_error *err);
 /* A ticket for everything that was sent so far. Tickets ascend. */
 coffer_status coffer__device_queue_ticket(coffer__device_queue *device_queue, uint64_t *ticket, coffer_error *err);

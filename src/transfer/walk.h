@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The runs of a box, line by line. A line is the runs along the box's innermost dimension, which lie at
- * equal distances. Walking costs no division after the start, and copying a line is one loop, so a box of
- * millions of short runs costs little more than the copies.
+ * The runs of a box as strided copies: those along its innermost dimension lie at equal distances. Walking costs no division
+ * after the start, and a strided copy is one loop, so a box of millions of short runs costs little more than the
+ * copies.
  */
-#ifndef COFFER_TRANSFER_GATHER_H
-#define COFFER_TRANSFER_GATHER_H
+#ifndef COFFER_TRANSFER_WALK_H
+#define COFFER_TRANSFER_WALK_H
 
 #include "slice.h"
+#include "strided_copy.h"
 
 /* A place in a box: the next run, and how many runs of its line are left. */
 typedef struct coffer__walk {
@@ -25,9 +26,7 @@ int64_t coffer__walk_stride(const coffer__walk *walk);
    again. */
 void coffer__walk_on(coffer__walk *walk, uint64_t runs);
 
-/* Copies `runs` runs of `run_size` bytes to `to`, without gaps. The first is at `from`, and each of
-   the others `stride` bytes from the one before, which may be negative or 0. At least one run; the
-   two places do not overlap. */
-void coffer__gather(uint8_t *to, const uint8_t *from, size_t run_size, int64_t stride, uint64_t runs);
+/* The copy of the next `runs` runs, at least 1 and at most line_left, to `to`, where they lie without gaps. */
+coffer__strided_copy coffer__walk_copy(const coffer__walk *walk, uint64_t runs, const uint8_t *to);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walk over a box's runs, and the copy of one line of them; see gather.h. */
-#include "gather.h"
-
-#include <string.h>
+#include "walk.h"
 
 /* Splits k into an index for each dimension, innermost first. A box without dimensions has one run,
    which is a line of its own. */
@@ -52,40 +49,12 @@ void coffer__walk_on(coffer__walk *walk, uint64_t runs)
     walk->line_left = box->counts[box->rank - 1];
 }
 
-/* Inlined with a constant `run_size`, each memcpy is one load and one store. The last run is copied
-   apart, without a step after it: a pointer beyond the object that `from` points into would be
-   undefined behaviour. */
-static inline void gather_line(uint8_t *to, const uint8_t *from, size_t run_size, ptrdiff_t stride, size_t runs)
+coffer__strided_copy coffer__walk_copy(const coffer__walk *walk, uint64_t runs, const uint8_t *to)
 {
-    for (size_t i = 0; i + 1 < runs; i++) {
-        memcpy(to, from, run_size);
-        to += run_size;
-        from += stride;
-    }
-    memcpy(to, from, run_size);
-}
-
-/* The sizes of the common dtypes have loops of their own: single elements of a slice or a
-   transpose, which are by far the most numerous runs. Longer runs spend their time in memcpy. */
-void coffer__gather(uint8_t *to, const uint8_t *from, size_t run_size, int64_t stride, uint64_t runs)
-{
-    const size_t count = (size_t)runs;
-    const ptrdiff_t step = (ptrdiff_t)stride;
-    switch (run_size) {
-    case 1:
-        gather_line(to, from, 1, step, count);
-        break;
-    case 2:
-        gather_line(to, from, 2, step, count);
-        break;
-    case 4:
-        gather_line(to, from, 4, step, count);
-        break;
-    case 8:
-        gather_line(to, from, 8, step, count);
-        break;
-    default:
-        gather_line(to, from, run_size, step, count);
-        break;
-    }
+    return (coffer__strided_copy){ .from = walk->at,
+                                   .from_step = coffer__walk_stride(walk),
+                                   .to = (uintptr_t)to,
+                                   .to_step = (int64_t)walk->box->run_size,
+                                   .width = walk->box->run_size,
+                                   .runs = runs };
 }
