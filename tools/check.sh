@@ -20,7 +20,7 @@ mkdir -p "$logs"
 # options. Paths within objects are those of the first build, which matters to no test.
 export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-rooms=(src/*/)
+mapfile -t rooms < <(find src -type d)
 rooms=("${rooms[@]/#/-I}")
 
 # What the Python tests may rely on; ctest sets the same for the unit tests (tests/CMakeLists.txt).
@@ -56,7 +56,7 @@ stage_clang_tidy() {
     # features before they include anything. They return errno, and the analyser believes that it may be 0 after a failure.
     # Nowhere the files of Windows, which is not this system, nor cli_no_sandbox.c, which this system does without.
     local elsewhere='/(os|cli)_(\w+_)?windows(_\w+)?\.c$|/cli_no_sandbox\.c$' apart
-    mapfile -t apart < <(c_files '\.c$' src | grep -E '^src/(core/error|os/os_\w+)\.c$' | grep -vE "$elsewhere")
+    mapfile -t apart < <(c_files '\.c$' src | grep -E '^src/(core/error|os/(\w+/)?os_\w+)\.c$' | grep -vE "$elsewhere")
     c_files '\.c$' src | grep -vE "$elsewhere" | grep -vxF "$(printf '%s\n' "${apart[@]}")" |
         "${tidy[@]}" --extra-arg=-include --extra-arg="$PWD/tools/analysis.h"
     c_files '\.c$' "${apart[@]}" cli | grep -vE "$elsewhere" | "${tidy[@]}" --checks=-clang-analyzer-core.UndefinedBinaryOperatorResult
@@ -71,7 +71,7 @@ stage_cppcheck() {
     #   uninitvar                   it takes an address that is handed on for a read; clang-tidy and gcc look for the same
     #   duplicateAssignExpression   two variables may begin with one value
     #   three in files that map      its tables take mmap for malloc: no descriptor -1, no MAP_FAILED, no unmapping of a part
-    local mapping=(--suppress={invalidFunctionArg,memleak,deallocret}:src/os/os_{memory,share,without_wait}.c)
+    local mapping=(--suppress={invalidFunctionArg,memleak,deallocret}:src/os/{posix/os_memory,linux/os_share,posix/os_without_wait}.c)
     cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
         --library=posix -j "$JOBS" --suppress=missingIncludeSystem --suppress=uninitvar \
         --suppress=duplicateAssignExpression "${mapping[@]}" -Iinclude "${rooms[@]}" src cli bindings/js/wasm

@@ -18,11 +18,15 @@ from collections import defaultdict
 from functools import cached_property
 from pathlib import Path
 
-# Which rooms the files of a room may include, their own apart.
+# Which rooms the files of a room may include, their own apart. A room within a room is one of its own: both say whom they include.
 ROOMS = {
     "core": set(),
     "format": {"core"},
     "os": set(),
+    "os/posix": {"os"},
+    "os/linux": {"os", "os/posix"},
+    "os/windows": {"os"},
+    "os/none": {"os"},
     "io": {"core", "format", "os"},
     "hash": {"core", "os", "io"},
     "net": {"core", "os", "io"},
@@ -34,7 +38,15 @@ ROOMS = {
     "convert": {"core", "format", "os", "io", "hash", "transfer", "model", "write"},
     "mix": {"core", "format", "os", "io", "hash", "net", "transfer", "model", "write"},
     "device": {"core", "os", "io"},
-    "load": {"core", "format", "os", "io", "hash", "transfer", "engine", "model", "device"},
+    "load/plan": {"core", "io", "model", "device"},
+    "load/schedule": {"core", "io", "engine", "model", "load/plan"},
+    "load/cache": {"core", "os", "io", "model"},
+    "load/staging": {"core", "os", "io", "engine", "model", "device", "load/plan", "load/schedule", "load/cache"},
+    "load/delivery": {"core", "os", "io", "device", "load/plan", "load/schedule"},
+    "load/group": {"core", "os", "io", "model", "load/schedule", "load/staging"},
+    "load/exchange": {"core", "io", "engine", "model", "load/plan", "load/schedule", "load/staging", "load/delivery"},
+    "load": {"core", "os", "io", "hash", "engine", "model", "device", "load/plan", "load/schedule", "load/cache", "load/staging",
+             "load/delivery", "load/group"},
 }
 # Rooms that run where there is no system: of libc they want four functions.
 PURE_ROOMS = ("core", "format")
@@ -55,9 +67,9 @@ C11_HEADERS = CORE_HEADERS | {
 PUBLIC_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h"}
 # Of other libraries, what is compiled in.
 ROOM_HEADERS = {"core": CORE_HEADERS, "format": CORE_HEADERS, "hash": C11_HEADERS | {"xxhash.h"}}
-OS_FILES = re.compile(r"src/os/(os(_\w+)?\.[ch])")
-# Those that are compiled for Windows and for other systems; else os_windows*.[ch] are its own, and the rest is of the others.
-EVERY_SYSTEM = re.compile(r"os(_no_\w+|_words)?\.[ch]")
+OS_FILES = re.compile(r"src/os/(\w+/)?os(_\w+)?\.[ch]")
+# Which of its folders are compiled for Windows alone, and which for other systems alone.
+OS_WINDOWS, OS_OTHERS = ("os/windows",), ("os/posix", "os/linux")
 # Who starts threads, besides the operating system's files, and by what.
 THREAD_FILE = "src/io/thread_pool.c"
 THREAD_START = re.compile(r"\b(coffer__os_thread_\w*(start|create)\w*|pthread_create|thrd_create)\s*\(")
@@ -155,6 +167,11 @@ class Tree:
             yield member[1] if member else library, kind, symbol.split("@")[0]
 
 
+def room_of(file):
+    """The room of a file of src: its folder, "load/plan" of src/load/plan/cost.c."""
+    return "/".join(file.split("/")[1:-1])
+
+
 # ---- Who includes whom ----------------------------------------------------------------------------------------------
 
 
@@ -163,20 +180,20 @@ def check_layers(tree):
     home = {Path(f).name: f for f in tree.code("src")}
     public = {f.removeprefix("include/") for f in tree.code("include")}
     for file in tree.code("src"):
-        room = file.split("/")[1]
+        room = room_of(file)
         if room not in ROOMS:
             yield f"{file}: src/{room} is not a room; tools/check_structure.py lists them"
             continue
         for line, name in tree.includes(file):
             target = home.get(Path(name).name)
-            if target and name not in public and target.split("/")[1] not in ROOMS[room] | {room}:
+            if target and name not in public and room_of(target) not in ROOMS[room] | {room}:
                 yield f"{file}:{line}: src/{room} must not include {target}"
     for folder in USERS:
         own = {Path(f).name for f in tree.code(folder)}
         for file in tree.code(folder):
             for line, name in tree.includes(file):
                 target = home.get(Path(name).name)
-                pure = target and (target.split("/")[1] in PURE_ROOMS or name in SHIM_HEADERS)
+                pure = target and (room_of(target) in PURE_ROOMS or name in SHIM_HEADERS)
                 reaches = file.startswith(SHIM) and pure
                 if target and not reaches and name not in own | public | TABLES.get(file, set()):
                     yield f"{file}:{line}: {folder} must not include {name}, only coffer.h"
@@ -205,11 +222,11 @@ def check_includes_exist(tree):
 
 
 def check_system_headers(tree):
-    """Core includes only headers without side effects; the operating system is named in os.h and os_*.c alone,
+    """Core includes only headers without side effects; the operating system is named in src/os alone,
     libcurl nowhere."""
     own = {Path(f).name for f in tree.code("src", "include")}
     for file in tree.code("src"):
-        allowed = ROOM_HEADERS.get(file.split("/")[1], C11_HEADERS)
+        allowed = ROOM_HEADERS.get(room_of(file), C11_HEADERS)
         if OS_FILES.fullmatch(file):
             continue
         for line, name in tree.includes(file):
@@ -369,11 +386,11 @@ def check_file_names(tree):
 
 def check_static_names(tree):
     """Names of file-local functions, objects and types are unique in what is compiled together, so that one file made of
-    all of it compiles. The files of Windows and those of other systems never are; os_no_*.c and os_words.c are for all."""
+    all of it compiles. The files of Windows and those of other systems never are."""
     declaration = re.compile(r"^static\s[^;={(]*?(\w+)\s*(?:\[[^\]]*\]\s*)*[(=;]|^(?:typedef\b[^;]*)?\} (\w+);", flags=re.M)
     names = {file: {a or b for a, b in declaration.findall(tree.text(file))} for file in tree.code("src")}
-    windows = {file for file in names if Path(file).name.startswith("os_windows")}
-    others = {file for file in names if OS_FILES.fullmatch(file) and not EVERY_SYSTEM.match(Path(file).name)} - windows
+    windows = {file for file in names if room_of(file) in OS_WINDOWS}
+    others = {file for file in names if room_of(file) in OS_OTHERS}
     clashes = set()
     for left_out in (windows, others):
         places = defaultdict(set)
@@ -490,6 +507,11 @@ SOUND = {
                              "int coffer__add(int a)\n{\n    return a + sum_table[a & 1];\n}\n"
                              "int coffer_sum(int a)\n{\n    return coffer__add(a);\n}\n",
     "src/format/spelling.h": SPDX,
+    "src/engine/engine.h": SPDX,
+    "src/load/start.h": SPDX,
+    "src/load/group/group.h": SPDX,
+    "src/transfer/transfer.h": SPDX,
+    "src/os/windows/os_windows.h": SPDX,
     "src/os/os.h": SPDX + "#include <pthread.h>\n",
     "src/model/all.c": SPDX + '#include "coffer.h"\n#include "os.h"\n#include "sum.h"\n'
                               "static int all_twice(int a)\n{\n    return 2 * a;\n}\n"
@@ -513,6 +535,13 @@ PLANTED = [
     (check_layers, "src/format/up.c", SPDX + '#include "os.h"\n', "src/format must not include src/os/os.h"),
     (check_layers, "src/io/up.h", SPDX + '#include "../model/deep.h"\n', "src/io must not include src/model/deep.h"),
     (check_layers, "src/attic/old.c", SPDX, "src/attic is not a room"),
+    (check_layers, "src/os/posix/up.c", SPDX + '#include "os_windows.h"\n', "src/os/posix must not include src/os/windows/os_windows.h"),
+    (check_layers, "src/transfer/up.c", SPDX + '#include "engine.h"\n', "src/transfer must not include src/engine/engine.h"),
+    (check_layers, "src/engine/up.c", SPDX + '#include "transfer.h"\n', "src/engine must not include src/transfer/transfer.h"),
+    (check_layers, "src/load/group/up.c", SPDX + '#include "start.h"\n', "src/load/group must not include src/load/start.h"),
+    (check_layers, "src/load/exchange/up.c", SPDX + '#include "group.h"\n', "src/load/exchange must not include src/load/group/group.h"),
+    (check_layers, "src/load/attic/old.c", SPDX, "src/load/attic is not a room"),
+    (check_layers, "src/load/plan/up.c", SPDX + '#include "start.h"\n', "src/load/plan must not include src/load/start.h"),
     (check_layers, "cli/cmd.c", SPDX + '#include "sum.h"\n', "cli must not include sum.h"),
     (check_layers, "examples/show.c", SPDX + '#include "sum.h"\n', "examples must not include sum.h"),
     (check_layers, "bindings/python/native/sums.c", SPDX + '#include "sum.h"\n', "bindings must not include sum.h"),
@@ -555,7 +584,7 @@ PLANTED = [
     (check_static_symbols, "src/core/plain.c", SPDX + "int helper = 1;\n", "the global helper"),
     (check_file_names, "tests/unit/sum.h", SPDX, "src/core/sum.h, tests/unit/sum.h"),
     (check_static_names, "src/core/twice.c", SPDX + "static int all_twice(int a)\n{\n    return a;\n}\n", "all_twice"),
-    (check_static_names, "src/os/os_windows_all.c", SPDX + "static int all_twice(int a)\n{\n    return a;\n}\n", "os_windows_all.c"),
+    (check_static_names, "src/os/windows/os_windows_all.c", SPDX + "static int all_twice(int a)\n{\n    return a;\n}\n", "os_windows_all.c"),
     (check_static_names, "src/io/names.c", SPDX + "static const int sum_table[] = { 1 };\n", "sum_table"),
     (check_static_names, "src/io/types.c", SPDX + "typedef struct all_twice {\n    int a;\n} all_twice;\n", "all_twice"),
     (check_homonyms, "src/core/near.c", SPDX + "int coffer__sum_all(int a);\n", "coffer__sum_all is a public name"),

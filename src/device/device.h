@@ -19,6 +19,7 @@
 
 #include "coffer.h"
 #include "os.h"
+#include "strided_copy.h"
 
 #include <stdatomic.h>
 
@@ -34,16 +35,6 @@ typedef struct coffer__mark coffer__mark;
 typedef struct coffer__device_visit {
     int32_t previous;
 } coffer__device_visit;
-
-/* A box of bytes of host memory that goes to a device: `rows` runs of `width` bytes. Runs do not overlap. */
-typedef struct coffer__device_copy {
-    uint64_t to;      /* on the device, of the first run */
-    uint64_t to_step; /* bytes from one run to the next, at least `width` */
-    const uint8_t *from;
-    uint64_t from_step; /* likewise */
-    uint64_t width;
-    uint64_t rows; /* 1: a plain copy, whose steps do not matter */
-} coffer__device_copy;
 
 struct coffer__device_ops {
     coffer_status (*enter)(coffer_device *device, coffer__device_visit *visit, coffer_error *err);
@@ -62,9 +53,10 @@ struct coffer__device_ops {
     void (*forget_host)(coffer_device *device, void *memory);
     coffer_status (*lane_new)(coffer_device *device, coffer__lane **lane, coffer_error *err);
     void (*lane_free)(coffer_device *device, coffer__lane *lane); /* waits until it is empty; NULL is ignored */
-    /* Queues a copy. `from` must not change until a mark that is set afterwards was reached. */
-    coffer_status (*copy)(coffer_device *device, coffer__lane *lane, const coffer__device_copy *copy,
-                          coffer_error *err);
+    /* Queues a copy to the device, whose runs do not overlap; steps are at least `width` on both sides. `bytes`, the first
+       run in host memory, must not change until a mark that is set afterwards was reached. */
+    coffer_status (*copy)(coffer_device *device, coffer__lane *lane, const coffer__strided_copy *copy,
+                          const uint8_t *bytes, coffer_error *err);
     coffer_status (*mark_new)(coffer_device *device, coffer__mark **mark, coffer_error *err);
     void (*mark_free)(coffer_device *device, coffer__mark *mark); /* NULL is ignored */
     /* The mark is what the lane has been given so far; what it was before is forgotten. */

@@ -200,21 +200,21 @@ static int cuda_leave(coffer__driver *driver, const coffer__device_visit *visit)
 
 /* A single run goes by the plain copy: the driver refuses boxes whose pitch exceeds a limit of the device, which the
    steps of one run, being of no meaning, could do. */
-static int cuda_copy(coffer__driver *driver, void *stream, const coffer__device_copy *copy)
+static int cuda_copy(coffer__driver *driver, void *stream, const coffer__strided_copy *copy, const uint8_t *bytes)
 {
     const cuda_driver *cuda = cuda_of(driver);
-    if (copy->rows == 1) {
-        return cuda->copy_to((uintptr_t)copy->to, copy->from, (size_t)copy->width, stream);
+    if (copy->runs == 1) {
+        return cuda->copy_to((uintptr_t)copy->to, bytes, (size_t)copy->width, stream);
     }
     const cuda_box box = {
         .from_type = CUDA_HOST_MEMORY,
-        .from_host = copy->from,
+        .from_host = bytes,
         .from_pitch = (size_t)copy->from_step,
         .to_type = CUDA_DEVICE_MEMORY,
         .to_device = (uintptr_t)copy->to,
         .to_pitch = (size_t)copy->to_step,
         .width = (size_t)copy->width,
-        .rows = (size_t)copy->rows,
+        .rows = (size_t)copy->runs,
     };
     return cuda->copy_box(&box, stream);
 }

@@ -117,14 +117,14 @@ static int hip_leave(coffer__driver *driver, const coffer__device_visit *visit)
 
 /* The direction is named, not left to HIP to find out by the addresses: memory that is not registered is unknown to
    it. */
-static int hip_copy(coffer__driver *driver, void *stream, const coffer__device_copy *copy)
+static int hip_copy(coffer__driver *driver, void *stream, const coffer__strided_copy *copy, const uint8_t *bytes)
 {
     const hip_driver *hip = hip_of(driver);
-    if (copy->rows == 1) {
-        return hip->copy(hip_pointer(copy->to), copy->from, (size_t)copy->width, HIP_HOST_TO_DEVICE, stream);
+    if (copy->runs == 1) {
+        return hip->copy(hip_pointer(copy->to), bytes, (size_t)copy->width, HIP_HOST_TO_DEVICE, stream);
     }
-    return hip->copy_box(hip_pointer(copy->to), (size_t)copy->to_step, copy->from, (size_t)copy->from_step,
-                         (size_t)copy->width, (size_t)copy->rows, HIP_HOST_TO_DEVICE, stream);
+    return hip->copy_box(hip_pointer(copy->to), (size_t)copy->to_step, bytes, (size_t)copy->from_step,
+                         (size_t)copy->width, (size_t)copy->runs, HIP_HOST_TO_DEVICE, stream);
 }
 
 /* The addresses change sides, so the direction is named here as well. */

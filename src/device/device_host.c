@@ -106,17 +106,13 @@ static void host_lane_free(coffer_device *device, coffer__lane *lane)
     (void)lane;
 }
 
-/* A plain copy has one row, whose steps may be anything: they are multiplied by 0 alone. */
-static coffer_status host_copy(coffer_device *device, coffer__lane *lane, const coffer__device_copy *copy,
-                               coffer_error *err)
+static coffer_status host_copy(coffer_device *device, coffer__lane *lane, const coffer__strided_copy *copy,
+                               const uint8_t *bytes, coffer_error *err)
 {
     (void)device;
     (void)lane;
     (void)err;
-    uint8_t *to = host_address(copy->to);
-    for (uint64_t i = 0; i < copy->rows; i++) {
-        memcpy(to + i * copy->to_step, copy->from + i * copy->from_step, (size_t)copy->width);
-    }
+    coffer__copy_strided(copy, bytes);
     return COFFER_OK;
 }
 

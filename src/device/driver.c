@@ -470,15 +470,16 @@ static void driver_lane_free(coffer_device *device, coffer__lane *lane)
 
 /* Success means queued. A failure of the copy itself appears at a later call, at the latest when its mark is waited
    for, and is blamed on that call. */
-static coffer_status driver_copy(coffer_device *device, coffer__lane *lane, const coffer__device_copy *copy,
-                                 coffer_error *err)
+static coffer_status driver_copy(coffer_device *device, coffer__lane *lane, const coffer__strided_copy *copy,
+                                 const uint8_t *bytes, coffer_error *err)
 {
     coffer__driver *driver = device->state;
     const coffer_status status = driver_usable(device, err);
     if (status != COFFER_OK) {
         return status;
     }
-    return driver_result(device, driver->vendor->copy(driver, driver_stream_of(lane), copy), "queue a copy", err);
+    return driver_result(device, driver->vendor->copy(driver, driver_stream_of(lane), copy, bytes), "queue a copy",
+                         err);
 }
 
 /* Without a time an event costs the device less, and with the sleep it costs the host no processor: a thread that

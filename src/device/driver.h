@@ -94,7 +94,7 @@ typedef struct coffer__vendor {
     void (*detach)(coffer__driver *driver);
     int (*enter)(coffer__driver *driver, coffer__device_visit *visit);
     int (*leave)(coffer__driver *driver, const coffer__device_visit *visit);
-    int (*copy)(coffer__driver *driver, void *stream, const coffer__device_copy *copy);
+    int (*copy)(coffer__driver *driver, void *stream, const coffer__strided_copy *copy, const uint8_t *bytes);
     int (*read)(coffer__driver *driver, void *stream, uint64_t address, void *buffer, size_t size);
     const char *(*words)(coffer__driver *driver, int code); /* static; never NULL */
 } coffer__vendor;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a load, ending it, and what it says of itself. */
 #include "alloc.h"
+#include "cached.h"
+#include "destinations.h"
 #include "errno_status.h"
 #include "error.h"
-#include "kept.h"
 #include "libc_allocator.h"
 #include "load_digest.h"
 #include "loading.h"
 #include "model.h"
 #include "options.h"
-#include "places.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The group of processes that a load may be in (share.h). The first worker that comes enters it, on its own thread, as that
+ * The group of processes that a load may be in (group.h). The first worker that comes enters it, on its own thread, as that
  * may take a while; the others wait for it. The last one that ends leaves it.
  *
  * What makes a group are the files, as they were when they were opened: which they are, how long, and when they were
@@ -12,9 +12,9 @@
 #include "error.h"
 #include "file_readers.h"
 #include "fnv.h"
+#include "group.h"
 #include "loading.h"
 #include "model.h"
-#include "share.h"
 
 #include <string.h>
 

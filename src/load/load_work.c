@@ -5,7 +5,7 @@
  * until it has arrived.
  */
 #include "alloc.h"
-#include "deliver.h"
+#include "device_queue.h"
 #include "engine.h"
 #include "error.h"
 #include "load_digest.h"
@@ -302,12 +302,12 @@ static void work_copy_rest(const coffer__chunk *chunk, const coffer__chunk_part 
 static uint64_t work_copy_lines(const coffer_load *load, const coffer__chunk *chunk, const coffer__chunk_part *part)
 {
     coffer__lines lines;
-    coffer__line line;
+    coffer__strided_copy line;
     uint64_t taken = 0;
     const coffer__load_row *row = &load->plan->rows[part->row];
     coffer__lines_begin(&lines, &row->nest, load->states[row->item].spot.address, part->within);
     while (coffer__lines_next(&lines, &line)) {
-        coffer__deliver_host(&line, chunk->bytes + (size_t)(line.from - chunk->cell.begin));
+        coffer__copy_strided(&line, chunk->bytes + (size_t)(line.from - chunk->cell.begin));
         taken += line.width * line.runs;
     }
     return taken;
@@ -346,7 +346,7 @@ static coffer_status work_send_lines(coffer__load_worker *worker, const coffer__
                                      coffer_error *err)
 {
     coffer__lines lines;
-    coffer__line line;
+    coffer__strided_copy line;
     coffer__device_queue *device_queue = NULL;
     const coffer_load *load = worker->load;
     const coffer__load_row *row = &load->plan->rows[part->row];

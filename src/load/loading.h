@@ -3,7 +3,7 @@
  * The inside of a load. Its files:
  *
  *   load.c        starting it, ending it, what it says of itself
- *   ahead         chunks that are read before their turn, or after it
+ *   deferred      chunks that are read before their turn, or after it
  *   load_admit.c  memory for items, and budgets
  *   load_work.c   what each worker does: chunks from the schedule to the chunk source, and from the chunk source to their places
  *   load_digest.c digests that are checked on the way
@@ -16,15 +16,15 @@
 #ifndef COFFER_LOAD_LOADING_H
 #define COFFER_LOAD_LOADING_H
 
-#include "ahead.h"
 #include "chunk_source.h"
+#include "deferred.h"
 #include "file_readers.h"
 #include "load_memory.h"
 #include "load_plan.h"
 #include "locked_allocator.h"
 #include "schedule.h"
+#include "staging.h"
 #include "thread_pool.h"
-#include "window.h"
 
 #include <stdatomic.h>
 

@@ -2,7 +2,7 @@
 #include "fill.h"
 
 #include "error.h"
-#include "gather.h"
+#include "walk.h"
 
 #include <string.h>
 
@@ -91,8 +91,8 @@ static coffer_status fill_runs(coffer__filler *worker, const coffer__piece *piec
         const uint64_t line = fill_min(fill_min(walk.line_left, left), FILL_ASK_RUNS);
         const uint64_t runs = row->map != NULL ? line : 1;
         if (row->map != NULL) {
-            const uint8_t *from = row->map + (size_t)(row->offset + walk.at);
-            coffer__gather(to, from, (size_t)run_size, coffer__walk_stride(&walk), runs);
+            const coffer__strided_copy copy = coffer__walk_copy(&walk, runs, to);
+            coffer__copy_strided(&copy, row->map + (size_t)(row->offset + walk.at));
         } else {
             status = fill_bytes(worker, row, walk.at, to, run_size, err);
         }
@@ -193,8 +193,8 @@ static coffer_status fill_short_runs(coffer__filler *worker, const coffer__piece
         for (uint64_t inside = window.runs; inside > 0;) {
             const uint64_t runs = fill_min(walk.line_left, inside);
             if (into != to) {
-                const uint8_t *from = worker->scratch + (size_t)(walk.at - window.low);
-                coffer__gather(to, from, (size_t)run_size, coffer__walk_stride(&walk), runs);
+                const coffer__strided_copy copy = coffer__walk_copy(&walk, runs, to);
+                coffer__copy_strided(&copy, worker->scratch + (size_t)(walk.at - window.low));
             }
             to += (size_t)(runs * run_size);
             inside -= runs;

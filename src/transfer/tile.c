@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tile.h"
 
-#include "gather.h"
+#include "strided_copy.h"
 
 /* Runs along each side of a block. With runs of 4 bytes that is 16 KiB of the source, which must
    stay in the first-level cache while the block is copied, and as much of the result. */
@@ -333,15 +333,18 @@ static void tile_turn_plane(const coffer__tile *tile, size_t across, uint8_t *to
                             const int64_t *strides)
 {
     const size_t last = tile->rank - 1;
+    coffer__strided_copy copy = { .from_step = strides[last],
+                                  .to_step = (int64_t)tile->run_size,
+                                  .width = tile->run_size };
     for (uint64_t j = 0; j < tile->counts[across]; j += TILE_BLOCK) {
         const uint64_t rows = tile_min(TILE_BLOCK, tile->counts[across] - j);
         for (uint64_t i = 0; i < tile->counts[last]; i += TILE_BLOCK) {
-            const uint64_t runs = tile_min(TILE_BLOCK, tile->counts[last] - i);
+            copy.runs = tile_min(TILE_BLOCK, tile->counts[last] - i);
             for (uint64_t row = j; row < j + rows; row++) {
                 const ptrdiff_t at =
                     (ptrdiff_t)row * (ptrdiff_t)strides[across] + (ptrdiff_t)i * (ptrdiff_t)strides[last];
-                uint8_t *place = to + (size_t)(row * tile->places[across] + i * tile->places[last]);
-                coffer__gather(place, from + at, (size_t)tile->run_size, strides[last], runs);
+                copy.to = (uintptr_t)(to + (size_t)(row * tile->places[across] + i * tile->places[last]));
+                coffer__copy_strided(&copy, from + at);
             }
         }
     }

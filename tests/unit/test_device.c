@@ -288,8 +288,8 @@ static coffer_status fill_by_ring(coffer_device *device, uint8_t *ring, uint64_t
             bytes[i] = byte_of(round, i);
         }
         const bool plain = round % 2 == 0;
-        const coffer__device_copy copy = { address + round * SLOT, 160, bytes, 96, plain ? SLOT : 64, plain ? 1 : 25 };
-        status = ops->copy(device, lane, &copy, err);
+        const coffer__strided_copy copy = { 0, 96, address + round * SLOT, 160, plain ? SLOT : 64, plain ? 1 : 25 };
+        status = ops->copy(device, lane, &copy, bytes, err);
         if (status == COFFER_OK) {
             status = ops->mark_lane(device, marks[slot], lane, err);
         }
@@ -494,8 +494,8 @@ static void test_a_lane_waits_for_the_caller_s_stream(void **state)
         assert_int_equal(ops->mark_new(device, &mark, &err), COFFER_OK);
         assert_int_equal(ops->mark_stream(device, mark, 0, &err), COFFER_OK);
         assert_int_equal(ops->lane_after(device, lane, mark, &err), COFFER_OK);
-        const coffer__device_copy copy = { address, 0, bytes, 0, sizeof bytes, 1 };
-        assert_int_equal(ops->copy(device, lane, &copy, &err), COFFER_OK);
+        const coffer__strided_copy copy = { 0, 0, address, 0, sizeof bytes, 1 };
+        assert_int_equal(ops->copy(device, lane, &copy, bytes, &err), COFFER_OK);
         assert_int_equal(ops->mark_lane(device, mark, lane, &err), COFFER_OK);
         assert_int_equal(ops->mark_reached(device, mark, false, &err), COFFER_NEED_MORE);
         control->let_go();

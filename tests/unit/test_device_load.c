@@ -7,7 +7,7 @@
 #include "support_file.h"
 #include "support_load.h"
 #include "support_memory.h"
-#include "window.h"
+#include "staging.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 /* Lines on their way to a device: random ones arrive as a naive copy has them, slots are free when their ticket was reached and
    not before, the caller's streams are waited for, and whatever fails leaves nothing behind. */
 #define _GNU_SOURCE
-#include "deliver.h"
+#include "device_queue.h"
 #include "fake_libraries.h"
 #include "pins.h"
 #include "support_cmocka.h"
@@ -52,14 +52,14 @@ static uint64_t random_below(uint64_t bound)
 
 /* A line that fits in a slot and in the device's space; its `to` counts from the space's beginning. Narrow and wide, dense and
    with gaps, forwards and backwards. */
-static coffer__line random_line(void)
+static coffer__strided_copy random_line(void)
 {
     static const uint64_t widths[] = { 1, 2, 4, 6, 100, 511, 512, 513, 4096, 40000, 70000 };
-    coffer__line line = { .width = widths[random_below(sizeof widths / sizeof widths[0])] };
+    coffer__strided_copy line = { .width = widths[random_below(sizeof widths / sizeof widths[0])] };
     const uint64_t most = SLOT_SIZE / line.width / 2;
     line.runs = 1 + random_below(most < 3000 ? most : 3000);
     const uint64_t capacity_from = line.runs == 1 ? line.width : (SLOT_SIZE - line.width) / (line.runs - 1);
-    line.from_step = line.width + random_below(capacity_from - line.width + 1);
+    line.from_step = (int64_t)(line.width + random_below(capacity_from - line.width + 1));
     uint64_t step = line.width;
     if (random_below(2) == 0 && line.runs > 1) {
         step += random_below((CAPACITY - line.width) / (line.runs - 1) - line.width + 1);
@@ -72,11 +72,11 @@ static coffer__line random_line(void)
     return line;
 }
 
-static void copy_naively(const coffer__line *line, const uint8_t *bytes, uint8_t *capacity)
+static void copy_naively(const coffer__strided_copy *line, const uint8_t *bytes, uint8_t *capacity)
 {
     for (uint64_t i = 0; i < line->runs; i++) {
         const uint64_t to = line->to + i * (uint64_t)line->to_step;
-        memcpy(capacity + to, bytes + i * line->from_step, (size_t)line->width);
+        memcpy(capacity + to, bytes + (int64_t)i * line->from_step, (size_t)line->width);
     }
 }
 
@@ -112,7 +112,7 @@ static coffer_status send_random_lines(stand *at, unsigned lines, const coffer_a
             bytes[k] = (uint8_t)random_below(256);
         }
         for (unsigned k = 0; k < 3 && status == COFFER_OK; k++) {
-            coffer__line line = random_line();
+            coffer__strided_copy line = random_line();
             copy_naively(&line, bytes, at->expected);
             line.to += at->address;
             status = coffer__device_queue_send(device_queue, &line, bytes, err);
@@ -251,7 +251,7 @@ static void test_many_tickets(void **state)
     assert_int_equal(ticket, 0);
     assert_int_equal(coffer__device_queue_reached(device_queue, 0, false, &err), COFFER_OK);
     for (uint64_t i = 1; i <= 200; i++) {
-        const coffer__line line = { .to = address + i, .width = 1, .runs = 1 };
+        const coffer__strided_copy line = { .to = address + i, .width = 1, .runs = 1 };
         bytes[i] = (uint8_t)i;
         assert_int_equal(coffer__device_queue_send(device_queue, &line, bytes + i, &err), COFFER_OK);
         assert_int_equal(coffer__device_queue_ticket(device_queue, &ticket, &err), COFFER_OK);
@@ -286,7 +286,7 @@ static uint64_t copies_of_runs(coffer_device *device, const uint64_t *addresses,
     assert_true(count <= 8);
     assert_int_equal(coffer__device_queue_open(&device_queue, device, coffer_libc_allocator(), &err), COFFER_OK);
     for (size_t i = 0; i < count; i++) {
-        const coffer__line line = { .to = addresses[i], .width = 1000, .runs = 1 };
+        const coffer__strided_copy line = { .to = addresses[i], .width = 1000, .runs = 1 };
         assert_int_equal(coffer__device_queue_send(device_queue, &line, bytes + i * 1000, &err), COFFER_OK);
     }
     assert_int_equal(coffer__device_queue_ticket(device_queue, &ticket, &err), COFFER_OK);
@@ -362,7 +362,7 @@ static void test_pieces_are_used_again(void **state)
     uint64_t ticket = 0;
     assert_int_equal(coffer_device_allocate(device, size, &address, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_open(&device_queue, device, coffer_libc_allocator(), &err), COFFER_OK);
-    const coffer__line line = {
+    const coffer__strided_copy line = {
         .from_step = 2 * narrow, .to = address, .to_step = narrow, .width = narrow, .runs = runs
     };
     assert_int_equal(coffer__device_queue_send(device_queue, &line, bytes, &err), COFFER_OK);
@@ -400,7 +400,7 @@ static void test_the_caller_s_stream_comes_first(void **state)
         assert_int_equal(coffer__device_queue_after(device_queue, 0, &err), COFFER_OK);
     }
     assert_int_equal(control->calls("cuStreamWaitEvent"), 1);
-    const coffer__line line = { .to = address, .width = 1, .runs = 1 };
+    const coffer__strided_copy line = { .to = address, .width = 1, .runs = 1 };
     assert_int_equal(coffer__device_queue_send(device_queue, &line, bytes, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_ticket(device_queue, &ticket, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_reached(device_queue, ticket, false, &err), COFFER_NEED_MORE);
@@ -427,7 +427,9 @@ static void test_steps_that_are_too_long_for_a_box(void **state)
     uint64_t address = 0;
     assert_int_equal(coffer_device_allocate(device, 8, &address, &err), COFFER_OK);
     assert_int_equal(coffer__device_queue_open(&device_queue, device, coffer_libc_allocator(), &err), COFFER_OK);
-    const coffer__line line = { .from_step = 4, .to = address, .to_step = INT64_C(0x80000000), .width = 4, .runs = 2 };
+    const coffer__strided_copy line = {
+        .from_step = 4, .to = address, .to_step = INT64_C(0x80000000), .width = 4, .runs = 2
+    };
     assert_int_equal(coffer__device_queue_send(device_queue, &line, bytes, &err), COFFER_ERR_DEVICE);
     assert_int_equal(control->calls("cuMemcpyHtoDAsync_v2"), 2);
     assert_int_equal(control->calls("cuMemcpy2DAsync_v2"), 0);

@@ -9,7 +9,7 @@
 #include "support_file.h"
 #include "support_load.h"
 #include "support_memory.h"
-#include "window.h"
+#include "staging.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -11,7 +11,7 @@
 #include "support_child.h"
 #include "support_file.h"
 #include "support_load.h"
-#include "window.h"
+#include "staging.h"
 
 #include <signal.h>
 #include <stdatomic.h>

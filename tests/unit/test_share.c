@@ -10,7 +10,7 @@
 
 #include "coffer.h"
 #include "os.h"
-#include "share.h"
+#include "group.h"
 #include "support_child.h"
 #include "support_file.h"
 #include "support_memory.h"

@@ -8,7 +8,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "kept.h"
+#include "cached.h"
 #include "os.h"
 #include "support_file.h"
 #include "support_load.h"

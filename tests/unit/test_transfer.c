@@ -9,13 +9,13 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
-#include "gather.h"
 #include "os.h"
 #include "slice.h"
 #include "source.h"
 #include "support_child.h"
 #include "support_memory.h"
 #include "transfer.h"
+#include "walk.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -267,7 +267,7 @@ static void walks_agree_with_single_runs(void **state)
     }
 }
 
-static void gather_copies_runs_of_every_size(void **state)
+static void strided_copies_have_runs_of_every_width(void **state)
 {
     (void)state;
     uint8_t *bytes = make_bytes(4096);
@@ -275,7 +275,10 @@ static void gather_copies_runs_of_every_size(void **state)
         for (int64_t stride = -40; stride <= 40; stride += 3) {
             uint8_t got[17 * 20];
             const uint8_t *from = bytes + 2048;
-            coffer__gather(got, from, run_size, stride, 20);
+            const coffer__strided_copy copy = {
+                .from_step = stride, .to = (uintptr_t)got, .to_step = (int64_t)run_size, .width = run_size, .runs = 20
+            };
+            coffer__copy_strided(&copy, from);
             for (int64_t i = 0; i < 20; i++) {
                 assert_memory_equal(got + (size_t)i * run_size, from + i * stride, run_size);
             }
@@ -630,7 +633,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_slices_by_map_and_by_reads),
         cmocka_unit_test(walks_agree_with_single_runs),
-        cmocka_unit_test(gather_copies_runs_of_every_size),
+        cmocka_unit_test(strided_copies_have_runs_of_every_width),
         cmocka_unit_test(a_column_is_not_one_read_per_element),
         cmocka_unit_test(short_lines_share_a_window),
         cmocka_unit_test(long_runs_and_many_rows),

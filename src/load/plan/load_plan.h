@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan: items, each a tensor or a part of one, and rows, each of which says which bytes go where (nest.h). An item
+ * has one row; more where it is put together of several parts, and none where it is empty. Rows of an item follow each
+ * other. Everything is checked when it is added, so a load that begins has only places to compare.
+ *
+ *   load_plan_add.c   adding tensors, slices, and a rank's shares
+ *   split.c           adding all tensors of a model, as a rank takes them; split_packed.c: layers of AWQ and GPTQ
+ *   destinations.c   places that the caller gives
+ *   plan_cost.c       what a plan costs
+ */
+#ifndef COFFER_LOAD_LOAD_PLAN_H
+#define COFFER_LOAD_LOAD_PLAN_H
+
+#include "coffer.h"
+#include "nest.h"
+
+typedef struct coffer__load_item {
+    const coffer_tensor *tensor;
+    const uint64_t *shape; /* of the result; the tensor's own, or in the plan's memory */
+    size_t rank;
+    uint64_t size; /* of the result, in bytes */
+    uint32_t shard;
+    uint32_t first_row;
+    uint32_t row_count;
+    bool whole;            /* the tensor's bytes as they are */
+    bool placed;           /* the caller gave the place */
+    coffer_device *device; /* NULL: host memory */
+    uint64_t address;      /* of its place, if it was given */
+    uint64_t stream;
+} coffer__load_item;
+
+typedef struct coffer__load_row {
+    coffer__nest nest;
+    uint32_t item;
+} coffer__load_row;
+
+typedef struct coffer__import_plan_block coffer__import_plan_block;
+
+struct coffer_plan {
+    coffer_allocator allocator;
+    const coffer *model;
+    coffer__load_item *items;
+    size_t item_count;
+    size_t item_capacity;
+    coffer__load_row *rows;
+    size_t row_count;
+    size_t row_capacity;
+    coffer__import_plan_block *blocks; /* shapes and loops, which never move */
+    uint64_t size;                     /* of all results, in bytes */
+};
+
+/* Whether an item is contiguous bytes of the file, as they are. */
+bool coffer__item_is_plain(const coffer_plan *plan, uint32_t item);
+/* What the address of its dtype's elements must be a multiple of. An unknown dtype promises nothing about its elements, so
+   any address does. */
+uint8_t coffer__item_alignment(const coffer_plan *plan, uint32_t item);
+/* Whether it can be a part of a map of its file: plain, aligned for its dtype where it is in the file, in host memory, and
+   without a place. */
+bool coffer__item_can_be_view(const coffer_plan *plan, uint32_t item);
+
+#endif
