@@ -6,6 +6,7 @@
 #
 #   tools/bench.sh [--quick] [NAME...]    NAME: header, bintensors, open, read, write, slice, load, edit, copy, split, hash, cli,
 #                                         python, convert, mix, part, browse, hub, fetch; all of them when none is given
+#   tools/bench.sh --against COMMIT [--rounds N] [--quick] NAME...   compares with another commit, in turns (bench/against.py)
 #   tools/bench.sh --publish              measures nothing: puts the last run's table and chart into docs
 #
 # A row compares ours with one other thing, measured in turn with it in the same run; the figures are medians. Its ratio says
@@ -25,6 +26,11 @@ if [ "${1:-}" = --publish ]; then
     cp "$out/chart.svg" docs/benchmark.svg
     python3 tools/bench_chart.py publish "$out/table.md" docs/benchmarks.md
     exit
+fi
+
+if [ "${1:-}" = --against ]; then
+    shift
+    exec python3 bench/against.py "$@"
 fi
 
 export COFFER_BENCH_QUICK=${COFFER_BENCH_QUICK:-0}
