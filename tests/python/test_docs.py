@@ -437,6 +437,13 @@ def sections(document, marks):
     return {title: re.split(r"^#", text, maxsplit=1, flags=re.M)[0] for title, text in zip(parts[1::2], parts[2::2])}
 
 
+def test_every_file_says_what_it_is_for():
+    """Which tools/files.py shows: the architecture has no list of files that could be wrong."""
+    said = subprocess.run([SOURCE / "tools/files.py"], check=True, capture_output=True, text=True).stdout.splitlines()
+    assert len(said) > 500
+    assert [line for line in said if not line.partition(": ")[2].strip()] == []
+
+
 def calls_in(document):
     """The lines of drawings that name a function and its file."""
     return [call for block in blocks_of(document) if block.language == "text"
