@@ -99,7 +99,7 @@ packages: ## Debian packages: build/debian/packages
 	@tools/build.sh debian
 	@cd build/debian && cpack
 
-release: ## all that a release consists of, reproducibly: dist (docs/releasing.md)
+release: ## all that a release consists of, reproducibly: dist (packaging/README.md)
 	@tools/setup.sh release
 	@tools/page.sh
 	@tools/build.sh release
