@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # One command for each chore. CMake does the building (CMakePresets.json); this file only gives names to frequent tasks.
-# Each chore installs what it needs on Debian and lists what is missing elsewhere (tools/setup.sh).
+# A chore installs nothing: it lists what is missing and stops (tools/setup.sh). `make deps` installs; `make demo` and `make check` do
+# so too, and say it first.
 
 PREFIX ?= /usr/local
+FOR ?= build
 FUZZ_SECONDS ?= 60
-JOBS ?= $(shell nproc)
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 export FUZZ_SECONDS JOBS
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation release js web install ports windows clean help
+.PHONY: build deps demo test check asan tsan cross fuzz prove mutate crash bench coverage format packages amalgamation release js web install ports windows clean help
 
 build: ## build the library, the command and the examples in build/release
 	@tools/setup.sh build
 	@tools/page.sh
 	@tools/build.sh release
 
-demo: build ## build, write a model of 500 MB into build/demo, and show what the command does with it
+deps: ## install what `make` needs; FOR="test bench" what these goals need
+	@for goal in $(FOR); do tools/setup.sh --install $$goal || exit; done
+
+demo: ## install what is missing, build, write a model of 500 MB into build/demo, and show what the command does with it
+	@echo 'make demo first installs what is missing to build; make alone installs nothing.'
+	@tools/setup.sh --install build
+	@$(MAKE) --no-print-directory build
 	@tools/demo.sh build/release
 
 test: ## the quick test run: gcc, unit tests, vectors, structure; needs only cmocka, git and Python besides the build's tools
@@ -91,7 +99,7 @@ packages: ## Debian packages: build/debian/packages
 	@tools/build.sh debian
 	@cd build/debian && cpack
 
-release: ## all that a release consists of, reproducibly: dist (docs/releasing.md)
+release: ## all that a release consists of, reproducibly: dist (packaging/README.md)
 	@tools/setup.sh release
 	@tools/page.sh
 	@tools/build.sh release

@@ -5,10 +5,22 @@
 #include <string.h>
 
 const cli_command *const CLI_COMMANDS[] = {
-    &cli_info,   &cli_ls,    &cli_browse,     &cli_check,        &cli_doctor,  &cli_get,        &cli_meta,   &cli_align,
-    &cli_rename, &cli_drop,  &cli_cast,       &cli_stats,        &cli_diff,    &cli_convert,    &cli_scan,   &cli_split,
-    &cli_merge,  &cli_index, &cli_merge_lora, &cli_extract_lora, &cli_average, &cli_hash,       &cli_verify, &cli_fetch,
-    &cli_plan,   &cli_load,  &cli_devices,    &cli_keep,         &cli_report,  &cli_completion, &cli_help,   NULL,
+    &cli_info,   &cli_ls,      &cli_browse, &cli_get,     &cli_stats, &cli_diff,       &cli_report,       &cli_check,
+    &cli_doctor, &cli_scan,    &cli_hash,   &cli_verify,  &cli_meta,  &cli_rename,     &cli_drop,         &cli_cast,
+    &cli_align,  &cli_convert, &cli_split,  &cli_merge,   &cli_index, &cli_merge_lora, &cli_extract_lora, &cli_average,
+    &cli_fetch,  &cli_load,    &cli_plan,   &cli_devices, &cli_keep,  &cli_completion, &cli_help,         NULL,
+};
+
+const cli_task CLI_TASKS[] = {
+    { &cli_info, "Look at models" },
+    { &cli_check, "Check and verify" },
+    { &cli_meta, "Change files" },
+    { &cli_convert, "Convert checkpoints" },
+    { &cli_split, "Split and combine" },
+    { &cli_fetch, "Move models" },
+    { &cli_load, "Load models" },
+    { &cli_completion, "Help" },
+    { NULL, NULL },
 };
 
 static const cli_option TOP_OPTIONS[] = {
@@ -49,6 +61,16 @@ const cli_option *cli_option_at(const cli_command *command, size_t i)
                                : command == &cli_top ? NULL
                                                      : &CLI_COMMON_OPTIONS[i - own];
     return option == NULL || option->id == CLI_OPTION_END ? NULL : option;
+}
+
+const char *cli_task_of_first(const cli_command *command)
+{
+    for (const cli_task *task = CLI_TASKS; task->first != NULL; task++) {
+        if (task->first == command) {
+            return task->name;
+        }
+    }
+    return NULL;
 }
 
 const cli_command *cli_find_command(const char *name)

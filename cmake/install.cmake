@@ -32,6 +32,8 @@ if(NOT COFFER_DEBIAN)
 endif()
 if(TARGET coffer_cli)
   install(TARGETS coffer_cli EXPORT coffer_cli RUNTIME COMPONENT command)
+  # What --json and --tsv write.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/schemas DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/coffer COMPONENT command)
   list(APPEND coffer_parts cli)
 endif()
 if(TARGET coffer_manual)

@@ -142,7 +142,7 @@ def main():
     changed = list(differences(options.build))
     if changed:
         print(*changed, sep="\n")
-        print("\nThe ABI is not what tests/abi records. docs/abi.md says what may change and by which version; when this change "
+        print("\nThe ABI is not what tests/abi records. docs/c.md says what may change and by which version; when this change "
               "is right,\nrun tools/abi.py --update, commit the records, and tell users in CHANGELOG.md.")
         return 1
     print(f"the ABI is what tests/abi records, on {', '.join(MACHINES)}")

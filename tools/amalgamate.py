@@ -15,9 +15,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Lower rooms first, so that the file can be read from top to bottom.
-ROOMS = ("core", "format", "os", "os/none", "os/posix", "os/linux", "os/windows", "io", "net", "hash", "manifest", "transfer", "engine",
-         "model", "write", "convert", "mix", "device", "load/plan", "load/schedule", "load/cache", "load/staging", "load/delivery",
-         "load/group", "load/exchange", "load")
+ROOMS = ("core", "format", "codec", "os", "os/none", "os/posix", "os/linux", "os/windows", "io", "net", "hash", "manifest", "transfer",
+         "engine", "model", "write", "import", "import/archive", "import/pickle", "import/scan", "import/*", "export", "mix", "device",
+         "load/plan", "load/schedule", "load/cache", "load/staging", "load/delivery", "load/group", "load/exchange", "load")
 # The operating system's files that Windows has others for: CMakeLists.txt chooses between them, which one file cannot.
 POSIX = re.compile(r"os_(?!windows_|no_|words)\w+\.c")
 
@@ -126,7 +126,7 @@ def public_header(root):
 
 
 def amalgamate(root):
-    sources = [path for room in ROOMS for path in sorted(root.glob(f"src/{room}/*.c"))]
+    sources = list(dict.fromkeys(path for room in ROOMS for path in sorted(root.glob(f"src/{room}/*.c"))))
     lost = {path for path in root.glob("src/**/*.c")} - set(sources)
     if lost:
         raise SystemExit(f"amalgamate: a room that this program does not know: {sorted(lost)}")

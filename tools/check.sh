@@ -186,7 +186,7 @@ END
 [ -n "$FULL" ] || WITHOUT="${WITHOUT:-} $full_stages"
 
 # First, and not as a stage: it may ask for a password, and it is the one part that uses the network.
-tools/setup.sh check
+tools/setup.sh --install check
 
 compiling() {
     stage ctest tools/ctest.sh check-gcc

@@ -18,7 +18,8 @@ from collections import defaultdict
 from functools import cached_property
 from pathlib import Path
 
-# Which rooms the files of a room may include, their own apart. A room within a room is one of its own: both say whom they include.
+# Which rooms the files of a room may include, their own apart. A room within a room is one of its own: both say whom they
+# include.
 ROOMS = {
     "core": set(),
     "format": {"core"},
@@ -35,7 +36,13 @@ ROOMS = {
     "engine": {"core", "io"},
     "model": {"core", "format", "os", "io", "net", "hash", "transfer"},
     "write": {"core", "format", "os", "io", "net", "hash", "transfer", "model"},
-    "convert": {"core", "format", "os", "io", "hash", "transfer", "model", "write"},
+    "codec": {"core"},
+    "import": {"core", "format", "codec", "os", "io", "hash", "transfer", "model", "write"},
+    "import/archive": {"core", "codec", "hash", "model", "import"},
+    "import/pickle": {"core", "codec", "io", "hash", "model", "import", "import/archive"},
+    "import/scan": {"core", "io", "import", "import/archive", "import/pickle"},
+    "import/*": {"core", "format", "codec", "io", "hash", "model", "import", "import/archive", "import/pickle", "import/scan"},
+    "export": {"core", "codec", "io", "hash", "transfer", "model", "write", "import/archive", "import/pickle", "import/gguf"},
     "mix": {"core", "format", "os", "io", "hash", "net", "transfer", "model", "write"},
     "device": {"core", "os", "io"},
     "load/plan": {"core", "io", "model", "device"},
@@ -48,6 +55,8 @@ ROOMS = {
     "load": {"core", "os", "io", "hash", "engine", "model", "device", "load/plan", "load/schedule", "load/cache", "load/staging",
              "load/delivery", "load/group"},
 }
+# Any other folder of src/import is a reader's: it sees what all readers stand on, and no other reader.
+READERS = "import/*"
 # Rooms that run where there is no system: of libc they want four functions.
 PURE_ROOMS = ("core", "format")
 # Folders that use the library as anyone would: the public headers and files of their own.
@@ -167,12 +176,13 @@ class Tree:
             yield member[1] if member else library, kind, symbol.split("@")[0]
 
 
-def room_of(file):
-    """The room of a file of src: its folder, "load/plan" of src/load/plan/cost.c."""
-    return "/".join(file.split("/")[1:-1])
-
-
 # ---- Who includes whom ----------------------------------------------------------------------------------------------
+
+
+def room_of(file):
+    """The room of a file of src, and its row of ROOMS; None for a folder that is no room."""
+    room = file.removeprefix("src/").rpartition("/")[0]
+    return room, room if room in ROOMS else READERS if re.fullmatch(r"import/\w+", room) else None
 
 
 def check_layers(tree):
@@ -180,20 +190,20 @@ def check_layers(tree):
     home = {Path(f).name: f for f in tree.code("src")}
     public = {f.removeprefix("include/") for f in tree.code("include")}
     for file in tree.code("src"):
-        room = room_of(file)
-        if room not in ROOMS:
+        room, row = room_of(file)
+        if row is None:
             yield f"{file}: src/{room} is not a room; tools/check_structure.py lists them"
             continue
         for line, name in tree.includes(file):
             target = home.get(Path(name).name)
-            if target and name not in public and room_of(target) not in ROOMS[room] | {room}:
+            if target and name not in public and room_of(target)[0] not in ROOMS[row] | {room}:
                 yield f"{file}:{line}: src/{room} must not include {target}"
     for folder in USERS:
         own = {Path(f).name for f in tree.code(folder)}
         for file in tree.code(folder):
             for line, name in tree.includes(file):
                 target = home.get(Path(name).name)
-                pure = target and (room_of(target) in PURE_ROOMS or name in SHIM_HEADERS)
+                pure = target and (room_of(target)[0] in PURE_ROOMS or name in SHIM_HEADERS)
                 reaches = file.startswith(SHIM) and pure
                 if target and not reaches and name not in own | public | TABLES.get(file, set()):
                     yield f"{file}:{line}: {folder} must not include {name}, only coffer.h"
@@ -226,7 +236,7 @@ def check_system_headers(tree):
     libcurl nowhere."""
     own = {Path(f).name for f in tree.code("src", "include")}
     for file in tree.code("src"):
-        allowed = ROOM_HEADERS.get(room_of(file), C11_HEADERS)
+        allowed = ROOM_HEADERS.get(room_of(file)[0], C11_HEADERS)
         if OS_FILES.fullmatch(file):
             continue
         for line, name in tree.includes(file):
@@ -389,8 +399,8 @@ def check_static_names(tree):
     all of it compiles. The files of Windows and those of other systems never are."""
     declaration = re.compile(r"^static\s[^;={(]*?(\w+)\s*(?:\[[^\]]*\]\s*)*[(=;]|^(?:typedef\b[^;]*)?\} (\w+);", flags=re.M)
     names = {file: {a or b for a, b in declaration.findall(tree.text(file))} for file in tree.code("src")}
-    windows = {file for file in names if room_of(file) in OS_WINDOWS}
-    others = {file for file in names if room_of(file) in OS_OTHERS}
+    windows = {file for file in names if room_of(file)[0] in OS_WINDOWS}
+    others = {file for file in names if room_of(file)[0] in OS_OTHERS}
     clashes = set()
     for left_out in (windows, others):
         places = defaultdict(set)
@@ -516,6 +526,9 @@ SOUND = {
     "src/model/all.c": SPDX + '#include "coffer.h"\n#include "os.h"\n#include "sum.h"\n'
                               "static int all_twice(int a)\n{\n    return 2 * a;\n}\n"
                               "int coffer_sum_all(int a)\n{\n    return coffer__add(all_twice(a));\n}\n",
+    "src/import/reader.h": SPDX + '#include "sum.h"\n',
+    "src/import/clay/shapes.h": SPDX + '#include "reader.h"\n',
+    "src/export/export.h": SPDX + '#include "sum.h"\n',
     "cli/main.c": SPDX + '#include "coffer.h"\n#include "output.h"\n#include <unistd.h>\n',
     "cli/output.h": SPDX,
     "bindings/js/wasm/shim.c": SPDX + '#include "sum.h"\n#include "spelling.h"\n',
@@ -542,6 +555,13 @@ PLANTED = [
     (check_layers, "src/load/exchange/up.c", SPDX + '#include "group.h"\n', "src/load/exchange must not include src/load/group/group.h"),
     (check_layers, "src/load/attic/old.c", SPDX, "src/load/attic is not a room"),
     (check_layers, "src/load/plan/up.c", SPDX + '#include "start.h"\n', "src/load/plan must not include src/load/start.h"),
+    (check_layers, "src/import/toy/old/toy.c", SPDX, "src/import/toy/old is not a room"),
+    (check_layers, "src/import/toy/toy.c", SPDX + '#include "reader.h"\n#include "shapes.h"\n', "src/import/toy must not include src/import/clay"),
+    (check_layers, "src/import/toy/toy.h", SPDX + '#include "export.h"\n', "src/import/toy must not include src/export/export.h"),
+    (check_layers, "src/import/plan.c", SPDX + '#include "shapes.h"\n', "src/import must not include src/import/clay/shapes.h"),
+    (check_layers, "src/import/archive/zip.c", SPDX + '#include "shapes.h"\n', "src/import/archive must not include src/import/clay"),
+    (check_layers, "src/codec/inflate.c", SPDX + '#include "reader.h"\n', "src/codec must not include src/import/reader.h"),
+    (check_layers, "src/load/ready.c", SPDX + '#include "export.h"\n', "src/load must not include src/export/export.h"),
     (check_layers, "cli/cmd.c", SPDX + '#include "sum.h"\n', "cli must not include sum.h"),
     (check_layers, "examples/show.c", SPDX + '#include "sum.h"\n', "examples must not include sum.h"),
     (check_layers, "bindings/python/native/sums.c", SPDX + '#include "sum.h"\n', "bindings must not include sum.h"),
@@ -616,7 +636,7 @@ def build_tree(tree):
     for source in tree.code("src"):
         if source.endswith(".c"):
             objects.append(str(tree.build / (Path(source).name + ".o")))
-            rooms = [f"-I{tree.root}/src/{room}" for room in ROOMS]
+            rooms = sorted({f"-I{(tree.root / file).parent}" for file in tree.code("src")})
             subprocess.run(["cc", "-std=c11", "-O1", "-fno-builtin", "-fPIC", "-fvisibility=hidden", f"-I{tree.root}/include",
                             *rooms, "-c", f"{tree.root}/{source}", "-o", objects[-1]], check=True)
     subprocess.run(["ar", "rc", str(tree.build / "libcoffer.a"), *objects], check=True)

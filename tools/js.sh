@@ -30,7 +30,7 @@ check_deterministic() {
 }
 
 if ! node=$(tools/setup.sh node); then
-    echo 'tools/js.sh: there is no Node of version 20 or newer here: run tools/setup.sh js first' >&2
+    echo 'tools/js.sh: there is no Node of version 20 or newer here: run make deps FOR=js first' >&2
     exit 1
 fi
 export PATH=$node:$PATH

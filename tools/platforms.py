@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The table of platforms in docs/platforms.md, from what the test run did.
+"""The table of platforms in tests/platforms.md, from what the test run did.
 
     tools/platforms.py record PRESET    after the build of a preset, and the run of its tests if it has any
     tools/platforms.py table            the table of all that was recorded, with every number as it was
-    tools/platforms.py check [--partly] whether docs/platforms.md says no more than was recorded; partly: whatever was left out
-    tools/platforms.py update           writes the table into docs/platforms.md
+    tools/platforms.py check [--partly] whether tests/platforms.md says no more than was recorded; partly: whatever was left out
+    tools/platforms.py update           writes the table into tests/platforms.md
     tools/platforms.py left-out PRESET  the tests that tests/left_out.txt leaves out there, as tools/ctest.sh wants them
 
 A record is build/platforms/PRESET.json: facts that CMake, CTest and the test programs left in build/PRESET, none of which is typed
@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "build/platforms"
-PAGE = ROOT / "docs/platforms.md"
+PAGE = ROOT / "tests/platforms.md"
 LEFT_OUT = ROOT / "tests/left_out.txt"
 BEGIN, END = "<!-- tools/platforms.py update -->", "<!-- end -->"
 COLUMNS = ["system", "compiler", "compiled", "run", "programs", "tests"]
@@ -187,7 +187,7 @@ def check(partly: bool) -> None:
     if f"Not run:\n\n{wrapped(reasons())}\n" not in text:
         found.append("what is left out is not what tests/left_out.txt says")
     if found:
-        print(*found, "docs/platforms.md: tools/platforms.py update writes the table", sep="\n", file=sys.stderr)
+        print(*found, "tests/platforms.md: tools/platforms.py update writes the table", sep="\n", file=sys.stderr)
         sys.exit(1)
 
 

@@ -3,7 +3,7 @@
 #
 # Compiles the library, the command and the examples for other systems, in build/port-SYSTEM, where a warning is an error. What runs
 # here is tested: the unit tests with musl, and its command without shared libraries; what is built for Windows, by Wine, which is a
-# stage of its own in the test run. What was done is recorded for the table in docs/platforms.md.
+# stage of its own in the test run. What was done is recorded for the table in tests/platforms.md.
 #
 #   tools/ports.sh [PORT...]    PORT: glibc-2.17, musl, musl-static, macos-arm64, macos-x86-64, freebsd, windows-zig; all when none is given; or windows
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds all that a release consists of, from the commit that is checked out, into dist/ (docs/releasing.md). Nothing of it depends
+# Builds all that a release consists of, from the commit that is checked out, into dist/ (packaging/README.md). Nothing of it depends
 # on where or when it is built: the same commit and the same tools give the same bytes.
 #
 #   tools/release.sh [PART...]    PART: source amalgamation sdist wheels commands debian npm; all when none is given

@@ -1,27 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Sees to it that what a goal needs is there. Quick and silent when it is.
+# Lists what a goal of the Makefile needs and does not find, with the command that installs it, and fails. With --install it installs
+# that: `make deps`, `make demo` and `make check` do. Quick and silent when everything is there.
 #
-#   tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|arm64-python|musl-python|bullseye-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web
-#   tools/setup.sh node    tells the folder of the Node that is used
+#   tools/setup.sh [--install] GOAL
+#   tools/setup.sh node               prints the folder of the Node that is used
 #
-# On Debian and its derivatives what is missing is installed by apt-get, as root or through sudo. Elsewhere it is listed, and
-# the script fails. For `check`, `bench`, `js` and `windows` it also makes .venv, with the packages that tests/requirements.txt pins; for
-# `check` and `bench` build/python-venv, with those of bindings/python/tests/requirements.txt, for the Python package; for `bench`
-# build/hub-client, with what bench/hub_client.txt pins of JavaScript; for `check` build/frameworks-venv, with torch and those of
-# requirements-frameworks.txt, for the drop-in (4 GB), build/engines-venv, with torch and those of engines/packages.txt beside it,
-# for the adapters (2 GB), build/moto-venv, with those of tests/requirements-moto.txt, an object store to read from, and
-# build/packaging-venv, with the tools that packaging/ is tried with; for `check`, `js` and `web`
-# bindings/js/node_modules, for `check` and `web` web/node_modules; for `check` and `cross` it unpacks libraries for the machines
-# that qemu plays in build/cross; for `check` and `ports` cmocka's sources in build/port-cmocka, and in build/port-libraries
-# what tests/requirements-musl.txt pins; for `check`, `ports` and `release` it makes build/zig-venv, with the compiler that
-# tests/requirements-ports.txt pins; for these and `windows` it copies xxHash's header into build/port-headers; for `windows-python`
-# it makes build/windows-python, with what tests/windows/packages.txt pins, and for `arm64-python` build/arm64-python, likewise; for
-# `musl-python` and `bullseye-python` it compiles a Python for these in build/musl-python and build/bullseye-python.
+# GOAL is one of GOALS below. On Debian and its derivatives packages are installed by apt-get, as root or through sudo. Elsewhere they
+# are listed, and the script fails. Environments lie in the checkout: .venv has what tests/requirements.txt pins, and build what other
+# files pin for one goal each. The end of this script has the table.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+GOALS='build test format check cross ports windows windows-python arm64-python musl-python bullseye-python bench fuzz prove mutate crash
+coverage amalgamation release js web'
+
+installing=
+if [ "${1:-}" = --install ]; then
+    installing=yes
+    shift
+fi
 goal=${1:-build}
 
 # ---- Probes: one for each need, true when it is met -------------------------------------------------------------------
@@ -150,6 +149,7 @@ clang_runtime_package() {
 
 missing=()  # for people
 packages=() # for apt-get
+without=()  # what the library loads at run time or compiles in if it is there: a build does without
 
 need() { # need PROBE "DESCRIPTION" PACKAGE...
     local probe=$1 description=$2
@@ -160,6 +160,14 @@ need() { # need PROBE "DESCRIPTION" PACKAGE...
     fi
 }
 
+want() { # want PROBE "DESCRIPTION" PACKAGE: needed by all goals but a plain build, which is told of it
+    if [ "$goal" != build ] || [ -n "$installing" ]; then
+        need "$@"
+    elif ! $1; then
+        without+=("$2")
+    fi
+}
+
 need_command() { # need_command COMMAND PACKAGE
     need "has $1" "$1" "$2"
 }
@@ -167,13 +175,14 @@ need_command() { # need_command COMMAND PACKAGE
 find_missing() {
     missing=()
     packages=()
+    without=()
     need has_compiler 'gcc, g++ and make' build-essential
     need has_cmake 'cmake 3.25 or newer' cmake
     need_command ninja ninja-build
-    need has_xxhash "xxHash's header, 0.8 or newer" libxxhash-dev
-    need has_libcrypto "OpenSSL's libcrypto" libssl3
-    need has_libcurl libcurl libcurl4
-    need has_lapack 'LAPACK, with its BLAS' libopenblas0
+    want has_xxhash "xxHash's header, 0.8 or newer" libxxhash-dev
+    want has_libcrypto "OpenSSL's libcrypto" libssl3
+    want has_libcurl libcurl libcurl4
+    want has_lapack 'LAPACK, with its BLAS' libopenblas0
     case $goal in
     test | mutate | crash)
         need has_cmocka 'cmocka, with its headers' pkg-config libcmocka-dev
@@ -310,11 +319,29 @@ as_root() {
     fi
 }
 
-give_up() {
+give_up() { # give_up "WHAT TO DO"
     echo "setup: this is missing for 'make $goal':" >&2
     printf '  %s\n' "${missing[@]}" >&2
     echo "setup: $1" >&2
     exit 1
+}
+
+# The one command that gets what is missing.
+command_for_it() {
+    case $goal in
+    *-python) echo "tools/setup.sh --install $goal" ;;
+    build) echo 'make deps' ;;
+    *) echo "make deps FOR=$goal" ;;
+    esac
+}
+
+# Where nothing may be installed, what would be made is missing, and the caller returns.
+may_make() { # may_make FOLDER "WITH WHAT"
+    if [ -z "$installing" ]; then
+        missing+=("$1, made with $2")
+        return 1
+    fi
+    echo "setup: making $1 with $2"
 }
 
 install_packages() {
@@ -388,7 +415,7 @@ unpack_system() { # unpack_system FOLDER PACKAGE...: in FOLDER/system, with what
 
 unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
     local machine apt folder=$PWD/build/cross/new
-    echo "setup: unpacking cmocka, libcrypto and xxHash for $* in build/cross"
+    may_make "build/cross/$*" 'cmocka, libcrypto and xxHash for these machines' || return 0
     look_into_machines "$folder" "$@"
     for machine in "$@"; do
         (cd "$folder" && "${apt[@]}" download {libcmocka0,libcmocka-dev,libssl3,libxxhash-dev}":$machine")
@@ -405,7 +432,7 @@ unpack_cross_libraries() { # unpack_cross_libraries MACHINE...
 # cmocka's sources, for the unit tests of other systems: the distribution's, which apt-get checks.
 unpack_cmocka() {
     local apt folder=$PWD/build/port-cmocka.new
-    echo "setup: unpacking cmocka's sources in build/port-cmocka"
+    may_make build/port-cmocka "cmocka's sources" || return 0
     rm -rf "$folder"
     mkdir -p "$folder"
     look_into_release "$folder/lists" "$(. /etc/os-release && echo "$VERSION_CODENAME")"
@@ -421,7 +448,7 @@ make_musl_libraries() {
     if cmp -s tests/requirements-musl.txt $folder/requirements.txt; then
         return
     fi
-    echo "setup: making $folder with what tests/requirements-musl.txt pins"
+    may_make "$folder" "what tests/requirements-musl.txt pins" || return 0
     rm -rf $folder
     build/zig-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.11 \
         --platform musllinux_1_1_x86_64 --target $folder/wheel -r tests/requirements-musl.txt
@@ -446,7 +473,7 @@ make_windows_python() {
         return
     fi
     need_python_311 'the Python for Windows takes its modules from'
-    echo "setup: making $folder with what tests/windows/packages.txt pins"
+    may_make "$folder" "what tests/windows/packages.txt pins" || return 0
     rm -rf $folder
     mkdir -p $folder
     build/python-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.11 \
@@ -468,7 +495,7 @@ make_arm64_python() {
     if cmp -s tests/arm64/packages.txt "$folder/requirements.txt"; then
         return
     fi
-    echo "setup: making build/arm64-python with what tests/arm64/packages.txt pins"
+    may_make build/arm64-python "what tests/arm64/packages.txt pins" || return 0
     if is_debian; then
         rm -rf "$folder"
         look_into_machines "$folder/lists" arm64
@@ -513,7 +540,7 @@ make_linux_python() { # make_linux_python NAME RELEASE LIBC PLATFORMS PACKAGE...
         return
     fi
     need_python_311 "the Python for $name is compiled by means of"
-    echo "setup: making build/$name-python, for which CPython is compiled, with what tests/$name/packages.txt pins"
+    may_make "build/$name-python" "what tests/$name/packages.txt pins" || return 0
     rm -rf "$folder"
     mkdir -p "$folder"
     look_into_release "$folder/lists" "$release"
@@ -533,6 +560,7 @@ make_linux_python() { # make_linux_python NAME RELEASE LIBC PLATFORMS PACKAGE...
 # Zig's clang, with the headers and libraries of other systems. What CMake calls has to be one word.
 make_zig() {
     make_venv build/zig-venv tests/requirements-ports.txt
+    [ -d build/zig-venv ] || return 0 # it is among what is missing
     local tool zig
     zig=$(find "$PWD/build/zig-venv" -path '*/ziglang/zig' -print -quit)
     for tool in cc ar ranlib dlltool; do
@@ -559,7 +587,7 @@ make_modules() { # make_modules FOLDER REQUIREMENTS: what the file pins, by the 
     if cmp -s "$2" "$1/requirements.txt"; then
         return
     fi
-    echo "setup: making $1 with what $2 pins"
+    may_make "$1" "what $2 pins" || return 0
     rm -rf "$1"
     mkdir -p "$1"
     echo '{"private": true}' >"$1/package.json"
@@ -574,7 +602,7 @@ make_venv() { # make_venv FOLDER REQUIREMENTS [PACKAGE [OPTION]]: an environment
     if pins_of "$2" | cmp -s - "$1/requirements.txt"; then
         return
     fi
-    echo "setup: making $1 with what $2 pins"
+    may_make "$1" "what $2 pins" || return 0
     rm -rf "$1"
     python3 -m venv "$1"
     [ $# -lt 3 ] || "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$3"
@@ -591,7 +619,7 @@ make_js_modules() { # make_js_modules FOLDER: what its package-lock.json pins
     if ! node_folder >/dev/null; then
         make_venv build/node-venv bindings/js/scripts/node.txt
     fi
-    echo "setup: making $folder/node_modules with what $folder/package-lock.json pins"
+    may_make "$folder/node_modules" "what $folder/package-lock.json pins" || return 0
     (
         PATH=$(node_folder):$PATH
         cd "$folder"
@@ -603,20 +631,17 @@ make_js_modules() { # make_js_modules FOLDER: what its package-lock.json pins
     cp "$folder/package-lock.json" "$folder/node_modules/.installed-lock.json"
 }
 
-case $goal in
-build | test | format | check | cross | ports | windows | windows-python | arm64-python | musl-python | bullseye-python | bench | fuzz | prove | mutate | crash | coverage | amalgamation | release | js | web) ;;
-node)
+if [ "$goal" = node ]; then
     node_folder
     exit
-    ;;
-*)
-    echo "usage: tools/setup.sh build|test|format|check|cross|ports|windows|windows-python|arm64-python|musl-python|bullseye-python|bench|fuzz|prove|mutate|crash|coverage|amalgamation|release|js|web" >&2
+fi
+if [[ " ${GOALS//$'\n'/ } " != *" $goal "* ]]; then
+    printf 'usage: tools/setup.sh [--install] GOAL; GOAL is one of\n%s\n' "$GOALS" >&2
     exit 2
-    ;;
-esac
+fi
 
 # Twice at most: which package has clang's libraries is known only when clang is there.
-if ! find_missing; then
+if ! find_missing && [ -n "$installing" ]; then
     install_packages
     if ! find_missing; then
         [ ${#packages[@]} -eq 0 ] || install_packages
@@ -662,8 +687,15 @@ bullseye-python)
 check | bench)
     make_venv .venv tests/requirements.txt
     make_venv build/python-venv bindings/python/tests/requirements.txt
-    make_venv build/frameworks-venv bindings/python/tests/requirements-frameworks.txt torch==2.13.0 &
-    frameworks=$!
+    make_frameworks() {
+        make_venv build/frameworks-venv bindings/python/tests/requirements-frameworks.txt torch==2.13.0
+    }
+    if [ -n "$installing" ]; then
+        make_frameworks &
+        frameworks=$!
+    else
+        make_frameworks
+    fi
     ;;&
 bench)
     make_modules build/hub-client bench/hub_client.txt
@@ -686,3 +718,13 @@ check | release | web)
 esac
 # It takes as long as all others together, so it was made beside them.
 [ -z "${frameworks:-}" ] || wait "$frameworks"
+
+if [ ${#missing[@]} -gt 0 ]; then
+    if [ ${#packages[@]} -gt 0 ] && ! is_debian; then
+        give_up 'install it with the package manager of this system, then try again.'
+    fi
+    give_up "$(command_for_it) installs it${packages:+ (packages: ${packages[*]})}; nothing was installed."
+fi
+if [ ${#without[@]} -gt 0 ]; then
+    printf 'setup: building without what was not found, %s; make deps installs it\n' "$(IFS=, && echo "${without[*]}")" >&2
+fi

@@ -237,8 +237,17 @@ extern const cli_command cli_scan;
 extern const cli_command cli_completion;
 extern const cli_command cli_help;
 
-/* All commands in the order of the help; NULL closes it. */
+/* A task, and the first of the commands for it. */
+typedef struct cli_task {
+    const cli_command *first; /* NULL closes the table */
+    const char *name;
+} cli_task;
+
+/* All commands in the order of the help, those for one task together; NULL closes it. */
 extern const cli_command *const CLI_COMMANDS[];
+extern const cli_task CLI_TASKS[];
+/* The task whose first command this is, or NULL. */
+const char *cli_task_of_first(const cli_command *command);
 /* The options that stand before a command, as the options of a command without a name. */
 extern const cli_command cli_top;
 

@@ -91,9 +91,15 @@ static void show_examples(cli_output *out, const cli_example *examples)
 void cli_show_overview(cli_output *out)
 {
     show_text(out, "coffer - inspect, check and edit safetensors files\n");
-    cli_put_text(out, "\nUsage: coffer COMMAND [OPTIONS] ...\n\nCommands:\n");
+    cli_put_text(out, "\nUsage: coffer COMMAND [OPTIONS] ...\n");
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
         char head[32];
+        const char *task = cli_task_of_first(CLI_COMMANDS[i]);
+        if (task != NULL) {
+            cli_put_char(out, '\n');
+            cli_put_text(out, task);
+            cli_put_text(out, ":\n");
+        }
         snprintf(head, sizeof head, "  %s", CLI_COMMANDS[i]->name);
         show_entry(out, head, COMMAND_WIDTH, CLI_COMMANDS[i]->summary);
     }

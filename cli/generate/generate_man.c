@@ -156,6 +156,13 @@ void put_man_options(FILE *out)
     }
 }
 
+static void put_capitals(FILE *out, const char *text)
+{
+    for (const char *at = text; *at != '\0'; at++) {
+        fputc(toupper((unsigned char)*at), out);
+    }
+}
+
 void put_man_environment(FILE *out)
 {
     for (const cli_variable *variable = CLI_ENVIRONMENT; variable->name != NULL; variable++) {
@@ -168,6 +175,12 @@ void put_man_environment(FILE *out)
 void put_man_commands(FILE *out)
 {
     for (size_t i = 0; CLI_COMMANDS[i] != NULL; i++) {
+        const char *task = cli_task_of_first(CLI_COMMANDS[i]);
+        if (task != NULL) {
+            fputs(".SH ", out);
+            put_capitals(out, task);
+            fputc('\n', out);
+        }
         put_command(out, CLI_COMMANDS[i]);
     }
 }
@@ -175,9 +188,7 @@ void put_man_commands(FILE *out)
 void put_man_page(FILE *out, const cli_command *command)
 {
     fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n.TH COFFER-", out);
-    for (const char *at = command->name; *at != '\0'; at++) {
-        fputc(toupper((unsigned char)*at), out);
-    }
+    put_capitals(out, command->name);
     fprintf(out, " 1 \"\" \"coffer %s\" \"User Commands\"\n", coffer_version());
     fprintf(out, ".SH NAME\ncoffer\\-%s \\- ", command->name);
     put_string(out, command->summary);

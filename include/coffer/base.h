@@ -32,7 +32,7 @@
  *   - Options: zero is the default in every field, and NULL is the default for the whole struct. Start from the
  *     initialiser (`coffer_open_options o = COFFER_OPEN_OPTIONS_INIT;`); `struct_size` lets a newer library serve an
  *     older caller. Each kind of call has options of its own.
- *   - Versions: functions and types without "Since" are there since 0.1. docs/abi.md says what may change when, and
+ *   - Versions: functions and types without "Since" are there since 0.1. docs/c.md says what may change when, and
  *     what did.
  */
 #ifndef COFFER_BASE_H

@@ -42,7 +42,7 @@ typedef struct coffer_source {
 /* How coffer_data gets at a file's bytes. */
 typedef enum coffer_access {
     /* Map the file read-only on the first use of coffer_data. Contract: when another process shortens the file,
-       touching the bytes that were lost raises SIGBUS; see docs/mmap.md. */
+       touching the bytes that were lost raises SIGBUS; see docs/c.md. */
     COFFER_MAP = 0,
     /* Map it copy-on-write: the data may be changed in memory, the file never is. */
     COFFER_MAP_PRIVATE = 1,
@@ -107,12 +107,12 @@ typedef struct coffer_open_options {
  * interrupted edit lies beside it. *model is NULL on failure.
  *
  * A path that ends in `.index.json` is the index of a model of several files. Their headers are read by several threads
- * (docs/threads.md says how many), which call the allocator one at a time, in order of the files' names, and compared
+ * (docs/c.md says how many), which call the allocator one at a time, in order of the files' names, and compared
  * with the index. A bounded number of files stays open; one that is opened again for reading must not have changed
  * (COFFER_ERR_CHANGED). When another model takes its place while it is opened, all files are of the one or of the
  * other; COFFER_ERR_UNFINISHED at a moment when there is neither. Statuses from 120 on are of such models.
  *
- * A path that is a folder stands for the one model in it, found as other programs find it; docs/models.md has the
+ * A path that is a folder stands for the one model in it, found as other programs find it; docs/format.md has the
  * rules.
  *
  * A path may be a URL: http, https, s3 or hf://owner/name[@revision][/file], of a file, an index, a folder that ends in
@@ -303,7 +303,7 @@ COFFER_API coffer_status coffer_read_slice(const coffer *model, const coffer_ten
 /* Parameters by dtype (COFFER_UNKNOWN_DTYPE included, and more to come): `plain`, the elements of all tensors, 1 for a
    scalar; `trained`, the weights as they were before quantisation packed them, without what says how to unpack them;
    `compatible`, as
-   @huggingface/hub counts: the same without scalars, and in whole weights for each element. docs/models.md has the
+   @huggingface/hub counts: the same without scalars, and in whole weights for each element. docs/format.md has the
    rules. Since 0.2. */
 typedef struct coffer_parameters {
     uint64_t plain[32];

@@ -110,7 +110,7 @@ typedef struct coffer_rewrite_options {
     }
 
 /* Known maps from the names of one program to those of another, where nothing but the names differs: map number `i`,
-   and in *about (when not NULL) a line on what it does. NULL after the last. docs/rewriting.md has them all, with
+   and in *about (when not NULL) a line on what it does. NULL after the last. docs/editing.md has them all, with
    their sources. Static strings; any thread. Since 0.2. */
 COFFER_API const char *coffer_rewrite_map_at(size_t i, const char **about);
 

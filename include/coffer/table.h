@@ -81,7 +81,7 @@ COFFER_API coffer_status coffer_encode(coffer_dtype dtype, const double *values,
 
 /* ---- Formats ----------------------------------------------------------------------------------------------------- */
 
-/* How a file's header is spelt. docs/format.md and docs/bintensors.md say what is accepted as each. Since 0.2. */
+/* How a file's header is spelt. docs/format.md says what is accepted as each. Since 0.2. */
 typedef enum coffer_format {
     COFFER_FORMAT_ANY = 0, /* in options: to read, what the content says; to write, safetensors */
     COFFER_FORMAT_SAFETENSORS = 1,
@@ -198,7 +198,7 @@ typedef struct coffer_parse_options {
  * Parses and validates the header at the start of a file. `bytes` are the first `size` bytes of the file, at least its
  * first 8 + N; more does no harm. With fewer the answer is COFFER_NEED_MORE and *need (when not NULL) says how many
  * bytes from the start of the file the next call wants: 8, then 8 + N. On success *need is 8 + N. Accepts what
- * docs/format.md and docs/bintensors.md say and nothing else; err->offset is the byte where the file departs from it.
+ * docs/format.md says and nothing else; err->offset is the byte where the file departs from it.
  * Memory is at most about 7 times the header's bytes for hostile headers and about 1.3 times for real ones, the
  * caller's bytes not counted; for those of bintensors, which are denser, about 24 and 4. Fails with the status that
  * says what the header is not, 20 to 48, or what the file is instead, 60 to 72.

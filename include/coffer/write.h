@@ -15,7 +15,7 @@ extern "C" {
 /* A file being written. Any number of threads may write and copy at once; one finishes it, when they have returned. */
 typedef struct coffer_writer coffer_writer;
 
-/* When what was written is made to survive a power cut. docs/durability.md says what each survives. */
+/* When what was written is made to survive a power cut. docs/editing.md says what each survives. */
 typedef enum coffer_sync {
     COFFER_SYNC_REPLACE = 0, /* when an existing file is replaced: its new bytes are durable before the rename */
     COFFER_SYNC_ALWAYS = 1,  /* always, and the directory entry too, before finish returns */
@@ -128,7 +128,7 @@ COFFER_API void coffer_writer_free(coffer_writer *writer);
  * A model of as many files as a limit asks for, and their index. Tensors go into files in the order of their
  * declaration, as every writer of such models does it, and so are the files named: of `FOLDER/NAME.safetensors`, which
  * is what the model is called if one file is enough, come NAME-00001-of-00003.safetensors… and
- * NAME.safetensors.index.json. Of an older model there and the new one, nobody ever finds a mixture: docs/durability.md
+ * NAME.safetensors.index.json. Of an older model there and the new one, nobody ever finds a mixture: docs/editing.md
  * says what is there when. Since 0.2.
  */
 typedef struct coffer_model_writer coffer_model_writer;

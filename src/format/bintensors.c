@@ -20,7 +20,7 @@
  * that is no metadata, one tensor, its name, tag 11, two dimensions, and the bytes 0 to 24 of the data.
  *
  * Faults of the spelling are reported where the reader meets them; then what comes twice; then the first
- * tensor whose range is not right. That order is the format's own. docs/bintensors.md has the verdict
+ * tensor whose range is not right. That order is the format's own. docs/format.md has the verdict
  * for every corner.
  *
  * Unlike that of safetensors, the header is read only when all of it is here: layout A has its names at
@@ -625,7 +625,7 @@ static coffer_status bt_read_alpha(bt_reader *reader)
 /* ---- the header ---- */
 
 /* After the last item there are spaces, or bytes that no reader shows: a place to hide something,
-   so they are refused unless the caller allows them (B1 in docs/bintensors.md). */
+   so they are refused unless the caller allows them (B1 in docs/format.md). */
 static coffer_status bt_read_padding(bt_reader *reader)
 {
     coffer_table *table = reader->builder.table;
@@ -657,7 +657,7 @@ static coffer_status bt_read_header(bt_reader *reader, bool alpha)
 
 /*
  * Says what is not right with the range of a tensor, of which the data before it end at `covered`.
- * The checks are those of bt_is_right, in the order that docs/bintensors.md gives. A range that
+ * The checks are those of bt_is_right, in the order that docs/format.md gives. A range that
  * ends before it begins has wrapped around in `size`; adding it to `begin` gives its end back.
  */
 static coffer_status bt_fail_range(const coffer_tensor *tensor, uint64_t data_offset, uint64_t covered,

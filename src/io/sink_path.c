@@ -13,7 +13,7 @@
  *   5. the name is made durable, if the policy says so
  *
  * Bytes come before the name: otherwise a power cut could leave the name on a file whose bytes were never
- * stored. A failure up to step 4 leaves the old file as it was. docs/durability.md has the promises.
+ * stored. A failure up to step 4 leaves the old file as it was. docs/editing.md has the promises.
  */
 #include "alloc.h"
 #include "errno_status.h"

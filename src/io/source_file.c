@@ -97,7 +97,7 @@ static coffer_status source_file_read_at(const coffer__byte_source *source, uint
 }
 
 /* Checks first that the file is as long as it was: touching a page that a shorter file has lost is SIGBUS, which ends
-   the process. A file that becomes shorter later still has that effect, as docs/mmap.md says. */
+   the process. A file that becomes shorter later still has that effect, as docs/c.md says. */
 static void *source_file_map_by(const source_file *file, int fd, uint64_t offset, uint64_t size, bool writable_copy,
                                 bool populate, coffer__os_map *map, coffer_error *err)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The rule for names of files that an index, a stranger's text, may lead to. */
 #ifndef COFFER_MODEL_PLACE_NAME_H
 #define COFFER_MODEL_PLACE_NAME_H
 

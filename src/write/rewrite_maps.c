@@ -5,7 +5,7 @@
  * takes a path apart by the words that diffusers' modules have, and is certain only where all of it consists of them.
  *
  * Only maps for which nothing but names differs are here. That of Llama's and Mistral's original files is not: the rows of
- * q and k are in another order there. docs/rewriting.md has the source of each map.
+ * q and k are in another order there. docs/editing.md has the source of each map.
  */
 #include "rewrite_maps.h"
 

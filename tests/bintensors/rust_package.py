@@ -2,7 +2,7 @@
 """The Rust package's verdict on a file, by its Python binding, and which differences from it are on purpose.
 
 Of an error it is the class that is compared: one of theirs stands for several of ours. The differences are those of the
-table "Where Coffer differs" in docs/bintensors.md, by their ids, and nothing else.
+table "Where Coffer differs" in docs/format.md, by their ids, and nothing else.
 """
 
 import pathlib
@@ -27,7 +27,7 @@ CLASSES = {
 
 def documented_differences():
     """The ids in the first column of the table."""
-    text = (ROOT / "docs" / "bintensors.md").read_text()
+    text = (ROOT / "docs" / "format.md").read_text()
     section = text.partition("\n## Where Coffer differs")[2].partition("\n## ")[0]
     return set(re.findall(r"^\| (B\d+) \|", section, re.M))
 

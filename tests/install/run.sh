@@ -51,7 +51,7 @@ if grep -rIlF -e "$prefix" -e "$checkout" -e "$work" "$prefix" "$work/stage"; th
     exit 1
 fi
 for file in bin/coffer include/coffer.h include/coffer/base.h include/coffer.hpp share/man/man1/coffer.1 \
-    share/doc/coffer/LICENSE share/doc/coffer/THIRD_PARTY.txt share/zsh/site-functions/_coffer share/bash-completion/completions/coffer share/fish/vendor_completions.d/coffer.fish; do
+    share/doc/coffer/LICENSE share/doc/coffer/THIRD_PARTY.txt share/doc/coffer/schemas/info.schema.json share/zsh/site-functions/_coffer share/bash-completion/completions/coffer share/fish/vendor_completions.d/coffer.fish; do
     [ -f "$prefix/$file" ] || { echo "not installed: $file" >&2; exit 1; }
 done
 [ "$(readlink "$libdir/libcoffer.so.${version%.*}")" = "libcoffer.so.$version" ]

@@ -101,6 +101,14 @@ def empty_machine(root):
     sudo.chmod(0o755)
 
 
+def refuse_to_install(root):
+    """`make` says what is missing and leaves the machine as it is."""
+    packages = run(root, "dpkg-query -W", "/")
+    said = run(root, "! tools/setup.sh build 2>&1")
+    if "make deps installs it" not in said or run(root, "dpkg-query -W", "/") != packages:
+        sys.exit(f"stranger: `make` on an empty machine said\n{said}\nand must list what is missing, and install nothing")
+
+
 def check_out(root):
     """The files that git knows or would add, as a clone would have them."""
     names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=SOURCE, check=True,
@@ -145,7 +153,7 @@ def quick_goals(root, folder):
     with tempfile.TemporaryDirectory(dir=SOURCE / "build") as disk:
         os.chmod(disk, 0o1777)
         mount("--bind", disk, root / "tmp")
-        run(root, "make test", SOURCE)
+        run(root, "make deps FOR=test && make test", SOURCE)
 
 
 def main():
@@ -156,6 +164,7 @@ def main():
     root = make_machine(folder)
     check_out(root)
     empty_machine(root)
+    refuse_to_install(root)
     count = follow(root, SOURCE / "README.md")
     if count < 8:
         sys.exit(f"stranger: the README has {count} commands only: are its blocks read?")

@@ -10,7 +10,7 @@ set -euo pipefail
 wheel=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/install/python_tests.sh
-tools/setup.sh arm64-python
+tools/setup.sh --install arm64-python
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -11,7 +11,7 @@ linux=$1
 wheel=$(realpath "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/install/python_tests.sh
-tools/setup.sh "$linux-python"
+tools/setup.sh --install "$linux-python"
 system=$PWD/build/$linux-python/system
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -10,7 +10,7 @@ set -euo pipefail
 wheel=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 . tests/install/python_tests.sh
-tools/setup.sh windows-python
+tools/setup.sh --install windows-python
 root=$PWD
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

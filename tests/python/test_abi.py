@@ -34,7 +34,7 @@ def test_nothing_public_is_left_out():
 
 
 def test_cpp_has_all_that_can_fail():
-    """What fails throws in C++, so coffer.hpp calls it; but for parsing without files, which docs/cpp.md leaves to C."""
+    """What fails throws in C++, so coffer.hpp calls it; but for parsing without files, which docs/languages.md leaves to C."""
     code = re.sub(r"/\*.*?\*/", "", (SOURCE / "include/coffer.hpp").read_text(encoding="utf-8"), flags=re.S)
     functions = abi.functions(abi.declarations())
     called = set(re.findall(r"\bcoffer_\w+", code)) & set(functions)

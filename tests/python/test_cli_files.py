@@ -227,35 +227,7 @@ def test_quiet_is_quiet(tmp_path):
     assert progress(tmp_path, "--quiet") == ""
 
 
-# ---- What the documentation says ----
-
-
-def documented(section):
-    """The first two cells of the rows of the first table below a heading of docs/cli.md."""
-    text = (Path(os.environ["COFFER_SOURCE_DIR"]) / "docs" / "cli.md").read_text(encoding="utf-8")
-    rows = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    return [row.split(" | ") for row in re.findall(r"^\| (`.*) \|$", rows, re.M)]
-
-
-def test_every_column_is_documented(tmp_path):
-    path = make(tmp_path / "m", {"x": ("U8", [1], b"a")})
-    rows = documented("TSV")
-    assert len(rows) > 5
-    for command, columns in rows:
-        header = coffer(*command.strip("`").split(), "--tsv", path).stdout.decode().split("\n")[0]
-        assert header.split("\t") == re.sub(r" \([^)]*\)", "", columns).split(", "), command
-
-
-@pytest.mark.parametrize("command", [["info"], ["ls"], ["ls", "--tree"], ["ls", "--dtypes"], ["ls", "--map"], ["meta"]])
-def test_every_member_is_documented(tmp_path, command):
-    path = make(tmp_path / "m", {"x": ("U8", [1], b"a"), "f": ("F32", [1], bytes(4))}, {"k": "v"})
-    (text,) = [text for name, text in documented("JSON") if name == f"`{' '.join(command)}`"]
-    found = json.loads(coffer(*command, "--json", path).stdout)
-    found = found[0] if isinstance(found, list) else found
-    inner = [item for value in found.values() if isinstance(value, list) for item in value[:1] if "kind" not in item or
-             "text" not in item]
-    members = [*found, *(key for item in inner for key in item)]
-    assert [key for key in members if f"`{key}`" not in text] == []
+# ---- Holes ----
 
 
 def first_hole(path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adapters merged by the command, compared bit by bit with numpy, which sums in the order that docs/mixing.md states. The
+"""Adapters merged by the command, compared bit by bit with numpy, which sums in the order that docs/editing.md states. The
 comparison with peft itself is among the tests of the Python package."""
 
 import json

@@ -35,7 +35,7 @@ def options_in(text):
     return re.findall(r"^  (?:-(\w), |    )--([\w-]+)(?: (\S+))?", text, re.M)
 
 
-COMMANDS = re.findall(r"^  ([\w-]+) ", help_of().partition("Commands:")[2].partition("Options:")[0], re.M)
+COMMANDS = re.findall(r"^  ([\w-]+) ", help_of().partition("Options:")[0], re.M)
 OPTIONS = {command: options_in(help_of(command)) for command in COMMANDS}
 WORDS = {command: {word for letter, name, _ in options for word in (f"-{letter}" if letter else f"--{name}", f"--{name}")}
          for command, options in OPTIONS.items()}

@@ -131,6 +131,6 @@ def test_the_list_names_tests_and_presets_that_exist(platforms):
 
 
 def test_the_page_in_the_repository_can_be_read(platforms):
-    rows = platforms.parse((ROOT / "docs/platforms.md").read_text())
+    rows = platforms.parse((ROOT / "tests/platforms.md").read_text())
     assert {row["system"] for row in rows} <= set(platforms.SYSTEMS.values())
     assert all((row["run"] == "no") == (row["tests"] == 0) == (row["programs"] == 0) for row in rows)

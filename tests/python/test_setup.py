@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/setup.sh beside another apt-get, which a fake one plays here."""
+"""tools/setup.sh: what it installs, when it does, and how it waits for another apt-get, which a fake one plays here."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -99,7 +100,7 @@ def installed_for(goal: str) -> set[str]:
 
 def setup_goals_of(goal: str) -> set[str]:
     texts = scripts_of(RECIPES[goal], {"Makefile": RECIPES[goal]}).values()
-    return {name for text in texts for name in re.findall(r"tools/setup\.sh ([a-z0-9-]+)", text)}
+    return {name for text in texts for name in re.findall(r"tools/setup\.sh (?:--install )?([a-z][a-z0-9-]*)", text)}
 
 
 def test_the_goals_that_documents_name_are_there():
@@ -108,7 +109,7 @@ def test_the_goals_that_documents_name_are_there():
     assert len(named) > 15 and named <= set(RECIPES)
 
 
-@pytest.mark.parametrize("goal", sorted(set(RECIPES) - {"clean", "help"}))
+@pytest.mark.parametrize("goal", sorted(set(RECIPES) - {"clean", "deps", "help"}))
 def test_what_a_goal_runs_is_installed_for_it(goal):
     # `install` and `js` build first.
     installed = installed_for("build").union(*(installed_for(name) for name in setup_goals_of(goal)))
@@ -120,3 +121,81 @@ def test_that_is_looked_for_at_all():
     assert programs_of("format") == {"clang-format": "Makefile", "git": "Makefile"}
     assert programs_of("test")["python3"] == "tools/ctest.sh"
     assert PACKAGES["xxhsum"] == "xxhash" and "xxhash" in installed_for("bench") and "xxhash" not in installed_for("test")
+
+
+# ---- What installs, and what does not --------------------------------------------------------------------------------
+
+# What setup.sh itself is made of. What it looks for is not among it.
+BASIC = "bash sh env dirname basename awk sed grep find cut cat cmp id printf mkdir rm cp xargs make nproc echo".split()
+SAYS_SO_FIRST = ("deps", "demo", "check")
+GOALS_OF_SETUP = re.search(r"GOALS='(.*?)'", SETUP, re.S)[1].split()
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """A checkout of the scripts on a machine with nothing but the basic tools; apt-get and sudo write down what they are asked for."""
+    root, programs = tmp_path / "checkout", tmp_path / "bin"
+    names = subprocess.run(["git", "ls-files", "tools", "Makefile", "*requirements*.txt", "*packages.txt", "packaging/oldest.txt",
+                            "bindings/js/scripts/node.txt"], cwd=SOURCE, capture_output=True, text=True, check=True).stdout.split()  # fmt: skip
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SOURCE / name, root / name)
+    setup = root / "tools/setup.sh"
+    changed = re.sub(r"^is_debian\(\) \{.*?^\}$", "is_debian() { [ ! -e ../other-system ]; }", setup.read_text(), flags=re.M | re.S)
+    assert changed != setup.read_text()
+    setup.write_text(changed)
+    programs.mkdir()
+    for name in BASIC:
+        (programs / name).symlink_to(shutil.which(name))
+    for name, text in (("apt-get", f'echo "$*" >>{tmp_path}/calls; exit 100'), ("sudo", 'exec "$@"')):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    (tmp_path / "calls").write_text("")
+    return root
+
+
+def make(root, *words):
+    """What a goal said, and what apt-get was asked for."""
+    done = subprocess.run(["make", *words], cwd=root, env={"PATH": str(root.parent / "bin"), "HOME": str(root)}, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr, (root.parent / "calls").read_text()
+
+
+@pytest.mark.parametrize("words", [[], *([goal] for goal in sorted(set(RECIPES) - {"clean", "help", *SAYS_SO_FIRST}))])
+def test_a_goal_installs_nothing_unasked(bare, words):
+    before = set(bare.rglob("*"))
+    code, said, calls = make(bare, *words)
+    assert code != 0 and calls == ""
+    assert "setup: this is missing for 'make " in said and "  gcc, g++ and make\n" in said
+    assert re.search(r"setup: make deps(?: FOR=[a-z]+)? installs it .*build-essential.*; nothing was installed\.", said)
+    # A header that is there already is copied for other systems.
+    assert [path for path in bare.rglob("*") if path not in before and path.is_file() and "port-headers" not in path.parts] == []
+
+
+@pytest.mark.parametrize("words", [["deps"], ["deps", "FOR=build bench"], ["demo"], ["check"]])
+def test_three_goals_install(bare, words):
+    code, said, calls = make(bare, *words)
+    assert code != 0 and calls.splitlines()[0].endswith(" update")
+    assert words[0] == "deps" or "installs what is missing" in said.split("setup:")[0]
+
+
+def test_where_there_is_no_apt_get_it_is_listed_by_all(bare):
+    (bare.parent / "other-system").touch()
+    for words in ([], ["deps"], ["demo"]):
+        code, said, calls = make(bare, *words)
+        assert code != 0 and calls == ""
+        assert "  gcc, g++ and make\n" in said and "setup: install it with the package manager of this system, then try again." in said
+
+
+def test_the_advice_is_a_goal_of_setup():
+    assert set(GOALS_OF_SETUP) >= {name for goal in RECIPES for name in setup_goals_of(goal)} - {"node"}
+
+
+def test_what_a_build_does_without_is_told(bare):
+    """Of what is loaded at run time, a build wants nothing."""
+    functions = SETUP[: SETUP.index("# ---- Getting it")]
+    nothing = 'for probe in has_compiler has_cmake has; do eval "$probe() { return 0; }"; done\nis_debian() { return 0; }\nhas_lapack() { return 1; }'
+    for goal, expected in (("build", "0 1\n"), ("test", "1 0\n"), ("--install build", "1 0\n")):
+        script = f'{functions}\n{nothing}\nhas_libcurl() {{ :; }}\nhas_libcrypto() {{ :; }}\nhas_xxhash() {{ :; }}\nhas_cmocka() {{ :; }}\n'
+        script += 'find_missing || true\necho ${#missing[@]} ${#without[@]}\n'
+        done = subprocess.run(["bash", "-c", script, bare / "tools/setup.sh", *goal.split()], cwd=SOURCE, capture_output=True, text=True, check=True)
+        assert done.stdout == expected

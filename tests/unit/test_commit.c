@@ -128,7 +128,7 @@ static bool is_leftover(const char *name)
     return name[0] == '.' && length > 16 && memcmp(name + length - 16, ".coffer-", 8) == 0;
 }
 
-/* A file that is not complete has no name, or one that docs/durability.md tells about. */
+/* A file that is not complete has no name, or one that docs/editing.md tells about. */
 static void remove_leftovers(void)
 {
     snapshot now = snapshot_take();

@@ -2,7 +2,7 @@
 /*
  * Crashes: a child that saves, edits or recovers is killed when it is about to make its first system call, its second, and
  * so on until it gets to its end. After every kill the file must be there, old or new, whole (or, in the middle of an edit
- * in place, say so and be recovered), and nothing may lie about but what docs/durability.md and docs/editing.md name. No
+ * in place, say so and be recovered), and nothing may lie about but what docs/editing.md names. No
  * clock is involved: every point at which a process can be stopped between two system calls is tried.
  *
  * A kill shows in which state the files are at each moment; that these states also reach the disk in that order is shown by

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What the page takes for a file of 92,000 tensors: printed, and never compared with a limit, since machines differ.
- * docs/web.md records what one of them had.
+ * docs/benchmarks.md records what one of them had.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The figures of docs/javascript.md: the header of a file of 92,000 tensors, and requests and bytes for models on a Hub, each
+ * The figures of docs/benchmarks.md: the header of a file of 92,000 tensors, and requests and bytes for models on a Hub, each
  * beside @huggingface/hub in the same run. The least of several times, in milliseconds.
  *
  *   node bench/bench.mjs

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which model a folder holds, by the rules of docs/models.md, which the library has in src/model/discover.c:
+ * Which model a folder holds, by the rules of docs/format.md, which the library has in src/model/discover.c:
  *
  *   model.safetensors, else its index; diffusion_pytorch_model.safetensors, else its index
  *   the only index; the only file, or the only set of files, complete, without an index

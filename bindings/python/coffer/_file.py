@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Parameters(NamedTuple):
-    """How many parameters a model has, by dtype; docs/models.md has the rules."""
+    """How many parameters a model has, by dtype; docs/format.md has the rules."""
 
     plain: dict[str, int]  # the elements of all tensors
     trained: dict[str, int]  # the weights as they were before quantisation packed them

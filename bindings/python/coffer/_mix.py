@@ -45,7 +45,7 @@ def merge_lora(
     select          patterns of the adapters' tensors that count, of a file for several models; all without
     max_shard_size, digests, sync, force, dry_run, threads, progress   as of coffer.rewrite
 
-    The numbers are those of docs/mixing.md. Every tensor of an adapter has to find its place and shape in the base, or nothing is
+    The numbers are those of docs/editing.md. Every tensor of an adapter has to find its place and shape in the base, or nothing is
     done. Tensors that no adapter changes are copied as they are.
     """
     scales = adapters if isinstance(adapters, Mapping) else dict.fromkeys(_paths(adapters), scale)
@@ -103,7 +103,7 @@ def extract_lora(
     digests, sync, dry_run, threads   as of coffer.rewrite
     progress        called with the elements done and in all, first of comparing, then of extracting
 
-    It needs OpenBLAS or another LAPACK. What becomes of which tensor is in docs/mixing.md.
+    It needs OpenBLAS or another LAPACK. What becomes of which tensor is in docs/editing.md.
     """
     with _opened(base, verify=True) as one, _opened(tuned, verify=True) as other:
         made = not dry_run and not os.path.isdir(output)
@@ -152,7 +152,7 @@ def average(
     slerp           from 0 to 1, how far from the first of two models to the second, on the sphere; a mapping likewise, 1/2 for the others
     max_shard_size, digests, sync, force, dry_run, threads, progress   as of coffer.rewrite
 
-    The numbers are those of docs/mixing.md. Tensors of integers have to be the same in all models, and stay as they are.
+    The numbers are those of docs/editing.md. Tensors of integers have to be the same in all models, and stay as they are.
     """
     if slerp is not None and weights is not None:
         raise TypeError("models are averaged by weights or by slerp, not by both")

@@ -92,7 +92,7 @@ def rewrite(
     names           names, exactly as they are, and the new ones: these count before `rename`, `regex` and `maps`, in this order
     regex           POSIX extended regular expressions, which may match anywhere in a name, and what every match becomes: \\1 to \\9 are
                     its groups, & is all of it. Not on Windows
-    maps            known maps, such as "unwrap" or "whisper-hf": docs/rewriting.md has them
+    maps            known maps, such as "unwrap" or "whisper-hf": docs/editing.md has them
     layers          which to keep, "0-15,20", numbered anew in that order; or by their stack, {"model.layers": "0-15,20"}. Without renames
     drop, keep      patterns of tensors to leave out, or of the only ones to keep
     cast            patterns, and dtypes: F16, BF16, F32 or F64, as files or as frameworks call them; a dtype alone is for all tensors

@@ -4,7 +4,7 @@
     metadata = coffer.hub.get_safetensors_metadata("openai-community/gpt2")
     metadata.parameter_count    # {'F32': 137022720}
 
-Functions, results and errors have the names that they have in huggingface_hub, and the same fields; docs/hub.md says where what
+Functions, results and errors have the names that they have in huggingface_hub, and the same fields; docs/python.md says where what
 is after the names differs. Each error is a coffer.Error, too, with its code, path and byte.
 """
 

@@ -14,10 +14,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import array_file
+from document_parts import text_of
 from hub_models import Hub, Repository
 
-SOURCE = Path(os.environ["COFFER_SOURCE_DIR"])
-DOCUMENTS = ["docs/bintensors.md", "docs/hub.md", "docs/loading.md", "docs/python.md", "docs/rewriting.md", "bindings/python/README.md"]
+DOCUMENTS = [
+    "docs/format.md",
+    "docs/loading.md",
+    "docs/python.md",
+    "docs/python.md#Models on the Hugging Face Hub",
+    "docs/editing.md",
+    "bindings/python/README.md",
+]
 
 
 def model() -> bytes:
@@ -59,8 +66,7 @@ def test_examples(document, tmp_path, monkeypatch):
 def run_examples(document):
     """In the current folder."""
     Path("model.safetensors").write_bytes(model())
-    text = (SOURCE / document).read_text(encoding="utf-8")
-    blocks = re.findall(r"^```pycon\n(.*?)^```$", text, flags=re.M | re.S)
+    blocks = re.findall(r"^```pycon\n(.*?)^```$", text_of(document), flags=re.M | re.S)
     assert blocks, "no example"
     session = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, document, document, 0)
     said: list[str] = []

@@ -11,8 +11,16 @@ import re
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[3]
-DOCUMENTS = ["README.md", "docs/bintensors.md", "docs/hub.md", "docs/loading.md", "docs/migration.md", "docs/python.md", "bindings/python/README.md"]
+from document_parts import APART, text_of
+
+DOCUMENTS = [
+    "README.md",
+    "docs/format.md",
+    "docs/loading.md",
+    "docs/python.md",
+    *(f"docs/python.md#{heading}" for heading in APART["docs/python.md"]),
+    "bindings/python/README.md",
+]
 
 
 def examples(text: str) -> str:
@@ -30,8 +38,8 @@ def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for document in DOCUMENTS:
-        code = examples((SOURCE / document).read_text(encoding="utf-8"))
-        name = re.sub(r"\W", "_", document.removesuffix(".md"))
+        code = examples(text_of(document))
+        name = re.sub(r"\W", "_", document.replace(".md", ""))
         (folder / f"example_{name}.py").write_text(f"# The examples of {document}.\n{code}", encoding="utf-8")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coffer where engines load their weights: vLLM, SGLang and torch.distributed.checkpoint. docs/adapters.md says how to use them.
+"""Coffer where engines load their weights: vLLM, SGLang and torch.distributed.checkpoint. docs/loading.md says how to use them.
 
 `standins` gives tensors that know where their bytes are, and read them when they are copied; `learning` knows from what was
 taken of one layer what will be taken of the next, and `ahead` reads that ahead. The others fit them to one engine each. None of

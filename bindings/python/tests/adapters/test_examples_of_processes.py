@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/adapters.md that several processes run together."""
+"""The examples of docs/loading.md that several processes run together."""
 
 import os
 import re
-from pathlib import Path
 
 import ranks
 import torch
+from document_parts import text_of
 
 from coffer.torch import save_file
 
@@ -21,7 +21,7 @@ def run_block(rank, world, folder, code):
 def test_examples_for_several_processes(tmp_path):
     values = {"mlp.up.weight": torch.arange(24.0).view(6, 4), "mlp.down.weight": torch.arange(24.0).view(6, 4), "norm": torch.ones(3)}
     save_file(values, tmp_path / "model.safetensors")
-    (code,) = re.findall(r"^```python\n(.*?)^```$", Path(os.environ["COFFER_SOURCE_DIR"], "docs/adapters.md").read_text(), flags=re.M | re.S)
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text_of("docs/loading.md#Engines and frameworks"), flags=re.M | re.S)
     for rank, (tensors, parts) in enumerate(ranks.run(run_block, 2, tmp_path, str(tmp_path), code)):
         assert tensors == {name: tensor.tolist() for name, tensor in values.items()}
         assert parts["mlp.up.weight"] == values["mlp.up.weight"].chunk(2, 0)[rank].tolist()

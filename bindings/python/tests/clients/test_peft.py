@@ -4,7 +4,7 @@ makes, which peft loads.
 
 Where every product and sum is exact, both have to agree to the last bit. Otherwise they differ by rounding: peft sums along the
 rank in the order that the processor's matrix product has, and rounds the product to F16 or BF16 before it adds it. The bounds
-are those of docs/mixing.md."""
+are those of docs/editing.md."""
 
 import json
 import subprocess

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """coffer.bintensors and its numpy module do what the package bintensors does, but for documented deviations.
 
-Each deviation has an id; docs/bintensors.md describes it.
+Each deviation has an id; docs/format.md describes it.
 """
 
 from __future__ import annotations
@@ -402,6 +402,6 @@ def test_too_late():
 
 
 def test_every_deviation_is_documented_and_tested():
-    text = (pathlib.Path(__file__).resolve().parents[4] / "docs" / "bintensors.md").read_text()
+    text = (pathlib.Path(__file__).resolve().parents[4] / "docs" / "format.md").read_text()
     here = "".join(path.read_text() for path in pathlib.Path(__file__).parent.glob("test_bintensors*.py"))
     assert set(re.findall(r"\b(P\d+)\b", here)) == set(re.findall(r"^\| (P\d+) \|", text, re.M))

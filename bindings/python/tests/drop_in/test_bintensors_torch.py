@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coffer.bintensors.torch does what bintensors.torch does, but for documented deviations (docs/bintensors.md), which carry their id."""
+"""coffer.bintensors.torch does what bintensors.torch does, but for documented deviations (docs/format.md), which carry their id."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/migration.md is true: its examples run, and it lists the deviations that the tests here name, all of them."""
+"""What docs/python.md says of coming from safetensors is true: its examples run, and it lists the deviations that the tests here name, all of them."""
 
 import pathlib
 import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[4]
-TEXT = (ROOT / "docs" / "migration.md").read_text()
+from document_parts import text_of
+
+TEXT = text_of("docs/python.md#Coming from safetensors")
 
 
 def test_examples(tmp_path):

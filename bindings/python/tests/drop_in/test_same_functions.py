@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """serialize, serialize_file, deserialize, TensorSpec and safe_open do what the reference's do, but for documented deviations.
 
-Each deviation has an id; docs/migration.md describes it.
+Each deviation has an id; docs/python.md describes it.
 """
 
 from __future__ import annotations

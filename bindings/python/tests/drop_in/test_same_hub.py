@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""coffer.hub gives what huggingface_hub gives, field by field, and fails with errors of the same names, but where docs/hub.md says
+"""coffer.hub gives what huggingface_hub gives, field by field, and fails with errors of the same names, but where docs/python.md says
 otherwise. Both read from one Hub on the loopback interface."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing what get_slice gives: the same results and the same errors, but for S1 and S2 of docs/migration.md."""
+"""Indexing what get_slice gives: the same results and the same errors, but for S1 and S2 of docs/python.md."""
 
 from __future__ import annotations
 
