@@ -27,11 +27,6 @@ typedef struct comparison_sides {
     bool same; /* the bytes of both are */
 } comparison_sides;
 
-static double comparison_magnitude(double value)
-{
-    return coffer__double_of_bits(coffer__double_bits(value) & (UINT64_MAX >> 1));
-}
-
 static bool comparison_is_nan(double value)
 {
     return (coffer__double_bits(value) & (UINT64_MAX >> 1)) > COFFER__DOUBLE_INFINITY;
@@ -45,7 +40,7 @@ static bool comparison_is_finite(double value)
 static inline void comparison_add_pair(comparison_sums *sums, size_t lane, double a, double b)
 {
     const double difference = b - a;
-    const double distance = comparison_magnitude(difference);
+    const double distance = coffer__double_magnitude(difference);
     sums->apart[lane] += distance;
     sums->squares_a[lane] += a * a;
     sums->squares_b[lane] += b * b;

@@ -49,6 +49,12 @@ static inline double coffer__double_of_bits(uint64_t bits)
     return value;
 }
 
+/* Without its sign. */
+static inline double coffer__double_magnitude(double value)
+{
+    return coffer__double_of_bits(coffer__double_bits(value) & (UINT64_MAX >> 1));
+}
+
 /* Without the sign, the bits of finite numbers are below these, and those of NaN above. */
 #define COFFER__DOUBLE_INFINITY ((uint64_t)0x7FF << 52)
 

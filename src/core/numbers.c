@@ -84,7 +84,7 @@ static void numbers_count_small(coffer_statistics *block, const double *values, 
     uint64_t below = 0;
     for (size_t i = 0; i < count; i++) {
         zeros += values[i] == 0;
-        below += values[i] < least_normal && values[i] > -least_normal;
+        below += coffer__double_magnitude(values[i]) < least_normal;
     }
     block->zeros = zeros;
     block->subnormal = least_normal > 0 ? below - zeros : 0;
