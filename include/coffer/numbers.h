@@ -33,7 +33,7 @@ typedef struct coffer_statistics {
     uint64_t nan;
     uint64_t infinite;
     uint64_t zeros;     /* of either sign */
-    uint64_t subnormal; /* not zero, and nearer to it than coffer_dtype_least_normal */
+    uint64_t subnormal; /* not zero, and nearer to it than the least normal number of the dtype */
     double min;         /* of the finite numbers, as all that follows; 0 while there are none */
     double max;
     double mean;

@@ -123,7 +123,7 @@ static void numbers_add_block(coffer_statistics *statistics, coffer_dtype dtype,
     block.finite = finite;
     if (finite > 0) {
         numbers_find_ends(&block, values, finite);
-        numbers_count_small(&block, values, finite, coffer_dtype_least_normal(dtype));
+        numbers_count_small(&block, values, finite, coffer__dtype_least_normal(dtype));
         block.mean = numbers_sum(values, finite) / (double)finite;
         block.squares = numbers_squares(values, finite, block.mean);
     }

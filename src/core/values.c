@@ -129,7 +129,7 @@ static double values_one(const coffer__dtype_info *info, uint64_t code)
 }
 
 /* 0.0 for what has no subnormal numbers: integers, and E8M0. */
-double coffer_dtype_least_normal(coffer_dtype dtype)
+double coffer__dtype_least_normal(coffer_dtype dtype)
 {
     const coffer__dtype_info *info = coffer__dtype_info_of(dtype);
     const bool has_subnormals = info->exponent > 0 && info->special != COFFER__SPECIAL_SCALE;
