@@ -5,6 +5,7 @@
  *   coffer/base.h        the version, how a call fails, memory, progress
  *   coffer/table.h       bytes only: dtypes, formats, the header of a file parsed to a table
  *   coffer/header.h      bytes only: a header under construction
+ *   coffer/numbers.h     bytes only: statistics, histograms, distributions and comparisons of tensors
  *   coffer/hash.h        bytes only: digests and what computes them
  *   coffer/model.h       models: coffer_open*, look-up, metadata, zero-copy data, reading, slicing
  *   coffer/write.h       writing: declare every tensor, push bodies in any order, publish atomically
@@ -33,6 +34,7 @@
 #include "coffer/manifest.h"
 #include "coffer/mix.h"
 #include "coffer/model.h"
+#include "coffer/numbers.h"
 #include "coffer/rewrite.h"
 #include "coffer/table.h"
 #include "coffer/write.h"

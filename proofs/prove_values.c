@@ -3,6 +3,7 @@
  * Elements as doubles and back: every dtype, every code of a byte or less, any bytes of the larger ones; as many elements as are
  * looked up in a table; any double. The arrays end where the elements do.
  */
+#include "dtype.h"
 #include "prove.h"
 
 static void *prove_block(size_t size)
@@ -81,7 +82,7 @@ int main(void)
     //@ loop unroll 64;
     for (int number = -1; number <= COFFER_DTYPE_COUNT + 1; number++) {
         const coffer_dtype dtype = (coffer_dtype)number;
-        coffer_dtype_least_normal(dtype);
+        coffer__dtype_least_normal(dtype);
         if (coffer_dtype_bits(dtype) == 0) {
             continue;
         }

@@ -92,6 +92,9 @@ CORE_UNDEFINED = re.compile(
 WEB_ROOMS = {"base": set(), "model": {"base"}, "worker": {"base", "model"}, "views": {"base", "model"}}
 WEB_IMPORT = re.compile(r'^import\s+(type\s)?[^;"]*?from\s+"\.\./(\w+)/[^"]*"', flags=re.M)
 
+# Of a public function that neither the command nor a binding uses.
+SAYS_FOR_WHOM = re.compile(r"\bFor\s+(the\s+same\s+)?(engines|programs|embedders|transports)\b")
+
 LONGEST_LINE = 120
 # Of a function of the library or of the command, in lines from the first of the signature to the closing brace, with the comments
 # and empty lines between them.
@@ -445,6 +448,19 @@ def check_header_documented(tree):
                 yield f"{file}:{number}: a public declaration without a comment of its own"
 
 
+def check_users(tree):
+    """Every public function is used by the command or a binding, or its comment says who it is for: what nobody needs goes."""
+    used = set()
+    for file in tree.code("cli", "bindings"):
+        if "tests" not in file.split("/"):
+            used |= set(re.findall(r"\bcoffer_\w+", tree.text(file)))
+    comment_and_name = re.compile(r"(/\*(?:(?!\*/).)*\*/)\s*COFFER_API\b[^;(]*?\b(\w+)\(", flags=re.S)
+    for file in tree.topics():
+        for comment, name in comment_and_name.findall(tree.text(file)):
+            if name not in used and not SAYS_FOR_WHOM.search(comment):
+                yield f"{file}: {name} is used by no command and no binding, and its comment does not say who it is for"
+
+
 def check_line_length(tree):
     """Lines of the public headers fit in 120 columns; clang-format sees to code, not to comments."""
     for file in (f for f in tree.files if f.startswith("include/")):
@@ -510,7 +526,8 @@ SOUND = {
     "include/coffer.h": SPDX + '#include "coffer/sum.h"\n',
     "include/coffer/sum.h": SPDX + "/* A contract. */\n#include <stddef.h>\n"
                                '#define COFFER_API __attribute__((visibility("default")))\n\n'
-                               "/* Sums. */\nCOFFER_API int coffer_sum(int a);\n/* All. */\nCOFFER_API int coffer_sum_all(int a);\n",
+                               "/* Sums. */\nCOFFER_API int coffer_sum(int a);\n"
+                               "/* All. For engines that add\n   much. */\nCOFFER_API int coffer_sum_all(int a);\n",
     "src/core/sum.h": SPDX + "int coffer__add(int a);\n",
     "src/core/sum.c": SPDX + '#include "sum.h"\n#include "coffer.h"\n#include <string.h>\n'
                              "static const int sum_table[2] = { 1, 2 };\n"
@@ -529,7 +546,8 @@ SOUND = {
     "src/import/reader.h": SPDX + '#include "sum.h"\n',
     "src/import/clay/shapes.h": SPDX + '#include "reader.h"\n',
     "src/export/export.h": SPDX + '#include "sum.h"\n',
-    "cli/main.c": SPDX + '#include "coffer.h"\n#include "output.h"\n#include <unistd.h>\n',
+    "cli/main.c": SPDX + '#include "coffer.h"\n#include "output.h"\n#include <unistd.h>\nint main(void)\n{\n'
+                         "    return coffer_sum(1);\n}\n",
     "cli/output.h": SPDX,
     "bindings/js/wasm/shim.c": SPDX + '#include "sum.h"\n#include "spelling.h"\n',
     "web/src/views/app.tsx": "// SPDX-License-Identifier: Apache-2.0\nimport { a } from \"../model/a.js\";\n"
@@ -609,6 +627,9 @@ PLANTED = [
     (check_static_names, "src/io/types.c", SPDX + "typedef struct all_twice {\n    int a;\n} all_twice;\n", "all_twice"),
     (check_homonyms, "src/core/near.c", SPDX + "int coffer__sum_all(int a);\n", "coffer__sum_all is a public name"),
     (check_words, "src/core/odd.c", SPDX + "/* A crew. */\nint old_crew;\n", "src/core/odd.c:3: crew in a name"),
+    (check_users, "include/coffer/sum.h", HEADER + "/* Twice. For once. */\nCOFFER_API int coffer_sum_twice(int a);\n",
+     "coffer_sum_twice is used by no command"),
+    (check_users, "cli/main.c", SPDX + "/* Without coffer.h. */\n", "coffer_sum is used by no command"),
     (check_line_length, "include/coffer/sum.h", HEADER + "/* " + "é" * 115 + " */\n", "121 columns"),
     (check_header_documented, "include/coffer/sum.h", HEADER + "COFFER_API int coffer_new(void);\n", "without a comment"),
     (check_licence, "src/core/free.c", "int coffer__free;\n", "src/core/free.c"),

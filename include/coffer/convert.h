@@ -281,14 +281,14 @@ COFFER_API coffer_status coffer_import_write(coffer_import *imported, const char
                                              const coffer_read_options *reading, coffer_error *err);
 
 /* The same in steps, for writers to anywhere else. First what is written is declared, the metadata too, in a header
-   that has no tensors yet. */
+   that has no tensors yet. For programs that write elsewhere than to a path, or several inputs into one file. */
 COFFER_API coffer_status coffer_import_declare(const coffer_import *imported, coffer_header *header, coffer_error *err);
-/* Then the tensors are carried into a writer of that header. As with coffer_writer_copy, a failure
-   leaves a writer that can only be freed. Checks CRCs, unless `unchecked`, and at the end that the input has not
-   changed. */
+/* Then the tensors are carried into a writer of that header. As with coffer_writer_copy, a failure leaves a writer
+   that can only be freed. Checks CRCs, unless `unchecked`, and at the end that the input has not changed. For the
+   same programs. */
 COFFER_API coffer_status coffer_import_carry(coffer_import *imported, coffer_writer *writer, bool unchecked,
                                              const coffer_read_options *reading, coffer_error *err);
-/* The same for a model of several files. */
+/* The same for a model of several files. For the same programs. */
 COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coffer_model_writer *writer, bool unchecked,
                                                    const coffer_read_options *reading, coffer_error *err);
 /* Last, what was written is compared with the input: COFFER_ERR_NOT_EQUAL, and err->tensor names a tensor that
@@ -369,13 +369,14 @@ COFFER_API coffer_status coffer_export(const coffer *model, coffer_export_format
    as coffer_export does for what cannot be written. No I/O but for a sidecar. */
 COFFER_API coffer_status coffer_export_size(const coffer *model, coffer_export_format format,
                                             const coffer_export_options *options, uint64_t *size, coffer_error *err);
-/* The same to a descriptor, which is borrowed, as by coffer_writer_open_fd. To a pipe, large tensors of an archive are
-   read twice, as their CRC comes before them; COFFER_ERR_CHANGED when they are not the same both times. */
+/* The same to a descriptor, which is borrowed, as by coffer_writer_open_fd. To a pipe, large tensors of an archive
+   are read twice, as their CRC comes before them; COFFER_ERR_CHANGED when they are not the same both times. For
+   programs that export to a pipe or socket. */
 COFFER_API coffer_status coffer_export_fd(const coffer *model, coffer_export_format format, int fd,
                                           const coffer_export_options *options, const coffer_read_options *reading,
                                           coffer_error *err);
 /* The same to the caller's own place; exactly one of its finish and discard is called. Of the options, `sync` and
-   `in_place` are not used. */
+   `in_place` are not used. For programs that export to an object store or into a container of their own. */
 COFFER_API coffer_status coffer_export_sink(const coffer *model, coffer_export_format format, const coffer_sink *sink,
                                             const coffer_export_options *options, const coffer_read_options *reading,
                                             coffer_error *err);

@@ -58,7 +58,7 @@ COFFER_API coffer_status coffer_header_build(coffer_header *header, const coffer
 /* Where tensor number `i` of the declaration will be; NULL before the header is built or when i is not below the
    count. */
 COFFER_API const coffer_tensor *coffer_header_at(const coffer_header *header, size_t i);
-/* Tensors that are declared. */
+/* Tensors that are declared. For programs that declare tensors in several places: the next one gets this number. */
 COFFER_API size_t coffer_header_count(const coffer_header *header);
 /* Makes space for digests in the metadata, when everything is declared and before the header is built. A writer that is
    to record digests does so itself, unless it gets a header that is built. COFFER_ERR_ARGUMENT when it is built

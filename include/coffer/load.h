@@ -57,13 +57,13 @@ COFFER_API coffer_status coffer_device_open(coffer_device **device, const char *
 COFFER_API void coffer_device_close(coffer_device *device);
 /* COFFER_ERR_DEVICE when the driver fails. */
 COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *info, coffer_error *err);
-/* Memory of the device, `size` bytes of at least 1, aligned to 256 bytes. *address is a pointer's value in host memory,
-   else an address that only the device understands. COFFER_ERR_DEVICE_MEMORY carries what was asked for as
-   err->expected and what is free as err->actual. */
+/* Memory of the device, `size` bytes of at least 1, aligned to 256 bytes. *address is a pointer's value in host
+   memory, else an address that only the device understands. COFFER_ERR_DEVICE_MEMORY carries what was asked for as
+   err->expected and what is free as err->actual. For engines without an allocator of the device's memory. */
 COFFER_API coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address,
                                                 coffer_error *err);
 /* Releases it, with the size that was asked for; address 0 is ignored. What runs on the device must not need it any
-   more. */
+   more. For engines, as coffer_device_allocate. */
 COFFER_API void coffer_device_release(coffer_device *device, uint64_t address, uint64_t size);
 /* Copies `size` bytes of the device's memory to `buffer`, and waits for that. */
 COFFER_API coffer_status coffer_device_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
@@ -343,23 +343,25 @@ typedef struct coffer_exchange_piece {
 } coffer_exchange_piece;
 
 /*
- * Makes the schedule for `world` hosts, of which host i wants plans[i]. Each host calls this with the plans of all, in
- * the same order, for its own handle of the same model; places matter only in its own plan. The plans must outlive the
- * exchange, and are not changed any more. Nothing is read.
+ * Makes the schedule for `world` hosts, of which host i wants plans[i]. Each host calls this with the plans of all,
+ * in the same order, for its own handle of the same model; places matter only in its own plan. The plans must outlive
+ * the exchange, and are not changed any more. Nothing is read. For engines on several hosts: examples/mpi_load.c is
+ * one.
  */
 COFFER_API coffer_status coffer_exchange_new(coffer_exchange **exchange, const coffer_plan *const *plans,
                                              uint32_t world, const coffer_exchange_options *options, coffer_error *err);
-/* NULL is ignored. */
+/* For engines on several hosts. NULL is ignored. */
 COFFER_API void coffer_exchange_free(coffer_exchange *exchange);
-/* How many rounds it takes. */
+/* How many rounds it takes. For engines on several hosts, to say how far they are. */
 COFFER_API uint64_t coffer_exchange_rounds(const coffer_exchange *exchange);
-/* How many pieces are read. */
+/* How many pieces are read. For engines on several hosts, as coffer_exchange_at. */
 COFFER_API size_t coffer_exchange_count(const coffer_exchange *exchange);
 /* Describes a piece: they are in the order of rounds, in a round in that of the hosts, and of a host in that of the
-   files. False when `piece` is not below the count. */
+   files. False when `piece` is not below the count. For engines on several hosts, to show or check a schedule. */
 COFFER_API bool coffer_exchange_at(const coffer_exchange *exchange, size_t piece, coffer_exchange_piece *out);
-/* Bytes of the model that host `from` sends to host `to` in a round; to itself: what it has read of its own plan. 0 for
-   a round or host that there is not. What is wanted by several items of a plan is sent for each. */
+/* Bytes of the model that host `from` sends to host `to` in a round; to itself: what it has read of its own plan. 0
+   for a round or host that there is not. What is wanted by several items of a plan is sent for each. For transports
+   that want memory or messages of the right size beforehand. */
 COFFER_API uint64_t coffer_exchange_size(const coffer_exchange *exchange, uint64_t round, uint32_t from, uint32_t to);
 
 /* What a host sends and receives at one time: for and from each host i sizes[i] bytes at `offsets[i]`, one after the
@@ -408,15 +410,16 @@ typedef struct coffer_exchange_run_options {
  * for a device. Digests are not checked: the bytes of a tensor come from several hosts; coffer_verify does that.
  *
  * First the hosts compare their schedules, and each message says whether its sender has failed. So when one fails, it
- * returns its failure and all others COFFER_ERR_PEER with the number of that host and what it said, in the same round.
- * The same for hosts whose models or plans differ. After a failure `loaded` is all zeros, and what the places have is
- * undefined.
+ * returns its failure and all others COFFER_ERR_PEER with the number of that host and what it said, in the same
+ * round. The same for hosts whose models or plans differ. After a failure `loaded` is all zeros, and what the places
+ * have is undefined. For engines on several hosts.
  */
 COFFER_API coffer_status coffer_exchange_run(const coffer_exchange *exchange, const coffer_transport *transport,
                                              const coffer_exchange_run_options *options, coffer_loaded *loaded,
                                              coffer_error *err);
 /* For a host that cannot take part, as it could not open its model or make its exchange: tells the others, whose
-   coffer_exchange_run fails with COFFER_ERR_PEER, and what `why` says. In place of coffer_exchange_run. */
+   coffer_exchange_run fails with COFFER_ERR_PEER, and what `why` says. In place of coffer_exchange_run. For engines
+   on several hosts. */
 COFFER_API coffer_status coffer_exchange_refuse(const coffer_transport *transport, const coffer_error *why,
                                                 coffer_error *err);
 

@@ -201,9 +201,11 @@ COFFER_API const char *coffer_index_path(const coffer *model);
    coffer_is_aligned. */
 COFFER_API const void *coffer_data(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
 /* The same, to be changed in memory: only with COFFER_MAP_PRIVATE, else COFFER_ERR_NOT_MAPPED. Changes are seen by
-   every user of this model; who changes what is up to the program, threads are not kept apart. */
+   every user of this model; who changes what is up to the program, threads are not kept apart. For engines that
+   permute or scale weights where they lie. */
 COFFER_API void *coffer_data_mutable(const coffer *model, const coffer_tensor *tensor, coffer_error *err);
-/* Whether coffer_data's pointer is (or would be) aligned for the dtype. No I/O. */
+/* Whether coffer_data's pointer is (or would be) aligned for the dtype. No I/O. For engines that use the map's bytes
+   as numbers. */
 COFFER_API bool coffer_is_aligned(const coffer *model, const coffer_tensor *tensor);
 
 /* Whether the file has all bytes of the tensor, which can be false only with the option `partial`; false for a tensor
@@ -227,8 +229,9 @@ typedef struct coffer_read_options {
         sizeof(coffer_read_options), NULL, NULL, 0                                                                     \
     }
 
-/* Reads a tensor's bytes into memory of exactly tensor->size bytes, else COFFER_ERR_BUFFER_SIZE: large parallel reads,
-   no map. The memory needs no alignment. On failure its contents are undefined. */
+/* Reads a tensor's bytes into memory of exactly tensor->size bytes, else COFFER_ERR_BUFFER_SIZE: large parallel
+   reads, no map. The memory needs no alignment. On failure its contents are undefined. For programs that read one
+   tensor; those that read many take coffer_read_many. */
 COFFER_API coffer_status coffer_read(const coffer *model, const coffer_tensor *tensor, void *buffer,
                                      uint64_t buffer_size, const coffer_read_options *options, coffer_error *err);
 

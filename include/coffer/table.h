@@ -63,9 +63,6 @@ COFFER_API uint32_t coffer_dtype_bits(coffer_dtype dtype);
 COFFER_API uint32_t coffer_dtype_alignment(coffer_dtype dtype);
 /* What a dtype's bits mean; COFFER_KIND_NONE for no dtype. */
 COFFER_API coffer_kind coffer_dtype_kind(coffer_dtype dtype);
-/* The least positive number that is normal: what is nearer to zero is subnormal (denormal). Of C64, that of its parts;
-   0 for dtypes without subnormal numbers: integers, BOOL, F8_E8M0. Since 0.2. */
-COFFER_API double coffer_dtype_least_normal(coffer_dtype dtype);
 
 /* Decodes `count` elements, beginning with element `first` of the little-endian `data`, to doubles; C64 gives two for
    each element (real, imaginary). Exact for every dtype but I64 and U64 beyond 2^53. F4 and F6 elements are packed from
@@ -201,12 +198,14 @@ typedef struct coffer_parse_options {
  * docs/format.md says and nothing else; err->offset is the byte where the file departs from it.
  * Memory is at most about 7 times the header's bytes for hostile headers and about 1.3 times for real ones, the
  * caller's bytes not counted; for those of bintensors, which are denser, about 24 and 4. Fails with the status that
- * says what the header is not, 20 to 48, or what the file is instead, 60 to 72.
+ * says what the header is not, 20 to 48, or what the file is instead, 60 to 72. For embedders without files: all that
+ * a header says, from bytes alone.
  */
 COFFER_API coffer_status coffer_parse(coffer_table **table, uint64_t *need, const void *bytes, size_t size,
                                       const coffer_allocator *allocator, const coffer_parse_options *options,
                                       coffer_error *err);
-/* Releases the table, and with it every tensor and text that it handed out; NULL is ignored. */
+/* Releases the table, and with it every tensor and text that it handed out; NULL is ignored. For embedders, as
+   coffer_parse. */
 COFFER_API void coffer_table_free(coffer_table *table);
 
 /* How the header is spelt: never COFFER_FORMAT_ANY. Since 0.2. */
@@ -216,11 +215,11 @@ COFFER_API size_t coffer_table_count(const coffer_table *table);
 /* Tensor `i` in order of offset (tensors of one offset: empty ones first, then as the header has them); NULL when i is
    not below the count. */
 COFFER_API const coffer_tensor *coffer_table_at(const coffer_table *table, size_t i);
-/* The tensor of a name, in constant time on average and in about 6 * sqrt(count) steps at most, however the names were
-   chosen; NULL when there is none. */
+/* The tensor of a name, in constant time on average and in about 6 * sqrt(count) steps at most, however the names
+   were chosen; NULL when there is none. For embedders, as coffer_parse. */
 COFFER_API const coffer_tensor *coffer_table_find(const coffer_table *table, const char *name, size_t name_len);
 /* Fills `order`, of coffer_table_count entries, with the numbers of the tensors for coffer_table_at in byte order of
-   their names. O(n log n), without memory of its own. */
+   their names. O(n log n), without memory of its own. For embedders, as coffer_parse. */
 COFFER_API void coffer_table_sort_by_name(const coffer_table *table, uint32_t *order);
 /* Entries of the metadata; 0 when there is no place for metadata, too. */
 COFFER_API size_t coffer_table_metadata_count(const coffer_table *table);

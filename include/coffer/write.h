@@ -88,8 +88,8 @@ COFFER_API coffer_status coffer_writer_open_fd(coffer_writer **writer, coffer_he
 COFFER_API coffer_status coffer_writer_open_memory(coffer_writer **writer, coffer_header *header, void *memory,
                                                    size_t size, const coffer_writer_options *options,
                                                    coffer_error *err);
-/* The same to the caller's own place; the struct is copied. Whenever this fails, whatever the reason is, it calls the
-   sink's discard. */
+/* The same to the caller's own place; the struct is copied. Whenever this fails, whatever the reason is, it calls
+   the sink's discard. For programs that write to an object store or into a container of their own. */
 COFFER_API coffer_status coffer_writer_open_sink(coffer_writer **writer, coffer_header *header, const coffer_sink *sink,
                                                  const coffer_writer_options *options, coffer_error *err);
 /* Writes `size` bytes of tensor number `i` of the declaration, from byte `offset` of that tensor on. Pieces may come in
@@ -158,7 +158,7 @@ COFFER_API size_t coffer_model_writer_shard_count(const coffer_model_writer *wri
    0.2. */
 COFFER_API const char *coffer_model_writer_shard_name(const coffer_model_writer *writer, size_t shard);
 /* The number of the file that tensor `i` of the declaration goes to; SIZE_MAX when there is no such tensor. Since
-   0.2. */
+   0.2. For programs that make the tensors of one file after those of another. */
 COFFER_API size_t coffer_model_writer_shard_of(const coffer_model_writer *writer, size_t i);
 /* As coffer_writer_write. A file is made durable when its last byte has come, and at most as many are open at once as
    tensors are being written to. Since 0.2. */

@@ -51,6 +51,10 @@ static inline const coffer__dtype_info *coffer__dtype_info_of(coffer_dtype dtype
     return &coffer__dtype_rows[known ? (int)dtype : 0];
 }
 
+/* The least positive number that is normal: what is nearer to zero is subnormal. Of C64, that of its parts; 0 for dtypes
+   without subnormal numbers: integers, BOOL, F8_E8M0. */
+double coffer__dtype_least_normal(coffer_dtype dtype);
+
 /*
  * Bits of a tensor by the rule of the format (docs/format.md): the dimensions multiplied in order,
  * then by the element's bits, every step checked. So a dimension of 0 hides an overflow that would

@@ -34,6 +34,30 @@ static inline float coffer__float_of_bits(uint32_t bits)
     return value;
 }
 
+/* The same of a double. */
+static inline uint64_t coffer__double_bits(double value)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline double coffer__double_of_bits(uint64_t bits)
+{
+    double value = 0;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Without its sign. */
+static inline double coffer__double_magnitude(double value)
+{
+    return coffer__double_of_bits(coffer__double_bits(value) & (UINT64_MAX >> 1));
+}
+
+/* Without the sign, the bits of finite numbers are below these, and those of NaN above. */
+#define COFFER__DOUBLE_INFINITY ((uint64_t)0x7FF << 52)
+
 /* Whether the numbers of a dtype are floats, and it is one of the three. */
 bool coffer__floats_have(coffer_dtype dtype);
 /* F32 between memory and a file, to the bit. */

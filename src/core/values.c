@@ -15,17 +15,7 @@
 
 #define VALUES_DOUBLE_MANTISSA 52
 #define VALUES_DOUBLE_BIAS 1023
-#define VALUES_DOUBLE_INFINITY ((uint64_t)0x7FF << VALUES_DOUBLE_MANTISSA)
-#define VALUES_DOUBLE_NAN (VALUES_DOUBLE_INFINITY | (uint64_t)1 << (VALUES_DOUBLE_MANTISSA - 1))
-
-/* Reinterprets, with memcpy: a union or a cast of pointers would be undefined or depend on the
-   compiler. */
-static double values_from_bits(uint64_t bits)
-{
-    double value = 0;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
+#define VALUES_DOUBLE_NAN (COFFER__DOUBLE_INFINITY | (uint64_t)1 << (VALUES_DOUBLE_MANTISSA - 1))
 
 /* The bits of the double 1.mantissa * 2^exponent, of which `width` bits are in `mantissa`. The
    exponent is in a double's normal range. */
@@ -64,21 +54,21 @@ static double values_small_float(const coffer__dtype_info *info, uint64_t code)
     const uint64_t sign = negative << 63;
     const bool all_ones = exponent == ones && mantissa == ((uint64_t)1 << info->mantissa) - 1;
     if (info->special == COFFER__SPECIAL_IEEE && exponent == ones) {
-        return values_from_bits(sign | (mantissa == 0 ? VALUES_DOUBLE_INFINITY : VALUES_DOUBLE_NAN));
+        return coffer__double_of_bits(sign | (mantissa == 0 ? COFFER__DOUBLE_INFINITY : VALUES_DOUBLE_NAN));
     }
     if ((info->special == COFFER__SPECIAL_FN || info->special == COFFER__SPECIAL_SCALE) && all_ones) {
-        return values_from_bits(sign | VALUES_DOUBLE_NAN);
+        return coffer__double_of_bits(sign | VALUES_DOUBLE_NAN);
     }
     if (info->special == COFFER__SPECIAL_FNUZ && negative != 0 && exponent == 0 && mantissa == 0) {
-        return values_from_bits(VALUES_DOUBLE_NAN);
+        return coffer__double_of_bits(VALUES_DOUBLE_NAN);
     }
     if (exponent > 0 || info->special == COFFER__SPECIAL_SCALE) {
-        return values_from_bits(sign | values_normal((int)exponent - info->bias, mantissa, info->mantissa));
+        return coffer__double_of_bits(sign | values_normal((int)exponent - info->bias, mantissa, info->mantissa));
     }
     if (mantissa == 0) {
-        return values_from_bits(sign);
+        return coffer__double_of_bits(sign);
     }
-    return values_from_bits(sign | values_subnormal(1 - info->bias, mantissa, info->mantissa));
+    return coffer__double_of_bits(sign | values_subnormal(1 - info->bias, mantissa, info->mantissa));
 }
 
 /*
@@ -134,16 +124,16 @@ static double values_one(const coffer__dtype_info *info, uint64_t code)
     case COFFER_KIND_SIGNED:
         return values_signed(code, info->bits);
     default: /* F32 has a loop of its own. */
-        return info->bits == 64 ? values_from_bits(code) : values_small_float(info, code);
+        return info->bits == 64 ? coffer__double_of_bits(code) : values_small_float(info, code);
     }
 }
 
 /* 0.0 for what has no subnormal numbers: integers, and E8M0. */
-double coffer_dtype_least_normal(coffer_dtype dtype)
+double coffer__dtype_least_normal(coffer_dtype dtype)
 {
     const coffer__dtype_info *info = coffer__dtype_info_of(dtype);
     const bool has_subnormals = info->exponent > 0 && info->special != COFFER__SPECIAL_SCALE;
-    return has_subnormals ? values_from_bits(values_normal(1 - info->bias, 0, 0)) : 0.0;
+    return has_subnormals ? coffer__double_of_bits(values_normal(1 - info->bias, 0, 0)) : 0.0;
 }
 
 /* ---- many at once ------------------------------------------------------------------------------------------------ */
@@ -194,7 +184,7 @@ static void values_of_f16(const coffer__dtype_info *info, const uint8_t *data, s
         const uint64_t code = values_code(data + 2 * i, 16, 0);
         const uint64_t exponent = code >> 10 & 31;
         const uint64_t bits = (code >> 15 << 63) | (((code & 0x7FFF) << (VALUES_DOUBLE_MANTISSA - 10)) + rebase);
-        values[i] = exponent - 1 < 30 ? values_from_bits(bits) : values_small_float(info, code);
+        values[i] = exponent - 1 < 30 ? coffer__double_of_bits(bits) : values_small_float(info, code);
     }
 }
 
@@ -314,12 +304,11 @@ static uint64_t values_nearest(const coffer__dtype_info *info, uint64_t magnitud
  */
 static uint64_t values_encode(const coffer__dtype_info *info, double value)
 {
-    uint64_t bits = 0;
-    memcpy(&bits, &value, sizeof bits);
+    const uint64_t bits = coffer__double_bits(value);
     const uint64_t infinity = (((uint64_t)1 << info->exponent) - 1) << info->mantissa;
     const uint64_t sign = bits >> 63 << (info->exponent + info->mantissa);
     const uint64_t magnitude = bits & (UINT64_MAX >> 1);
-    if (magnitude > VALUES_DOUBLE_INFINITY) {
+    if (magnitude > COFFER__DOUBLE_INFINITY) {
         return sign | infinity | (uint64_t)1 << (info->mantissa - 1);
     }
     const uint64_t nearest = info->bits == 64 ? magnitude : values_nearest(info, magnitude);

@@ -8,6 +8,7 @@
 #include "support_cmocka.h"
 
 #include "coffer.h"
+#include "dtype.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -190,14 +191,14 @@ static void the_least_normal_numbers(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         const double wanted = ldexp(1.0, 1 - formats[i].bias);
-        assert_true(coffer_dtype_least_normal(formats[i].dtype) == wanted);
+        assert_true(coffer__dtype_least_normal(formats[i].dtype) == wanted);
     }
-    assert_true(coffer_dtype_least_normal(COFFER_F32) == 0x1p-126);
-    assert_true(coffer_dtype_least_normal(COFFER_C64) == 0x1p-126);
-    assert_true(coffer_dtype_least_normal(COFFER_F64) == 0x1p-1022);
+    assert_true(coffer__dtype_least_normal(COFFER_F32) == 0x1p-126);
+    assert_true(coffer__dtype_least_normal(COFFER_C64) == 0x1p-126);
+    assert_true(coffer__dtype_least_normal(COFFER_F64) == 0x1p-1022);
     static const coffer_dtype without[] = { COFFER_UNKNOWN_DTYPE, COFFER_BOOL, COFFER_U8, COFFER_I64, COFFER_F8_E8M0 };
     for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
-        assert_true(coffer_dtype_least_normal(without[i]) == 0.0);
+        assert_true(coffer__dtype_least_normal(without[i]) == 0.0);
     }
 }
 

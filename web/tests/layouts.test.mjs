@@ -8,7 +8,7 @@ import { source } from "./page.mjs";
 const { SEGMENT_KINDS, segmentsOf, segmentAt, cellsOf, sharesOf } = await source("model/bytemap.ts");
 const { nameTreeOf, branchAt, treemapOf, partsOf } = await source("worker/treemap.ts");
 const { DIFF_KINDS } = await source("model/diff_kinds.ts");
-const { diffTensors, diffPairs, addDistance, noDistance } = await source("worker/diff.ts");
+const { diffTensors, diffPairs } = await source("worker/diff.ts");
 const { columnsOf } = await source("worker/tensor_columns.ts");
 const { build, open } = await import("../../bindings/js/dist/index.js");
 
@@ -188,31 +188,4 @@ test("what two models have in common", async () => {
       { key: "c", kind: "added", before: undefined, after: "4" },
     ],
   );
-});
-
-test("how far numbers are apart", async () => {
-  const distance = noDistance();
-  const bytes = (...values) => new Uint8Array(Float32Array.from(values).buffer);
-  await addDistance(distance, "F32", bytes(1, 2, 3), bytes(1, 2, 3));
-  assert.deepEqual(distance, noDistance());
-  await addDistance(distance, "F32", bytes(1, NaN, NaN, Infinity, 2, 5, -0), bytes(1.5, NaN, 0, 1, 2, 1, 0));
-  assert.deepEqual(
-    [distance.differing, distance.nan, distance.infinite, distance.most, distance.sum],
-    [4, 1, 1, 4, 4.5],
-  );
-  assert.ok(distance.bytes > 0);
-  // Bytes that differ where numbers do not: the sign of a zero.
-  const zeros = noDistance();
-  await addDistance(zeros, "F32", bytes(-0), bytes(0));
-  assert.deepEqual([zeros.bytes, zeros.differing], [1, 0]);
-  // From any place in memory, and with a rest that is no whole word.
-  const odd = noDistance();
-  const long = new Uint8Array(1003).map((_, i) => i);
-  const other = long.slice();
-  other[1002] ^= 1;
-  await addDistance(odd, "U8", long, other);
-  const moved = new Uint8Array(1004);
-  moved.set(other, 1);
-  await addDistance(odd, "U8", long, moved.subarray(1));
-  assert.deepEqual([odd.bytes, odd.differing], [2, 2]);
 });

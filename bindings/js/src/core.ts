@@ -41,11 +41,17 @@ interface CoreExports extends CommonExports {
 
 /** model.wasm */
 interface ModelExports extends CommonExports {
+  coffer_js_compare_add(dtype: number, a: number, b: number, count: number): number;
+  coffer_js_compare_new(): void;
   coffer_js_decode(dtype: number, data: number, first: bigint, count: number, values: number): number;
   coffer_js_hash_finish(): number;
   coffer_js_hash_new(algorithm: number): number;
   coffer_js_hash_update(bytes: number, size: number): number;
   coffer_js_index(text: number, size: number, anyName: number): number;
+  coffer_js_numbers(): number;
+  coffer_js_numbers_add(data: number, count: number): number;
+  coffer_js_numbers_finish(): number;
+  coffer_js_numbers_new(dtype: number): number;
   coffer_js_slice(dtype: number, shape: number, rank: number, size: bigint, text: number, textSize: number): number;
 }
 

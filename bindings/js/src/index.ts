@@ -30,6 +30,7 @@ export {
   type Report,
   type Tensor,
 } from "./model.js";
+export { distance, statistics, type Chunks, type Distance, type Distribution, type Numbers } from "./numbers.js";
 export type { Openable } from "./places.js";
 export type { Index } from "./runs.js";
 export { BlobSource, HEAD_SIZE, MemorySource, type Source } from "./source.js";

@@ -7,7 +7,8 @@
 #   bindings/js/wasm/build.sh --options    tells how the shim is compiled, one option in a line, for clang-tidy
 #
 #   coffer.wasm    headers: reading, checking and building them
-#   model.wasm     what is wanted of a model besides: its index, slices and values of tensors, and digests; by XXH3 if
+#   model.wasm     what is wanted of a model besides: its index, slices and values of tensors, statistics
+#                  and comparisons of them, and digests; by XXH3 if
 #                  xxhash.h is there, whose licence is then in xxhash-license.txt
 #
 # It takes clang, lld and wasm-opt (binaryen): no C library, no emscripten. The same tools give the same bytes, wherever the
@@ -33,7 +34,7 @@ objects=$out/objects
 
 link=(
     clang --target=wasm32 -nostdlib -fuse-ld=lld -Wl,--no-entry -Wl,--gc-sections -Wl,--strip-all
-    -Wl,-O2 -Wl,-z,stack-size=65536 -Wl,--stack-first
+    -Wl,-O2 -Wl,-z,stack-size=131072 -Wl,--stack-first
 )
 optimise=(
     wasm-opt --converge --enable-bulk-memory --enable-sign-ext --enable-nontrapping-float-to-int --enable-mutable-globals
@@ -76,5 +77,5 @@ shim=("$here"/js_{job,memory}.c)
 make_module coffer -Oz -- "$root"/src/{core,format}/*.c "${shim[@]}" "$here"/js_{building,columns,questions,reading}.c
 make_module model -Os "${model_rooms[@]}" -isystem "$objects/xxhash" -- \
     "$root"/src/core/*.c "$root"/src/format/sniff.c "$root"/src/hash/{hash,sha256_portable,xxh3}.c \
-    "$root"/src/model/{index,model_dir_name,names}.c "${shim[@]}" "$here"/js_{hash,index,texts,values}.c
+    "$root"/src/model/{index,model_dir_name,names}.c "${shim[@]}" "$here"/js_{hash,index,numbers,texts,values}.c
 rm -rf "$objects"

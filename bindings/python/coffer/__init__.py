@@ -45,6 +45,8 @@ from ._native import Window as Window
 from ._native import Writer as Writer
 from ._native import record_digests as record_digests
 from ._native import recover as recover
+from ._numbers import Statistics as Statistics
+from ._numbers import statistics as statistics
 from ._plan import Cost as Cost
 from ._plan import Plan as Plan
 from ._plan import PlannedItem as PlannedItem

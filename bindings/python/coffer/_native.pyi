@@ -612,6 +612,14 @@ def compare(a: Tensor, b: Tensor, /) -> tuple[bool, int, float, float]:
     """Of two whole tensors of one shape: whether their bytes differ, how many of their numbers do, by how much at most, and in
     sum. Two NaN are equal; a complex number is two."""
 
+def statistics(
+    tensor: Tensor, bins: int, /
+) -> tuple[
+    int, int, int, int, int, int, float | None, float | None, tuple[float, float] | tuple[None, None], list[int]
+]:
+    """Of a whole tensor: how many numbers it has, finite ones, NaN, infinite, zero and subnormal ones; the least and the greatest;
+    mean and standard deviation; and how many lie in each of `bins` bins between the ends."""
+
 @final
 class Hasher:
     """Computes digests of bytes that come in pieces. For one thread at a time."""

@@ -145,6 +145,7 @@ static PyMethodDef module_functions[] = {
       "Lays items of a plan out in slabs: the size and the items of each slab, and the slab and the offset of each "
       "item." },
     { "compare", py_compare, METH_VARARGS, "How far the numbers of two tensors are apart." },
+    { "statistics", py_statistics, METH_VARARGS, "What the numbers of a tensor are." },
     { "decode", py_decode, METH_VARARGS, "Elements of a dtype as doubles." },
     { "is_exact", py_is_exact, METH_VARARGS, "Whether a dtype has every number of another one." },
     { "is_given", py_is_given, METH_VARARGS, "Whether a buffer is writable room for elements of a dtype." },

@@ -70,13 +70,14 @@ PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs);
 /* coffer._native.lay_out (py_slabs.c). */
 PyObject *py_lay_out(PyObject *module, PyObject *args);
 
-/* coffer._native.copy_tensors (py_copy.c), edit_metadata and recover (py_edit.c), compare (py_compare.c). */
+/* coffer._native.copy_tensors (py_copy.c), edit_metadata and recover (py_edit.c), compare and statistics (py_numbers.c). */
 PyObject *py_copy_tensors(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_edit_metadata(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *py_recover(PyObject *module, PyObject *args, PyObject *kwargs);
 /* An edit of (key, value), borrowed; a value of None removes the key. */
 int py_edit_from(coffer_edit *edit, PyObject *pair);
 PyObject *py_compare(PyObject *module, PyObject *args);
+PyObject *py_statistics(PyObject *module, PyObject *args);
 /* coffer._native.list_facilities (py_device.c). */
 PyObject *py_list_facilities(PyObject *module, PyObject *path);
 

@@ -148,13 +148,13 @@ static void put_share(browse_text *page, const char *label, uint64_t count, uint
     put_field(page, label, text);
 }
 
-static void put_statistics(browse_text *page, const stats_numbers *numbers)
+static void put_statistics(browse_text *page, const coffer_statistics *numbers)
 {
     if (numbers->finite > 0) {
         put_number(page, "min", numbers->min);
         put_number(page, "max", numbers->max);
         put_number(page, "mean", numbers->mean);
-        put_number(page, "std", stats_deviation(numbers));
+        put_number(page, "std", coffer_statistics_deviation(numbers));
     }
     put_share(page, "zeros", numbers->zeros, numbers->count);
     put_share(page, "NaN", numbers->nan, numbers->count);

@@ -153,35 +153,26 @@ static void set_trouble(char trouble[256], const coffer_error *err)
 
 /* Adds a piece to what is known: its numbers, or, when `ends` are given, where they lie between them. */
 static void look_at_piece(browse_work *work, const coffer_tensor *tensor, const void *bytes, size_t count,
-                          const stats_numbers *ends)
+                          const coffer_statistics *ends)
 {
-    double values[2 * CLI_BLOCK_ELEMENTS];
-    const size_t parts = coffer_dtype_kind(tensor->dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
-    const double least_normal = coffer_dtype_least_normal(tensor->dtype);
-    stats_numbers numbers = { .count = 0 };
+    coffer_statistics numbers = { .count = 0 };
     stats_histogram histogram = { .low = ends != NULL ? ends->min : 0, .high = ends != NULL ? ends->max : 0 };
-    for (size_t done = 0; done < count && !atomic_load(&work->reading.cancel); done += CLI_BLOCK_ELEMENTS) {
-        const size_t block = count - done < CLI_BLOCK_ELEMENTS ? count - done : CLI_BLOCK_ELEMENTS;
-        coffer_decode(tensor->dtype, bytes, done, block, values);
-        if (ends == NULL) {
-            stats_add(&numbers, values, block * parts, least_normal);
-        } else {
-            stats_count(&histogram, values, block * parts);
-        }
+    if (ends == NULL) {
+        (void)coffer_statistics_add(&numbers, tensor->dtype, bytes, count);
+    } else {
+        stats_count(&histogram, tensor->dtype, bytes, count);
     }
     pthread_mutex_lock(&work->lock);
-    stats_merge(&work->now.numbers, &numbers);
+    coffer_statistics_merge(&work->now.numbers, &numbers);
     work->now.histogram.low = histogram.low;
     work->now.histogram.high = histogram.high;
-    for (size_t i = 0; i < STATS_BINS; i++) {
-        work->now.histogram.bins[i] += histogram.bins[i];
-    }
+    stats_add_bins(&work->now.histogram, &histogram);
     work->now.done += cli_elements_size(tensor->dtype, count);
     pthread_mutex_unlock(&work->lock);
 }
 
-static coffer_status walk_tensor(browse_work *work, const coffer_tensor *tensor, size_t side, const stats_numbers *ends,
-                                 coffer_error *err)
+static coffer_status walk_tensor(browse_work *work, const coffer_tensor *tensor, size_t side,
+                                 const coffer_statistics *ends, coffer_error *err)
 {
     const uint64_t elements = coffer_tensor_elements(tensor);
     const uint64_t most =
@@ -235,7 +226,7 @@ static void run_reading(browse_work *work)
         status = walk_tensor(work, tensor, side, NULL, &err);
     }
     if (status == COFFER_OK && work->now.numbers.finite > 0) {
-        const stats_numbers ends = work->now.numbers; /* nobody else writes them */
+        const coffer_statistics ends = work->now.numbers; /* nobody else writes them */
         set_stage(work, BROWSE_STAGE_COUNTING);
         status = walk_tensor(work, tensor, side, &ends, &err);
     }

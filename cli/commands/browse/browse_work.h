@@ -11,7 +11,7 @@
 
 #include "browse_data.h"
 #include "browse_part.h"
-#include "stats_numbers.h"
+#include "stats_histogram.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,7 +31,7 @@ typedef struct browse_found {
     uint32_t item;
     browse_stage stage;
     uint64_t done; /* bytes of this stage */
-    stats_numbers numbers;
+    coffer_statistics numbers;
     stats_histogram histogram;
     char trouble[256];
 } browse_found;

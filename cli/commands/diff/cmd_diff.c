@@ -60,14 +60,14 @@ static int match(diff *d)
 }
 
 /* No tolerance covers NaN or an infinite distance. */
-static bool is_tolerable(const diff *d, const diff_apart *apart)
+static bool is_tolerable(const diff *d, const coffer_comparison *apart)
 {
-    return d->tolerant && apart->nan == 0 && apart->infinite == 0 && apart->most <= d->tolerance;
+    return d->tolerant && apart->nan == 0 && apart->infinite == 0 && apart->max <= d->tolerance;
 }
 
 bool diff_pair_differs(const diff *d, const diff_pair *pair)
 {
-    return !pair->alike || (pair->apart.bytes_differ && !is_tolerable(d, &pair->apart));
+    return !pair->alike || (pair->apart.differing_bytes > 0 && !is_tolerable(d, &pair->apart));
 }
 
 uint64_t diff_numbers_of(const diff_pair *pair)

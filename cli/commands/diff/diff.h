@@ -9,7 +9,6 @@
 
 #include "cli_command.h"
 #include "coffer.h"
-#include "diff_numbers.h"
 
 /* Tensors of one name. */
 typedef struct diff_pair {
@@ -17,7 +16,7 @@ typedef struct diff_pair {
     const coffer_tensor *b;
     bool alike;      /* of one dtype and shape */
     bool comparable; /* number by number: of one shape, and both or neither complex */
-    diff_apart apart;
+    coffer_comparison apart;
 } diff_pair;
 
 typedef struct diff {

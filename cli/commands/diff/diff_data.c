@@ -8,11 +8,10 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* What came of a piece, until it is delivered. */
 typedef struct piece_result {
-    diff_apart apart;
+    coffer_comparison apart;
     bool failed;
     bool of_b; /* which file could not be read */
     coffer_error err;
@@ -27,24 +26,6 @@ typedef struct diff_run {
     int code;
 } diff_run;
 
-/* A block at a time, decoded on the stack. A complex number is two doubles. */
-static void compare_numbers(const diff_pair *pair, size_t count, const void *a, const void *b, diff_apart *apart)
-{
-    double left[2 * CLI_BLOCK_ELEMENTS];
-    double right[2 * CLI_BLOCK_ELEMENTS];
-    const size_t parts = coffer_dtype_kind(pair->a->dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
-    for (size_t done = 0; done < count; done += CLI_BLOCK_ELEMENTS) {
-        const size_t block = count - done < CLI_BLOCK_ELEMENTS ? count - done : CLI_BLOCK_ELEMENTS;
-        coffer_decode(pair->a->dtype, a, done, block, left);
-        if (apart->bytes_differ) {
-            coffer_decode(pair->b->dtype, b, done, block, right);
-        }
-        diff_add_numbers(apart, left, apart->bytes_differ ? right : left, block * parts);
-    }
-}
-
-/* Equal bytes of one dtype need no look at their numbers, unless norms are asked for. Numbers of different dtypes are compared in
-   any case, as doubles. */
 static void compare_piece(const diff_run *run, const cli_piece *piece, piece_result *result)
 {
     const diff *d = run->d;
@@ -54,11 +35,8 @@ static void compare_piece(const diff_run *run, const cli_piece *piece, piece_res
     result->failed = a == NULL || b == NULL;
     result->of_b = a != NULL;
     if (!result->failed) {
-        const size_t size = (size_t)cli_elements_size(pair->a->dtype, piece->count);
-        result->apart.bytes_differ = !pair->alike || memcmp(a, b, size) != 0;
-        if (result->apart.bytes_differ || d->summary) {
-            compare_numbers(pair, piece->count, a, b, &result->apart);
-        }
+        result->apart.norms = d->summary;
+        (void)coffer_comparison_add(&result->apart, pair->a->dtype, a, pair->b->dtype, b, piece->count);
     }
     free(b);
     free(a);
@@ -87,7 +65,7 @@ static void deliver(void *ctx, size_t job)
     if (result->failed && run->code == CLI_EXIT_OK) {
         run->code = cli_fail(run->d->app, result->of_b ? run->d->path_b : run->d->path_a, &result->err);
     }
-    diff_merge(&pair->apart, &result->apart);
+    coffer_comparison_merge(&pair->apart, &result->apart);
     cli_progress_add(&run->progress, cli_elements_size(pair->a->dtype, run->pieces[job].count));
 }
 

@@ -32,7 +32,7 @@ typedef struct layer {
     uint64_t only_b;
     uint64_t other_shape; /* pairs that cannot be compared */
     uint64_t other_dtype;
-    diff_apart apart;
+    coffer_comparison apart;
 } layer;
 
 typedef struct layers {
@@ -60,7 +60,7 @@ static void add_member(layers *made, const coffer_tensor *tensor, const diff_pai
 
 static void add_apart(layer *row, const diff_pair *pair)
 {
-    diff_apart apart = pair->apart;
+    coffer_comparison apart = pair->apart;
     const coffer_kind kind_a = coffer_dtype_kind(pair->a->dtype);
     const coffer_kind kind_b = coffer_dtype_kind(pair->b->dtype);
     const bool has_norm = (kind_a == COFFER_KIND_FLOAT || kind_a == COFFER_KIND_COMPLEX) &&
@@ -69,7 +69,7 @@ static void add_apart(layer *row, const diff_pair *pair)
         apart.squares_a = apart.squares_b = apart.squares_apart = apart.products = 0;
     }
     row->numbers += diff_numbers_of(pair);
-    diff_merge(&row->apart, &apart);
+    coffer_comparison_merge(&row->apart, &apart);
 }
 
 static void count_member(layer *row, const member *of)
@@ -124,7 +124,7 @@ static bool make_layers(const diff *d, layers *made)
 /* What a threshold forgives is distance alone. A relative norm that is NaN is beyond what can be told. */
 static bool is_beyond(const diff *d, const layer *row)
 {
-    const double norm = diff_relative_norm(&row->apart);
+    const double norm = coffer_comparison_relative_norm(&row->apart);
     return row->only_a + row->only_b + row->other_shape + row->apart.nan + row->apart.infinite > 0 ||
            !(norm <= d->threshold);
 }
@@ -225,10 +225,10 @@ static void cell_text(char text[CLI_NUMBER_SIZE], const layer *row, column which
         share_text(text, changed_share(row));
         break;
     case NORM:
-        double_text(text, "%.4g", diff_relative_norm(&row->apart));
+        double_text(text, "%.4g", coffer_comparison_relative_norm(&row->apart));
         break;
     case COSINE:
-        double_text(text, "%.6f", diff_cosine(&row->apart));
+        double_text(text, "%.6f", coffer_comparison_cosine(&row->apart));
         break;
     default:
         cli_number_text(text, counts[which], true);
@@ -298,8 +298,8 @@ static void json_row(cli_output *out, const diff *d, const layer *row)
         cli_json_put_number(out, "infinite", row->apart.infinite);
         cli_json_put_number(out, "not_finite", row->apart.not_finite);
         diff_json_double(out, "changed", changed_share(row));
-        diff_json_double(out, "relative_norm", diff_relative_norm(&row->apart));
-        diff_json_double(out, "cosine", diff_cosine(&row->apart));
+        diff_json_double(out, "relative_norm", coffer_comparison_relative_norm(&row->apart));
+        diff_json_double(out, "cosine", coffer_comparison_cosine(&row->apart));
     }
     cli_json_close(out, '}');
 }

@@ -80,7 +80,7 @@ static bool tensors_differ(const diff *d)
 {
     bool differ = d->only_a_count > 0 || d->only_b_count > 0;
     for (size_t i = 0; i < d->pair_count; i++) {
-        differ = differ || !d->pairs[i].alike || d->pairs[i].apart.bytes_differ;
+        differ = differ || !d->pairs[i].alike || d->pairs[i].apart.differing_bytes > 0;
     }
     return differ;
 }

@@ -64,7 +64,7 @@ static void put_distance(cli_output *out, const diff_pair *pair)
     put_part(out, &begun, pair->apart.infinite, " infinitely far apart");
     if (finite > 0) {
         snprintf(text, sizeof text, ", %sby at most %.6g, by %.6g on average", begun ? "the others " : "",
-                 pair->apart.most, mean_of(pair));
+                 pair->apart.max, mean_of(pair));
         cli_put_text(out, text);
     }
 }
@@ -123,7 +123,7 @@ static void json_pair(cli_output *out, const diff *d, const diff_pair *pair)
         cli_json_put_number(out, "differing", pair->apart.differing);
         cli_json_put_number(out, "nan", pair->apart.nan);
         cli_json_put_number(out, "infinite", pair->apart.infinite);
-        diff_json_double(out, "max", pair->apart.most);
+        diff_json_double(out, "max", pair->apart.max);
         diff_json_double(out, "mean", mean_of(pair));
     }
     cli_json_close(out, '}');

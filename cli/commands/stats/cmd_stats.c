@@ -28,7 +28,7 @@
 typedef struct stats_run {
     stats_report *report;
     const cli_piece *pieces;
-    stats_numbers *found; /* by piece; NULL: histograms are filled */
+    coffer_statistics *found; /* by piece; NULL: histograms are filled */
     cli_progress progress;
     pthread_mutex_t lock; /* of the histograms and of what follows */
     atomic_bool failed;
@@ -47,47 +47,24 @@ static void fail(stats_run *run, const coffer_error *err)
     atomic_store(&run->failed, true);
 }
 
-static void add_bins(stats_histogram *to, const stats_histogram *from)
-{
-    for (size_t i = 0; i < STATS_BINS; i++) {
-        to->bins[i] += from->bins[i];
-    }
-}
-
 static void look_at(stats_run *run, size_t job, const void *bytes)
 {
     const cli_piece *piece = &run->pieces[job];
     const stats_tensor *stats = &run->report->tensors[piece->item];
-    stats_row *row = &run->report->rows[stats->row];
     const coffer_dtype dtype = stats->tensor->dtype;
-    const size_t parts = coffer_dtype_kind(dtype) == COFFER_KIND_COMPLEX ? 2 : 1;
-    const double least_normal = coffer_dtype_least_normal(dtype);
-    double values[2 * CLI_BLOCK_ELEMENTS];
-    stats_histogram own = { 0 };
-    stats_histogram all = { 0 };
-    if (run->found == NULL) { /* only then are the extremes final */
-        own.low = row->numbers.min;
-        own.high = row->numbers.max;
-        all.low = run->report->all.numbers.min;
-        all.high = run->report->all.numbers.max;
+    if (run->found != NULL) {
+        (void)coffer_statistics_add(&run->found[job], dtype, bytes, piece->count);
+        return;
     }
-    for (size_t done = 0; done < piece->count; done += CLI_BLOCK_ELEMENTS) {
-        const size_t left = piece->count - done;
-        const size_t count = left < CLI_BLOCK_ELEMENTS ? left : CLI_BLOCK_ELEMENTS;
-        coffer_decode(dtype, bytes, done, count, values);
-        if (run->found != NULL) {
-            stats_add(&run->found[job], values, count * parts, least_normal);
-        } else {
-            stats_count(&own, values, count * parts);
-            stats_count(&all, values, count * parts);
-        }
-    }
-    if (run->found == NULL) {
-        pthread_mutex_lock(&run->lock);
-        add_bins(&row->histogram, &own);
-        add_bins(&run->report->all.histogram, &all);
-        pthread_mutex_unlock(&run->lock);
-    }
+    stats_row *row = &run->report->rows[stats->row]; /* its extremes are final now */
+    stats_histogram own = { .low = row->numbers.min, .high = row->numbers.max };
+    stats_histogram all = { .low = run->report->all.numbers.min, .high = run->report->all.numbers.max };
+    stats_count(&own, dtype, bytes, piece->count);
+    stats_count(&all, dtype, bytes, piece->count);
+    pthread_mutex_lock(&run->lock);
+    stats_add_bins(&row->histogram, &own);
+    stats_add_bins(&run->report->all.histogram, &all);
+    pthread_mutex_unlock(&run->lock);
 }
 
 /* Runs on any thread. */
@@ -115,7 +92,7 @@ static void deliver(void *ctx, size_t job)
     const cli_piece *piece = &run->pieces[job];
     stats_tensor *stats = &run->report->tensors[piece->item];
     if (run->found != NULL) {
-        stats_merge(&stats->numbers, &run->found[job]);
+        coffer_statistics_merge(&stats->numbers, &run->found[job]);
     }
     cli_progress_add(&run->progress, cli_elements_size(stats->tensor->dtype, piece->count));
 }
@@ -145,8 +122,8 @@ static void sum_up(stats_report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
         const stats_tensor *stats = &report->tensors[i];
-        stats_merge(&report->rows[stats->row].numbers, &stats->numbers);
-        stats_merge(&report->all.numbers, &stats->numbers);
+        coffer_statistics_merge(&report->rows[stats->row].numbers, &stats->numbers);
+        coffer_statistics_merge(&report->all.numbers, &stats->numbers);
     }
     for (size_t i = 0; i < report->row_count; i++) {
         stats_row *row = &report->rows[i];
@@ -262,7 +239,7 @@ static int judge(cli *app, const stats_report *report, const stats_bans *bans)
     int code = CLI_EXIT_OK;
     for (size_t i = 0; i < report->count; i++) {
         const coffer_tensor *tensor = report->tensors[i].tensor;
-        const stats_numbers *numbers = &report->tensors[i].numbers;
+        const coffer_statistics *numbers = &report->tensors[i].numbers;
         const uint64_t nan = bans->nan ? numbers->nan : 0;
         const uint64_t infinite = bans->infinite ? numbers->infinite : 0;
         char shown[256];

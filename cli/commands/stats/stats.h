@@ -5,12 +5,12 @@
 
 #include "cli_command.h"
 #include "coffer.h"
-#include "stats_numbers.h"
+#include "stats_histogram.h"
 
 typedef struct stats_tensor {
     const coffer_tensor *tensor;
     size_t row; /* of the report */
-    stats_numbers numbers;
+    coffer_statistics numbers;
 } stats_tensor;
 
 /* What is shown as one: a tensor, tensors that differ in the numbers of their names only
@@ -19,7 +19,7 @@ typedef struct stats_row {
     const char *label; /* the tensor's name, or the folded one; NULL: all of them */
     size_t label_len;
     const char *dtype;
-    stats_numbers numbers;
+    coffer_statistics numbers;
     stats_histogram histogram;
 } stats_row;
 

@@ -40,7 +40,7 @@ static void put_bars(cli_output *out, const stats_histogram *histogram)
 static void put_panel(cli_output *out, const stats_row *stats, size_t number)
 {
     char line[240];
-    const stats_numbers *numbers = &stats->numbers;
+    const coffer_statistics *numbers = &stats->numbers;
     snprintf(line, sizeof line, "<g transform=\"translate(%zu %zu)\">\n<text y=\"8\">",
              number % PANELS_IN_A_ROW * PANEL_WIDTH + MARGIN, number / PANELS_IN_A_ROW * PANEL_HEIGHT + MARGIN);
     cli_put_text(out, line);

@@ -20,7 +20,7 @@ static const char *const COMPACT_HEADINGS[COMPACT_COLUMNS] = { "tensor", "dtype"
                                                                "mean",   "std",   "zero", "odd" };
 
 /* A number for people; "-" where there is none. */
-static void number_text(char text[CLI_NUMBER_SIZE], const stats_numbers *numbers, double value, int digits)
+static void number_text(char text[CLI_NUMBER_SIZE], const coffer_statistics *numbers, double value, int digits)
 {
     snprintf(text, CLI_NUMBER_SIZE, "%.*g", digits, value);
     if (numbers->finite == 0) {
@@ -29,15 +29,15 @@ static void number_text(char text[CLI_NUMBER_SIZE], const stats_numbers *numbers
 }
 
 /* The four numbers, in the order of the columns. */
-static void measures_of(const stats_numbers *numbers, double measures[4])
+static void measures_of(const coffer_statistics *numbers, double measures[4])
 {
     measures[0] = numbers->min;
     measures[1] = numbers->max;
     measures[2] = numbers->mean;
-    measures[3] = stats_deviation(numbers);
+    measures[3] = coffer_statistics_deviation(numbers);
 }
 
-static void counts_of(const stats_numbers *numbers, uint64_t counts[4])
+static void counts_of(const coffer_statistics *numbers, uint64_t counts[4])
 {
     counts[0] = numbers->nan;
     counts[1] = numbers->infinite;
@@ -46,7 +46,7 @@ static void counts_of(const stats_numbers *numbers, uint64_t counts[4])
 }
 
 /* What no other number is: "2 NaN, 1 inf". */
-static void odd_text(char *text, size_t size, const stats_numbers *numbers)
+static void odd_text(char *text, size_t size, const coffer_statistics *numbers)
 {
     const uint64_t counts[] = { numbers->nan, numbers->infinite, numbers->subnormal };
     static const char *const names[] = { "NaN", "inf", "subnormal" };
@@ -61,7 +61,7 @@ static void odd_text(char *text, size_t size, const stats_numbers *numbers)
     }
 }
 
-static void put_counts(cli_columns *columns, const stats_numbers *numbers)
+static void put_counts(cli_columns *columns, const coffer_statistics *numbers)
 {
     char text[CLI_NUMBER_SIZE];
     uint64_t counts[4];
@@ -72,7 +72,7 @@ static void put_counts(cli_columns *columns, const stats_numbers *numbers)
     }
 }
 
-static void put_compact_counts(cli_columns *columns, const stats_numbers *numbers)
+static void put_compact_counts(cli_columns *columns, const coffer_statistics *numbers)
 {
     char text[4 * CLI_NUMBER_SIZE];
     const double zeros = numbers->count > 0 ? (double)numbers->zeros / (double)numbers->count * 100 : 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The model that the one on the page is compared with, and what is known of their differences. */
 import { batch, effect, signal } from "@preact/signals";
+import type { Distance } from "libcoffer";
 
 import type { Compared } from "../worker/compare.js";
 import { DIFF_KINDS, type DiffKind } from "./diff_kinds.js";
-import type { Distance } from "../worker/diff.js";
 import type { Opened, Wanted } from "./opened.js";
 import { newJob } from "./job.js";
 import { call, type CallOptions } from "./rpc.js";

@@ -3,7 +3,7 @@
  * A distribution as bars. It has ranges far narrower than any bar, so another range of the axis or another number of bars
  * needs no second look at the tensor.
  */
-import type { Distribution } from "../worker/statistics.js";
+import type { Distribution } from "libcoffer";
 
 /** Bars of equal width. */
 export interface Histogram {

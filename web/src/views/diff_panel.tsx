@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useSignal, type Signal } from "@preact/signals";
+import type { Distance } from "libcoffer";
 import type { VNode } from "preact";
 import { useMemo } from "preact/hooks";
 
@@ -25,7 +26,7 @@ import {
 import type { Job } from "../model/job.js";
 import type { Opened } from "../model/opened.js";
 import { model } from "../model/state.js";
-import type { Distance, PairDiff } from "../worker/diff.js";
+import type { PairDiff } from "../worker/diff.js";
 import { JobProgress, useJob } from "./job.js";
 import { Picker, UrlForm } from "./openers.js";
 import { rowAfter, shapeText } from "./tensor_table.js";

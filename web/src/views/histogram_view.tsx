@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useSignal } from "@preact/signals";
+import type { Distribution } from "libcoffer";
 import type { VNode } from "preact";
 
 import { figure, percent } from "../base/figures.js";
 import { moved } from "../base/keyboard.js";
 import { exactly, plural } from "../base/numbers.js";
 import { histogram, quantile, type Histogram } from "../model/histogram.js";
-import type { Distribution } from "../worker/statistics.js";
 
 const BARS = 64;
 const WIDTH = 640;

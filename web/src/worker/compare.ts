@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Two models: what their headers say, and, tensor by tensor, whether their bytes are the same. */
+import { distance, type Distance } from "libcoffer";
+
 import type { CallContext } from "./calls.js";
-import {
-  addDistance,
-  diffPairs,
-  diffTensors,
-  noDistance,
-  type Distance,
-  type PairDiff,
-  type TensorDiff,
-} from "./diff.js";
+import { diffPairs, diffTensors, type PairDiff, type TensorDiff } from "./diff.js";
 import type { ElementType } from "./element_type.js";
 import { handOver } from "./hand_over.js";
 import { inOrder } from "./in_order.js";
@@ -41,18 +35,19 @@ export async function comparePair(
 ): Promise<Distance> {
   const [a, b] = [heldModel(before.id).model, heldModel(after.id).model];
   const [left, right] = [a.tensors.at(before.tensor)!, b.tensors.at(after.tensor)!];
-  const distance = noDistance();
   const size = Number(left.size);
   const parts = inOrder(allPortions(size), READS_AT_ONCE, ({ begin, size: length }) => {
     const range = { begin, end: begin + length, signal };
     return Promise.all([a.bytes(left.name, range), b.bytes(right.name, range)]);
   });
   let done = 0;
-  for await (const [x, y] of parts) {
-    signal.throwIfAborted();
-    await addDistance(distance, left.dtype as ElementType, x, y);
-    done += x.length;
-    progress(done, size);
+  async function* chunks(): AsyncGenerator<[Uint8Array, Uint8Array]> {
+    for await (const pair of parts) {
+      signal.throwIfAborted();
+      yield pair;
+      done += pair[0].length;
+      progress(done, size);
+    }
   }
-  return distance;
+  return distance(left.dtype as ElementType, chunks());
 }

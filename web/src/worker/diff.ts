@@ -3,11 +3,8 @@
  * What two models have in common and what not. Tensors are matched by name, as `coffer diff` does; headers tell what was
  * added, removed or changed, and only bytes tell whether tensors of one dtype and shape are equal.
  */
-import { decode } from "libcoffer";
-
 import { dtypeAt, nameAt, shapeAt, type Columns } from "../model/columns.js";
 import { DIFF_KINDS, type DiffKind } from "../model/diff_kinds.js";
-import type { ElementType } from "./element_type.js";
 
 /** Tensors of both models, one entry for each name: those of the first in its order, then what only the second has. */
 export interface TensorDiff {
@@ -81,77 +78,4 @@ export function diffPairs(a: Pairs, b: Pairs): PairDiff[] {
     }
   }
   return result;
-}
-
-/** How far the numbers of two tensors are apart. Two NaN are equal. */
-export interface Distance {
-  /** Bytes that are not the same. */
-  bytes: number;
-  /** Numbers that are not equal. */
-  differing: number;
-  /** Of them, those that are NaN in one tensor only, and those that are infinitely far apart. */
-  nan: number;
-  infinite: number;
-  /** Of the others, the greatest and the sum of all distances. */
-  most: number;
-  sum: number;
-}
-
-export function noDistance(): Distance {
-  return { bytes: 0, differing: 0, nan: 0, infinite: 0, most: 0, sum: 0 };
-}
-
-function differingBytes(a: Uint8Array, b: Uint8Array): number {
-  let count = 0;
-  for (let i = 0; i < a.length; i++) {
-    count += a[i] === b[i] ? 0 : 1;
-  }
-  return count;
-}
-
-function isSame(a: Uint8Array, b: Uint8Array): boolean {
-  let i = 0;
-  // By eight bytes at a time, where both lie so that it can be done.
-  if (a.byteOffset % 8 === 0 && b.byteOffset % 8 === 0) {
-    const [left, right] = [a, b].map((bytes) => new Float64Array(bytes.buffer, bytes.byteOffset, bytes.length >> 3));
-    const [leftWords, rightWords] = [left!, right!].map(
-      (words) => new Uint32Array(words.buffer, words.byteOffset, 2 * words.length),
-    );
-    while (i < leftWords!.length && leftWords![i] === rightWords![i]) {
-      i++;
-    }
-    if (i < leftWords!.length) {
-      return false;
-    }
-    i *= 4;
-  }
-  while (i < a.length && a[i] === b[i]) {
-    i++;
-  }
-  return i === a.length;
-}
-
-/** Adds how far pieces of two tensors of one dtype are apart. They have the same length. */
-export async function addDistance(distance: Distance, dtype: ElementType, a: Uint8Array, b: Uint8Array): Promise<void> {
-  if (isSame(a, b)) {
-    return;
-  }
-  distance.bytes += differingBytes(a, b);
-  const [left, right] = [await decode(dtype, a), await decode(dtype, b)];
-  for (let i = 0; i < left.length; i++) {
-    const [x, y] = [left[i]!, right[i]!];
-    if (x === y || (x !== x && y !== y)) {
-      continue;
-    }
-    distance.differing++;
-    const apart = Math.abs(x - y);
-    if (apart !== apart) {
-      distance.nan++;
-    } else if (apart === Infinity) {
-      distance.infinite++;
-    } else {
-      distance.most = Math.max(distance.most, apart);
-      distance.sum += apart;
-    }
-  }
 }
