@@ -13,7 +13,7 @@
 #include "guarded.h"
 #include "plan.h"
 #include "reader.h"
-#include "scan_input.h"
+#include "readers.h"
 
 #define FUZZ_MAX_FILES 64
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Lower rooms first, so that the file can be read from top to bottom.
-ROOMS = ("core", "format", "os", "io", "net", "hash", "manifest", "transfer", "engine", "model", "write", "convert", "mix", "device",
-         "load")
+ROOMS = ("core", "format", "codec", "os", "io", "net", "hash", "manifest", "transfer", "engine", "model", "write", "import", "export",
+         "mix", "device", "load")
 # The operating system's files that Windows has others for: CMakeLists.txt chooses between them, which one file cannot.
 POSIX = re.compile(r"os_(?!windows_|no_|words)\w+\.c")
 
@@ -38,7 +38,7 @@ class Amalgamation:
     """Collects what goes to the file's top while the sources go by."""
 
     def __init__(self, root):
-        self.headers = {path.name: path for path in root.glob("src/*/*.h")}
+        self.headers = {path.name: path for path in root.glob("src/**/*.h")}
         self.seen = set()
         self.features = {}  # macros that choose what headers of others say: before anything else
         self.system = {}  # its headers, each with the conditions that it is under
@@ -125,8 +125,8 @@ def public_header(root):
 
 
 def amalgamate(root):
-    sources = [path for room in ROOMS for path in sorted(root.glob(f"src/{room}/*.c"))]
-    lost = {path for path in root.glob("src/*/*.c")} - set(sources)
+    sources = [path for room in ROOMS for path in sorted(root.glob(f"src/{room}/**/*.c"))]
+    lost = set(root.glob("src/**/*.c")) - set(sources)
     if lost:
         raise SystemExit(f"amalgamate: a room that this program does not know: {sorted(lost)}")
     header = public_header(root)

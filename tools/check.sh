@@ -20,7 +20,7 @@ mkdir -p "$logs"
 # options. Paths within objects are those of the first build, which matters to no test.
 export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
-rooms=(src/*/)
+rooms=(src/*/ src/*/*/)
 rooms=("${rooms[@]/#/-I}")
 
 # What the Python tests may rely on; ctest sets the same for the unit tests (tests/CMakeLists.txt).

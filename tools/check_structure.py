@@ -18,7 +18,7 @@ from collections import defaultdict
 from functools import cached_property
 from pathlib import Path
 
-# Which rooms the files of a room may include, their own apart.
+# Which rooms the files of a room may include, their own apart. A room is a folder of src, or of src/import.
 ROOMS = {
     "core": set(),
     "format": {"core"},
@@ -32,11 +32,19 @@ ROOMS = {
     "engine": {"core", "io"},
     "model": {"core", "format", "os", "io", "net", "hash", "transfer"},
     "write": {"core", "format", "os", "io", "net", "hash", "transfer", "model"},
-    "convert": {"core", "format", "os", "io", "hash", "transfer", "model", "write"},
+    "codec": {"core"},
+    "import": {"core", "format", "codec", "os", "io", "hash", "transfer", "model", "write"},
+    "import/archive": {"core", "codec", "hash", "model", "import"},
+    "import/pickle": {"core", "codec", "io", "hash", "model", "import", "import/archive"},
+    "import/scan": {"core", "io", "import", "import/archive", "import/pickle"},
+    "import/*": {"core", "format", "codec", "io", "hash", "model", "import", "import/archive", "import/pickle", "import/scan"},
+    "export": {"core", "codec", "io", "hash", "transfer", "model", "write", "import/archive", "import/pickle", "import/gguf"},
     "mix": {"core", "format", "os", "io", "hash", "net", "transfer", "model", "write"},
     "device": {"core", "os", "io"},
     "load": {"core", "format", "os", "io", "hash", "transfer", "engine", "model", "device"},
 }
+# Any other folder of src/import is a reader's: it sees what all readers stand on, and no other reader.
+READERS = "import/*"
 # Rooms that run where there is no system: of libc they want four functions.
 PURE_ROOMS = ("core", "format", "codec")
 # Folders that use the library as anyone would: the public headers and files of their own.
@@ -159,25 +167,31 @@ class Tree:
 # ---- Who includes whom ----------------------------------------------------------------------------------------------
 
 
+def room_of(file):
+    """The room of a file of src, and its row of ROOMS; None for a folder that is no room."""
+    room = file.removeprefix("src/").rpartition("/")[0]
+    return room, room if room in ROOMS else READERS if re.fullmatch(r"import/\w+", room) else None
+
+
 def check_layers(tree):
     """Files of a room include only rooms below it; the command, examples and benchmarks only the public headers."""
     home = {Path(f).name: f for f in tree.code("src")}
     public = {f.removeprefix("include/") for f in tree.code("include")}
     for file in tree.code("src"):
-        room = file.split("/")[1]
-        if room not in ROOMS:
+        room, row = room_of(file)
+        if row is None:
             yield f"{file}: src/{room} is not a room; tools/check_structure.py lists them"
             continue
         for line, name in tree.includes(file):
             target = home.get(Path(name).name)
-            if target and name not in public and target.split("/")[1] not in ROOMS[room] | {room}:
+            if target and name not in public and room_of(target)[0] not in ROOMS[row] | {room}:
                 yield f"{file}:{line}: src/{room} must not include {target}"
     for folder in USERS:
         own = {Path(f).name for f in tree.code(folder)}
         for file in tree.code(folder):
             for line, name in tree.includes(file):
                 target = home.get(Path(name).name)
-                pure = target and (target.split("/")[1] in PURE_ROOMS or name in SHIM_HEADERS)
+                pure = target and (room_of(target)[0] in PURE_ROOMS or name in SHIM_HEADERS)
                 reaches = file.startswith(SHIM) and pure
                 if target and not reaches and name not in own | public | TABLES.get(file, set()):
                     yield f"{file}:{line}: {folder} must not include {name}, only coffer.h"
@@ -210,7 +224,7 @@ def check_system_headers(tree):
     libcurl nowhere."""
     own = {Path(f).name for f in tree.code("src", "include")}
     for file in tree.code("src"):
-        allowed = ROOM_HEADERS.get(file.split("/")[1], C11_HEADERS)
+        allowed = ROOM_HEADERS.get(room_of(file)[0], C11_HEADERS)
         if OS_FILES.fullmatch(file):
             continue
         for line, name in tree.includes(file):
@@ -495,6 +509,9 @@ SOUND = {
     "src/model/all.c": SPDX + '#include "coffer.h"\n#include "os.h"\n#include "sum.h"\n'
                               "static int all_twice(int a)\n{\n    return 2 * a;\n}\n"
                               "int coffer_sum_all(int a)\n{\n    return coffer__add(all_twice(a));\n}\n",
+    "src/import/reader.h": SPDX + '#include "sum.h"\n',
+    "src/import/clay/shapes.h": SPDX + '#include "reader.h"\n',
+    "src/export/export.h": SPDX + '#include "sum.h"\n',
     "cli/main.c": SPDX + '#include "coffer.h"\n#include "output.h"\n#include <unistd.h>\n',
     "cli/output.h": SPDX,
     "bindings/js/wasm/shim.c": SPDX + '#include "sum.h"\n#include "spelling.h"\n',
@@ -514,6 +531,13 @@ PLANTED = [
     (check_layers, "src/format/up.c", SPDX + '#include "os.h"\n', "src/format must not include src/os/os.h"),
     (check_layers, "src/io/up.h", SPDX + '#include "../model/deep.h"\n', "src/io must not include src/model/deep.h"),
     (check_layers, "src/attic/old.c", SPDX, "src/attic is not a room"),
+    (check_layers, "src/import/toy/old/toy.c", SPDX, "src/import/toy/old is not a room"),
+    (check_layers, "src/import/toy/toy.c", SPDX + '#include "reader.h"\n#include "shapes.h"\n', "src/import/toy must not include src/import/clay"),
+    (check_layers, "src/import/toy/toy.h", SPDX + '#include "export.h"\n', "src/import/toy must not include src/export/export.h"),
+    (check_layers, "src/import/plan.c", SPDX + '#include "shapes.h"\n', "src/import must not include src/import/clay/shapes.h"),
+    (check_layers, "src/import/archive/zip.c", SPDX + '#include "shapes.h"\n', "src/import/archive must not include src/import/clay"),
+    (check_layers, "src/codec/inflate.c", SPDX + '#include "reader.h"\n', "src/codec must not include src/import/reader.h"),
+    (check_layers, "src/load/ready.c", SPDX + '#include "export.h"\n', "src/load must not include src/export/export.h"),
     (check_layers, "cli/cmd.c", SPDX + '#include "sum.h"\n', "cli must not include sum.h"),
     (check_layers, "examples/show.c", SPDX + '#include "sum.h"\n', "examples must not include sum.h"),
     (check_layers, "bindings/python/native/sums.c", SPDX + '#include "sum.h"\n', "bindings must not include sum.h"),
@@ -588,7 +612,7 @@ def build_tree(tree):
     for source in tree.code("src"):
         if source.endswith(".c"):
             objects.append(str(tree.build / (Path(source).name + ".o")))
-            rooms = [f"-I{tree.root}/src/{room}" for room in ROOMS]
+            rooms = sorted({f"-I{(tree.root / file).parent}" for file in tree.code("src")})
             subprocess.run(["cc", "-std=c11", "-O1", "-fno-builtin", "-fPIC", "-fvisibility=hidden", f"-I{tree.root}/include",
                             *rooms, "-c", f"{tree.root}/{source}", "-o", objects[-1]], check=True)
     subprocess.run(["ar", "rc", str(tree.build / "libcoffer.a"), *objects], check=True)

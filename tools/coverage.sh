@@ -36,7 +36,7 @@ quietly lcov --quiet "${branches[@]}" --add-tracefile "$folder/none.info" --add-
     --output-file "$folder/all.info"
 lcov --quiet "${branches[@]}" --extract "$folder/all.info" "$PWD/src/*" --output-file "$folder/coffer.info"
 genhtml --quiet --branch-coverage --prefix "$PWD" --output-directory "$folder/html" "$folder/coffer.info"
-for source in src/*/*.c; do
+for source in src/*/*.c src/*/*/*.c; do
     if ! grep -qxF "SF:$PWD/$source" "$folder/coffer.info"; then
         echo "coverage: $source was not counted" >&2
         exit 1

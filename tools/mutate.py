@@ -352,10 +352,10 @@ class Bench:
     def __init__(self, root, folder, flags):
         self.root, self.folder, self.flags = root, folder, flags
         self.compiler = "clang" if flags == SANITIZED else "gcc"
-        self.rooms = [f"-I{p.relative_to(root).as_posix()}" for p in sorted((root / "src").iterdir()) if p.is_dir()]
+        self.rooms = [f"-I{p.relative_to(root).as_posix()}" for p in sorted((root / "src").rglob("*")) if p.is_dir()]
         topics = {Path(f).stem for f in core_files(root)} | set(GENERAL_TESTS)
         self.tests = [p.stem for p in sorted((root / "tests/unit").glob("test_*.c")) if p.stem[5:] in topics]
-        units = [p.relative_to(root).as_posix() for p in sorted((root / "src").glob("*/*.c"))]
+        units = [p.relative_to(root).as_posix() for p in sorted((root / "src").rglob("*.c"))]
         self.core = [u for u in units if u.startswith(CORE_ROOMS)]
         self.rest = [u for u in units if u not in self.core]
         self.support = [p.relative_to(root).as_posix() for p in sorted((root / "tests/unit").glob("support*.c"))]

@@ -15,7 +15,7 @@
 #include "pickle.h"
 #include "plan.h"
 #include "reader.h"
-#include "scan_input.h"
+#include "readers.h"
 
 #include <inttypes.h>
 #include <stdio.h>

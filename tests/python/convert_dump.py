@@ -98,7 +98,7 @@ def read_dumps(text):
 def build(folder):
     """The program, compiled into a folder."""
     program = Path(folder) / "convert_dump"
-    rooms = [f"-I{room}" for room in sorted((SOURCE / "src").iterdir()) if room.is_dir()]
+    rooms = [f"-I{room}" for room in sorted((SOURCE / "src").rglob("*")) if room.is_dir()]
     subprocess.run([CC, "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{SOURCE / 'include'}", *rooms,
                     SOURCE / "tests/attacks/convert_dump.c", BUILD / "libcoffer.a", "-pthread", "-ldl", "-lm", "-o", program],
                    check=True)

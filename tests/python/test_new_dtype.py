@@ -136,7 +136,7 @@ def compile_to(target: Path, *arguments: object) -> None:
 
 def test_it_is_written_and_read(copy):
     (copy / "toy.c").write_text(PROGRAM)
-    rooms = [folder for folder in (copy / "src").iterdir()]
+    rooms = [folder for folder in (copy / "src").rglob("*") if folder.is_dir()]
     sources = [file for folder in rooms for file in folder.glob("*.c")]
     compile_to(copy / "program", "-O0", "-I", copy / "include", *(f"-I{folder}" for folder in rooms), copy / "toy.c", *sources)
     said = subprocess.run([copy / "program"], capture_output=True, text=True, check=True).stdout

@@ -6,12 +6,13 @@
  */
 #include "error.h"
 #include "pickle_dangers.h"
+#include "pickle_file.h"
+#include "pickle_file.h"
 #include "pickle_names.h"
 #include "pickle_rows.h"
 #include "pickle_scan.h"
 #include "support_cmocka.h"
 #include "support_memory.h"
-#include "torch.h"
 
 #include <string.h>
 
@@ -159,14 +160,14 @@ static coffer_status read_out(void *ctx, uint32_t file, uint64_t offset, void *b
 }
 
 /* Two storages of 24 bytes, "0" and "1", one of 6 bytes, "2", and one of none, "3". */
-static coffer_status put_stores(const coffer__torch_file *file, coffer__stores *stores, coffer_error *err)
+static coffer_status put_stores(const coffer__reader_file *file, coffer__stores *stores, coffer_error *err)
 {
     static const char *const keys[] = { "0", "1", "2", "3" };
     static const uint64_t sizes[] = { 24, 24, 6, 0 };
     for (size_t i = 0; i < 4; i++) {
         coffer__stored stored = { .key = keys[i], .key_len = 1, .size = sizes[i] };
         const coffer__import_plan_piece piece = { .stored_size = sizes[i], .size = sizes[i] };
-        coffer_status status = coffer__torch_put_storage(file, &piece, "data/", keys[i], 1, &stored.storage, err);
+        coffer_status status = coffer__pickle_file_put_storage(file, &piece, "data/", keys[i], 1, &stored.storage, err);
         if (status == COFFER_OK) {
             status = coffer__stores_add(stores, &stored, err);
         }
@@ -180,23 +181,23 @@ static coffer_status put_stores(const coffer__torch_file *file, coffer__stores *
 static coffer_status read_rows(outcome *result, const coffer__wants *wants, bool big_endian)
 {
     const coffer__input_files input = { .read = read_out, .size = sizeof out.bytes, .path = "" };
-    const coffer__torch_file file = {
+    const coffer__reader_file file = {
         .input = &input, .wants = wants, .plan = &result->plan, .size = sizeof out.bytes
     };
     coffer__stores stores = { .allocator = &allocator };
     coffer__graph graph = { .stores = &stores, .member = "", .big_endian = big_endian };
     uint64_t end = 0;
-    coffer_status status = coffer__torch_put_format(&result->plan, &result->err);
+    coffer_status status = coffer__pickle_file_put_format(&result->plan, &result->err);
     if (status == COFFER_OK) {
         status = put_stores(&file, &stores, &result->err);
     }
     if (status == COFFER_OK) {
-        status = coffer__torch_load(&graph, &file, NULL, 0, out.size, &end, &result->err);
+        status = coffer__pickle_file_load(&graph, &file, NULL, 0, out.size, &end, &result->err);
     }
     if (status == COFFER_OK) {
         status = coffer__graph_put_rows(&graph, &result->err);
     }
-    coffer__torch_unload(&graph);
+    coffer__pickle_file_unload(&graph);
     coffer__stores_free(&stores);
     return status;
 }
@@ -1003,7 +1004,7 @@ static outcome *scanned(uint32_t expected)
     meter.fail_at = fail_at;
     const coffer__wants wants = { .root = "auto", .strip_prefix = "", .scan = true };
     const coffer__input_files input = { .read = read_out, .size = out.size, .path = "" };
-    const coffer__torch_file file = { .input = &input, .wants = &wants, .plan = &result.plan, .size = out.size };
+    const coffer__reader_file file = { .input = &input, .wants = &wants, .plan = &result.plan, .size = out.size };
     const coffer__scan_range range = { .member = "", .size = out.size, .expected = expected };
     result.status = coffer__import_plan_begin(&result.plan, &allocator, 1 << 24, &result.err);
     if (result.status == COFFER_OK) {

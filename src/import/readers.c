@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of readers, and which of them takes a file.
+ *
+ * Every reader looks at the same beginning and end of the file, which are read once. The end is there for archives,
+ * whose directory may be the only place that names their members.
+ */
+#include "readers.h"
+
+#include "alloc.h"
+#include "error.h"
+#include "kinds.h"
+#include "sniff.h"
+
+/* As much as any signature needs: a block of tar, or the first members of an archive. */
+#define READERS_HEAD ((size_t)4096)
+#define READERS_TAIL ((size_t)16 * 1024)
+
+/* The first that knows a file takes it: who looks for signatures comes before who goes by the ending of a name. */
+static const coffer__reader *const readers_table[] = {
+    &coffer__reader_dcp,          /* a pickle of a certain class, or one that is called as its parts are */
+    &coffer__reader_npy,          /* the beginning is its own */
+    &coffer__reader_npz,          /* an archive whose first member is an array */
+    &coffer__reader_pt2,          /* an archive that says what it is */
+    &coffer__reader_keras,        /* an archive with a member of a certain name */
+    &coffer__reader_zero,         /* one that is called as DeepSpeed's are */
+    &coffer__reader_fsdp,         /* one that is called as the file of one of several processes */
+    &coffer__reader_torch_zip,    /* any other archive */
+    &coffer__reader_gguf,         /* a signature of its own */
+    &coffer__reader_arrow,        /* a signature, or a message that begins like no number */
+    &coffer__reader_hdf5,         /* likewise */
+    &coffer__reader_tf,           /* likewise, at its end */
+    &coffer__reader_onnx,         /* a version, and fields that are known, until the graph */
+    &coffer__reader_flax,         /* maps and keys, until the first array */
+    &coffer__reader_torch_stream, /* a pickle of one certain number */
+    &coffer__reader_torch_tar,    /* another archive, whose first member has a certain name */
+    &coffer__reader_nemo,         /* one that is called so, or has a certain member */
+    &coffer__reader_keras_index,  /* JSON of a certain ending */
+    &coffer__reader_torch_index,  /* JSON of a certain name */
+    &coffer__reader_pickle,       /* any other pickle that says so, or is called so */
+    &coffer__reader_archive,      /* takes none by itself: a scan gives it some, … */
+    &coffer__reader_code,         /* … and this one, too */
+    NULL,
+};
+
+/* What files are that have no reader, by the codes of coffer__sniff. */
+static const struct readers_noun {
+    coffer_status code;
+    const char *noun;
+} readers_nouns[] = {
+    { COFFER_ERR_IS_LFS_POINTER, "a Git LFS pointer: run `git lfs pull`, or download the file" },
+    { COFFER_ERR_IS_HTML, "a web page, perhaps what a server said in the place of the file" },
+    { COFFER_ERR_IS_JSON, "JSON" },
+    { COFFER_ERR_IS_ZIP, "an archive (zip) with neither a checkpoint nor arrays" },
+    { COFFER_ERR_IS_PICKLE, "a pickle of a protocol that is not known" },
+    { COFFER_ERR_IS_HDF5, "an HDF5 file" },
+    { COFFER_ERR_IS_ZEROS, "zeros: a download that never came" },
+    { COFFER_ERR_IS_TEXT, "text" },
+    { COFFER_ERR_IS_TAR, "an archive (tar) without a checkpoint" },
+    { COFFER_ERR_IS_ELF, "a program or library" },
+};
+
+/* For lists of formats, in the order in which they are tried. */
+const coffer__reader *coffer__reader_at(size_t i)
+{
+    return i < sizeof readers_table / sizeof readers_table[0] ? readers_table[i] : NULL;
+}
+
+/* Says what a file is that nobody reads: most such files are one of a few mistakes. */
+static coffer_status readers_none(const coffer__input_files *input, const uint8_t *head, size_t head_size,
+                                  size_t tail_size, coffer_error *err)
+{
+    const char *kind = coffer__kind_of(head, head_size, head + head_size, tail_size, input->path, input->path_len);
+    if (kind != NULL) {
+        return coffer__fail_at(err, COFFER_ERR_UNKNOWN_INPUT, 0, "%s", kind);
+    }
+    const char *noun = NULL;
+    const coffer_status named = coffer__sniff_noun(head, head_size, &noun);
+    if (named != COFFER_OK) {
+        return coffer__fail_at(err, COFFER_ERR_UNKNOWN_INPUT, 0, "no reader knows this file; it looks like %s%s", noun,
+                               named == COFFER_ERR_IS_COMPRESSED ? ": unpack it first" : "");
+    }
+    const coffer_status code = coffer__sniff(head, head_size, NULL);
+    for (size_t i = 0; i < sizeof readers_nouns / sizeof readers_nouns[0]; i++) {
+        if (readers_nouns[i].code == code) {
+            return coffer__fail_at(err, COFFER_ERR_UNKNOWN_INPUT, 0, "no reader knows this file; it looks like %s",
+                                   readers_nouns[i].noun);
+        }
+    }
+    return coffer__fail_at(err, COFFER_ERR_UNKNOWN_INPUT, 0,
+                           head_size == 0 ? "this file is empty" : "no reader knows this file");
+}
+
+/* The first reader that knows the head in block [0, head_size) and the tail after it. */
+static const coffer__reader *readers_find(const coffer__input_files *input, const uint8_t *head, size_t head_size,
+                                          size_t tail_size)
+{
+    for (size_t i = 0; readers_table[i] != NULL; i++) {
+        if (readers_table[i]->sniff(head, head_size, head + head_size, tail_size, input->path, input->path_len)) {
+            return readers_table[i];
+        }
+    }
+    return NULL;
+}
+
+/* A file that no reader knows is a pickle to pickle.load, and torch.load hands it to that. If it would import something
+   there, it is one here, too. */
+static coffer_status readers_try_pickle(const coffer__input_files *input, const coffer_allocator *allocator,
+                                        const uint8_t *head, size_t head_size, size_t tail_size,
+                                        const coffer__reader **reader, coffer_error *err)
+{
+    bool would_import = false;
+    const coffer_status status = coffer__scan_would_import(input, allocator, &would_import, err);
+    if (status != COFFER_OK) {
+        return status;
+    }
+    if (!would_import) {
+        return readers_none(input, head, head_size, tail_size, err);
+    }
+    *reader = &coffer__reader_pickle;
+    return COFFER_OK;
+}
+
+coffer_status coffer__reader_for(const coffer__input_files *input, const coffer_allocator *allocator,
+                                 const coffer__reader **reader, coffer_error *err)
+{
+    const size_t head_size = input->size < READERS_HEAD ? (size_t)input->size : READERS_HEAD;
+    const size_t tail_size = input->size < READERS_TAIL ? (size_t)input->size : READERS_TAIL;
+    /* Head and tail of a file that is shorter than both overlap; each reader may look at either. */
+    uint8_t *block = coffer__alloc_array(allocator, head_size + tail_size, 1, err);
+    if (block == NULL) {
+        return COFFER_ERR_MEMORY;
+    }
+    coffer_status status = coffer__input_files_read(input, 0, input->size, 0, block, head_size, err);
+    if (status == COFFER_OK) {
+        status =
+            coffer__input_files_read(input, 0, input->size, input->size - tail_size, block + head_size, tail_size, err);
+    }
+    if (status == COFFER_OK) {
+        *reader = readers_find(input, block, head_size, tail_size);
+        status = *reader == NULL ? readers_try_pickle(input, allocator, block, head_size, tail_size, reader, err)
+                                 : COFFER_OK;
+    }
+    coffer__free_array(allocator, block, head_size + tail_size, 1);
+    return status;
+}
