@@ -22,7 +22,6 @@ from pathlib import Path
 ROOMS = {
     "core": set(),
     "format": {"core"},
-    "codec": {"core", "format"},
     "os": set(),
     "io": {"core", "format", "os"},
     "hash": {"core", "os", "io"},

@@ -71,11 +71,11 @@ static uint64_t pack_sum(const uint64_t *counts)
     return sum;
 }
 
-/* Whether coding `counts` symbols of `bits` bits each at the cost of `coded` bits saves enough. */
+/* Whether coding `count` symbols of `bits` bits each at the cost of `coded` bits, and of a table, saves enough. */
 static bool pack_gains(uint64_t count, unsigned bits, uint64_t coded)
 {
     const uint64_t raw = count * bits;
-    return coded < raw - raw / PACK_MIN_GAIN;
+    return coded + PACK_TABLE_BITS < raw - raw / PACK_MIN_GAIN;
 }
 
 /* The cost of the best code, or that of none: symbols that are all equal cost nothing. */
