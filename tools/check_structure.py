@@ -58,7 +58,7 @@ ROOMS = {
 # Any other folder of src/import is a reader's: it sees what all readers stand on, and no other reader.
 READERS = "import/*"
 # Rooms that run where there is no system: of libc they want four functions.
-PURE_ROOMS = ("core", "format")
+PURE_ROOMS = ("core", "format", "codec")
 # Folders that use the library as anyone would: the public headers and files of their own.
 USERS = ("cli", "examples", "bench", "bindings")
 # But what is compiled to WebAssembly is made of the pure rooms, and reaches into them; and into these files of others, which
@@ -75,7 +75,7 @@ C11_HEADERS = CORE_HEADERS | {
 }
 PUBLIC_SYSTEM_HEADERS = {"stdbool.h", "stddef.h", "stdint.h"}
 # Of other libraries, what is compiled in.
-ROOM_HEADERS = {"core": CORE_HEADERS, "format": CORE_HEADERS, "hash": C11_HEADERS | {"xxhash.h"}}
+ROOM_HEADERS = {"core": CORE_HEADERS, "format": CORE_HEADERS, "codec": CORE_HEADERS, "hash": C11_HEADERS | {"xxhash.h"}}
 OS_FILES = re.compile(r"src/os/(\w+/)?os(_\w+)?\.[ch]")
 # Which of its folders are compiled for Windows alone, and which for other systems alone.
 OS_WINDOWS, OS_OTHERS = ("os/windows",), ("os/posix", "os/linux")

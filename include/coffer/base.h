@@ -219,7 +219,15 @@ typedef enum coffer_status {
     COFFER_ERR_BUDGET = 204,        /* an item that is larger than its budget, or a budget that nobody empties */
     COFFER_ERR_ENGINE = 205,        /* an engine that was asked for by name cannot be used here */
     COFFER_ERR_TAKEN = 206,         /* an item that was handed out before */
-    COFFER_ERR_PEER = 207           /* another process of the same load failed */
+    COFFER_ERR_PEER = 207,          /* another process of the same load failed */
+
+    /* packed tensors: docs/packed.md */
+    COFFER_ERR_PACKED = 210,       /* a packed file or tensor where only a plain one can be used */
+    COFFER_ERR_PACK_HEAD = 211,    /* a packed tensor's first 64 bytes do not describe it */
+    COFFER_ERR_PACK_TABLE = 212,   /* its index contradicts itself, or does not match its checksum */
+    COFFER_ERR_PACK_CODE = 213,    /* one of its codes is incomplete, or longer than 11 bits */
+    COFFER_ERR_PACK_STREAM = 214,  /* the bytes of a chunk are not those of its elements */
+    COFFER_ERR_PACK_CHECKSUM = 215 /* a chunk's elements do not match their checksum */
 } coffer_status;
 
 /* The offset of what has none. */

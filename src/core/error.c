@@ -133,6 +133,12 @@ static const struct status_row {
     { COFFER_ERR_ENGINE, "ENGINE" },
     { COFFER_ERR_TAKEN, "TAKEN" },
     { COFFER_ERR_PEER, "PEER" },
+    { COFFER_ERR_PACKED, "PACKED" },
+    { COFFER_ERR_PACK_HEAD, "PACK_HEAD" },
+    { COFFER_ERR_PACK_TABLE, "PACK_TABLE" },
+    { COFFER_ERR_PACK_CODE, "PACK_CODE" },
+    { COFFER_ERR_PACK_STREAM, "PACK_STREAM" },
+    { COFFER_ERR_PACK_CHECKSUM, "PACK_CHECKSUM" },
 };
 
 /* Bytes that a quoted name and a path may take in a message, each with a NUL. message_put_quoted

@@ -131,6 +131,12 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_ENGINE,
         COFFER_ERR_TAKEN,
         COFFER_ERR_PEER,
+        COFFER_ERR_PACKED,
+        COFFER_ERR_PACK_HEAD,
+        COFFER_ERR_PACK_TABLE,
+        COFFER_ERR_PACK_CODE,
+        COFFER_ERR_PACK_STREAM,
+        COFFER_ERR_PACK_CHECKSUM,
     };
     const size_t count = sizeof codes / sizeof codes[0];
     for (size_t i = 0; i < count; i++) {
