@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static bool is_foreign(coffer_status status)
 {
-    return status >= COFFER_ERR_IS_LFS_POINTER && status <= COFFER_ERR_IS_OTHER;
+    return status >= COFFER_ERR_IS_LFS_POINTER && status <= COFFER_ERR_IS_CONVERTIBLE;
 }
 
 static void expect_error(const coffer_error *err, coffer_status status)

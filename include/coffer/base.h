@@ -129,8 +129,9 @@ typedef enum coffer_status {
     COFFER_ERR_IS_ZEROS = 69,      /* begins with zeros only: space set aside by a download that never came */
     COFFER_ERR_IS_TEXT = 70,       /* what a server says in the place of a file, perhaps: "Entry not found" */
     COFFER_ERR_IS_TAR = 71,
-    COFFER_ERR_IS_ELF = 72,   /* ELF: a program or library */
-    COFFER_ERR_IS_OTHER = 73, /* of a kind that has no tensors: an image, a document, a database */
+    COFFER_ERR_IS_ELF = 72,         /* ELF: a program or library */
+    COFFER_ERR_IS_OTHER = 73,       /* of a kind that has no tensors: an image, a document, a database */
+    COFFER_ERR_IS_CONVERTIBLE = 74, /* of another format that coffer convert reads: Arrow, ONNX, flax, TensorFlow */
 
     /* reading */
     COFFER_ERR_NO_TENSOR = 80,    /* no tensor of that name */

@@ -2,7 +2,7 @@
 /*
  * What a file is that is not what was expected. Signatures: the Git LFS specification, PKWARE's APPNOTE
  * 4.3, Python's pickletools, ggml's gguf.md, the HDF5 file format specification, NumPy's NEP 1, RFC
- * 1950, RFC 1952, RFC 8878, xz-file-format, lz4_Frame_format, 7zFormat.txt, POSIX's ustar, the System V ABI's ELF, and what
+ * 1950, RFC 1952, RFC 8878, xz-file-format, lz4_Frame_format, 7zFormat.txt, Arrow's columnar format, onnx.proto, MessagePack, POSIX's ustar, the System V ABI's ELF, and what
  * images, documents and databases say of themselves (libpng, ISO 32000, the SQLite file format, ...).
  */
 #include "sniff.h"
@@ -38,6 +38,8 @@ static const sniff_row sniff_rows[] = {
       "this is an HDF5 file, as Keras weights (.h5) are, not a safetensors file: convert it with `coffer convert`" },
     { COFFER_ERR_IS_NUMPY, "\x93NUMPY", 6,
       "this is a NumPy array (.npy), not a safetensors file: convert it with `coffer convert`" },
+    { COFFER_ERR_IS_CONVERTIBLE, "ARROW1\0\0", 8,
+      "this is an Arrow file, not a safetensors file: convert it with `coffer convert`" },
     { COFFER_ERR_IS_ELF,
       "\x7f"
       "ELF",
@@ -197,6 +199,81 @@ static bool sniff_is_zlib(const uint8_t *bytes, size_t size)
            (bytes[1] & 0x20) == 0 && coffer__load_u32le(bytes + 4) != 0;
 }
 
+/* Whether `len` bytes of a text from `at` on, or as many of them as are there, are characters of ASCII that can be seen. */
+static bool sniff_is_word(const uint8_t *bytes, size_t size, size_t at, size_t len)
+{
+    const size_t end = at < size && len < size - at ? at + len : size;
+    for (size_t i = at; i < end; i++) {
+        if (bytes[i] < ' ' || bytes[i] >= 0x7F) {
+            return false;
+        }
+    }
+    return at < size && len > 0;
+}
+
+/* A message of Arrow: four bytes of ones, a size, and a root within it. */
+static bool sniff_is_arrow_message(const uint8_t *bytes, size_t size)
+{
+    if (size < 12 || coffer__load_u32le(bytes) != UINT32_MAX) {
+        return false;
+    }
+    const uint32_t length = coffer__load_u32le(bytes + 4);
+    const uint32_t root = coffer__load_u32le(bytes + 8);
+    return length % 8 == 0 && length <= INT32_MAX && root % 4 == 0 && root >= 4 && root < length;
+}
+
+/* ONNX's message begins with its version, above those of other programs' messages that begin alike; then comes the name of a program,
+   the graph, or the sets of operators. */
+static bool sniff_is_onnx(const uint8_t *bytes, size_t size)
+{
+    if (size < 5 || bytes[0] != 0x08 || bytes[1] < 3 || bytes[1] > 31) {
+        return false;
+    }
+    return bytes[2] == 0x3A || bytes[2] == 0x42 || (bytes[2] == 0x12 && sniff_is_word(bytes, size, 4, bytes[3]));
+}
+
+/* flax begins with a map whose first key is a short text, and its value another map or an array, which is an extension. */
+static bool sniff_is_flax(const uint8_t *bytes, size_t size)
+{
+    const bool small = size > 0 && bytes[0] > 0x80 && bytes[0] < 0x90;
+    const bool large = size > 0 && (bytes[0] == 0xDE || bytes[0] == 0xDF);
+    const size_t at = small ? 1 : large ? (bytes[0] == 0xDE ? 3 : 5) : size;
+    if (at >= size || size - at < 2) {
+        return false;
+    }
+    const bool short_key = bytes[at] >= 0xA0 && bytes[at] <= 0xBF;
+    const size_t key = short_key ? at + 1 : at + 2;
+    const size_t key_len = short_key ? bytes[at] & 0x1Fu : bytes[at + 1];
+    if ((!short_key && bytes[at] != 0xD9) || !sniff_is_word(bytes, size, key, key_len)) {
+        return false;
+    }
+    const size_t value = key + key_len;
+    return value >= size || (bytes[value] >= 0x80 && bytes[value] < 0x90) || bytes[value] == 0xDE ||
+           bytes[value] == 0xDF || (bytes[value] >= 0xC7 && bytes[value] <= 0xC9);
+}
+
+/* The first entry of TensorFlow's table has no key, and tells the number of data files and the version of the whole. */
+static bool sniff_is_tensorflow(const uint8_t *bytes, size_t size)
+{
+    return size >= 8 && bytes[0] == 0 && bytes[1] == 0 && bytes[3] == 0x08 && bytes[5] == 0x1A && bytes[6] == 2 &&
+           bytes[7] == 0x08;
+}
+
+/* What a file is of the formats that coffer convert reads and that have no signature; NULL: none of them. */
+static const char *sniff_convertible(const uint8_t *bytes, size_t size)
+{
+    if (sniff_is_arrow_message(bytes, size)) {
+        return "this is a message of Arrow";
+    }
+    if (sniff_is_onnx(bytes, size)) {
+        return "this looks like an ONNX model";
+    }
+    if (sniff_is_flax(bytes, size)) {
+        return "this looks like MessagePack, as checkpoints of flax are";
+    }
+    return sniff_is_tensorflow(bytes, size) ? "this looks like the index of a TensorFlow checkpoint" : NULL;
+}
+
 coffer_status coffer__sniff_noun(const void *bytes, size_t size, const char **noun)
 {
     for (size_t i = 0; i < sizeof sniff_named / sizeof sniff_named[0]; i++) {
@@ -233,6 +310,11 @@ coffer_status coffer__sniff(const void *bytes, size_t size, coffer_error *err)
             "this is a Python pickle, as older PyTorch checkpoints (.pt, .pth, .bin) are, not a "
             "safetensors file: convert it with `coffer convert`; loading a pickle can run any code that "
             "is in it");
+    }
+    const char *convertible = sniff_convertible(start, size);
+    if (convertible != NULL) {
+        return coffer__fail_at(err, COFFER_ERR_IS_CONVERTIBLE, 0,
+                               "%s, not a safetensors file: convert it with `coffer convert`", convertible);
     }
     if (sniff_is_zeros(start, size < 512 ? size : 512)) {
         return coffer__fail_at(err, COFFER_ERR_IS_ZEROS, 0,

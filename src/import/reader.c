@@ -13,7 +13,8 @@ coffer_status coffer__input_files_read(const coffer__input_files *input, uint32_
                                        uint64_t offset, void *bytes, size_t size, coffer_error *err)
 {
     if (offset > file_size || size > file_size - offset) {
-        coffer__fail_at(err, COFFER_ERR_ARCHIVE, offset, "%z at byte %u reach past the end of the file, which has %z",
+        coffer__fail_at(err, COFFER_ERR_ARCHIVE, offset,
+                        "%z at byte %u reach past the end of the file, which has %z; get the file again",
                         (uint64_t)size, offset, file_size);
         return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, size, offset > file_size ? 0 : file_size - offset);
     }

@@ -58,12 +58,29 @@ static const struct readers_noun {
     { COFFER_ERR_IS_TEXT, "text" },
     { COFFER_ERR_IS_TAR, "an archive (tar) without a checkpoint" },
     { COFFER_ERR_IS_ELF, "a program or library" },
+    { COFFER_ERR_IS_CONVERTIBLE, "a file of a format that can be converted" },
 };
 
 /* For lists of formats, in the order in which they are tried. */
 const coffer__reader *coffer__reader_at(size_t i)
 {
     return i < sizeof readers_table / sizeof readers_table[0] ? readers_table[i] : NULL;
+}
+
+/* Whether a file that begins as one that can be read does not end so: zip's directory stands at the end, tar has whole blocks, and
+   the others are known by their beginnings. */
+static bool readers_is_cut(coffer_status code, const coffer__input_files *input, const uint8_t *tail, size_t tail_size)
+{
+    switch (code) {
+    case COFFER_ERR_IS_ZIP:
+        return !coffer__reader_has(tail, tail_size, "PK\5\6");
+    case COFFER_ERR_IS_TAR:
+        return input->size % 512 != 0;
+    case COFFER_ERR_IS_CONVERTIBLE:
+        return true;
+    default:
+        return false;
+    }
 }
 
 /* Says what a file is that nobody reads: most such files are one of a few mistakes. */
@@ -81,10 +98,11 @@ static coffer_status readers_none(const coffer__input_files *input, const uint8_
                                named == COFFER_ERR_IS_COMPRESSED ? ": unpack it first" : "");
     }
     const coffer_status code = coffer__sniff(head, head_size, NULL);
+    const bool cut = readers_is_cut(code, input, head + head_size, tail_size);
     for (size_t i = 0; i < sizeof readers_nouns / sizeof readers_nouns[0]; i++) {
         if (readers_nouns[i].code == code) {
-            return coffer__fail_at(err, COFFER_ERR_UNKNOWN_INPUT, 0, "no reader knows this file; it looks like %s",
-                                   readers_nouns[i].noun);
+            return coffer__fail_at(err, COFFER_ERR_UNKNOWN_INPUT, 0, "no reader knows this file; it looks like %s%s",
+                                   readers_nouns[i].noun, cut ? ", and its end is missing: get the file again" : "");
         }
     }
     return coffer__fail_at(err, COFFER_ERR_UNKNOWN_INPUT, 0,

@@ -90,6 +90,7 @@ def bad_files(path):
         "IS_TAR": b"model/config.json".ljust(257, b"\0") + b"ustar\x0000" + bytes(248),
         "IS_ELF": b"\x7fELF\2\1\1" + bytes(57),
         "IS_OTHER": b"\x89PNG\r\n\x1a\n" + bytes(60),
+        "IS_CONVERTIBLE": b"ARROW1\0\0" + bytes(56),
         "IS_HTML": b"<!DOCTYPE html><html><body>Not found</body></html>",
         "IS_JSON": b'{"error": "Repository not found", "status": 404}',
         "IS_LFS_POINTER": b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 123\n",

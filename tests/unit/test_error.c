@@ -60,6 +60,7 @@ static void test_every_status_has_its_name(void **state)
         COFFER_ERR_IS_TAR,
         COFFER_ERR_IS_ELF,
         COFFER_ERR_IS_OTHER,
+        COFFER_ERR_IS_CONVERTIBLE,
         COFFER_ERR_NO_TENSOR,
         COFFER_ERR_NOT_MAPPED,
         COFFER_ERR_BUFFER_SIZE,

@@ -48,6 +48,7 @@ static const struct signature {
     { COFFER_ERR_IS_COMPRESSED, "\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff", 13 },
     { COFFER_ERR_IS_COMPRESSED, "7z\xbc\xaf\x27\x1c", 6 },
     { COFFER_ERR_IS_COMPRESSED, "Rar!\x1a\x07", 6 },
+    { COFFER_ERR_IS_CONVERTIBLE, "ARROW1\0\0", 8 },
     { COFFER_ERR_IS_OTHER, "\x89PNG\r\n\x1a\n", 8 },
     { COFFER_ERR_IS_OTHER, "\xff\xd8\xff", 3 },
     { COFFER_ERR_IS_OTHER, "GIF8", 4 },
@@ -103,6 +104,57 @@ static void test_zlib(void **state)
     assert_int_not_equal(sniffed("\x78\x9d*****1", 8), COFFER_ERR_IS_COMPRESSED);
     assert_int_not_equal(sniffed("\x78\x20*****1", 8), COFFER_ERR_IS_COMPRESSED); /* with a dictionary */
     assert_int_equal(sniffed("\x78\x9c\1\0\0\0\0\0", 8), COFFER_OK);
+}
+
+/* Formats without a signature: enough of their beginnings to tell them from lengths of headers. */
+static void test_convertible(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } good[] = {
+        { "\xff\xff\xff\xff\x08\0\0\0\4\0\0\0", 12 },
+        { "\x08\x07\x12\7pytorch", 11 },
+        { "\x08\x0a\x12\7pyt", 7 },
+        { "\x08\x0a\x3a\x10\x0a", 5 },
+        { "\x08\x03\x42\x04\x0a", 5 },
+        { "\x81\xa6params\x82", 9 },
+        { "\x81\xa6p r", 5 },
+        { "\xde\0\x10\xa1w\xc7", 6 },
+        { "\x81\xd9\x20"
+          "12345678901234567890123456789012\xc7",
+          36 },
+        { "\xdf\0\0\0\x10\xa1w\xde", 8 },
+        { "\0\0\6\x08\1\x1a\2\x08\1", 9 },
+    };
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } bad[] = {
+        { "\xff\xff\xff\xff\x09\0\0\0\4\0\0\0", 12 },
+        { "\xff\xff\xff\xff\x08\0\0\0\x08\0\0\0", 12 },
+        { "\xff\xff\xff\xff\x08\0\0\0\4\0\0", 11 },
+        { "\x08\x02\x12\7pytorch", 11 },
+        { "\x08\x07\x12\7py\1orch", 11 },
+        { "\x08\x07\x12\0", 4 },
+        { "\x08\x07\x13\7pytorch", 11 },
+        { "\x80\xa6params\x82", 9 },
+        { "\x81\xa0\x82", 3 },
+        { "\x81\xa6par\nms\x82", 9 },
+        { "\x81\xa6params\xc0", 9 },
+        { "\x81", 1 },
+        { "\x81\xa6", 2 },
+        { "\xde\0\x10", 3 },
+        { "\0\0\6\x08\1\x1a\2", 7 },
+        { "\0\1\6\x08\1\x1a\2\x08", 8 },
+    };
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(sniffed(good[i].bytes, good[i].size), COFFER_ERR_IS_CONVERTIBLE);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_not_equal(sniffed(bad[i].bytes, bad[i].size), COFFER_ERR_IS_CONVERTIBLE);
+    }
 }
 
 /* One bit of a signature changed, and it is none. */
@@ -236,9 +288,10 @@ static void test_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_signatures), cmocka_unit_test(test_zlib),  cmocka_unit_test(test_nearly_signatures),
-        cmocka_unit_test(test_pickles),    cmocka_unit_test(test_zeros), cmocka_unit_test(test_tar),
-        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_signatures),  cmocka_unit_test(test_zlib),
+        cmocka_unit_test(test_convertible), cmocka_unit_test(test_nearly_signatures),
+        cmocka_unit_test(test_pickles),     cmocka_unit_test(test_zeros),
+        cmocka_unit_test(test_tar),         cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

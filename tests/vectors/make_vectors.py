@@ -726,6 +726,11 @@ def foreign():
     raw("IS_COMPRESSED", 0, "7z", b"7z\xbc\xaf\x27\x1c\0\4" + data(40), "bin")
     raw("IS_OTHER", 0, "png", b"\x89PNG\r\n\x1a\n" + data(40), "bin")
     raw("IS_OTHER", 0, "sqlite", b"SQLite format 3\0" + data(40), "bin")
+    raw("IS_CONVERTIBLE", 0, "arrow", b"ARROW1\0\0" + data(40), "bin")
+    raw("IS_CONVERTIBLE", 0, "arrow_message", b"\xff\xff\xff\xff\x38\0\0\0\x10\0\0\0" + data(40), "bin")
+    raw("IS_CONVERTIBLE", 0, "onnx", b"\x08\x07\x12\x07pytorch\x1a\x032.1:" + data(40), "bin")
+    raw("IS_CONVERTIBLE", 0, "flax", b"\x81\xa6params\x82\xa4bias\xc7" + data(40), "bin")
+    raw("IS_CONVERTIBLE", 0, "tensorflow", b"\0\0\6\x08\1\x1a\2\x08\1" + data(40), "bin")
 
 
 # ---- The directory -------------------------------------------------------------------------------------------------

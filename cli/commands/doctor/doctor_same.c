@@ -100,9 +100,9 @@ doctor_same doctor_compare_file(doctor *d, const char *path, const char *model_p
    server said, or zeros, are none. */
 static bool may_have_tensors(const coffer_mended_file *mended)
 {
-    static const coffer_status kinds[] = { COFFER_ERR_IS_ZIP,  COFFER_ERR_IS_PICKLE,    COFFER_ERR_IS_GGUF,
-                                           COFFER_ERR_IS_HDF5, COFFER_ERR_IS_NUMPY,     COFFER_ERR_IS_TAR,
-                                           COFFER_ERR_IS_ELF,  COFFER_ERR_IS_COMPRESSED };
+    static const coffer_status kinds[] = { COFFER_ERR_IS_ZIP,  COFFER_ERR_IS_PICKLE,     COFFER_ERR_IS_GGUF,
+                                           COFFER_ERR_IS_HDF5, COFFER_ERR_IS_NUMPY,      COFFER_ERR_IS_TAR,
+                                           COFFER_ERR_IS_ELF,  COFFER_ERR_IS_COMPRESSED, COFFER_ERR_IS_CONVERTIBLE };
     bool may = mended->tensors;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         may = may || mended->looks == kinds[i];

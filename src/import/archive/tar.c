@@ -199,7 +199,7 @@ static coffer_status tar_pass(coffer__tar *tar, uint64_t size, coffer_error *err
     uint64_t padded = 0;
     if (!coffer__round_up_u64(size, COFFER__TAR_BLOCK, &padded) || size > tar->size - tar->at) {
         return coffer__fail_at(err, COFFER_ERR_ARCHIVE, tar->at,
-                               "a member of the archive reaches past the end of the file");
+                               "a member of the archive reaches past the end of the file; get the file again");
     }
     tar->at = padded > tar->size - tar->at ? tar->size : tar->at + padded;
     return COFFER_OK;
@@ -249,6 +249,7 @@ coffer_status coffer__tar_next(coffer__tar *tar, coffer__tar_member *member, boo
         }
         if (tar_is_end(head)) {
             tar->at += COFFER__TAR_BLOCK;
+            tar->ended = true;
             return COFFER_OK;
         }
         if (head[0] == 0 || i > TAR_MAX_DESCRIPTIONS || !coffer__tar_is_head(head) || !tar_size(head + 124, &size)) {

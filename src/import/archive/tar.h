@@ -39,6 +39,7 @@ typedef struct coffer__tar {
     uint32_t file;
     uint64_t size; /* of the file */
     uint64_t at;   /* of the next head */
+    bool ended;    /* a block of zeros was met, with which archives end; a file that was cut has none */
 } coffer__tar;
 
 /* Whether 512 bytes are a head, by their checksum. */

@@ -114,7 +114,8 @@ coffer_status coffer__zip_find_end(const uint8_t *tail, size_t tail_size, uint64
     }
     const uint64_t last = origin + tail_at + tail_size;
     return found ? COFFER_OK
-                 : coffer__fail_at(err, COFFER_ERR_ARCHIVE, last,
-                                   "the archive has no end record among its last %u bytes: it was cut",
-                                   (uint64_t)tail_size);
+                 : coffer__fail_at(
+                       err, COFFER_ERR_ARCHIVE, last,
+                       "the archive has no end record among its last %u bytes: it was cut; get the file again",
+                       (uint64_t)tail_size);
 }

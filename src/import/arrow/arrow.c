@@ -129,7 +129,7 @@ static coffer_status arrow_load(const arrow_reading *arrow, uint64_t at, uint64_
         return arrow_fail(at, "a message or the footer is larger than 16 MiB", err);
     }
     if (at > arrow->input->size || size > arrow->input->size - at) {
-        return arrow_fail(at, "a message reaches past the end of the file", err);
+        return arrow_fail(at, "a message reaches past the end of the file; get the file again", err);
     }
     *bytes = coffer__alloc_array(allocator, (size_t)size, 1, err);
     if (*bytes == NULL) {
@@ -145,7 +145,7 @@ static coffer_status arrow_read_message(arrow_reading *arrow, uint64_t at, coffe
 {
     uint8_t prefix[8];
     if (at > arrow->input->size) {
-        return arrow_fail(arrow->input->size, "a message begins past the end of the file", err);
+        return arrow_fail(arrow->input->size, "a message begins past the end of the file; get the file again", err);
     }
     coffer_status status =
         coffer__input_files_read(arrow->input, 0, arrow->input->size, at, prefix, sizeof prefix, err);
@@ -165,7 +165,8 @@ static coffer_status arrow_read_message(arrow_reading *arrow, uint64_t at, coffe
     arrow->body = at + 8 + size;
     arrow->body_size = coffer__flat_number(&arrow->flat, *message, MESSAGE_BODY, 8, 0);
     if (message->at == 0 || arrow->body_size > arrow->input->size - arrow->body) {
-        return arrow_fail(at, "a message has no table, or a body that reaches past the end of the file", err);
+        return arrow_fail(
+            at, "a message has no table, or a body that reaches past the end of the file; get the file again", err);
     }
     arrow->end = arrow->body + arrow->body_size;
     return COFFER_OK;
@@ -532,7 +533,7 @@ static coffer_status arrow_read_file(arrow_reading *arrow, coffer_error *err)
     uint8_t end[10];
     const uint64_t size = arrow->input->size;
     if (size < ARROW_FEWEST) {
-        return arrow_fail(0, "it ends before its footer", err);
+        return arrow_fail(0, "it ends before its footer; get the file again", err);
     }
     coffer_status status = coffer__input_files_read(arrow->input, 0, size, size - sizeof end, end, sizeof end, err);
     if (status != COFFER_OK) {
@@ -540,7 +541,7 @@ static coffer_status arrow_read_file(arrow_reading *arrow, coffer_error *err)
     }
     const uint32_t footer = coffer__load_u32le(end);
     if (memcmp(end + 4, "ARROW1", 6) != 0 || footer > size - 18) {
-        return arrow_fail(size - sizeof end, "it does not end with a footer", err);
+        return arrow_fail(size - sizeof end, "it does not end with a footer; get the file again", err);
     }
     status = arrow_load(arrow, size - 10 - footer, footer, &arrow->footer, &arrow->footer_size, err);
     if (status != COFFER_OK) {

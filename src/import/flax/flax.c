@@ -132,7 +132,11 @@ static coffer_status flax_take(flax_reading *flax, uint64_t end, coffer__msgpack
     uint64_t least = 0;
     switch (object->kind) {
     case COFFER__MSGPACK_NONE:
-        return flax_fail(flax, "there is no object where one begins", err);
+        return flax_fail(flax,
+                         left < COFFER__MSGPACK_MAX_HEAD && end == flax->window->file_size
+                             ? "there is no object where one begins, or the file ends within it; get the file again"
+                             : "there is no object where one begins",
+                         err);
     case COFFER__MSGPACK_MAP:
         least = object->length > UINT64_MAX / 2 ? UINT64_MAX : 2 * object->length;
         break;
@@ -146,7 +150,11 @@ static coffer_status flax_take(flax_reading *flax, uint64_t end, coffer__msgpack
         break;
     }
     if (least > left - object->size) {
-        return flax_fail(flax, "an object reaches past the end of the one that it is in", err);
+        return flax_fail(flax,
+                         end == flax->window->file_size
+                             ? "an object reaches past the end of the file; get the file again"
+                             : "an object reaches past the end of the one that it is in",
+                         err);
     }
     flax->at += object->size;
     return COFFER_OK;

@@ -309,7 +309,7 @@ static coffer_status gguf_check_places(const gguf_reading *gguf, uint64_t begin,
             return gguf_fail_tensor(gguf, tensor, "two tensors share bytes", err);
         }
         if (tensor->offset > capacity || tensor->size > capacity - tensor->offset) {
-            return gguf_fail_tensor(gguf, tensor, "a tensor lies beyond the end of the file", err);
+            return gguf_fail_tensor(gguf, tensor, "a tensor lies beyond the end of the file; get the file again", err);
         }
         const uint64_t next = i + 1 < gguf->tensor_count ? gguf->tensors[order[i + 1]].offset : 0;
         if (!gguf_type_fits(gguf, tensor, next)) {

@@ -43,7 +43,7 @@ static coffer_status gguf_fail_at(const coffer__gguf_in *in, const char *what, c
 /* One message for all ways in which a file can be too short: its place says which. */
 static coffer_status gguf_fail_short(const coffer__gguf_in *in, coffer_error *err)
 {
-    return gguf_fail_at(in, "it ends within its keys or the list of its tensors", err);
+    return gguf_fail_at(in, "it ends within its keys or the list of its tensors; get the file again", err);
 }
 
 /* Has the next `size` bytes in the window, at most as many as it has space for. The window begins again at the place
@@ -159,7 +159,7 @@ coffer_status coffer__gguf_head(coffer__gguf_in *in, uint64_t *tensors, uint64_t
     /* Divided and not multiplied: a product with a count of the file's could wrap to a small number. */
     const uint64_t left = coffer__gguf_left(in);
     if (*tensors > left / GGUF_MIN_INFO || *pairs > left / GGUF_MIN_PAIR) {
-        return gguf_fail_at(in, "it counts more tensors or keys than it has bytes for", err);
+        return gguf_fail_at(in, "it counts more tensors or keys than it has bytes for; get the file again", err);
     }
     return COFFER_OK;
 }

@@ -163,7 +163,7 @@ static coffer_status hdf5_place(coffer__hdf5 *h, uint64_t base, uint64_t end, ui
         return coffer__hdf5_refuse(h, 0, "a base address other than 0", err);
     }
     if (end > h->size) {
-        coffer__hdf5_fail(h, h->size, "it was cut: its end is missing", err);
+        coffer__hdf5_fail(h, h->size, "it was cut: its end is missing; get the file again", err);
         return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, end, h->size);
     }
     h->root = root;
@@ -181,7 +181,7 @@ static coffer_status hdf5_superblock(coffer__hdf5 *h, coffer_error *err)
     const unsigned version = head[8];
     const bool old = version == 0;
     if (!coffer__hdf5_is(head, have) || have < (old ? 96 : 48)) {
-        return coffer__hdf5_fail(h, 0, "it is too short", err);
+        return coffer__hdf5_fail(h, 0, "it is too short; get the file again", err);
     }
     if (!old && version != 2 && version != 3) {
         return coffer__fail_at(err, COFFER_ERR_UNSUPPORTED, h->start + 8,

@@ -26,6 +26,9 @@
 
 #define ONNX_DEPTH 64u
 
+/* The number of the field of a model that is its graph. */
+#define ONNX_MODEL_GRAPH 7
+
 typedef enum onnx_kind { ONNX_MODEL, ONNX_GRAPH, ONNX_FUNCTION, ONNX_NODE, ONNX_ATTRIBUTE } onnx_kind;
 
 /* A message that is being read. */
@@ -66,7 +69,7 @@ static const struct {
     uint8_t role;
     uint8_t kind;
 } onnx_fields[] = {
-    { ONNX_MODEL, 7, ONNX_ENTER, ONNX_GRAPH },
+    { ONNX_MODEL, ONNX_MODEL_GRAPH, ONNX_ENTER, ONNX_GRAPH },
     { ONNX_MODEL, 14, ONNX_PROPERTY, 0 },
     { ONNX_MODEL, 20, ONNX_TRAINING, 0 },
     { ONNX_MODEL, 25, ONNX_ENTER, ONNX_FUNCTION },
@@ -367,6 +370,10 @@ static coffer_status onnx_read_model(onnx_reading *onnx, coffer_error *err)
     status = onnx_walk(onnx, err);
     if (status != COFFER_OK) {
         return status;
+    }
+    /* A message may end after any of its fields, so a model that was cut there is a sound one without its graph. */
+    if ((onnx->open[0].seen & 1u << ONNX_MODEL_GRAPH) == 0 && !wants->scan) {
+        return onnx_damaged(onnx->base.input->size, "it ends before its graph; get the file again", err);
     }
     status = coffer__onnx_put_externals(&onnx->base, err);
     if (status != COFFER_OK) {

@@ -459,7 +459,7 @@ static coffer_status onnx_put_external(coffer__onnx *onnx, const onnx_tensor *te
         return status;
     }
     if (tensor->offset > file_size || size > file_size - tensor->offset) {
-        return onnx_fail(tensor, "reaches past the end of the file that its elements are in", err);
+        return onnx_fail(tensor, "reaches past the end of the file that its elements are in; get that file again", err);
     }
     coffer__onnx_external *externals =
         coffer__grow_array(onnx->rows.plan->allocator, onnx->externals, onnx->external_count, &onnx->external_capacity,

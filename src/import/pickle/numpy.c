@@ -90,7 +90,7 @@ static coffer_status numpy_read_header(const numpy_reading *in, numpy_array *arr
     }
     /* Still: the file ends before its header does. */
     if (status == COFFER_NEED_MORE) {
-        return numpy_fail(in, array, COFFER_ERR_ARRAY, array->size, "it ends within its header");
+        return numpy_fail(in, array, COFFER_ERR_ARRAY, array->size, "it ends within its header; get the file again");
     }
     return status == COFFER_OK ? COFFER_OK
                                : numpy_fail(in, array, COFFER_ERR_ARRAY, array->npy.fault_at, array->npy.fault);
@@ -267,7 +267,9 @@ static coffer_status numpy_put_row(const numpy_reading *in, numpy_array *array)
        anything. */
     if (!numpy_size(npy, &size) || size != array->size - npy->size) {
         status = numpy_fail(in, array, COFFER_ERR_ARRAY, npy->size,
-                            "its shape and type make another number of bytes than there are");
+                            size < array->size - npy->size
+                                ? "its shape and type make another number of bytes than there are"
+                                : "its shape and type make another number of bytes than there are; get the file again");
         return coffer__fail_sizes(in->err, status, size, array->size - npy->size);
     }
     numpy_set_dimensions(npy, size, dimensions);

@@ -52,7 +52,8 @@ static coffer_status pickle_range_read(void *ctx, uint64_t offset, void *bytes, 
 {
     const pickle_range *range = ctx;
     if (offset > range->size || size > range->size - offset) {
-        return coffer__fail_at(err, COFFER_ERR_PICKLE, range->at + range->size, "the pickle is cut off");
+        return coffer__fail_at(err, COFFER_ERR_PICKLE, range->at + range->size,
+                               "the pickle is cut off; get the file again");
     }
     if (range->bytes != NULL) {
         memcpy(bytes, range->bytes + offset, size);

@@ -64,7 +64,7 @@ static coffer_status op_frame(coffer__pickle *p, unsigned unused)
         return coffer__pickle_fail(p, "a frame begins within another one");
     }
     if (size > p->bytes.size - p->position) {
-        return coffer__pickle_fail(p, "a frame reaches past the end");
+        return coffer__pickle_fail(p, "a frame reaches past the end; get the file again");
     }
     p->frame_end = p->position + size;
     return COFFER_OK;
@@ -164,7 +164,7 @@ static coffer_status pickle_step(coffer__pickle *p, bool *stopped)
     const uint8_t *opcode = NULL;
     p->opcode_at = p->position;
     if (p->position == p->bytes.size) {
-        return coffer__pickle_fail(p, "it ends without STOP: it is damaged, or was cut");
+        return coffer__pickle_fail(p, "it ends without STOP: it is damaged, or was cut; get the file again");
     }
     coffer_status status = coffer__pickle_take(p, 1, &opcode);
     if (status != COFFER_OK) {

@@ -24,7 +24,7 @@ static uint64_t stream_left(const coffer__pickle *p)
 
 static coffer_status stream_ends(const coffer__pickle *p)
 {
-    coffer__pickle_fail(p, "it ends in the middle of an opcode: it is damaged, or was cut");
+    coffer__pickle_fail(p, "it ends in the middle of an opcode: it is damaged, or was cut; get the file again");
     return COFFER_ERR_PICKLE;
 }
 

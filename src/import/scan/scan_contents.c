@@ -560,7 +560,8 @@ static coffer_status contents_look(contents *c, contents_frame *frame, contents_
     /* A scan goes on past members whose sizes are lies. */
     if (contents_is_stored(member) &&
         (member->at > frame->input.size || member->size > frame->input.size - member->at)) {
-        return contents_put(frame, member, COFFER_WEIGHT_DANGER, "%q reaches past the end of the file", err);
+        return contents_put(frame, member, COFFER_WEIGHT_DANGER,
+                            "%q reaches past the end of the file; get the file again", err);
     }
     return contents_by_head(c, frame, member, head, size, err);
 }

@@ -266,7 +266,7 @@ static coffer_status tf_read_footer(const tf_table *table, tf_handle *other, tf_
     uint8_t footer[COFFER__TF_FOOTER];
     const uint64_t size = table->input->size;
     if (size < sizeof footer) {
-        return tf_fail(0, "it is too short", err);
+        return tf_fail(0, "it is too short; get the file again", err);
     }
     const coffer_status status =
         coffer__input_files_read(table->input, 0, size, size - sizeof footer, footer, sizeof footer, err);

@@ -195,7 +195,8 @@ static coffer_status dcp_read_part(dcp_reading *in, const coffer__dcp_part *part
     }
     if (part->at > file->size || part->size > file->size - part->at) {
         status = dcp_fail_part(in, part, COFFER_ERR_ARCHIVE,
-                               "the part of tensor %q that begins at %s lies beyond the end of its file, which was cut",
+                               "the part of tensor %q that begins at %s lies beyond the end of its file, which was "
+                               "cut; get that file again",
                                err);
         return coffer__fail_sizes(err, status, part->at + part->size, file->size);
     }
@@ -359,7 +360,7 @@ static coffer_status dcp_scan_place(dcp_reading *in, const coffer__dcp_place *pl
     if (place->at > file->size || place->size > file->size - place->at) {
         return coffer__import_plan_put_finding(
             in->file->plan, COFFER_WEIGHT_DANGER, file->number, file->size, "",
-            "%q was not looked at: it lies beyond the end of the file, which was cut", place->name,
+            "%q was not looked at: it lies beyond the end of the file, which was cut; get the file again", place->name,
             place->name != NULL ? coffer__text_len(place->name) : 0, err);
     }
     coffer__reader_file part = dcp_whole(in, file);

@@ -99,7 +99,10 @@ static coffer_status nemo_find(nemo_archive *archive, const coffer__input_files 
         }
     }
     return archive->found ? COFFER_OK
-                          : coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive (tar) has no %q, as models of NeMo have",
+                          : coffer__fail(err, COFFER_ERR_ARCHIVE,
+                                         tar.ended ? "the archive (tar) has no %q, as models of NeMo have"
+                                                   : "the archive (tar) has no %q, as models of NeMo have, and no "
+                                                     "end: it was cut; get the file again",
                                          nemo_weights, sizeof nemo_weights - 1);
 }
 

@@ -201,7 +201,8 @@ static coffer_status torch_stream_find_storage(torch_stream *t, const coffer__st
     const coffer__import_plan_piece piece = torch_stream_piece(t, stored->size);
     const uint64_t left = t->text != NULL ? piece.stored_size : t->end - t->at;
     if (stored->size > left) {
-        coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at, "storage %q is cut off: the file ends within it", stored->key,
+        coffer__fail_at(err, COFFER_ERR_ARCHIVE, t->at,
+                        "storage %q is cut off: the file ends within it; get the file again", stored->key,
                         stored->key_len);
         return coffer__fail_sizes(err, COFFER_ERR_ARCHIVE, stored->size, left);
     }

@@ -187,7 +187,10 @@ static coffer_status tar_read_members(torch_tar *t, coffer_error *err)
     }
     return t->storages.there && t->tensors.there && t->pickle.there
                ? COFFER_OK
-               : coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive lacks storages, tensors or pickle");
+               : coffer__fail(err, COFFER_ERR_ARCHIVE,
+                              tar.ended ? "the archive lacks storages, tensors or pickle"
+                                        : "the archive lacks storages, tensors or pickle, and its end: it was cut; get "
+                                          "the file again");
 }
 
 /* ---- what is within members ---------------------------------------------------------------------------------------- */
