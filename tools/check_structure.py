@@ -86,7 +86,7 @@ THREAD_START = re.compile(r"\b(coffer__os_thread_\w*(start|create)\w*|pthread_cr
 # What the objects of the pure rooms may want from outside: four functions of libc (their checked twins too, which compilers put in
 # their place where _FORTIFY_SOURCE is on by default) and the compiler's own helpers.
 CORE_UNDEFINED = re.compile(
-    r"(__)?(memcpy|memmove|memset|memcmp)(_chk)?|_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)")
+    r"(__)?(memcpy|memmove|memset|memcmp)(_chk)?|_GLOBAL_OFFSET_TABLE_|__stack_chk_(fail|guard)|__popcountdi2|__cpu_(model|indicator_init)")
 
 # The rooms of the page, and which of them a file's values may come from; types may come from anywhere.
 WEB_ROOMS = {"base": set(), "model": {"base"}, "worker": {"base", "model"}, "views": {"base", "model"}}
