@@ -146,7 +146,7 @@ static coffer_status carry_put(carry_run *run, size_t k, size_t i, const carry_p
        way. */
     const bool whole = !gathered && size == storage->size && coffer__import_plan_is_plain(run->plan, storage);
     if (run->crcs != NULL && whole && run->checked[row->storage] == CARRY_UNCHECKED &&
-        carry_first_piece(run, storage)->has_crc) {
+        carry_first_piece(run, storage)->crc_kind != COFFER__CRC_NONE) {
         run->checked[row->storage] = CARRY_CHECKED;
         run->sums[k] = (coffer__checksum){ .crc32 = coffer__crc_of(run->crcs, carry_first_piece(run, storage)) };
         run->carries[k].row.checksum = &run->sums[k];
@@ -241,7 +241,7 @@ static bool carry_is_unchecked(const carry_run *run, uint32_t number)
 {
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(run->plan) + number;
     return run->checked[number] == CARRY_UNCHECKED && coffer__import_plan_is_plain(run->plan, storage) &&
-           carry_first_piece(run, storage)->has_crc;
+           carry_first_piece(run, storage)->crc_kind != COFFER__CRC_NONE;
 }
 
 /* Puts a storage of row order[i], its own or that of a part, into a group of those that are read for their CRCs alone.
@@ -315,8 +315,8 @@ static coffer_status carry_check_rest(carry_run *run, coffer_error *err)
         const coffer__import_plan_row *row = carry_row(run, i);
         const coffer__import_plan_storage *storage = carry_storage_of(run, row);
         coffer_status status = carry_check_storage(run, i, row->storage, err);
-        for (uint32_t k = 0; k < storage->part_count && status == COFFER_OK; k++) {
-            const coffer__import_plan_part *part = coffer__import_plan_parts(run->plan) + storage->first_part + k;
+        for (uint32_t k = 0; k < coffer__import_plan_part_count(storage) && status == COFFER_OK; k++) {
+            const coffer__import_plan_part *part = coffer__import_plan_parts(run->plan) + storage->first + k;
             status = carry_check_storage(run, i, part->storage, err);
         }
         if (status != COFFER_OK) {
