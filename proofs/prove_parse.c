@@ -4,6 +4,7 @@
  * header in which every question mark stands for any byte at all.
  */
 #include "format.h"
+#include "parse.h"
 #include "prove.h"
 
 #include <stddef.h>

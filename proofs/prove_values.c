@@ -82,7 +82,6 @@ int main(void)
     //@ loop unroll 64;
     for (int number = -1; number <= COFFER_DTYPE_COUNT + 1; number++) {
         const coffer_dtype dtype = (coffer_dtype)number;
-        coffer__dtype_least_normal(dtype);
         if (coffer_dtype_bits(dtype) == 0) {
             continue;
         }

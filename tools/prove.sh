@@ -37,7 +37,9 @@ strides 1 6000 box.c ../../proofs/fail.c
 slice_text 1 30000 slice_text.c ../../proofs/fail.c
 error 1 30000 error.c text.c
 values 1 30000 values.c dtype.c
-sniff 1 30000 sniff.c ../../proofs/fail.c
+sniff 1 30000 sniff.c text.c ../../proofs/fail.c
+writing 1 30000 writing.c hex.c base64.c json.c alloc.c text.c ../../proofs/fail.c
+floats 1 30000 floats.c
 END
 }
 

@@ -34,7 +34,7 @@
 /* The piece that is being decoded. Only while `piece` is below the storage's count. */
 static const coffer__import_plan_piece *decode_piece(const coffer__decoder *decode)
 {
-    return coffer__import_plan_pieces(decode->plan) + decode->storage->first_piece + decode->piece;
+    return coffer__import_plan_pieces(decode->plan) + decode->storage->first + decode->piece;
 }
 
 /* What messages call the storage. */
@@ -60,8 +60,8 @@ coffer_status coffer__decode_mismatch(const coffer__import_plan *plan, const cof
     const char *name = coffer__import_plan_text(plan, storage->name, &name_len);
     coffer__fail_at(err, COFFER_ERR_CHECKSUM, piece->offset,
                     "%q, at byte %u, has the %s %x, and the %s records %x: its bytes are damaged", name, name_len,
-                    piece->offset, piece->castagnoli ? "CRC-32C" : "CRC-32", (uint64_t)actual,
-                    piece->castagnoli ? "checkpoint" : "archive", (uint64_t)piece->crc);
+                    piece->offset, piece->crc_kind == COFFER__CRC_32C ? "CRC-32C" : "CRC-32", (uint64_t)actual,
+                    piece->crc_kind == COFFER__CRC_32C ? "checkpoint" : "archive", (uint64_t)piece->crc);
     return coffer__fail_sizes(err, COFFER_ERR_CHECKSUM, piece->crc, actual);
 }
 
@@ -79,7 +79,7 @@ void coffer__crcs_close(coffer__crcs *crcs)
 
 const coffer__crc32 *coffer__crc_of(const coffer__crcs *crcs, const coffer__import_plan_piece *piece)
 {
-    return piece->castagnoli ? &crcs->crc32c : &crcs->crc32;
+    return piece->crc_kind == COFFER__CRC_32C ? &crcs->crc32c : &crcs->crc32;
 }
 
 /* ---- libraries --------------------------------------------------------------------------------------------------- */
@@ -343,7 +343,7 @@ static bool decode_undo(coffer__decoder *decode, decode_undoing *chunk, unsigned
     case COFFER__FILTER_DEFLATE:
         return decode_undo_deflate(decode, chunk, (size_t)piece->size + more);
     case COFFER__FILTER_SHUFFLE:
-        coffer__unshuffle(chunk->capacities[chunk->next], chunk->bytes, chunk->size, piece->unit);
+        coffer__unshuffle(chunk->capacities[chunk->next], chunk->bytes, chunk->size, piece->as.chunk.unit);
         chunk->bytes = chunk->capacities[chunk->next];
         chunk->next ^= 1;
         return true;
@@ -362,10 +362,10 @@ static bool decode_undo_all(coffer__decoder *decode, decode_undoing *chunk)
 {
     const coffer__import_plan_piece *piece = decode_piece(decode);
     for (unsigned k = COFFER__FILTERS_MAX; k > 0; k--) {
-        const unsigned filter = coffer__filter_at(piece->filters, k - 1);
+        const unsigned filter = coffer__filter_at(piece->as.chunk.filters, k - 1);
         size_t more = 0;
         for (unsigned i = 0; i + 1 < k; i++) {
-            more += coffer__filter_at(piece->filters, i) == COFFER__FILTER_FLETCHER32 ? 4 : 0;
+            more += coffer__filter_at(piece->as.chunk.filters, i) == COFFER__FILTER_FLETCHER32 ? 4 : 0;
         }
         if (filter != COFFER__FILTER_NONE && !decode_undo(decode, chunk, filter, more)) {
             return false;
@@ -510,7 +510,7 @@ static size_t decode_element(coffer__decoder *decode)
     const uint8_t *packed = decode->packed + decode->packed_at;
     const size_t size = decode->packed_end - decode->packed_at;
     if (piece->coding == COFFER__CODING_NUMBERS) {
-        decode->element_size = coffer__dtype_info_of(piece->dtype)->bits / 8u;
+        decode->element_size = coffer__dtype_info_of(piece->as.numbers.dtype)->bits / 8u;
         return coffer__number_decode(piece, packed, size, decode->element);
     }
     return coffer__pickle_byte(piece->coding == COFFER__CODING_QUOTED, (const char *)packed, size,
@@ -644,7 +644,7 @@ static coffer_status decode_finish_piece(coffer__decoder *decode, coffer_error *
     if (status != COFFER_OK) {
         return status;
     }
-    if (decode->crcs != NULL && piece->has_crc && decode->crc != piece->crc) {
+    if (decode->crcs != NULL && piece->crc_kind != COFFER__CRC_NONE && decode->crc != piece->crc) {
         return coffer__decode_mismatch(decode->plan, decode->storage, piece, decode->crc, err);
     }
     decode_close_piece(decode);
@@ -705,7 +705,7 @@ coffer_status coffer__decode_next(coffer__decoder *decode, uint8_t *bytes, size_
 {
     size_t done = 0;
     /* Pieces without bytes are opened and finished, too: they have ends that can be wrong. */
-    while (decode->piece < decode->storage->piece_count) {
+    while (decode->piece < decode->storage->count) {
         coffer_status status = decode->open ? COFFER_OK : decode_open_piece(decode, err);
         const uint64_t left = decode_piece(decode)->size - decode->made;
         const size_t take = size - done < left ? size - done : (size_t)left;

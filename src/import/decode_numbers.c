@@ -24,19 +24,19 @@ static bool numbers_are_known(coffer_dtype dtype)
 
 bool coffer__numbers_fit(const coffer__import_plan_piece *piece)
 {
-    if ((unsigned)piece->dtype > COFFER_DTYPE_COUNT || !numbers_are_known(piece->dtype) || piece->has_crc ||
-        piece->blocks > 127) {
+    if ((unsigned)piece->as.numbers.dtype > COFFER_DTYPE_COUNT || !numbers_are_known(piece->as.numbers.dtype) ||
+        piece->crc_kind != COFFER__CRC_NONE || piece->as.numbers.tag > 127) {
         return false;
     }
-    const uint64_t width = coffer__dtype_info_of(piece->dtype)->bits / 8;
+    const uint64_t width = coffer__dtype_info_of(piece->as.numbers.dtype)->bits / 8;
     const uint64_t count = piece->size / width;
-    const unsigned kind = piece->blocks & 7;
+    const unsigned kind = piece->as.numbers.tag & 7;
     if (piece->size % width != 0) {
         return false;
     }
-    if (numbers_are_floats(piece->dtype)) {
+    if (numbers_are_floats(piece->as.numbers.dtype)) {
         uint64_t stored = 0;
-        return kind == (width == 4 ? COFFER__WIRE_FOUR : COFFER__WIRE_EIGHT) && piece->blocks > 7 &&
+        return kind == (width == 4 ? COFFER__WIRE_FOUR : COFFER__WIRE_EIGHT) && piece->as.numbers.tag > 7 &&
                coffer__mul_u64(count, width + 1, &stored) && stored == piece->stored_size;
     }
     /* A varint has a byte at least, and ten at most; how many it has is found when it is decoded. Without numbers there are
@@ -63,18 +63,18 @@ static bool number_fits(coffer_dtype dtype, uint64_t value)
 size_t coffer__number_decode(const coffer__import_plan_piece *piece, const uint8_t *bytes, size_t size,
                              uint8_t element[8])
 {
-    const size_t tag = piece->blocks != 0 ? 1 : 0;
-    const size_t width = coffer__dtype_info_of(piece->dtype)->bits / 8u;
+    const size_t tag = piece->as.numbers.tag != 0 ? 1 : 0;
+    const size_t width = coffer__dtype_info_of(piece->as.numbers.dtype)->bits / 8u;
     uint64_t value = 0;
-    if (tag > 0 && (size == 0 || bytes[0] != piece->blocks)) {
+    if (tag > 0 && (size == 0 || bytes[0] != piece->as.numbers.tag)) {
         return 0;
     }
-    if (numbers_are_floats(piece->dtype)) {
+    if (numbers_are_floats(piece->as.numbers.dtype)) {
         memcpy(element, bytes + tag, width <= size - tag ? width : 0);
         return width <= size - tag ? width + tag : 0;
     }
     const size_t taken = coffer__wire_varint(bytes + tag, size - tag, &value);
-    if (taken == 0 || !number_fits(piece->dtype, value)) {
+    if (taken == 0 || !number_fits(piece->as.numbers.dtype, value)) {
         return 0;
     }
     coffer__store_u64le(element, value);

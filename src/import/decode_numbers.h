@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers as Protocol Buffers have them, made elements of a dtype. A piece with this coding has varints one after another
- * (`blocks` 0), or numbers that have a tag each (`blocks`): a varint, four bytes or eight, by the tag's lowest three bits.
+ * (`tag` 0), or numbers that have a tag each: a varint, four bytes or eight, by the tag's lowest three bits.
  */
 #ifndef COFFER_IMPORT_DECODE_NUMBERS_H
 #define COFFER_IMPORT_DECODE_NUMBERS_H

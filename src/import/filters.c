@@ -15,12 +15,12 @@ bool coffer__filters_fit(const coffer__import_plan_piece *piece)
 {
     bool deflated = false;
     uint64_t more = 0;
-    if (piece->size > COFFER__FILTERS_CHUNK || piece->stored_size > COFFER__FILTERS_CHUNK || piece->unit == 0 ||
-        piece->filters >> (2 * COFFER__FILTERS_MAX) != 0) {
+    if (piece->size > COFFER__FILTERS_CHUNK || piece->stored_size > COFFER__FILTERS_CHUNK ||
+        piece->as.chunk.unit == 0 || piece->as.chunk.filters >> (2 * COFFER__FILTERS_MAX) != 0) {
         return false;
     }
     for (unsigned i = 0; i < COFFER__FILTERS_MAX; i++) {
-        const unsigned filter = coffer__filter_at(piece->filters, i);
+        const unsigned filter = coffer__filter_at(piece->as.chunk.filters, i);
         deflated = deflated || filter == COFFER__FILTER_DEFLATE;
         more += filter == COFFER__FILTER_FLETCHER32 ? 4 : 0;
     }

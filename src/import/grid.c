@@ -18,9 +18,9 @@ typedef struct grid_walk {
 /* The chunk's place: its number counts the last dimension first. */
 static void grid_begin(grid_walk *walk, const coffer__import_plan_storage *storage, uint32_t number)
 {
-    uint64_t step = storage->grid_item;
+    uint64_t step = storage->as.grid.item_size;
     uint64_t left = number;
-    for (uint32_t i = storage->grid_rank; i > 0; i--) {
+    for (uint32_t i = storage->as.grid.rank; i > 0; i--) {
         const coffer__import_plan_dimension *dimension = &walk->grid[i - 1];
         walk->steps[i - 1] = step;
         walk->index[i - 1] = 0;
@@ -28,8 +28,8 @@ static void grid_begin(grid_walk *walk, const coffer__import_plan_storage *stora
         left /= dimension->count;
         step *= dimension->size;
     }
-    walk->rank = storage->grid_rank;
-    walk->run = storage->grid_item;
+    walk->rank = storage->as.grid.rank;
+    walk->run = storage->as.grid.item_size;
     bool whole = true;
     while (walk->rank > 0 && whole) {
         const coffer__import_plan_dimension *dimension = &walk->grid[walk->rank - 1];
@@ -58,7 +58,8 @@ coffer_status coffer__grid_spread(const coffer__import_plan *plan, const coffer_
                                   uint32_t number, const uint8_t *bytes, coffer__grid_put *put, void *ctx,
                                   coffer_error *err)
 {
-    grid_walk walk = { .grid = (const coffer__import_plan_dimension *)plan->dimensions.items + storage->grid };
+    grid_walk walk = { .grid = (const coffer__import_plan_dimension *)plan->dimensions.items +
+                               storage->as.grid.dimensions };
     coffer_status status = COFFER_OK;
     grid_begin(&walk, storage, number);
     do {

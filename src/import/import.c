@@ -468,7 +468,8 @@ const coffer_import_summary *coffer_import_summarize(const coffer_import *import
 static bool import_is_gathered(const coffer__import_plan *plan, const coffer__import_plan_row *row)
 {
     coffer__box box;
-    if (row->storage != COFFER__PLAN_NO_STORAGE && coffer__import_plan_storages(plan)[row->storage].part_count > 0) {
+    if (row->storage != COFFER__PLAN_NO_STORAGE &&
+        coffer__import_plan_storages(plan)[row->storage].kind == COFFER__STORAGE_ASSEMBLED) {
         return true;
     }
     return row->storage != COFFER__PLAN_NO_STORAGE && coffer__import_plan_box(plan, row, &box, NULL) == COFFER_OK &&
@@ -479,8 +480,8 @@ static bool import_is_gathered(const coffer__import_plan *plan, const coffer__im
    has nothing to decode. */
 static bool import_is_decoded(const coffer__import_plan *plan, const coffer__import_plan_storage *storage)
 {
-    for (size_t i = 0; i < storage->piece_count; i++) {
-        if (coffer__import_plan_pieces(plan)[storage->first_piece + i].coding != COFFER__CODING_STORED) {
+    for (size_t i = 0; i < coffer__import_plan_piece_count(storage); i++) {
+        if (coffer__import_plan_pieces(plan)[storage->first + i].coding != COFFER__CODING_STORED) {
             return true;
         }
     }

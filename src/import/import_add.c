@@ -19,8 +19,9 @@ static const char *import_file_of(const coffer_import *import, uint32_t row)
     const coffer__import_plan_row *what = coffer__import_plan_rows(plan) + row;
     const coffer__import_plan_storage *storage =
         what->storage == COFFER__PLAN_NO_STORAGE ? NULL : coffer__import_plan_storages(plan) + what->storage;
-    const uint32_t file =
-        storage == NULL || storage->piece_count == 0 ? 0 : coffer__import_plan_pieces(plan)[storage->first_piece].file;
+    const uint32_t file = storage == NULL || coffer__import_plan_piece_count(storage) == 0
+                              ? 0
+                              : coffer__import_plan_pieces(plan)[storage->first].file;
     return coffer__input_file_path(import->input, file);
 }
 

@@ -167,7 +167,7 @@ static coffer_status verify_from(verify_comparison *run, const coffer__verify_ro
    way of views: over the source that wrote them. */
 static bool verify_is_array(const coffer__import_plan *plan, const coffer__import_plan_row *row)
 {
-    return verify_storage_of(plan, row)->part_count > 0 && coffer__import_plan_is_whole(plan, row);
+    return verify_storage_of(plan, row)->kind == COFFER__STORAGE_ASSEMBLED && coffer__import_plan_is_whole(plan, row);
 }
 
 /* Rows that are all of one array: what they should be is assembled stretch by stretch. */
@@ -250,7 +250,7 @@ static coffer_status verify_find_row(verify_comparison *run, uint32_t number, co
         return coffer__verify_differs(name, name_len, "the output does not have it as it should be", err);
     }
     if (coffer__import_plan_is_plain(run->plan, storage)) {
-        const coffer__import_plan_piece *piece = coffer__import_plan_pieces(run->plan) + storage->first_piece;
+        const coffer__import_plan_piece *piece = coffer__import_plan_pieces(run->plan) + storage->first;
         found->source = coffer__input_source(run->import->input, piece->file);
         found->at = piece->offset;
     }

@@ -5,7 +5,7 @@
  * coffer_import_write does it all, in this order:
  *
  *   1. open a writer of one file, or of a model that is split, with a header of what the plan writes
- *   2. carry the bytes, and compare CRCs on the way (carry.h)
+ *   2. copy the bytes, and compare CRCs on the way (copy_tensors.h)
  *   3. ask whether the input is still the file that was opened
  *   4. open the complete files as a model, and compare every tensor with the input (import_verify.c)
  *   5. publish: from now on the output is there under its name
@@ -15,7 +15,7 @@
  *
  * The steps are public, too, for callers that have a sink of their own.
  */
-#include "carry.h"
+#include "copy_tensors.h"
 #include "error.h"
 #include "import.h"
 #include "model_writer.h"
@@ -58,8 +58,8 @@ coffer_status coffer_import_declare(const coffer_import *import, coffer_header *
 /* What both ways to carry have in common: the options, the header, and that the input is still what
    it was. The header is compared by its count only: whoever declares something else in a header of
    as many tensors is stopped by the writer, which knows the size of each. */
-static coffer_status import_carry(const coffer_import *import, const coffer__carry_target *target, bool unchecked,
-                                  const coffer_read_options *reading, coffer_error *err)
+static coffer_status import_copy(const coffer_import *import, const coffer__copy_target *target, bool unchecked,
+                                 const coffer_read_options *reading, coffer_error *err)
 {
     coffer_read_options known;
     coffer_status status = coffer__options_copy(&known, sizeof known, reading, err);
@@ -68,7 +68,7 @@ static coffer_status import_carry(const coffer_import *import, const coffer__car
     }
     if (status == COFFER_OK) {
         known.struct_size = sizeof known;
-        status = coffer__carry_plan(&import->plan, import->input, target, unchecked, &known, err);
+        status = coffer__copy_tensors(&import->plan, import->input, target, unchecked, &known, err);
     }
     if (status != COFFER_OK) {
         return status;
@@ -78,15 +78,15 @@ static coffer_status import_carry(const coffer_import *import, const coffer__car
 
 /* Files without a name are made beside the new file, if there is one: there is space for that much. */
 coffer_status coffer_import_carry(coffer_import *import, coffer_writer *writer, bool unchecked,
-                                  const coffer_read_options *reading, coffer_error *err)
+                                 const coffer_read_options *reading, coffer_error *err)
 {
     if (import == NULL || writer == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or the writer is NULL");
     }
-    const coffer__carry_target target = {
+    const coffer__copy_target target = {
         .writer = writer, .header = writer->header, .in_order = writer->sink.in_order, .spool = writer->path
     };
-    return import_carry(import, &target, unchecked, reading, err);
+    return import_copy(import, &target, unchecked, reading, err);
 }
 
 /* A model has several files, and writes at any place in them. */
@@ -96,10 +96,10 @@ coffer_status coffer_import_carry_model(coffer_import *import, coffer_model_writ
     if (import == NULL || writer == NULL) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "the import or the writer is NULL");
     }
-    const coffer__carry_target target = { .model = writer,
-                                          .header = coffer__model_writer_header(writer),
-                                          .spool = coffer__model_writer_path(writer) };
-    return import_carry(import, &target, unchecked, reading, err);
+    const coffer__copy_target target = { .model = writer,
+                                         .header = coffer__model_writer_header(writer),
+                                         .spool = coffer__model_writer_path(writer) };
+    return import_copy(import, &target, unchecked, reading, err);
 }
 
 /* ---- at once ----------------------------------------------------------------------------------------------------- */
@@ -208,11 +208,11 @@ static coffer_status import_write_model(import_saving *saving, const coffer_head
     if (status != COFFER_OK) {
         return status;
     }
-    const coffer__carry_target target = { .model = writer, .header = header, .spool = saving->output };
+    const coffer__copy_target target = { .model = writer, .header = header, .spool = saving->output };
     const coffer_read_options half = import_half(saving);
     status = import_check_names(saving, writer, err);
     if (status == COFFER_OK) {
-        status = import_carry(saving->import, &target, saving->options.unchecked, &half, err);
+        status = import_copy(saving->import, &target, saving->options.unchecked, &half, err);
     }
     if (status == COFFER_OK) {
         status = coffer__model_writer_finish_checked(writer, saving->options.unverified ? NULL : &check, err);

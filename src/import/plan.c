@@ -227,13 +227,13 @@ coffer_status coffer__import_plan_put_piece(coffer__import_plan *plan, const cof
 coffer_status coffer__import_plan_put_storage(coffer__import_plan *plan, uint32_t piece_count, uint32_t name,
                                               uint32_t *number, coffer_error *err)
 {
-    coffer__import_plan_storage made = { .piece_count = piece_count, .name = name };
+    coffer__import_plan_storage made = { .kind = COFFER__STORAGE_JOINED, .count = piece_count, .name = name };
     const size_t count = plan->pieces.count;
     if (piece_count > count) {
         return coffer__fail(err, COFFER_ERR_PLAN, "a storage has pieces that nobody has put");
     }
-    made.first_piece = (uint32_t)(count - piece_count);
-    for (size_t i = made.first_piece; i < count; i++) {
+    made.first = (uint32_t)(count - piece_count);
+    for (size_t i = made.first; i < count; i++) {
         if (!coffer__add_u64(made.size, coffer__import_plan_pieces(plan)[i].size, &made.size)) {
             return coffer__fail(err, COFFER_ERR_PLAN, "the pieces of a storage are more than 2^64-1 bytes");
         }
@@ -254,9 +254,10 @@ coffer_status coffer__import_plan_put_grid(coffer__import_plan *plan, uint32_t p
     }
     status = coffer__import_plan_extend(plan, &plan->dimensions, dimensions, rank, sizeof *dimensions, err);
     coffer__import_plan_storage *storage = (coffer__import_plan_storage *)plan->storages.items + *number;
-    storage->grid_rank = rank;
-    storage->grid = first;
-    storage->grid_item = item_size;
+    storage->kind = COFFER__STORAGE_CHUNKED;
+    storage->as.grid.rank = rank;
+    storage->as.grid.dimensions = first;
+    storage->as.grid.item_size = item_size;
     return status;
 }
 
@@ -384,10 +385,20 @@ bool coffer__import_plan_pair_before(const void *plan, uint32_t a, uint32_t b)
     return coffer__import_plan_compare_texts(plan, pairs[a].key, pairs[b].key) < 0;
 }
 
+uint32_t coffer__import_plan_piece_count(const coffer__import_plan_storage *storage)
+{
+    return storage->kind == COFFER__STORAGE_ASSEMBLED ? 0 : storage->count;
+}
+
+uint32_t coffer__import_plan_part_count(const coffer__import_plan_storage *storage)
+{
+    return storage->kind == COFFER__STORAGE_ASSEMBLED ? storage->count : 0;
+}
+
 bool coffer__import_plan_is_plain(const coffer__import_plan *plan, const coffer__import_plan_storage *storage)
 {
-    return storage->piece_count == 1 &&
-           coffer__import_plan_pieces(plan)[storage->first_piece].coding == COFFER__CODING_STORED;
+    return coffer__import_plan_piece_count(storage) == 1 &&
+           coffer__import_plan_pieces(plan)[storage->first].coding == COFFER__CODING_STORED;
 }
 
 /* A box of rank 0 is one run, which begins at the view's offset. As it is as long as the storage,

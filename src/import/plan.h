@@ -23,7 +23,7 @@
 #include "box.h"
 #include "coffer.h"
 
-/* How the bytes of a piece are stored. */
+/* How the bytes of a piece are stored, and so which member of its `as` there is; most have none. */
 typedef enum coffer__coding {
     COFFER__CODING_STORED = 0,
     COFFER__CODING_DEFLATED = 1, /* raw deflate, as in archives */
@@ -35,38 +35,67 @@ typedef enum coffer__coding {
     COFFER__CODING_ESCAPED = 7   /* latin-1 with \uXXXX for some characters: protocol 0, too */
 } coffer__coding;
 
+/* Which checksum of the decoded bytes a piece has. */
+typedef enum coffer__crc_kind {
+    COFFER__CRC_NONE = 0,
+    COFFER__CRC_32 = 1, /* as archives have it */
+    COFFER__CRC_32C = 2 /* Castagnoli's, as TensorFlow has it */
+} coffer__crc_kind;
+
 typedef struct coffer__import_plan_piece {
     uint32_t file;
     coffer__coding coding;
     uint64_t offset;      /* in the file */
     uint64_t stored_size; /* bytes there; of a stored piece the same as `size` */
     uint64_t size;        /* bytes when decoded */
-    bool has_crc;         /* else none was computed, or none is stored */
-    bool castagnoli;      /* it is a CRC-32C, as TensorFlow has it */
-    uint32_t crc;         /* CRC-32 of the decoded bytes */
-    uint32_t blocks;      /* of blocks: the number of their type (gguf_blocks.h); of numbers: their tag, or 0; … */
-    coffer_dtype dtype;   /* … of both what their elements become, … */
-    uint32_t scales;      /* … of blocks times a factor: a text of F32, little-endian, each for as many; 0: none */
-    uint32_t filters;     /* of what is filtered: two bits each, the first that was applied lowest (filters.h) … */
-    uint32_t unit;        /* … and bytes of an element, for shuffling */
+    coffer__crc_kind crc_kind;
+    uint32_t crc; /* when there is one */
+    union {
+        struct {
+            uint32_t type;      /* its number (gguf_blocks.h) */
+            coffer_dtype dtype; /* what elements become */
+            uint32_t scales; /* they are multiplied by these: a text of F32, little-endian, each for as many; 0: none */
+        } blocks;            /* COFFER__CODING_BLOCKS */
+        struct {
+            uint32_t tag;       /* that each has, or 0 */
+            coffer_dtype dtype; /* what they become */
+        } numbers;              /* COFFER__CODING_NUMBERS */
+        struct {
+            uint32_t filters; /* two bits each, the first that was applied lowest (filters.h) */
+            uint32_t unit;    /* bytes of an element, for shuffling */
+        } chunk;              /* COFFER__CODING_FILTERED */
+    } as;
 } coffer__import_plan_piece;
 
+/* What a storage is made of. */
+typedef enum coffer__storage_kind {
+    COFFER__STORAGE_JOINED = 0, /* pieces, one after another */
+    COFFER__STORAGE_CHUNKED =
+        1, /* pieces of one size: the chunks of an array, in the order of its grid, each with its elements
+                                     in order. The storage is the array, filled up to whole chunks (grid.h) */
+    COFFER__STORAGE_ASSEMBLED = 2 /* parts: boxes of an array, whose bytes lie in other storages */
+} coffer__storage_kind;
+
 typedef struct coffer__import_plan_storage {
-    uint32_t first_piece; /* in the plan's pieces */
-    uint32_t piece_count; /* 0: a storage without bytes */
-    uint64_t size;        /* the sum of the pieces' sizes, or those of the parts */
-    uint32_t name;        /* what messages call it, as "data/0"; see coffer__import_plan_text */
-    bool viewed;          /* some row or part views it; else its bytes are unreferenced */
-    /* Pieces of one size may be the chunks of an array, one after another in the order of the grid, each with its elements in
-       order; then the storage is the array, filled up to whole chunks (grid.h). */
-    uint32_t grid_rank;  /* of the array; 0: there is no grid */
-    uint32_t grid;       /* its dimensions: sizes, how many chunks, and as `stride` the elements of a chunk */
-    uint64_t grid_item;  /* bytes of an element */
-    uint32_t first_part; /* of one that is assembled, in the plan's parts: then it has no pieces */
-    uint32_t part_count; /* 0: it is made of pieces */
-    uint32_t rank;       /* of the array that is assembled */
-    uint32_t extents;    /* its sizes in items, the slowest first: the first of `rank` numbers in the plan's extents */
-    uint64_t item_size;  /* of its elements, in bytes: 1, 2, 4, 8 or 16 */
+    coffer__storage_kind kind;
+    uint32_t first; /* in the plan's pieces, or of one that is assembled in its parts */
+    uint32_t count; /* of these; without pieces it has no bytes, and without parts there is none */
+    uint64_t size;  /* the sum of the pieces' sizes, or those of the parts */
+    uint32_t name;  /* what messages call it, as "data/0"; see coffer__import_plan_text */
+    bool viewed;    /* some row or part views it; else its bytes are unreferenced */
+    union {
+        struct {
+            uint32_t rank;       /* at least 1 */
+            uint32_t dimensions; /* sizes, how many chunks, and as `stride` the elements of a chunk */
+            uint64_t item_size;  /* bytes of an element */
+        } grid;                  /* COFFER__STORAGE_CHUNKED */
+        struct {
+            uint32_t rank;
+            uint32_t
+                extents; /* its sizes in items, the slowest first: the first of `rank` numbers in the plan's extents */
+            uint64_t item_size; /* of its elements, in bytes: 1, 2, 4, 8 or 16 */
+        } array;                /* COFFER__STORAGE_ASSEMBLED */
+    } as;
 } coffer__import_plan_storage;
 
 /* What fills a box of an array that is assembled: bytes of a plain storage, which lie there one after another as in the
@@ -235,6 +264,9 @@ const coffer__import_plan_part *coffer__import_plan_parts(const coffer__import_p
 const uint64_t *coffer__import_plan_extents(const coffer__import_plan *plan, uint32_t first, size_t count);
 /* Writes "[3, 0]", cut when it gets longer than `size` bytes, which are at least 32. */
 void coffer__import_plan_write_place(char *text, size_t size, const uint64_t *place, size_t rank);
+/* How many pieces a storage is made of, and of how many parts it is assembled: one of the two is 0. */
+uint32_t coffer__import_plan_piece_count(const coffer__import_plan_storage *storage);
+uint32_t coffer__import_plan_part_count(const coffer__import_plan_storage *storage);
 /* Bytes of a part of a storage. */
 uint64_t coffer__import_plan_part_size(const coffer__import_plan *plan, const coffer__import_plan_storage *storage,
                                        const coffer__import_plan_part *part);

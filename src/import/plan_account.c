@@ -77,7 +77,8 @@ static uint32_t account_storage_of(const account_ledger *ledger, uint32_t i)
         return part->storage;
     }
     const uint32_t storage = coffer__import_plan_rows(plan)[i].storage;
-    const bool assembled = storage < plan->storages.count && coffer__import_plan_storages(plan)[storage].part_count > 0;
+    const bool assembled =
+        storage < plan->storages.count && coffer__import_plan_storages(plan)[storage].kind == COFFER__STORAGE_ASSEMBLED;
     return assembled ? COFFER__PLAN_NO_STORAGE : storage;
 }
 
@@ -104,9 +105,9 @@ static void account_find_fates(account_ledger *ledger)
             continue;
         }
         const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + row->storage;
-        for (uint32_t k = 0; k < storage->part_count; k++) {
-            uint8_t *fate = &ledger->fates[storage->first_part + k];
-            ledger->owner[storage->first_part + k] = row->storage;
+        for (uint32_t k = 0; k < coffer__import_plan_part_count(storage); k++) {
+            uint8_t *fate = &ledger->fates[storage->first + k];
+            ledger->owner[storage->first + k] = row->storage;
             *fate = (uint8_t)row->fate < *fate ? (uint8_t)row->fate : *fate;
         }
     }
@@ -398,7 +399,7 @@ static coffer_status account_add_up(account_ledger *ledger, coffer__import_plan_
     const size_t count = plan->rows.count + plan->parts.count;
     for (size_t i = 0; i < plan->storages.count; i++) {
         const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + i;
-        account->total += storage->part_count > 0 ? 0 : storage->size;
+        account->total += storage->kind == COFFER__STORAGE_ASSEMBLED ? 0 : storage->size;
     }
     for (size_t i = 0; i < plan->parts.count; i++) {
         ledger->owner[i] = COFFER__PLAN_NO_STORAGE;

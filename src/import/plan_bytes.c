@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-static const uint8_t tape_magic[8] = { 'C', 'o', 'f', 'P', 'l', 'a', 'n', '2' };
+static const uint8_t tape_magic[8] = { 'C', 'o', 'f', 'P', 'l', 'a', 'n', '3' };
 
 typedef enum tape_mode { TAPE_MEASURE, TAPE_WRITE, TAPE_READ } tape_mode;
 
@@ -71,12 +71,11 @@ static void tape_u8(tape *t, uint8_t *value)
     *value = (uint8_t)number;
 }
 
-/* Any number but 0 is true: a bool must have no other value. */
-static void tape_bool(tape *t, bool *value)
+static void tape_dtype(tape *t, coffer_dtype *value)
 {
-    uint64_t number = *value;
+    uint64_t number = (uint64_t)*value;
     tape_number(t, &number, 1);
-    *value = number != 0;
+    *value = (coffer_dtype)number;
 }
 
 /* ---- items ------------------------------------------------------------------------------------------------------- */
@@ -92,40 +91,60 @@ static void tape_piece(tape *t, void *item)
 {
     coffer__import_plan_piece *piece = item;
     uint8_t coding = (uint8_t)piece->coding;
-    uint8_t dtype = (uint8_t)piece->dtype;
+    uint8_t crc_kind = (uint8_t)piece->crc_kind;
     tape_u32(t, &piece->file);
     tape_u8(t, &coding);
     tape_u64(t, &piece->offset);
     tape_u64(t, &piece->stored_size);
     tape_u64(t, &piece->size);
-    tape_bool(t, &piece->has_crc);
-    tape_bool(t, &piece->castagnoli);
+    tape_u8(t, &crc_kind);
     tape_u32(t, &piece->crc);
-    tape_u32(t, &piece->blocks);
-    tape_u8(t, &dtype);
-    tape_u32(t, &piece->scales);
-    tape_u32(t, &piece->filters);
-    tape_u32(t, &piece->unit);
     piece->coding = (coffer__coding)coding;
-    piece->dtype = (coffer_dtype)dtype;
+    piece->crc_kind = (coffer__crc_kind)crc_kind;
+    switch (piece->coding) {
+    case COFFER__CODING_BLOCKS:
+        tape_u32(t, &piece->as.blocks.type);
+        tape_dtype(t, &piece->as.blocks.dtype);
+        tape_u32(t, &piece->as.blocks.scales);
+        break;
+    case COFFER__CODING_NUMBERS:
+        tape_u32(t, &piece->as.numbers.tag);
+        tape_dtype(t, &piece->as.numbers.dtype);
+        break;
+    case COFFER__CODING_FILTERED:
+        tape_u32(t, &piece->as.chunk.filters);
+        tape_u32(t, &piece->as.chunk.unit);
+        break;
+    default:
+        break;
+    }
 }
 
 /* Without `viewed`, which follows from the rows and the parts. */
 static void tape_storage(tape *t, void *item)
 {
     coffer__import_plan_storage *storage = item;
-    tape_u32(t, &storage->first_piece);
-    tape_u32(t, &storage->piece_count);
+    uint8_t kind = (uint8_t)storage->kind;
+    tape_u8(t, &kind);
+    tape_u32(t, &storage->first);
+    tape_u32(t, &storage->count);
     tape_u64(t, &storage->size);
     tape_u32(t, &storage->name);
-    tape_u32(t, &storage->grid_rank);
-    tape_u32(t, &storage->grid);
-    tape_u64(t, &storage->grid_item);
-    tape_u32(t, &storage->first_part);
-    tape_u32(t, &storage->part_count);
-    tape_u32(t, &storage->rank);
-    tape_u32(t, &storage->extents);
-    tape_u64(t, &storage->item_size);
+    storage->kind = (coffer__storage_kind)kind;
+    switch (storage->kind) {
+    case COFFER__STORAGE_CHUNKED:
+        tape_u32(t, &storage->as.grid.rank);
+        tape_u32(t, &storage->as.grid.dimensions);
+        tape_u64(t, &storage->as.grid.item_size);
+        break;
+    case COFFER__STORAGE_ASSEMBLED:
+        tape_u32(t, &storage->as.array.rank);
+        tape_u32(t, &storage->as.array.extents);
+        tape_u64(t, &storage->as.array.item_size);
+        break;
+    default:
+        break;
+    }
 }
 
 static void tape_part(tape *t, void *item)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plan as bytes and back: for a process that reads and one that writes, which trusts nothing of it. Numbers are
- * little-endian, and every field is there, so nothing of how a compiler lays structs out matters:
+ * little-endian, and every field that applies is there, so nothing of how a compiler lays structs out matters:
  *
- *   8 bytes   "CofPlan2"
+ *   8 bytes   "CofPlan3"
  *   16 bytes  the reader's name, and NULs
  *   keys      u32 file, u64 bytes
  *   texts     u64 size | the bytes
  *   files     u64 count | u32 name each
- *   pieces    u64 count | each: u32 file, u8 coding, u64 offset, u64 stored size, u64 size, u8 has CRC, u32 CRC,
- *             u32 type of blocks, u8 dtype of their elements, u32 scales, u32 filters, u32 unit
- *   storages  u64 count | each: u32 first piece, u32 pieces, u64 size, u32 name, u32 rank of its grid, u32 grid,
- *             u64 item size of it, u32 first part, u32 parts, u32 rank, u32 first extent, u64 item size
+ *   pieces    u64 count | each: u32 file, u8 coding, u64 offset, u64 stored size, u64 size, u8 kind of CRC, u32 CRC; of
+ *             blocks then u32 type, u8 dtype, u32 scales; of numbers u32 tag, u8 dtype; of chunks u32 filters, u32 unit
+ *   storages  u64 count | each: u8 kind, u32 first, u32 count, u64 size, u32 name; of chunks then u32 rank, u32 first
+ *             dimension, u64 item size; of parts u32 rank, u32 first extent, u64 item size
  *   parts     u64 count | each: u32 storage, u64 offset, u32 first extent of its box
  *   extents   u64 count | u64 each
  *   rows      u64 count | each: u32 name, u8 dtype, u32 rank, u32 first dimension, u32 storage, u64 offset,

@@ -103,23 +103,24 @@ static coffer_status judge_keys(const plan_judge *judge)
 static bool judge_scales(const coffer__import_plan *plan, const coffer__import_plan_piece *piece, uint64_t blocks)
 {
     size_t len = 0;
-    if (!coffer__import_plan_has_text(plan, piece->scales)) {
+    if (!coffer__import_plan_has_text(plan, piece->as.blocks.scales)) {
         return false;
     }
-    (void)coffer__import_plan_text(plan, piece->scales, &len);
+    (void)coffer__import_plan_text(plan, piece->as.blocks.scales, &len);
     return len == 0 || (len % sizeof(float) == 0 && blocks % (len / sizeof(float)) == 0);
 }
 
 /* Whether so many bytes of blocks become so many of numbers. */
 static bool judge_blocks(const coffer__import_plan *plan, const coffer__import_plan_piece *piece)
 {
-    const coffer__gguf_type *type = coffer__gguf_type_of(piece->blocks);
-    const bool is_known = piece->dtype == COFFER_F32 || piece->dtype == COFFER_F16 || piece->dtype == COFFER_BF16;
+    const coffer__gguf_type *type = coffer__gguf_type_of(piece->as.blocks.type);
+    const bool is_known = piece->as.blocks.dtype == COFFER_F32 || piece->as.blocks.dtype == COFFER_F16 ||
+                          piece->as.blocks.dtype == COFFER_BF16;
     uint64_t size = 0;
     return type != NULL && type->decode != NULL && is_known && piece->stored_size % type->size == 0 &&
-           !piece->has_crc && judge_scales(plan, piece, piece->stored_size / type->size) &&
+           piece->crc_kind == COFFER__CRC_NONE && judge_scales(plan, piece, piece->stored_size / type->size) &&
            coffer__mul_u64(piece->stored_size / type->size,
-                           type->elements * coffer__dtype_info_of(piece->dtype)->bits / 8, &size) &&
+                           type->elements * coffer__dtype_info_of(piece->as.blocks.dtype)->bits / 8, &size) &&
            size == piece->size;
 }
 
@@ -155,7 +156,8 @@ static bool judge_coding(const coffer__import_plan *plan, const coffer__import_p
 static coffer_status judge_piece(const plan_judge *judge, size_t i)
 {
     const coffer__import_plan_piece *piece = coffer__import_plan_pieces(judge->plan) + i;
-    if (piece->file >= judge->plan->file_count || !judge_coding(judge->plan, piece)) {
+    if (piece->file >= judge->plan->file_count || (unsigned)piece->crc_kind > COFFER__CRC_32C ||
+        !judge_coding(judge->plan, piece)) {
         return judge_foreign(judge, "piece", i);
     }
     const uint64_t file_size = judge->file_sizes[piece->file];
@@ -172,18 +174,17 @@ static coffer_status judge_piece(const plan_judge *judge, size_t i)
 static bool judge_grid(const plan_judge *judge, const coffer__import_plan_storage *storage)
 {
     const size_t count = judge->plan->dimensions.count;
-    if (storage->grid_rank == 0) {
-        return true;
-    }
-    if (storage->grid_rank > COFFER__PLAN_MAX_RANK || storage->grid > count ||
-        storage->grid_rank > count - storage->grid || storage->grid_item == 0) {
+    const uint32_t rank = storage->as.grid.rank;
+    const uint32_t first = storage->as.grid.dimensions;
+    if (rank == 0 || rank > COFFER__PLAN_MAX_RANK || first > count || rank > count - first ||
+        storage->as.grid.item_size == 0) {
         return false;
     }
     const coffer__import_plan_dimension *grid =
-        (const coffer__import_plan_dimension *)judge->plan->dimensions.items + storage->grid;
+        (const coffer__import_plan_dimension *)judge->plan->dimensions.items + first;
     uint64_t chunks = 1;
-    uint64_t size = storage->grid_item;
-    for (uint32_t i = 0; i < storage->grid_rank; i++) {
+    uint64_t size = storage->as.grid.item_size;
+    for (uint32_t i = 0; i < rank; i++) {
         uint64_t whole = 0;
         if (grid[i].stride <= 0 || grid[i].count == 0 || !coffer__mul_u64(chunks, grid[i].count, &chunks) ||
             !coffer__mul_u64(size, (uint64_t)grid[i].stride, &size) ||
@@ -191,15 +192,75 @@ static bool judge_grid(const plan_judge *judge, const coffer__import_plan_storag
             return false;
         }
     }
-    if (chunks != storage->piece_count || size > COFFER__GRID_MAX_CHUNK) {
+    if (chunks != storage->count || size > COFFER__GRID_MAX_CHUNK) {
         return false;
     }
-    for (size_t i = 0; i < storage->piece_count; i++) {
-        if (coffer__import_plan_pieces(judge->plan)[storage->first_piece + i].size != size) {
+    for (size_t i = 0; i < storage->count; i++) {
+        if (coffer__import_plan_pieces(judge->plan)[storage->first + i].size != size) {
             return false;
         }
     }
     return true;
+}
+
+/* How far the storages that were looked at go: each piece and each part belongs to one of them, in order. */
+typedef struct judge_progress {
+    size_t pieces;
+    size_t parts;
+    uint64_t size; /* of all pieces */
+} judge_progress;
+
+/* Of a storage made of pieces: they follow those of the storage before it, and the size is their sum. */
+static coffer_status judge_pieces_of(const plan_judge *judge, size_t i, judge_progress *so_far)
+{
+    const coffer__import_plan *plan = judge->plan;
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + i;
+    uint64_t size = 0;
+    /* `pieces` never exceeds the count, by the comparison with what is left of it. */
+    if (storage->first != so_far->pieces || storage->count > plan->pieces.count - so_far->pieces) {
+        return judge_foreign(judge, "storage", i);
+    }
+    for (size_t k = 0; k < storage->count; k++) {
+        const coffer__import_plan_piece *piece = coffer__import_plan_pieces(plan) + storage->first + k;
+        /* Blocks are decoded by their place, and so are a storage by themselves. A piece is at most 1032 times as large as
+           its file, so one sum does not wrap twice. */
+        if ((piece->coding == COFFER__CODING_BLOCKS && storage->count != 1) ||
+            !coffer__add_u64(size, piece->size, &size)) {
+            return judge_foreign(judge, "storage", i);
+        }
+    }
+    if (size != storage->size || !coffer__add_u64(so_far->size, size, &so_far->size) || so_far->size > INT64_MAX) {
+        return judge_foreign(judge, "the size of storage", i);
+    }
+    so_far->pieces += storage->count;
+    return COFFER_OK;
+}
+
+static coffer_status judge_storage(const plan_judge *judge, size_t i, judge_progress *so_far)
+{
+    const coffer__import_plan *plan = judge->plan;
+    const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + i;
+    if (!coffer__import_plan_has_text(plan, storage->name)) {
+        return judge_foreign(judge, "storage", i);
+    }
+    switch (storage->kind) {
+    case COFFER__STORAGE_JOINED:
+        return judge_pieces_of(judge, i, so_far);
+    case COFFER__STORAGE_CHUNKED: {
+        const coffer_status status = judge_pieces_of(judge, i, so_far);
+        return status != COFFER_OK || judge_grid(judge, storage) ? status
+                                                                 : judge_foreign(judge, "the grid of storage", i);
+    }
+    case COFFER__STORAGE_ASSEMBLED:
+        if (storage->first != so_far->parts || storage->count == 0 ||
+            storage->count > plan->parts.count - so_far->parts || storage->size > INT64_MAX) {
+            return judge_foreign(judge, "storage", i);
+        }
+        so_far->parts += storage->count;
+        return COFFER_OK;
+    default:
+        return judge_foreign(judge, "storage", i);
+    }
 }
 
 /* The storages have the pieces and the parts among them in order, each of them belongs to one, and the sizes are the sums
@@ -208,49 +269,17 @@ static bool judge_grid(const plan_judge *judge, const coffer__import_plan_storag
 static coffer_status judge_storages(const plan_judge *judge)
 {
     const coffer__import_plan *plan = judge->plan;
-    uint64_t all = 0;
-    size_t next = 0;
-    size_t next_part = 0;
+    judge_progress so_far = { .pieces = 0 };
     for (size_t i = 0; i < plan->storages.count; i++) {
-        const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + i;
-        uint64_t size = 0;
-        if (storage->part_count > 0) {
-            if (storage->first_part != next_part || storage->part_count > plan->parts.count - next_part ||
-                storage->piece_count > 0 || storage->size > INT64_MAX ||
-                !coffer__import_plan_has_text(plan, storage->name)) {
-                return judge_foreign(judge, "storage", i);
-            }
-            next_part += storage->part_count;
-            continue;
+        const coffer_status status = judge_storage(judge, i, &so_far);
+        if (status != COFFER_OK) {
+            return status;
         }
-        /* `next` never exceeds the count, by the comparison with what is left of it. */
-        if (storage->first_piece != next || storage->piece_count > plan->pieces.count - next ||
-            !coffer__import_plan_has_text(plan, storage->name)) {
-            return judge_foreign(judge, "storage", i);
-        }
-        for (size_t k = 0; k < storage->piece_count; k++) {
-            /* Blocks are decoded by their place, and so are a storage by themselves. */
-            if (coffer__import_plan_pieces(plan)[next + k].coding == COFFER__CODING_BLOCKS &&
-                storage->piece_count != 1) {
-                return judge_foreign(judge, "storage", i);
-            }
-            /* A piece is at most 1032 times as large as its file, so one sum does not wrap twice. */
-            if (!coffer__add_u64(size, coffer__import_plan_pieces(plan)[next + k].size, &size)) {
-                return judge_foreign(judge, "storage", i);
-            }
-        }
-        if (!judge_grid(judge, storage)) {
-            return judge_foreign(judge, "the grid of storage", i);
-        }
-        if (size != storage->size || !coffer__add_u64(all, size, &all) || all > INT64_MAX) {
-            return judge_foreign(judge, "the size of storage", i);
-        }
-        next += storage->piece_count;
     }
-    if (next_part != plan->parts.count) {
-        return judge_foreign(judge, "part", next_part);
+    if (so_far.parts != plan->parts.count) {
+        return judge_foreign(judge, "part", so_far.parts);
     }
-    return next == plan->pieces.count ? COFFER_OK : judge_foreign(judge, "piece", next);
+    return so_far.pieces == plan->pieces.count ? COFFER_OK : judge_foreign(judge, "piece", so_far.pieces);
 }
 
 /* Arrays that are assembled of other storages, once all of these have been looked at. */
@@ -258,7 +287,7 @@ static coffer_status judge_parts(const plan_judge *judge)
 {
     uint64_t comparisons = PLAN_COMPARISONS;
     for (size_t i = 0; i < judge->plan->storages.count; i++) {
-        if (coffer__import_plan_storages(judge->plan)[i].part_count > 0) {
+        if (coffer__import_plan_storages(judge->plan)[i].kind == COFFER__STORAGE_ASSEMBLED) {
             const coffer_status status = coffer__import_plan_check_parts(judge->plan, i, &comparisons, judge->err);
             if (status != COFFER_OK) {
                 return status;

@@ -52,18 +52,29 @@ static void join_move_piece(void *item, const plan_shift *shift)
 {
     coffer__import_plan_piece *piece = item;
     piece->file += shift->files;
-    piece->scales = join_text(shift, piece->scales);
+    if (piece->coding == COFFER__CODING_BLOCKS) {
+        piece->as.blocks.scales = join_text(shift, piece->as.blocks.scales);
+    }
 }
 
 /* Its pieces are put before it is, in the same order, so that they are as far apart as they were. */
 static void join_move_storage(void *item, const plan_shift *shift)
 {
     coffer__import_plan_storage *storage = item;
-    storage->first_piece += shift->pieces;
     storage->name = join_text(shift, storage->name);
-    storage->first_part += shift->parts;
-    storage->extents += shift->extents;
-    storage->grid += storage->grid_rank > 0 ? shift->dimensions : 0;
+    switch (storage->kind) {
+    case COFFER__STORAGE_JOINED:
+        storage->first += shift->pieces;
+        break;
+    case COFFER__STORAGE_CHUNKED:
+        storage->first += shift->pieces;
+        storage->as.grid.dimensions += shift->dimensions;
+        break;
+    case COFFER__STORAGE_ASSEMBLED:
+        storage->first += shift->parts;
+        storage->as.array.extents += shift->extents;
+        break;
+    }
 }
 
 /* Parts refer to storages of the same plan, and their boxes are numbers that mean the same anywhere. */

@@ -50,13 +50,13 @@ coffer_status coffer__import_plan_put_assembled(coffer__import_plan *plan, uint3
                                                 const uint64_t *sizes, uint64_t item_size, uint32_t name,
                                                 uint32_t *number, coffer_error *err)
 {
-    coffer__import_plan_storage made = { .first_piece = (uint32_t)plan->pieces.count,
-                                         .name = name,
-                                         .first_part = (uint32_t)plan->parts.count - part_count,
-                                         .part_count = part_count,
-                                         .rank = rank,
-                                         .extents = (uint32_t)plan->extents.count,
-                                         .item_size = item_size };
+    coffer__import_plan_storage made = {
+        .kind = COFFER__STORAGE_ASSEMBLED,
+        .first = (uint32_t)plan->parts.count - part_count,
+        .count = part_count,
+        .name = name,
+        .as.array = { .rank = rank, .extents = (uint32_t)plan->extents.count, .item_size = item_size }
+    };
     if (!parts_multiply(sizes, rank, item_size, &made.size)) {
         return coffer__fail(err, COFFER_ERR_VIEW, "the sizes of a tensor multiply to more than 2^64-1");
     }
@@ -81,20 +81,21 @@ const uint64_t *coffer__import_plan_extents(const coffer__import_plan *plan, uin
 uint64_t coffer__import_plan_part_size(const coffer__import_plan *plan, const coffer__import_plan_storage *storage,
                                        const coffer__import_plan_part *part)
 {
-    const uint64_t *sizes = coffer__import_plan_extents(plan, part->box + storage->rank, storage->rank);
+    const uint64_t *sizes =
+        coffer__import_plan_extents(plan, part->box + storage->as.array.rank, storage->as.array.rank);
     uint64_t size = 0;
     /* It was checked that this does not wrap. */
-    (void)parts_multiply(sizes, storage->rank, storage->item_size, &size);
+    (void)parts_multiply(sizes, storage->as.array.rank, storage->as.array.item_size, &size);
     return size;
 }
 
 const coffer__import_plan_piece *coffer__import_plan_first_piece(const coffer__import_plan *plan,
                                                                  const coffer__import_plan_storage *storage)
 {
-    if (storage->part_count > 0) {
-        storage = coffer__import_plan_storages(plan) + coffer__import_plan_parts(plan)[storage->first_part].storage;
+    if (storage->kind == COFFER__STORAGE_ASSEMBLED) {
+        storage = coffer__import_plan_storages(plan) + coffer__import_plan_parts(plan)[storage->first].storage;
     }
-    return coffer__import_plan_pieces(plan) + storage->first_piece;
+    return coffer__import_plan_pieces(plan) + storage->first;
 }
 
 void coffer__import_plan_write_place(char *text, size_t size, const uint64_t *place, size_t rank)
@@ -124,13 +125,13 @@ typedef struct parts_array {
 /* Where the box of a part begins along a dimension, and where it ends. */
 static uint64_t parts_begin(const parts_array *array, uint32_t part, size_t dimension)
 {
-    const coffer__import_plan_part *parts = coffer__import_plan_parts(array->plan) + array->storage->first_part;
-    return coffer__import_plan_extents(array->plan, parts[part].box, array->storage->rank)[dimension];
+    const coffer__import_plan_part *parts = coffer__import_plan_parts(array->plan) + array->storage->first;
+    return coffer__import_plan_extents(array->plan, parts[part].box, array->storage->as.array.rank)[dimension];
 }
 
 static uint64_t parts_end(const parts_array *array, uint32_t part, size_t dimension)
 {
-    return parts_begin(array, part, dimension) + parts_begin(array, part, array->storage->rank + dimension);
+    return parts_begin(array, part, dimension) + parts_begin(array, part, array->storage->as.array.rank + dimension);
 }
 
 /* For sorting by where parts begin, and by where they end. */
@@ -168,7 +169,7 @@ static coffer_status parts_fail(const parts_array *array, const char *sentence, 
 static bool parts_is_part(const parts_array *array, const coffer__import_plan_part *part, const uint64_t *sizes)
 {
     const coffer__import_plan *plan = array->plan;
-    const size_t rank = array->storage->rank;
+    const size_t rank = array->storage->as.array.rank;
     if (part->storage >= plan->storages.count || part->box > plan->extents.count ||
         2 * rank > plan->extents.count - part->box) {
         return false;
@@ -181,8 +182,8 @@ static bool parts_is_part(const parts_array *array, const coffer__import_plan_pa
             return false;
         }
     }
-    return base->part_count == 0 && coffer__import_plan_is_plain(plan, base) &&
-           parts_multiply(rank == 0 ? NULL : box + rank, rank, array->storage->item_size, &size) &&
+    return coffer__import_plan_is_plain(plan, base) &&
+           parts_multiply(rank == 0 ? NULL : box + rank, rank, array->storage->as.array.item_size, &size) &&
            part->offset <= base->size && size <= base->size - part->offset;
 }
 
@@ -191,18 +192,18 @@ static bool parts_is_array(const parts_array *array)
 {
     const coffer__import_plan_storage *storage = array->storage;
     uint64_t size = 0;
-    return storage->piece_count == 0 && storage->rank <= COFFER__PLAN_MAX_RANK &&
-           storage->extents <= array->plan->extents.count &&
-           storage->rank <= array->plan->extents.count - storage->extents && storage->item_size > 0 &&
-           storage->item_size <= 16 && (storage->item_size & (storage->item_size - 1)) == 0 &&
-           parts_multiply(coffer__import_plan_extents(array->plan, storage->extents, storage->rank), storage->rank,
-                          storage->item_size, &size) &&
+    return storage->as.array.rank <= COFFER__PLAN_MAX_RANK && storage->as.array.extents <= array->plan->extents.count &&
+           storage->as.array.rank <= array->plan->extents.count - storage->as.array.extents &&
+           storage->as.array.item_size > 0 && storage->as.array.item_size <= 16 &&
+           (storage->as.array.item_size & (storage->as.array.item_size - 1)) == 0 &&
+           parts_multiply(coffer__import_plan_extents(array->plan, storage->as.array.extents, storage->as.array.rank),
+                          storage->as.array.rank, storage->as.array.item_size, &size) &&
            size == storage->size;
 }
 
 static bool parts_overlap(const parts_array *array, uint32_t a, uint32_t b)
 {
-    for (size_t i = 0; i < array->storage->rank; i++) {
+    for (size_t i = 0; i < array->storage->as.array.rank; i++) {
         if (parts_end(array, a, i) <= parts_begin(array, b, i) || parts_end(array, b, i) <= parts_begin(array, a, i)) {
             return false;
         }
@@ -214,8 +215,8 @@ static coffer_status parts_fail_overlap(const parts_array *array, uint32_t a, ui
 {
     char one[160];
     char two[160];
-    const coffer__import_plan_part *parts = coffer__import_plan_parts(array->plan) + array->storage->first_part;
-    const size_t rank = array->storage->rank;
+    const coffer__import_plan_part *parts = coffer__import_plan_parts(array->plan) + array->storage->first;
+    const size_t rank = array->storage->as.array.rank;
     coffer__import_plan_write_place(one, sizeof one, coffer__import_plan_extents(array->plan, parts[a].box, rank),
                                     rank);
     coffer__import_plan_write_place(two, sizeof two, coffer__import_plan_extents(array->plan, parts[b].box, rank),
@@ -227,10 +228,10 @@ static coffer_status parts_fail_overlap(const parts_array *array, uint32_t a, ui
    nothing to sort by. */
 static void parts_order(parts_array *array, uint32_t *order)
 {
-    const uint32_t count = array->storage->rank > 0 ? array->storage->part_count : 0;
+    const uint32_t count = array->storage->as.array.rank > 0 ? array->storage->count : 0;
     size_t most = 0;
     size_t best = 0;
-    for (size_t d = 0; d < array->storage->rank; d++) {
+    for (size_t d = 0; d < array->storage->as.array.rank; d++) {
         size_t different = 1;
         array->along = d;
         coffer__sort(order, count, parts_begin_before, array);
@@ -249,9 +250,9 @@ static coffer_status parts_compare(const parts_array *array, const uint32_t *ord
                                    uint64_t *comparisons, coffer_error *err)
 {
     size_t count = 0;
-    for (uint32_t i = 0; i < array->storage->part_count; i++) {
+    for (uint32_t i = 0; i < array->storage->count; i++) {
         const uint32_t part = order[i];
-        const uint64_t begin = array->storage->rank > 0 ? parts_begin(array, part, array->along) : 0;
+        const uint64_t begin = array->storage->as.array.rank > 0 ? parts_begin(array, part, array->along) : 0;
         size_t kept = 0;
         if (count > *comparisons) {
             return parts_fail(array, "tensor %q has too many parts, which lie beside each other in too many ways", "",
@@ -259,7 +260,7 @@ static coffer_status parts_compare(const parts_array *array, const uint32_t *ord
         }
         *comparisons -= count;
         for (size_t k = 0; k < count; k++) {
-            if (array->storage->rank > 0 && parts_end(array, open[k], array->along) <= begin) {
+            if (array->storage->as.array.rank > 0 && parts_end(array, open[k], array->along) <= begin) {
                 continue;
             }
             if (parts_overlap(array, open[k], part)) {
@@ -278,7 +279,7 @@ static coffer_status parts_compare(const parts_array *array, const uint32_t *ord
 /* Elements that a part has in a plane across dimension `along`, counted in the dimensions after that. */
 static uint64_t parts_across(const parts_array *array, uint32_t part)
 {
-    const size_t rank = array->storage->rank;
+    const size_t rank = array->storage->as.array.rank;
     uint64_t elements = 1;
     for (size_t i = array->along + 1; i < rank; i++) {
         elements *= parts_begin(array, part, rank + i);
@@ -319,10 +320,10 @@ static coffer_status parts_fail_gap(parts_array *array, uint32_t *begins, uint32
 {
     char place[160];
     uint64_t gap[COFFER__PLAN_MAX_RANK] = { 0 };
-    const size_t rank = array->storage->rank;
-    const uint64_t *sizes = coffer__import_plan_extents(array->plan, array->storage->extents, rank);
-    uint64_t whole = array->storage->size / array->storage->item_size;
-    size_t count = array->storage->part_count;
+    const size_t rank = array->storage->as.array.rank;
+    const uint64_t *sizes = coffer__import_plan_extents(array->plan, array->storage->as.array.extents, rank);
+    uint64_t whole = array->storage->size / array->storage->as.array.item_size;
+    size_t count = array->storage->count;
     for (array->along = 0; array->along < rank; array->along++) {
         size_t kept = 0;
         whole /= sizes[array->along];
@@ -348,8 +349,8 @@ static coffer_status parts_fail_gap(parts_array *array, uint32_t *begins, uint32
 static bool parts_sum(const parts_array *array, uint64_t *size)
 {
     *size = 0;
-    for (uint32_t i = 0; i < array->storage->part_count; i++) {
-        const coffer__import_plan_part *part = coffer__import_plan_parts(array->plan) + array->storage->first_part + i;
+    for (uint32_t i = 0; i < array->storage->count; i++) {
+        const coffer__import_plan_part *part = coffer__import_plan_parts(array->plan) + array->storage->first + i;
         const uint64_t more = coffer__import_plan_part_size(array->plan, array->storage, part);
         if (more > array->storage->size - *size) {
             return false;
@@ -365,7 +366,7 @@ static coffer_status parts_check_cover(parts_array *array, uint32_t *order, uint
 {
     uint64_t size = 0;
     const bool fits = parts_sum(array, &size);
-    for (uint32_t i = 0; i < array->storage->part_count; i++) {
+    for (uint32_t i = 0; i < array->storage->count; i++) {
         order[i] = i;
     }
     parts_order(array, order);
@@ -380,14 +381,15 @@ coffer_status coffer__import_plan_check_parts(const coffer__import_plan *plan, s
                                               coffer_error *err)
 {
     parts_array array = { .plan = plan, .storage = coffer__import_plan_storages(plan) + i };
-    const uint32_t count = array.storage->part_count;
+    const uint32_t count = array.storage->count;
     if (!parts_is_array(&array)) {
         return parts_foreign("storage", i, err);
     }
-    const uint64_t *sizes = coffer__import_plan_extents(plan, array.storage->extents, array.storage->rank);
+    const uint64_t *sizes =
+        coffer__import_plan_extents(plan, array.storage->as.array.extents, array.storage->as.array.rank);
     for (uint32_t k = 0; k < count; k++) {
-        if (!parts_is_part(&array, coffer__import_plan_parts(plan) + array.storage->first_part + k, sizes)) {
-            return parts_foreign("part", array.storage->first_part + (size_t)k, err);
+        if (!parts_is_part(&array, coffer__import_plan_parts(plan) + array.storage->first + k, sizes)) {
+            return parts_foreign("part", array.storage->first + (size_t)k, err);
         }
     }
     uint32_t *order = coffer__alloc_array(plan->allocator, count, 2 * sizeof *order, err);

@@ -135,10 +135,10 @@ void coffer__source_blocks(coffer__byte_source *source, const coffer__byte_sourc
                                             .read_at = source_blocks_read_at,
                                             .close = source_blocks_close };
     size_t len = 0;
-    const char *scales = coffer__import_plan_text(plan, piece->scales, &len);
-    const coffer__gguf_type *type = coffer__gguf_type_of(piece->blocks);
+    const char *scales = coffer__import_plan_text(plan, piece->as.blocks.scales, &len);
+    const coffer__gguf_type *type = coffer__gguf_type_of(piece->as.blocks.type);
     const uint64_t count = piece->stored_size / type->size;
-    source_blocks blocks = { of, type, piece->offset, piece->dtype, NULL, count };
+    source_blocks blocks = { of, type, piece->offset, piece->as.blocks.dtype, NULL, count };
     const uint64_t scale_count = len / sizeof(float);
     if (scale_count > 0) {
         blocks.scales = (const uint8_t *)scales;

@@ -41,17 +41,17 @@ static void parts_box_of(const source_parts *in, const coffer__import_plan_part 
 {
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(in->plan) + in->storage;
     const coffer__import_plan_storage *base = coffer__import_plan_storages(in->plan) + part->storage;
-    const coffer__import_plan_piece *piece = coffer__import_plan_pieces(in->plan) + base->first_piece;
-    const uint64_t *sizes = coffer__import_plan_extents(in->plan, storage->extents, storage->rank);
-    const uint64_t *extents = coffer__import_plan_extents(in->plan, part->box, 2 * (size_t)storage->rank);
+    const coffer__import_plan_piece *piece = coffer__import_plan_pieces(in->plan) + base->first;
+    const uint64_t *sizes = coffer__import_plan_extents(in->plan, storage->as.array.extents, storage->as.array.rank);
+    const uint64_t *extents = coffer__import_plan_extents(in->plan, part->box, 2 * (size_t)storage->as.array.rank);
     box->source = coffer__input_source(in->input, piece->file);
     box->at = piece->offset + part->offset;
     box->rank = 0;
-    for (size_t i = 0; i <= storage->rank; i++) {
-        const bool bytes = i == storage->rank;
-        const uint64_t size = bytes ? storage->item_size : sizes[i];
+    for (size_t i = 0; i <= storage->as.array.rank; i++) {
+        const bool bytes = i == storage->as.array.rank;
+        const uint64_t size = bytes ? storage->as.array.item_size : sizes[i];
         const uint64_t start = bytes ? 0 : extents[i];
-        const uint64_t count = bytes ? storage->item_size : extents[storage->rank + i];
+        const uint64_t count = bytes ? storage->as.array.item_size : extents[storage->as.array.rank + i];
         if (box->rank > 0 && count == size) {
             box->sizes[box->rank - 1] *= size;
             box->starts[box->rank - 1] *= size;
@@ -152,12 +152,12 @@ static coffer_status parts_read_part(const parts_box *box, uint64_t offset, uint
 static bool parts_reach(const source_parts *in, const coffer__import_plan_part *part, uint64_t offset, size_t size)
 {
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(in->plan) + in->storage;
-    if (storage->rank == 0) {
+    if (storage->as.array.rank == 0) {
         return true;
     }
-    const uint64_t *box = coffer__import_plan_extents(in->plan, part->box, 2 * (size_t)storage->rank);
-    const uint64_t step = storage->size / coffer__import_plan_extents(in->plan, storage->extents, 1)[0];
-    return box[0] * step < offset + size && (box[0] + box[storage->rank]) * step > offset;
+    const uint64_t *box = coffer__import_plan_extents(in->plan, part->box, 2 * (size_t)storage->as.array.rank);
+    const uint64_t step = storage->size / coffer__import_plan_extents(in->plan, storage->as.array.extents, 1)[0];
+    return box[0] * step < offset + size && (box[0] + box[storage->as.array.rank]) * step > offset;
 }
 
 /* The parts have each byte of the range once, as was checked, so all of it is filled. */
@@ -167,8 +167,8 @@ static coffer_status source_parts_read_at(const coffer__byte_source *source, uin
     source_parts in;
     memcpy(&in, source->state.capacity, sizeof in);
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(in.plan) + in.storage;
-    for (uint32_t i = 0; i < storage->part_count; i++) {
-        const coffer__import_plan_part *part = coffer__import_plan_parts(in.plan) + storage->first_part + i;
+    for (uint32_t i = 0; i < storage->count; i++) {
+        const coffer__import_plan_part *part = coffer__import_plan_parts(in.plan) + storage->first + i;
         parts_box box;
         if (!parts_reach(&in, part, offset, size)) {
             continue;
@@ -197,10 +197,10 @@ void coffer__source_parts(coffer__byte_source *source, const coffer__import_plan
     const source_parts in = { plan, input, number };
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + number;
     coffer__source_traits traits = { .far = false };
-    for (uint32_t i = 0; i < storage->part_count; i++) {
-        const coffer__import_plan_part *part = coffer__import_plan_parts(plan) + storage->first_part + i;
+    for (uint32_t i = 0; i < storage->count; i++) {
+        const coffer__import_plan_part *part = coffer__import_plan_parts(plan) + storage->first + i;
         const coffer__import_plan_storage *base = coffer__import_plan_storages(plan) + part->storage;
-        const coffer__import_plan_piece *piece = coffer__import_plan_pieces(plan) + base->first_piece;
+        const coffer__import_plan_piece *piece = coffer__import_plan_pieces(plan) + base->first;
         const coffer__source_traits is = coffer__input_source(input, piece->file)->is;
         traits.far = traits.far || is.far;
         traits.foreign = traits.foreign || is.foreign;

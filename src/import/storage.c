@@ -52,11 +52,11 @@ static coffer_status storage_put_in_file(void *ctx, uint64_t at, const uint8_t *
 static coffer_status storage_spread(coffer__storage_source *storage, coffer__grid_put *put, coffer_error *err)
 {
     const coffer__decoder *decode = &storage->decode;
-    const size_t size = (size_t)coffer__import_plan_pieces(decode->plan)[decode->storage->first_piece].size;
+    const size_t size = (size_t)coffer__import_plan_pieces(decode->plan)[decode->storage->first].size;
     uint8_t *chunk = coffer__alloc(decode->allocator, size + 1);
     coffer_status status =
         chunk == NULL ? coffer__fail(err, COFFER_ERR_MEMORY, "no memory for a chunk of %z", (uint64_t)size) : COFFER_OK;
-    for (uint32_t i = 0; i < decode->storage->piece_count && status == COFFER_OK; i++) {
+    for (uint32_t i = 0; i < decode->storage->count && status == COFFER_OK; i++) {
         status = coffer__decode_next(&storage->decode, chunk, size, err);
         if (status == COFFER_OK) {
             status = coffer__grid_spread(decode->plan, decode->storage, i, chunk, put, storage, err);
@@ -78,7 +78,7 @@ static coffer_status storage_to_memory(coffer__storage_source *storage, coffer_e
     if (storage->memory == NULL) {
         return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for %z that are decoded", (uint64_t)size);
     }
-    const coffer_status status = storage->decode.storage->grid_rank > 0
+    const coffer_status status = storage->decode.storage->kind == COFFER__STORAGE_CHUNKED
                                      ? storage_spread(storage, storage_put_in_memory, err)
                                      : coffer__decode_next(&storage->decode, storage->memory, size, err);
     if (status == COFFER_OK) {
@@ -116,7 +116,7 @@ static void storage_to_stream(coffer__storage_source *storage)
 static coffer_status storage_spool(coffer__storage_source *storage, uint8_t *memory, coffer_error *err)
 {
     const uint64_t size = storage->decode.storage->size;
-    if (storage->decode.storage->grid_rank > 0) {
+    if (storage->decode.storage->kind == COFFER__STORAGE_CHUNKED) {
         const coffer_status status = storage_spread(storage, storage_put_in_file, err);
         return status == COFFER_OK ? coffer__source_fd(&storage->source, storage->file.fd, err) : status;
     }
@@ -162,10 +162,10 @@ static bool storage_is_blocks(const coffer__decoding *decoding, uint32_t number,
 {
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(decoding->plan) + number;
     /* A plan may have storages and no pieces at all. */
-    if (storage->piece_count != 1) {
+    if (coffer__import_plan_piece_count(storage) != 1) {
         return false;
     }
-    *piece = coffer__import_plan_pieces(decoding->plan) + storage->first_piece;
+    *piece = coffer__import_plan_pieces(decoding->plan) + storage->first;
     return (*piece)->coding == COFFER__CODING_BLOCKS;
 }
 
@@ -178,7 +178,7 @@ coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__deco
     *storage = (coffer__storage_source){ .at = 0 };
     coffer__decode_begin(&storage->decode, decoding->input, decoding->plan, number, &decoding->inflaters,
                          decoding->crcs, decoding->allocator);
-    if (coffer__import_plan_storages(decoding->plan)[number].part_count > 0) {
+    if (storage->decode.storage->kind == COFFER__STORAGE_ASSEMBLED) {
         coffer__source_parts(&storage->source, decoding->plan, decoding->input, number);
         storage->open = true;
         return COFFER_OK;
@@ -192,7 +192,7 @@ coffer_status coffer__storage_open(coffer__storage_source *storage, coffer__deco
     if (storage->decode.storage->size <= STORAGE_IN_MEMORY) {
         return storage_to_memory(storage, err);
     }
-    if (streams && storage->decode.storage->grid_rank == 0) {
+    if (streams && storage->decode.storage->kind == COFFER__STORAGE_JOINED) {
         storage_to_stream(storage);
         return COFFER_OK;
     }

@@ -22,12 +22,12 @@ typedef struct verify_part {
 static verify_part verify_part_of(const coffer__verify_array *array, const coffer__import_plan_part *part)
 {
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(array->plan) + array->storage;
-    const uint64_t *sizes = coffer__import_plan_extents(array->plan, storage->extents, storage->rank);
-    verify_part made = { .rank = storage->rank, .item = storage->item_size };
-    uint64_t step = storage->item_size;
-    made.starts = coffer__import_plan_extents(array->plan, part->box, storage->rank);
-    made.counts = coffer__import_plan_extents(array->plan, part->box + storage->rank, storage->rank);
-    made.elements = coffer__import_plan_part_size(array->plan, storage, part) / storage->item_size;
+    const uint64_t *sizes = coffer__import_plan_extents(array->plan, storage->as.array.extents, storage->as.array.rank);
+    verify_part made = { .rank = storage->as.array.rank, .item = storage->as.array.item_size };
+    uint64_t step = storage->as.array.item_size;
+    made.starts = coffer__import_plan_extents(array->plan, part->box, storage->as.array.rank);
+    made.counts = coffer__import_plan_extents(array->plan, part->box + storage->as.array.rank, storage->as.array.rank);
+    made.elements = coffer__import_plan_part_size(array->plan, storage, part) / storage->as.array.item_size;
     for (size_t i = made.rank; i > 0; i--) {
         made.steps[i - 1] = step;
         step *= sizes[i - 1];
@@ -110,8 +110,8 @@ coffer_status coffer__verify_assemble(const coffer__verify_array *array, uint64_
 {
     const coffer__import_plan *plan = array->plan;
     const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + array->storage;
-    for (uint32_t i = 0; i < storage->part_count; i++) {
-        const coffer__import_plan_part *which = coffer__import_plan_parts(plan) + storage->first_part + i;
+    for (uint32_t i = 0; i < storage->count; i++) {
+        const coffer__import_plan_part *which = coffer__import_plan_parts(plan) + storage->first + i;
         const coffer__import_plan_piece *piece =
             coffer__import_plan_first_piece(plan, coffer__import_plan_storages(plan) + which->storage);
         verify_part part = verify_part_of(array, which);

@@ -191,10 +191,10 @@ static coffer_status dump_plan_of(const dump_file *file, coffer__import_plan *pl
     }
     for (size_t i = 0; i < plan->storages.count; i++) {
         const coffer__import_plan_storage *storage = coffer__import_plan_storages(plan) + i;
-        for (uint32_t j = 0; j < storage->piece_count; j++) {
-            const coffer__import_plan_piece *piece = coffer__import_plan_pieces(plan) + storage->first_piece + j;
+        for (uint32_t j = 0; j < coffer__import_plan_piece_count(storage); j++) {
+            const coffer__import_plan_piece *piece = coffer__import_plan_pieces(plan) + storage->first + j;
             printf("piece %zu %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %" PRIu32 "\n", i, (int)piece->coding,
-                   piece->offset, piece->stored_size, piece->size, piece->has_crc, piece->crc);
+                   piece->offset, piece->stored_size, piece->size, piece->crc_kind != COFFER__CRC_NONE, piece->crc);
         }
     }
     for (size_t i = 0; i < plan->rows.count; i++) {

@@ -94,7 +94,7 @@ static void made_piece(made *m, coffer__coding coding, const uint8_t *bytes, siz
     uint8_t gap[7];
     memset(gap, 0xEE, sizeof gap);
     made_put(m, gap, made_below(sizeof gap));
-    coffer__import_plan_piece piece = { .coding = coding, .offset = m->size, .size = size, .has_crc = true };
+    coffer__import_plan_piece piece = { .coding = coding, .offset = m->size, .size = size, .crc_kind = COFFER__CRC_32 };
     piece.crc = coffer__crc32_update(&made_crcs.crc32, 0, bytes, size);
     if (coding == COFFER__CODING_STORED) {
         made_put(m, bytes, size);

@@ -233,13 +233,13 @@ static void read_anywhere(const coffer__gguf_type *type, coffer_dtype dtype, siz
     const size_t count = scales == 0 ? least : (least / scales + 1) * scales;
     const size_t item = dtype == COFFER_F32 ? 4 : 2;
     coffer__import_plan plan;
-    const coffer__import_plan_piece piece = { .coding = COFFER__CODING_BLOCKS,
-                                              .scales = put_scales(&plan, scales),
-                                              .offset = 7,
-                                              .stored_size = count * type->size,
-                                              .size = count * type->elements * item,
-                                              .blocks = type->number,
-                                              .dtype = dtype };
+    const coffer__import_plan_piece piece = {
+        .coding = COFFER__CODING_BLOCKS,
+        .offset = 7,
+        .stored_size = count * type->size,
+        .size = count * type->elements * item,
+        .as.blocks = { .type = type->number, .dtype = dtype, .scales = put_scales(&plan, scales) }
+    };
     uint8_t *file = malloc(7 + count * type->size);
     uint8_t *whole = malloc((size_t)piece.size);
     uint8_t *part = malloc((size_t)piece.size);

@@ -75,7 +75,7 @@ static void test_fields(void **state)
 /* Whether a number, as protobuf writes it, is one of the dtype. */
 static bool fits(coffer_dtype dtype, int64_t number)
 {
-    const coffer__import_plan_piece piece = { .coding = COFFER__CODING_NUMBERS, .dtype = dtype };
+    const coffer__import_plan_piece piece = { .coding = COFFER__CODING_NUMBERS, .as.numbers.dtype = dtype };
     uint8_t bytes[10];
     uint8_t element[8] = { 0 };
     size_t size = 0;
@@ -108,32 +108,32 @@ static void test_what_a_piece_can_be(void **state)
 {
     (void)state;
     coffer__import_plan_piece piece = {
-        .coding = COFFER__CODING_NUMBERS, .dtype = COFFER_I32, .stored_size = 3, .size = 12
+        .coding = COFFER__CODING_NUMBERS, .as.numbers.dtype = COFFER_I32, .stored_size = 3, .size = 12
     };
     assert_true(coffer__numbers_fit(&piece));
     piece.size = 16;
     assert_false(coffer__numbers_fit(&piece));
     piece.size = 11;
     assert_false(coffer__numbers_fit(&piece));
-    piece = (coffer__import_plan_piece){ .dtype = COFFER_I64, .stored_size = 11, .size = 8 };
+    piece = (coffer__import_plan_piece){ .as.numbers.dtype = COFFER_I64, .stored_size = 11, .size = 8 };
     assert_true(coffer__numbers_fit(&piece));
     piece.stored_size = 12;
     assert_false(coffer__numbers_fit(&piece));
     /* Without elements there are no bytes either. */
-    piece = (coffer__import_plan_piece){ .dtype = COFFER_I32, .stored_size = 1 };
+    piece = (coffer__import_plan_piece){ .as.numbers.dtype = COFFER_I32, .stored_size = 1 };
     assert_false(coffer__numbers_fit(&piece));
     piece.stored_size = 0;
     assert_true(coffer__numbers_fit(&piece));
-    piece = (coffer__import_plan_piece){ .dtype = COFFER_F32, .blocks = 0x25, .stored_size = 10, .size = 8 };
+    piece = (coffer__import_plan_piece){ .as.numbers = { 0x25, COFFER_F32 }, .stored_size = 10, .size = 8 };
     assert_true(coffer__numbers_fit(&piece));
-    piece.blocks = 0x21;
+    piece.as.numbers.tag = 0x21;
     assert_false(coffer__numbers_fit(&piece));
-    piece.blocks = 0x25;
+    piece.as.numbers.tag = 0x25;
     piece.stored_size = 9;
     assert_false(coffer__numbers_fit(&piece));
-    piece = (coffer__import_plan_piece){ .dtype = COFFER_BF16, .stored_size = 8, .size = 4 };
+    piece = (coffer__import_plan_piece){ .as.numbers.dtype = COFFER_BF16, .stored_size = 8, .size = 4 };
     assert_false(coffer__numbers_fit(&piece));
-    piece.dtype = (coffer_dtype)200;
+    piece.as.numbers.dtype = (coffer_dtype)200;
     assert_false(coffer__numbers_fit(&piece));
 }
 

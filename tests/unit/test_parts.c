@@ -308,18 +308,19 @@ SPOILER(no_storage, parts[3].storage = 77)
 SPOILER(own_storage, parts[3].storage = f->storage)
 SPOILER(offset, parts[3].offset = 100)
 SPOILER(offset_wraps, parts[3].offset = UINT64_MAX - 3)
-SPOILER(first_part, array->first_part = 1)
-SPOILER(part_count, array->part_count = 5)
-SPOILER(huge_count, array->part_count = UINT32_MAX)
-SPOILER(part_left_over, array->part_count = 3)
-SPOILER(pieces_too, array->piece_count = 1)
-SPOILER(rank, array->rank = 65)
-SPOILER(other_rank, array->rank = 1)
-SPOILER(extents, array->extents = UINT32_MAX)
+SPOILER(first_part, array->first = 1)
+SPOILER(part_count, array->count = 5)
+SPOILER(huge_count, array->count = UINT32_MAX)
+SPOILER(part_left_over, array->count = 3)
+SPOILER(no_parts, array->count = 0)
+SPOILER(pieces_instead, array->kind = COFFER__STORAGE_JOINED)
+SPOILER(rank, array->as.array.rank = 65)
+SPOILER(other_rank, array->as.array.rank = 1)
+SPOILER(extents, array->as.array.extents = UINT32_MAX)
 SPOILER(size, array->size++)
-SPOILER(item_size, array->item_size = 2)
-SPOILER(no_item, array->item_size = 0)
-SPOILER(odd_item, array->item_size = 3)
+SPOILER(item_size, array->as.array.item_size = 2)
+SPOILER(no_item, array->as.array.item_size = 0)
+SPOILER(odd_item, array->as.array.item_size = 3)
 SPOILER(name, array->name = 9999)
 
 static void test_judge(void **state)
@@ -346,7 +347,8 @@ static void test_judge(void **state)
         { spoil_part_count, COFFER_ERR_PLAN, NULL },
         { spoil_huge_count, COFFER_ERR_PLAN, NULL },
         { spoil_part_left_over, COFFER_ERR_PLAN, NULL },
-        { spoil_pieces_too, COFFER_ERR_PLAN, NULL },
+        { spoil_no_parts, COFFER_ERR_PLAN, NULL },
+        { spoil_pieces_instead, COFFER_ERR_PLAN, NULL },
         { spoil_rank, COFFER_ERR_PLAN, NULL },
         { spoil_other_rank, COFFER_ERR_PLAN, NULL },
         { spoil_extents, COFFER_ERR_PLAN, NULL },
@@ -382,7 +384,7 @@ static void test_scalar_twice(void **state)
     coffer__import_plan_storage *array = (coffer__import_plan_storage *)f.plan.storages.items + f.storage;
     assert_int_equal(judged(&f, &err), COFFER_OK);
     assert_int_equal(coffer__import_plan_put_part(&f.plan, 0, 0, 0, NULL, NULL, &err), COFFER_OK);
-    array->part_count = 2;
+    array->count = 2;
     assert_int_equal(judged(&f, &err), COFFER_ERR_VIEW);
     assert_non_null(strstr(err.message, "begin at [] and [] overlap"));
     drop(&f);
@@ -446,7 +448,7 @@ static void test_bytes_and_joined(void **state)
     assert_int_equal(coffer__import_plan_join(&f.plan, &loaded, number, &err), COFFER_OK);
     assert_int_equal(coffer__import_plan_check(&f.plan, file_sizes, false, &err), COFFER_OK);
     const coffer__import_plan_storage *last = coffer__import_plan_storages(&f.plan) + f.plan.storages.count - 1;
-    assert_int_equal(last->first_part, 4);
+    assert_int_equal(last->first, 4);
     assert_int_equal(coffer__import_plan_first_piece(&f.plan, last)->file, 1);
     coffer__free(coffer_libc_allocator(), bytes, size);
     coffer__import_plan_free(&loaded);

@@ -963,7 +963,7 @@ static void test_arrays(void **state)
     assert_int_equal(coffer__import_plan_dimensions(&result->plan, row)[0].stride, 2);
     assert_int_equal(coffer__import_plan_dimensions(&result->plan, row)[1].stride, 4);
     const coffer__import_plan_storage *held = &coffer__import_plan_storages(&result->plan)[row->storage];
-    const coffer__import_plan_piece *piece = &coffer__import_plan_pieces(&result->plan)[held->first_piece];
+    const coffer__import_plan_piece *piece = &coffer__import_plan_pieces(&result->plan)[held->first];
     assert_memory_equal(out.bytes + piece->offset, "abcdefghijkl", 12);
     done(result);
 
@@ -971,7 +971,7 @@ static void test_arrays(void **state)
     result = rows();
     row = row_of(result, "w");
     held = &coffer__import_plan_storages(&result->plan)[row->storage];
-    piece = &coffer__import_plan_pieces(&result->plan)[held->first_piece];
+    piece = &coffer__import_plan_pieces(&result->plan)[held->first];
     assert_int_equal(piece->coding, COFFER__CODING_LATIN1);
     assert_int_equal(piece->stored_size, 13);
     assert_int_equal(piece->size, 12);
@@ -983,7 +983,7 @@ static void test_arrays(void **state)
     result = rows();
     row = row_of(result, "w");
     held = &coffer__import_plan_storages(&result->plan)[row->storage];
-    piece = &coffer__import_plan_pieces(&result->plan)[held->first_piece];
+    piece = &coffer__import_plan_pieces(&result->plan)[held->first];
     assert_int_equal(piece->coding, COFFER__CODING_ESCAPED);
     assert_memory_equal(out.bytes + piece->offset, "\\u0061bcdefghijkl", (size_t)piece->stored_size);
     assert_int_equal(piece->stored_size, 17);

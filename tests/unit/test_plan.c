@@ -180,18 +180,22 @@ SPOILER(piece_wraps, piece->offset = UINT64_MAX - 50)
 SPOILER(bomb, piece->coding = COFFER__CODING_DEFLATED; piece->size = storage->size = 1032 * 101)
 SPOILER(latin1, piece->coding = COFFER__CODING_LATIN1; piece->size = storage->size = 49)
 #define SCALED(len)                                                                                                    \
-    piece->coding = COFFER__CODING_BLOCKS, piece->blocks = 40, piece->dtype = COFFER_BF16, piece->stored_size = 72,    \
-    piece->size = storage->size = 256,                                                                                 \
-    (void)coffer__import_plan_put_text(plan, "\0\0\0?\0\0\0?\0\0\0?", len, &piece->scales, NULL)
+    piece->coding = COFFER__CODING_BLOCKS, piece->as.blocks.type = 40, piece->as.blocks.dtype = COFFER_BF16,           \
+    piece->stored_size = 72, piece->size = storage->size = 256,                                                        \
+    (void)coffer__import_plan_put_text(plan, "\0\0\0?\0\0\0?\0\0\0?", len, &piece->as.blocks.scales, NULL)
 SPOILER(no_scales, SCALED(0))
 SPOILER(one_scale, SCALED(4))
 SPOILER(two_scales, SCALED(8))
 SPOILER(three_scales, SCALED(12))
 SPOILER(part_of_a_scale, SCALED(5))
-SPOILER(scales_of_no_text, SCALED(0); piece->scales = 9999)
+SPOILER(scales_of_no_text, SCALED(0); piece->as.blocks.scales = 9999)
 SPOILER(storage_size, storage->size = 101)
-SPOILER(storage_piece, storage->first_piece = 1)
-SPOILER(storage_pieces, storage->piece_count = 2)
+SPOILER(storage_kind, storage->kind = (coffer__storage_kind)3)
+SPOILER(storage_grid, storage->kind = COFFER__STORAGE_CHUNKED)
+SPOILER(storage_parts, storage->kind = COFFER__STORAGE_ASSEMBLED)
+SPOILER(piece_crc, piece->crc_kind = (coffer__crc_kind)3)
+SPOILER(storage_piece, storage->first = 1)
+SPOILER(storage_pieces, storage->count = 2)
 SPOILER(storage_name, storage->name = 4999)
 SPOILER(files, plan->file_count = 2)
 SPOILER(file_name, *FIRST(plan, file_names, uint32_t) = 9999)
@@ -251,6 +255,10 @@ static void test_judge(void **state)
         { spoil_bomb, COFFER_ERR_PLAN },
         { spoil_latin1, COFFER_ERR_PLAN },
         { spoil_storage_size, COFFER_ERR_PLAN },
+        { spoil_storage_kind, COFFER_ERR_PLAN },
+        { spoil_storage_grid, COFFER_ERR_PLAN },
+        { spoil_storage_parts, COFFER_ERR_PLAN },
+        { spoil_piece_crc, COFFER_ERR_PLAN },
         { spoil_storage_piece, COFFER_ERR_PLAN },
         { spoil_storage_pieces, COFFER_ERR_PLAN },
         { spoil_storage_name, COFFER_ERR_PLAN },

@@ -437,14 +437,15 @@ static coffer_status gguf_put_row(gguf_reading *gguf, const gguf_tensor *tensor,
     if (status != COFFER_OK) {
         return status;
     }
-    const bool blocks = fate.coding == COFFER__CODING_BLOCKS;
-    const coffer__import_plan_piece piece = { .file = gguf->in.file,
-                                              .coding = fate.coding,
-                                              .offset = begin + tensor->offset,
-                                              .stored_size = tensor->size,
-                                              .size = fate.size,
-                                              .blocks = blocks ? tensor->type->number : 0,
-                                              .dtype = blocks ? fate.dtype : COFFER_UNKNOWN_DTYPE };
+    coffer__import_plan_piece piece = { .file = gguf->in.file,
+                                        .coding = fate.coding,
+                                        .offset = begin + tensor->offset,
+                                        .stored_size = tensor->size,
+                                        .size = fate.size };
+    if (fate.coding == COFFER__CODING_BLOCKS) {
+        piece.as.blocks.type = tensor->type->number;
+        piece.as.blocks.dtype = fate.dtype;
+    }
     coffer__import_plan_dimension dimensions[GGUF_MAX_RANK];
     coffer__import_plan_row row = { .name = tensor->name,
                                     .dtype = fate.dtype,

@@ -41,13 +41,13 @@ typedef struct gguf_scale_name {
 static coffer__import_plan_piece *scales_piece(const gguf_scaling *scaling, const coffer__import_plan_row *row)
 {
     coffer__import_plan_piece *pieces = scaling->plan->pieces.items;
-    return &pieces[coffer__import_plan_storages(scaling->plan)[row->storage].first_piece];
+    return &pieces[coffer__import_plan_storages(scaling->plan)[row->storage].first];
 }
 
 static bool scales_is_nvfp4(const gguf_scaling *scaling, const coffer__import_plan_row *row)
 {
     const coffer__import_plan_piece *piece = scales_piece(scaling, row);
-    return piece->coding == COFFER__CODING_BLOCKS && piece->blocks == COFFER__GGUF_NVFP4;
+    return piece->coding == COFFER__CODING_BLOCKS && piece->as.blocks.type == COFFER__GGUF_NVFP4;
 }
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ static coffer_status scales_multiply(gguf_scaling *scaling, const coffer__import
                         "--raw keeps both");
         return coffer__import_plan_fail_row(scaling->plan, factors, COFFER_ERR_UNSUPPORTED, err);
     }
-    const coffer_status status = scales_read(scaling, factors, &scales_piece(scaling, weight)->scales, err);
+    const coffer_status status = scales_read(scaling, factors, &scales_piece(scaling, weight)->as.blocks.scales, err);
     return status == COFFER_OK ? scales_skip(scaling, factors, weight, err) : status;
 }
 

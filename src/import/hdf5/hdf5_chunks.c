@@ -64,15 +64,17 @@ static coffer_status hdf5_put_chunk(hdf5_chunks *chunks, uint64_t at, const uint
     }
     const uint32_t filters = hdf5_filters_of(chunks->object, coffer__load_u32le(key + 4));
     const uint64_t address = coffer__load_u64le(key + 8 + (size_t)8 * (chunks->rank + 1));
-    const coffer__import_plan_piece piece = {
+    coffer__import_plan_piece piece = {
         .file = chunks->h->file,
         .coding = filters == 0 ? COFFER__CODING_STORED : COFFER__CODING_FILTERED,
         .offset = chunks->h->start + address,
         .stored_size = coffer__load_u32le(key),
         .size = chunks->chunk_size,
-        .filters = filters,
-        .unit = chunks->object->shuffled > 0 ? chunks->object->shuffled : 1,
     };
+    if (filters != 0) {
+        piece.as.chunk.filters = filters;
+        piece.as.chunk.unit = chunks->object->shuffled > 0 ? chunks->object->shuffled : 1;
+    }
     const bool fits = filters == 0 ? piece.stored_size == piece.size : coffer__filters_fit(&piece);
     if (address > chunks->h->size || piece.stored_size > chunks->h->size - address || !fits) {
         return coffer__hdf5_fail(chunks->h, at, "a chunk is not of as many bytes as its filters allow", err);

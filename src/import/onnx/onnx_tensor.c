@@ -486,9 +486,11 @@ static coffer_status onnx_put_numbers(coffer__onnx *onnx, const onnx_tensor *ten
     coffer__import_plan_piece piece = { .coding = plain ? COFFER__CODING_STORED : COFFER__CODING_NUMBERS,
                                         .offset = numbers->at,
                                         .stored_size = numbers->size,
-                                        .size = size,
-                                        .blocks = plain ? 0 : tensor->tag,
-                                        .dtype = plain ? COFFER_UNKNOWN_DTYPE : tensor->type->number };
+                                        .size = size };
+    if (!plain) {
+        piece.as.numbers.tag = tensor->tag;
+        piece.as.numbers.dtype = tensor->type->number;
+    }
     uint32_t name = 0;
     uint32_t storage = 0;
     if (tensor->field != tensor->type->field) {

@@ -132,8 +132,8 @@ static coffer_status numpy_put_storage(const numpy_reading *in, const numpy_arra
      * and the system can copy them straight into the new file.
      */
     piece.stored_size = inflated ? member->stored_size : piece.size;
-    piece.has_crc = member != NULL && !array->zip->without_crcs;
-    if (piece.has_crc) {
+    if (member != NULL && !array->zip->without_crcs) {
+        piece.crc_kind = COFFER__CRC_32;
         piece.crc = inflated ? member->crc : numpy_crc(array);
     }
     *offset = array->npy.size - skipped;

@@ -193,7 +193,7 @@ coffer_status coffer__pickle_archive_put_storages(const coffer__pickle_archive *
                                                   .offset = member->at,
                                                   .stored_size = member->stored_size,
                                                   .size = member->size,
-                                                  .has_crc = !zip->without_crcs,
+                                                  .crc_kind = zip->without_crcs ? COFFER__CRC_NONE : COFFER__CRC_32,
                                                   .crc = zip->without_crcs ? 0 : member->crc };
         coffer_status status = coffer__pickle_file_put_storage(archive->file, &piece, prefix, stored.key,
                                                                stored.key_len, &stored.storage, err);

@@ -15,6 +15,20 @@
 
 /* ---- names and calls ---- */
 
+/* Pushes a node with items, `count` of them. Links for all are there before the node is, so none is seen without its items. */
+static coffer_status pickle_push_with(coffer__pickle *p, coffer__value_kind kind, const coffer__value *items,
+                                      size_t count, coffer__node **node)
+{
+    coffer_status status = coffer__pickle_reserve(p, &p->links, sizeof(coffer__pickle_link), count);
+    if (status == COFFER_OK) {
+        status = coffer__pickle_push_new(p, kind, node);
+    }
+    for (size_t i = 0; status == COFFER_OK && i < count; i++) {
+        status = coffer__pickle_append(p, (coffer__value)p->nodes.count, items[i]);
+    }
+    return status;
+}
+
 /* A kept text that can be a name: UTF-8, without NULs, of which one would end it early for whoever reads it. */
 static const char *pickle_plain_name(const coffer__pickle *p, coffer__value value)
 {
@@ -145,23 +159,13 @@ static coffer_status pickle_push_call(coffer__pickle *p, coffer__call_kind kind,
         return coffer__pickle_fail(p, "something is called that cannot be, or with arguments that are none");
     }
     coffer__node *node = NULL;
-    coffer_status status = coffer__pickle_reserve(p, &p->links, sizeof(coffer__pickle_link), 3);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__pickle_push_new(p, COFFER__VALUE_CALL, &node);
+    const coffer__value items[] = { callable, arguments, keywords };
+    const coffer_status status = pickle_push_with(p, COFFER__VALUE_CALL, items, keywords == 0 ? 2 : 3, &node);
     if (status != COFFER_OK) {
         return status;
     }
     node->call = (uint8_t)kind;
-    const coffer__value call = (coffer__value)p->nodes.count;
-    /* Links for all three are there already, so these appends cannot fail, and no call is seen without its
-       arguments. */
-    const coffer__value items[] = { callable, arguments, keywords };
-    for (size_t i = 0; status == COFFER_OK && i < 3 && items[i] != 0; i++) {
-        status = coffer__pickle_append(p, call, items[i]);
-    }
-    return status == COFFER_OK ? coffer__pickle_tell(p, call) : status;
+    return coffer__pickle_tell(p, (coffer__value)p->nodes.count);
 }
 
 /* Whether a value is a text of exactly these characters. */
@@ -281,35 +285,15 @@ coffer_status coffer__op_build(coffer__pickle *p, unsigned unused)
     return coffer__pickle_tell(p, value);
 }
 
-/* The loader would be asked for what the id stands for; the id is item 0 of the node. Space for its link comes
-   first. */
-static coffer_status pickle_push_persistent(coffer__pickle *p, coffer__value id)
-{
-    coffer__node *node = NULL;
-    coffer_status status = coffer__pickle_reserve(p, &p->links, sizeof(coffer__pickle_link), 1);
-    if (status != COFFER_OK) {
-        return status;
-    }
-    status = coffer__pickle_push_new(p, COFFER__VALUE_PERSISTENT, &node);
-    return status == COFFER_OK ? coffer__pickle_append(p, (coffer__value)p->nodes.count, id) : status;
-}
-
-/* BINPERSID: the id is the value on top, in torch's files a tuple that names a storage. */
+/* BINPERSID: the loader would be asked for what an id stands for, which is item 0 of the node. It is the value on top, in torch's
+   files a tuple that names a storage. */
 coffer_status coffer__op_binpersid(coffer__pickle *p, unsigned unused)
 {
     (void)unused;
     coffer__value id = 0;
+    coffer__node *node = NULL;
     const coffer_status status = coffer__pickle_pop(p, &id);
-    return status == COFFER_OK ? pickle_push_persistent(p, id) : status;
-}
-
-static bool pickle_is_ascii(const char *text)
-{
-    size_t i = 0;
-    while (text[i] != '\0' && (uint8_t)text[i] < 0x80) {
-        i++;
-    }
-    return text[i] == '\0';
+    return status == COFFER_OK ? pickle_push_with(p, COFFER__VALUE_PERSISTENT, &id, 1, &node) : status;
 }
 
 /* PERSID: the id is a line of ASCII. */
@@ -324,8 +308,10 @@ coffer_status coffer__op_persid(coffer__pickle *p, unsigned unused)
     if (status != COFFER_OK) {
         return status;
     }
-    if (!pickle_is_ascii((const char *)p->texts.items + kept)) {
-        return coffer__pickle_fail(p, "an id is not ASCII");
+    for (const char *text = (const char *)p->texts.items + kept; *text != '\0'; text++) {
+        if ((uint8_t)*text >= 0x80) {
+            return coffer__pickle_fail(p, "an id is not ASCII");
+        }
     }
     status = coffer__pickle_make(p, COFFER__VALUE_TEXT, &id, &node);
     if (status != COFFER_OK) {
@@ -336,7 +322,7 @@ coffer_status coffer__op_persid(coffer__pickle *p, unsigned unused)
     node->as.bytes.size = p->position - 1 - at;
     node->as.bytes.kept = kept;
     node->as.bytes.kept_size = (unsigned)node->as.bytes.size & COFFER__PICKLE_KEPT_MASK;
-    return pickle_push_persistent(p, id);
+    return pickle_push_with(p, COFFER__VALUE_PERSISTENT, &id, 1, &node);
 }
 
 /* A call with all above `first` on the stack as its arguments, which it replaces there. */

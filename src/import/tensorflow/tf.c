@@ -171,14 +171,15 @@ static coffer_status tf_put_piece(tf_reading *tf, const coffer__tf_tensor *tenso
         return status;
     }
     if (tensor->offset > file->size || tensor->size > file->size - tensor->offset) {
-        return tf_damaged(at, "a tensor lies beyond the end of its file", err);
+        return tf_damaged(at, "a tensor lies beyond the end of its file; get that file again", err);
     }
     const coffer__import_plan_piece piece = { .file = file->number,
                                               .offset = tensor->offset,
                                               .stored_size = tensor->size,
                                               .size = tensor->size,
-                                              .has_crc = tensor->has_crc && tf_find_dtype(tensor->dtype)->bits > 0,
-                                              .castagnoli = true,
+                                              .crc_kind = tensor->has_crc && tf_find_dtype(tensor->dtype)->bits > 0
+                                                              ? COFFER__CRC_32C
+                                                              : COFFER__CRC_NONE,
                                               .crc = tensor->crc };
     return coffer__import_plan_put_piece(tf->plan, &piece, err);
 }

@@ -74,12 +74,12 @@ static bool plain_join(coffer__import_plan *plan, coffer__import_plan_row *first
     }
     /* The pieces of storages that were put one after another are one after another, too, so counting more of
        them is all that joining takes. */
-    whole->piece_count += more->piece_count;
-    more->piece_count = 0;
+    whole->count += more->count;
+    more->count = 0;
     more->size = 0;
     /* Empty storages, too, begin where the one before them ends. */
     for (uint32_t i = 1; i <= ordinal; i++) {
-        whole[i].first_piece = whole->first_piece + whole->piece_count;
+        whole[i].first = whole->first + whole->count;
     }
     part->fate = COFFER_FATE_SKIPPED;
     part->storage = COFFER__PLAN_NO_STORAGE;

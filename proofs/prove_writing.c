@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Text that grows: every function, of bytes of any value, where memory may run out at any moment; digits of bytes, and bytes of
+ * digits, in base 16 and 64. Each text and each block ends where it says.
+ */
+#include "base64.h"
+#include "hex.h"
+#include "prove.h"
+#include "writing.h"
+
+#define TEXT_MAX 9
+
+static void prove_growing(void)
+{
+    coffer__writing out = { .allocator = &prove_allocator };
+    uint8_t *bytes = prove_bytes(TEXT_MAX);
+    coffer__write(&out, NULL, 0);
+    coffer__write(&out, (const char *)bytes, prove_size(0, TEXT_MAX));
+    coffer__write_text(&out, "text");
+    coffer__write_le(&out, prove_u64(), prove_size(0, 8));
+    coffer__write_hex(&out, bytes, prove_size(0, TEXT_MAX));
+    coffer__write_json(&out, "a\"\n\x01");
+    (void)coffer__write_space(&out, (size_t)prove_u64());
+    coffer__write_text(&out, "after");
+    coffer__writing_free(&out);
+    coffer__write_text(&out, "again");
+    coffer__writing_free(&out);
+    free(bytes);
+}
+
+/* Any text of this length that is valid UTF-8 or not. */
+static void prove_hex(size_t len)
+{
+    uint8_t bytes[TEXT_MAX];
+    char *text = (char *)prove_bytes(len);
+    coffer__hex_read(bytes, len / 2, text, len);
+    coffer__hex_read(bytes, 1, text, len);
+    free(text);
+}
+
+static void prove_base64(size_t size)
+{
+    const size_t len = coffer__base64_len(size);
+    uint8_t *bytes = prove_bytes(size);
+    char *text = malloc(len + 1);
+    size_t read = 0;
+    if (text == NULL) {
+        exit(1);
+    }
+    coffer__base64_write(text, bytes, size);
+    coffer_base64(bytes, size, text, prove_size(0, len + 1));
+    free(text);
+    text = (char *)prove_bytes(size);
+    uint8_t *back = malloc(size / 4 * 3 + 1);
+    if (back == NULL) {
+        exit(1);
+    }
+    coffer__base64_read(back, &read, text, size);
+    free(back);
+    free(text);
+    free(bytes);
+}
+
+int main(void)
+{
+    prove_growing();
+    //@ loop unroll 10;
+    for (size_t len = 0; len <= TEXT_MAX; len++) {
+        prove_hex(len);
+        prove_base64(len);
+    }
+    return 0;
+}
