@@ -13,6 +13,7 @@
 #include "os.h"
 #include "saved.h"
 #include "shard_name.h"
+#include "url.h"
 
 #include <errno.h>
 #include <string.h>
@@ -167,6 +168,14 @@ static coffer_status discover_in_pipeline(coffer__found *found, const coffer__pa
         err, COFFER_ERR_NO_MODEL,
         "this is a pipeline of several models, and none is in transformer/ or unet/: name the folder of "
         "one");
+}
+
+bool coffer_is_index(const char *path)
+{
+    /* A URL may have a query after the name. */
+    const char *query = coffer__url_is(path) ? strchr(path, '?') : NULL;
+    const coffer__name name = { path, query != NULL ? (size_t)(query - path) : strlen(path) };
+    return coffer__name_ends(name, COFFER__INDEX_SUFFIX) || strcmp(path, COFFER__INDEX_SUFFIX) == 0;
 }
 
 /* Paths of files are made by appending, so the folder gets a slash at its end first. Failures about

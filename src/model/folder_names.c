@@ -5,7 +5,6 @@
 #include "alloc.h"
 #include "error.h"
 #include "missing.h"
-#include "saved.h"
 #include "shard_name.h"
 #include "sort.h"
 
