@@ -2,25 +2,8 @@
 #include "missing.h"
 
 #include "error.h"
-#include "os.h"
 
 #include <string.h>
-
-/* A name that does not fit a path counts as missing, which it is as far as this program is
-   concerned. */
-void coffer__missing_look(coffer__missing *missing, const char *beside, coffer__name name)
-{
-    coffer__path path;
-    coffer__path plain = { "" };
-    if (coffer__path_append(&plain, name.text, name.len) && coffer__path_sibling(&path, beside, plain.text) &&
-        coffer__os_exists(path.text)) {
-        return;
-    }
-    if (missing->count < COFFER__MISSING_NAMED) {
-        (void)coffer__text_append(missing->names[missing->count], sizeof missing->names[0], name.text, name.len);
-    }
-    missing->count++;
-}
 
 /* The sizes in the error are numbers of files: how many the model has, and how many of
    them exist. */

@@ -17,8 +17,6 @@ typedef struct coffer__missing {
     char names[COFFER__MISSING_NAMED][COFFER__PATH_MAX_NAME + 1]; /* of the first ones */
 } coffer__missing;
 
-/* Adds a file, if none of that name exists in the folder of the path `beside`. */
-void coffer__missing_look(coffer__missing *missing, const char *beside, coffer__name name);
 /* Fails with all of them, of a model of `total` files; `why` says what the reason may be. */
 coffer_status coffer__missing_fail(const coffer__missing *missing, size_t total, const char *why, coffer_error *err);
 

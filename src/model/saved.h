@@ -10,11 +10,7 @@
 #include "coffer.h"
 #include "os.h"
 #include "paths.h"
-
-/* What each is called: the name of the index with one of these. */
-#define COFFER__SAVED_NEW ".coffer-new"
-#define COFFER__SAVED_READY ".coffer-ready"
-#define COFFER__SAVED_OLD ".coffer-old"
+#include "shard_name.h"
 
 /* The name of the index of a model that would be called `path` as one file, with a suffix; false if
    it is too long. */

@@ -7,6 +7,7 @@
 #include "alloc.h"
 #include "error.h"
 #include "missing.h"
+#include "os.h"
 #include "several.h"
 #include "thread_pool.h"
 #include "web.h"
@@ -167,6 +168,22 @@ static coffer_status files_set_paths(coffer *model, const coffer__index_shard *f
     return COFFER_OK;
 }
 
+/* Counts a file as missing if none of that name exists in the folder of the path `beside`. A name that does
+   not fit a path counts as missing, which it is as far as this program is concerned. */
+static void files_look_for(coffer__missing *missing, const char *beside, coffer__name name)
+{
+    coffer__path path;
+    coffer__path plain = { "" };
+    if (coffer__path_append(&plain, name.text, name.len) && coffer__path_sibling(&path, beside, plain.text) &&
+        coffer__os_exists(path.text)) {
+        return;
+    }
+    if (missing->count < COFFER__MISSING_NAMED) {
+        (void)coffer__text_append(missing->names[missing->count], sizeof missing->names[0], name.text, name.len);
+    }
+    missing->count++;
+}
+
 /* One missing file is reported together with all that are missing. Not for files at a URL, since
    each would have to be asked for again. Looking is done only after a failure, and costs one system
    call for each file. If another program has fetched them by now, the first failure stands. */
@@ -174,7 +191,7 @@ static void files_tell_missing(const coffer *model, const coffer__index_shard *f
 {
     coffer__missing missing = { .count = 0 };
     for (size_t i = 0; model->several->place.web == NULL && i < model->shard_count; i++) {
-        coffer__missing_look(&missing, model->shards[i].path, files[i].file);
+        files_look_for(&missing, model->shards[i].path, files[i].file);
     }
     if (missing.count > 1 && err != NULL) {
         const int os_error = err->os_error;

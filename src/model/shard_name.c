@@ -2,7 +2,6 @@
 #include "shard_name.h"
 
 #include "text.h"
-#include "url.h"
 
 #include <string.h>
 
@@ -21,14 +20,6 @@ bool coffer__name_ends(coffer__name name, const char *suffix)
 {
     const size_t len = strlen(suffix);
     return name.len > len && memcmp(name.text + name.len - len, suffix, len) == 0;
-}
-
-bool coffer_is_index(const char *path)
-{
-    /* A URL may have a query after the name. */
-    const char *query = coffer__url_is(path) ? strchr(path, '?') : NULL;
-    const coffer__name name = { path, query != NULL ? (size_t)(query - path) : strlen(path) };
-    return coffer__name_ends(name, COFFER__INDEX_SUFFIX) || strcmp(path, COFFER__INDEX_SUFFIX) == 0;
 }
 
 /* Reads the 5 or 6 digits that end at `end` and returns how many, or 0. A seventh digit is looked

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which model a folder holds, by the rules of docs/format.md, which the library has in src/model/discover.c:
+ * Which model a folder holds, by the rules of docs/format.md, which the library decides in src/model/folder_names.c:
  *
  *   model.safetensors, else its index; diffusion_pytorch_model.safetensors, else its index
  *   the only index; the only file, or the only set of files, complete, without an index
@@ -8,21 +8,18 @@
  *
  * A set without an index is refused while traces of an interrupted save are beside it.
  */
-import { quoted, quotedPath } from "./core.js";
-import { CofferError, type ErrorDetails } from "./errors.js";
-import { compareBytes } from "./order.js";
+import { AT, quoted, quotedPath, withModelCore, type ModelCore } from "./core.js";
+import { CofferError } from "./errors.js";
 import type { Place } from "./places.js";
-import { INDEX_ENDING, readShardName } from "./shards.js";
+import { INDEX_ENDING } from "./shards.js";
 
 const FILE_ENDING = ".safetensors";
-const FULL_INDEX_ENDING = FILE_ENDING + INDEX_ENDING;
-const PIPELINE = "model_index.json";
 const PARTS = ["transformer", "unet"];
 
 /** The names that loaders look for, in their order. */
 export const USUAL_NAMES = ["model", "diffusion_pytorch_model"].flatMap((name) => [
   name + FILE_ENDING,
-  name + FULL_INDEX_ENDING,
+  name + FILE_ENDING + INDEX_ENDING,
 ]);
 
 /** Missing files that a message names. */
@@ -32,47 +29,6 @@ const MAX_NAMED = 3;
 export interface Discovered {
   place: Place;
   files: readonly string[];
-}
-
-function endsIn(name: string, ending: string): boolean {
-  return name.length > ending.length && name.endsWith(ending);
-}
-
-/** Whether two names are of one set; a name of none is of no set. */
-function isSameSet(a: string, b: string): boolean {
-  const set = setOf(a);
-  return set !== undefined && set === setOf(b);
-}
-
-/** What the names of a set have in common. */
-function setOf(name: string): string | undefined {
-  const parts = readShardName(name);
-  return parts && `${parts.digits} ${parts.total} ${parts.prefix}`;
-}
-
-async function ambiguous(first: string, second: string, what: string, path: string): Promise<CofferError> {
-  const message =
-    `this folder has more than one model, and it is unclear which is meant: ${what} ${await quoted(first)} and ` +
-    `${await quoted(second)}, for example; name the file or the index`;
-  return new CofferError("AMBIGUOUS", message, { path });
-}
-
-function noModel(message: string, path: string): CofferError {
-  return new CofferError("NO_MODEL", message, { path });
-}
-
-/** Fails when a save was interrupted: then the files may be of two models. */
-async function assertWhole(place: Place, names: readonly string[], files: readonly string[]): Promise<void> {
-  const left = names.filter((name) => /.\.safetensors\.index\.json\.coffer-(ready|old)$/s.test(name));
-  for (const name of left) {
-    if ((await place.isLeft?.(name, files)) ?? true) {
-      const model = place.path(name.slice(0, name.lastIndexOf(INDEX_ENDING)));
-      const message =
-        "a model is being saved in this folder, or a save was interrupted, and the index is not in place: save it again, " +
-        `or finish with: coffer meta --recover ${await quotedPath(model)}`;
-      throw new CofferError("UNFINISHED", message, { path: place.name });
-    }
-  }
 }
 
 /** Words about files that are missing, of which `missing` are the first few; `why` they may be. */
@@ -91,91 +47,88 @@ export async function missingWords(
   return `${count} of the model's ${total} files do not exist: ${why}: ${list}`;
 }
 
-/** Fails when a set has gaps. Names of a set differ in their numbers only, so as many as the total are all of them. */
-async function assertComplete(place: Place, files: readonly string[]): Promise<void> {
-  const { prefix, digits, total } = readShardName(files[0]!)!;
-  const count = total - files.length;
-  if (count === 0) {
-    return;
-  }
-  const there = new Set(files.map((file) => readShardName(file)!.number));
-  const missing: string[] = [];
-  for (let number = 1; missing.length < MAX_NAMED && number <= total; number++) {
-    if (!there.has(number)) {
-      const pad = (value: number) => String(value).padStart(digits, "0");
-      missing.push(`${prefix}${pad(number)}-of-${pad(total)}${FILE_ENDING}`);
+/** What the library chooses among the names of a folder. */
+interface Choice {
+  /** The one file, the index, or a set. */
+  chosen: readonly string[];
+  /** Why nothing was chosen; of files that are missing, the path of the first. */
+  error: CofferError | undefined;
+  /** There is nothing but the description of a pipeline. */
+  isPipeline: boolean;
+  /** What a save may have left, and all files of models and indices: where such a save counts, nothing else does. */
+  left: readonly string[];
+  files: readonly string[];
+}
+
+/** The bits of the shim's js_folder. */
+const [PIPELINE, DOUBTFUL] = [1, 2];
+
+function isLeft(core: ModelCore, name: string): boolean {
+  const { address, size } = core.putText(name);
+  return core.exports.coffer_js_folder_is_left(address, size) !== 0;
+}
+
+/** `named` is the folder that was to be opened, of which `place` may be a part. */
+function choose(place: Place, names: readonly string[], named: Place): Promise<Choice> {
+  return withModelCore((core) => {
+    const { address, size } = core.putText(names.map((name) => `${name}\0`).join(""));
+    const status = core.exports.coffer_js_folder(address, size);
+    const error = status === 0 ? undefined : core.error(status);
+    if (error?.code === "MEMORY") {
+      throw error;
+    }
+    const [flags = 0, first = 0, count = 0] = core.words(core.exports.coffer_js_folder_told(), 3);
+    const [text, textSize] = [core.u32(AT.fileNames), core.u32(AT.fileNamesSize)];
+    const files = core.texts(core.u32(AT.fileEnds), core.u32(AT.fileCount), text, textSize);
+    const missing = core.decode(core.u32(AT.bytes), core.u32(AT.bytesSize));
+    const path = missing !== "" ? place.path(missing) : error?.code === "NO_MODEL" ? named.name : place.name;
+    return {
+      chosen: files.slice(first, first + count),
+      error: error && core.error(status, path),
+      isPipeline: (flags & PIPELINE) !== 0,
+      left: (flags & DOUBTFUL) !== 0 ? names.filter((name) => isLeft(core, name)) : [],
+      files,
+    };
+  });
+}
+
+/** Fails when a save was interrupted: then the files may be of two models. */
+async function assertWhole(place: Place, { left, files }: Choice): Promise<void> {
+  for (const name of left) {
+    if ((await place.isLeft?.(name, files)) ?? true) {
+      const model = place.path(name.slice(0, name.lastIndexOf(INDEX_ENDING)));
+      const message =
+        "a model is being saved in this folder, or a save was interrupted, and the index is not in place: save it again, " +
+        `or finish with: coffer meta --recover ${await quotedPath(model)}`;
+      throw new CofferError("UNFINISHED", message, { path: place.name });
     }
   }
-  const details: ErrorDetails = { path: place.path(missing[0]!), expected: total, actual: files.length };
-  const incomplete = "the download is incomplete";
-  const why =
-    count === 1 ? `${files.length} of ${total} files that are named like it exist; ${incomplete}` : incomplete;
-  const message = await missingWords(missing, count, total, why);
-  throw new CofferError("SHARD_MISSING", message, details);
 }
-
-/** The only index, file or set. An index says itself which files are the model's, whatever else is there. */
-async function chooseOnly(place: Place, names: readonly string[], files: readonly string[]): Promise<string[]> {
-  const indices = files.filter((name) => endsIn(name, FULL_INDEX_ENDING));
-  if (indices.length > 1) {
-    throw await ambiguous(indices[0]!, indices[1]!, "the indices", place.name);
-  }
-  if (indices.length === 1) {
-    return indices;
-  }
-  const isSet = readShardName(files[0]!) !== undefined;
-  if (isSet || files.length > 1) {
-    await assertWhole(place, names, files);
-  }
-  const other = files.slice(1).find((name) => !isSameSet(files[0]!, name));
-  if (other !== undefined) {
-    throw await ambiguous(files[0]!, other, "there are", place.name);
-  }
-  if (isSet) {
-    await assertComplete(place, files);
-  }
-  return [...files];
-}
-
-/** The model in one folder; undefined when the folder has only the description of a pipeline. */
-async function discoverIn(place: Place, listed: readonly string[]): Promise<string[] | undefined> {
-  const names = listed.filter((name) => !name.startsWith("."));
-  const files = names.filter((name) => endsIn(name, FILE_ENDING) || endsIn(name, FULL_INDEX_ENDING)).sort(compareBytes);
-  const usual = USUAL_NAMES.find((name) => files.includes(name));
-  if (usual !== undefined) {
-    return [usual];
-  }
-  if (files.length > 0) {
-    return chooseOnly(place, names, files);
-  }
-  await assertWhole(place, names, files);
-  return names.includes(PIPELINE) ? undefined : [];
-}
-
-const NOTHING = "this folder has no model: there is no .safetensors file in it, and no index of several";
 
 /** The model in a folder whose names are listed. */
 export async function discover(folder: Place, names: readonly string[]): Promise<Discovered> {
-  const files = await discoverIn(folder, names);
-  if (files !== undefined && files.length > 0) {
-    return { place: folder, files };
+  let [place, choice] = [folder, await choose(folder, names, folder)];
+  await assertWhole(place, choice);
+  if (choice.isPipeline) {
+    // A part that is a pipeline itself has no model.
+    place = await partOf(folder);
+    choice = await choose(place, (await place.list()) ?? [], folder);
+    await assertWhole(place, choice);
   }
-  if (files !== undefined) {
-    throw noModel(NOTHING, folder.name);
+  if (choice.error !== undefined) {
+    throw choice.error;
   }
+  return { place, files: choice.chosen };
+}
+
+/** The folder of a pipeline's main model. */
+async function partOf(folder: Place): Promise<Place> {
   for (const part of PARTS) {
     const place = await folder.folder?.(part);
     if (place !== undefined) {
-      const found = await discoverIn(place, (await place.list()) ?? []);
-      // A part that is a pipeline itself has no model.
-      if (found === undefined || found.length === 0) {
-        throw noModel(NOTHING, folder.name);
-      }
-      return { place, files: found };
+      return place;
     }
   }
-  throw noModel(
-    "this is a pipeline of several models, and none is in transformer/ or unet/: name the folder of one",
-    folder.name,
-  );
+  const message = "this is a pipeline of several models, and none is in transformer/ or unet/: name the folder of one";
+  throw new CofferError("NO_MODEL", message, { path: folder.name });
 }

@@ -77,5 +77,6 @@ shim=("$here"/js_{job,memory}.c)
 make_module coffer -Oz -- "$root"/src/{core,format}/*.c "${shim[@]}" "$here"/js_{building,columns,questions,reading}.c
 make_module model -Os "${model_rooms[@]}" -isystem "$objects/xxhash" -- \
     "$root"/src/core/*.c "$root"/src/format/sniff.c "$root"/src/hash/{hash,sha256_portable,xxh3}.c \
-    "$root"/src/model/{index,model_dir_name,names}.c "${shim[@]}" "$here"/js_{hash,index,numbers,texts,values}.c
+    "$root"/src/model/{folder_names,index,missing,model_dir_name,names,shard_name}.c "$root"/src/io/path_text.c \
+    "${shim[@]}" "$here"/js_{folder,hash,index,numbers,texts,values}.c
 rm -rf "$objects"
