@@ -62,8 +62,8 @@ COFFER_API coffer_status coffer_device_describe(coffer_device *device, coffer_de
    err->expected and what is free as err->actual. */
 COFFER_API coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address,
                                                 coffer_error *err);
-/* Releases it, with the size that was asked for; address 0 is ignored. What runs on the device must not need it any
-   more. */
+/* Releases it, with the size that was asked for; address 0 is ignored. What runs on the device must no longer need
+   it. */
 COFFER_API void coffer_device_release(coffer_device *device, uint64_t address, uint64_t size);
 /* Copies `size` bytes of the device's memory to `buffer`, and waits for that. */
 COFFER_API coffer_status coffer_device_read(coffer_device *device, uint64_t address, void *buffer, uint64_t size,
@@ -209,14 +209,14 @@ typedef struct coffer_window_options {
    were started wait for it. */
 COFFER_API coffer_status coffer_window_new(coffer_window **window, const coffer_window_options *options,
                                            coffer_error *err);
-/* No load may use it any more. */
+/* No load may use it afterwards. */
 COFFER_API void coffer_window_free(coffer_window *window);
 
 /* ---- Loads ------------------------------------------------------------------------------------------------------- */
 
 /* One plan that is being carried out. Any number of threads may call its functions at once, but coffer_load_free. */
 typedef struct coffer_load coffer_load;
-/* Memory that a load allocated and handed out. It lives until coffer_memory_free, whatever becomes of the load. */
+/* Memory that a load allocated and handed out. It lives until coffer_memory_free, regardless of what becomes of the load. */
 typedef struct coffer_memory coffer_memory;
 
 /* In which order a load reads. */
@@ -344,7 +344,7 @@ typedef struct coffer_exchange_piece {
 /*
  * Makes the schedule for `world` hosts, of which host i wants plans[i]. Each host calls this with the plans of all, in
  * the same order, for its own handle of the same model; places matter only in its own plan. The plans must outlive the
- * exchange, and are not changed any more. Nothing is read.
+ * exchange, and must no longer change. Nothing is read.
  */
 COFFER_API coffer_status coffer_exchange_new(coffer_exchange **exchange, const coffer_plan *const *plans,
                                              uint32_t world, const coffer_exchange_options *options, coffer_error *err);
@@ -378,7 +378,7 @@ typedef struct coffer_transport {
      * Sends and receives all of `parcels`, which are borrowed for the call, and returns COFFER_OK; or fails with a
      * status of its choice, and may fill *err (never NULL), else the library does. All hosts call it equally often, and
      * in the same order, with sizes that fit each other, as an "all to all" of MPI wants. The thread that called
-     * coffer_exchange_run calls it. A host that does not answer any more must make it fail in bounded time; that is
+     * coffer_exchange_run calls it. A host that no longer answers must make it fail in bounded time; that is
      * what bounds the time in which all hosts get to know of it.
      */
     coffer_status (*carry)(void *ctx, const coffer_parcels *parcels, coffer_error *err);
