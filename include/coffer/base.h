@@ -46,7 +46,8 @@
 extern "C" {
 #endif
 
-/* Those who compile the library into one of their own may define it empty, to keep what is here out of their exports. */
+/* Those who compile the library into one of their own may define it empty, to keep what is here out of their
+   exports. */
 #ifndef COFFER_API
 #if defined(_WIN32) && defined(COFFER_BUILDING)
 #define COFFER_API __declspec(dllexport)

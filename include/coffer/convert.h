@@ -38,10 +38,10 @@ typedef struct coffer_input coffer_input;
  *
  * read fills `size` bytes of a file from `offset` on (never past its end), or fails with a status of its choice; it may
  * fill *err (never NULL), else the library does. It is called from several threads at once when tensors are carried,
- * else by the caller's. `beside` opens a file by its name, or by its path below the folder of the input: plain names with
- * slashes between them, none of which leads up. It sets the file's size; files get the numbers 1, 2, … in the order of
- * these calls. NULL: there are no other files. close (may be NULL) is called once, by coffer_input_free or by a failed
- * open.
+ * else by the caller's. `beside` opens a file by its name, or by its path below the folder of the input: plain names
+ * with slashes between them, none of which leads up. It sets the file's size; files get the numbers 1, 2, … in the
+ * order of these calls. NULL: there are no other files. close (may be NULL) is called once, by coffer_input_free or by
+ * a failed open.
  */
 typedef struct coffer_input_functions {
     coffer_status (*read)(void *ctx, uint32_t file, uint64_t offset, void *buffer, size_t size, coffer_error *err);
@@ -338,9 +338,9 @@ typedef struct coffer_export_options {
 /*
  * Writes all tensors of a model as a file of another program, and publishes it as coffer_writer_open does. The same
  * model makes the same bytes, under any name of the file. In archives tensors begin at multiples of 64. Metadata are
- * left out, but for GGUF. A pair of them whose value is the name of a tensor, and whose key is not one and not "format",
- * is what converters write of tied tensors: the key is written as a second name, in a checkpoint of the same storage,
- * in an archive of arrays and in GGUF with a copy of the bytes.
+ * left out, but for GGUF. A pair of them whose value is the name of a tensor, and whose key is not one and not
+ * "format", is what converters write of tied tensors: the key is written as a second name, in a checkpoint of the same
+ * storage, in an archive of arrays and in GGUF with a copy of the bytes.
  *
  * BF16 is two bytes without a type in NumPy ("<V2") and F8_E5M2 is "<f1", as other programs spell them. F4 is torch's
  * float4_e2m1fn_x2, of half the last dimension. What else the format has no type for is COFFER_ERR_NO_EQUIVALENT, or

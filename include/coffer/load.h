@@ -216,7 +216,8 @@ COFFER_API void coffer_window_free(coffer_window *window);
 
 /* One plan that is being carried out. Any number of threads may call its functions at once, but coffer_load_free. */
 typedef struct coffer_load coffer_load;
-/* Memory that a load allocated and handed out. It lives until coffer_memory_free, regardless of what becomes of the load. */
+/* Memory that a load allocated and handed out. It lives until coffer_memory_free, regardless of what becomes of the
+   load. */
 typedef struct coffer_memory coffer_memory;
 
 /* In which order a load reads. */

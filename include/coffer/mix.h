@@ -141,7 +141,8 @@ typedef struct coffer_lora_update {
  *
  * With DoRA, w is then multiplied by the length that was trained for its row (its column, where the product is
  * transposed), divided by the length of that row of the base with the adapter's own product added to it, regardless of
- * what else is merged. Lengths are summed up in F64 before anything is written, for which those tensors are read once more.
+ * what else is merged. Lengths are summed up in F64 before anything is written, for which those tensors are read once
+ * more.
  *
  * An adapter's matrices are in memory, as F32, while the plan is carried out. COFFER_ERR_NUMBER then, before anything
  * is written, for a matrix with an infinity or a NaN, and for a row whose length is 0 or not finite.

@@ -25,7 +25,8 @@ typedef struct coffer_source {
     void *ctx;
     uint64_t size; /* in bytes; it does not change */
     /* Each read costs a round trip, however small it is: a server, a tape. Data is then read in few large reads, with
-       the gaps between what is wanted (up to 128 KiB), up to 16 reads at a time regardless of the number of processors. */
+       the gaps between what is wanted (up to 128 KiB), up to 16 reads at a time regardless of the number of
+       processors. */
     bool far;
     /* The address of byte 0 of all `size` bytes in memory, a multiple of 8, valid until close: coffer_data then has
        the tensors there, and they are read from there. The bytes must not change and are not written to, so that

@@ -170,8 +170,8 @@ typedef struct coffer_rewrite coffer_rewrite;
  * Plans a rewrite. No tensor is read and nothing is written; but a single file that is to be replaced is locked against
  * edits of its metadata until the plan is freed (COFFER_ERR_LOCKED). The model is borrowed until then. Everything that
  * follows from the headers is refused here: a pattern that matches nothing, or a layer that is not there
- * (COFFER_ERR_NO_TENSOR), an expression, map or list of layers that is not valid (COFFER_ERR_ARGUMENT), two tensors that
- * would have one name (COFFER_ERR_DUPLICATE_NAME), a cast of what is no float or a dtype that the format lacks
+ * (COFFER_ERR_NO_TENSOR), an expression, map or list of layers that is not valid (COFFER_ERR_ARGUMENT), two tensors
+ * that would have one name (COFFER_ERR_DUPLICATE_NAME), a cast of what is no float or a dtype that the format lacks
  * (COFFER_ERR_DTYPE), files whose metadata contradict each other and no edit settles it (COFFER_ERR_DUPLICATE_KEY), a
  * link that is not to be followed (COFFER_ERR_LINKED), a model without a place of its own, or of which only some files
  * are open (COFFER_ERR_UNSUPPORTED), an output that would replace or remove a file that the model is read from, under
