@@ -47,7 +47,7 @@ const cli_variable CLI_ENVIRONMENT[] = {
     { "AWS_ENDPOINT_URL", "another object store for s3://" },
     { "SSL_CERT_FILE", "the certificates to trust, instead of the system's" },
     { "COFFER_NET_TIMEOUT", "seconds to wait for a silent server; 30 if not set" },
-    { "NO_COLOR", "no colours, whatever its value" },
+    { "NO_COLOR", "if it is set: no colours" },
     { NULL, NULL },
 };
 

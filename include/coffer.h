@@ -14,11 +14,11 @@
  *   coffer/mix.h         models computed from others: adapters merged and extracted, averages
  *   coffer/convert.h     files of other programs: read without running anything of them, written as safetensors
  *   coffer/integrity.h   digests of tensors and models: computing, recording, verifying
- *   coffer/manifest.h    digests of files, kept beside them, signed or not
+ *   coffer/manifest.h    digests of files, kept next to them, signed or not
  *   coffer/fetch.h       models from elsewhere, downloaded
  *   coffer/load.h        loading: many tensors or parts of them, into host or device memory, in the background
  *
- * This file is all that a program includes. Where the topics lie beside it, each of them can be included alone, too.
+ * This file is all that a program includes. Where the topics lie next to it, each of them can be included alone, too.
  */
 #ifndef COFFER_H
 #define COFFER_H

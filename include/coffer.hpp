@@ -698,7 +698,7 @@ public:
         verify(listed(tensors), tensors.size(), sound, options);
     }
 
-    /* Counts by the text of a config.json; if not said otherwise, of the one beside the model. */
+    /* Counts by the text of a config.json; if not said otherwise, of the one next to the model. */
     coffer_parameters count_parameters(std::optional<std::string_view> config = std::nullopt) const
     {
         coffer_parameters counts;
@@ -973,7 +973,7 @@ inline coffer_mended_file mend_file(const std::string &path, bool dry_run = fals
     detail::call(coffer_mend_file, path.c_str(), options, dry_run, &mended);
     return mended;
 }
-/* Writes or mends the index of a model of several files, from their headers; with `dry_run` says what it would be. */
+/* Writes or mends the index of a sharded model, from their headers; with `dry_run` says what it would be. */
 inline coffer_mended_index mend_index(const std::string &path, bool dry_run = false,
                                       const coffer_edit_options *options = nullptr)
 {
@@ -1078,7 +1078,7 @@ private:
 
 /* ---- Files of other programs ------------------------------------------------------------------------------------- */
 
-/* A file that is to be converted, as bytes, and those beside it. */
+/* A file that is to be converted, as bytes, and those next to it. */
 class input
 {
 public:
@@ -1093,7 +1093,7 @@ public:
 
     std::uint64_t size(std::uint32_t file = 0) const noexcept { return coffer_input_size(get(), file); }
     std::uint64_t bytes_read() const noexcept { return coffer_input_bytes_read(get()); }
-    /* The number of a file beside it. */
+    /* The number of a file next to it. */
     std::uint32_t beside(std::string_view name)
     {
         std::uint32_t file = 0;
@@ -1197,7 +1197,7 @@ inline std::uint64_t export_size(const model &from, coffer_export_format format,
 
 /* ---- Manifests --------------------------------------------------------------------------------------------------- */
 
-/* Digests of files, kept beside them. */
+/* Digests of files, kept next to them. */
 class manifest
 {
 public:

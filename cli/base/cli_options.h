@@ -9,8 +9,7 @@
 #include "cli_command.h"
 
 /* Reads `count` words with the command's table. On failure says why and returns CLI_EXIT_USAGE; else 0, and
-   *arguments is to be released by cli_free_arguments. It stops at --help, so that help is to be had whatever comes
-   after it. */
+   *arguments is to be released by cli_free_arguments. It stops at --help, so that anything may come after it. */
 int cli_parse_arguments(cli *app, const cli_command *command, size_t count, char **words, cli_arguments *arguments);
 void cli_free_arguments(cli_arguments *arguments);
 

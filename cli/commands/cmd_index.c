@@ -39,7 +39,7 @@ static int run_index(cli *app, const cli_arguments *arguments)
     const bool dry_run = cli_given(arguments, CLI_OPTION_DRY_RUN);
     const double start = cli_seconds();
     if (strcmp(path, "-") == 0 || strstr(path, "://") != NULL) {
-        return cli_usage_error(app, "an index is written beside files: name a folder, an index or one of the files");
+        return cli_usage_error(app, "an index is written next to files: name a folder, an index or one of the files");
     }
     options.follow_links = cli_given(arguments, CLI_OPTION_FOLLOW_LINKS);
     const coffer_status status = coffer_mend_index(path, &options, dry_run, &mended, &err);
@@ -57,14 +57,14 @@ static const cli_option INDEX_OPTIONS[] = {
 static const cli_example INDEX_EXAMPLES[] = {
     { "coffer index model/", "write or mend model/model.safetensors.index.json" },
     { "coffer index model/ --dry-run", "is it right?" },
-    { "coffer index model/model-00001-of-00003.safetensors", "of these three files, whatever else is there" },
+    { "coffer index model/model-00001-of-00003.safetensors", "of these three files, even if others are there" },
     { NULL, NULL },
 };
 
 const cli_command cli_index = {
     .name = "index",
     .run = run_index,
-    .summary = "write or mend the index of a model of several files",
+    .summary = "write or mend the index of a sharded model",
     .usage = "FOLDER",
     .about = "Writes which file each tensor is in, and total_size, from the headers of the files. Nothing else is\n"
              "touched or copied. What else a readable index says in its metadata stays; one that is right stays as it\n"

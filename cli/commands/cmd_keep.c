@@ -61,7 +61,7 @@ static const cli_option KEEP_OPTIONS[] = {
 
 static const cli_example KEEP_EXAMPLES[] = {
     { "coffer keep model.safetensors &",
-      "loads of this file take its bytes from memory, whatever evicts the page cache" },
+      "loads of this file take its bytes from memory, also when the page cache was evicted" },
     { NULL, NULL },
 };
 

@@ -85,7 +85,7 @@ static const cli_option MERGE_OPTIONS[] = {
 };
 
 static const cli_example MERGE_EXAMPLES[] = {
-    { "coffer merge sharded/model.safetensors.index.json -o model.safetensors", "a model of several files in one" },
+    { "coffer merge sharded/model.safetensors.index.json -o model.safetensors", "a sharded model in one" },
     { "coffer merge base.safetensors extra.safetensors -o both.safetensors", "the tensors of two files together" },
     { NULL, NULL },
 };
@@ -95,7 +95,7 @@ const cli_command cli_merge = {
     .run = run_merge,
     .summary = "write the tensors of several files to one file",
     .usage = "MODEL...",
-    .about = "Writes all tensors of a model of several files, or of several models, to one file (-o), in the order\n"
+    .about = "Writes all tensors of a sharded model, or of several models, to one file (-o), in the order\n"
              "of any writer. A duplicate name is an error, and so are metadata that contradict each other. The new\n"
              "file does not appear before it is complete.\n"
              "\n"

@@ -234,7 +234,7 @@ const cli_command cli_merge_lora = {
     .usage = "BASE ADAPTER...",
     .about = "Writes the model BASE with adapters of low rank added to its tensors, in the same layout, dtypes and\n"
              "metadata, to FILE (-o). ADAPTER is a file, or a folder or URL of one: of PEFT, whose\n"
-             "adapter_config.json has to be beside it; of kohya's scripts, whose names have underscores for dots; or\n"
+             "adapter_config.json has to be next to it; of kohya's scripts, whose names have underscores for dots; or\n"
              "of diffusers. LoRA, DoRA, LoHa and LoKr are added, as PEFT and LyCORIS do it; of LoRA, to each tensor\n"
              "scale * alpha / rank * B A is added, in F32, and the sum is rounded once. --scale is given once for all\n"
              "adapters, or once for each; of DoRA it is how much of the product is added, while rows keep the\n"

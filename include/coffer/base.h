@@ -46,7 +46,8 @@
 extern "C" {
 #endif
 
-/* Whoever compiles the library into one of their own may define it empty, to keep what is here out of their exports. */
+/* Those who compile the library into one of their own may define it empty, to keep what is here out of their
+   exports. */
 #ifndef COFFER_API
 #if defined(_WIN32) && defined(COFFER_BUILDING)
 #define COFFER_API __declspec(dllexport)
@@ -147,13 +148,13 @@ typedef enum coffer_status {
     COFFER_ERR_MISSING_DATA = 101, /* finish before every byte of every tensor was written */
     COFFER_ERR_WRITE_RANGE = 102,  /* bytes outside their tensor, or written twice */
     COFFER_ERR_REPLACE = 103,      /* the complete new file could not take its place; the message names where it is */
-    COFFER_ERR_UNDO = 104,         /* an edit was interrupted: its undo file lies beside the file; see coffer_recover */
-    COFFER_ERR_NO_UNDO = 105,      /* nothing to recover, or an undo file that does not belong to this file */
-    COFFER_ERR_LOCKED = 106,       /* another process is editing the file, or keeps it in memory */
-    COFFER_ERR_LINKED = 107,       /* a symbolic or hard link, which an edit follows only when told to */
-    COFFER_ERR_NO_SLACK = 108,     /* the new metadata does not fit in the header, and a rewrite was not allowed */
+    COFFER_ERR_UNDO = 104,     /* an edit was interrupted: its undo file lies next to the file; see coffer_recover */
+    COFFER_ERR_NO_UNDO = 105,  /* nothing to recover, or an undo file that does not belong to this file */
+    COFFER_ERR_LOCKED = 106,   /* another process is editing the file, or keeps it in memory */
+    COFFER_ERR_LINKED = 107,   /* a symbolic or hard link, which an edit follows only when told to */
+    COFFER_ERR_NO_SLACK = 108, /* the new metadata does not fit in the header, and a rewrite was not allowed */
 
-    /* models of several files */
+    /* sharded models */
     COFFER_ERR_SHARD_NAME = 120,      /* an index names a file that is not simply one in its folder */
     COFFER_ERR_SHARD_LINK = 121,      /* a shard is a symbolic link out of the model's folder */
     COFFER_ERR_SHARD_MISSING = 122,   /* a file of the model does not exist */
@@ -163,7 +164,7 @@ typedef enum coffer_status {
     COFFER_ERR_NO_MODEL = 126,        /* a folder without a model */
     COFFER_ERR_AMBIGUOUS = 127,       /* a folder with several models */
 
-    /* writing models of several files */
+    /* writing sharded models */
     COFFER_ERR_SHADOWED = 130,   /* a model of one file lies there, which would be loaded instead of the new index */
     COFFER_ERR_UNFINISHED = 131, /* a save was interrupted, or is just now, between two models; see coffer_recover */
 
@@ -263,7 +264,7 @@ COFFER_API size_t coffer_escape(const char *text, size_t text_len, char *out, si
 
 /* Where an object's memory comes from. The struct is copied; what `ctx` points to must outlive the object. The sizes
    given back are those that were asked for. Called by the threads that make calls on the object, and by those that
-   coffer_open starts for a model of several files, one at a time; an allocator that is shared by objects of several
+   coffer_open starts for a sharded model, one at a time; an allocator that is shared by objects of several
    threads must allow that. NULL from alloc or realloc is COFFER_ERR_MEMORY, never an abort. */
 typedef struct coffer_allocator {
     void *(*alloc)(void *ctx, size_t size);

@@ -11,7 +11,7 @@
  *     coffer_import_free(import);
  *     coffer_input_free(input);
  *
- * An input is bytes: a file, what is behind a URL, or the caller's own functions. An import is what a reader made of
+ * An input is bytes: a file, what is at a URL, or the caller's own functions. An import is what a reader made of
  * them: which tensors there are, what becomes of each, and what else was found. Reading and writing may be done by two
  * processes, of which the first need not be trusted: coffer_import_save gives the import as bytes, coffer_import_load
  * takes it from them and checks every number again.
@@ -29,19 +29,19 @@ extern "C" {
 
 /* ---- Inputs ------------------------------------------------------------------------------------------------------ */
 
-/* A file and, once a reader has asked for them, files beside it. Files are numbered in the order in which they were
+/* A file and, once a reader has asked for them, files next to it. Files are numbered in the order in which they were
    opened; the input itself is 0. */
 typedef struct coffer_input coffer_input;
 
 /*
- * The caller's own way to a file and to those beside it; the struct is copied, `path` too.
+ * The caller's own way to a file and to those next to it; the struct is copied, `path` too.
  *
  * read fills `size` bytes of a file from `offset` on (never past its end), or fails with a status of its choice; it may
  * fill *err (never NULL), else the library does. It is called from several threads at once when tensors are carried,
- * else by the caller's. beside opens a file by its name, or by its path below the folder of the input: plain names with
- * slashes between them, none of which leads up. It sets the file's size; files get the numbers 1, 2, … in the order of
- * these calls. NULL: there is nothing beside. close (may be NULL) is called once, by coffer_input_free or by a failed
- * open.
+ * else by the caller's. `beside` opens a file by its name, or by its path below the folder of the input: plain names
+ * with slashes between them, none of which leads up. It sets the file's size; files get the numbers 1, 2, … in the
+ * order of these calls. NULL: there are no other files. close (may be NULL) is called once, by coffer_input_free or by
+ * a failed open.
  */
 typedef struct coffer_input_functions {
     coffer_status (*read)(void *ctx, uint32_t file, uint64_t offset, void *buffer, size_t size, coffer_error *err);
@@ -56,7 +56,7 @@ typedef struct coffer_input_functions {
 /* Opens a path or a URL (docs/network.md). Of a folder that a distributed training or TensorFlow has saved, that is the
    file in it by which a reader finds the others; COFFER_ERR_DIRECTORY when there is none. Of the options, the
    allocator, the token, the timeout and the progress are used, the last also while coffer_input_read and readers wait
-   for a server; NULL: the default. Files beside it are looked for as the files of an index are: nowhere but in its
+   for a server; NULL: the default. Files next to it are looked for as the files of an index are: nowhere but in its
    folder and below it, also where that has links (the Hub's cache). Fails as coffer_open does for what is not there.
    *input is NULL on failure. */
 COFFER_API coffer_status coffer_input_open(coffer_input **input, const char *path, const coffer_open_options *options,
@@ -64,7 +64,7 @@ COFFER_API coffer_status coffer_input_open(coffer_input **input, const char *pat
 /* The same by the caller's functions. `allocator` NULL: coffer_libc_allocator(). */
 COFFER_API coffer_status coffer_input_open_functions(coffer_input **input, const coffer_input_functions *functions,
                                                      const coffer_allocator *allocator, coffer_error *err);
-/* Opens a file beside the input, or below its folder ("data/w.bin"), or gives the number of one that is open already.
+/* Opens a file next to the input, or below its folder ("data/w.bin"), or gives the number of one that is open already.
    COFFER_ERR_SHARD_NAME for a path that is absolute or has names that are empty, ".." or not plain;
    COFFER_ERR_SHARD_MISSING; COFFER_ERR_SHARD_LINK for a link out of the folder. `size` may be NULL. */
 COFFER_API coffer_status coffer_input_beside(coffer_input *input, const char *name, size_t name_len, uint32_t *file,
@@ -80,7 +80,7 @@ COFFER_API uint64_t coffer_input_bytes_read(const coffer_input *input);
 /* The path that was given, borrowed from the input; of a folder the path of the file in it that is read. "" when there
    is none. */
 COFFER_API const char *coffer_input_path(const coffer_input *input);
-/* Releases the input. NULL is ignored. No import of it may be used any more. */
+/* Releases the input. NULL is ignored. No import of it may be used afterwards. */
 COFFER_API void coffer_input_free(coffer_input *input);
 
 /* ---- Imports ----------------------------------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ typedef enum coffer_ties {
     COFFER_TIES_KEEP = 1 /* all are written */
 } coffer_ties;
 
-/* What becomes of numbers that lie in a checkpoint beside its tensors. */
+/* What becomes of numbers that lie in a checkpoint next to its tensors. */
 typedef enum coffer_scalars { COFFER_SCALARS_SKIP = 0, COFFER_SCALARS_METADATA = 1 } coffer_scalars;
 
 /* What is wanted of an import. */
@@ -238,8 +238,8 @@ COFFER_API const char *coffer_import_unreferenced_at(const coffer_import *import
    it; *size its size. COFFER_ERR_ARGUMENT for one that coffer_import_add was called for: save each by itself. */
 COFFER_API coffer_status coffer_import_save(coffer_import *imported, const void **bytes, size_t *size,
                                             coffer_error *err);
-/* An import from such bytes, which may be hostile: everything is checked as if nothing had been. The files beside the
-   input that the bytes name are opened. Of the options, `allocator`, `allow_expand` and `max_metadata` are used.
+/* An import from such bytes, which may be hostile: everything is checked as if nothing had been. The files next to
+   the input that the bytes name are opened. Of the options, `allocator`, `allow_expand` and `max_metadata` are used.
    COFFER_ERR_PLAN for bytes that coffer_import_save does not make. *imported is NULL on failure. */
 COFFER_API coffer_status coffer_import_load(coffer_import **imported, coffer_input *input, const void *bytes,
                                             size_t size, const coffer_import_options *options, coffer_error *err);
@@ -249,7 +249,7 @@ COFFER_API coffer_status coffer_import_load(coffer_import **imported, coffer_inp
 /* How an import is written. */
 typedef struct coffer_import_write_options {
     size_t struct_size;
-    uint64_t max_shard_size; /* bytes of tensors in a file; 0: one file, whatever its size */
+    uint64_t max_shard_size; /* bytes of tensors in a file; 0: one file of any size */
     bool balanced;           /* as in coffer_model_writer_options */
     bool force;              /* as in coffer_model_writer_options; a file at `output` is replaced in any case */
     bool unverified;         /* do not read both sides again to compare them */
@@ -266,7 +266,7 @@ typedef struct coffer_import_write_options {
 /*
  * Writes all of it to `output`, as one file or as several with an index; then reads what was written and compares it
  * with the input, byte by byte, by other code than wrote it; then publishes it. `progress` counts bytes: those that are
- * written, and again those that are compared. Memory: less than 64 MiB besides the import, whatever the number of
+ * written, and again those that are compared. Memory: less than 64 MiB besides the import, regardless of the number of
  * threads.
  *
  * COFFER_ERR_ARGUMENT when the output or the sidecar is a file of the input, or a sidecar is wanted of an import that
@@ -288,7 +288,7 @@ COFFER_API coffer_status coffer_import_declare(const coffer_import *imported, co
    same programs. */
 COFFER_API coffer_status coffer_import_carry(coffer_import *imported, coffer_writer *writer, bool unchecked,
                                              const coffer_read_options *reading, coffer_error *err);
-/* The same for a model of several files. For the same programs. */
+/* The same for a sharded model. For the same programs. */
 COFFER_API coffer_status coffer_import_carry_model(coffer_import *imported, coffer_model_writer *writer, bool unchecked,
                                                    const coffer_read_options *reading, coffer_error *err);
 /* Last, what was written is compared with the input: COFFER_ERR_NOT_EQUAL, and err->tensor names a tensor that
@@ -337,10 +337,10 @@ typedef struct coffer_export_options {
 
 /*
  * Writes all tensors of a model as a file of another program, and publishes it as coffer_writer_open does. The same
- * model makes the same bytes, whatever the file is called. In archives tensors begin at multiples of 64. Metadata are
- * left out, but for GGUF. A pair of them whose value is the name of a tensor, and whose key is none and not "format",
- * is what converters write of tied tensors: the key is written as a second name, in a checkpoint of the same storage,
- * in an archive of arrays and in GGUF with a copy of the bytes.
+ * model makes the same bytes, under any name of the file. In archives tensors begin at multiples of 64. Metadata are
+ * left out, but for GGUF. A pair of them whose value is the name of a tensor, and whose key is not one and not
+ * "format", is what converters write of tied tensors: the key is written as a second name, in a checkpoint of the same
+ * storage, in an archive of arrays and in GGUF with a copy of the bytes.
  *
  * BF16 is two bytes without a type in NumPy ("<V2") and F8_E5M2 is "<f1", as other programs spell them. F4 is torch's
  * float4_e2m1fn_x2, of half the last dimension. What else the format has no type for is COFFER_ERR_NO_EQUIVALENT, or

@@ -30,7 +30,7 @@ typedef enum coffer_edit_way {
     COFFER_EDITED_NOTHING = 0, /* the file already said so */
     COFFER_EDITED_CLONE =
         1, /* a clone by reflink was edited and renamed; without slack the data moved by whole blocks */
-    COFFER_EDITED_IN_PLACE = 2, /* the header was overwritten, with an undo file beside it until that was done */
+    COFFER_EDITED_IN_PLACE = 2, /* the header was overwritten, with an undo file next to it until that was done */
     COFFER_EDITED_REWRITE = 3,  /* a new file was written and renamed */
     COFFER_EDITED_INSERT = 4    /* space was put in before the data, where they are: see coffer_edit_options */
 } coffer_edit_way;
@@ -63,7 +63,7 @@ typedef struct coffer_edit_options {
 /*
  * Sets and removes keys of a file's metadata; where a key comes twice, the last edit counts. The first metadata of a
  * file of safetensors get format=pt, too, unless an edit names "format". Everything else in the header keeps its
- * bytes. In place, neither the header's length nor the data change, whatever the file's size; until it is done
+ * bytes. In place, neither the header's length nor the data change, regardless of the file's size; until it is done
  * `PATH.coffer-undo` holds the old header, and opening the file fails with COFFER_ERR_UNDO. Editors exclude each other
  * by a lock on the file (COFFER_ERR_LOCKED); docs/editing.md says what readers may see. What somebody saves there
  * meanwhile stays, and the edit fails with COFFER_ERR_CHANGED. *way (when not NULL) says how it was done. Where
@@ -125,7 +125,7 @@ typedef struct coffer_mended_index {
     }
 
 /*
- * Writes or mends the index of a model of several files, from their headers: which file each tensor is in, and the
+ * Writes or mends the index of a sharded model, from their headers: which file each tensor is in, and the
  * total_size. What else the metadata of a readable index say stays, byte for byte. No other file is touched, and the
  * index takes its place when it is complete. `path` is the index, a folder, or one of several files that are named as a
  * set.

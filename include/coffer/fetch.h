@@ -30,7 +30,7 @@ typedef struct coffer_fetch_options {
  * those, and the index names those; with NULL (`count` is then coffer_count) all, and every file as it is, byte for
  * byte, the index too. Files get their names when every one of them is complete, and those of several files as by
  * coffer_model_writer: COFFER_ERR_SHADOWED, COFFER_ERR_LOCKED, COFFER_ERR_UNFINISHED. Until then they are NAME.coffer-
- * part, with which the next call for the same goes on, whatever ended this one. A SHA-256 that the server states is
+ * part, with which the next call for the same continues, however this one ended. A SHA-256 that the server states is
  * compared. Nothing is done, with COFFER_OK, where all files are there with the same bytes, which is shown by that
  * SHA-256 or, of small files and near ones, by comparing them. docs/network.md has the rest. COFFER_ERR_NO_TENSOR when
  * the list is empty, COFFER_ERR_DATA_TRUNCATED for a tensor that is not whole.

@@ -48,8 +48,8 @@ typedef struct coffer_digest_options {
 COFFER_API coffer_status coffer_digest_tensors(const coffer *model, const coffer_tensor *const *tensors, size_t count,
                                                coffer_algorithm algorithm, coffer_digest *digests,
                                                const coffer_digest_options *options, coffer_error *err);
-/* Computes from the digests of all its tensors, in coffer_at's order, that of a model's content: whatever its files,
-   their order, padding and metadata, two models have it in common when their tensors are the same. No I/O.
+/* Computes from the digests of all its tensors, in coffer_at's order, that of a model's content: regardless of its
+   files, their order, padding and metadata, two models have it in common when their tensors are the same. No I/O.
    COFFER_ERR_BUFFER_SIZE unless `digest_size` is that of the algorithm. */
 COFFER_API coffer_status coffer_digest_content(const coffer *model, const coffer_digest *digests,
                                                coffer_algorithm algorithm, void *digest, size_t digest_size,
@@ -75,13 +75,13 @@ COFFER_API coffer_status coffer_verify(const coffer *model, const coffer_tensor 
 
 /* Computes the digests of a file's tensors and records them in its metadata, by an edit: in place when they fit in the
    header's slack. What was recorded before is replaced without being verified. `progress` counts the bytes that are
-   hashed. They are recorded in the file that was hashed, or in none (COFFER_ERR_CHANGED). Of a model of several files
+   hashed. They are recorded in the file that was hashed, or in none (COFFER_ERR_CHANGED). Of a sharded model
    every file gets those of its tensors, and then the index what coffer_record_content writes; *way is that of the most
    thorough of these edits. Fails as coffer_edit_metadata does. */
 COFFER_API coffer_status coffer_record_digests(const char *path, coffer_algorithm algorithm,
                                                const coffer_edit_options *options, coffer_edit_way *way,
                                                coffer_error *err);
-/* Records digests of the whole in the index of a model of several files, `path` being that of the index or of its
+/* Records digests of the whole in the index of a sharded model, `path` being that of the index or of its
    folder: from what the files record, which coffer_record_digests has written to each of them before. No data is read,
    and nothing is verified. The index gets a new file (COFFER_EDITED_REWRITE), in which everything else keeps its bytes.
    Fails with COFFER_ERR_NO_DIGESTS when a file records none, with COFFER_ERR_DIGESTS when they do not all record by one

@@ -210,14 +210,15 @@ typedef struct coffer_window_options {
    were started wait for it. */
 COFFER_API coffer_status coffer_window_new(coffer_window **window, const coffer_window_options *options,
                                            coffer_error *err);
-/* No load may use it any more. */
+/* No load may use it afterwards. */
 COFFER_API void coffer_window_free(coffer_window *window);
 
 /* ---- Loads ------------------------------------------------------------------------------------------------------- */
 
 /* One plan that is being carried out. Any number of threads may call its functions at once, but coffer_load_free. */
 typedef struct coffer_load coffer_load;
-/* Memory that a load allocated and handed out. It lives until coffer_memory_free, whatever becomes of the load. */
+/* Memory that a load allocated and handed out. It lives until coffer_memory_free, regardless of what becomes of the
+   load. */
 typedef struct coffer_memory coffer_memory;
 
 /* In which order a load reads. */
@@ -382,7 +383,7 @@ typedef struct coffer_transport {
      * Sends and receives all of `parcels`, which are borrowed for the call, and returns COFFER_OK; or fails with a
      * status of its choice, and may fill *err (never NULL), else the library does. All hosts call it equally often, and
      * in the same order, with sizes that fit each other, as an "all to all" of MPI wants. The thread that called
-     * coffer_exchange_run calls it. A host that does not answer any more must make it fail in bounded time; that is
+     * coffer_exchange_run calls it. A host that no longer answers must make it fail in bounded time; that is
      * what bounds the time in which all hosts get to know of it.
      */
     coffer_status (*carry)(void *ctx, const coffer_parcels *parcels, coffer_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coffer/manifest.h - digests of files, kept beside them, signed or not. All of it is there since 0.2. */
+/* coffer/manifest.h - digests of files, kept next to them, signed or not. All of it is there since 0.2. */
 #ifndef COFFER_MANIFEST_H
 #define COFFER_MANIFEST_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Digests of files, kept beside them. docs/integrity.md describes what is read and written. */
+/* Digests of files, kept next to them. docs/integrity.md describes what is read and written. */
 typedef enum coffer_manifest_format {
     COFFER_MANIFEST_LINES = 1,     /* "HEX  NAME", as sha256sum and xxhsum write and check them */
     COFFER_MANIFEST_STATEMENT = 2, /* the JSON of OpenSSF model signing, unsigned: an in-toto statement */
@@ -30,7 +30,7 @@ typedef struct coffer_manifest_entry {
 /* Reads a manifest of any format, which is known by its content; hostile ones are refused. With a `key` (a public one,
    in PEM) it must be a bundle whose signature is by that key: COFFER_ERR_NOT_SIGNED, COFFER_ERR_SIGNATURE. Without one
    a bundle's signature is ignored. err->offset is the byte of the manifest, in a bundle of the statement in it.
-   COFFER_ERR_MANIFEST and its like, 170 to 173, for what is none, COFFER_ERR_KEY for what is no key. */
+   COFFER_ERR_MANIFEST and its like, 170 to 173, for what is not one, COFFER_ERR_KEY for what is not a key. */
 COFFER_API coffer_status coffer_manifest_parse(coffer_manifest **manifest, const void *bytes, size_t size,
                                                const char *key, size_t key_len, const coffer_allocator *allocator,
                                                coffer_error *err);

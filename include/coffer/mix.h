@@ -40,7 +40,7 @@ typedef struct coffer_lora_options {
        file for several models, `text_encoder.*` or `lora_unet_*`. */
     const char *const *select;
     size_t select_count; /* 0: all */
-    /* The text of an adapter_config.json; NULL: that of the file beside the adapter, if there is one. */
+    /* The text of an adapter_config.json; NULL: that of the file next to the adapter, if there is one. */
     const char *config;
     size_t config_len;
 } coffer_lora_options;
@@ -81,7 +81,7 @@ COFFER_API void coffer_lora_close(coffer_lora *lora);
 
 /* ---- Merging ----------------------------------------------------------------------------------------------------- */
 
-/* An adapter, and how much of it is added. Whole tensors replace others whatever the scale is, and rows that DoRA
+/* An adapter, and how much of it is added. Whole tensors replace others with any scale, and rows that DoRA
    changes get the lengths that were trained. */
 typedef struct coffer_adapter {
     const coffer_lora *lora;
@@ -140,8 +140,9 @@ typedef struct coffer_lora_update {
  *     LoKr    P[i / m][j / n] * Q[i % m][j % n]
  *
  * With DoRA, w is then multiplied by the length that was trained for its row (its column, where the product is
- * transposed), divided by the length of that row of the base with the adapter's own product added to it, whatever else
- * is merged. Lengths are summed up in F64 before anything is written, for which those tensors are read once more.
+ * transposed), divided by the length of that row of the base with the adapter's own product added to it, regardless of
+ * what else is merged. Lengths are summed up in F64 before anything is written, for which those tensors are read once
+ * more.
  *
  * An adapter's matrices are in memory, as F32, while the plan is carried out. COFFER_ERR_NUMBER then, before anything
  * is written, for a matrix with an infinity or a NaN, and for a row whose length is 0 or not finite.
@@ -150,7 +151,7 @@ typedef struct coffer_lora_update {
  * exactly one tensor of the base has it so. Fails as coffer_rewrite_plan does, with COFFER_ERR_NO_TENSOR when tensors
  * of an adapter have no place, by name or by shape, or more than one; COFFER_ERR_DUPLICATE_NAME when two of one
  * adapter have the same, or one adapter replaces what another one changes; COFFER_ERR_DTYPE when the base's tensor is
- * none of F16, BF16, F32 and F64, as in a quantised model. err->tensor names the tensor.
+ * not F16, BF16, F32 or F64, as in a quantised model. err->tensor names the tensor.
  */
 COFFER_API coffer_status coffer_merge_lora_plan(coffer_rewrite **rewrite, const coffer *base,
                                                 const coffer_adapter *adapters, size_t count,
@@ -210,7 +211,7 @@ typedef struct coffer_extract_lora_options {
  *
  * Both models are borrowed until the plan is freed. COFFER_ERR_NO_TENSOR when the models do not have the same tensors,
  * by name and shape, among those that are selected, when none is, or when no tensor that has two matrices differs;
- * COFFER_ERR_DTYPE when a tensor differs that is none of F16, BF16, F32 and F64; COFFER_ERR_NUMBER for an infinity or a
+ * COFFER_ERR_DTYPE when a tensor differs that is not F16, BF16, F32 or F64; COFFER_ERR_NUMBER for an infinity or a
  * NaN in a tensor that gets two matrices; COFFER_ERR_UNSUPPORTED when the system has no LAPACK, which is loaded here,
  * and says what to install. err->tensor names the tensor. *extraction is NULL on failure.
  */

@@ -25,7 +25,8 @@ typedef struct coffer_source {
     void *ctx;
     uint64_t size; /* in bytes; it does not change */
     /* Each read costs a round trip, however small it is: a server, a tape. Data is then read in few large reads, with
-       the gaps between what is wanted (up to 128 KiB), up to 16 reads at a time whatever the number of processors. */
+       the gaps between what is wanted (up to 128 KiB), up to 16 reads at a time regardless of the number of
+       processors. */
     bool far;
     /* The address of byte 0 of all `size` bytes in memory, a multiple of 8, valid until close: coffer_data then has
        the tensors there, and they are read from there. The bytes must not change and are not written to, so that
@@ -104,9 +105,9 @@ typedef struct coffer_open_options {
 /*
  * Opens a file: reads and validates its header; tensors' bytes are not touched. Fails as coffer_parse does, with
  * COFFER_ERR_NOT_FOUND and its like when there is no such file, and with COFFER_ERR_UNDO while the undo file of an
- * interrupted edit lies beside it. *model is NULL on failure.
+ * interrupted edit lies next to it. *model is NULL on failure.
  *
- * A path that ends in `.index.json` is the index of a model of several files. Their headers are read by several threads
+ * A path that ends in `.index.json` is the index of a sharded model. Their headers are read by several threads
  * (docs/c.md says how many), which call the allocator one at a time, in order of the files' names, and compared
  * with the index. A bounded number of files stays open; one that is opened again for reading must not have changed
  * (COFFER_ERR_CHANGED). When another model takes its place while it is opened, all files are of the one or of the
@@ -212,7 +213,7 @@ COFFER_API bool coffer_is_aligned(const coffer *model, const coffer_tensor *tens
    of another model. No I/O. Since 0.2. */
 COFFER_API bool coffer_is_whole(const coffer *model, const coffer_tensor *tensor);
 
-/* Whether a file is better read than mapped: it is behind a URL, on a network file system, or on one in user space
+/* Whether a file is better read than mapped: it is at a URL, on a network file system, or on one in user space
    (FUSE). There each page that is touched costs a round trip, and touching one whose server is gone hangs, or ends the
    process. By its path; NULL: by its descriptor. False where nothing is there. Since 0.2. */
 COFFER_API bool coffer_is_remote(const char *path, int fd);
@@ -314,7 +315,7 @@ typedef struct coffer_parameters {
     uint64_t compatible[32];
     char assumed[256]; /* of the quantisation, in words; "" when there is none */
 } coffer_parameters;
-/* Counts by the text of a config.json. NULL: by the one beside the model's first file, if there is one; "" (length 0):
+/* Counts by the text of a config.json. NULL: by the one next to the model's first file, if there is one; "" (length 0):
    by none. Reads that file, and no tensors. Since 0.2. */
 COFFER_API coffer_status coffer_count_parameters(const coffer *model, const char *config, size_t config_len,
                                                  coffer_parameters *counts, coffer_error *err);

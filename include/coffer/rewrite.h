@@ -25,7 +25,7 @@ extern "C" {
 /* What a rule does with the tensors whose names match its pattern. */
 typedef enum coffer_rewrite_kind {
     COFFER_REWRITE_DROP = 1,   /* leaves them out */
-    COFFER_REWRITE_KEEP = 2,   /* keeps them: with one such rule or more, whatever none of them matches is left out */
+    COFFER_REWRITE_KEEP = 2,   /* keeps them: with one such rule or more, what none of them matches is left out */
     COFFER_REWRITE_RENAME = 3, /* gives them other names */
     COFFER_REWRITE_CAST = 4,   /* gives them another dtype */
     /* Renames the one tensor whose name is `pattern`, to the byte, to `name`: no character is special in either.
@@ -33,7 +33,7 @@ typedef enum coffer_rewrite_kind {
     COFFER_REWRITE_RENAME_EXACT = 5,
     /* Renames by a POSIX extended regular expression, which may match anywhere in a name: the first match becomes
        `name`, in which \1 to \9 are what groups took, & or \0 is the whole match, and a backslash takes any other
-       character as it is. Whatever the locale of the program, by the characters of UTF-8 where the system has the
+       character as it is. In any locale of the program, by the characters of UTF-8 where the system has the
        locale C.UTF-8, else by bytes. A name with a NUL in it, or of more than 4096 bytes, never matches.
        COFFER_ERR_UNSUPPORTED on Windows. */
     COFFER_REWRITE_RENAME_REGEX = 6,
@@ -170,12 +170,12 @@ typedef struct coffer_rewrite coffer_rewrite;
  * Plans a rewrite. No tensor is read and nothing is written; but a single file that is to be replaced is locked against
  * edits of its metadata until the plan is freed (COFFER_ERR_LOCKED). The model is borrowed until then. Everything that
  * follows from the headers is refused here: a pattern that matches nothing, or a layer that is not there
- * (COFFER_ERR_NO_TENSOR), an expression, map or list of layers that is none (COFFER_ERR_ARGUMENT), two tensors that
- * would have one name (COFFER_ERR_DUPLICATE_NAME), a cast of what is no float or a dtype that the format lacks
+ * (COFFER_ERR_NO_TENSOR), an expression, map or list of layers that is not valid (COFFER_ERR_ARGUMENT), two tensors
+ * that would have one name (COFFER_ERR_DUPLICATE_NAME), a cast of what is no float or a dtype that the format lacks
  * (COFFER_ERR_DTYPE), files whose metadata contradict each other and no edit settles it (COFFER_ERR_DUPLICATE_KEY), a
  * link that is not to be followed (COFFER_ERR_LINKED), a model without a place of its own, or of which only some files
  * are open (COFFER_ERR_UNSUPPORTED), an output that would replace or remove a file that the model is read from, under
- * whatever name (COFFER_ERR_ARGUMENT), a rewrite in place that would do so to a file that is not the model's
+ * any name (COFFER_ERR_ARGUMENT), a rewrite in place that would do so to a file that is not the model's
  * (COFFER_ERR_SHADOWED). err->tensor names the tensor, err->path the file.
  */
 COFFER_API coffer_status coffer_rewrite_plan(coffer_rewrite **rewrite, const coffer *model,

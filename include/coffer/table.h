@@ -146,13 +146,13 @@ typedef enum coffer_note_kind {
     COFFER_NOTE_UNKNOWN_DTYPE = 8, /* a dtype that this version does not know (only with `unknown_dtypes`) */
     COFFER_NOTE_LONG_NUMBER = 9,   /* of bintensors: a number that is longer than it has to be */
 
-    /* of a model of several files as a whole, so only in coffer_model_note */
+    /* of a sharded model as a whole, so only in coffer_model_note */
     COFFER_NOTE_UNINDEXED = 10, /* a tensor that its shard has and the index does not name */
     COFFER_NOTE_TOTAL_SIZE =
         11, /* the index states another total_size than the tensors have, or none that is a number */
-    COFFER_NOTE_EXTRA_SHARD = 12, /* * a file beside the shards that is named like them and not in the index */
+    COFFER_NOTE_EXTRA_SHARD = 12, /* * a file next to the shards that is named like them and not in the index */
     COFFER_NOTE_SHARD_COUNT = 13, /* files whose names state another number of them than the index names */
-    COFFER_NOTE_NO_INDEX = 14,    /* a model of several files that has no index */
+    COFFER_NOTE_NO_INDEX = 14,    /* a sharded model that has no index */
     COFFER_NOTE_SUPERSEDED = 15   /* a tensor of a file that the index says is in another one; since 0.2 */
 } coffer_note_kind;
 

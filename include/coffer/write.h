@@ -51,10 +51,10 @@ typedef struct coffer_writer_options {
     coffer_algorithm digests;
     /* Of a path: what was read from this model, one file that was opened by its path, is written again. Its file is the
        only one that is replaced: when the path leads to another one by then, or somebody wrote to it, finishing fails
-       with COFFER_ERR_CHANGED, and what lies there stays. Not with in_place. NULL: whatever lies there is replaced.
+       with COFFER_ERR_CHANGED, and what lies there stays. Not with in_place. NULL: anything there is replaced.
        Borrowed by coffer_writer_open alone. */
     const coffer *replaces;
-    /* Asked now and then by whoever waits in coffer_writer_finish for bytes to become durable, or in
+    /* Asked now and then by the thread that waits in coffer_writer_finish for bytes to become durable, or in
        coffer_writer_write for the reader of a pipe, with the bytes that are and those of the file. Non-zero:
        COFFER_ERR_CANCELLED, and the writer can only be freed. Other writing takes as long as the pieces are. NULL:
        none. */
@@ -71,7 +71,7 @@ typedef struct coffer_writer_options {
  * Opens a writer to a path: builds the header (coffer_header_build) and writes it. The header stays the caller's and
  * must live until the writer is freed; coffer_header_at says where each tensor goes.
  *
- * A complete temporary file beside `path` takes its place when the writer finishes: programs that have the old file
+ * A complete temporary file next to `path` takes its place when the writer finishes: programs that have the old file
  * open keep it, and a crash at any point leaves the old or the new file whole. An existing file's mode is kept, a new
  * one's is what the umask asks for. A symbolic link is itself replaced, not what it points to.
  *
@@ -133,7 +133,7 @@ COFFER_API void coffer_writer_free(coffer_writer *writer);
  */
 typedef struct coffer_model_writer coffer_model_writer;
 
-/* How a model of several files is written. Since 0.2. */
+/* How a sharded model is written. Since 0.2. */
 typedef struct coffer_model_writer_options {
     size_t struct_size;
     uint64_t max_shard_size; /* bytes of tensors in a file; 0: 5,000,000,000. A larger tensor has a file of its own */

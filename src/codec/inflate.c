@@ -398,7 +398,7 @@ static coffer_status inflate_block(inflate_state *in, bool *last)
         status = inflate_read_tables(in);
         return status == COFFER_OK ? inflate_packed(in) : status;
     default:
-        return inflate_fail(in, "a block is of a kind that there is none of");
+        return inflate_fail(in, "a block is of an unknown kind");
     }
 }
 

@@ -594,7 +594,7 @@ const char *coffer_note_text(coffer_note_kind kind)
         [COFFER_NOTE_TOTAL_SIZE] = "the index states a total_size that is not that of the tensors",
         [COFFER_NOTE_EXTRA_SHARD] = "a file is named like a shard and is not in the index",
         [COFFER_NOTE_SHARD_COUNT] = "the files' names state a different number of files",
-        [COFFER_NOTE_NO_INDEX] = "a model of several files has no index",
+        [COFFER_NOTE_NO_INDEX] = "a sharded model has no index",
         [COFFER_NOTE_SUPERSEDED] = "a tensor is in two files, and the copy in the file that the index names counts",
     };
     const bool known = (int)kind >= 0 && (int)kind < COFFER_NOTE_COUNT;

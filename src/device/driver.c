@@ -54,7 +54,7 @@ static coffer_status driver_result(const coffer_device *device, int code, const 
     coffer_error failure;
     (void)coffer__fail(&failure, COFFER_ERR_DEVICE, "%s: cannot %s: %s (error %d of %s)%s", device->words, what,
                        driver->vendor->words(driver, code), (int64_t)code, driver->vendor->noun,
-                       driver_is_final(code) ? "; this process cannot use the device any more" : "");
+                       driver_is_final(code) ? "; this process can no longer use the device" : "");
     if (driver_is_final(code)) {
         driver_lose(driver, &failure);
     }

@@ -36,7 +36,7 @@ coffer_status coffer__libcrypto_open(coffer__os_library *library, const char *wh
         return coffer__fail(err, COFFER_ERR_NO_ALGORITHM, "%s needs OpenSSL's libcrypto, and %s", what,
                             coffer__os_choose("neither libcrypto.so.3 nor libcrypto.so.1.1 can be loaded here: install "
                                               "OpenSSL (on Debian the package libssl3)",
-                                              "libcrypto-3-x64.dll cannot be loaded here: put it beside the program"));
+                                              "libcrypto-3-x64.dll cannot be loaded here: put it next to the program"));
     }
     if (libcrypto_is_ready(library)) {
         return COFFER_OK;

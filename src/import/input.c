@@ -244,7 +244,7 @@ static coffer_status input_find(coffer_input *input, coffer__input_file *file, c
     }
     coffer_status status = coffer__model_dir_check_path(name.text, name.len, COFFER_NO_OFFSET, err);
     if (status == COFFER_OK && functions->beside == NULL) {
-        status = coffer__fail(err, COFFER_ERR_SHARD_MISSING, "there are no files beside this input, and %q is wanted",
+        status = coffer__fail(err, COFFER_ERR_SHARD_MISSING, "there are no files next to this input, and %q is wanted",
                               name.text, name.len);
     }
     if (status == COFFER_OK) {

@@ -121,7 +121,7 @@ const char *coffer__kind_of(const uint8_t *head, size_t head_size, const uint8_t
                "it was made of";
     }
     if (kinds_is_openvino(head, head_size)) {
-        return "this is the graph of an OpenVINO model, whose weights have no names in the .bin file beside it: "
+        return "this is the graph of an OpenVINO model, whose weights have no names in the .bin file next to it: "
                "convert the "
                "model that it was made of";
     }
@@ -133,14 +133,14 @@ const char *coffer__kind_of(const uint8_t *head, size_t head_size, const uint8_t
     if (kinds_is_paddle(head, head_size)) {
         return "these are parameters of Paddle without their names (.pdiparams): paddle.jit.load reads them with the "
                "model "
-               "beside them, and paddle.save writes their state_dict as .pdparams, which can be converted";
+               "next to them, and paddle.save writes their state_dict as .pdparams, which can be converted";
     }
     if (kinds_is_saved_model(head, head_size, path, path_len)) {
         return "this is the graph of a SavedModel of TensorFlow: convert its folder, or variables/variables.index in "
                "it";
     }
     if (kinds_is_tensorflow_data(path, path_len)) {
-        return "these are data of a checkpoint of TensorFlow: convert the .index file beside them";
+        return "these are data of a checkpoint of TensorFlow: convert the .index file next to them";
     }
     return NULL;
 }

@@ -255,8 +255,8 @@ static coffer_status parts_compare(const parts_array *array, const uint32_t *ord
         const uint64_t begin = array->storage->as.array.rank > 0 ? parts_begin(array, part, array->along) : 0;
         size_t kept = 0;
         if (count > *comparisons) {
-            return parts_fail(array, "tensor %q has too many parts, which lie beside each other in too many ways", "",
-                              "", err);
+            return parts_fail(array, "tensor %q has too many parts, which adjoin each other in too many ways", "", "",
+                              err);
         }
         *comparisons -= count;
         for (size_t k = 0; k < count; k++) {

@@ -106,7 +106,7 @@ void coffer__undo_forget(const char *path)
 coffer_status coffer__undo_fail(coffer_error *err, const char *path)
 {
     coffer__fail(err, COFFER_ERR_UNDO,
-                 "an edit of this file was interrupted, or is in progress: its undo file is beside it; restore the "
+                 "an edit of this file was interrupted, or is in progress: its undo file is next to it; restore the "
                  "header with: coffer meta --recover %p",
                  path);
     return coffer__fail_path(err, COFFER_ERR_UNDO, path);
@@ -272,7 +272,7 @@ coffer_status coffer__patch_apply(int fd, const char *path, const coffer__patch 
 {
     int os_error = undo_establish(path, fd, patch);
     if (os_error != 0) {
-        return coffer__errno_status(err, "write the undo file beside the file", path, os_error);
+        return coffer__errno_status(err, "write the undo file next to the file", path, os_error);
     }
     os_error = patch_write(fd, patch, patch->fresh);
     return os_error == 0 ? undo_remove(path, err) : patch_take_back(fd, path, patch, os_error, err);
@@ -306,7 +306,7 @@ coffer_status coffer__patch_insert(int fd, const char *path, const coffer__patch
 {
     int os_error = undo_establish(path, fd, patch);
     if (os_error != 0) {
-        return coffer__errno_status(err, "write the undo file beside the file", path, os_error);
+        return coffer__errno_status(err, "write the undo file next to the file", path, os_error);
     }
     os_error = coffer__os_insert(fd, 0, size);
     if (os_error != 0) {
@@ -342,7 +342,7 @@ typedef struct undo_reader {
 static coffer_status undo_refuse(const undo_reader *undo, const char *why, coffer_error *err)
 {
     coffer__fail(err, COFFER_ERR_NO_UNDO,
-                 "%s, so nothing was changed; if the file is as you want it, delete the undo file beside it", why);
+                 "%s, so nothing was changed; if the file is as you want it, delete the undo file next to it", why);
     return coffer__fail_path(err, COFFER_ERR_NO_UNDO, undo->path);
 }
 
@@ -375,7 +375,7 @@ static coffer_status undo_read_head(undo_reader *undo, uint8_t *head, coffer_err
         return status;
     }
     if (memcmp(head, undo_magic, sizeof undo_magic) != 0) {
-        return undo_refuse(undo, "the file beside it is not an undo file", err);
+        return undo_refuse(undo, "the file next to it is not an undo file", err);
     }
     if (coffer__load_u64le(head + 8) != UNDO_VERSION) {
         return undo_refuse(undo, "the undo file was written by another version of coffer", err);
@@ -539,7 +539,7 @@ static coffer_status undo_open(undo_reader *undo, coffer_error *err)
         os_error = coffer__os_open(name.text, COFFER__OS_READ, false, &undo->fd);
     }
     if (os_error == ENOENT) {
-        coffer__fail(err, COFFER_ERR_NO_UNDO, "there is nothing to recover: there is no undo file beside the file");
+        coffer__fail(err, COFFER_ERR_NO_UNDO, "there is nothing to recover: there is no undo file next to the file");
         return coffer__fail_path(err, COFFER_ERR_NO_UNDO, undo->path);
     }
     if (os_error != 0) {
@@ -554,12 +554,12 @@ static coffer_status undo_open(undo_reader *undo, coffer_error *err)
     }
     undo->undo_size = info.size;
     if (info.kind != COFFER__OS_REGULAR || info.size < UNDO_HEAD_SIZE + UNDO_SUM_SIZE) {
-        return undo_refuse(undo, "the file beside it is not an undo file", err);
+        return undo_refuse(undo, "the file next to it is not an undo file", err);
     }
     return undo_counts(&info, &file)
                ? COFFER_OK
                : undo_refuse(undo,
-                             "the undo file beside the file belongs neither to you nor to the file's owner, or others "
+                             "the undo file next to the file belongs neither to you nor to the file's owner, or others "
                              "may write it: anybody could have put it there",
                              err);
 }
@@ -602,7 +602,7 @@ coffer_status coffer__patch_prepare(int fd, const char *path, const char *ready,
         return COFFER_OK;
     }
     (void)coffer__os_unlink(ready);
-    return coffer__errno_status(err, "write the new header beside the file", path, os_error);
+    return coffer__errno_status(err, "write the new header next to the file", path, os_error);
 }
 
 /* The name is durable before the first byte is written: from then on readers of the file are told. */

@@ -45,7 +45,7 @@ static const char *lapack_advice(void)
 {
     return coffer__os_choose(
         "install OpenBLAS (Debian, Ubuntu: apt install libopenblas0; Fedora, Arch, Alpine: openblas)",
-        "put OpenBLAS's libopenblas.dll beside the program");
+        "put OpenBLAS's libopenblas.dll next to the program");
 }
 
 coffer_status coffer__lapack_open(coffer__lapack *lapack, coffer_error *err)

@@ -224,7 +224,7 @@ static coffer_status lora_check_module(const coffer_lora *lora, coffer__lora_mod
         return lora->config.present ? COFFER_OK
                                     : coffer__lora_fail(err, COFFER_ERR_UNSUPPORTED, whole,
                                                         "belongs to no LoRA: name another file, select other "
-                                                        "tensors, or put " COFFER__LORA_CONFIG_NAME " beside it");
+                                                        "tensors, or put " COFFER__LORA_CONFIG_NAME " next to it");
     }
     coffer_status status = coffer__lora_measure(module, err);
     if (status == COFFER_OK) {
@@ -243,7 +243,7 @@ static coffer_status lora_check_module(const coffer_lora *lora, coffer__lora_mod
     return !module->said.prefixed ? COFFER_OK
                                   : coffer__fail(err, COFFER_ERR_NOT_FOUND,
                                                  "the adapter has PEFT's names, and no " COFFER__LORA_CONFIG_NAME
-                                                 " is beside it to say by which factor it is added: put it there");
+                                                 " is next to it to say by which factor it is added: put it there");
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */

@@ -58,7 +58,7 @@ coffer_status coffer__libcurl_open(coffer__libcurl *curl, coffer_error *err)
             err, COFFER_ERR_NO_NETWORK, "URLs are opened with libcurl, and %s",
             coffer__os_choose("libcurl.so.4 cannot be loaded here: install the package libcurl4 (Debian, "
                               "Ubuntu: apt install libcurl4) or libcurl (Fedora, Arch, Alpine)",
-                              "libcurl-x64.dll cannot be loaded here: put it beside the program"));
+                              "libcurl-x64.dll cannot be loaded here: put it next to the program"));
     }
     /* All functions are required. A libcurl that lacks one is older than what its version says
        later, so the message names what it lacks. */

@@ -62,7 +62,7 @@ typedef struct beside_worker {
 /* Nothing of what was opened is kept after it. */
 static coffer_status beside_no_memory(coffer_error *err)
 {
-    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the files beside the model");
+    return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the files next to the model");
 }
 
 /* Whether a status says that a file does not exist, and not that something went wrong. A server

@@ -212,7 +212,7 @@ static coffer_status mend_find_set(mend_job *job, coffer_error *err)
     }
     if (search.count == 0) {
         return coffer__fail(err, COFFER_ERR_SHARD_MISSING,
-                            "the index names files that are not there, and no complete set of files is beside it (%q, "
+                            "the index names files that are not there, and no complete set of files is next to it (%q, "
                             "...): get the missing files",
                             "model-00001-of-00002.safetensors", strlen("model-00001-of-00002.safetensors"));
     }

@@ -325,10 +325,9 @@ static coffer_status model_writer_check(const coffer_header *header, const char 
     const char *name = path + coffer__path_name_at(path);
     if (!coffer__shards_path_fits(path) ||
         coffer__model_dir_check_name(name, coffer__text_len(name), 0, NULL) != COFFER_OK) {
-        coffer__fail(
-            err, COFFER_ERR_ARGUMENT,
-            "the path of a model of several files has to end in NAME.safetensors, and NAME must be one that an "
-            "index may have: without : \\ and control characters");
+        coffer__fail(err, COFFER_ERR_ARGUMENT,
+                     "the path of a sharded model has to end in NAME.safetensors, and NAME must be one that an "
+                     "index may have: without : \\ and control characters");
         return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
     }
     /* Not every format is one that indices are defined for. */

@@ -72,9 +72,8 @@ static coffer_status record_content_open(record_content_job *job, const char *pa
     /* A set without an index has nowhere to record, and an index on a server cannot be replaced. */
     const coffer__several *several = job->model->several;
     if (several == NULL || several->index_path == NULL || job->model->web != NULL) {
-        coffer__fail(
-            err, COFFER_ERR_ARGUMENT,
-            "digests of the whole are recorded in the index of a local model of several files, and this has none");
+        coffer__fail(err, COFFER_ERR_ARGUMENT,
+                     "digests of the whole are recorded in the index of a local sharded model, and this has none");
         return coffer__fail_path(err, COFFER_ERR_ARGUMENT, path);
     }
     return COFFER_OK;

@@ -276,7 +276,7 @@ static coffer_status rewrite_look_at_index_again(const coffer_rewrite *rewrite, 
         return COFFER_OK;
     }
     coffer__fail(err, COFFER_ERR_CHANGED,
-                 "an index was put beside the files since they were read: nothing was rewritten");
+                 "an index was put next to the files since they were read: nothing was rewritten");
     return coffer__fail_path(err, COFFER_ERR_CHANGED, index.text);
 }
 

@@ -101,7 +101,7 @@ SENTENCES = {
     "zip-directory-before.pt": "contradicts what is before it", "zip-two-ends.pt": "has two end records",
     "zip-flag-1.pt": "is encrypted", "zip-method-1.pt": "by another method than deflate",
     "zip-local-method.pt": "other flags or another method before its data", "zip-bomb-1032.pt": "the pickle says 16",
-    "zip-deflated-cut.pt": "they end too early", "zip-deflated-garbage.pt": "of a kind that there is none of",
+    "zip-deflated-cut.pt": "they end too early", "zip-deflated-garbage.pt": "an unknown kind",
     "zip-deflated-short.pt": "fewer than the archive says", "zip-deflated-long.pt": "more than the archive says",
     "zip-name-0.pt": "not simply one below a folder", "zip-folder-with-bytes.pt": "is a folder and has bytes",
     "zip-no-storage.pt": "which the file does not have", "zip-two-pickles.pt": "outside of the folder",

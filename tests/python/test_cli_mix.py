@@ -603,7 +603,7 @@ def test_pefts_names_need_a_configuration(small):
     folder, _ = small
     adapter = peft(folder / "adapter", bad_pair())
     (adapter / "adapter_config.json").unlink()
-    assert "no adapter_config.json is beside it" in refused(folder, adapter)
+    assert "no adapter_config.json is next to it" in refused(folder, adapter)
 
 
 def test_two_places_are_an_error(small):
@@ -817,7 +817,7 @@ def test_base_and_adapter_by_url(small, monkeypatch):
         base, lora = server.url("/a/base.safetensors"), server.url("/a/adapter_model.safetensors")
         run("merge-lora", base, lora, "-o", folder / "far.safetensors")
         del server.files["/a/adapter_config.json"]
-        assert "no adapter_config.json is beside it" in refused(folder, lora)
+        assert "no adapter_config.json is next to it" in refused(folder, lora)
     found = {name: body for name, (_, _, body, _) in tensors_of(folder / "far.safetensors")[1].items()}
     assert found == {name: values.tobytes() for name, values in expected.items()}
 

@@ -434,7 +434,7 @@ static void test_a_lost_device_says_why(void **state)
         control->break_call(vendors[i].allocate, 1, 700);
         assert_int_equal(coffer_device_allocate(device, 100, &address, &first), COFFER_ERR_DEVICE);
         assert_non_null(strstr(first.message, "cannot allocate memory: FAKE_ERROR_700 (error 700 of "));
-        assert_non_null(strstr(first.message, "this process cannot use the device any more"));
+        assert_non_null(strstr(first.message, "this process can no longer use the device"));
         const unsigned calls = control->calls(NULL);
         assert_int_equal(coffer_device_allocate(device, 100, &address, &second), COFFER_ERR_DEVICE);
         assert_string_equal(first.message, second.message);

@@ -436,7 +436,7 @@ static void test_refused_plans(void **state)
     assert_int_equal(coffer_input_open_functions(&input, &functions, NULL, NULL), COFFER_OK);
     refused_plan(&m, alone, "nobody", COFFER_ERR_PLAN, "is by no reader of this version");
     assert_int_equal(coffer__import_plan_put_file(&m.plan, "x.bin", 5, &number, NULL), COFFER_OK);
-    refused_plan(&m, alone, torch, COFFER_ERR_SHARD_MISSING, "there are no files beside this input, and \"x.bin\" is");
+    refused_plan(&m, alone, torch, COFFER_ERR_SHARD_MISSING, "there are no files next to this input, and \"x.bin\" is");
     assert_int_equal(coffer__import_plan_put_file(&m.plan, "x.bin", 5, &number, NULL), COFFER_OK);
     refused_plan(&m, input, torch, COFFER_ERR_PLAN, "is of other files than were opened");
     refused(coffer_import_load(&import, alone, NULL, 0, NULL, &err), COFFER_ERR_ARGUMENT, &err, "are NULL");

@@ -149,7 +149,7 @@ static void test_damages(void **state)
         size_t size;
         const char *what;
     } rows[] = {
-        { "\x07", 1, "a kind that there is none of" },
+        { "\x07", 1, "an unknown kind" },
         { "\x01\x03\x00\xfc\xfe"
           "abc",
           8, "contradicts itself" },

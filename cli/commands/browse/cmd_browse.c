@@ -296,7 +296,8 @@ const cli_command cli_browse = {
     .usage = "PATH [OTHER]",
     .about =
         "Shows the tree of names, equal layers folded, with dtype, shape, size and share of the whole. What is under\n"
-        "the cursor has its details beside it (from 100 columns on; else Enter shows them): where it is, statistics,\n"
+        "the cursor has its details at its side (from 100 columns on; else Enter shows them): where it is, "
+        "statistics,\n"
         "a histogram and a part of its numbers, read in the background; Enter there shows a screen of them, to move\n"
         "over all dimensions. Of a URL they are read only when r is pressed.\n"
         "\n"

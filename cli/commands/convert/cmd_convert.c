@@ -191,7 +191,7 @@ static int run_convert(cli *app, const cli_arguments *arguments)
 
 static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_OUTPUT, 'o', "output", "FILE", "the new file; its ending gives the format", NULL },
-    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors, bintensors, npz, npy, pt or gguf, whatever the ending",
+    { CLI_OPTION_TO, 0, "to", "FORMAT", "safetensors, bintensors, npz, npy, pt or gguf, regardless of the ending",
       CLI_VALUES_EXPORTS },
     { CLI_OPTION_DRY_RUN, 'n', "dry-run", NULL, "say what would be written, and write nothing", NULL },
     { CLI_OPTION_FORCE, 'f', "force", NULL, "replace an existing FILE", NULL },
@@ -199,7 +199,7 @@ static const cli_option CONVERT_OPTIONS[] = {
     { CLI_OPTION_ROOT, 0, "root", "PART", "of a checkpoint, the dict with the tensors: model.ema; or all", NULL },
     { CLI_OPTION_SELECT, 0, "select", "GLOB", "only tensors whose new names match; repeatable", NULL },
     { CLI_OPTION_TIED, 0, "tied", "WAY", "names of the same tensor: hf writes one, keep writes all", "hf|keep" },
-    { CLI_OPTION_SCALARS, 0, "scalars", "WAY", "plain numbers beside the tensors: skip or metadata", "skip|metadata" },
+    { CLI_OPTION_SCALARS, 0, "scalars", "WAY", "plain numbers among the tensors: skip or metadata", "skip|metadata" },
     { CLI_OPTION_STRIP_PREFIX, 0, "strip-prefix", "PREFIX", "remove this from the beginning of names: module.", NULL },
     { CLI_OPTION_SKIP_UNSUPPORTED, 0, "skip-unsupported", NULL, "leave out tensors that safetensors lacks", NULL },
     { CLI_OPTION_STRICT, 0, "strict", NULL, "fail where an object of another program would be left out", NULL },

@@ -244,7 +244,7 @@ const cli_command cli_diff = {
     .run = run_diff,
     .summary = "compare two files: names, dtypes, shapes, numbers, metadata",
     .usage = "A B",
-    .about = "Compares two files, whatever the order of their tensors: tensors that only one of them has,\n"
+    .about = "Compares two files, regardless of the order of their tensors: tensors that only one of them has,\n"
              "different dtypes and shapes, how many numbers differ and by how much, and different metadata. With a\n"
              "tolerance only numbers that are further apart count, but dtypes and shapes always do. Exit code: 0\n"
              "they are equal, 1 they differ, 2 wrong usage, 3 one of them cannot be read or is invalid.\n"

@@ -30,7 +30,7 @@ static void check_tokenizer(const doctor_folder *folder)
         doctor_add_in(folder, DOCTOR_WARNING, "tokenizer", "tokenizer_config.json",
                       "there are settings of a tokenizer, and no tokenizer.json, tokenizer.model or vocabulary");
     } else if (!vocabulary) {
-        doctor_add_in(folder, DOCTOR_NOTE, "tokenizer", "", "there is no tokenizer beside the weights");
+        doctor_add_in(folder, DOCTOR_NOTE, "tokenizer", "", "there is no tokenizer next to the weights");
     } else if (!settings && !doctor_has(folder, "tekken.json")) {
         doctor_add_in(folder, DOCTOR_NOTE, "tokenizer_config", "",
                       "there is a tokenizer without tokenizer_config.json");
@@ -123,7 +123,7 @@ void doctor_check_company(doctor_folder *folder, bool has_model)
     doctor_check_adapter(folder);
     if (!has_model && folder->input == NULL && !has_other_weights(folder) && describes_model(folder)) {
         doctor_add_in(folder, DOCTOR_WARNING, "no_weights", "config.json",
-                      "it describes a model, and there are no weights beside it");
+                      "it describes a model, and there are no weights next to it");
     }
     const doctor_family *family = folder->type != NULL ? doctor_family_of(folder->type, strlen(folder->type)) : NULL;
     if (has_model && family != NULL && family->generates) {

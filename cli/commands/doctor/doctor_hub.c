@@ -142,9 +142,8 @@ static void check_incomplete(const doctor_folder *folder)
         char name[600];
         snprintf(name, sizeof name, HUB_DOWNLOADS "/%.400s", entries[i]->d_name);
         if (cli_ends_in(name, ".incomplete")) {
-            doctor_add_in(
-                folder, DOCTOR_WARNING, "leftover", name,
-                "a download was interrupted; the same download resumes it, or the file is not wanted any more");
+            doctor_add_in(folder, DOCTOR_WARNING, "leftover", name,
+                          "a download was interrupted; the same download resumes it, or the file is no longer needed");
         }
         free(entries[i]);
     }

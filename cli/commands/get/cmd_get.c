@@ -256,8 +256,7 @@ static const cli_example GET_EXAMPLES[] = {
     { "coffer get model.safetensors 'wte.weight[::-1, -1]' --all", "all of its last column, backwards" },
     { "coffer get model.safetensors wte.weight --as f32 -o wte.npy", "a file for numpy" },
     { "coffer get model.safetensors 'wte.weight[:100]' -o part.safetensors", "a smaller file to try things on" },
-    { "coffer get model/ 'model.layers.0.*' 'lm_head.*' -o part.safetensors",
-      "some tensors, whatever files they are in" },
+    { "coffer get model/ 'model.layers.0.*' 'lm_head.*' -o part.safetensors", "some tensors, from any of its files" },
     { NULL, NULL },
 };
 

@@ -402,7 +402,7 @@ const cli_command cli_hash = {
         "checks it, and so does `coffer verify PATH --manifest FILE --key PUB`.\n"
         "\n"
         "With --content the digest is that of all tensors of a model, in one file or several: two copies have\n"
-        "the same digest if names, dtypes, shapes and data are the same, whatever the order, the division\n"
+        "the same digest if names, dtypes, shapes and data are the same, regardless of the order, the division\n"
         "into files and the metadata. With --write digests are recorded in the metadata of each file, in\n"
         "place if they fit into the header's slack, and those of the whole model in the index of several\n"
         "files; nothing is verified first.\n"

@@ -415,7 +415,7 @@ const cli_command cli_load = {
     .summary = "load a model as programs do, and say how fast it was and what limited it",
     .usage = "PATH",
     .about = "Loads every tensor into the memory of a device, releases it again, and shows the time, the time until\n"
-             "the first tensor was there, the rate, and beside it what plain reads of the same files reach on this\n"
+             "the first tensor was there, the rate, and next to it what plain reads of the same files reach on this\n"
              "machine: of the disk, or of the page cache if most bytes were there. Digests that the files record\n"
              "are checked on the way. PATH is a file, an index, a folder or a URL.\n"
              "\n"

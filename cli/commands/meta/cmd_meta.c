@@ -277,7 +277,7 @@ static int run_meta(cli *app, const cli_arguments *arguments)
         return cli_usage_error(app, "standard input can only be shown, not edited; name the file");
     }
     if ((recovers || edits || rewrites) && strstr(arguments->names[0], "://") != NULL) {
-        return cli_usage_error(app, "what is behind a URL can only be shown, not edited; coffer fetch brings it");
+        return cli_usage_error(app, "what is at a URL can only be shown, not edited; coffer fetch brings it");
     }
     if (cli_given(arguments, CLI_OPTION_DRY_RUN) && !edits && !mends) {
         return cli_usage_error(app, "--dry-run needs --set, --unset or --mend");
@@ -326,7 +326,7 @@ const cli_command cli_meta = {
     .summary = "show or edit the metadata of a file or model",
     .usage = "PATH [KEY]",
     .about = "Shows the metadata, or the unescaped value of one key, or changes keys. A change that fits into the\n"
-             "header's slack is made in place, in milliseconds whatever the file's size; otherwise the file is\n"
+             "header's slack is made in place, in milliseconds regardless of the file's size; otherwise the file is\n"
              "rewritten, with slack for later edits (on Btrfs and XFS the new file shares the old one's blocks,\n"
              "which also takes milliseconds). With --insert ext4 and XFS insert room before the data instead;\n"
              "nobody else may have the file open, and a power cut in these milliseconds may destroy it. Standard\n"

@@ -231,7 +231,7 @@ static const cli_option VERIFY_OPTIONS[] = {
       NULL },
     { CLI_OPTION_KEY, 0, "key", "FILE", "the manifest must be signed; FILE has the public key, in PEM", NULL },
     { CLI_OPTION_IGNORE_EXTRA, 0, "ignore-extra", NULL, "ignore files that the manifest does not name", NULL },
-    { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, "treat links to files as files, whatever the manifest says",
+    { CLI_OPTION_FOLLOW_LINKS, 0, "follow-links", NULL, "treat links to files as files, also against the manifest",
       NULL },
     { CLI_OPTION_TENSOR, 't', "tensor", "GLOB", "only tensors whose name matches, against the digests inside", NULL },
     { CLI_OPTION_STATE, 0, "state", "FILE", "record there what was verified, and do not read it again", NULL },

@@ -209,7 +209,7 @@ static void flax_set_type(flax_array *array, const char *name, size_t len)
             return;
         }
     }
-    tensor->type = text ? "text" : "a dtype that is none of numbers";
+    tensor->type = text ? "text" : "a dtype that is not one of numbers";
     tensor->texts = text;
     tensor->dtype = COFFER_UNKNOWN_DTYPE;
     tensor->bits = 0;

@@ -109,7 +109,7 @@ static coffer_status npy_set_type(npy_parser *parser, npy_text type)
         /* A type that NumPy has and safetensors has not is no fault of the file; any other letter is. */
         npy->lack = len > 0 ? npy_lack(code[0]) : NULL;
         npy->objects = len > 0 && code[0] == 'O';
-        return npy->lack != NULL ? COFFER_OK : npy_fail(parser, "the type of its elements is none that NumPy has");
+        return npy->lack != NULL ? COFFER_OK : npy_fail(parser, "the type of its elements is not one that NumPy has");
     }
     return COFFER_OK;
 }
@@ -260,7 +260,7 @@ static coffer_status npy_read_pair(npy_parser *parser)
     }
     const unsigned bit = npy_key(key);
     if (bit == 0 || (parser->seen & bit) != 0) {
-        return npy_fail(parser, bit == 0 ? "a key is none of descr, fortran_order and shape" : "a key comes twice");
+        return npy_fail(parser, bit == 0 ? "a key is not descr, fortran_order or shape" : "a key comes twice");
     }
     parser->seen |= bit;
     if (!npy_take(parser, ':')) {
@@ -315,7 +315,7 @@ coffer_status coffer__npy_read(coffer__npy *npy, const uint8_t *bytes, size_t si
     const bool is_short = bytes[6] == 1;
     parser.in.position = 6;
     if (bytes[6] < 1 || bytes[6] > 3 || bytes[7] != 0) {
-        return npy_fail(&parser, "its version is none of 1.0, 2.0 and 3.0");
+        return npy_fail(&parser, "its version is not 1.0, 2.0 or 3.0");
     }
     parser.in.position = is_short ? 10 : 12;
     /* Two bytes in version 1.0, four from 2.0 on; 3.0 differs in that the text may be UTF-8. */

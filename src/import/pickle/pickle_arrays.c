@@ -60,7 +60,7 @@ static coffer_status array_dtype(const coffer__graph *graph, coffer__value dtype
     coffer__value arguments[1] = { 0 };
     coffer__value state[5] = { 0 };
     if (coffer__graph_known_call(graph, dtype).meaning != COFFER__MEANS_NUMPY_DTYPE) {
-        return array_malformed(graph, dtype, "its dtype is none", err);
+        return array_malformed(graph, dtype, "its dtype is not a dtype", err);
     }
     coffer__graph_items(graph, coffer__graph_arguments(graph, dtype), arguments, 1);
     coffer__graph_items(graph, coffer__node_state(coffer__pickle_node(graph->pickle, dtype)), state, 5);
@@ -277,7 +277,7 @@ coffer_status coffer__view_of_array(coffer__graph *graph, coffer__value value, c
     coffer__value bytes = 0;
     bool latin1 = false;
     if (!array_bytes(graph, parts.bytes, &bytes, &latin1)) {
-        return array_malformed(graph, value, "its bytes are none", err);
+        return array_malformed(graph, value, "its bytes are not bytes", err);
     }
     status = array_hold(graph, value, bytes, latin1, size, &view->row.storage, err);
     return status == COFFER_OK ? coffer__view_fill(graph, value, view, &extents, size, err) : status;

@@ -104,7 +104,7 @@ coffer_status coffer__beside_note(coffer__graph *graph, coffer_error *err)
         return COFFER_OK;
     }
     return coffer__import_plan_put_finding(graph->plan, COFFER_WEIGHT_NOTE, graph->file, UINT64_MAX, graph->member,
-                                           graph->beside_more > 0 ? "left out beside the tensors: %q, and more"
-                                                                  : "left out beside the tensors: %q",
+                                           graph->beside_more > 0 ? "left out (not tensors): %q, and more"
+                                                                  : "left out (not tensors): %q",
                                            graph->beside, graph->beside_len, err);
 }

@@ -156,7 +156,7 @@ static coffer_status pickle_push_call(coffer__pickle *p, coffer__call_kind kind,
     const bool keywords_fit = keywords == 0 || coffer__pickle_kind(p, keywords) == COFFER__VALUE_DICT ||
                               coffer__pickle_is_unknown(p, keywords);
     if (!callable_fits || !arguments_fit || !keywords_fit) {
-        return coffer__pickle_fail(p, "something is called that cannot be, or with arguments that are none");
+        return coffer__pickle_fail(p, "something is called that cannot be, or with arguments that are not a tuple");
     }
     coffer__node *node = NULL;
     const coffer__value items[] = { callable, arguments, keywords };

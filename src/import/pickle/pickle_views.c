@@ -79,7 +79,7 @@ coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value va
     const coffer__node *node = coffer__pickle_node(graph->pickle, value);
     memset(id, 0, sizeof *id);
     if (node == NULL || node->kind != COFFER__VALUE_PERSISTENT) {
-        return view_malformed(graph, value, "its storage is none", err);
+        return view_malformed(graph, value, "its storage is not a storage", err);
     }
     coffer__graph_items(graph, value, tuple, 1);
     node = coffer__pickle_node(graph->pickle, tuple[0]);
@@ -100,7 +100,7 @@ coffer_status coffer__storage_id_of(const coffer__graph *graph, coffer__value va
     const coffer__known known = coffer__graph_known(graph, parts[1]);
     id->element = known.element;
     if (known.meaning != COFFER__MEANS_STORAGE) {
-        return view_malformed(graph, value, "the class of its storage is none", err);
+        return view_malformed(graph, value, "the class of its storage is not a class of storages", err);
     }
     if (!view_key(graph, parts[2], id)) {
         return view_malformed(graph, value, "the key of its storage is no text", err);
@@ -287,7 +287,7 @@ static coffer_status view_rebuild(coffer__graph *graph, coffer__value value, vie
     if (meaning == COFFER__MEANS_REBUILD_3) {
         const coffer__known dtype = coffer__graph_known(graph, parts[6]);
         if (dtype.meaning != COFFER__MEANS_DTYPE) {
-            return view_malformed(graph, value, "its dtype is none", err);
+            return view_malformed(graph, value, "its dtype is not a dtype", err);
         }
         view->element = dtype.element;
     }
@@ -457,7 +457,7 @@ static coffer_status view_placed(coffer__graph *graph, coffer__value value, coff
     uint64_t number = 0;
     graph->reached[value] = 1;
     if (!coffer__graph_number(graph, value, &number)) {
-        return view_malformed(graph, value, "its number is none", err);
+        return view_malformed(graph, value, "its number is not a number", err);
     }
     /* torch_tar.c has read what the object only refers to. */
     const coffer_status status = graph->numbered->get(graph->numbered->ctx, number, &placed, err);

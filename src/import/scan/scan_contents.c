@@ -205,7 +205,7 @@ static coffer_status contents_load(contents *c, contents_frame *frame, contents_
     *bytes = NULL;
     if (member->size > CONTENTS_MAX_HELD - c->held || member->size > CONTENTS_MAX_INFLATED - c->inflated) {
         return contents_put(frame, member, COFFER_WEIGHT_DANGER,
-                            "%q is packed or text, and too large to look at beside what else there is: it was not "
+                            "%q is packed or text, and too large to look at together with the rest: it was not "
                             "looked at",
                             err);
     }

@@ -275,7 +275,7 @@ static coffer_status tf_read_footer(const tf_table *table, tf_handle *other, tf_
     }
     coffer__cursor in = { .base = footer, .length = sizeof footer - sizeof tf_magic };
     if (!coffer__tf_table_is(footer, sizeof footer) || !tf_read_handle(&in, other) || !tf_read_handle(&in, index)) {
-        return tf_fail(size - sizeof footer, "its footer is none", err);
+        return tf_fail(size - sizeof footer, "its footer is not one", err);
     }
     return COFFER_OK;
 }

@@ -58,7 +58,7 @@ static coffer_status torch_zip_read_pickle(torch_zip *t, coffer_error *err)
     uint64_t end = 0;
     coffer_status status = COFFER_OK;
     if (member == NULL) {
-        return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive has no data.pkl: it is none of PyTorch's");
+        return coffer__fail(err, COFFER_ERR_ARCHIVE, "the archive has no data.pkl: it is not one of PyTorch's");
     }
     /* The CRC is right before the first opcode is run: a damaged pickle may still be one, of other tensors. */
     if (member->coding != COFFER__CODING_STORED) {

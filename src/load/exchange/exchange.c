@@ -38,7 +38,7 @@ static coffer_status exchange_check_transport(const coffer_transport *transport,
 {
     if (transport == NULL || transport->carry == NULL || transport->host >= transport->world) {
         return coffer__fail(err, COFFER_ERR_ARGUMENT,
-                            "a transport was given that is NULL, has no function, or is of a host that is none");
+                            "a transport was given that is NULL, has no function, or is of a host that does not exist");
     }
     return COFFER_OK;
 }

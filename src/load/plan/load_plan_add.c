@@ -502,8 +502,8 @@ coffer_status coffer_plan_add_rank(coffer_plan *plan, const coffer_tensor *tenso
         return status;
     }
     if (world == 0 || rank >= world || (parts == NULL && part_count > 0)) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "rank %u of %u is none, or the parts are NULL", (uint64_t)rank,
-                            (uint64_t)world);
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "rank %u of %u does not exist, or the parts are NULL",
+                            (uint64_t)rank, (uint64_t)world);
     }
     if (dim >= tensor->rank) {
         coffer__fail(err, COFFER_ERR_INDEX, "a tensor of %u dimensions has no dimension %u", (uint64_t)tensor->rank,

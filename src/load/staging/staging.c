@@ -23,7 +23,7 @@ static coffer_status window_options(coffer_window_options *known, const coffer_w
         return coffer__fail(err, COFFER_ERR_ARGUMENT, "no engine has the number %u", (uint64_t)known->engine);
     }
     if (known->ranks > 1 && known->rank >= known->ranks) {
-        return coffer__fail(err, COFFER_ERR_ARGUMENT, "rank %u of %u is none", (uint64_t)known->rank,
+        return coffer__fail(err, COFFER_ERR_ARGUMENT, "rank %u of %u does not exist", (uint64_t)known->rank,
                             (uint64_t)known->ranks);
     }
     known->memory = known->memory == 0 ? WINDOW_MEMORY : known->memory;

@@ -7,8 +7,8 @@ import type { Trouble } from "./opened.js";
 
 const HERE: Readonly<Record<string, string>> = {
   IS_LFS_POINTER: "Run `git lfs pull` in the repository, or download the file itself.",
-  IS_ZIP: "Look for a .safetensors file beside it, or convert it with `coffer convert`.",
-  IS_PICKLE: "Look for a .safetensors file beside it. Do not load it from someone whom you do not trust.",
+  IS_ZIP: "Look for a .safetensors file next to it, or convert it with `coffer convert`.",
+  IS_PICKLE: "Look for a .safetensors file next to it. Do not load it from someone whom you do not trust.",
   IS_HTML: "Look at the page: the URL is that of a page about the file, or a log-in is needed.",
   IS_TEXT: "Look at it: the URL may be wrong, or a log-in is needed.",
   IS_JSON: "If it is an index, its name has to end with .index.json. Else look at it: the URL may be wrong.",
