@@ -133,7 +133,7 @@ static coffer_status discover_sort(discover_list *list, coffer_error *err)
     return made ? COFFER_OK : COFFER_ERR_MEMORY;
 }
 
-static void discover_forget(discover_list *list)
+static void discover_free(discover_list *list)
 {
     coffer__free_array(list->allocator, list->names, list->count, sizeof *list->names);
     coffer__free(list->allocator, list->text, list->capacity);
@@ -144,7 +144,7 @@ static coffer_status discover_no_memory(coffer_error *err)
     return coffer__fail(err, COFFER_ERR_MEMORY, "no memory for the names in the folder");
 }
 
-/* Lists the folder and sorts what was found. discover_forget follows in any case. ENOMEM of the
+/* Lists the folder and sorts what was found. discover_free follows in any case. ENOMEM of the
    system and our own limits are one failure to the user. */
 static coffer_status discover_look(discover_list *list, const char *folder, coffer_error *err)
 {
@@ -402,7 +402,7 @@ static coffer_status discover_in(coffer__found *found, const char *folder, const
     if (status == COFFER_OK) {
         status = discover_choose(found, &list, folder, err);
     }
-    discover_forget(&list);
+    discover_free(&list);
     return status;
 }
 

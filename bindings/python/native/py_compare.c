@@ -129,7 +129,7 @@ static PyObject *compare_sides(const py_state *state, compare_side sides[2])
     coffer_error err;
     py_watch_begin(&watch, NULL, 0);
     const coffer_status status = compare_all(sides, &watch, &distance, &err);
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     if (status != COFFER_OK) {
         return py_raise(state, &err);
     }
