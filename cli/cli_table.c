@@ -1,27 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of commands, and the options of all of them: the one place that lists them. */
+/* What is derived of the table of commands, and the options that all of them have. */
 #include "cli_command.h"
 
 #include <string.h>
 
-const cli_command *const CLI_COMMANDS[] = {
-    &cli_info,   &cli_ls,      &cli_browse, &cli_get,     &cli_stats, &cli_diff,       &cli_report,       &cli_check,
-    &cli_doctor, &cli_scan,    &cli_hash,   &cli_verify,  &cli_meta,  &cli_rename,     &cli_drop,         &cli_cast,
-    &cli_align,  &cli_convert, &cli_split,  &cli_merge,   &cli_index, &cli_merge_lora, &cli_extract_lora, &cli_average,
-    &cli_fetch,  &cli_load,    &cli_plan,   &cli_devices, &cli_keep,  &cli_completion, &cli_help,         NULL,
-};
+#define COMMAND_ROW(name) &cli_##name,
+#define TASK_ROW(name, task) { &cli_##name, task },
+#define NO_COMMAND(name)
 
-const cli_task CLI_TASKS[] = {
-    { &cli_info, "Look at models" },
-    { &cli_check, "Check and verify" },
-    { &cli_meta, "Change files" },
-    { &cli_convert, "Convert checkpoints" },
-    { &cli_split, "Split and combine" },
-    { &cli_fetch, "Move models" },
-    { &cli_load, "Load models" },
-    { &cli_completion, "Help" },
-    { NULL, NULL },
-};
+/* clang-format off */
+const cli_command *const CLI_COMMANDS[] = { CLI_COMMAND_TABLE(CLI_NO_TASK, COMMAND_ROW) NULL };
+const cli_task CLI_TASKS[] = { CLI_COMMAND_TABLE(TASK_ROW, NO_COMMAND) { NULL, NULL } };
+/* clang-format on */
 
 static const cli_option TOP_OPTIONS[] = {
     { CLI_OPTION_VERSION, 'V', "version", NULL, "show the version", NULL },

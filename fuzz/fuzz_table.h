@@ -221,7 +221,7 @@ static inline coffer_status parse_through(const uint8_t *bytes, size_t size, uin
         memcpy(wish.to, bytes + wish.offset, wish.size);
         status = COFFER_OK;
     }
-    coffer__reading_end(&reading);
+    coffer__reading_free(&reading);
     return status;
 }
 

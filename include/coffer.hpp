@@ -1263,7 +1263,10 @@ public:
         detail::call(coffer_device_allocate, get(), size, &address);
         return address;
     }
-    void release(std::uint64_t address, std::uint64_t size) noexcept { coffer_device_release(get(), address, size); }
+    void release(std::uint64_t address, std::uint64_t size) noexcept
+    {
+        coffer_device_memory_free(get(), address, size);
+    }
     void read(std::uint64_t address, span<std::byte> to) const
     {
         detail::call(coffer_device_read, get(), address, to.data(), static_cast<std::uint64_t>(to.size()));

@@ -42,7 +42,7 @@ static void prove_window(const uint8_t *bytes, size_t size, size_t window_size, 
     while (status == COFFER_OK && coffer__reading_go_on(&reading, &wish, &table, &err) == COFFER_NEED_MORE) {
         status = prove_read(&wish);
     }
-    coffer__reading_end(&reading);
+    coffer__reading_free(&reading);
     coffer_table_free(table);
     free(window);
 }

@@ -107,6 +107,11 @@ WORDS = {
     "outlet": "device queue", "publication": "commit", "RARELY": "UNLIKELY", "room": "capacity", "whereabouts": "residency",
 }
 
+# Three verbs give back what somebody has: _free memory, _close what holds a resource of the system (a descriptor, a map, a thread, a
+# lock, a library), _release one use of what others use too. These are not among them. `_end` may be a noun of what returns
+# something (zip_find_end).
+OTHER_VERBS = re.compile(r"_(deinit|destroy|dispose|fini|forget|let_go|drop|end)$")
+
 # Tables of the library that a file outside of it derives names from.
 TABLES = {"bindings/python/native/py_dtypes.c": {"dtype_table.h"}}
 
@@ -435,6 +440,17 @@ def check_words(tree):
                 yield f"{file}:{number}: {word} in a name; the field says {WORDS[word]}"
 
 
+def check_resource_verbs(tree):
+    """What gives a resource back is called _free, _close or _release, and no function for it has another verb."""
+    returns_nothing = re.compile(r"^(?:static |COFFER_API )*void (\w+)\(|\bvoid \(\*(\w+)\)\(", flags=re.M)
+    for file in tree.code("include", "src", "cli") + [f for f in tree.code("bindings") if "/native/" in f]:
+        text = tree.text(file)
+        for match in returns_nothing.finditer(text):
+            verb = OTHER_VERBS.search("_" + (match[1] or match[2]))
+            if verb:
+                yield f"{file}:{text.count(chr(10), 0, match.start()) + 1}: {match[1] or match[2]}: say _free, _close or _release"
+
+
 # ---- The public headers, and every file -----------------------------------------------------------------------------
 
 
@@ -630,6 +646,8 @@ PLANTED = [
     (check_users, "include/coffer/sum.h", HEADER + "/* Twice. For once. */\nCOFFER_API int coffer_sum_twice(int a);\n",
      "coffer_sum_twice is used by no command"),
     (check_users, "cli/main.c", SPDX + "/* Without coffer.h. */\n", "coffer_sum is used by no command"),
+    (check_resource_verbs, "src/core/verbs.c", SPDX + "void coffer__sum_end(int *a)\n{\n    *a = 0;\n}\n", "verbs.c:2: coffer__sum_end"),
+    (check_resource_verbs, "src/core/verbs.h", SPDX + "struct ops {\n    void (*let_go)(int *a);\n};\n", "verbs.h:3: let_go"),
     (check_line_length, "include/coffer/sum.h", HEADER + "/* " + "é" * 115 + " */\n", "121 columns"),
     (check_header_documented, "include/coffer/sum.h", HEADER + "COFFER_API int coffer_new(void);\n", "without a comment"),
     (check_licence, "src/core/free.c", "int coffer__free;\n", "src/core/free.c"),

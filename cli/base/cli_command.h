@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a command is. One table (CLI_COMMANDS in cli_table.c) lists them all; the parser of options, the help, the
- * messages about wrong usage and whatever else is generated (completions, the manual page) are made from it.
+ * What a command is. One table, CLI_COMMAND_TABLE below, lists them all; the parser of options, the help, the
+ * messages about wrong usage, the completions and the manual page are made from it.
  *
- * To add a command: write cmd_NAME.c with one `const cli_command cli_NAME`, declare it below, add
- * it to the table. Its table of options has its own options only; those of every command are
- * CLI_COMMON_OPTIONS, and the parser has already carried them out when the command runs: see
- * `json`, `tsv` and `quiet` in cli.
+ * To add a command: write cmd_NAME.c with one `const cli_command cli_NAME`, and add its row to the table. Its table of
+ * options has its own options only; those of every command are CLI_COMMON_OPTIONS, and the parser has already carried
+ * them out when the command runs: see `json`, `tsv` and `quiet` in cli.
  */
 #ifndef COFFER_CLI_COMMAND_H
 #define COFFER_CLI_COMMAND_H
@@ -205,37 +204,57 @@ typedef struct cli_command {
     bool takes_apart;
 } cli_command;
 
-extern const cli_command cli_info;
-extern const cli_command cli_ls;
-extern const cli_command cli_browse;
-extern const cli_command cli_check;
-extern const cli_command cli_doctor;
-extern const cli_command cli_get;
-extern const cli_command cli_meta;
-extern const cli_command cli_align;
-extern const cli_command cli_rename;
-extern const cli_command cli_drop;
-extern const cli_command cli_cast;
-extern const cli_command cli_stats;
-extern const cli_command cli_diff;
-extern const cli_command cli_convert;
-extern const cli_command cli_index;
-extern const cli_command cli_split;
-extern const cli_command cli_merge;
-extern const cli_command cli_merge_lora;
-extern const cli_command cli_extract_lora;
-extern const cli_command cli_average;
-extern const cli_command cli_hash;
-extern const cli_command cli_verify;
-extern const cli_command cli_fetch;
-extern const cli_command cli_plan;
-extern const cli_command cli_load;
-extern const cli_command cli_devices;
-extern const cli_command cli_keep;
-extern const cli_command cli_report;
-extern const cli_command cli_scan;
-extern const cli_command cli_completion;
-extern const cli_command cli_help;
+/*
+ * Every command, in the order of the help, and before the first command for a task the task. A new command is its file,
+ * cmd_NAME.c, and its row here.
+ */
+/* clang-format off */
+#define CLI_COMMAND_TABLE(TASK, COMMAND)                                                                               \
+    TASK(info, "Look at models")                                                                                       \
+    COMMAND(info)                                                                                                      \
+    COMMAND(ls)                                                                                                        \
+    COMMAND(browse)                                                                                                    \
+    COMMAND(get)                                                                                                       \
+    COMMAND(stats)                                                                                                     \
+    COMMAND(diff)                                                                                                      \
+    COMMAND(report)                                                                                                    \
+    TASK(check, "Check and verify")                                                                                    \
+    COMMAND(check)                                                                                                     \
+    COMMAND(doctor)                                                                                                    \
+    COMMAND(scan)                                                                                                      \
+    COMMAND(hash)                                                                                                      \
+    COMMAND(verify)                                                                                                    \
+    TASK(meta, "Change files")                                                                                         \
+    COMMAND(meta)                                                                                                      \
+    COMMAND(rename)                                                                                                    \
+    COMMAND(drop)                                                                                                      \
+    COMMAND(cast)                                                                                                      \
+    COMMAND(align)                                                                                                     \
+    TASK(convert, "Convert checkpoints")                                                                               \
+    COMMAND(convert)                                                                                                   \
+    TASK(split, "Split and combine")                                                                                   \
+    COMMAND(split)                                                                                                     \
+    COMMAND(merge)                                                                                                     \
+    COMMAND(index)                                                                                                     \
+    COMMAND(merge_lora)                                                                                                \
+    COMMAND(extract_lora)                                                                                              \
+    COMMAND(average)                                                                                                   \
+    TASK(fetch, "Move models")                                                                                         \
+    COMMAND(fetch)                                                                                                     \
+    TASK(load, "Load models")                                                                                          \
+    COMMAND(load)                                                                                                      \
+    COMMAND(plan)                                                                                                      \
+    COMMAND(devices)                                                                                                   \
+    COMMAND(keep)                                                                                                      \
+    TASK(completion, "Help")                                                                                           \
+    COMMAND(completion)                                                                                                \
+    COMMAND(help)
+/* clang-format on */
+
+#define CLI_NO_TASK(name, task)
+#define CLI_DECLARE_COMMAND(name) extern const cli_command cli_##name;
+CLI_COMMAND_TABLE(CLI_NO_TASK, CLI_DECLARE_COMMAND)
+#undef CLI_DECLARE_COMMAND
 
 /* A task, and the first of the commands for it. */
 typedef struct cli_task {

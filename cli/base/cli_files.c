@@ -311,7 +311,7 @@ int cli_each_file(cli *app, const cli_file_work *work, const char *const *paths,
         cli_json_close(&app->out, ']');
     }
     if (work->label != NULL) {
-        cli_progress_end(&run.progress);
+        cli_progress_finish(&run.progress);
     }
     free(run.files);
     return run.code;

@@ -16,7 +16,7 @@ void cli_mismatches_tell(void *ctx, size_t model, const coffer_tensor *tensor, c
     }
 }
 
-void cli_mismatches_end(const cli_mismatches *mismatches)
+void cli_mismatches_finish(const cli_mismatches *mismatches)
 {
     if (mismatches->count > MISMATCHES_SHOWN) {
         cli_say(mismatches->app, "... and %zu more", mismatches->count - MISMATCHES_SHOWN);

@@ -19,6 +19,6 @@ typedef struct cli_mismatches {
 /* The callback of plans that compute: `ctx` is a cli_mismatches, `model` an index into its paths. */
 void cli_mismatches_tell(void *ctx, size_t model, const coffer_tensor *tensor, const char *why);
 /* After the plan. */
-void cli_mismatches_end(const cli_mismatches *mismatches);
+void cli_mismatches_finish(const cli_mismatches *mismatches);
 
 #endif

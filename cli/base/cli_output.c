@@ -359,7 +359,7 @@ void cli_tsv_shape(cli_output *out, const uint64_t *shape, size_t rank)
     }
 }
 
-void cli_tsv_end(cli_output *out)
+void cli_tsv_finish(cli_output *out)
 {
     cli_put_char(out, '\n');
     out->in_row = false;

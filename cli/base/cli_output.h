@@ -93,7 +93,7 @@ void cli_tsv_raw(cli_output *out, const char *text);
 void cli_tsv_number(cli_output *out, uint64_t number);
 /* [50, 8] as 50,8; nothing for a scalar. */
 void cli_tsv_shape(cli_output *out, const uint64_t *shape, size_t rank);
-void cli_tsv_end(cli_output *out);
+void cli_tsv_finish(cli_output *out);
 
 void cli_json_open(cli_output *out, char bracket, bool lines); /* '{' or '[' */
 void cli_json_close(cli_output *out, char bracket);            /* '}' or ']' */

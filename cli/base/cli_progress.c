@@ -182,7 +182,7 @@ void cli_progress_hide(cli_progress *progress)
     pthread_mutex_unlock(&progress->lock);
 }
 
-void cli_progress_end(cli_progress *progress)
+void cli_progress_finish(cli_progress *progress)
 {
     cli_progress_hide(progress);
     progress->app->progress = NULL;

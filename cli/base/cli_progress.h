@@ -11,7 +11,7 @@
  *     options.progress = cli_progress_call;
  *     options.progress_ctx = &part;
  *     ...
- *     cli_progress_end(&progress);
+ *     cli_progress_finish(&progress);
  */
 #ifndef COFFER_CLI_PROGRESS_H
 #define COFFER_CLI_PROGRESS_H
@@ -55,6 +55,6 @@ int cli_progress_unseen(void *nothing, uint64_t done, uint64_t total);
 /* Takes the line away, until the next step draws it again. Any thread. */
 void cli_progress_hide(cli_progress *progress);
 /* Takes the line away for good. */
-void cli_progress_end(cli_progress *progress);
+void cli_progress_finish(cli_progress *progress);
 
 #endif

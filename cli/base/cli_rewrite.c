@@ -331,7 +331,7 @@ static int use_plan(rewriting *run, bool dry_run)
     options.progress_ctx = &part;
     cli_progress_begin(&progress, run->app, dry_run ? "checking" : "writing", summary->copied + summary->cast);
     const coffer_status status = (dry_run ? coffer_rewrite_check : coffer_rewrite_run)(run->rewrite, &options, &err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status != COFFER_OK) {
         return fail(run, &err);
     }

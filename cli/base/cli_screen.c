@@ -36,7 +36,7 @@ cli_colours cli_colours_of(const char *term, const char *colorterm, const char *
 
 static const cli_cell blank = { .code = ' ' };
 
-void cli_screen_forget(cli_screen *screen)
+void cli_screen_invalidate(cli_screen *screen)
 {
     screen->known = false;
 }
@@ -67,7 +67,7 @@ bool cli_screen_resize(cli_screen *screen, size_t columns, size_t rows)
     screen->rows = rows;
     blank_all(shown, columns * rows);
     cli_screen_clear(screen);
-    cli_screen_forget(screen);
+    cli_screen_invalidate(screen);
     return true;
 }
 

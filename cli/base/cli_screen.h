@@ -64,7 +64,7 @@ cli_colours cli_colours_of(const char *term, const char *colorterm, const char *
 bool cli_screen_resize(cli_screen *screen, size_t columns, size_t rows);
 void cli_screen_free(cli_screen *screen);
 /* What the terminal shows is not known any more. */
-void cli_screen_forget(cli_screen *screen);
+void cli_screen_invalidate(cli_screen *screen);
 
 /* An empty frame, without a cursor. */
 void cli_screen_clear(cli_screen *screen);

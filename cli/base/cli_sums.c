@@ -34,7 +34,7 @@ void cli_sums_add(cli_sums *sums, const coffer_tensor *tensor)
     sums->bytes += tensor->size;
 }
 
-void cli_sums_close(cli_sums *sums)
+void cli_sums_finish(cli_sums *sums)
 {
     for (size_t i = 0; i <= COFFER_DTYPE_COUNT; i++) {
         if (sums->shares[i].tensors > 0) {
@@ -51,7 +51,7 @@ void cli_sums_of(const coffer *model, cli_sums *sums)
     for (size_t i = 0; i < coffer_count(model); i++) {
         cli_sums_add(sums, coffer_at(model, i));
     }
-    cli_sums_close(sums);
+    cli_sums_finish(sums);
 }
 
 static void number_cell(cli_columns *columns, uint64_t number, const char *one, const char *many)

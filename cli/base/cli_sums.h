@@ -24,7 +24,7 @@ typedef struct cli_sums {
 
 /* Begin with a struct of zeros, add, and close: then the shares are in order, the most bytes first. */
 void cli_sums_add(cli_sums *sums, const coffer_tensor *tensor);
-void cli_sums_close(cli_sums *sums);
+void cli_sums_finish(cli_sums *sums);
 /* The same for all tensors of a model. */
 void cli_sums_of(const coffer *model, cli_sums *sums);
 

@@ -135,7 +135,7 @@ coffer_status cli_view_open(cli_view *view, const coffer *model, const coffer_te
 done:
     free(shape);
     if (status != COFFER_OK) {
-        cli_view_close(view);
+        cli_view_free(view);
     }
     return status;
 }
@@ -180,7 +180,7 @@ coffer_status cli_view_need(cli_view *view, uint64_t index, const void **data, u
     return COFFER_OK;
 }
 
-void cli_view_close(cli_view *view)
+void cli_view_free(cli_view *view)
 {
     if (view->block != NULL) {
         const uint64_t bits = coffer_dtype_bits(view->tensor->dtype);

@@ -40,6 +40,6 @@ coffer_status cli_view_open(cli_view *view, const coffer *model, const coffer_te
                             const coffer_index *indices, size_t count, uint64_t most, coffer_error *err);
 /* Makes sure that element `index` is in memory, at `*at` of `*data`. */
 coffer_status cli_view_need(cli_view *view, uint64_t index, const void **data, uint64_t *at, coffer_error *err);
-void cli_view_close(cli_view *view);
+void cli_view_free(cli_view *view);
 
 #endif

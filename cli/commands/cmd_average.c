@@ -101,7 +101,7 @@ static coffer_status plan_average(void *ctx, coffer_rewrite **rewrite, const cof
     average.misfit = cli_mismatches_tell;
     average.misfit_ctx = &mismatches;
     const coffer_status status = coffer_average_plan(rewrite, run->models, run->count, &average, options, err);
-    cli_mismatches_end(&mismatches);
+    cli_mismatches_finish(&mismatches);
     return status;
 }
 

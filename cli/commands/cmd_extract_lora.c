@@ -246,8 +246,8 @@ static int plan(extracting *run, const coffer_extract_lora_options *options)
     cli_progress_begin_count(&progress, run->app, "comparing", 0);
     const coffer_status status =
         coffer_extract_lora_plan(&run->extraction, run->models[0], run->models[1], &wanted, &reading, &err);
-    cli_progress_end(&progress);
-    cli_mismatches_end(&mismatches);
+    cli_progress_finish(&progress);
+    cli_mismatches_finish(&mismatches);
     return status == COFFER_OK ? CLI_EXIT_OK : fail(run, &err);
 }
 
@@ -268,7 +268,7 @@ static int write_adapter(const extracting *run, const cli_arguments *arguments)
     reading.progress_ctx = &part;
     cli_progress_begin_count(&progress, run->app, "extracting", 0);
     const coffer_status status = coffer_extract_lora_run(run->extraction, run->output, &writing, &reading, &err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status != COFFER_OK && made) {
         (void)rmdir(run->output);
     }

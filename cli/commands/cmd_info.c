@@ -497,7 +497,7 @@ static void show_tsv(cli_output *out, const char *path, const coffer *model, con
     }
     cli_tsv_number(out, coffer_table_metadata_count(table));
     cli_tsv_number(out, cli_count_notes(model));
-    cli_tsv_end(out);
+    cli_tsv_finish(out);
 }
 
 /* ---- The command ---- */

@@ -22,7 +22,7 @@ static coffer_status write_file(const cli_collection *all, cli *app, const char 
     }
     const coffer_read_options options = cli_collect_progress(all, app, &progress, &part);
     status = coffer_writer_copy(writer, all->copies, all->count, &options, err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status == COFFER_OK) {
         status = coffer_writer_finish(writer, err);
     }

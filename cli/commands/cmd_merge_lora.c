@@ -83,7 +83,7 @@ static coffer_status plan_merge(void *ctx, coffer_rewrite **rewrite, const coffe
     merge.misfit_ctx = &mismatches;
     const coffer_status status =
         coffer_merge_lora_plan(rewrite, model, run->adapters, run->count, &merge, options, err);
-    cli_mismatches_end(&mismatches);
+    cli_mismatches_finish(&mismatches);
     return status;
 }
 

@@ -148,7 +148,7 @@ static coffer_status write_files(const cli_collection *all, cli *app, coffer_mod
     cli_progress_part part;
     const coffer_read_options options = cli_collect_progress(all, app, &progress, &part);
     coffer_status status = coffer_model_writer_copy(writer, all->copies, all->count, &options, err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     return status == COFFER_OK ? coffer_model_writer_finish(writer, err) : status;
 }
 

@@ -54,7 +54,7 @@ struct coffer__cufile {
     cufile_result (*driver_close)(void);
     cufile_result (*properties)(cufile_properties *properties);
     cufile_result (*add)(void **handle, cufile_description *description);
-    void (*forget)(void *handle);
+    void (*deregister)(void *handle);
     ptrdiff_t (*read)(void *handle, void *base, size_t size, int64_t offset, int64_t base_offset);
     unsigned storage; /* bits of what can be read */
 };
@@ -67,7 +67,7 @@ static const struct cufile_row {
     { "cuFileDriverClose_v2", offsetof(coffer__cufile, driver_close) },
     { "cuFileDriverGetProperties", offsetof(coffer__cufile, properties) },
     { "cuFileHandleRegister", offsetof(coffer__cufile, add) },
-    { "cuFileHandleDeregister", offsetof(coffer__cufile, forget) },
+    { "cuFileHandleDeregister", offsetof(coffer__cufile, deregister) },
     { "cuFileRead", offsetof(coffer__cufile, read) },
 };
 
@@ -183,10 +183,10 @@ coffer_status coffer__cufile_add(coffer__cufile *cufile, int fd, coffer__os_stor
     return COFFER_OK;
 }
 
-void coffer__cufile_forget(coffer__cufile *cufile, coffer__cufile_file *file)
+void coffer__cufile_file_close(coffer__cufile *cufile, coffer__cufile_file *file)
 {
     if (file->handle != NULL) {
-        cufile->forget(file->handle);
+        cufile->deregister(file->handle);
         file->handle = NULL;
     }
 }

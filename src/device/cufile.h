@@ -20,11 +20,11 @@ typedef struct coffer__cufile_file {
 coffer_status coffer__cufile_open(coffer__cufile **cufile, const coffer_allocator *allocator, coffer_error *err);
 /* When no file of it is left. NULL is ignored. */
 void coffer__cufile_close(coffer__cufile *cufile);
-/* `fd` reads past the page cache, and stays open until coffer__cufile_forget. COFFER_ERR_ENGINE when cuFile cannot read the
+/* `fd` reads past the page cache, and stays open until coffer__cufile_file_close. COFFER_ERR_ENGINE when cuFile cannot read the
    file, or storage of that kind. */
 coffer_status coffer__cufile_add(coffer__cufile *cufile, int fd, coffer__os_storage storage, coffer__cufile_file *file,
                                  coffer_error *err);
-void coffer__cufile_forget(coffer__cufile *cufile, coffer__cufile_file *file);
+void coffer__cufile_file_close(coffer__cufile *cufile, coffer__cufile_file *file);
 /* Reads a range of the file to memory of a device, and waits for it. Any thread may, at any time. COFFER_ERR_CHANGED when the file
    ends before. */
 coffer_status coffer__cufile_read(coffer__cufile *cufile, coffer_device *device, const coffer__cufile_file *file,

@@ -162,7 +162,7 @@ coffer_status coffer_device_describe(coffer_device *device, coffer_device_info *
     return status;
 }
 
-/* The address is set to 0 before anything can fail, since that is what coffer_device_release ignores. */
+/* The address is set to 0 before anything can fail, since that is what coffer_device_memory_free ignores. */
 coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint64_t *address, coffer_error *err)
 {
     if (device == NULL || address == NULL || size == 0) {
@@ -179,7 +179,7 @@ coffer_status coffer_device_allocate(coffer_device *device, uint64_t size, uint6
     return status;
 }
 
-void coffer_device_release(coffer_device *device, uint64_t address, uint64_t size)
+void coffer_device_memory_free(coffer_device *device, uint64_t address, uint64_t size)
 {
     coffer__device_visit visit;
     if (device != NULL && address != 0 && coffer__device_enter_to_release(device, &visit)) {

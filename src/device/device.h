@@ -50,7 +50,7 @@ struct coffer__device_ops {
        forgotten. COFFER_ERR_UNSUPPORTED when it cannot be done, which does not forbid copies: the driver then moves the
        bytes through memory of its own. */
     coffer_status (*register_host)(coffer_device *device, void *memory, size_t size, bool *mine, coffer_error *err);
-    void (*forget_host)(coffer_device *device, void *memory);
+    void (*unpin_host)(coffer_device *device, void *memory);
     coffer_status (*lane_new)(coffer_device *device, coffer__lane **lane, coffer_error *err);
     void (*lane_free)(coffer_device *device, coffer__lane *lane); /* waits until it is empty; NULL is ignored */
     /* Queues a copy to the device, whose runs do not overlap; steps are at least `width` on both sides. `bytes`, the first

@@ -85,7 +85,7 @@ static coffer_status host_register(coffer_device *device, void *memory, size_t s
     return COFFER_OK;
 }
 
-static void host_forget(coffer_device *device, void *memory)
+static void host_unpin(coffer_device *device, void *memory)
 {
     (void)device;
     (void)memory;
@@ -192,7 +192,7 @@ static const coffer__device_ops host_ops = {
     .release = host_release,
     .end_of = host_end_of,
     .register_host = host_register,
-    .forget_host = host_forget,
+    .unpin_host = host_unpin,
     .lane_new = host_lane_new,
     .lane_free = host_lane_free,
     .copy = host_copy,

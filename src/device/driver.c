@@ -202,7 +202,7 @@ static coffer__driver *driver_new(const coffer__vendor *vendor, const coffer_all
 
 static void driver_free(coffer__driver *driver, const coffer_allocator *allocator)
 {
-    coffer__os_mutex_deinit(&driver->mutex);
+    coffer__os_mutex_close(&driver->mutex);
     coffer__free_array(allocator, driver, 1, driver->vendor->size);
 }
 
@@ -410,7 +410,7 @@ static coffer_status driver_register_host(coffer_device *device, void *memory, s
     return COFFER_ERR_UNSUPPORTED;
 }
 
-static void driver_forget_host(coffer_device *device, void *memory)
+static void driver_unpin_host(coffer_device *device, void *memory)
 {
     const coffer__driver *driver = device->state;
     if (driver_usable(device, NULL) == COFFER_OK) {
@@ -584,7 +584,7 @@ static const coffer__device_ops driver_ops = {
     .release = driver_release,
     .end_of = driver_end_of,
     .register_host = driver_register_host,
-    .forget_host = driver_forget_host,
+    .unpin_host = driver_unpin_host,
     .lane_new = driver_lane_new,
     .lane_free = driver_lane_free,
     .copy = driver_copy,

@@ -81,6 +81,6 @@ void coffer__range_reader_forget_own(coffer__range_reader *reader);
 /* engine_ring.c: moves requests that are done to reader->ready; with `wait`, and if there are any, not before one is. */
 void coffer__ring_collect(coffer__range_reader *reader, bool wait);
 /* Waits until nothing is in progress, and releases everything. */
-void coffer__ring_end(coffer__range_reader *reader);
+void coffer__ring_close(coffer__range_reader *reader);
 
 #endif

@@ -37,7 +37,7 @@ void coffer__range_reader_free(coffer__range_reader *reader)
     if (reader == NULL) {
         return;
     }
-    coffer__ring_end(reader);
+    coffer__ring_close(reader);
     coffer__range_reader_forget_own(reader);
     const coffer_allocator allocator = reader->allocator;
     coffer__free(&allocator, reader, sizeof *reader);

@@ -148,7 +148,7 @@ void coffer__ring_collect(coffer__range_reader *reader, bool wait)
 }
 
 /* The list of ready requests is emptied before each turn: as long as it holds one, collecting would not wait. */
-void coffer__ring_end(coffer__range_reader *reader)
+void coffer__ring_close(coffer__range_reader *reader)
 {
     while (reader->ring.under_way > 0) {
         reader->ready = (coffer__requests){ NULL, NULL };

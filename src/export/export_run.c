@@ -252,7 +252,7 @@ static coffer_status export_large(export_run *run, size_t i, coffer_error *err)
                         .at = run->at + text,
                         .checksum = export_needs_crc(run, i) ? &checksum : NULL };
     status = export_row(run, i, &row, err);
-    coffer__trust_let_go(run->model, held);
+    coffer__trust_release(run->model, held);
     run->at += text + leaf->tensor->size;
     run->parts.before += leaf->tensor->size;
     return status;

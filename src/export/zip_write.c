@@ -199,7 +199,7 @@ static void zip_write_end64(coffer__writing *out, const coffer__zip_writing *zip
 
 /* The end record that every archive has. Numbers that do not fit are all ones, and readers look in
    that of ZIP64. */
-static void zip_write_end(coffer__writing *out, const coffer__zip_writing *zip, uint64_t directory)
+static void zip_write_end_records(coffer__writing *out, const coffer__zip_writing *zip, uint64_t directory)
 {
     const uint64_t count = zip->count < UINT16_MAX ? zip->count : UINT16_MAX;
     coffer__write(out, "PK\5\6", 4);
@@ -233,7 +233,7 @@ coffer_status coffer__zip_write_end(coffer__zip_writing *zip, coffer_error *err)
     if (is_long) {
         zip_write_end64(out, zip, directory, coffer__layout_size(layout));
     }
-    zip_write_end(out, zip, directory);
+    zip_write_end_records(out, zip, directory);
     return coffer__layout_end_leaf(layout, NULL, err);
 }
 

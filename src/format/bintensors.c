@@ -762,7 +762,7 @@ static coffer_status bintensors_read_alpha(void *state, coffer__intake *header, 
 }
 
 /* After bt_seal the builder has no table any more, so only an unfinished one is freed. */
-static void bintensors_drop(void *state)
+static void bintensors_free(void *state)
 {
     bt_reader *reader = state;
     coffer__builder_discard(&reader->builder);
@@ -785,7 +785,7 @@ const coffer__format_ops coffer__bintensors = {
     .header_at = COFFER__FRAME_SIZE,
     .sniff = bintensors_sniff,
     .read = bintensors_read,
-    .drop = bintensors_drop,
+    .free = bintensors_free,
     .check = coffer__bintensors_check,
     .put = coffer__bintensors_put,
     .put_metadata = coffer__bintensors_put_metadata,
@@ -801,7 +801,7 @@ const coffer__format_ops coffer__bintensors_alpha = {
     .header_at = COFFER__FRAME_SIZE,
     .successor = COFFER_FORMAT_BINTENSORS,
     .read = bintensors_read_alpha,
-    .drop = bintensors_drop,
+    .free = bintensors_free,
     .put_metadata = coffer__bintensors_put_metadata,
     .splice = coffer__bintensors_splice,
     .seal = coffer__frame_seal,

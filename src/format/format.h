@@ -45,12 +45,12 @@ typedef struct coffer__format_ops {
     /*
      * Reads a head as it comes in, up to a table with data_offset and data_size set; what the file's size has to be
      * is for its caller to check. `reader` are COFFER__READER_SIZE bytes, zeros at first. After COFFER_NEED_MORE, the
-     * intake's answer, it is called again when those bytes are here. `drop` ends every reading, also one that was
+     * intake's answer, it is called again when those bytes are here. `free` ends every reading, also one that was
      * given up.
      */
     coffer_status (*read)(void *reader, coffer__intake *in, const coffer_parse_options *options, coffer_table **table,
                           coffer_error *err);
-    void (*drop)(void *reader);
+    void (*free)(void *reader);
 
     /* Whether the format can say all that was declared, in a header of at most `limit` bytes. NULL:
        it can say whatever can be declared. */

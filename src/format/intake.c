@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The bytes are not touched: dropping moves where they begin. */
-static void intake_drop(coffer__intake *in, size_t done)
+static void intake_skip(coffer__intake *in, size_t done)
 {
     in->bytes += done;
     in->size -= done;
@@ -28,7 +28,7 @@ static coffer_status intake_ask(coffer__intake *in, uint8_t *to, size_t wanted)
 
 coffer_status coffer__intake_slide(coffer__intake *in, size_t done)
 {
-    intake_drop(in, done);
+    intake_skip(in, done);
     const size_t missing = coffer__intake_missing(in);
     /* After the drop what is here is shorter than the window, so there is space for at least one byte. */
     const size_t capacity = in->window_size - in->size;
@@ -37,7 +37,7 @@ coffer_status coffer__intake_slide(coffer__intake *in, size_t done)
 
 coffer_status coffer__intake_rest(coffer__intake *in, size_t done, coffer_error *err)
 {
-    intake_drop(in, done);
+    intake_skip(in, done);
     const size_t missing = coffer__intake_missing(in);
     if (missing == 0) {
         return COFFER_OK;

@@ -84,10 +84,10 @@ void coffer__reading_slide(coffer__reading *reading, uint8_t *window, size_t win
 
 /* `format` is NULL when no step was taken. A reader may be dropped at any stage, also after its
    table was made. */
-void coffer__reading_end(coffer__reading *reading)
+void coffer__reading_free(coffer__reading *reading)
 {
     if (reading->format != NULL) {
-        reading->format->drop(&reading->reader);
+        reading->format->free(&reading->reader);
     }
     coffer__intake_free(&reading->in);
 }
@@ -162,7 +162,7 @@ coffer_status coffer__parse_header(coffer_table **table, uint64_t *need, const v
     if (status == COFFER_OK) {
         status = coffer__reading_go_on(&reading, &wish, table, err);
     }
-    coffer__reading_end(&reading);
+    coffer__reading_free(&reading);
     if (need != NULL && status == COFFER_NEED_MORE) {
         *need = wish.offset + wish.size;
     } else if (need != NULL && status == COFFER_OK) {

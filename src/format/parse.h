@@ -6,7 +6,7 @@
  *     while ((status = coffer__reading_go_on(&reading, &wish, &table, err)) == COFFER_NEED_MORE) {
  *         … have the wish.size bytes of the file from wish.offset on at wish.to …
  *     }
- *     coffer__reading_end(&reading);
+ *     coffer__reading_free(&reading);
  *
  * Between two calls a reading is at rest: its caller may return, wait for an answer of a network, and
  * continue later, in another thread if it likes. It does no I/O, and calls nothing of the caller's but
@@ -54,7 +54,7 @@ void coffer__reading_slide(coffer__reading *reading, uint8_t *window, size_t win
 coffer_status coffer__reading_go_on(coffer__reading *reading, coffer__wish *wish, coffer_table **table,
                                     coffer_error *err);
 /* Frees what the reading has but its table. The caller's window stays the caller's. */
-void coffer__reading_end(coffer__reading *reading);
+void coffer__reading_free(coffer__reading *reading);
 
 /* coffer_parse with an allocator that is not NULL. */
 coffer_status coffer__parse_header(coffer_table **table, uint64_t *need, const void *bytes, size_t size,

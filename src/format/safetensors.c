@@ -1180,7 +1180,7 @@ static coffer_status safetensors_read(void *state, coffer__intake *header, const
 
 /* Frees what an unfinished reading has. After reader_seal the builder has no table any more, and
    nothing of it is freed here. */
-static void safetensors_drop(void *state)
+static void safetensors_free(void *state)
 {
     header_reader *reader = state;
     coffer__builder_discard(&reader->builder);
@@ -1200,7 +1200,7 @@ const coffer__format_ops coffer__safetensors = {
     .has_indices = true,
     .wants_framework = true,
     .read = safetensors_read,
-    .drop = safetensors_drop,
+    .free = safetensors_free,
     .put = coffer__safetensors_put,
     .put_metadata = coffer__safetensors_put_metadata,
     .splice = coffer__safetensors_splice,

@@ -126,7 +126,7 @@ static bool portable_update(coffer_hasher *hasher, const void *bytes, size_t siz
 }
 
 /* Ends the message: one more block, or two where the length does not fit into the first. */
-static void portable_end(portable_sum *sum)
+static void portable_pad(portable_sum *sum)
 {
     const size_t used = sum->size % PORTABLE_BLOCK;
     sum->block[used] = 0x80;
@@ -144,7 +144,7 @@ static void portable_end(portable_sum *sum)
 static bool portable_finish(coffer_hasher *hasher, uint8_t *digest)
 {
     portable_sum *sum = hasher->state;
-    portable_end(sum);
+    portable_pad(sum);
     for (size_t i = 0; i < 32; i++) {
         digest[i] = (uint8_t)(sum->words[i / 4] >> (24 - 8 * (i % 4)));
     }

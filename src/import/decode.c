@@ -729,7 +729,7 @@ coffer_status coffer__decode_next(coffer__decoder *decode, uint8_t *bytes, size_
                : coffer__fail(err, COFFER_ERR_PLAN, "a storage has fewer bytes than its pieces were said to have");
 }
 
-void coffer__decode_end(coffer__decoder *decode)
+void coffer__decode_close(coffer__decoder *decode)
 {
     decode_close_piece(decode);
 }

@@ -82,14 +82,14 @@ typedef struct coffer__decoder {
     bool streams; /* the stream is to be ended */
 } coffer__decoder;
 
-/* Begins at the first byte of a storage. Everything is borrowed until coffer__decode_end. */
+/* Begins at the first byte of a storage. Everything is borrowed until coffer__decode_close. */
 void coffer__decode_begin(coffer__decoder *decode, const coffer_input *input, const coffer__import_plan *plan,
                           uint32_t storage, coffer__inflaters *inflaters, const coffer__crcs *crcs,
                           const coffer_allocator *allocator);
 /* Gives the next `size` bytes, which are there by what the plan says. COFFER_ERR_CHECKSUM and COFFER_ERR_ARCHIVE for
    what is damaged, COFFER_ERR_PICKLE for text that is none, COFFER_ERR_UNSUPPORTED where a library is missing. */
 coffer_status coffer__decode_next(coffer__decoder *decode, uint8_t *bytes, size_t size, coffer_error *err);
-void coffer__decode_end(coffer__decoder *decode);
+void coffer__decode_close(coffer__decoder *decode);
 void coffer__inflaters_close(coffer__inflaters *inflaters);
 
 /* Opens both kinds; it cannot fail. */

@@ -365,7 +365,7 @@ static coffer_status verify_import(verify_comparison *run, coffer_error *err)
         status = verify_all(run, err);
     }
     coffer__inflaters_close(&run->decoding.inflaters);
-    coffer__transfer_forget(&run->kept, run->allocator);
+    coffer__transfer_free(&run->kept, run->allocator);
     coffer__free_pages(run->allocator, run->view, run->view_size);
     coffer__verify_threads_close(&run->thread_pool);
     coffer__free_array(run->allocator, run->rows, rows, sizeof *run->rows);

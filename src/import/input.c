@@ -77,7 +77,7 @@ static coffer_status input_add(coffer_input *input, const char *name, size_t nam
 
 /* Releases the last file that was added. From the last to the first is also the order in which all
    are released. One that another input has lent is that input's to release. */
-static void input_drop(coffer_input *input)
+static void input_close_last(coffer_input *input)
 {
     coffer__input_file *file = input->files[--input->count];
     if (file->input != input) {
@@ -97,7 +97,7 @@ void coffer_input_free(coffer_input *input)
     }
     const coffer_allocator allocator = input->allocator;
     while (input->count > 0) {
-        input_drop(input);
+        input_close_last(input);
     }
     coffer__free(&allocator, input->files, input->capacity * sizeof(void *));
     if (input->functions.read == NULL) {
@@ -278,7 +278,7 @@ coffer_status coffer_input_beside(coffer_input *input, const char *name, size_t 
         /* A file that is not there leaves no trace, so that numbers stay those that a plan has. */
         status = input_find(input, made, err);
         if (status != COFFER_OK) {
-            input_drop(input);
+            input_close_last(input);
             return status;
         }
     }
@@ -398,7 +398,7 @@ coffer_status coffer__input_lend(const coffer_input *input, coffer_input *to, co
 void coffer__input_take_back(coffer_input *input, uint32_t count)
 {
     while (input->count > count) {
-        input_drop(input);
+        input_close_last(input);
     }
 }
 

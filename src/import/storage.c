@@ -210,5 +210,5 @@ void coffer__storage_close(coffer__storage_source *storage)
         coffer__temporary_discard(&storage->file);
     }
     coffer__free_pages(storage->decode.allocator, storage->memory, storage->memory_size);
-    coffer__decode_end(&storage->decode);
+    coffer__decode_close(&storage->decode);
 }

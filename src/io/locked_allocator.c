@@ -38,5 +38,5 @@ bool coffer__locked_allocator_open(coffer__locked_allocator *turns, const coffer
 
 void coffer__locked_allocator_close(coffer__locked_allocator *turns)
 {
-    coffer__os_mutex_deinit(&turns->lock);
+    coffer__os_mutex_close(&turns->lock);
 }

@@ -95,7 +95,7 @@ coffer__undo coffer__undo_look(const char *path)
 
 /* Best effort: if it cannot be removed, readers are told of it and recovery refuses it, since the
    file changed. */
-void coffer__undo_forget(const char *path)
+void coffer__undo_remove(const char *path)
 {
     coffer__path undo;
     if (coffer__path_beside(&undo, path, "", COFFER__UNDO_SUFFIX)) {

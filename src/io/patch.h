@@ -24,7 +24,7 @@ typedef enum coffer__undo {
    One cheap system call, unless there is something. */
 coffer__undo coffer__undo_look(const char *path);
 /* Removes the undo file of a file that is overwritten or replaced as a whole. */
-void coffer__undo_forget(const char *path);
+void coffer__undo_remove(const char *path);
 /* Fails with COFFER_ERR_UNDO, which says what to do. */
 coffer_status coffer__undo_fail(coffer_error *err, const char *path);
 

@@ -24,9 +24,9 @@ int coffer__pool_init(coffer__pool *pool, size_t most, const coffer_allocator *a
     return coffer__os_mutex_init(&pool->lock);
 }
 
-void coffer__pool_deinit(coffer__pool *pool)
+void coffer__pool_close(coffer__pool *pool)
 {
-    coffer__os_mutex_deinit(&pool->lock);
+    coffer__os_mutex_close(&pool->lock);
 }
 
 /* ---- under the lock ---------------------------------------------------------------------------------------------- */
@@ -213,7 +213,7 @@ void coffer__pool_release(coffer__pooled *file)
 }
 
 /* The file has no users, so it is in the list if it is open. It is no part of the pool afterwards. */
-void coffer__pool_drop(coffer__pooled *file)
+void coffer__pool_close_file(coffer__pooled *file)
 {
     coffer__pool *pool = file->pool;
     coffer__os_mutex_lock(&pool->lock);

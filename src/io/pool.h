@@ -22,7 +22,7 @@ typedef struct coffer__pool {
     struct coffer__pooled *newest;     /* … and the last */
 } coffer__pool;
 
-/* A file of a pool, at the same place from coffer__pool_take until coffer__pool_drop. */
+/* A file of a pool, at the same place from coffer__pool_take until coffer__pool_close_file. */
 typedef struct coffer__pooled {
     coffer__pool *pool;
     char *path; /* absolute, so that it leads to the same file whatever the working directory is */
@@ -37,7 +37,7 @@ typedef struct coffer__pooled {
 /* 0, or an errno. */
 int coffer__pool_init(coffer__pool *pool, size_t most, const coffer_allocator *allocator);
 /* When every file was dropped. */
-void coffer__pool_deinit(coffer__pool *pool);
+void coffer__pool_close(coffer__pool *pool);
 /* Opens the file, which is no symbolic link, and takes it into the pool, in use: *fd is its descriptor until
    coffer__pool_release. On failure, which is an errno, there is nothing to drop. */
 int coffer__pool_take(coffer__pool *pool, coffer__pooled *file, const char *path, int *fd);
@@ -45,6 +45,6 @@ int coffer__pool_take(coffer__pool *pool, coffer__pooled *file, const char *path
 coffer_status coffer__pool_acquire(coffer__pooled *file, int *fd, coffer_error *err);
 void coffer__pool_release(coffer__pooled *file);
 /* Closes a file that is not in use, for good. */
-void coffer__pool_drop(coffer__pooled *file);
+void coffer__pool_close_file(coffer__pooled *file);
 
 #endif

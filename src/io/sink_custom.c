@@ -29,7 +29,7 @@ static coffer_status sink_custom_write_at(coffer__byte_sink *sink, uint64_t offs
     return status == COFFER_OK ? COFFER_OK : coffer__callback_status(filled, status, "write", offset);
 }
 
-static void sink_custom_release(coffer__byte_sink *sink)
+static void sink_custom_free(coffer__byte_sink *sink)
 {
     coffer__free(&sink->allocator, sink->state, sizeof(coffer_sink));
     sink->state = NULL;
@@ -46,7 +46,7 @@ static coffer_status sink_custom_publish(coffer__byte_sink *sink, coffer_error *
     if (custom->finish != NULL) {
         status = custom->finish(custom->ctx, filled);
     }
-    sink_custom_release(sink);
+    sink_custom_free(sink);
     return status == COFFER_OK ? COFFER_OK : coffer__callback_status(filled, status, "finish", COFFER_NO_OFFSET);
 }
 
@@ -56,7 +56,7 @@ static void sink_custom_discard(coffer__byte_sink *sink)
     if (custom->discard != NULL) {
         custom->discard(custom->ctx);
     }
-    sink_custom_release(sink);
+    sink_custom_free(sink);
 }
 
 coffer_status coffer__sink_custom(coffer__byte_sink *sink, const coffer_allocator *allocator, const coffer_sink *custom,

@@ -108,10 +108,10 @@ static int sink_fd_copy_at(coffer__byte_sink *sink, uint64_t offset, int from, u
                : EOPNOTSUPP;
 }
 
-static void sink_fd_release(coffer__byte_sink *sink)
+static void sink_fd_close(coffer__byte_sink *sink)
 {
     sink_fd_state *state = sink->state;
-    coffer__os_mutex_deinit(&state->lock);
+    coffer__os_mutex_close(&state->lock);
     coffer__free(&sink->allocator, state, sizeof *state);
     sink->state = NULL;
 }
@@ -140,7 +140,7 @@ static coffer_status sink_fd_finish(const coffer__byte_sink *sink, coffer_error 
 static coffer_status sink_fd_publish(coffer__byte_sink *sink, coffer_error *err)
 {
     const coffer_status status = sink_fd_finish(sink, err);
-    sink_fd_release(sink);
+    sink_fd_close(sink);
     return status;
 }
 
@@ -151,7 +151,7 @@ static void sink_fd_discard(coffer__byte_sink *sink)
     if (state->regular && state->positioned) {
         (void)coffer__os_truncate(state->fd, state->old_size);
     }
-    sink_fd_release(sink);
+    sink_fd_close(sink);
 }
 
 /* What the descriptor is decides how it is written. With O_APPEND the system ignores offsets, so

@@ -35,7 +35,7 @@ static coffer_status sink_in_place_reserve(coffer__byte_sink *sink, uint64_t siz
     }
     /* From here on the old file is lost. Its undo file must go: restoring an old header into the new bytes would
        make a file that nobody wrote. */
-    coffer__undo_forget(state->path.text);
+    coffer__undo_remove(state->path.text);
     return COFFER_OK;
 }
 
@@ -55,7 +55,7 @@ static int sink_in_place_copy_at(coffer__byte_sink *sink, uint64_t offset, int f
 }
 
 /* Also after publishing, which has closed the file already. */
-static void sink_in_place_release(coffer__byte_sink *sink)
+static void sink_in_place_close(coffer__byte_sink *sink)
 {
     sink_in_place_state *state = sink->state;
     if (state->fd >= 0) {
@@ -74,7 +74,7 @@ static void sink_in_place_discard(coffer__byte_sink *sink)
     } else {
         (void)coffer__os_truncate(state->fd, state->old_size);
     }
-    sink_in_place_release(sink);
+    sink_in_place_close(sink);
 }
 
 /* Only a file that was created has a name that is not durable yet. */
@@ -112,7 +112,7 @@ static coffer_status sink_in_place_finish(const coffer__byte_sink *sink, coffer_
 static coffer_status sink_in_place_publish(coffer__byte_sink *sink, coffer_error *err)
 {
     const coffer_status status = sink_in_place_finish(sink, err);
-    sink_in_place_release(sink);
+    sink_in_place_close(sink);
     return status;
 }
 
@@ -157,7 +157,7 @@ coffer_status coffer__sink_in_place(coffer__byte_sink *sink, const coffer_alloca
     state->sync = sync;
     const int os_error = sink_in_place_open(state, path, exists);
     if (os_error != 0) {
-        sink_in_place_release(sink);
+        sink_in_place_close(sink);
         return coffer__errno_status(err, "open the file to overwrite it", path, os_error);
     }
     return COFFER_OK;

@@ -348,7 +348,7 @@ static coffer_status sink_path_give_name_without_undo(const coffer__byte_sink *s
     const bool had_undo = coffer__undo_look(state->path.text) != COFFER__UNDO_NONE;
     const coffer_status status = sink_path_give_name(sink, err);
     if (status == COFFER_OK && had_undo) {
-        coffer__undo_forget(state->path.text);
+        coffer__undo_remove(state->path.text);
     }
     return status;
 }

@@ -144,7 +144,7 @@ static void source_file_close(coffer__byte_source *source)
 {
     const source_file *file = source_file_of(source);
     if (file->pooled != NULL) {
-        coffer__pool_drop(file->pooled);
+        coffer__pool_close_file(file->pooled);
     } else {
         (void)coffer__os_close(file->fd);
     }
@@ -303,7 +303,7 @@ coffer_status coffer__source_pooled(coffer__byte_source *source, coffer__pool *p
     const coffer_status status = source_file_check(path, false, pooled->seen.kind, &untrusted, err);
     coffer__pool_release(pooled);
     if (status != COFFER_OK) {
-        coffer__pool_drop(pooled);
+        coffer__pool_close_file(pooled);
         return status;
     }
     source_file_init(source, &(source_file){ .pooled = pooled, .fd = -1, .seen = pooled->seen }, untrusted);

@@ -214,7 +214,7 @@ static coffer_status thread_pool_init(coffer__thread_pool *thread_pool)
     if (os_error == 0) {
         os_error = coffer__os_condition_init(&thread_pool->changed);
         if (os_error != 0) {
-            coffer__os_mutex_deinit(&thread_pool->mutex);
+            coffer__os_mutex_close(&thread_pool->mutex);
         }
     }
     if (os_error != 0) {
@@ -227,7 +227,7 @@ static coffer_status thread_pool_init(coffer__thread_pool *thread_pool)
 /* All threads have been joined when the end is told, so thread_pool->status needs no lock there. The user
    may cancel even then, which makes the call fail. A thread pool that did less than the total without a
    failure, because what it did is not counted, does not tell the end. */
-static void thread_pool_work_to_end(coffer__thread_pool *thread_pool, void *workers, size_t count, size_t size)
+static void thread_pool_work_through(coffer__thread_pool *thread_pool, void *workers, size_t count, size_t size)
 {
     thread_pool_work(thread_pool, workers, count, size);
     const bool complete = thread_pool->status == COFFER_OK && thread_pool->done >= thread_pool->total;
@@ -237,10 +237,10 @@ static void thread_pool_work_to_end(coffer__thread_pool *thread_pool, void *work
     }
 }
 
-static void thread_pool_deinit(coffer__thread_pool *thread_pool)
+static void thread_pool_close(coffer__thread_pool *thread_pool)
 {
-    coffer__os_condition_deinit(&thread_pool->changed);
-    coffer__os_mutex_deinit(&thread_pool->mutex);
+    coffer__os_condition_close(&thread_pool->changed);
+    coffer__os_mutex_close(&thread_pool->mutex);
 }
 
 coffer_status coffer__thread_pool_run(coffer__thread_pool *thread_pool, void *workers, size_t count, size_t size)
@@ -249,8 +249,8 @@ coffer_status coffer__thread_pool_run(coffer__thread_pool *thread_pool, void *wo
     if (status != COFFER_OK) {
         return status;
     }
-    thread_pool_work_to_end(thread_pool, workers, count, size);
-    thread_pool_deinit(thread_pool);
+    thread_pool_work_through(thread_pool, workers, count, size);
+    thread_pool_close(thread_pool);
     return thread_pool->status;
 }
 
@@ -259,7 +259,7 @@ coffer_status coffer__thread_pool_run(coffer__thread_pool *thread_pool, void *wo
 static void thread_pool_background(void *arg)
 {
     coffer__thread_pool *thread_pool = arg;
-    thread_pool_work_to_end(thread_pool, thread_pool->workers, thread_pool->count, thread_pool->size);
+    thread_pool_work_through(thread_pool, thread_pool->workers, thread_pool->count, thread_pool->size);
 }
 
 coffer_status coffer__thread_pool_begin(coffer__thread_pool *thread_pool, void *workers, size_t count, size_t size)
@@ -274,16 +274,16 @@ coffer_status coffer__thread_pool_begin(coffer__thread_pool *thread_pool, void *
     const int os_error =
         coffer__os_thread_start(&thread_pool->background, thread_pool_background, thread_pool, thread_pool->own_code);
     if (os_error != 0) {
-        thread_pool_deinit(thread_pool);
+        thread_pool_close(thread_pool);
         coffer__fail(thread_pool->err, COFFER_ERR_IO, "the system cannot start a thread");
         return coffer__fail_errno(thread_pool->err, COFFER_ERR_IO, os_error);
     }
     return COFFER_OK;
 }
 
-coffer_status coffer__thread_pool_end(coffer__thread_pool *thread_pool)
+coffer_status coffer__thread_pool_finish(coffer__thread_pool *thread_pool)
 {
     coffer__os_thread_join(&thread_pool->background);
-    thread_pool_deinit(thread_pool);
+    thread_pool_close(thread_pool);
     return thread_pool->status;
 }

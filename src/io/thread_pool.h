@@ -9,7 +9,7 @@
  *   - The first failure stops everyone and is the answer of the call. Later ones are dropped, unless they are of an
  *     earlier place in what is worked on: see coffer__thread_pool_fail_at.
  *   - Nothing outlives coffer__thread_pool_run: all threads are joined when it returns. A thread pool in the background
- *     ends with coffer__thread_pool_end; there the calling thread is one of its own.
+ *     ends with coffer__thread_pool_finish; there the calling thread is one of its own.
  *   - What the workers share, they share under the thread pool's mutex. No callback is called while it is held.
  */
 #ifndef COFFER_IO_THREAD_POOL_H
@@ -60,10 +60,10 @@ struct coffer__thread_pool_worker {
    cannot be started, the work is done by those that could: a lack of threads is never a failure. */
 coffer_status coffer__thread_pool_run(coffer__thread_pool *thread_pool, void *workers, size_t count, size_t size);
 
-/* The same in the background: returns at once, and coffer__thread_pool_end waits for all of it and gives the answer. A failure
+/* The same in the background: returns at once, and coffer__thread_pool_finish waits for all of it and gives the answer. A failure
    is that there cannot be a single thread; then nothing is to be ended. */
 coffer_status coffer__thread_pool_begin(coffer__thread_pool *thread_pool, void *workers, size_t count, size_t size);
-coffer_status coffer__thread_pool_end(coffer__thread_pool *thread_pool);
+coffer_status coffer__thread_pool_finish(coffer__thread_pool *thread_pool);
 
 /* Records a failure, which is about a row or about COFFER__THREAD_POOL_NO_ROW. Only the first one counts. */
 void coffer__thread_pool_fail(coffer__thread_pool *thread_pool, coffer_status status, const coffer_error *error,

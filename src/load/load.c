@@ -31,9 +31,9 @@ static coffer_status load_locks(coffer_load *load, coffer_error *err)
         if (os_error == 0) {
             return COFFER_OK;
         }
-        coffer__os_condition_deinit(&load->changed);
+        coffer__os_condition_close(&load->changed);
     }
-    coffer__os_mutex_deinit(&load->mutex);
+    coffer__os_mutex_close(&load->mutex);
     return coffer__errno_status(err, "make a mutex", NULL, os_error);
 }
 
@@ -52,9 +52,9 @@ static coffer_status load_new(coffer_load **load, const coffer_plan *plan, const
     coffer_status status = load_locks(made, err);
     if (status == COFFER_OK && !coffer__locked_allocator_open(&made->turns, &plan->allocator, &made->allocator)) {
         status = coffer__fail(err, COFFER_ERR_IO, "the system cannot make a mutex");
-        coffer__os_condition_deinit(&made->capacity);
-        coffer__os_condition_deinit(&made->changed);
-        coffer__os_mutex_deinit(&made->mutex);
+        coffer__os_condition_close(&made->capacity);
+        coffer__os_condition_close(&made->changed);
+        coffer__os_mutex_close(&made->mutex);
     }
     if (status != COFFER_OK) {
         coffer__free(&plan->allocator, made, sizeof *made);
@@ -157,7 +157,7 @@ static bool load_is_small(const coffer_load *load)
 static void load_stop_work(coffer_load *load)
 {
     if (load->in_background) {
-        (void)coffer__thread_pool_end(&load->thread_pool);
+        (void)coffer__thread_pool_finish(&load->thread_pool);
         load->in_background = false;
     }
     if (load->workers != NULL) {
@@ -165,7 +165,7 @@ static void load_stop_work(coffer_load *load)
     }
     coffer__file_readers_free(load->file_readers);
     load->file_readers = NULL;
-    coffer__kept_end(load->kept);
+    coffer__kept_close(load->kept);
     load->kept = NULL;
     if (load->own_window) {
         coffer_window_free(load->window);
@@ -322,7 +322,7 @@ static void load_release_items(coffer_load *load)
         }
     }
     for (size_t i = 0; i < load->space_count; i++) {
-        coffer__store_end(&load->spaces[i].store);
+        coffer__store_release(&load->spaces[i].store);
     }
 }
 
@@ -338,13 +338,13 @@ void coffer_load_free(coffer_load *load)
     coffer_load_cancel(load);
     load_stop_work(load);
     load_release_items(load);
-    coffer__load_digests_end(load);
-    coffer__schedule_end(&load->schedule);
+    coffer__load_digests_free(load);
+    coffer__schedule_free(&load->schedule);
     coffer__free_array(&load->allocator, load->states, load->plan->item_count, sizeof *load->states);
     coffer__locked_allocator_close(&load->turns);
-    coffer__os_condition_deinit(&load->capacity);
-    coffer__os_condition_deinit(&load->changed);
-    coffer__os_mutex_deinit(&load->mutex);
+    coffer__os_condition_close(&load->capacity);
+    coffer__os_condition_close(&load->changed);
+    coffer__os_mutex_close(&load->mutex);
     coffer__free(&load->plan->allocator, load, sizeof *load);
 }
 

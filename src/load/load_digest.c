@@ -109,7 +109,7 @@ static coffer_status digest_choose(const coffer_load *load, const coffer__load_i
 }
 
 /* The list of a file is read when the first of its items is met, so files of which nothing is wanted are not read
-   for theirs. The digests are attached to the load before anything can fail, so coffer__load_digests_end frees what
+   for theirs. The digests are attached to the load before anything can fail, so coffer__load_digests_free frees what
    there is. */
 coffer_status coffer__load_digests_begin(coffer_load *load, coffer_error *err)
 {
@@ -156,7 +156,7 @@ static void digest_free_hash(coffer_load *load, coffer__load_state *state)
     }
 }
 
-void coffer__load_digests_end(coffer_load *load)
+void coffer__load_digests_free(coffer_load *load)
 {
     for (size_t i = 0; load->states != NULL && i < load->plan->item_count; i++) {
         digest_free_hash(load, &load->states[i]);

@@ -5,9 +5,9 @@
 
 #include "loading.h"
 
-/* Reads what the files record, and chooses how each item is verified. coffer__load_digests_end follows in any case. */
+/* Reads what the files record, and chooses how each item is verified. coffer__load_digests_free follows in any case. */
 coffer_status coffer__load_digests_begin(coffer_load *load, coffer_error *err);
-void coffer__load_digests_end(coffer_load *load);
+void coffer__load_digests_free(coffer_load *load);
 
 /* Bytes of an item that is hashed in its place are there, all those of the cell that byte `offset` of the file lies
    in. *next is true when this thread has to hash them: coffer__load_digest_run follows. Under the lock. */

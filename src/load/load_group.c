@@ -66,8 +66,8 @@ static coffer_status group_wants(const coffer_load *load, uint32_t *wanted, cons
             wanted[coffer__shared_cell(&chunk, first)] |= coffer__shared_blocks(&chunk);
         }
     }
-    coffer__chunk_end(&chunk, &load->allocator);
-    coffer__schedule_end(&schedule);
+    coffer__chunk_free(&chunk, &load->allocator);
+    coffer__schedule_free(&schedule);
     return status;
 }
 
@@ -156,7 +156,7 @@ void coffer__load_leave_group(coffer_load *load, coffer_status status, const cof
     load->members--;
     if (load->members == 0) {
         load->chunk_sources.share = NULL;
-        coffer__pins_end(&load->pins, &load->allocator);
+        coffer__pins_release(&load->pins, &load->allocator);
         coffer__share_leave(share);
     }
     coffer__os_mutex_unlock(&load->mutex);

@@ -886,7 +886,7 @@ static void work_free_chunks(coffer__load_worker *worker, const coffer_allocator
     while (worker->made != NULL) {
         work_chunk *chunk = worker->made;
         worker->made = chunk->made;
-        coffer__chunk_end(&chunk->base, allocator);
+        coffer__chunk_free(&chunk->base, allocator);
         coffer__free(allocator, chunk->due, chunk->due_capacity * sizeof *chunk->due);
         coffer__free(allocator, chunk, sizeof *chunk);
     }

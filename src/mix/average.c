@@ -212,7 +212,7 @@ static void average_change(const void *ctx, const uint8_t *memory, size_t tensor
     }
 }
 
-static void average_release(void *ctx)
+static void average_free(void *ctx)
 {
     coffer__average *average = ctx;
     const coffer_allocator allocator = average->allocator;
@@ -339,7 +339,7 @@ coffer_status coffer_average_plan(coffer_rewrite **rewrite, const coffer *const 
         .prepare = average_prepare,
         .fetch = average_fetch,
         .change = average_change,
-        .release = average_release,
+        .free = average_free,
         .memory_size = (count - 1) * (size_t)COFFER__REWRITE_PIECE_ELEMENTS * AVERAGE_ELEMENT_SIZE,
         .ctx = average,
     };
@@ -348,7 +348,7 @@ coffer_status coffer_average_plan(coffer_rewrite **rewrite, const coffer *const 
         status = coffer__rewrite_plan_computed(rewrite, models[0], rewriting, &computing, err);
     }
     if (status != COFFER_OK) {
-        average_release(average);
+        average_free(average);
     }
     return status;
 }

@@ -304,7 +304,7 @@ static coffer_status extract_run_item(coffer__extract_files *files, coffer__extr
     if (status == COFFER_OK) {
         status = coffer__extract_write(files, item, &pair, err);
     }
-    coffer__extract_release(files->extraction, &pair);
+    coffer__extract_pair_free(files->extraction, &pair);
     progress->done += coffer_tensor_elements(item->base);
     return status;
 }

@@ -74,11 +74,11 @@ typedef struct coffer__extract_progress {
     uint64_t total;
 } coffer__extract_progress;
 
-/* Computes them, and what of the difference they keep. Released by coffer__extract_release, also after a failure. */
+/* Computes them, and what of the difference they keep. Released by coffer__extract_pair_free, also after a failure. */
 coffer_status coffer__extract_factor(const coffer_extraction *extraction, coffer__extract_item *item,
                                      coffer__extract_pair *pair, coffer__extract_progress *progress, uint32_t threads,
                                      coffer_error *err);
-void coffer__extract_release(const coffer_extraction *extraction, coffer__extract_pair *pair);
+void coffer__extract_pair_free(const coffer_extraction *extraction, coffer__extract_pair *pair);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 

@@ -327,7 +327,7 @@ coffer_status coffer__extract_factor(const coffer_extraction *extraction, coffer
                : coffer__fail_tensor(err, status, item->base->name, item->base->name_len);
 }
 
-void coffer__extract_release(const coffer_extraction *extraction, coffer__extract_pair *pair)
+void coffer__extract_pair_free(const coffer_extraction *extraction, coffer__extract_pair *pair)
 {
     coffer__free_array(&extraction->allocator, pair->down, pair->down_count + pair->up_count, sizeof *pair->down);
     *pair = (coffer__extract_pair){ .down = NULL };

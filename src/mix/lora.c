@@ -77,7 +77,7 @@ static coffer_status lora_find_config(coffer_lora *lora, coffer_error *err)
         status = lora_read_config(lora, (const char *)whole.bytes, whole.size,
                                   joined ? path.text : COFFER__LORA_CONFIG_NAME, err);
     }
-    coffer__model_dir_forget(&whole, &lora->allocator);
+    coffer__whole_free(&whole, &lora->allocator);
     return status;
 }
 

@@ -182,7 +182,7 @@ typedef struct coffer__lora_places {
 
 coffer_status coffer__lora_places_open(coffer__lora_places *places, const coffer *base,
                                        const coffer_allocator *allocator, coffer_error *err);
-void coffer__lora_places_close(coffer__lora_places *places);
+void coffer__lora_places_free(coffer__lora_places *places);
 /* The number of the tensor that a module is for, or one of the two numbers above. `buffer` has space for the module's name
    and 12 bytes. */
 size_t coffer__lora_place(const coffer__lora_places *places, const coffer__lora_said *said, char *buffer);

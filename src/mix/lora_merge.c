@@ -264,7 +264,7 @@ static void lora_change_floats(const void *ctx, const uint8_t *memory, size_t te
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static void lora_release(void *ctx)
+static void lora_free(void *ctx)
 {
     coffer__lora_merge *merge = ctx;
     const coffer_allocator allocator = merge->allocator;
@@ -334,7 +334,7 @@ static coffer_status lora_plan_with(coffer__lora_merge *merge, const coffer_merg
     }
     coffer__free_array(&merge->allocator, planning.found, merge->capacity, sizeof *planning.found);
     coffer__free_array(&merge->allocator, planning.buffer, planning.buffer_size, 1);
-    coffer__lora_places_close(&planning.places);
+    coffer__lora_places_free(&planning.places);
     return status;
 }
 
@@ -352,7 +352,7 @@ static coffer_status lora_merge_new(coffer__lora_merge **merge, const coffer *ba
     made->adapter_count = count;
     made->adapters = coffer__alloc_array(allocator, count, sizeof *adapters, err);
     if (made->adapters == NULL) {
-        lora_release(made);
+        lora_free(made);
         return COFFER_ERR_MEMORY;
     }
     memcpy(made->adapters, adapters, count * sizeof *adapters);
@@ -388,7 +388,7 @@ coffer_status coffer_merge_lora_plan(coffer_rewrite **rewrite, const coffer *bas
                                     .prepare = lora_prepare,
                                     .change = lora_change_numbers,
                                     .change_floats = lora_change_floats,
-                                    .release = lora_release,
+                                    .free = lora_free,
                                     .ctx = merge };
     status = lora_plan_with(merge, &known, err);
     if (status == COFFER_OK && merge->replaces) {
@@ -399,7 +399,7 @@ coffer_status coffer_merge_lora_plan(coffer_rewrite **rewrite, const coffer *bas
         status = coffer__rewrite_plan_computed(rewrite, base, rewriting, &computing, err);
     }
     if (status != COFFER_OK) {
-        lora_release(merge);
+        lora_free(merge);
     }
     return status;
 }

@@ -118,7 +118,7 @@ coffer_status coffer__lora_places_open(coffer__lora_places *places, const coffer
     return COFFER_OK;
 }
 
-void coffer__lora_places_close(coffer__lora_places *places)
+void coffer__lora_places_free(coffer__lora_places *places)
 {
     coffer__free_array(places->allocator, places->text, places->text_size, 1);
     coffer__free_array(places->allocator, places->items, places->capacity, sizeof *places->items);

@@ -88,7 +88,7 @@ static coffer_status list_index(const files_listing *listing, const char *path, 
                      : coffer__errno_status(err, "name the file", path, ENAMETOOLONG);
     }
     coffer__index_free(&index);
-    coffer__model_dir_forget(&text, listing->allocator);
+    coffer__whole_free(&text, listing->allocator);
     return status;
 }
 

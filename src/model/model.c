@@ -103,7 +103,7 @@ coffer_status coffer__model_make_shards(coffer *model, size_t count, coffer_erro
         return COFFER_OK;
     }
     while (made > 0) {
-        coffer__os_mutex_deinit(&model->shards[--made].lock);
+        coffer__os_mutex_close(&model->shards[--made].lock);
     }
     coffer__free_array(&model->several->allocator, model->shards, count, sizeof *model->shards);
     model->shards = NULL;
@@ -142,9 +142,9 @@ static void model_several_free(coffer *model)
     coffer__free(&several->allocator, several->extra, several->extra_size);
     coffer__free(&several->allocator, several->metadata, several->metadata_len);
     coffer__free(&several->allocator, several->index_path, several->index_path_size);
-    coffer__model_dir_forget(&several->index, &several->allocator);
+    coffer__whole_free(&several->index, &several->allocator);
     coffer__free_array(&several->allocator, several->by_address, model->shard_count, sizeof *several->by_address);
-    coffer__pool_deinit(&several->pool);
+    coffer__pool_close(&several->pool);
     coffer__locked_allocator_close(&several->turns);
     coffer__free(&model->allocator, several, sizeof *several);
 }
@@ -162,8 +162,8 @@ void coffer_close(coffer *model)
     /* The copy of a tensor that was verified (trusted.h) belongs to the first shard and is freed
        with it. */
     for (size_t i = 0; i < model->shard_count; i++) {
-        coffer__trust_end(&model->shards[i], shared);
-        coffer__shard_end(&model->shards[i], shared);
+        coffer__trust_free(&model->shards[i], shared);
+        coffer__shard_close(&model->shards[i], shared);
     }
     coffer__free_array(shared, model->shards, model->shard_count, sizeof *model->shards);
     model_several_free(model);

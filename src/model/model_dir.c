@@ -259,7 +259,7 @@ coffer_status coffer__model_dir_open(const coffer__model_dir *place, coffer__nam
     return status == COFFER_OK ? coffer__source_pooled(source, pool, file, path.text, err) : status;
 }
 
-/* Reads a source whole into new memory. On failure coffer__model_dir_forget releases it. The limit is
+/* Reads a source whole into new memory. On failure coffer__whole_free releases it. The limit is
    compared before anything is allocated. */
 static coffer_status place_read_from(const coffer__byte_source *source, uint64_t most,
                                      const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err)
@@ -324,7 +324,7 @@ coffer_status coffer__model_dir_read(const char *path, const coffer__location *a
     const coffer_status status = at != NULL ? place_read_location(at, most, allocator, whole, err)
                                             : place_read_file(path, most, allocator, whole, err);
     if (status != COFFER_OK) {
-        coffer__model_dir_forget(whole, allocator);
+        coffer__whole_free(whole, allocator);
     }
     return status;
 }
@@ -347,7 +347,7 @@ coffer_status coffer__model_dir_read_beside(const coffer__model_dir *place, coff
     return coffer__model_dir_read(path.text, NULL, most, allocator, whole, err);
 }
 
-void coffer__model_dir_forget(coffer__whole *whole, const coffer_allocator *allocator)
+void coffer__whole_free(coffer__whole *whole, const coffer_allocator *allocator)
 {
     coffer__free(allocator, whole->bytes, whole->size);
     memset(whole, 0, sizeof *whole);

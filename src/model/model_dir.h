@@ -56,7 +56,7 @@ coffer_status coffer__model_dir_open(const coffer__model_dir *place, coffer__nam
    it states one: COFFER_ERR_ANSWER. Does nothing for any other source. */
 coffer_status coffer__model_dir_verify(const coffer__byte_source *source, const coffer_allocator *allocator,
                                        coffer_error *err);
-/* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__model_dir_forget
+/* Reads a file of at most `most` bytes whole, COFFER_ERR_INDEX_TOO_LARGE; coffer__whole_free
    releases it. `at` is NULL for a path; what is at a location needs none. */
 coffer_status coffer__model_dir_read(const char *path, const coffer__location *at, uint64_t most,
                                      const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err);
@@ -64,6 +64,6 @@ coffer_status coffer__model_dir_read(const char *path, const coffer__location *a
    wherever they lead. */
 coffer_status coffer__model_dir_read_beside(const coffer__model_dir *place, coffer__name name, uint64_t most,
                                             const coffer_allocator *allocator, coffer__whole *whole, coffer_error *err);
-void coffer__model_dir_forget(coffer__whole *whole, const coffer_allocator *allocator);
+void coffer__whole_free(coffer__whole *whole, const coffer_allocator *allocator);
 
 #endif

@@ -107,7 +107,7 @@ coffer_status coffer__neighbours_find(coffer__neighbours *around, const char *pa
 void coffer__neighbours_close(coffer__neighbours *around)
 {
     if (around->pooled) {
-        coffer__pool_deinit(&around->pool);
+        coffer__pool_close(&around->pool);
     }
     if (around->web != NULL) {
         coffer__web_free(around->web);

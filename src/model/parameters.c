@@ -677,6 +677,6 @@ coffer_status coffer_count_parameters(const coffer *model, const char *config, s
         return parameters_count_by(model, (const uint8_t *)config, config == NULL ? 0 : config_len, counts, err);
     }
     const coffer_status status = parameters_count_by(model, whole.bytes, whole.size, counts, err);
-    coffer__model_dir_forget(&whole, &model->allocator);
+    coffer__whole_free(&whole, &model->allocator);
     return status;
 }

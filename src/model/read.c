@@ -105,7 +105,7 @@ static coffer_status read_part(const coffer *model, const coffer__shard *shard, 
         .to = buffer,
     };
     status = read_rows(model, &row, 1, options, NULL, err);
-    coffer__trust_let_go(model, held);
+    coffer__trust_release(model, held);
     return status;
 }
 
@@ -279,7 +279,7 @@ static coffer_status read_slice(const coffer *model, coffer__shard *shard, const
     }
     const coffer__row row = read_row_of_slice(shard, tensor, held, box, buffer);
     status = read_rows(model, &row, 1, &known, NULL, err);
-    coffer__trust_let_go(model, held);
+    coffer__trust_release(model, held);
     return status;
 }
 

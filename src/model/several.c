@@ -140,7 +140,7 @@ static coffer_status several_open_now(coffer **model, const char *path, const co
     }
     status = several_open_text(model, path, at == NULL ? NULL : at->web, &text, options, err);
     if (status != COFFER_OK || (*model)->shard_count != (*model)->several->file_count) {
-        coffer__model_dir_forget(&text, options->allocator);
+        coffer__whole_free(&text, options->allocator);
         return status;
     }
     (*model)->several->index = text;

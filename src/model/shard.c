@@ -23,7 +23,7 @@ coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, con
 }
 
 /* The map is released before the source is closed, as it is of the source's bytes. */
-void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator)
+void coffer__shard_close(coffer__shard *shard, const coffer_allocator *allocator)
 {
     coffer_table_free(shard->table);
     coffer__free(allocator, shard->path, shard->path_size);
@@ -31,7 +31,7 @@ void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator)
     if (shard->source.ops != NULL) {
         shard->source.ops->close(&shard->source);
     }
-    coffer__os_mutex_deinit(&shard->lock);
+    coffer__os_mutex_close(&shard->lock);
 }
 
 /* ---- failing ----------------------------------------------------------------------------------------------------- */

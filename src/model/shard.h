@@ -45,10 +45,10 @@ typedef struct coffer__shard {
 /* Keeps the path under which the shard was opened. Called once for a shard. The path is copied. */
 coffer_status coffer__shard_set_path(coffer__shard *shard, const char *path, const coffer_allocator *allocator,
                                      coffer_error *err);
-/* Releases everything except what coffer__trust_end releases. The source is closed if there is one.
+/* Releases everything except what coffer__trust_free releases. The source is closed if there is one.
    The lock must have been made. No other thread may use the shard. It may be one that was never
    opened. */
-void coffer__shard_end(coffer__shard *shard, const coffer_allocator *allocator);
+void coffer__shard_close(coffer__shard *shard, const coffer_allocator *allocator);
 
 /* The shard's byte 0 in memory, mapped by the first call; NULL, with *err filled, if there is no
    map. */

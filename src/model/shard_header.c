@@ -122,7 +122,7 @@ static coffer_status shard_read_header(coffer__shard *shard, shard_reading *read
     if (status == COFFER_OK) {
         status = shard_feed(source, reading, &parsing, &shard->table, err);
     }
-    coffer__reading_end(&parsing);
+    coffer__reading_free(&parsing);
     return status == COFFER_OK ? coffer__trust_begin(shard, options->verify, allocator, err) : status;
 }
 
@@ -150,7 +150,7 @@ static coffer_status shard_read_once(coffer__shard *shard, shard_reading *readin
    is that of the table. */
 static void shard_forget_header(coffer__shard *shard, const coffer_allocator *allocator)
 {
-    coffer__trust_end(shard, allocator);
+    coffer__trust_free(shard, allocator);
     coffer_table_free(shard->table);
     shard->recorded = (coffer__recorded){ 0 };
     shard->trusted = NULL;

@@ -190,7 +190,7 @@ static void trust_keep(const coffer *model, coffer__verified *held)
     coffer__verified *old = keeper->verified;
     keeper->verified = held;
     coffer__os_mutex_unlock(&keeper->lock);
-    coffer__trust_let_go(model, old);
+    coffer__trust_release(model, old);
 }
 
 /* Reads and verifies a whole tensor into a new copy. The copy becomes visible to other threads only
@@ -260,7 +260,7 @@ coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tenso
 }
 
 /* The count changes under the lock; the memory is freed outside of it, by the last user. */
-void coffer__trust_let_go(const coffer *model, coffer__verified *held)
+void coffer__trust_release(const coffer *model, coffer__verified *held)
 {
     if (held == NULL) {
         return;

@@ -24,13 +24,13 @@ coffer_status coffer__trust_judge(const coffer *model, const coffer_tensor *tens
 coffer_status coffer__trust_read(const coffer *model, const coffer_read_target *targets, size_t count,
                                  const coffer_read_options *options, coffer_error *err);
 /* Verifies a tensor before a part of it, of `size` bytes, is read. If the source is unstable, *held
-   becomes the verified copy to read from, which the caller releases with coffer__trust_let_go.
+   becomes the verified copy to read from, which the caller releases with coffer__trust_release.
    Otherwise it is NULL, and the source may be read. `progress` is called while this lasts, so that
    the user can cancel. */
 coffer_status coffer__trust_hold(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
                                  uint64_t size, coffer__verified **held, coffer_error *err);
 /* NULL is allowed. The copy must not be used afterwards. */
-void coffer__trust_let_go(const coffer *model, coffer__verified *held);
+void coffer__trust_release(const coffer *model, coffer__verified *held);
 /* Verifies a tensor if that is due, without handing out its bytes. The options may be NULL. */
 coffer_status coffer__trust_tensor(const coffer *model, const coffer_tensor *tensor, const coffer_read_options *options,
                                    coffer_error *err);

@@ -26,7 +26,7 @@ static bool trust_is_wanted(const coffer__shard *shard, coffer_verifying verify)
 }
 
 /* Reads the record. The metadata have a digest of their own in it, which is compared at once, since
-   they are in memory already. A failure leaves what was read with the shard; coffer__trust_end
+   they are in memory already. A failure leaves what was read with the shard; coffer__trust_free
    releases it. */
 static coffer_status trust_read_record(coffer__shard *shard, const coffer_allocator *allocator, coffer_error *err)
 {
@@ -67,7 +67,7 @@ coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify,
 
 /* Called before the table is freed, which says how many marks there are. No thread uses a copy any
    more, so it is freed whatever its count says. */
-void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator)
+void coffer__trust_free(coffer__shard *shard, const coffer_allocator *allocator)
 {
     if (shard->verified != NULL) {
         coffer__free(allocator, shard->verified, shard->verified->size);

@@ -18,10 +18,10 @@ struct coffer__verified {
 };
 
 /* Reads what the file records, if `verify` asks for that, and verifies its metadata.
-   coffer__trust_end follows in any case. */
+   coffer__trust_free follows in any case. */
 coffer_status coffer__trust_begin(coffer__shard *shard, coffer_verifying verify, const coffer_allocator *allocator,
                                   coffer_error *err);
-void coffer__trust_end(coffer__shard *shard, const coffer_allocator *allocator);
+void coffer__trust_free(coffer__shard *shard, const coffer_allocator *allocator);
 
 /* Whether the tensors of a shard are verified every time they are read, because its source may
    answer differently another time. False for a model that is not opened to verify. */

@@ -457,7 +457,7 @@ static void source_http_close(coffer__byte_source *source)
     source_http *file = source->state.kept;
     const coffer_allocator allocator = file->allocator;
     coffer__web_free(file->web);
-    coffer__os_mutex_deinit(&file->lock);
+    coffer__os_mutex_close(&file->lock);
     coffer__free(&allocator, file->head, SOURCE_HTTP_FIRST);
     coffer__free(&allocator, file, sizeof *file);
 }

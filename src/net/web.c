@@ -288,7 +288,7 @@ void coffer__web_free(coffer__web *web)
         coffer__http_line_close(&web->curl, &web->idle[i]);
     }
     coffer__authorities_close(&web->authorities);
-    coffer__os_mutex_deinit(&web->lock);
+    coffer__os_mutex_close(&web->lock);
     const coffer_allocator allocator = web->allocator;
     coffer__free(&allocator, web, sizeof *web);
 }

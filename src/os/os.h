@@ -65,11 +65,11 @@ typedef struct coffer__thread {
 #endif
 
 int coffer__os_mutex_init(coffer__mutex *mutex);
-void coffer__os_mutex_deinit(coffer__mutex *mutex);
+void coffer__os_mutex_close(coffer__mutex *mutex);
 void coffer__os_mutex_lock(coffer__mutex *mutex);
 void coffer__os_mutex_unlock(coffer__mutex *mutex);
 int coffer__os_condition_init(coffer__condition *condition);
-void coffer__os_condition_deinit(coffer__condition *condition);
+void coffer__os_condition_close(coffer__condition *condition);
 /* Releases the mutex, waits to be woken for at most `milliseconds`, and takes the mutex again. It
    may also return without a reason, so callers check their condition in a loop. False when the time
    is over. */
@@ -185,10 +185,10 @@ int coffer__os_clone_range(int from, uint64_t from_offset, int to, uint64_t to_o
    cannot be done. */
 int coffer__os_insert(int fd, uint64_t offset, uint64_t size);
 /* Makes sure that nobody else has the file open or mapped, by any descriptor. Whoever opens it from
-   now on has to wait until coffer__os_let_go, for as long as the system lets them wait (45 s on
+   now on has to wait until coffer__os_claim_release, for as long as the system lets them wait (45 s on
    Linux). EAGAIN when somebody has it open, EOPNOTSUPP when the system cannot tell. */
 int coffer__os_claim(int fd);
-void coffer__os_let_go(int fd);
+void coffer__os_claim_release(int fd);
 /* Reserves space for `size` bytes from `offset` on, without changing the file's length. Returns 0
    also where the file system cannot do it, or signals keep interrupting it: then a full disk is
    found while writing. */
@@ -381,7 +381,7 @@ int coffer__os_shared_map(int fd, uint64_t size, coffer__os_map *map);
    in small pieces, and every process maps each of them by itself. */
 void coffer__os_shared_huge(const coffer__os_map *map, uint64_t offset, uint64_t size);
 /* Gives back the memory of a range of whole pages, which reads as zeros from then on. */
-void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size);
+void coffer__os_shared_discard(int fd, uint64_t offset, uint64_t size);
 
 /* Answers processes of this user that call `name`, on this machine and within this network namespace. EADDRINUSE when
    another process does, of whatever user; EPERM when the number of this user is that of unknown users, too. */
@@ -390,11 +390,11 @@ int coffer__os_answer(const char *name, int *listener);
    that somebody still waits who cannot be let in just now. Close the listener with coffer__os_close. */
 int coffer__os_answer_all(int listener, int fd, uint32_t *given);
 /* Nobody is answered any more; whoever waits by coffer__os_callers_await sees that. */
-void coffer__os_answer_end(int listener);
+void coffer__os_answer_stop(int listener);
 /* A set of listeners, each with a number of the caller's; to be closed by coffer__os_close. */
 int coffer__os_callers_new(int *set);
 int coffer__os_callers_add(int set, int listener, uint32_t number);
-/* Waits until somebody calls one of them. ECANCELED after coffer__os_answer_end. */
+/* Waits until somebody calls one of them. ECANCELED after coffer__os_answer_stop. */
 int coffer__os_callers_await(int set, uint32_t *number);
 /* Calls `name`, and waits for nobody. ECONNREFUSED when nobody answers, EACCES when a process of another user does, EPERM
    as above. The caller is to be closed by coffer__os_close. */

@@ -115,7 +115,7 @@ coffer_status coffer__streams_begin(coffer__streams *streams, const coffer__row 
     return COFFER_OK;
 }
 
-void coffer__streams_end(coffer__streams *streams, const coffer_allocator *allocator)
+void coffer__streams_free(coffer__streams *streams, const coffer_allocator *allocator)
 {
     coffer__free(allocator, streams->order, streams->order_size);
 }

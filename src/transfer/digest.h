@@ -28,11 +28,11 @@ typedef struct coffer__streams {
     size_t next;    /* in the order */
 } coffer__streams;
 
-/* Finds the rows with a digest and orders them. The rows stay where they are until coffer__streams_end,
+/* Finds the rows with a digest and orders them. The rows stay where they are until coffer__streams_free,
    which follows whether this succeeds or fails. */
 coffer_status coffer__streams_begin(coffer__streams *streams, const coffer__row *rows, size_t count,
                                     const coffer_allocator *allocator, coffer_error *err);
-void coffer__streams_end(coffer__streams *streams, const coffer_allocator *allocator);
+void coffer__streams_free(coffer__streams *streams, const coffer_allocator *allocator);
 /* Takes the next one; NULL when there is none. Not locked: the caller holds the thread pool's mutex. */
 const coffer__row *coffer__streams_next(coffer__streams *streams);
 /* How many threads are worth starting, the caller's included; 0 without rows. */

@@ -21,6 +21,6 @@ coffer_status coffer__land_nowhere(const coffer__row *rows, size_t count, const 
         .ops = &ops, .in_order = true, .shared = true, .allocator = options->allocator
     };
     const coffer_status status = coffer__land(&output_target, rows, count, options, err);
-    coffer__output_target_end(&output_target);
+    coffer__output_target_free(&output_target);
     return status;
 }

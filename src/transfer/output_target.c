@@ -181,7 +181,7 @@ coffer_status coffer__output_target_memory(coffer__output_target *output_target,
                                            coffer_error *err)
 {
     if (output_target->memory_size < size) {
-        coffer__output_target_end(output_target);
+        coffer__output_target_free(output_target);
         output_target->memory = coffer__alloc_pages(output_target->allocator, size);
         output_target->memory_size = output_target->memory == NULL ? 0 : size;
     }
@@ -189,7 +189,7 @@ coffer_status coffer__output_target_memory(coffer__output_target *output_target,
     return *memory != NULL ? COFFER_OK : coffer__fail(err, COFFER_ERR_MEMORY, "no memory to copy the file's data");
 }
 
-void coffer__output_target_end(coffer__output_target *output_target)
+void coffer__output_target_free(coffer__output_target *output_target)
 {
     coffer__free_pages(output_target->allocator, output_target->memory, output_target->memory_size);
     output_target->memory = NULL;
@@ -561,7 +561,7 @@ coffer_status coffer__land(coffer__output_target *output_target, const coffer__r
     }
     job.most = output_target->most > 0 ? output_target_min(job.most, output_target->most) : job.most;
     const coffer_status status = output_target_run(&job, err);
-    coffer__transfer_forget(&job.kept, options->allocator);
+    coffer__transfer_free(&job.kept, options->allocator);
     coffer__free_array(options->allocator, job.batch, output_target_batch_rows(&job), sizeof *job.batch);
     return status;
 }

@@ -42,7 +42,7 @@ struct coffer__output_target {
     coffer__byte_sink *sink; /* of an output target of coffer__output_target_sink */
     void *state;             /* the kind's own */
     uint8_t
-        *memory; /* what coffer__output_target_memory has given; the output target's until coffer__output_target_end */
+        *memory; /* what coffer__output_target_memory has given; the output target's until coffer__output_target_free */
     size_t memory_size;
 };
 
@@ -69,7 +69,7 @@ coffer_status coffer__land(coffer__output_target *output_target, const coffer__r
 coffer_status coffer__output_target_memory(coffer__output_target *output_target, size_t size, uint8_t **memory,
                                            coffer_error *err);
 /* Frees that memory. */
-void coffer__output_target_end(coffer__output_target *output_target);
+void coffer__output_target_free(coffer__output_target *output_target);
 
 /* An output target that writes to a sink. The sink stays the caller's, who publishes or discards it. */
 coffer__output_target coffer__output_target_sink(coffer__byte_sink *sink, const coffer_allocator *allocator);

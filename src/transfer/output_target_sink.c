@@ -40,6 +40,6 @@ coffer_status coffer__land_in_sink(coffer__byte_sink *sink, const coffer__row *r
 {
     coffer__output_target output_target = coffer__output_target_sink(sink, options->allocator);
     const coffer_status status = coffer__land(&output_target, rows, count, options, err);
-    coffer__output_target_end(&output_target);
+    coffer__output_target_free(&output_target);
     return status;
 }

@@ -269,12 +269,12 @@ static coffer_status transfer_run_locked(transfer_job *job, transfer_worker *wor
         status = coffer__fail(err, COFFER_ERR_IO, "the system cannot make a mutex");
     }
     while (locks > 0) {
-        coffer__os_mutex_deinit(&slots[--locks].lock);
+        coffer__os_mutex_close(&slots[--locks].lock);
     }
     return status;
 }
 
-void coffer__transfer_forget(coffer__transfer_kept *kept, const coffer_allocator *allocator)
+void coffer__transfer_free(coffer__transfer_kept *kept, const coffer_allocator *allocator)
 {
     coffer__free(allocator, kept->block, kept->size);
     *kept = (coffer__transfer_kept){ .block = NULL };
@@ -284,7 +284,7 @@ void coffer__transfer_forget(coffer__transfer_kept *kept, const coffer_allocator
 static void *transfer_block(coffer__transfer_kept *kept, const coffer_allocator *allocator, size_t size)
 {
     if (kept->size < size) {
-        coffer__transfer_forget(kept, allocator);
+        coffer__transfer_free(kept, allocator);
         kept->block = coffer__alloc(allocator, size);
         kept->size = kept->block == NULL ? 0 : size;
     }
@@ -315,14 +315,14 @@ static coffer_status transfer_run(transfer_job *job, const coffer__transfer_opti
     for (size_t i = 0; i < memory.workers; i++) {
         coffer__hashers_free(&workers[i].hashers);
     }
-    coffer__transfer_forget(&own, allocator);
+    coffer__transfer_free(&own, allocator);
     return status;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* Finds the rows with digests, and adds up what there is to do. The total comes from the caller's
-   rows, which may repeat bytes of a source, so its sum is checked. coffer__streams_end follows in
+   rows, which may repeat bytes of a source, so its sum is checked. coffer__streams_free follows in
    any case. */
 static coffer_status transfer_begin(transfer_job *job, const coffer_allocator *allocator, coffer_error *err)
 {
@@ -356,6 +356,6 @@ coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coff
     if (status == COFFER_OK) {
         status = transfer_run(&job, options, err);
     }
-    coffer__streams_end(&job.streams, options->allocator);
+    coffer__streams_free(&job.streams, options->allocator);
     return status;
 }

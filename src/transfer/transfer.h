@@ -30,7 +30,7 @@
 #include "tile.h"
 
 /* Memory that one transfer leaves to the next, so that many in a row do not ask the system for fresh pages each time.
-   Zero at first; whoever has it ends it with coffer__transfer_forget. */
+   Zero at first; whoever has it ends it with coffer__transfer_free. */
 typedef struct coffer__transfer_kept {
     void *block;
     size_t size;
@@ -53,6 +53,6 @@ typedef struct coffer__transfer_options {
 coffer_status coffer__transfer(const coffer__row *rows, size_t count, const coffer__transfer_options *options,
                                coffer_error *err);
 /* Frees what transfers with this allocator have kept. */
-void coffer__transfer_forget(coffer__transfer_kept *kept, const coffer_allocator *allocator);
+void coffer__transfer_free(coffer__transfer_kept *kept, const coffer_allocator *allocator);
 
 #endif

@@ -149,7 +149,7 @@ static void commit_free_list(commit_list *list)
 {
     if (list->read) {
         coffer__index_free(&list->index);
-        coffer__model_dir_forget(&list->text, list->allocator);
+        coffer__whole_free(&list->text, list->allocator);
     }
     list->read = false;
 }
@@ -281,7 +281,7 @@ static coffer_status commit_rename(const coffer__commit *commit, const char *tem
     }
     int os_error = commit_take_rights(commit, temporary, target);
     if (os_error == 0) {
-        coffer__undo_forget(target);
+        coffer__undo_remove(target);
         os_error = coffer__os_rename(temporary, target);
     }
     return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "give a file its name", target, os_error);
@@ -435,7 +435,7 @@ static coffer_status commit_check_forced(const coffer__commit *commit, coffer_er
     /* Byte for byte: inode, size and time must all be those of the model that was given up. */
     const bool same = status == COFFER_OK && said.size == sizeof wanted && memcmp(said.bytes, wanted, said.size) == 0;
     if (status == COFFER_OK) {
-        coffer__model_dir_forget(&said, &commit->allocator);
+        coffer__whole_free(&said, &commit->allocator);
     }
     if (same) {
         return COFFER_OK;

@@ -52,7 +52,7 @@
 /* Data can be moved without copying by multiples of this: the block size of nearly every file system. */
 #define EDIT_BLOCK_SIZE 4096
 
-/* An edit from beginning to end. edit_init sets every field to a value that edit_deinit accepts, so edit_deinit is
+/* An edit from beginning to end. edit_init sets every field to a value that edit_close accepts, so edit_close is
    right after any failure. */
 typedef struct edit_job {
     coffer_edit_options options;
@@ -193,11 +193,11 @@ static bool edit_is_never_patched(const edit_job *job)
     return job->aside != NULL && (job->aside->head == NULL || job->info.links > 1);
 }
 
-/* Opens and locks the file. edit_deinit closes it, also after a failure. A file that cannot be
+/* Opens and locks the file. edit_close closes it, also after a failure. A file that cannot be
    opened for writing may still be replaced, if the options allow that: then it is opened to read,
    and `by_new_file` rules out the ways that write to it. Hard links are counted under the lock,
    from the locked file. An error leaves the descriptor open, and with it the lock, until
-   edit_deinit. */
+   edit_close. */
 static coffer_status edit_open(edit_job *job, const char *path, coffer_error *err)
 {
     coffer_status status = coffer__edit_resolve(path, job->options.follow_links, &job->path, err);
@@ -220,7 +220,7 @@ static coffer_status edit_open(edit_job *job, const char *path, coffer_error *er
     return status;
 }
 
-/* The allocator is set even if the options are not valid. edit_deinit is only needed after success.
+/* The allocator is set even if the options are not valid. edit_close is only needed after success.
    Every field is set before anything can fail, and the options are copied in their known size, so
    that a caller who was built with an older header may pass a shorter struct. Nothing is opened and
    nothing allocated here. */
@@ -259,10 +259,10 @@ static coffer_status edit_init(edit_job *job, const char *path, const coffer_edi
 
 /* Closing the descriptor ends the lock, so it goes last. An undo file that still exists is left
    alone: it belongs to the file and not to this call. */
-static void edit_deinit(edit_job *job)
+static void edit_close(edit_job *job)
 {
     coffer__free(&job->allocator, job->fresh, job->fresh_size);
-    coffer__edit_text_deinit(&job->text);
+    coffer__edit_text_free(&job->text);
     coffer_table_free(job->table);
     coffer__free(&job->allocator, job->old, job->old_capacity);
     if (job->fd >= 0) {
@@ -322,7 +322,7 @@ static coffer_status edit_parse(const edit_job *job, coffer_table **table, uint6
 /* Reads and parses the header. The file's size is the one seen under the lock. On success `old` has
    at least the first `old_size` bytes of the file, all of the frame and header. A file that changes
    its length between the two reads is caught by edit_read_first. The table is left in job->table,
-   where edit_deinit finds it after any failure. */
+   where edit_close finds it after any failure. */
 static coffer_status edit_read_header_once(edit_job *job, coffer_error *err)
 {
     const uint64_t file_size = job->end < job->info.size ? job->end : job->info.size;
@@ -548,7 +548,7 @@ static int edit_sync_names(const edit_job *job)
    the file since it was locked, the edit fails, as the clone is of the old one. The clone is
    discarded on every path: after a rename it has no temporary name any more, and discarding only
    closes it. If only the last sync fails, the new file is in place already, and the message says
-   that it is finished. The old file keeps its lock until edit_deinit; an editor that had opened it
+   that it is finished. The old file keeps its lock until edit_close; an editor that had opened it
    before, and locks it then, sees by the inode that it was replaced. */
 static coffer_status edit_place_clone(const edit_job *job, coffer__temporary *clone, size_t first, size_t end,
                                       bool *done, coffer_error *err)
@@ -719,7 +719,7 @@ static void edit_forget_fresh(edit_job *job)
    edit_read_first replaces it. */
 static void edit_forget_header(edit_job *job)
 {
-    coffer__edit_text_deinit(&job->text);
+    coffer__edit_text_free(&job->text);
     coffer_table_free(job->table);
     job->table = NULL;
     edit_forget_fresh(job);
@@ -734,7 +734,7 @@ static void edit_forget_header(edit_job *job)
    see coffer__patch_insert. */
 static coffer_status edit_put_capacity_in(edit_job *job, uint64_t shift, coffer_error *err)
 {
-    coffer__edit_text_deinit(&job->text);
+    coffer__edit_text_free(&job->text);
     coffer_status status = coffer__edit_text_plan(&job->text, job->table, job->old, NULL, 0, NULL, err);
     if (status == COFFER_OK) {
         status = edit_make_head(job, job->old_size + shift, err);
@@ -781,7 +781,7 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
     if (!edit_shift(job, &shift)) {
         return edit_too_much_slack(edit_slack(job), err);
     }
-    /* A lease tells that nobody else has the file open, and delays every open until coffer__os_let_go. */
+    /* A lease tells that nobody else has the file open, and delays every open until coffer__os_claim_release. */
     const int os_error = coffer__os_claim(job->fd);
     if (os_error != 0) {
         return edit_not_claimed(os_error, err);
@@ -799,7 +799,7 @@ static coffer_status edit_by_insert(edit_job *job, const coffer_edit *edits, siz
     if (status == COFFER_OK) {
         status = edit_within_header(job, &within, err);
     }
-    coffer__os_let_go(job->fd);
+    coffer__os_claim_release(job->fd);
     return status;
 }
 
@@ -872,7 +872,7 @@ static coffer_status edit_announce(const edit_job *job, coffer_error *err)
 /* Writes a new file and replaces the old one with it. coffer__sink_path_only makes the replacement
    fail if the path leads to another file by then. Exactly one of `publish` and `discard` is called
    once the sink is open. Until it is published the new file is hidden, so a crash leaves the old
-   file; the locked descriptor stays open until edit_deinit, and other editors are kept out for all
+   file; the locked descriptor stays open until edit_close, and other editors are kept out for all
    of the copying. */
 static coffer_status edit_by_rewrite(edit_job *job, coffer_error *err)
 {
@@ -1057,7 +1057,7 @@ coffer_status coffer__edit_only(const char *path, const coffer__edit_wanted *wan
     if (status == COFFER_OK) {
         status = edit_run(&job, wanted->edits, wanted->count, told, err);
     }
-    edit_deinit(&job);
+    edit_close(&job);
     return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);
 }
 
@@ -1089,7 +1089,7 @@ coffer_status coffer__edit_measure(const char *path, const coffer__edit_wanted *
     if (status == COFFER_OK) {
         status = edit_read_and_tell(&job, wanted->edits, wanted->count, told, err);
     }
-    edit_deinit(&job);
+    edit_close(&job);
     return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);
 }
 
@@ -1128,6 +1128,6 @@ coffer_status coffer_recover(const char *path, const coffer_edit_options *option
     if (status == COFFER_OK) {
         status = coffer__patch_recover(job.fd, job.path.text, &job.allocator, err);
     }
-    edit_deinit(&job);
+    edit_close(&job);
     return status == COFFER_OK ? COFFER_OK : coffer__fail_path(err, status, path);
 }

@@ -68,7 +68,7 @@ coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer
         all[count].value_len = (size_t)coffer__record_text_len(algorithm, 1);
     }
     if (status == COFFER_OK) {
-        coffer__edit_text_deinit(text);
+        coffer__edit_text_free(text);
         status = coffer__edit_text_plan(text, table, text->head, all, count + 1, renames, err);
     }
     coffer__free(&table->allocator, all, size);

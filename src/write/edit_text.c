@@ -300,7 +300,7 @@ static coffer_status edit_no_editing(const coffer__format_ops *format, coffer_er
     return coffer__fail(err, COFFER_ERR_ARGUMENT, "metadata of files in the format %s cannot be edited", format->name);
 }
 
-/* On failure `text` holds nothing; after success coffer__edit_text_deinit releases it. `head`, the
+/* On failure `text` holds nothing; after success coffer__edit_text_free releases it. `head`, the
    table and the edits must live as long as the plan. Pure: nothing is read or written besides
    memory. The head must be the one that the table was parsed from, byte for byte, since the splice
    consists of places in it. */
@@ -327,7 +327,7 @@ coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table
         status = edit_plan_names(text, table, renames, err);
     }
     if (status != COFFER_OK) {
-        coffer__edit_text_deinit(text);
+        coffer__edit_text_free(text);
         return status;
     }
     const size_t header_at = text->format->header_at;
@@ -351,7 +351,7 @@ void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out, size_t
 }
 
 /* May be called twice, and on a plan that failed. */
-void coffer__edit_text_deinit(coffer__edit_text *text)
+void coffer__edit_text_free(coffer__edit_text *text)
 {
     coffer__free(&text->allocator, text->pairs, text->pair_capacity);
     text->pairs = NULL;

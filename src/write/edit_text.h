@@ -53,13 +53,13 @@ coffer_status coffer__edit_text_plan(coffer__edit_text *text, const coffer_table
 /* Plans again what was planned, with the digest of the new metadata among them, by `algorithm`; or,
    with no algorithm, without any digest. Its text is in the 2 * COFFER_LARGEST_DIGEST_SIZE bytes at
    `digest`, which must live as long as the plan. The digest's own pair is not part of what is
-   hashed. On failure the plan holds nothing that coffer__edit_text_deinit would miss. */
+   hashed. On failure the plan holds nothing that coffer__edit_text_free would miss. */
 coffer_status coffer__edit_text_add_digest(coffer__edit_text *text, const coffer_table *table, const coffer_edit *edits,
                                            size_t count, const coffer__edit_renames *renames,
                                            coffer_algorithm algorithm, char *digest, coffer_error *err);
 /* Writes a head of `size` bytes, at least text->size. What exceeds the text is padding, as the
    format has it. */
 void coffer__edit_text_write(const coffer__edit_text *text, uint8_t *out, size_t size);
-void coffer__edit_text_deinit(coffer__edit_text *text);
+void coffer__edit_text_free(coffer__edit_text *text);
 
 #endif

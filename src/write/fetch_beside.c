@@ -309,7 +309,7 @@ void coffer__beside_close(coffer__beside *beside)
             beside->files[i].source.ops->close(&beside->files[i].source);
         }
     }
-    coffer__pool_deinit(&beside->pool);
+    coffer__pool_close(&beside->pool);
     coffer__locked_allocator_close(&beside->turns);
     const coffer_allocator caller = beside->caller;
     coffer__free(&caller, beside, sizeof *beside);

@@ -100,7 +100,7 @@ static bool there_is_index(const coffer__download *job)
         return false;
     }
     const bool same = text.size == job->index_size && memcmp(text.bytes, job->index, text.size) == 0;
-    coffer__model_dir_forget(&text, job->allocator);
+    coffer__whole_free(&text, job->allocator);
     return same;
 }
 

@@ -54,7 +54,7 @@ static void mend_free(mend_job *job)
     coffer__free(&job->allocator, job->texts, job->texts_size);
     if (job->exists) {
         coffer__index_free(&job->read);
-        coffer__model_dir_forget(&job->old, &job->allocator);
+        coffer__whole_free(&job->old, &job->allocator);
     }
     if (job->folder >= 0) {
         (void)coffer__os_close(job->folder);

@@ -94,7 +94,7 @@ void coffer_model_writer_free(coffer_model_writer *writer)
     coffer__free_array(&allocator, writer->names, count, writer->name_size);
     coffer__free_array(&allocator, writer->place, writer->shards.tensor_count, sizeof *writer->place);
     coffer__shards_free(&writer->shards);
-    coffer__os_mutex_deinit(&writer->mutex);
+    coffer__os_mutex_close(&writer->mutex);
     coffer__free(&allocator, writer, sizeof *writer);
 }
 

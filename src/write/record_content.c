@@ -45,7 +45,7 @@ static coffer_status record_content_no_memory(coffer_error *err)
 static void record_content_free(record_content_job *job)
 {
     coffer__free(&job->allocator, job->fresh, job->fresh_size);
-    coffer__model_dir_forget(&job->old, &job->allocator);
+    coffer__whole_free(&job->old, &job->allocator);
     coffer__free(&job->allocator, job->texts, job->texts_len);
     coffer__content_free(&job->content);
     coffer_close(job->model);

@@ -59,8 +59,8 @@ void coffer_rewrite_free(coffer_rewrite *rewrite)
     coffer__free_array(&allocator, rewrite->sources, count, sizeof *rewrite->sources);
     coffer__free_array(&allocator, rewrite->places, count, sizeof *rewrite->places);
     coffer__free_array(&allocator, rewrite->changes, count, sizeof *rewrite->changes);
-    if (rewrite->computing.release != NULL) {
-        rewrite->computing.release(rewrite->computing.ctx);
+    if (rewrite->computing.free != NULL) {
+        rewrite->computing.free(rewrite->computing.ctx);
     }
     if (rewrite->lock >= 0) {
         (void)coffer__os_close(rewrite->lock);
@@ -890,7 +890,7 @@ coffer_status coffer__rewrite_plan_computed(coffer_rewrite **rewrite, const coff
     }
     status = rewrite_make_plan(made, err);
     if (status != COFFER_OK) {
-        made->computing.release = NULL;
+        made->computing.free = NULL;
         coffer_rewrite_free(made);
         return status;
     }

@@ -83,7 +83,7 @@ static bool rewrite_guard_knows(const rewrite_guard *guard, const coffer__os_inf
 }
 
 /* (What was opened by a URL or from memory is no file here.) The files are compared as they were
-   when the model was opened, and the index as it is now. After a failure rewrite_guard_close
+   when the model was opened, and the index as it is now. After a failure rewrite_guard_free
    releases what was allocated. */
 static coffer_status rewrite_guard_open(rewrite_guard *guard)
 {
@@ -112,7 +112,7 @@ static coffer_status rewrite_guard_open(rewrite_guard *guard)
 }
 
 /* NULL is fine for both, after a failure. */
-static void rewrite_guard_close(const rewrite_guard *guard)
+static void rewrite_guard_free(const rewrite_guard *guard)
 {
     const coffer_allocator *allocator = &guard->rewrite->allocator;
     coffer__free_array(allocator, guard->files, guard->capacity, sizeof *guard->files);
@@ -247,7 +247,7 @@ coffer_status coffer__rewrite_guard(coffer_rewrite *rewrite, coffer_error *err)
     if (status == COFFER_OK) {
         status = rewrite_guard_look_at_all(&guard);
     }
-    rewrite_guard_close(&guard);
+    rewrite_guard_free(&guard);
     return status;
 }
 

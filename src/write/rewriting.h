@@ -79,7 +79,7 @@ coffer_status coffer__rewrite_decide(coffer__rewrite_decision *decision, coffer_
  *   fetch     reads what the elements of a piece need into the worker's memory; NULL: nothing
  *   change    changes `count` numbers, from element first + skip on, where fetch was called for `first`; 1024 at most
  *   change_floats   the same in F32, where the dtypes before and afterwards are F16, BF16 or F32; NULL: by `change`
- *   release   frees ctx
+ *   free      frees ctx
  *
  * fetch and the functions that change are called by several threads at once.
  */
@@ -92,7 +92,7 @@ typedef struct coffer__computing {
                    double *values);
     void (*change_floats)(const void *ctx, const uint8_t *memory, size_t tensor, uint64_t first, size_t skip,
                           size_t count, float *values);
-    void (*release)(void *ctx);
+    void (*free)(void *ctx);
     size_t memory_size; /* of each worker, in bytes */
     void *ctx;
 } coffer__computing;

@@ -31,7 +31,7 @@ void coffer__spans_init(coffer__spans *spans, const coffer_allocator *allocator)
 }
 
 /* Level 0 leads through every node. The set is unusable afterwards. */
-void coffer__spans_deinit(coffer__spans *spans)
+void coffer__spans_free(coffer__spans *spans)
 {
     coffer__span *node = spans->first[0];
     while (node != NULL) {

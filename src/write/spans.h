@@ -20,7 +20,7 @@ typedef struct coffer__spans {
 } coffer__spans;
 
 void coffer__spans_init(coffer__spans *spans, const coffer_allocator *allocator);
-void coffer__spans_deinit(coffer__spans *spans);
+void coffer__spans_free(coffer__spans *spans);
 /* Adds a range that is not empty. COFFER_ERR_WRITE_RANGE when a byte of it is in the set already, COFFER_ERR_MEMORY; in
    both cases the set is unchanged. It fills no error: the caller knows more. */
 coffer_status coffer__spans_add(coffer__spans *spans, uint64_t begin, uint64_t end);

@@ -73,10 +73,10 @@ void coffer_writer_free(coffer_writer *writer)
         writer->sink.ops->discard(&writer->sink);
     }
     if (writer->digests.algorithm != COFFER_NO_ALGORITHM) {
-        coffer__writer_digests_deinit(&writer->digests);
+        coffer__writer_digests_free(&writer->digests);
     }
-    coffer__spans_deinit(&writer->spans);
-    coffer__os_mutex_deinit(&writer->mutex);
+    coffer__spans_free(&writer->spans);
+    coffer__os_mutex_close(&writer->mutex);
     const coffer_allocator allocator = writer->allocator;
     coffer__free(&allocator, writer->path, writer->path_size);
     coffer__free(&allocator, writer, sizeof *writer);

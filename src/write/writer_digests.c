@@ -120,7 +120,7 @@ coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algor
 /* ---- while pieces come ------------------------------------------------------------------------------------------- */
 
 /* The header is written last, which a sink that takes its bytes in order cannot do. On failure
-   the caller still calls coffer__writer_digests_deinit once `algorithm` is set, which is from
+   the caller still calls coffer__writer_digests_free once `algorithm` is set, which is from
    the moment there is something to release. */
 coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const coffer_header *header,
                                           coffer_algorithm algorithm, const coffer__byte_sink *sink,
@@ -146,7 +146,7 @@ coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const
 
 /* Releases the hashers of tensors that were begun and not finished, too: those that are lost,
    and those of a writer that failed. */
-void coffer__writer_digests_deinit(coffer__writer_digests *digests)
+void coffer__writer_digests_free(coffer__writer_digests *digests)
 {
     for (size_t i = 0; i < digests->count; i++) {
         coffer_hasher_free(digests->tensors[i].hasher);
@@ -204,7 +204,7 @@ static void writer_digests_put_back(coffer__writer_digests *digests, coffer__wri
 }
 
 /* With the mutex held. A tensor can become lost while one of its pieces is hashed. Its hasher
-   then waits for deinit, and the digest comes from the sink. The last piece is known by the
+   then waits until all is freed, and the digest comes from the sink. The last piece is known by the
    count of bytes: pieces in order that do not overlap reach the size of the tensor exactly once. */
 coffer_status coffer__writer_digests_release(coffer__writer_digests *digests, size_t i, uint64_t size,
                                              coffer_error *err)
@@ -327,7 +327,7 @@ static coffer_status writer_digests_splice(const coffer__writer_digests *digests
     if (status == COFFER_OK) {
         coffer__edit_text_write(&text, bytes, size);
     }
-    coffer__edit_text_deinit(&text);
+    coffer__edit_text_free(&text);
     return status;
 }
 

@@ -30,7 +30,7 @@ coffer_status coffer__writer_digests_reserve(coffer_header *header, coffer_algor
 coffer_status coffer__writer_digests_init(coffer__writer_digests *digests, const coffer_header *header,
                                           coffer_algorithm algorithm, const coffer__byte_sink *sink,
                                           const coffer_allocator *allocator, coffer_error *err);
-void coffer__writer_digests_deinit(coffer__writer_digests *digests);
+void coffer__writer_digests_free(coffer__writer_digests *digests);
 
 /* Sets *hasher to what a piece of tensor `i` from `offset` on is to be hashed with. It is the caller's alone until
    release. It is NULL for a piece that is out of order. Fails if order is needed because the sink cannot be read

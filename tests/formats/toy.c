@@ -217,7 +217,7 @@ static coffer_status toy_read(void *state, coffer__intake *head, const coffer_pa
     return status;
 }
 
-static void toy_drop(void *state)
+static void toy_free(void *state)
 {
     coffer__builder_discard(&((toy_reader *)state)->builder);
 }
@@ -296,7 +296,7 @@ const coffer__format_ops coffer__toy = {
     .header_at = TOY_FRAME_SIZE,
     .sniff = toy_sniff,
     .read = toy_read,
-    .drop = toy_drop,
+    .free = toy_free,
     .put = toy_put,
     .put_metadata = toy_put_metadata,
     .splice = toy_splice,

@@ -52,7 +52,7 @@ COMPILERS = {".c": [CC, "-std=c11", *STRICT], ".cpp": [CXX, "-std=c++17", *STRIC
 DOCUMENTS = sorted([*(SOURCE / n for n in ("README.md", "CONTRIBUTING.md", "SECURITY.md")), *SOURCE.glob("docs/*.md")])
 # bindings/js/tests/docs.test.mjs runs what is JavaScript.
 LANGUAGES = {"c", "cpp", "sh", "sh no-run", "cmake", "json", "pycon", "python", "text", "js", "html"}
-NOT_RUN = {"make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
+NOT_RUN = {"make deps", "make demo", "make check", "make bench", "make amalgamation", "sudo make install", "make install PREFIX=$HOME/.local"}
 README = SOURCE / "README.md"
 CHECKPOINTS = {"convert.md"}
 ADAPTERS = {"editing.md"}
@@ -648,3 +648,17 @@ def test_changelog_knows_this_version():
     headings = re.findall(r"^## (.*)$", changelog, re.M)
     assert headings[0] == "Unreleased"
     assert version in headings or f"## Unreleased\n\nThis becomes {version}: " in changelog
+
+
+# ---- The command line ----
+
+
+def commands_that_are_nowhere(page, program):
+    """Those of the program's help that the page does not show."""
+    overview = subprocess.run([program, "help"], capture_output=True, text=True, check=True).stdout.partition("Options:")[0]
+    shown = set(re.findall(r"\bcoffer ([a-z-]+)", page.read_text(encoding="utf-8")))
+    return set(re.findall(r"^  ([a-z-]+) ", overview, re.M)) - shown
+
+
+def test_the_page_of_the_command_line_shows_every_command():
+    assert commands_that_are_nowhere(SOURCE / "docs/cli.md", os.environ["COFFER_CLI"]) == set()

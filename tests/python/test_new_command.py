@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/architecture.md says which files a new command needs. Here one is added to a copy of the command line, in these files and no
-others; then it is in the help, runs, and is in the manual page and the completions."""
+"""docs/architecture.md says which files a new command needs. Here one is added to a copy of the tree, in these files and no others;
+then it runs, passes the tests that every command has to, and is in the help, the manual page and the completions."""
 
 import os
 import re
@@ -9,6 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+import golden
+import test_docs
+import test_golden
 
 SOURCE = Path(os.environ.get("COFFER_SOURCE_DIR") or Path(__file__).resolve().parents[2])
 BUILD = Path(os.environ.get("COFFER_BUILD_DIR") or Path(os.environ["COFFER_LIB"]).parent).resolve()
@@ -20,7 +24,7 @@ TOY = """/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli_options.h"
 #include "cli_report.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 
 static int run_toy(cli *app, const cli_arguments *arguments)
 {
@@ -53,29 +57,53 @@ const cli_command cli_toy = {
 """
 
 
+GOLDEN = """How many tensors a file has, and a file that is missing.
+
+$ coffer toy m.safetensors
+1| 2
+= 0
+$ coffer toy nothing.safetensors
+2| coffer: nothing.safetensors: cannot open the file: no such file or directory (errno 2)
+= 3
+"""
+
+# What adding the command takes: for a new file its text, else the line after which one is added.
+TOUCHED = {
+    "cli/commands/cmd_toy.c": TOY,
+    "cli/base/cli_command.h": ("    COMMAND(info) ", "    COMMAND(toy) \\"),
+    "tests/golden/toy/toy.txt": GOLDEN,
+    "docs/cli.md": ("| see a tensor, or write it to a file |", "| count tensors | `coffer toy model.safetensors` |"),
+}
+
+
 def documented():
-    """The files of the page's table, the tests' left out."""
+    """The files of the page's table."""
     text = (SOURCE / "docs/architecture.md").read_text(encoding="utf-8")
     section = re.search(r"^### A command$(.*?)^### ", text, re.M | re.S)[1]
-    files = re.findall(r"^\| `([^`]+)` \|", section, re.M)
-    return [name.replace("NAME", "toy") for name in files if not name.startswith("tests/")]
+    return [name.replace("NAME", "toy") for name in re.findall(r"^\| `([^`]+)` \|", section, re.M)]
+
+
+def test_the_page_lists_what_is_touched():
+    assert documented() == list(TOUCHED) and len(TOUCHED) <= 5
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
-    """The command and the generator of manual and completions, of a copy of cli/ with the toy in it."""
+    """A copy of what the tests of commands look at, with the toy in it; and the command and the generator made of it."""
     folder = tmp_path_factory.mktemp("toy")
-    shutil.copytree(SOURCE / "cli", folder / "cli")
-    edits = {
-        "cli/base/cli_command.h": ("extern const cli_command cli_help;", "extern const cli_command cli_help;\nextern const cli_command cli_toy;"),
-        "cli/cli_table.c": ("&cli_help,", "&cli_toy, &cli_help,"),
-    }
-    for name, (old, new) in edits.items():
-        text = (folder / name).read_text(encoding="utf-8")
-        assert text.count(old) == 1
-        (folder / name).write_text(text.replace(old, new), encoding="utf-8")
-    (folder / "cli/commands/cmd_toy.c").write_text(TOY, encoding="utf-8")
-    assert sorted(documented()) == sorted([*edits, "cli/commands/cmd_toy.c"])
+    for name in ("cli", "docs", "tests/golden"):
+        shutil.copytree(SOURCE / name, folder / name)
+    for name, change in TOUCHED.items():
+        path = folder / name
+        if isinstance(change, str):
+            assert not path.exists()
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(change, encoding="utf-8")
+            continue
+        lines = path.read_text(encoding="utf-8").split("\n")
+        (number,) = [n for n, line in enumerate(lines) if line.startswith(change[0])]
+        lines.insert(number + 1, change[1])
+        path.write_text("\n".join(lines), encoding="utf-8")
 
     cli = folder / "cli"
     subprocess.run(["cmake", f"-DOUTPUT={folder / 'templates.c'}", "-P", cli / "templates.cmake"], check=True)
@@ -89,9 +117,12 @@ def programs(tmp_path_factory):
         done = subprocess.run([CC, *options, *words], cwd=objects, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
-    compiler("-c", *shared)
+    compiler("-c", *[file for file in shared if file.name != "cmd_toy.c"])
+    compiler("-c", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-pedantic", "-Werror", cli / "commands/cmd_toy.c")
     for name, own in (("coffer", [cli / "system/cli_start_posix.c"]), ("generate", cli.glob("generate/*.c"))):
         compiler(*own, *objects.glob("*.o"), BUILD / "libcoffer.a", "-pthread", "-lm", "-o", folder / name)
+    header = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}'
+    (folder / "m.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"xy")
     return folder
 
 
@@ -99,8 +130,6 @@ def test_a_new_command_runs_and_is_in_the_help(programs):
     def answer(*arguments):
         return subprocess.run([programs / "coffer", *arguments], capture_output=True, text=True, check=True).stdout
 
-    header = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}'
-    (programs / "m.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"xy")
     assert answer("toy", str(programs / "m.safetensors")) == "2\n"
     assert re.search(r"^  toy +count the tensors of a file$", answer("help"), re.M)
     assert answer("toy", "--help").startswith("coffer toy - count the tensors of a file\n")
@@ -111,3 +140,16 @@ def test_a_new_command_is_in_the_manual_page_and_the_completions(programs, name)
     arguments = ["--completion", name.partition(".")[2]] if name != "coffer.1" else [programs / "cli/generate/coffer.1.in"]
     subprocess.run([programs / "generate", *arguments, programs / name], check=True)
     assert re.search(r"\btoy\b", (programs / name).read_text(encoding="utf-8"))
+
+
+def test_a_new_command_has_what_every_command_has(programs, tmp_path):
+    assert test_golden.commands_without_a_case(programs / "tests/golden") == set()
+    assert test_docs.commands_that_are_nowhere(programs / "docs/cli.md", programs / "coffer") == set()
+    shutil.copy(programs / "m.safetensors", tmp_path)
+    case = (programs / "tests/golden/toy/toy.txt").read_text(encoding="utf-8")
+    assert golden.replay(case, tmp_path, golden.environment_of(programs)) == case
+    # Without its case, or its line in the page, it is missed.
+    (programs / "tests/golden/toy/toy.txt").unlink()
+    (programs / "tests/golden/toy").rmdir()
+    assert test_golden.commands_without_a_case(programs / "tests/golden") == {"toy"}
+    assert test_docs.commands_that_are_nowhere(SOURCE / "docs/cli.md", programs / "coffer") == {"toy"}

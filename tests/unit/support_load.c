@@ -371,7 +371,7 @@ void wish_assert_fulfilled(const wish *of, uint64_t address)
 
 void wish_free(wish *of)
 {
-    coffer_device_release(of->device, of->on_device, of->capacity);
+    coffer_device_memory_free(of->device, of->on_device, of->capacity);
     free(of->dense);
     free(of->place);
     free(of->strides);

@@ -195,7 +195,7 @@ static void test_description(void **state)
         assert_int_equal(cut.total, 77);
         coffer_device_info unset = { 0 };
         assert_int_equal(coffer_device_describe(device, &unset, &err), COFFER_ERR_ARGUMENT);
-        coffer_device_release(device, address, 1000);
+        coffer_device_memory_free(device, address, 1000);
         coffer_device_close(device);
         assert_nothing_left();
     }
@@ -217,8 +217,8 @@ static void test_out_of_memory_says_the_sizes(void **state)
         assert_non_null(strstr(err.message, "2001 bytes are wanted at once, 2000 bytes of 5000 bytes are free"));
         assert_int_equal(coffer_device_allocate(device, UINT64_MAX, &more, &err), COFFER_ERR_DEVICE_MEMORY);
         assert_int_equal(coffer_device_allocate(device, 0, &more, &err), COFFER_ERR_ARGUMENT);
-        coffer_device_release(device, address, 3000);
-        coffer_device_release(device, 0, 0);
+        coffer_device_memory_free(device, address, 3000);
+        coffer_device_memory_free(device, 0, 0);
         coffer_device_close(device);
         assert_nothing_left();
     }
@@ -242,7 +242,7 @@ static void test_host(void **state)
     uint8_t back[100] = { 0 };
     assert_int_equal(coffer_device_read(device, address, back, sizeof back, &err), COFFER_OK);
     assert_int_equal(back[99], 7);
-    coffer_device_release(device, address, 100);
+    coffer_device_memory_free(device, address, 100);
     assert_int_equal(coffer_device_allocate(device, UINT64_MAX - 5, &address, &err), COFFER_ERR_DEVICE_MEMORY);
     coffer_device_close(device);
 }
@@ -342,7 +342,7 @@ static coffer_status do_everything(const vendor_names *vendor, uint8_t *found, c
             status = device->ops->read(device, address, found, size, err);
         }
         if (mine) {
-            device->ops->forget_host(device, ring);
+            device->ops->unpin_host(device, ring);
         }
         if (address != 0) {
             device->ops->release(device, address, size);
@@ -463,7 +463,7 @@ static void test_registering_twice(void **state)
         assert_false(mine[1]);
         coffer__device_visit visit;
         assert_int_equal(devices[0]->ops->enter(devices[0], &visit, NULL), COFFER_OK);
-        devices[0]->ops->forget_host(devices[0], ring);
+        devices[0]->ops->unpin_host(devices[0], ring);
         devices[0]->ops->leave(devices[0], &visit);
         coffer_device_close(devices[0]);
         coffer_device_close(devices[1]);
@@ -532,7 +532,7 @@ static void test_after_fork(void **state)
         assert_int_equal(status, 0);
         uint64_t address = 0;
         assert_int_equal(coffer_device_allocate(device, 10, &address, NULL), COFFER_OK);
-        coffer_device_release(device, address, 10);
+        coffer_device_memory_free(device, address, 10);
         coffer_device_close(device);
         assert_nothing_left();
     }

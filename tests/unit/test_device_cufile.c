@@ -89,11 +89,11 @@ static coffer_status read_middle(fake_cufile_settings settings, size_t size, cof
         assert_int_equal(cuda->bytes(address + 6, 1)[0], 0xAA);
         assert_int_equal(cuda->bytes(address + 7 + size, 1)[0], 0xAA);
     }
-    coffer__cufile_forget(cufile, &file);
-    coffer__cufile_forget(cufile, &file);
+    coffer__cufile_file_close(cufile, &file);
+    coffer__cufile_file_close(cufile, &file);
     coffer__cufile_close(cufile);
     coffer__cufile_close(NULL);
-    coffer_device_release(device, address, FILE_SIZE);
+    coffer_device_memory_free(device, address, FILE_SIZE);
     coffer_device_close(device);
     close(fd);
     assert_int_equal(cufile_fake->seen().drivers + cufile_fake->seen().files, 0);

@@ -311,7 +311,7 @@ static void test_places_wait_for_their_stream(void **state)
     coffer_load_free(load);
     coffer_plan_free(plan);
     coffer_close(model);
-    coffer_device_release(device, address, 3000000);
+    coffer_device_memory_free(device, address, 3000000);
     coffer_device_close(device);
     image_free(&made);
     assert_fake_is_empty();

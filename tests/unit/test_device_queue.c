@@ -155,8 +155,8 @@ static coffer_status run_lines(const char *name, unsigned lines, const coffer_al
     if (status == COFFER_OK) {
         assert_memory_equal(found, at.expected, CAPACITY);
     }
-    coffer_device_release(at.device, taken ? at.address : 0, CAPACITY);
-    coffer__pins_end(&at.pins, allocator);
+    coffer_device_memory_free(at.device, taken ? at.address : 0, CAPACITY);
+    coffer__pins_release(&at.pins, allocator);
     coffer_device_close(at.device);
     coffer_buffer_free(at.ring, SLOT_COUNT * SLOT_SIZE);
     free(at.expected);
@@ -266,7 +266,7 @@ static void test_many_tickets(void **state)
     assert_true(control->counts().events <= 64);
     coffer__device_queue_close(device_queue);
     coffer__device_queue_close(NULL);
-    coffer_device_release(device, address, sizeof bytes);
+    coffer_device_memory_free(device, address, sizeof bytes);
     coffer_device_close(device);
     assert_clean();
 }
@@ -316,7 +316,7 @@ static void test_runs_that_follow_each_other_go_together(void **state)
     /* Memory that the driver's own interface does not know. */
     control->break_call("cuMemGetAddressRange_v2", 1, 1);
     assert_int_equal(copies_of_runs(device, dense, 2), 2);
-    coffer_device_release(device, address, 8000);
+    coffer_device_memory_free(device, address, 8000);
     coffer_device_close(device);
     assert_clean();
 }
@@ -336,8 +336,8 @@ static void test_runs_stay_in_their_allocation(void **state)
     assert_int_equal(second, first + size);
     const uint64_t across[] = { second - 2000, second - 1000, second, second + 1000 };
     assert_int_equal(copies_of_runs(device, across, 4), 2);
-    coffer_device_release(device, first, size);
-    coffer_device_release(device, second, size);
+    coffer_device_memory_free(device, first, size);
+    coffer_device_memory_free(device, second, size);
     coffer_device_close(device);
     assert_clean();
 }
@@ -374,7 +374,7 @@ static void test_pieces_are_used_again(void **state)
     }
     assert_int_equal(control->counts().pageable, 0);
     coffer__device_queue_close(device_queue);
-    coffer_device_release(device, address, size);
+    coffer_device_memory_free(device, address, size);
     coffer_device_close(device);
     free(bytes);
     free(found);
@@ -409,7 +409,7 @@ static void test_the_caller_s_stream_comes_first(void **state)
     assert_int_equal(control->bytes(address, 2)[0], 3);
     assert_int_equal(control->bytes(address, 2)[1], 9);
     coffer__device_queue_close(device_queue);
-    coffer_device_release(device, address, sizeof bytes);
+    coffer_device_memory_free(device, address, sizeof bytes);
     coffer_device_close(device);
     assert_clean();
 }
@@ -435,7 +435,7 @@ static void test_steps_that_are_too_long_for_a_box(void **state)
     assert_int_equal(control->calls("cuMemcpy2DAsync_v2"), 0);
     assert_non_null(control->mistake());
     coffer__device_queue_close(device_queue);
-    coffer_device_release(device, address, 8);
+    coffer_device_memory_free(device, address, 8);
     coffer_device_close(device);
 }
 
@@ -463,8 +463,8 @@ static void test_pins(void **state)
     coffer_device_close(devices[0]);
     coffer_device_close(devices[1]);
     assert_int_equal(control->counts().contexts, 2);
-    coffer__pins_end(&pins, allocator);
-    coffer__pins_end(&pins, allocator);
+    coffer__pins_release(&pins, allocator);
+    coffer__pins_release(&pins, allocator);
     assert_clean();
 }
 

@@ -104,7 +104,7 @@ static void check_splice(const splice_row *row)
         assert_string_equal((const char *)out + 8, row->after);
         free(out);
     }
-    coffer__edit_text_deinit(&text);
+    coffer__edit_text_free(&text);
     coffer_table_free(table);
     assert_int_equal(meter.held, 0);
     free(file.at);

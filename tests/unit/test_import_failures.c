@@ -116,7 +116,7 @@ static void test_inflaters(void **state)
             at += take;
         }
         assert_int_equal(coffer__decode_next(&decode, bytes, 1, NULL), COFFER_ERR_PLAN);
-        coffer__decode_end(&decode);
+        coffer__decode_close(&decode);
         coffer__inflaters_close(&inflaters);
     }
     coffer_input_free(input);

@@ -208,7 +208,7 @@ static void test_a_window_is_enough(void **state)
     while ((status = coffer__reading_go_on(&reading, &wish, &table, NULL)) == COFFER_NEED_MORE) {
         supply_text(&text, &wish);
     }
-    coffer__reading_end(&reading);
+    coffer__reading_free(&reading);
     assert_int_equal(status, COFFER_OK);
     assert_int_equal(coffer_table_count(table), 5000);
     assert_true(text.largest <= sizeof window);

@@ -144,7 +144,7 @@ static coffer_status parse_supplied(supplied *from, size_t window_size, const co
     while ((status = coffer__reading_go_on(&reading, &wish, table, err)) == COFFER_NEED_MORE) {
         supply_text(from, &wish);
     }
-    coffer__reading_end(&reading);
+    coffer__reading_free(&reading);
     free(window);
     if (status == COFFER_OK) {
         /* Nothing was wrong, be it only for a while. */

@@ -91,7 +91,7 @@ static void watched_init(watched *w, coffer__byte_source *source, const uint8_t 
     source->state.kept = w;
 }
 
-static void watched_deinit(watched *w)
+static void watched_free(watched *w)
 {
     pthread_mutex_destroy(&w->mutex);
 }
@@ -183,7 +183,7 @@ static void check_box(const coffer_tensor *tensor, const coffer__box *box, const
     assert_int_equal(coffer__transfer(&row, 1, &options, NULL), COFFER_OK);
     assert_memory_equal(got, wanted, (size_t)size);
     assert_int_equal(got[size], 0x11);
-    watched_deinit(&w);
+    watched_free(&w);
     free(touched_all);
     free(touched);
     free(needed);
@@ -310,7 +310,7 @@ static watched read_column(uint64_t rows, uint64_t columns)
     for (uint64_t i = 0; i < rows; i++) {
         assert_memory_equal(column + i * 4, bytes + i * columns * 4, 4);
     }
-    watched_deinit(&w);
+    watched_free(&w);
     free(column);
     free(bytes);
     return w;
@@ -350,7 +350,7 @@ static void short_lines_share_a_window(void **state)
     assert_int_equal(coffer__transfer(&row, 1, &options, NULL), COFFER_OK);
     assert_int_equal(w.reads, 1);
     assert_int_equal(w.read_bytes, 4998);
-    watched_deinit(&w);
+    watched_free(&w);
     free(bytes);
 }
 
@@ -393,7 +393,7 @@ static void long_runs_and_many_rows(void **state)
         assert_memory_equal(got + 3 + 28 * MIB, bytes + 9, 12);
         assert_int_equal(w.read_bytes, 28 * MIB + 3);
         assert_true(w.most_at_once <= threads);
-        watched_deinit(&w);
+        watched_free(&w);
     }
     free(got);
     free(bytes);
@@ -429,7 +429,7 @@ static void all_threads_work_at_once(void **state)
     assert_memory_equal(got, bytes, size);
     assert_int_equal(w.most_at_once, 4);
     pthread_barrier_destroy(&barrier);
-    watched_deinit(&w);
+    watched_free(&w);
     free(got);
     free(bytes);
 }
@@ -565,7 +565,7 @@ static void the_first_failure_is_the_answer(void **state)
         }
         w.reads = 0;
         assert_int_equal(coffer__transfer(&row, 1, &options, NULL), COFFER_ERR_IO);
-        watched_deinit(&w);
+        watched_free(&w);
     }
     free(got);
     free(bytes);
@@ -597,7 +597,7 @@ static void short_and_middling_runs_fail_too(void **state)
         assert_int_equal(coffer__transfer(&row, 1, &options, &err), COFFER_ERR_IO);
         assert_int_equal(err.code, COFFER_ERR_IO);
         assert_int_equal(w.reads, 3);
-        watched_deinit(&w);
+        watched_free(&w);
     }
     free(got);
     free(bytes);

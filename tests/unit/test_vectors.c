@@ -481,7 +481,7 @@ static coffer_status parse_window(const supplied_file *file, size_t window_size,
             status = COFFER_ERR_IO;
         }
     }
-    coffer__reading_end(&reading);
+    coffer__reading_free(&reading);
     free(window);
     return status;
 }

@@ -961,7 +961,7 @@ static void spans_agree_with_a_byte_map(void **state)
         }
         const uint8_t *hole = memchr(map, 0, MAP_SIZE);
         assert_int_equal(coffer__spans_gap(&spans, 0), hole == NULL ? MAP_SIZE : hole - map);
-        coffer__spans_deinit(&spans);
+        coffer__spans_free(&spans);
         assert_int_equal(meter.blocks, 0);
     }
 }
@@ -980,7 +980,7 @@ static void spans_survive_a_failed_allocation(void **state)
     assert_int_equal(coffer__spans_add(&spans, 20, 35), COFFER_OK); /* needs none */
     assert_int_equal(coffer__spans_add(&spans, UINT64_MAX - 5, UINT64_MAX), COFFER_OK);
     assert_int_equal(coffer__spans_covered(&spans, 0, UINT64_MAX), 30);
-    coffer__spans_deinit(&spans);
+    coffer__spans_free(&spans);
     assert_int_equal(meter.blocks, 0);
 }
 
@@ -1002,7 +1002,7 @@ static void many_ranges_in_the_worst_orders(void **state)
             assert_int_equal(coffer__spans_add(&spans, 2 * at + 1, 2 * at + 2), COFFER_OK);
         }
         assert_int_equal(coffer__spans_gap(&spans, 0), 2 * count);
-        coffer__spans_deinit(&spans);
+        coffer__spans_free(&spans);
     }
 }
 

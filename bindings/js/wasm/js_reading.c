@@ -37,6 +37,6 @@ JS_EXPORT(coffer_js_go_on) coffer_status coffer_js_go_on(void)
         js_state.wish_size = (uint32_t)wish.size;
         return status;
     }
-    coffer__reading_end(&reading);
+    coffer__reading_free(&reading);
     return status == COFFER_OK ? js_columns(table) : status;
 }

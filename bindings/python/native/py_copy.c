@@ -14,7 +14,7 @@ typedef struct copy_job {
     bool several;
 } copy_job;
 
-static void copy_deinit(copy_job *job)
+static void copy_free(copy_job *job)
 {
     coffer_header_free(job->header);
     PyMem_Free(job->copies);
@@ -113,7 +113,7 @@ static int copy_run(const py_state *state, const copy_job *job)
     py_watch_begin(&watch, job->writing.progress, 0);
     const coffer_status status =
         job->several ? copy_to_files(job, text, &watch.options, &err) : copy_to_file(job, text, &watch.options, &err);
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     Py_DECREF(path);
     if (status != COFFER_OK) {
         py_raise(state, &err);
@@ -168,6 +168,6 @@ PyObject *py_copy_tensors(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     const int result = copy_init(state, &job) < 0 ? -1 : copy_run(state, &job);
-    copy_deinit(&job);
+    copy_free(&job);
     return result < 0 ? NULL : Py_NewRef(Py_None);
 }

@@ -62,7 +62,7 @@ typedef struct dlpack_export {
 
 static void dlpack_delete(dlpack_export *export)
 {
-    py_view_deinit(&export->view);
+    py_view_release(&export->view);
     free(export);
 }
 
@@ -77,7 +77,7 @@ static void dlpack_delete_versioned(dlpack_versioned *self)
 }
 
 /* Of a capsule that nobody took: whoever does renames it. */
-static void dlpack_drop(PyObject *capsule)
+static void dlpack_free(PyObject *capsule)
 {
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         dlpack_managed *plain = PyCapsule_GetPointer(capsule, "dltensor");
@@ -115,7 +115,7 @@ PyObject *py_dlpack_capsule(py_view *view, const py_part *part, bool as_bytes, b
     const size_t rank = as_bytes ? 1 : part->rank;
     dlpack_export *export = malloc(sizeof *export + 2 * rank * sizeof(int64_t));
     if (export == NULL) {
-        py_view_deinit(view);
+        py_view_release(view);
         return PyErr_NoMemory();
     }
     export->view = *view;
@@ -127,7 +127,7 @@ PyObject *py_dlpack_capsule(py_view *view, const py_part *part, bool as_bytes, b
     } else {
         export->as.plain = (dlpack_managed){ tensor, export, dlpack_delete_plain };
     }
-    PyObject *capsule = PyCapsule_New(&export->as, versioned ? "dltensor_versioned" : "dltensor", dlpack_drop);
+    PyObject *capsule = PyCapsule_New(&export->as, versioned ? "dltensor_versioned" : "dltensor", dlpack_free);
     if (capsule == NULL) {
         dlpack_delete(export);
     }

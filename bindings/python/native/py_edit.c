@@ -52,7 +52,7 @@ static PyObject *edit_run(const py_state *state, PyObject *path, const coffer_ed
     options->progress = watch.options.progress;
     options->progress_ctx = watch.options.progress_ctx;
     const coffer_status status = coffer_edit_metadata(text, edits, count, options, &way, &err);
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     return status == COFFER_OK ? PyUnicode_FromString(ways[way]) : py_raise(state, &err);
 }
 

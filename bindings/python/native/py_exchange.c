@@ -77,7 +77,7 @@ static void exchange_dealloc(PyObject *object)
     exchange_object *self = (exchange_object *)object;
     coffer_exchange_free(self->exchange);
     while (self->begun > 0) {
-        py_plan_end(PyTuple_GetItem(self->plans, --self->begun));
+        py_plan_release(PyTuple_GetItem(self->plans, --self->begun));
     }
     Py_DECREF(self->plans);
     PyObject_Free(object);
@@ -243,7 +243,7 @@ static PyObject *exchange_run_for(exchange_object *self, exchange_way *way, uint
     options.progress = way->watch.options.progress;
     options.progress_ctx = way->watch.options.progress_ctx;
     const coffer_status status = coffer_exchange_run(self->exchange, &transport, &options, loaded, &err);
-    py_watch_end(&way->watch);
+    py_watch_finish(&way->watch);
     PyObject *list = status == COFFER_OK ? exchange_loaded(way->state, loaded, count) : py_raise(way->state, &err);
     PyMem_Free(loaded);
     return list;
@@ -288,7 +288,7 @@ PyObject *py_refuse_exchange(PyObject *module, PyObject *args)
     const coffer_transport transport = exchange_transport(&way, host);
     py_watch_begin(&way.watch, NULL, 0);
     const coffer_status status = coffer_exchange_refuse(&transport, &why, &err);
-    py_watch_end(&way.watch);
+    py_watch_finish(&way.watch);
     if (status != COFFER_OK) {
         return py_raise(way.state, &err);
     }

@@ -58,7 +58,7 @@ static PyObject *export_run(const py_state *state, export_call *call)
         status =
             coffer_export(model, call->format, PyBytes_AsString(call->output), &call->options, &watch.options, &err);
     }
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     PyObject *told = status == COFFER_OK ? export_told(state, model, &call->options) : py_raise(state, &err);
     coffer_close(model);
     return told;

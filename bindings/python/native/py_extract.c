@@ -10,7 +10,7 @@ typedef struct extract_patterns {
     const char **texts;
 } extract_patterns;
 
-static void extract_patterns_deinit(extract_patterns *patterns)
+static void extract_patterns_free(extract_patterns *patterns)
 {
     PyMem_Free(patterns->texts);
     Py_XDECREF(patterns->given);
@@ -87,7 +87,7 @@ static PyObject *extract_run(const py_state *state, const py_handle *base, const
     if (status == COFFER_OK && folder != NULL) {
         status = coffer_extract_lora_run(extraction, folder, writing, &watch.options, &err);
     }
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     PyObject *told = status == COFFER_OK ? extract_told(extraction, folder == NULL) : py_raise(state, &err);
     coffer_extraction_free(extraction);
     return told;
@@ -132,7 +132,7 @@ PyObject *py_model_extract_lora(PyObject *self, PyObject *args, PyObject *kwargs
                                                  path == NULL ? NULL : PyBytes_AsString(path), progress, threads);
     py_handle_release(other);
     py_handle_release(base);
-    extract_patterns_deinit(&patterns);
+    extract_patterns_free(&patterns);
     Py_XDECREF(path);
     return told;
 }

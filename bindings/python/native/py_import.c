@@ -181,7 +181,7 @@ static PyObject *import_run_opened(const py_state *state, const import_call *cal
         status =
             coffer_import_write(opened->import, PyBytes_AsString(call->output), &call->writing, &watch.options, &err);
     }
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     return status == COFFER_OK ? import_told(state, opened->import, bytes_read) : py_raise(state, &err);
 }
 

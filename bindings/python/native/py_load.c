@@ -81,7 +81,7 @@ static PyObject *load_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     load_object *self = load_allocate(type, plan, window, progress);
     if (self == NULL) {
-        py_plan_end(plan);
+        py_plan_release(plan);
         return NULL;
     }
     coffer_status status = COFFER_OK;
@@ -90,7 +90,7 @@ static PyObject *load_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     Py_END_ALLOW_THREADS if (status != COFFER_OK)
     {
         self->load = NULL;
-        py_plan_end(plan);
+        py_plan_release(plan);
         py_raise(state, &err);
         Py_CLEAR(self);
     }
@@ -133,7 +133,7 @@ static void load_end_unused(load_object *self)
     (void)pthread_mutex_unlock(&self->lock);
     if (load != NULL && self->owner == getpid()) {
         Py_BEGIN_ALLOW_THREADS coffer_load_free(load);
-        Py_END_ALLOW_THREADS py_plan_end(self->plan);
+        Py_END_ALLOW_THREADS py_plan_release(self->plan);
     }
 }
 

@@ -17,10 +17,10 @@ coffer_window *py_window_of(const py_state *state, PyObject *object, bool *faile
 /* An engine by its name. */
 int py_engine_from(const py_state *state, const char *text, coffer_engine *engine);
 
-/* The plan behind a Plan object, borrowed, for a load that begins: it cannot be changed until py_plan_end. NULL and a
+/* The plan behind a Plan object, borrowed, for a load that begins: it cannot be changed until py_plan_release. NULL and a
    TypeError for any other object. */
 const coffer_plan *py_plan_begin(const py_state *state, PyObject *object);
-void py_plan_end(PyObject *object);
+void py_plan_release(PyObject *object);
 /* The Device object of a device that the plan uses, borrowed; NULL: host memory. */
 PyObject *py_plan_device(PyObject *object, const coffer_device *device);
 

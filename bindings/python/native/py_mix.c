@@ -5,7 +5,7 @@
  *   ("lora", ((path, scale), ...), (pattern, ...))
  *   ("average", (Model, ...), weights or None, ((pattern, weights), ...), slerp)      the models but the first
  *
- * Weights are tuples of floats. Everything is copied or kept alive until py_mix_deinit.
+ * Weights are tuples of floats. Everything is copied or kept alive until py_mix_free.
  */
 #include "py_mix.h"
 
@@ -219,7 +219,7 @@ coffer_status py_mix_plan(py_mix *mix, coffer_rewrite **rewrite, const coffer *m
     return coffer_average_plan(rewrite, mix->models, mix->count, &mix->average, options, err);
 }
 
-void py_mix_deinit(py_mix *mix)
+void py_mix_free(py_mix *mix)
 {
     for (size_t i = 0; i < mix->count; i++) {
         if (mix->loras != NULL) {

@@ -24,11 +24,11 @@ typedef struct py_mix {
 
 /* A pattern that is a str, as C has it, kept by the tuple that it is in; NULL and an exception for anything else. */
 const char *py_pattern_text(PyObject *text);
-/* From what Python says; None or NULL for nothing. py_mix_deinit follows in any case. */
+/* From what Python says; None or NULL for nothing. py_mix_free follows in any case. */
 int py_mix_init(const py_state *state, py_mix *mix, PyObject *given);
 /* Plans it, without the GIL. Adapters are opened here, and released after the plan. */
 coffer_status py_mix_plan(py_mix *mix, coffer_rewrite **rewrite, const coffer *model,
                           const coffer_rewrite_options *options, coffer_error *err);
-void py_mix_deinit(py_mix *mix);
+void py_mix_free(py_mix *mix);
 
 #endif

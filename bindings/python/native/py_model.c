@@ -26,7 +26,7 @@ static int model_source_init(model_source *source, PyObject *from)
 }
 
 /* For what did not become a model; of memory that did, the handle takes care. */
-static void model_source_deinit(model_source *source)
+static void model_source_free(model_source *source)
 {
     Py_CLEAR(source->path);
     if (source->is_memory) {
@@ -67,7 +67,7 @@ static coffer_status model_open_source(coffer **model, const model_source *sourc
     } else {
         status = coffer_open_fd(model, source->fd, 0, UINT64_MAX, options, err);
     }
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     return status;
 }
 
@@ -238,7 +238,7 @@ static PyObject *model_open(PyObject *type, PyObject *args, PyObject *kwargs)
         py_handle_set_origin(handle, Py_BuildValue("(OO)", args, kwargs == NULL ? Py_None : kwargs));
     }
     PyObject *model = handle == NULL ? NULL : model_new((PyTypeObject *)type, handle, source.path);
-    model_source_deinit(&source);
+    model_source_free(&source);
     return model;
 }
 

@@ -36,7 +36,7 @@ PyObject *py_model_verify(PyObject *self, PyObject *args, PyObject *kwargs)
         py_watch_begin(&watch, progress, threads);
         const coffer_digest_options options = digest_options(&watch);
         status = coffer_verify(py_handle_model(handle), tensors, choice.count, NULL, &options, &err);
-        py_watch_end(&watch);
+        py_watch_finish(&watch);
         if (status != COFFER_OK) {
             py_raise(state, &err);
         }
@@ -62,7 +62,7 @@ static coffer_digest *digest_all(PyObject *self, py_handle *handle, coffer_algor
     py_watch_begin(&watch, progress, threads);
     const coffer_digest_options options = digest_options(&watch);
     const coffer_status status = coffer_digest_tensors(model, NULL, count, algorithm, digests, &options, &err);
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     if (status != COFFER_OK) {
         py_raise(py_state_of(self), &err);
         PyMem_Free(digests);
@@ -157,7 +157,7 @@ PyObject *py_record_digests(PyObject *module, PyObject *args, PyObject *kwargs)
     options.progress = watch.options.progress;
     options.progress_ctx = watch.options.progress_ctx;
     const coffer_status status = coffer_record_digests(text, algorithm, &options, NULL, &err);
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     Py_DECREF(path);
     return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
 }

@@ -31,7 +31,7 @@ PyObject *py_model_fetch(PyObject *self, PyObject *args, PyObject *kwargs)
         options.threads = threads;
         options.force = force != 0;
         status = coffer_fetch(py_handle_model(handle), tensors, choice.count, path, &options, &err);
-        py_watch_end(&watch);
+        py_watch_finish(&watch);
         if (status != COFFER_OK) {
             py_raise(state, &err);
         }

@@ -50,7 +50,7 @@ int py_choice_init(const py_state *state, py_choice *choice, const py_handle *ha
 static void views_free(py_view *views, size_t count)
 {
     for (size_t i = 0; views != NULL && i < count; i++) {
-        py_view_deinit(&views[i]);
+        py_view_release(&views[i]);
     }
     PyMem_Free(views);
 }
@@ -183,7 +183,7 @@ static PyObject *array_of(const py_state *state, py_handle *handle, py_part *par
 {
     py_view view;
     if (py_view_init(state, &view, handle, part, true) < 0) {
-        py_part_deinit(part);
+        py_part_release(part);
         return NULL;
     }
     PyObject *dtype = py_dtype_name(state, part->tensor);
@@ -193,7 +193,7 @@ static PyObject *array_of(const py_state *state, py_handle *handle, py_part *par
     Py_XDECREF(dtype);
     Py_XDECREF(shape);
     Py_XDECREF(buffer);
-    py_part_deinit(part);
+    py_part_release(part);
     return result;
 }
 

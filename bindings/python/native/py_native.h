@@ -144,7 +144,7 @@ int py_part_slice(const py_state *state, py_part *part, const py_part *whole, Py
 /* The same for an index that means to every framework what it means here: ints and slices, none of which reach beyond the end or go
    backwards, of whole bytes. 1 for any other, without an exception, and then nothing was made. */
 int py_part_slice_plainly(const py_state *state, py_part *part, const py_part *whole, PyObject *index);
-void py_part_deinit(py_part *part);
+void py_part_release(py_part *part);
 const uint64_t *py_part_shape(const py_part *part);
 uint64_t py_part_elements(const py_part *part);
 PyObject *py_shape_tuple(const uint64_t *shape, size_t rank);
@@ -152,7 +152,7 @@ PyObject *py_dtype_name(const py_state *state, const coffer_tensor *tensor);
 
 /* ---- Bytes in memory (py_view.c) ---------------------------------------------------------------------------------- */
 
-/* Memory that holds a tensor's bytes: a place in the map, a copy, or memory of a load. Released by py_view_deinit, without the GIL too. */
+/* Memory that holds a tensor's bytes: a place in the map, a copy, or memory of a load. Released by py_view_release, without the GIL too. */
 typedef struct py_view {
     py_handle *handle; /* when it is in the map */
     void *owned;       /* when it is a copy, of owned_size bytes */
@@ -175,7 +175,7 @@ int py_view_init(const py_state *state, py_view *view, py_handle *handle, const 
    filled, of the pages of its load (NULL: it is one by itself). */
 int py_view_prepare(const py_state *state, py_view *view, py_handle *handle, const py_part *part, bool copy,
                     py_pages *pages, bool *in_map);
-void py_view_deinit(py_view *view);
+void py_view_release(py_view *view);
 /* Below it one thread reads a tensor of a file that is near: another one would have to be started, and the memory is often
    what the last tensor was in, so that no fresh pages take the time. */
 #define PY_ALONE_SIZE ((uint64_t)32 << 20)
@@ -219,7 +219,7 @@ typedef struct py_watch {
 } py_watch;
 
 void py_watch_begin(py_watch *watch, PyObject *progress, unsigned threads);
-void py_watch_end(py_watch *watch);
+void py_watch_finish(py_watch *watch);
 /* A coffer_progress for objects that live longer than one call: it looks for signals, at once. */
 int py_ask_signals(void *ctx, uint64_t done, uint64_t total);
 

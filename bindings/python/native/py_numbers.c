@@ -74,7 +74,7 @@ static int numbers_walk(const py_state *state, const numbers_side *sides, size_t
             visit(ctx, sides, (size_t)count);
         }
     }
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     if (status != COFFER_OK) {
         py_raise(state, &err);
         return -1;

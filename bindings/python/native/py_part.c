@@ -17,7 +17,7 @@ void py_part_whole(py_part *part, const coffer_tensor *tensor)
     part->contiguous = true;
 }
 
-void py_part_deinit(py_part *part)
+void py_part_release(py_part *part)
 {
     PyMem_Free(part->indices);
     PyMem_Free(part->own_shape);
@@ -236,7 +236,7 @@ int py_part_slice(const py_state *state, py_part *part, const py_part *whole, Py
         py_raise(state, &err);
     }
     Py_XDECREF(items);
-    py_part_deinit(part);
+    py_part_release(part);
     return -1;
 }
 

@@ -64,7 +64,7 @@ const coffer_plan *py_plan_begin(const py_state *state, PyObject *object)
     return self->plan;
 }
 
-void py_plan_end(PyObject *object)
+void py_plan_release(PyObject *object)
 {
     ((plan_object *)object)->loads--;
 }
@@ -176,7 +176,7 @@ static PyObject *plan_add_part(PyObject *object, const coffer_tensor *tensor, Py
             ? coffer_plan_add_on(plan, tensor, part.indices, count, target->device, &item, &err)
             : coffer_plan_add(plan, tensor, part.indices, count, target->place, &item, &err);
     if (part.indices != NULL) {
-        py_part_deinit(&part);
+        py_part_release(&part);
     }
     return plan_added(object, status, item, &err);
 }

@@ -51,7 +51,7 @@ void py_watch_begin(py_watch *watch, PyObject *progress, unsigned threads)
     watch->thread = PyEval_SaveThread();
 }
 
-void py_watch_end(py_watch *watch)
+void py_watch_finish(py_watch *watch)
 {
     PyEval_RestoreThread(watch->thread);
 }
@@ -96,7 +96,7 @@ int py_read_targets(const py_state *state, const py_handle *handle, const coffer
     coffer_error err;
     py_watch_begin(&watch, progress, threads);
     const coffer_status status = coffer_read_many(py_handle_model(handle), targets, count, &watch.options, &err);
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     if (status != COFFER_OK) {
         py_raise(state, &err);
         return -1;

@@ -13,7 +13,7 @@ typedef struct rewrite_rules {
     PyObject *given_edits;
 } rewrite_rules;
 
-static void rewrite_rules_deinit(rewrite_rules *rules)
+static void rewrite_rules_free(rewrite_rules *rules)
 {
     PyMem_Free(rules->rules);
     PyMem_Free(rules->edits);
@@ -151,7 +151,7 @@ static PyObject *rewrite_run(const py_state *state, const py_handle *handle, con
     if (status == COFFER_OK) {
         status = (dry_run ? coffer_rewrite_check : coffer_rewrite_run)(rewrite, &watch.options, &err);
     }
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     PyObject *told = status == COFFER_OK ? rewrite_told(rewrite) : py_raise(state, &err);
     coffer_rewrite_free(rewrite);
     return told;
@@ -205,8 +205,8 @@ PyObject *py_model_rewrite(PyObject *self, PyObject *args, PyObject *kwargs)
     py_handle *handle = ready ? py_model_use(self) : NULL;
     PyObject *told = handle == NULL ? NULL : rewrite_run(state, handle, &options, &mix, dry_run, progress, threads);
     py_handle_release(handle);
-    py_mix_deinit(&mix);
-    rewrite_rules_deinit(&rules);
+    py_mix_free(&mix);
+    rewrite_rules_free(&rules);
     Py_XDECREF(path);
     return told;
 }

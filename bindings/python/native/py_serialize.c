@@ -17,7 +17,7 @@ typedef struct serialize_job {
     size_t count; /* of those that hold something */
 } serialize_job;
 
-static void job_deinit(serialize_job *job)
+static void job_free(serialize_job *job)
 {
     for (size_t i = 0; i < job->count; i++) {
         if (job->bodies[i].buffer.obj != NULL) {
@@ -109,7 +109,7 @@ static int job_init(const py_state *state, serialize_job *job, PyObject *entries
     failed = failed || job_check_sizes(state, job) < 0;
     Py_DECREF(list);
     if (failed) {
-        job_deinit(job);
+        job_free(job);
     }
     return failed ? -1 : 0;
 }
@@ -163,7 +163,7 @@ static PyObject *job_to_bytes(const py_state *state, const serialize_job *job)
         status = job_write_file(job, writer, &watch, &err);
     }
     coffer_writer_free(writer);
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     if (status != COFFER_OK) {
         py_raise(state, &err);
         Py_CLEAR(bytes);
@@ -189,7 +189,7 @@ PyObject *py_serialize(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     PyObject *bytes = job_to_bytes(state, &job);
-    job_deinit(&job);
+    job_free(&job);
     return bytes;
 }
 
@@ -207,7 +207,7 @@ static PyObject *job_to_file(const py_state *state, const serialize_job *job, Py
     py_watch_begin(&watch, progress, 0);
     const coffer_status status = job_write_file(job, writer, &watch, &err);
     coffer_writer_free(writer);
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
 }
 
@@ -222,7 +222,7 @@ PyObject *py_serialize_file(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     PyObject *result = job_to_file(state, &job, writing.own[1], &writing.options, writing.progress);
-    job_deinit(&job);
+    job_free(&job);
     return result;
 }
 
@@ -258,7 +258,7 @@ static PyObject *job_to_model(const py_state *state, const serialize_job *job, c
     coffer_error err;
     py_watch_begin(&watch, progress, 0);
     const coffer_status status = job_write_model(job, path, options, &watch, &err);
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     return status == COFFER_OK ? Py_NewRef(Py_None) : py_raise(state, &err);
 }
 
@@ -294,7 +294,7 @@ PyObject *py_serialize_model(PyObject *module, PyObject *args, PyObject *kwargs)
     PyObject *result = NULL;
     if (job_init(state, &job, entries, metadata, &header, COFFER_NO_ALGORITHM) == 0) {
         result = job_to_model(state, &job, PyBytes_AsString(path), &options, progress);
-        job_deinit(&job);
+        job_free(&job);
     }
     Py_DECREF(path);
     return result;

@@ -91,6 +91,6 @@ PyObject *py_lay_out(PyObject *module, PyObject *args)
     Py_XDECREF(layout.slabs);
     Py_XDECREF(layout.of);
     Py_XDECREF(layout.begins);
-    py_plan_end(object);
+    py_plan_release(object);
     return result;
 }

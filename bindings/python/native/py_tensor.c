@@ -39,7 +39,7 @@ PyObject *py_tensor_new_part(const py_state *state, py_handle *handle, py_part *
 {
     tensor_object *self = tensor_allocate(state, handle);
     if (self == NULL) {
-        py_part_deinit(part);
+        py_part_release(part);
     } else {
         self->part = *part;
     }
@@ -49,7 +49,7 @@ PyObject *py_tensor_new_part(const py_state *state, py_handle *handle, py_part *
 static void tensor_free_view(py_view *view)
 {
     if (view != NULL) {
-        py_view_deinit(view);
+        py_view_release(view);
         free(view);
     }
 }
@@ -59,7 +59,7 @@ static void tensor_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     tensor_object *self = (tensor_object *)object;
     tensor_free_view(atomic_load(&self->exported));
-    py_part_deinit(&self->part);
+    py_part_release(&self->part);
     py_handle_release(self->handle);
     PyObject_Free(object);
     Py_DECREF(type);
@@ -407,7 +407,7 @@ static PyObject *tensor_dlpack(PyObject *object, PyObject *args, PyObject *kwarg
                   "access=\"private\", or ask for a copy";
     }
     if (trouble != NULL) {
-        py_view_deinit(&view);
+        py_view_release(&view);
         PyErr_SetString(PyExc_BufferError, trouble);
         return NULL;
     }

@@ -16,7 +16,7 @@ int py_part_read(const py_state *state, const py_handle *handle, const py_part *
     py_watch_begin(&watch, NULL, 0);
     const coffer_status status = coffer_read_slice(py_handle_model(handle), part->tensor, part->indices,
                                                    part->tensor->rank, memory, part->size, &watch.options, &err);
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     if (status != COFFER_OK) {
         py_raise(state, &err);
         return -1;
@@ -44,7 +44,7 @@ static void *view_in_map(const py_state *state, const py_handle *handle, const p
         /* The first call makes the map, which may fault all of it in. */
         data = coffer_data(model, part->tensor, &err);
     }
-    py_watch_end(&watch);
+    py_watch_finish(&watch);
     if (status != COFFER_OK) {
         return py_raise(state, &err);
     }
@@ -97,11 +97,11 @@ int py_view_init(const py_state *state, py_view *view, py_handle *handle, const 
     if (in_map || py_part_read(state, handle, part, view->data) == 0) {
         return 0;
     }
-    py_view_deinit(view);
+    py_view_release(view);
     return -1;
 }
 
-void py_view_deinit(py_view *view)
+void py_view_release(py_view *view)
 {
     py_handle_release(view->handle);
     if (view->owned != NULL) {

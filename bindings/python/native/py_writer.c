@@ -286,7 +286,7 @@ static coffer_writer *writer_begin(writer_object *self, uint64_t *before)
     return writer;
 }
 
-static void writer_end(writer_object *self, uint64_t size)
+static void writer_leave(writer_object *self, uint64_t size)
 {
     (void)pthread_mutex_lock(&self->lock);
     self->writing--;
@@ -309,8 +309,8 @@ static PyObject *writer_write_bytes(PyObject *object, size_t number, uint64_t of
     watch.total = self->total;
     const coffer_status status =
         py_write(&watch, py_write_one, writer, number, offset, data->buf, (uint64_t)data->len, &err);
-    py_watch_end(&watch);
-    writer_end(self, (uint64_t)data->len);
+    py_watch_finish(&watch);
+    writer_leave(self, (uint64_t)data->len);
     if (status != COFFER_OK) {
         return py_raise(py_state_of(object), &err);
     }

@@ -70,7 +70,7 @@ static void tsv_row(cli_output *out, const char *path, bool ok, size_t notes, co
         cli_tsv_raw(out, "");
     }
     cli_tsv_raw(out, err != NULL ? err->message : "");
-    cli_tsv_end(out);
+    cli_tsv_finish(out);
 }
 
 static int show_conforming(cli *app, const cli_file *file, bool strict)

@@ -105,7 +105,7 @@ static int write_export(const exporting *run)
     reading.progress_ctx = &part;
     cli_progress_begin(&progress, run->app, "writing", 0);
     const coffer_status status = coffer_export(run->model, run->format, run->output, &run->options, &reading, &err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status != COFFER_OK) {
         return fail_export(run, &err);
     }

@@ -160,7 +160,7 @@ static int write_import(conversion *run, const coffer_import_write_options *writ
     cli_progress_begin(&progress, run->app, writing->unverified ? "writing" : "writing and comparing",
                        writing->unverified ? bytes : 2 * bytes);
     const coffer_status status = coffer_import_write(run->opened.import, run->output, writing, &reading, &err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status != COFFER_OK) {
         return cli_import_fail(run->app, err.path[0] != '\0' ? err.path : run->path, &err);
     }

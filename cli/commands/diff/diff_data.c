@@ -99,7 +99,7 @@ int diff_compare_data(diff *d)
         run->pieces = pieces;
         cli_progress_begin(&run->progress, d->app, "comparing", bytes);
         cli_parallel(&jobs, count, cli_processors());
-        cli_progress_end(&run->progress);
+        cli_progress_finish(&run->progress);
         code = run->code;
     }
     free(run);

@@ -211,7 +211,7 @@ static coffer_status digest_alike(const against *both, alike *pairs, coffer_erro
         status = coffer_digest_tensors(both->there.model, pairs->there, pairs->count, COFFER_SHA256, pairs->digests[1],
                                        &options, err);
     }
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     return status;
 }
 

@@ -59,7 +59,7 @@ static void verify_recorded(const doctor_folder *folder, const char *name, const
     options.progress = cli_progress_call;
     options.progress_ctx = &part;
     const coffer_status status = coffer_verify(model, NULL, coffer_count(model), NULL, &options, &err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status != COFFER_OK && status != COFFER_ERR_CANCELLED) {
         tell_unsound(folder, name, path, &err);
     }
@@ -156,7 +156,7 @@ static bool read_numbers(const doctor_folder *folder, data_run *run)
         pthread_mutex_init(&run->lock, NULL);
         cli_progress_begin(&run->progress, folder->doctor->app, "reading", sum_of_sizes(run->model));
         cli_parallel(&jobs, count, cli_processors());
-        cli_progress_end(&run->progress);
+        cli_progress_finish(&run->progress);
         pthread_mutex_destroy(&run->lock);
     }
     free(run->found);

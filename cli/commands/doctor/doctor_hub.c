@@ -129,7 +129,7 @@ static void check_digests(hub_run *run, uint64_t size)
     }
     cli_progress_begin(&run->progress, run->folder->doctor->app, "hashing", size);
     cli_parallel(&jobs, run->count, cli_processors());
-    cli_progress_end(&run->progress);
+    cli_progress_finish(&run->progress);
 }
 
 /* Downloads that the Hub's tools have not ended. */

@@ -165,7 +165,7 @@ static doctor_same compare_import(doctor *d, coffer_import *imported, const coff
     reading.progress = cli_progress_call;
     reading.progress_ctx = &part;
     const coffer_status status = coffer_import_verify(imported, model, &reading, &err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     return status == COFFER_OK ? DOCTOR_SAME : status == COFFER_ERR_NOT_EQUAL ? DOCTOR_DIFFERENT : DOCTOR_NOT_COMPARED;
 }
 

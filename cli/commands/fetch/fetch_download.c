@@ -106,7 +106,7 @@ static int download(cli *app, const coffer *model, const char *url, const fetch_
     options.unchanged = &unchanged;
     const coffer_tensor *const *tensors = chosen->all ? NULL : chosen->tensors;
     const coffer_status status = coffer_fetch(model, tensors, chosen->count, folder, &options, &err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status != COFFER_OK) {
         return cli_fail(app, err.path[0] != '\0' ? err.path : url, &err);
     }

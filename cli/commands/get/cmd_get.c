@@ -68,7 +68,7 @@ static int get_tensor(const get_request *request)
         return cli_fail(request->app, request->path, &err);
     }
     const int code = write_view(request, &view);
-    cli_view_close(&view);
+    cli_view_free(&view);
     free(indices);
     return code;
 }

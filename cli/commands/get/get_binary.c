@@ -80,7 +80,7 @@ static coffer_status put_all(const get_request *request, cli_view *view, byte_si
         }
         i += count;
     }
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     return status;
 }
 

@@ -205,7 +205,7 @@ static void hash_all(hash_run *run)
     if (run->app->json) {
         cli_json_close(run->out, ']');
     }
-    cli_progress_end(&run->progress);
+    cli_progress_finish(&run->progress);
 }
 
 /* ---- What is written ---- */

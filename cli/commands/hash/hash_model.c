@@ -38,7 +38,7 @@ static coffer_status digest_content(cli *app, const coffer *model, coffer_algori
     options.progress_ctx = &part;
     cli_progress_begin(&progress, app, "hashing", 0);
     coffer_status status = coffer_digest_tensors(model, NULL, coffer_count(model), algorithm, digests, &options, err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status == COFFER_OK) {
         status = coffer_digest_content(model, digests, algorithm, digest, coffer_algorithm_digest_size(algorithm), err);
     }
@@ -99,7 +99,7 @@ static int record_file(cli *app, const char *path, coffer_algorithm algorithm, c
     }
     cli_progress_begin(&progress, app, "hashing", 0);
     const coffer_status status = coffer_record_digests(path, algorithm, &options, &way, &err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status != COFFER_OK) {
         return cli_fail(app, path, &err);
     }

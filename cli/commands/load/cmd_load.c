@@ -98,7 +98,7 @@ static coffer_status run_load_of(cli *app, const coffer_plan *plan, coffer_windo
     /* Until a tensor comes that was not. */
     report->verified = true;
     status = take_all(load, report, &progress, err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     coffer_load_stats_of(load, &report->stats);
     coffer_load_free(load);
     report->cpu = cli_host_processor_seconds() - before;

@@ -162,7 +162,7 @@ static void tsv_rows(cli_output *out, const ls_selection *selection)
         if (has_files(selection)) {
             cli_tsv_text(out, file_of(selection, tensor));
         }
-        cli_tsv_end(out);
+        cli_tsv_finish(out);
     }
 }
 
@@ -188,7 +188,7 @@ static void tsv_dtypes(cli_output *out, const cli_sums *sums)
         cli_tsv_number(out, sums->shares[i].tensors);
         cli_tsv_number(out, sums->shares[i].elements);
         cli_tsv_number(out, sums->shares[i].bytes);
-        cli_tsv_end(out);
+        cli_tsv_finish(out);
     }
 }
 
@@ -199,7 +199,7 @@ static void show_dtypes(cli *app, const ls_selection *selection)
     for (size_t i = 0; i < selection->count; i++) {
         cli_sums_add(&sums, coffer_at(selection->model, selection->order[i]));
     }
-    cli_sums_close(&sums);
+    cli_sums_finish(&sums);
     if (app->json) {
         cli_json_open(out, '{', true);
         cli_json_key(out, "path");

@@ -286,7 +286,7 @@ static void tsv_map(cli_output *out, const file_map *map)
                        region->tensor != NULL ? region->tensor->name_len : 0);
         cli_tsv_number(out, region->offset);
         cli_tsv_number(out, region->size);
-        cli_tsv_end(out);
+        cli_tsv_finish(out);
     }
 }
 

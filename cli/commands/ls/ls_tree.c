@@ -161,7 +161,7 @@ static void tsv_tree(cli_output *out, const cli_folds *tree, size_t limit)
         cli_tsv_shape(out, tensor->shape, tensor->rank);
         cli_tsv_number(out, coffer_tensor_elements(tensor) * fold->count);
         cli_tsv_number(out, tensor->size * fold->count);
-        cli_tsv_end(out);
+        cli_tsv_finish(out);
     }
 }
 

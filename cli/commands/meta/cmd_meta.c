@@ -115,7 +115,7 @@ static int change_file(changing *run)
     options.progress = tell_rewriting;
     options.progress_ctx = &told;
     const coffer_status status = coffer_edit_metadata(run->path, run->edits, run->count, &options, &way, &err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status != COFFER_OK) {
         return cli_fail(run->app, run->path, &err);
     }
@@ -173,7 +173,7 @@ static int change_files(changing *run, const coffer *model, bool dry_run)
     if (status == COFFER_OK && !dry_run) {
         status = coffer_rewrite_run(rewrite, &read, &err);
     }
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     const int code = status == COFFER_OK ? report_files(run, coffer_rewrite_summarize(rewrite), dry_run)
                                          : cli_fail(run->app, err.path[0] != '\0' ? err.path : run->path, &err);
     coffer_rewrite_free(rewrite);

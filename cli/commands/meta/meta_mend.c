@@ -78,7 +78,7 @@ int meta_mend(cli *app, const cli_arguments *arguments, const coffer_edit_option
     options.progress_ctx = &part;
     cli_progress_begin(&progress, app, "rewriting", 0);
     const coffer_status status = coffer_mend_file(path, &options, dry_run, &mended, &err);
-    cli_progress_end(&progress);
+    cli_progress_finish(&progress);
     if (status != COFFER_OK) {
         return cli_fail(app, path, &err);
     }

@@ -28,7 +28,7 @@ static void show_tsv(cli_output *out, const coffer_table *table)
     for (size_t i = 0; coffer_table_metadata_at(table, i, &pair); i++) {
         cli_tsv_text_n(out, pair.key, pair.key_len);
         cli_tsv_text_n(out, pair.value, pair.value_len);
-        cli_tsv_end(out);
+        cli_tsv_finish(out);
     }
 }
 

@@ -192,7 +192,7 @@ static int write_report(report_request *request)
         code = cli_publish_open(app, &file, request->output);
         code = code == CLI_EXIT_OK ? cli_publish_close(app, &file, write_to(request, file.out)) : code;
     }
-    cli_progress_end(&request->progress);
+    cli_progress_finish(&request->progress);
     return code;
 }
 
@@ -288,7 +288,7 @@ static int run_report(cli *app, const cli_arguments *arguments)
     if (code == CLI_EXIT_OK) {
         code = report_model(&request);
     }
-    report_page_close(&request.page);
+    report_page_free(&request.page);
     free(real);
     return code;
 }

@@ -34,7 +34,7 @@ typedef struct report_page {
 /* Takes the page that the command was built with, or that of a file (NULL: none is named). On failure reports it and
    returns the exit code. Close it in any case. */
 int report_page_open(cli *app, const char *path, report_page *page);
-void report_page_close(report_page *page);
+void report_page_free(report_page *page);
 
 /* ---- report_names.c: what things are called ------------------------------------------------------------------------ */
 

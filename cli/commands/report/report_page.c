@@ -65,7 +65,7 @@ int report_page_open(cli *app, const char *path, report_page *page)
     return CLI_EXIT_OK;
 }
 
-void report_page_close(report_page *page)
+void report_page_free(report_page *page)
 {
     cli_input_free(&page->file);
 }

@@ -113,7 +113,7 @@ static int walk(cli *app, stats_run *run, size_t count, const char *label)
     pthread_mutex_init(&run->lock, NULL);
     cli_progress_begin(&run->progress, app, label, bytes_of(run->report));
     cli_parallel(&jobs, count, cli_processors());
-    cli_progress_end(&run->progress);
+    cli_progress_finish(&run->progress);
     pthread_mutex_destroy(&run->lock);
     return run->status == COFFER_OK ? CLI_EXIT_OK : cli_fail(app, run->report->path, &run->err);
 }

@@ -180,7 +180,7 @@ void stats_show_tsv(cli *app, const stats_report *report)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         cli_tsv_text(out, names[i]);
     }
-    cli_tsv_end(out);
+    cli_tsv_finish(out);
     for (size_t i = 0; i < report->row_count; i++) {
         const stats_row *stats = &report->rows[i];
         char text[CLI_NUMBER_SIZE];
@@ -198,7 +198,7 @@ void stats_show_tsv(cli *app, const stats_report *report)
         for (size_t k = 0; k < 4; k++) {
             cli_tsv_number(out, counts[k]);
         }
-        cli_tsv_end(out);
+        cli_tsv_finish(out);
     }
 }
 

@@ -35,7 +35,7 @@ static void put_row(cli_output *out, const char *path, const coffer_tensor *tens
     }
     cli_tsv_text(out, verdict);
     cli_tsv_raw(out, why);
-    cli_tsv_end(out);
+    cli_tsv_finish(out);
 }
 
 static void put_object(cli_output *out, const char *path, const coffer_tensor *tensor, const char *verdict,

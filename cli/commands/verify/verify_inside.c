@@ -197,6 +197,6 @@ void verify_inside(verify_run *run, const char *path)
             verify_whole(run, path, model);
         }
     }
-    cli_progress_end(&run->progress);
+    cli_progress_finish(&run->progress);
     coffer_close(model);
 }

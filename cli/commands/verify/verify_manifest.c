@@ -284,7 +284,7 @@ static void check_all(manifest_run *m)
     }
     cli_progress_begin(&m->run->progress, m->run->app, "verifying", total);
     cli_parallel(&jobs, m->count, cli_processors());
-    cli_progress_end(&m->run->progress);
+    cli_progress_finish(&m->run->progress);
 }
 
 /* ---- A manifest that is of another folder ---- */

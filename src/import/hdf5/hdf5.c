@@ -222,7 +222,7 @@ coffer_status coffer__hdf5_open(coffer__hdf5 *h, const coffer__input_files *inpu
     return hdf5_superblock(h, err);
 }
 
-void coffer__hdf5_close(coffer__hdf5 *h)
+void coffer__hdf5_free(coffer__hdf5 *h)
 {
     coffer__free_array(h->allocator, h->blocks, HDF5_SLOTS, HDF5_BLOCK);
     coffer__free_array(h->allocator, h->tags, HDF5_SLOTS, sizeof *h->tags);

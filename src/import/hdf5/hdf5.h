@@ -127,11 +127,11 @@ typedef coffer_status coffer__hdf5_look(void *ctx, unsigned type, const uint8_t 
 
 /* Whether a file begins as one does. */
 bool coffer__hdf5_is(const uint8_t *head, size_t head_size);
-/* Opens what is in bytes [start, start + size) of a file: COFFER_ERR_UNSUPPORTED, COFFER_ERR_ARCHIVE. coffer__hdf5_close
+/* Opens what is in bytes [start, start + size) of a file: COFFER_ERR_UNSUPPORTED, COFFER_ERR_ARCHIVE. coffer__hdf5_free
    follows also after a failure. */
 coffer_status coffer__hdf5_open(coffer__hdf5 *h, const coffer__input_files *input, uint32_t file, uint64_t file_size,
                                 uint64_t start, uint64_t size, const coffer_allocator *allocator, coffer_error *err);
-void coffer__hdf5_close(coffer__hdf5 *h);
+void coffer__hdf5_free(coffer__hdf5 *h);
 /* Finds all objects: fills the nodes. COFFER_ERR_UNSUPPORTED for links that are not followed. */
 coffer_status coffer__hdf5_walk(coffer__hdf5 *h, coffer_error *err);
 /* The path of a node, without a NUL. */

@@ -502,7 +502,7 @@ coffer_status coffer__keras_read(coffer__keras *keras, uint32_t file, uint64_t f
     if (status == COFFER_OK) {
         status = keras_read_nodes(reading, err);
     }
-    coffer__hdf5_close(&reading->h);
+    coffer__hdf5_free(&reading->h);
     coffer__free_array(keras->plan->allocator, reading, 1, sizeof *reading);
     return status;
 }

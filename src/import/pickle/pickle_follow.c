@@ -403,7 +403,7 @@ static coffer_status follow_argument_of(follower *f, const follow_row *row)
 }
 
 /* Values leave the stack; of what comes into the upper 64 nothing is known. */
-static void follow_drop(follower *f, uint32_t count)
+static void follow_discard(follower *f, uint32_t count)
 {
     f->texts = count >= 64 ? UINT64_MAX : count > 0 ? f->texts >> count | ~(UINT64_MAX >> count) : f->texts;
 }
@@ -419,7 +419,7 @@ static coffer_status follow_pop_mark(follower *f)
     if (f->mark_count == 0) {
         return follow_fails(f);
     }
-    follow_drop(f, f->depth);
+    follow_discard(f, f->depth);
     f->depth = f->marks[--f->mark_count];
     return COFFER_OK;
 }
@@ -468,7 +468,7 @@ static coffer_status follow_effect_of(follower *f, const follow_row *row)
         if (f->depth == 0) {
             return follow_pop_mark(f);
         }
-        follow_drop(f, 1);
+        follow_discard(f, 1);
         f->depth--;
         return COFFER_OK;
     case FOLLOW_DUP:
@@ -540,7 +540,7 @@ static coffer_status follow_step(follower *f)
     if (status != COFFER_OK || f->ended) {
         return status;
     }
-    follow_drop(f, row->drops);
+    follow_discard(f, row->drops);
     f->depth -= row->drops;
     if (row->gives != FOLLOW_GIVES_NONE) {
         follow_push(f, row->gives == FOLLOW_GIVES_TEXT);

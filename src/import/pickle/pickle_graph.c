@@ -57,7 +57,7 @@ coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *poo
 
 /* The budget does not get the bytes back: it bounds all that a run ever takes, and a run takes nothing after
    this. */
-void coffer__pickle_release(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size)
+void coffer__pickle_pool_free(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size)
 {
     coffer__free(&p->allocator, pool->items, pool->capacity * item_size);
     memset(pool, 0, sizeof *pool);

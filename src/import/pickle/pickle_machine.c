@@ -250,9 +250,9 @@ coffer_status coffer__pickle_run(coffer__pickle **pickle, const coffer__pickle_b
     coffer__free(allocator, p->window, p->window_capacity);
     p->window = NULL;
     p->err = NULL;
-    coffer__pickle_release(p, &p->stack, sizeof(coffer__value));
-    coffer__pickle_release(p, &p->marks, sizeof(uint32_t));
-    coffer__pickle_release(p, &p->memo, sizeof(uint32_t));
+    coffer__pickle_pool_free(p, &p->stack, sizeof(coffer__value));
+    coffer__pickle_pool_free(p, &p->marks, sizeof(uint32_t));
+    coffer__pickle_pool_free(p, &p->memo, sizeof(uint32_t));
     return status;
 }
 
@@ -263,12 +263,12 @@ void coffer__pickle_free(coffer__pickle *pickle)
         return;
     }
     const coffer_allocator allocator = pickle->allocator;
-    coffer__pickle_release(pickle, &pickle->nodes, sizeof(coffer__node));
-    coffer__pickle_release(pickle, &pickle->links, sizeof(coffer__pickle_link));
-    coffer__pickle_release(pickle, &pickle->texts, 1);
-    coffer__pickle_release(pickle, &pickle->stack, sizeof(coffer__value));
-    coffer__pickle_release(pickle, &pickle->marks, sizeof(uint32_t));
-    coffer__pickle_release(pickle, &pickle->memo, sizeof(uint32_t));
+    coffer__pickle_pool_free(pickle, &pickle->nodes, sizeof(coffer__node));
+    coffer__pickle_pool_free(pickle, &pickle->links, sizeof(coffer__pickle_link));
+    coffer__pickle_pool_free(pickle, &pickle->texts, 1);
+    coffer__pickle_pool_free(pickle, &pickle->stack, sizeof(coffer__value));
+    coffer__pickle_pool_free(pickle, &pickle->marks, sizeof(uint32_t));
+    coffer__pickle_pool_free(pickle, &pickle->memo, sizeof(uint32_t));
     coffer__free(&allocator, pickle->window, pickle->window_capacity);
     coffer__free(&allocator, pickle, sizeof *pickle);
 }

@@ -78,7 +78,7 @@ coffer_status coffer__pickle_begin(coffer__pickle **pickle, const coffer__pickle
 coffer_status coffer__pickle_fail(const coffer__pickle *p, const char *what);
 /* Space for `more` items of `item_size` bytes; COFFER_ERR_MEMORY beyond the budget. */
 coffer_status coffer__pickle_reserve(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size, size_t more);
-void coffer__pickle_release(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size);
+void coffer__pickle_pool_free(coffer__pickle *p, coffer__pickle_pool *pool, size_t item_size);
 /* A node of the opcode that is being run. The pointer is valid until the next one is made. */
 coffer_status coffer__pickle_make(coffer__pickle *p, coffer__value_kind kind, coffer__value *value,
                                   coffer__node **node);

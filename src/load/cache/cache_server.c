@@ -364,7 +364,7 @@ void coffer_keeper_state(coffer_keeper *keeper, uint64_t *bytes, uint64_t *attac
 }
 
 /* A map is left only where making the keeper failed in the middle; unmapping nothing does nothing. */
-static void keep_file_end(const keep_file *file)
+static void keep_file_close(const keep_file *file)
 {
     coffer__os_unmap(&file->map);
     if (file->listener >= 0) {
@@ -383,11 +383,11 @@ void coffer_keeper_free(coffer_keeper *keeper)
         return;
     }
     if (keeper->answers) {
-        coffer__os_answer_end(keeper->files[0].listener);
-        (void)coffer__thread_pool_end(&keeper->thread_pool);
+        coffer__os_answer_stop(keeper->files[0].listener);
+        (void)coffer__thread_pool_finish(&keeper->thread_pool);
     }
     for (size_t i = 0; i < keeper->count; i++) {
-        keep_file_end(&keeper->files[i]);
+        keep_file_close(&keeper->files[i]);
     }
     if (keeper->callers >= 0) {
         (void)coffer__os_close(keeper->callers);

@@ -95,7 +95,7 @@ coffer_status coffer__kept_find(coffer__kept **kept, const coffer *model, const 
     return COFFER_OK;
 }
 
-void coffer__kept_end(coffer__kept *kept)
+void coffer__kept_close(coffer__kept *kept)
 {
     if (kept != NULL) {
         const coffer_allocator allocator = kept->allocator;

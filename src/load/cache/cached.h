@@ -29,6 +29,6 @@ void coffer__kept_name(char name[COFFER__KEPT_NAME], const coffer__os_info *info
 coffer_status coffer__kept_find(coffer__kept **kept, const coffer *model, const coffer_allocator *allocator,
                                 coffer_error *err);
 /* When no chunk source uses it any more. NULL is allowed. */
-void coffer__kept_end(coffer__kept *kept);
+void coffer__kept_close(coffer__kept *kept);
 
 #endif

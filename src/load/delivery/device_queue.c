@@ -98,7 +98,7 @@ void coffer__device_queue_close(coffer__device_queue *device_queue)
             device->ops->mark_free(device, device_queue->marks[i]);
         }
         if (device_queue->registered) {
-            device->ops->forget_host(device, device_queue->pieces);
+            device->ops->unpin_host(device, device_queue->pieces);
         }
         device->ops->leave(device, &visit);
     }

@@ -172,7 +172,7 @@ static coffer__stretch *stretch_of_map(const coffer__byte_source *source, uint64
 /* A device that cannot be entered any more has lost its memory with everything else. A piece of the heap lies
    within its block, so the block is what is freed. The handle of the device is closed after the memory is given
    back, which needs it open. */
-static void stretch_release(const coffer__stretch *stretch)
+static void stretch_free(const coffer__stretch *stretch)
 {
     if (stretch->map.base != NULL) {
         coffer__os_unmap(&stretch->map);
@@ -187,7 +187,7 @@ static void stretch_release(const coffer__stretch *stretch)
         coffer__os_pages_free((void *)(uintptr_t)stretch->base, (size_t)stretch->size);
         return;
     }
-    coffer_device_release(stretch->device, stretch->base, stretch->size);
+    coffer_device_memory_free(stretch->device, stretch->base, stretch->size);
     coffer_device_close(stretch->device);
 }
 
@@ -196,7 +196,7 @@ static void stretch_release(const coffer__stretch *stretch)
 static void stretch_leave(coffer__stretch *stretch)
 {
     if (stretch != NULL && atomic_fetch_sub_explicit(&stretch->users, 1, memory_order_acq_rel) == 1) {
-        stretch_release(stretch);
+        stretch_free(stretch);
         coffer__free(coffer_libc_allocator(), stretch, stretch->block_size);
     }
 }
@@ -371,7 +371,7 @@ static coffer_status store_pack(coffer__store *store, uint64_t size, coffer__spo
     const uint64_t alignment = store_limits_of(store)->alignment;
     coffer_status status = COFFER_OK;
     if (store->open == NULL || size > STORE_PACK - store->used) {
-        coffer__store_end(store);
+        coffer__store_release(store);
         status = stretch_new(&store->open, store->device, STORE_PACK, 0, err);
     }
     if (status != COFFER_OK) {
@@ -401,7 +401,7 @@ coffer_status coffer__store_row(coffer__store *store, const coffer_plan *plan, c
 }
 
 /* The items that were packed there keep the stretch alive. */
-void coffer__store_end(coffer__store *store)
+void coffer__store_release(coffer__store *store)
 {
     stretch_leave(store->open);
     store->open = NULL;

@@ -49,6 +49,6 @@ bool coffer__memory_is_map(const coffer_memory *memory);
 size_t coffer__store_together(const coffer__store *store, const coffer_plan *plan, const uint32_t *items, size_t count,
                               uint64_t most);
 /* Lets go of what is open. */
-void coffer__store_end(coffer__store *store);
+void coffer__store_release(coffer__store *store);
 
 #endif

@@ -78,7 +78,7 @@ static coffer_status exchange_places(exchange_run *run, coffer_error *err)
             .item = i, .tensor = item->tensor, .address = spot.address, .size = item->size, .memory = spot.memory
         };
     }
-    coffer__store_end(&store);
+    coffer__store_release(&store);
     return status;
 }
 
@@ -185,10 +185,10 @@ static coffer_status exchange_rounds_run(exchange_run *run, coffer_error *err)
     return coffer__mail_carry(&run->mail, status, err);
 }
 
-static void exchange_run_end(exchange_run *run, coffer_status status)
+static void exchange_run_free(exchange_run *run, coffer_status status)
 {
     for (int i = 0; i < 2; i++) {
-        coffer__lane_end(&run->lanes[i]);
+        coffer__lane_close(&run->lanes[i]);
     }
     if (run->own_window) {
         coffer_window_free(run->window);
@@ -223,8 +223,8 @@ coffer_status coffer_exchange_run(const coffer_exchange *exchange, const coffer_
     if (status == COFFER_OK) {
         status = exchange_rounds_run(&run, &failure);
     }
-    exchange_run_end(&run, status);
-    coffer__mail_end(&run.mail);
+    exchange_run_free(&run, status);
+    coffer__mail_free(&run.mail);
     if (status != COFFER_OK && err != NULL) {
         *err = failure;
     }
@@ -248,6 +248,6 @@ coffer_status coffer_exchange_refuse(const coffer_transport *transport, const co
         coffer__mail_address(&mail, NULL, 0);
         (void)coffer__mail_carry(&mail, failure.code, &failure);
     }
-    coffer__mail_end(&mail);
+    coffer__mail_free(&mail);
     return status;
 }

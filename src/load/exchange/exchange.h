@@ -84,9 +84,9 @@ typedef struct coffer__lane {
     coffer_error err;
 } coffer__lane;
 
-/* Ends with coffer__lane_end, in any case. */
+/* Ends with coffer__lane_close, in any case. */
 coffer_status coffer__lane_begin(coffer__lane *lane, const coffer_exchange *exchange, uint32_t host, coffer_error *err);
-void coffer__lane_end(coffer__lane *lane);
+void coffer__lane_close(coffer__lane *lane);
 /* Begins to read what `host` reads in a round. What goes wrong is told by coffer__lane_wait. */
 void coffer__lane_start(coffer__lane *lane, uint64_t round, uint32_t host, coffer_window *window);
 /* Waits for it. */
@@ -117,12 +117,12 @@ typedef struct coffer__mail {
     uint64_t call;   /* how many calls of the transport were before */
 } coffer__mail;
 
-/* Mail with space for messages in which hosts only say how they are. Ends with coffer__mail_end, in any case. */
+/* Mail with space for messages in which hosts only say how they are. Ends with coffer__mail_free, in any case. */
 coffer_status coffer__mail_begin(coffer__mail *mail, const coffer_transport *transport, uint64_t number,
                                  const coffer_allocator *allocator, coffer_error *err);
 /* Makes space for those of all rounds. */
 coffer_status coffer__mail_reserve(coffer__mail *mail, const coffer_exchange *exchange, coffer_error *err);
-void coffer__mail_end(coffer__mail *mail);
+void coffer__mail_free(coffer__mail *mail);
 /* Sets where the next messages lie: those of a round, or, with exchange NULL, those that only say how hosts are. */
 void coffer__mail_address(coffer__mail *mail, const coffer_exchange *exchange, uint64_t round);
 /* Sends and receives, with `status` and *err as how this host is. Fails when any host has failed: with the own failure,

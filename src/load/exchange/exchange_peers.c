@@ -116,7 +116,7 @@ coffer_status coffer__mail_reserve(coffer__mail *mail, const coffer_exchange *ex
     return peers_grow(mail, most, err);
 }
 
-void coffer__mail_end(coffer__mail *mail)
+void coffer__mail_free(coffer__mail *mail)
 {
     coffer__free_array(mail->allocator, mail->sizes, mail->transport->world, 4 * sizeof *mail->sizes);
     coffer_buffer_free(mail->send, (size_t)mail->capacity);

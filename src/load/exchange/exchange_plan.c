@@ -172,8 +172,8 @@ static coffer_status exchange_cut(coffer_exchange *exchange, uint64_t memory, co
             status = exchange_add_piece(exchange, &chunk, err);
         }
     }
-    coffer__chunk_end(&chunk, &exchange->allocator);
-    coffer__schedule_end(&schedule);
+    coffer__chunk_free(&chunk, &exchange->allocator);
+    coffer__schedule_free(&schedule);
     return status;
 }
 
@@ -300,7 +300,7 @@ static uint64_t exchange_fold_row(uint64_t number, const coffer__nest *nest)
         const coffer__nest_dim *dim = &nest->dims[i - 1];
         coffer__nest_push(&plain, dim->count, (int64_t)dim->from, (int64_t)dim->from);
     }
-    coffer__nest_end(&plain);
+    coffer__nest_finish(&plain);
     number = exchange_fold(exchange_fold(number, plain.reach.begin), plain.width);
     for (uint32_t i = 0; i < plain.rank; i++) {
         number = exchange_fold(exchange_fold(number, dims[i].count), dims[i].from);

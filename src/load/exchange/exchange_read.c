@@ -44,7 +44,7 @@ coffer_status coffer__lane_begin(coffer__lane *lane, const coffer_exchange *exch
                                               "no memory for the %z that a host reads in a round", exchange->lane_size);
 }
 
-void coffer__lane_end(coffer__lane *lane)
+void coffer__lane_close(coffer__lane *lane)
 {
     if (lane->exchange == NULL) {
         return;

@@ -136,7 +136,7 @@ void coffer__share_pass(coffer__share *share, uint32_t cell, uint32_t buffer)
 {
     coffer__os_mutex_lock(&share->mutex);
     if (buffer != COFFER__SHARE_NOBODY) {
-        coffer__share_let_go(&share->table, share->me, share->marks, buffer);
+        coffer__share_release(&share->table, share->me, share->marks, buffer);
         coffer__share_step(share, "let go");
     }
     if (cell < share->cell_count) {
@@ -157,7 +157,7 @@ bool coffer__share_claim_next(coffer__share *share, coffer__share_claim *claim)
         return false;
     }
     if (claim->abandoned != COFFER__SHARE_NOBODY) {
-        coffer__os_shared_drop(share->fd, share->table.bytes_from + claim->abandoned * COFFER__CELL, COFFER__CELL);
+        coffer__os_shared_discard(share->fd, share->table.bytes_from + claim->abandoned * COFFER__CELL, COFFER__CELL);
     }
     coffer__share_beat(share);
     coffer__share_step(share, "claim");
@@ -174,7 +174,7 @@ void coffer__share_bring(coffer__share *share, const coffer__share_claim *claim)
     coffer__share_step(share, "brought");
 }
 
-void coffer__share_drop(coffer__share *share, const coffer__share_claim *claim)
+void coffer__share_release_claim(coffer__share *share, const coffer__share_claim *claim)
 {
     coffer__share_give_up(&share->table, share->me, claim);
     coffer__share_step(share, "drop");

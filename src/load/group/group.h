@@ -99,7 +99,7 @@ void coffer__share_pass(coffer__share *share, uint32_t cell, uint32_t buffer);
 bool coffer__share_claim_next(coffer__share *share, coffer__share_claim *claim);
 /* The bytes of a claim are in the buffer. */
 void coffer__share_bring(coffer__share *share, const coffer__share_claim *claim);
-void coffer__share_drop(coffer__share *share, const coffer__share_claim *claim);
+void coffer__share_release_claim(coffer__share *share, const coffer__share_claim *claim);
 
 /* What coffer__share_wait compares with; to be asked before looking. */
 uint32_t coffer__share_seen(const coffer__share *share);

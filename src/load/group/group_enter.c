@@ -228,7 +228,7 @@ static share_outcome share_session(share_entry *entry, unsigned session)
 static void share_free(coffer__share *share)
 {
     coffer_allocator allocator = share->allocator;
-    coffer__os_mutex_deinit(&share->mutex);
+    coffer__os_mutex_close(&share->mutex);
     coffer__free_array(&allocator, share->cells, share->cell_count, 1);
     coffer__free(&allocator, share, sizeof *share);
 }
@@ -311,7 +311,7 @@ static void share_clear_marks(coffer__share *share)
 {
     for (uint32_t i = 0; i < share->table.is.buffers; i++) {
         while (share->marks[i] > 0) {
-            coffer__share_let_go(&share->table, share->me, share->marks, i);
+            coffer__share_release(&share->table, share->me, share->marks, i);
         }
     }
 }

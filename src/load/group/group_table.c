@@ -432,12 +432,12 @@ static bool share_hold(const coffer__share_table *table, uint32_t me, uint32_t c
         coffer__share_state_of(table, me) == COFFER__SHARE_IN) {
         return true;
     }
-    coffer__share_let_go(table, me, marks, buffer);
+    coffer__share_release(table, me, marks, buffer);
     return false;
 }
 
 /* The last thread of this process that holds the buffer clears the mark for all of them. */
-void coffer__share_let_go(const coffer__share_table *table, uint32_t me, uint32_t *marks, uint32_t buffer)
+void coffer__share_release(const coffer__share_table *table, uint32_t me, uint32_t *marks, uint32_t buffer)
 {
     marks[buffer]--;
     if (marks[buffer] == 0) {
@@ -468,7 +468,7 @@ coffer__share_view_of coffer__share_look(const coffer__share_table *table, uint3
         return COFFER__SHARE_GONE;
     }
     if ((blocks & ~atomic_load(&table->have[*buffer])) != 0) {
-        coffer__share_let_go(table, me, marks, *buffer);
+        coffer__share_release(table, me, marks, *buffer);
         return COFFER__SHARE_GONE;
     }
     return COFFER__SHARE_HERE;

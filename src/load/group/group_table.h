@@ -191,7 +191,7 @@ bool coffer__share_finish(const coffer__share_table *table, uint32_t me, const c
 void coffer__share_give_up(const coffer__share_table *table, uint32_t me, const coffer__share_claim *claim);
 
 typedef enum coffer__share_view_of {
-    COFFER__SHARE_HERE,   /* *buffer has the bytes, and is held: coffer__share_let_go */
+    COFFER__SHARE_HERE,   /* *buffer has the bytes, and is held: coffer__share_release */
     COFFER__SHARE_COMING, /* nobody has read it yet */
     COFFER__SHARE_GONE    /* this rank has to read it by itself */
 } coffer__share_view_of;
@@ -200,7 +200,7 @@ typedef enum coffer__share_view_of {
    is counted up here. */
 coffer__share_view_of coffer__share_look(const coffer__share_table *table, uint32_t me, uint32_t cell, uint32_t blocks,
                                          uint32_t *marks, uint32_t *buffer, uint32_t *blamed);
-void coffer__share_let_go(const coffer__share_table *table, uint32_t me, uint32_t *marks, uint32_t buffer);
+void coffer__share_release(const coffer__share_table *table, uint32_t me, uint32_t *marks, uint32_t buffer);
 
 /* ---- everybody --------------------------------------------------------------------------------------------------- */
 

@@ -197,7 +197,7 @@ static coffer_status load_plan_slice(coffer_plan *plan, const coffer__load_item 
     } else {
         load_plan_strided(&nest, box, item, item_size, strides);
     }
-    coffer__nest_end(&nest);
+    coffer__nest_finish(&nest);
     return load_plan_row(plan, &nest, err);
 }
 
@@ -457,7 +457,7 @@ static coffer_status load_plan_split_rows(coffer_plan *plan, const coffer__load_
             load_plan_split_strided(&nest, item, split, count, strides);
         }
         if (count > 0) {
-            coffer__nest_end(&nest);
+            coffer__nest_finish(&nest);
             status = load_plan_row(plan, &nest, err);
         }
         entry += split->parts[i];

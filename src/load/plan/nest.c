@@ -3,7 +3,7 @@
 
 /* ---- making one -------------------------------------------------------------------------------------------------- */
 
-/* The reach ends where it begins until coffer__nest_end knows better. */
+/* The reach ends where it begins until coffer__nest_finish knows better. */
 void coffer__nest_begin(coffer__nest *nest, coffer__nest_dim *dims, uint64_t begin, uint64_t width, uint64_t to)
 {
     *nest = (coffer__nest){ .reach = { begin, begin }, .width = width, .to = to, .dims = dims };
@@ -44,7 +44,7 @@ void coffer__nest_push(coffer__nest *nest, uint64_t count, int64_t from, int64_t
 
 /* Loops were pushed the innermost first and are walked the outermost first. The reach can be computed only now,
    when all loops are known. */
-void coffer__nest_end(coffer__nest *nest)
+void coffer__nest_finish(coffer__nest *nest)
 {
     uint64_t last = nest->reach.begin;
     for (uint32_t i = 0; i < nest->rank / 2; i++) {

@@ -47,7 +47,7 @@ void coffer__nest_begin(coffer__nest *nest, coffer__nest_dim *dims, uint64_t beg
    instead. There must be space for another loop. */
 void coffer__nest_push(coffer__nest *nest, uint64_t count, int64_t from, int64_t to);
 /* Ends a nest that was pushed: the outermost loop first, and its reach. */
-void coffer__nest_end(coffer__nest *nest);
+void coffer__nest_finish(coffer__nest *nest);
 
 /* ---- looking at one ---------------------------------------------------------------------------------------------- */
 

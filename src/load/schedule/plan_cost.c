@@ -37,7 +37,7 @@ static coffer_status cost_chunks(coffer__schedule *schedule, coffer_plan_cost *c
         cost_add(cost, &chunk);
         status = coffer__schedule_next(schedule, &chunk, &over, err);
     }
-    coffer__chunk_end(&chunk, schedule->allocator);
+    coffer__chunk_free(&chunk, schedule->allocator);
     return status;
 }
 
@@ -59,7 +59,7 @@ coffer_status coffer_plan_cost_of(const coffer_plan *plan, size_t shard, coffer_
         cost_items(&schedule, shard, &sum);
         status = cost_chunks(&schedule, &sum, err);
     }
-    coffer__schedule_end(&schedule);
+    coffer__schedule_free(&schedule);
     if (status == COFFER_OK) {
         memcpy(cost, &sum, sum.struct_size);
     }

@@ -65,7 +65,7 @@ coffer_status coffer__schedule_begin(coffer__schedule *schedule, const coffer_pl
     return COFFER_OK;
 }
 
-void coffer__schedule_end(coffer__schedule *schedule)
+void coffer__schedule_free(coffer__schedule *schedule)
 {
     const coffer_allocator *allocator = schedule->allocator;
     if (schedule->plan == NULL) {
@@ -168,7 +168,7 @@ static coffer_status schedule_gather(coffer__schedule *schedule, coffer__sweep *
 
 /* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
-void coffer__chunk_end(coffer__chunk *chunk, const coffer_allocator *allocator)
+void coffer__chunk_free(coffer__chunk *chunk, const coffer_allocator *allocator)
 {
     coffer__free(allocator, chunk->spans, chunk->span_capacity * sizeof *chunk->spans);
     coffer__free(allocator, chunk->parts, chunk->part_capacity * sizeof *chunk->parts);

@@ -55,15 +55,15 @@ typedef struct coffer__schedule {
     uint64_t cell; /* bytes of a cell: COFFER__CELL, or a smaller power of two */
 } coffer__schedule;
 
-/* Ends with coffer__schedule_end in any case. `admit` is the caller's to set. */
+/* Ends with coffer__schedule_free in any case. `admit` is the caller's to set. */
 coffer_status coffer__schedule_begin(coffer__schedule *schedule, const coffer_plan *plan, coffer_load_order order,
                                      const coffer_allocator *allocator, coffer_error *err);
-void coffer__schedule_end(coffer__schedule *schedule);
+void coffer__schedule_free(coffer__schedule *schedule);
 /* Makes an item one of the next to be read, if it was not begun. */
 void coffer__schedule_want(coffer__schedule *schedule, uint32_t item);
 /* Fills the next chunk. *over becomes true when there is none left. COFFER_NEED_MORE when the next item has to wait. */
 coffer_status coffer__schedule_next(coffer__schedule *schedule, coffer__chunk *chunk, bool *over, coffer_error *err);
 /* Frees the lists of a chunk. */
-void coffer__chunk_end(coffer__chunk *chunk, const coffer_allocator *allocator);
+void coffer__chunk_free(coffer__chunk *chunk, const coffer_allocator *allocator);
 
 #endif

@@ -106,7 +106,7 @@ coffer_status coffer__file_readers_new(coffer__file_readers **file_readers, cons
 static void file_readers_close(const coffer__file_readers *file_readers, file_readers_entry *entry)
 {
     if (file_readers->cufile != NULL) {
-        coffer__cufile_forget(file_readers->cufile, &entry->file);
+        coffer__cufile_file_close(file_readers->cufile, &entry->file);
     }
     coffer__file_reader_close(&entry->file_reader);
 }
@@ -123,7 +123,7 @@ void coffer__file_readers_free(coffer__file_readers *file_readers)
         }
     }
     coffer__cufile_close(file_readers->cufile);
-    coffer__os_mutex_deinit(&file_readers->mutex);
+    coffer__os_mutex_close(&file_readers->mutex);
     const coffer_allocator allocator = file_readers->allocator;
     coffer__free_array(&allocator, file_readers->entries, file_readers->count, sizeof *file_readers->entries);
     coffer__free(&allocator, file_readers, sizeof *file_readers);

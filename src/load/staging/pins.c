@@ -53,13 +53,13 @@ coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, const 
 }
 
 /* A device that is lost has forgotten everything by itself; only the handle is given back then. */
-void coffer__pins_end(coffer__pins *pins, const coffer_allocator *allocator)
+void coffer__pins_release(coffer__pins *pins, const coffer_allocator *allocator)
 {
     coffer__device_visit visit;
     for (size_t i = 0; i < pins->count; i++) {
         const coffer__pin *pin = &pins->items[i];
         if (pin->mine && coffer__device_enter_to_release(pin->device, &visit)) {
-            pin->device->ops->forget_host(pin->device, (void *)pin->memory);
+            pin->device->ops->unpin_host(pin->device, (void *)pin->memory);
             pin->device->ops->leave(pin->device, &visit);
         }
         coffer_device_close(pin->device);

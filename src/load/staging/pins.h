@@ -27,6 +27,6 @@ typedef struct coffer__pins {
 coffer_status coffer__pins_add(coffer__pins *pins, coffer_device *device, const void *memory, size_t size,
                                const coffer_allocator *allocator, coffer_error *err);
 /* Forgets all of it, before the memory goes. No copy from it is in progress. */
-void coffer__pins_end(coffer__pins *pins, const coffer_allocator *allocator);
+void coffer__pins_release(coffer__pins *pins, const coffer_allocator *allocator);
 
 #endif

@@ -49,7 +49,7 @@ static coffer_status window_set_up(coffer_window *window, coffer_error *err)
     if (os_error == 0) {
         os_error = coffer__os_condition_init(&window->changed);
         if (os_error != 0) {
-            coffer__os_mutex_deinit(&window->mutex);
+            coffer__os_mutex_close(&window->mutex);
         }
     }
     return os_error == 0 ? COFFER_OK : coffer__errno_status(err, "make a mutex", NULL, os_error);
@@ -59,7 +59,7 @@ static coffer_status window_set_up(coffer_window *window, coffer_error *err)
    gone would stay in the driver. */
 static void window_free_slots(coffer_window *window)
 {
-    coffer__pins_end(&window->pins, &window->allocator);
+    coffer__pins_release(&window->pins, &window->allocator);
     if (window->slots != NULL) {
         coffer__os_pages_free(window->slots, window->slot_count * (size_t)COFFER__CELL);
     }
@@ -108,8 +108,8 @@ coffer_status coffer_window_new(coffer_window **window, const coffer_window_opti
 void coffer_window_free(coffer_window *window)
 {
     if (window != NULL) {
-        coffer__os_condition_deinit(&window->changed);
-        coffer__os_mutex_deinit(&window->mutex);
+        coffer__os_condition_close(&window->changed);
+        coffer__os_mutex_close(&window->mutex);
         window_release(window);
     }
 }

@@ -114,7 +114,7 @@ void coffer__os_shared_huge(const coffer__os_map *map, uint64_t offset, uint64_t
 
 /* The memory keeps its size, which is sealed, and reads as zeros there. It is only a saving, so a failure is nobody's
    concern. */
-void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size)
+void coffer__os_shared_discard(int fd, uint64_t offset, uint64_t size)
 {
     (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
 }
@@ -256,7 +256,7 @@ int coffer__os_answer_all(int listener, int fd, uint32_t *given)
 /* Closing would not do: a thread that waits for the listener would sleep on, and the number of the descriptor could
    be another file's when it wakes. A listener that was shut down is ready, with EPOLLHUP, for all who wait or will
    wait. */
-void coffer__os_answer_end(int listener)
+void coffer__os_answer_stop(int listener)
 {
     (void)shutdown(listener, SHUT_RDWR);
 }

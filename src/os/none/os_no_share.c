@@ -45,7 +45,7 @@ void coffer__os_shared_huge(const coffer__os_map *map, uint64_t offset, uint64_t
     (void)size;
 }
 
-void coffer__os_shared_drop(int fd, uint64_t offset, uint64_t size)
+void coffer__os_shared_discard(int fd, uint64_t offset, uint64_t size)
 {
     (void)fd;
     (void)offset;
@@ -67,7 +67,7 @@ int coffer__os_answer_all(int listener, int fd, uint32_t *given)
     return EOPNOTSUPP;
 }
 
-void coffer__os_answer_end(int listener)
+void coffer__os_answer_stop(int listener)
 {
     (void)listener;
 }

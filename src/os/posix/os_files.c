@@ -321,7 +321,7 @@ int coffer__os_claim(int fd)
 #endif
 }
 
-void coffer__os_let_go(int fd)
+void coffer__os_claim_release(int fd)
 {
 #if defined F_SETLEASE && defined F_SETSIG
     (void)fcntl(fd, F_SETLEASE, F_UNLCK);

@@ -20,7 +20,7 @@ int coffer__os_mutex_init(coffer__mutex *mutex)
     return pthread_mutex_init(&mutex->posix, NULL);
 }
 
-void coffer__os_mutex_deinit(coffer__mutex *mutex)
+void coffer__os_mutex_close(coffer__mutex *mutex)
 {
     (void)pthread_mutex_destroy(&mutex->posix);
 }
@@ -57,7 +57,7 @@ int coffer__os_condition_init(coffer__condition *condition)
 }
 #endif
 
-void coffer__os_condition_deinit(coffer__condition *condition)
+void coffer__os_condition_close(coffer__condition *condition)
 {
     (void)pthread_cond_destroy(&condition->posix);
 }

@@ -93,17 +93,17 @@ static bool os_stays_loaded(void)
 }
 
 /* All that the thread does; it allocates nothing and takes no locks of the program. */
-static void *os_let_go_main(void *page)
+static void *os_unmap_apart_main(void *page)
 {
     (void)munmap(page, 1);
     return NULL;
 }
 
 /* Detached: nobody waits for the thread, and a process that ends does so without it. */
-static void os_let_go(void *page)
+static void os_unmap_apart(void *page)
 {
     pthread_t thread;
-    if (os_stays_loaded() && coffer__os_thread_create(&thread, NULL, os_let_go_main, page) == 0) {
+    if (os_stays_loaded() && coffer__os_thread_create(&thread, NULL, os_unmap_apart_main, page) == 0) {
         (void)pthread_detach(thread);
     } else {
         (void)munmap(page, 1);
@@ -115,7 +115,7 @@ int coffer__os_rename_without_wait(const char *from, const char *to)
     void *replaced = os_hold(to);
     const int os_error = coffer__os_rename(from, to);
     if (replaced != NULL) {
-        os_let_go(replaced);
+        os_unmap_apart(replaced);
     }
     return os_error;
 }
@@ -125,7 +125,7 @@ int coffer__os_unlink_without_wait(const char *path)
     void *removed = os_hold(path);
     const int os_error = coffer__os_unlink(path);
     if (removed != NULL) {
-        os_let_go(removed);
+        os_unmap_apart(removed);
     }
     return os_error;
 }

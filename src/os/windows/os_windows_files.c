@@ -314,7 +314,7 @@ int coffer__os_claim(int fd)
     return EOPNOTSUPP;
 }
 
-void coffer__os_let_go(int fd)
+void coffer__os_claim_release(int fd)
 {
     (void)fd;
 }

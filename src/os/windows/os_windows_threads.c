@@ -32,7 +32,7 @@ int coffer__os_mutex_init(coffer__mutex *mutex)
     return 0;
 }
 
-void coffer__os_mutex_deinit(coffer__mutex *mutex)
+void coffer__os_mutex_close(coffer__mutex *mutex)
 {
     (void)mutex;
 }
@@ -53,7 +53,7 @@ int coffer__os_condition_init(coffer__condition *condition)
     return 0;
 }
 
-void coffer__os_condition_deinit(coffer__condition *condition)
+void coffer__os_condition_close(coffer__condition *condition)
 {
     (void)condition;
 }
