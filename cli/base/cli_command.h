@@ -224,6 +224,7 @@ extern const cli_command cli_split;
 extern const cli_command cli_merge;
 extern const cli_command cli_merge_lora;
 extern const cli_command cli_extract_lora;
+extern const cli_command cli_add_lora;
 extern const cli_command cli_average;
 extern const cli_command cli_hash;
 extern const cli_command cli_verify;
