@@ -280,8 +280,9 @@ typedef struct coffer_add_lora_options {
  * freed.
  *
  * COFFER_ERR_UNSUPPORTED for what is no product of two matrices: whole tensors, DoRA, LoHa, LoKr, a convolution's core;
- * for names of two kinds; for adapters that state different bases; and with a rank, when the system has no LAPACK. COFFER_ERR_SIZE when the adapters are for
- * tensors of different shapes; COFFER_ERR_ARGUMENT for a scale that is not finite, and for a rank that is not below the largest that they have together. *addition is NULL on failure.
+ * for names of two kinds; for adapters that state different bases; and with a rank, when the system has no LAPACK.
+ * COFFER_ERR_SIZE when the adapters are for tensors of different shapes; COFFER_ERR_ARGUMENT for a scale that is not
+ * finite, and for a rank that is not below the largest that they have together. *addition is NULL on failure.
  */
 COFFER_API coffer_status coffer_add_lora_plan(coffer_addition **addition, const coffer_adapter *adapters, size_t count,
                                               const coffer_add_lora_options *options, coffer_error *err);
@@ -292,15 +293,15 @@ COFFER_API const coffer_added *coffer_addition_at(const coffer_addition *additio
 /* Whether it is a folder with two files, as PEFT has it; else it is one file. */
 COFFER_API bool coffer_addition_is_folder(const coffer_addition *addition);
 /*
- * Carries the plan out, once: writes adapter_model.safetensors and adapter_config.json into the folder `path`, which has
- * to be there; or the file `path`. Files appear, and are replaced, as those of coffer_extract_lora_run.
+ * Carries the plan out, once: writes adapter_model.safetensors and adapter_config.json into the folder `path`, which
+ * has to be there; or the file `path`. Files appear, and are replaced, as those of coffer_extract_lora_run.
  *
  * Matrices are stacked: those that were lora_A as they are, those that were lora_B times factor and scale, rounded once
  * to F32, and then all to their dtype. With a smaller rank it is the best approximation of that rank, computed in F32
  * from the matrices alone (QR of both, and the singular values of a square matrix of the rank). Memory is about three
  * times the matrices of one module as F32, with a smaller rank five times and 13 squares of the rank. `writing` as of
- * coffer_extract_lora_run; of `reading` only progress counts, which is of modules. COFFER_ERR_NUMBER for a matrix with an
- * infinity or a NaN, and for numbers that are too large for the dtype. After a failure the plan can only be freed.
+ * coffer_extract_lora_run; of `reading` only progress counts, which is of modules. COFFER_ERR_NUMBER for a matrix with
+ * an infinity or a NaN, and for numbers that are too large for the dtype. After a failure the plan can only be freed.
  */
 COFFER_API coffer_status coffer_add_lora_run(coffer_addition *addition, const char *path,
                                              const coffer_writer_options *writing, const coffer_read_options *reading,
@@ -358,9 +359,9 @@ typedef struct coffer_average_options {
  *
  * Tensors of other dtypes than F16, BF16, F32 and F64 have to be the same bytes in all models, and stay as they are;
  * that they differ is found when the plan is carried out, before anything is written: COFFER_ERR_DTYPE. Fails as
- * coffer_rewrite_plan does, with COFFER_ERR_UNSUPPORTED for adapters, whose factors cannot be averaged (coffer_add_lora_plan adds them);
- * COFFER_ERR_NO_TENSOR when the models do not have the same tensors, or a pattern matches none; COFFER_ERR_ARGUMENT for
- * weights that are not finite, or whose sum is 0, and for t outside of 0 to 1.
+ * coffer_rewrite_plan does, with COFFER_ERR_UNSUPPORTED for adapters, whose factors cannot be averaged
+ * (coffer_add_lora_plan adds them); COFFER_ERR_NO_TENSOR when the models do not have the same tensors, or a pattern
+ * matches none; COFFER_ERR_ARGUMENT for weights that are not finite, or whose sum is 0, and for t outside of 0 to 1.
  */
 COFFER_API coffer_status coffer_average_plan(coffer_rewrite **rewrite, const coffer *const *models, size_t count,
                                              const coffer_average_options *options,
